@@ -1,1 +1,16 @@
-//! sentinel-wire
+//! The wire: JSON-RPC and MCP as bytes, in every revision. Pure: no I/O, no clock, no runtime.
+//!
+//! Not here: sockets and pipes (`backends`, `surfaces`), what a call is (`core`).
+
+pub mod envelope;
+pub mod json;
+pub mod meta;
+pub mod method;
+pub mod revision;
+pub mod translate;
+
+pub use envelope::{
+    Id, Incoming, Message, Notification, Outcome, Params, Payload, Request, Response,
+};
+pub use method::Method;
+pub use revision::{Era, Revision};
