@@ -1,1 +1,4 @@
 //! sentinel-wire
+mod framing;
+pub mod lines;
+pub mod sse;
