@@ -1,1 +1,27 @@
-//! sentinel-core
+//! The middle of the gateway: what a call is, who may answer it, and the walk it takes.
+//!
+//! The core is modern-shaped and speaks neither era of MCP: surfaces adapt their callers up to
+//! `Call`, `Ask`, `Notice` and `Reply`; backends adapt those down to their servers. So there are
+//! two adapters, not four combinations.
+//!
+//! Not here: sockets, processes, HTTP statuses and JSON-RPC codes (`surfaces::rescue`).
+
+pub mod backend;
+pub mod call;
+pub mod caller;
+pub mod catalog;
+pub mod circuit;
+pub mod fault;
+pub mod line;
+pub mod offer;
+pub mod seal;
+pub mod walk;
+
+pub use backend::{Backend, Health, Status};
+pub use call::{Call, Reply, Target, View};
+pub use caller::{Caller, ClientCapabilities};
+pub use catalog::{Catalog, Registry};
+pub use fault::{Fault, Kind, Side};
+pub use line::{Answer, Ask, Conversation, Event, Line, Notice, Step};
+pub use offer::{Item, ItemKind, Offer, ServerCapabilities};
+pub use walk::{Walk, walk};

@@ -3,10 +3,15 @@
 //! Not here: sockets and pipes (`backends`, `surfaces`), what a call is (`core`).
 
 pub mod envelope;
+mod framing;
+pub mod header;
 pub mod json;
+pub mod lines;
 pub mod meta;
 pub mod method;
 pub mod revision;
+pub mod sse;
+pub mod template;
 pub mod translate;
 
 pub use envelope::{

@@ -1,0 +1,66 @@
+//! Whatever is upstream and does the work, as the core sees it.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sentinel_wire::Revision;
+
+use crate::call::{Call, Reply};
+use crate::fault::Fault;
+
+/// One configured backend. Implementations keep themselves alive, discover what they offer and
+/// publish it to the `Registry`; the core only sends calls.
+pub trait Backend: Send + Sync + 'static {
+    /// The configured name.
+    fn name(&self) -> &str;
+
+    /// Runs one call to its end. Dropping the future cancels the call at the backend and frees
+    /// everything it held. `call.target` is this backend.
+    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>>;
+
+    /// How it is doing, for operators.
+    fn status(&self) -> Status;
+
+    /// Ends it in order: calls in flight are answered or failed, then everything is released.
+    fn stop(&self) -> BoxFuture<'static, ()>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Being started or probed for the first time.
+    Starting,
+    /// Answers.
+    Up,
+    /// Stopped on purpose until it is called (`start = "lazy"`, `idle_stop`).
+    Asleep,
+    /// Restarting or failing pings, still listed.
+    Failing,
+    /// Out of the catalog until it recovers.
+    Down,
+}
+
+impl Health {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Up => "up",
+            Self::Asleep => "asleep",
+            Self::Failing => "failing",
+            Self::Down => "down",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Status {
+    pub health: Health,
+    /// The revision spoken with it, once known.
+    pub revision: Option<Revision>,
+    /// From launch (or first connection) to the first usable answer.
+    pub start_up: Option<Duration>,
+    pub restarts: u32,
+    /// The last failure in words, while it matters.
+    pub problem: Option<String>,
+    /// The last lines a child wrote to stderr.
+    pub stderr: Vec<String>,
+}

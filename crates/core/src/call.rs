@@ -1,0 +1,48 @@
+//! One request in flight, and what comes back for it.
+
+use std::sync::Arc;
+
+use sentinel_wire::{Method, Outcome, Params, Revision};
+
+use crate::backend::Backend;
+use crate::caller::Caller;
+use crate::circuit::Circuit;
+use crate::line::Line;
+
+/// Which endpoint a call came in by, and so which names it may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum View {
+    /// `/mcp`: all backends, exposed names.
+    Merged,
+    /// `/mcp/<backend>`: one backend, its own names. The index is the configuration order.
+    Only(usize),
+}
+
+/// Where a call goes: found in the catalog, before any policy looks at it.
+#[derive(Clone)]
+pub struct Target {
+    pub backend: Arc<dyn Backend>,
+    /// The backend's position in the configuration.
+    pub index: usize,
+    /// The backend's own name for the operation, where the caller used another.
+    pub own_name: Option<Arc<str>>,
+    pub circuit: Arc<Circuit>,
+}
+
+pub struct Call {
+    pub caller: Arc<Caller>,
+    pub view: View,
+    pub method: Method,
+    pub params: Params,
+    /// The way back to the caller for notices and asks.
+    pub line: Line,
+    /// Set by the walk's first step.
+    pub target: Option<Target>,
+}
+
+/// A backend's final answer, as it came, and the revision it was written in.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub revision: Revision,
+    pub outcome: Outcome,
+}

@@ -1,0 +1,83 @@
+//! Whoever is downstream, as far as one call needs to know.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sentinel_wire::json::{Kind, Object, Rules};
+use sentinel_wire::{Payload, Revision};
+
+/// One caller at one revision. Legacy sessions share one; a modern request makes its own.
+#[derive(Debug)]
+pub struct Caller {
+    /// Who it is; `local` while nobody is asked to prove it.
+    pub subject: Arc<str>,
+    pub revision: Revision,
+    pub capabilities: ClientCapabilities,
+    /// `clientInfo` as it was sent, for backends to see.
+    pub client_info: Option<Bytes>,
+    /// The legacy session or stdio connection this belongs to.
+    pub session: Option<Arc<str>>,
+}
+
+/// What the caller's client can be asked for: as it was declared, and as questions to it.
+#[derive(Clone, Debug, Default)]
+pub struct ClientCapabilities {
+    raw: Option<Bytes>,
+    pub elicit_form: bool,
+    pub elicit_url: bool,
+    pub sampling: bool,
+    pub sampling_tools: bool,
+    pub roots: bool,
+}
+
+impl ClientCapabilities {
+    /// Reads a declared object. An empty `elicitation` means forms only, in every revision.
+    pub fn parse(raw: Bytes) -> Option<Self> {
+        if Kind::of(&raw) != Some(Kind::Object) {
+            return None;
+        }
+        let payload = Payload::parse(raw.clone(), Rules::backend()).ok()?;
+        let has = |value: &[u8], name: &str| {
+            Object::parse(value, Rules::backend()).is_ok_and(|o| o.get(value, name).is_some())
+        };
+        let elicitation = payload.get("elicitation");
+        let sampling = payload.get("sampling");
+        let elicit_url = elicitation.is_some_and(|e| has(e, "url"));
+        Some(Self {
+            elicit_form: elicitation.is_some_and(|e| has(e, "form") || !elicit_url),
+            elicit_url,
+            sampling: sampling.is_some(),
+            sampling_tools: sampling.is_some_and(|s| has(s, "tools")),
+            roots: payload.get("roots").is_some(),
+            raw: Some(raw),
+        })
+    }
+
+    /// The object as it was declared; `{}` for none.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.raw.as_deref().unwrap_or(b"{}")
+    }
+
+    /// Whether a backend may put any question to this caller.
+    pub fn can_be_asked(&self) -> bool {
+        self.elicit_form || self.elicit_url || self.sampling || self.roots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_elicitation_means_forms_only() {
+        let caps = |text: &'static str| {
+            ClientCapabilities::parse(Bytes::from_static(text.as_bytes())).expect("an object")
+        };
+        assert!(caps(r#"{"elicitation":{}}"#).elicit_form);
+        assert!(!caps(r#"{"elicitation":{}}"#).elicit_url);
+        let url_only = caps(r#"{"elicitation":{"url":{}}}"#);
+        assert!(url_only.elicit_url && !url_only.elicit_form);
+        assert!(!caps("{}").can_be_asked());
+        assert!(ClientCapabilities::parse(Bytes::from_static(b"[]")).is_none());
+    }
+}

@@ -1,0 +1,322 @@
+//! The catalog: an immutable snapshot of every operation, and the registry that makes new ones.
+//!
+//! Backends publish what they offer through a `Publisher`; the registry merges all offers into a
+//! new `Catalog` and swaps it in. Readers never wait. Names are given out once and keep their owner
+//! for the life of the process, so a blip can never re-route a name to somebody else.
+//!
+//! Not here: how an offer is read from a server (`backends::discover`).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::backend::Backend;
+use crate::call::{Call, Target};
+use crate::circuit::{self, Circuit};
+use crate::fault::Fault;
+use crate::offer::{ItemKind, Offer};
+
+mod glob;
+mod lists;
+mod naming;
+mod snapshot;
+
+pub use glob::Glob;
+pub use naming::Prefix;
+pub use snapshot::{Catalog, Change, Generations};
+
+use naming::Names;
+
+/// On a cold start a bare name waits this long for backends configured earlier.
+const COLD_WAIT: Duration = Duration::from_secs(2);
+
+/// How one backend's operations appear in the catalog.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    pub name: String,
+    pub prefix: Prefix,
+    pub include: Vec<Glob>,
+    pub exclude: Vec<Glob>,
+    /// Own name to exposed name.
+    pub rename: HashMap<String, String>,
+    pub circuit: circuit::Config,
+}
+
+impl Listing {
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            prefix: Prefix::Collisions,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            rename: HashMap::new(),
+            circuit: circuit::Config::default(),
+        }
+    }
+
+    /// Whether the configuration shows this tool at all.
+    fn shows(&self, own: &str) -> bool {
+        (self.include.is_empty() || self.include.iter().any(|g| g.matches(own)))
+            && !self.exclude.iter().any(|g| g.matches(own))
+    }
+}
+
+struct Slot {
+    listing: Listing,
+    backend: OnceLock<Arc<dyn Backend>>,
+    circuit: Arc<Circuit>,
+}
+
+/// What is known of one backend at the moment.
+#[derive(Default)]
+struct Known {
+    offer: Option<Arc<Offer>>,
+    /// Health keeps it in the catalog.
+    listed: bool,
+    /// It was reached, or failed, at least once.
+    tried: bool,
+}
+
+struct Inner {
+    known: Vec<Known>,
+    names: Names,
+    /// What was already complained about, so that each complaint is logged once.
+    complained: HashSet<String>,
+}
+
+/// Makes catalogs. One per gateway.
+pub struct Registry {
+    slots: Vec<Slot>,
+    started: Instant,
+    inner: Mutex<Inner>,
+    catalog: ArcSwap<Catalog>,
+    changes: watch::Sender<Arc<Generations>>,
+}
+
+impl Registry {
+    /// A registry with one place per configured backend, in configuration order.
+    pub fn new(listings: Vec<Listing>) -> Arc<Self> {
+        let known = listings.iter().map(|_| Known::default()).collect();
+        let slots: Vec<Slot> = listings
+            .into_iter()
+            .map(|listing| Slot {
+                circuit: Circuit::new(listing.circuit),
+                listing,
+                backend: OnceLock::new(),
+            })
+            .collect();
+        let generations = Arc::new(Generations::new(slots.len()));
+        let registry = Arc::new(Self {
+            catalog: ArcSwap::from_pointee(Catalog::empty(slots.len())),
+            changes: watch::Sender::new(generations),
+            inner: Mutex::new(Inner {
+                known,
+                names: Names::default(),
+                complained: HashSet::new(),
+            }),
+            started: Instant::now(),
+            slots,
+        });
+        registry.rebuild();
+        registry
+    }
+
+    /// Puts the running backend in its place. Once per index, before the first call.
+    pub fn attach(&self, index: usize, backend: Arc<dyn Backend>) {
+        let fresh = self.slots[index].backend.set(backend).is_ok();
+        debug_assert!(fresh, "a backend is attached once");
+    }
+
+    pub fn publisher(self: &Arc<Self>, index: usize) -> Publisher {
+        Publisher {
+            registry: self.clone(),
+            index,
+        }
+    }
+
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// Wakes when a list may look different; compare generations to see which.
+    pub fn changes(&self) -> watch::Receiver<Arc<Generations>> {
+        self.changes.subscribe()
+    }
+
+    pub fn backends(&self) -> impl Iterator<Item = (usize, &Arc<dyn Backend>)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(i, slot)| Some((i, slot.backend.get()?)))
+    }
+
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.listing.name == name)
+    }
+
+    pub fn name_of(&self, index: usize) -> &str {
+        &self.slots[index].listing.name
+    }
+
+    /// Every backend was tried once, so the catalog is as full as it gets for now.
+    pub fn all_tried(&self) -> bool {
+        self.inner.lock().known.iter().all(|k| k.tried)
+    }
+
+    /// Finds where a call goes.
+    pub fn resolve(&self, call: &Call) -> Result<Target, Fault> {
+        let found = self
+            .catalog
+            .load()
+            .resolve(call.view, &call.method, &call.params)?;
+        let slot = &self.slots[found.index];
+        let backend = slot
+            .backend
+            .get()
+            .expect("backends are attached before the first call");
+        Ok(Target {
+            backend: backend.clone(),
+            index: found.index,
+            own_name: found.own_name,
+            circuit: slot.circuit.clone(),
+        })
+    }
+
+    /// Forgets the wait for earlier backends; the owner calls it once `COLD_WAIT` is over.
+    pub async fn end_cold_start(self: Arc<Self>) {
+        tokio::time::sleep_until(self.started + COLD_WAIT).await;
+        self.rebuild();
+    }
+
+    fn update(&self, index: usize, change: impl FnOnce(&mut Known)) {
+        change(&mut self.inner.lock().known[index]);
+        self.rebuild();
+    }
+
+    /// Merges all offers into a new catalog and swaps it in.
+    fn rebuild(&self) {
+        let mut inner = self.inner.lock();
+        let cold = self.started.elapsed() < COLD_WAIT;
+        let visible = visible_offers(&inner.known, cold);
+        for (index, offer) in visible.iter().enumerate() {
+            if let Some(offer) = offer {
+                self.name_items(index, offer, &mut inner);
+            }
+        }
+        let listings: Vec<&Listing> = self.slots.iter().map(|slot| &slot.listing).collect();
+        let before = self.catalog.load_full();
+        let next = Catalog::merge(&before, &listings, visible, &inner.names);
+        let generations = next.generations(&before, &self.changes.borrow());
+        self.catalog.store(Arc::new(next));
+        // Under the lock, so that generations only grow.
+        self.changes.send_if_modified(|current| {
+            let changed = **current != generations;
+            if changed {
+                *current = Arc::new(generations);
+            }
+            changed
+        });
+    }
+
+    /// Gives each tool and prompt of an offer its exposed name, if it has none yet.
+    fn name_items(&self, index: usize, offer: &Offer, inner: &mut Inner) {
+        let listing = &self.slots[index].listing;
+        for kind in [ItemKind::Tool, ItemKind::Prompt] {
+            for item in offer.items(kind) {
+                if kind == ItemKind::Tool && !listing.shows(&item.key) {
+                    continue;
+                }
+                if let Some(complaint) = inner.names.assign(kind, index, listing, &item.key)
+                    && inner.complained.insert(complaint.clone())
+                {
+                    if listing.prefix == Prefix::Never {
+                        tracing::error!(backend = %listing.name, "{complaint}");
+                    } else {
+                        tracing::warn!(backend = %listing.name, "{complaint}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// What was wrong with names so far, for `doctor`.
+    pub fn complaints(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.inner.lock().complained.iter().cloned().collect();
+        all.sort();
+        all
+    }
+}
+
+/// On a cold start a backend shows nothing while an earlier one is still untried: names go by
+/// configuration order, not by who was faster.
+fn visible_offers(known: &[Known], cold: bool) -> Vec<Option<Arc<Offer>>> {
+    let mut waiting = false;
+    known
+        .iter()
+        .map(|k| {
+            let visible = k.listed && !(cold && waiting);
+            waiting |= !k.tried && k.offer.is_none();
+            k.offer.clone().filter(|_| visible)
+        })
+        .collect()
+}
+
+/// One backend's way to the registry.
+#[derive(Clone)]
+pub struct Publisher {
+    registry: Arc<Registry>,
+    index: usize,
+}
+
+impl Publisher {
+    /// This is what the backend offers now.
+    pub fn publish(&self, offer: Offer) {
+        self.registry.slots[self.index].circuit.reset();
+        self.registry.update(self.index, |known| {
+            known.offer = Some(Arc::new(offer));
+            known.listed = true;
+            known.tried = true;
+        });
+    }
+
+    /// This is what it offered before the restart: listed until we know better.
+    pub fn remember(&self, offer: Offer) {
+        self.registry.update(self.index, |known| {
+            known.offer = Some(Arc::new(offer));
+            known.listed = true;
+        });
+    }
+
+    /// It was tried and is not usable for now; what it offered before stays listed.
+    pub fn tried(&self) {
+        self.registry.update(self.index, |known| known.tried = true);
+    }
+
+    /// Out of the catalog until it recovers.
+    pub fn withdraw(&self) {
+        self.registry.update(self.index, |known| {
+            known.listed = false;
+            known.tried = true;
+        });
+    }
+
+    /// It recovered and offers what it offered before.
+    pub fn restore(&self) {
+        self.registry.slots[self.index].circuit.reset();
+        self.registry
+            .update(self.index, |known| known.listed = true);
+    }
+
+    /// What was last published, if anything.
+    pub fn offer(&self) -> Option<Arc<Offer>> {
+        self.registry.inner.lock().known[self.index].offer.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Patterns over names: `*` stands for any run of characters, everything else for itself.
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(String);
+
+impl Glob {
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self(pattern.into())
+    }
+
+    pub fn matches(&self, name: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let first = parts.next().unwrap_or_default();
+        let Some(mut rest) = name.strip_prefix(first) else {
+            return false;
+        };
+        let mut parts: Vec<&str> = parts.collect();
+        let Some(last) = parts.pop() else {
+            return rest.is_empty();
+        };
+        // Leftmost matches are enough: whatever a later part needs is still to the right.
+        for part in parts {
+            match rest.find(part) {
+                Some(at) => rest = &rest[at + part.len()..],
+                None => return false,
+            }
+        }
+        rest.len() >= last.len() && rest.ends_with(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_run() {
+        for (pattern, name, want) in [
+            ("*", "", true),
+            ("*", "x", true),
+            ("echo", "echo", true),
+            ("echo", "echo2", false),
+            ("read_*", "read_file", true),
+            ("read_*", "write_file", false),
+            ("*_file", "read_file", true),
+            ("a*b*c", "aXbYc", true),
+            ("a*b*c", "acb", false),
+            ("ab*ba", "aba", false),
+            ("", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(
+                Glob::new(pattern).matches(name),
+                want,
+                "{pattern} on {name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The merged catalog: names, collisions, cold starts, views, routing.
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Method, Params, Revision};
+
+use super::*;
+use crate::backend::{Health, Status};
+use crate::call::{Reply, View};
+use crate::fault::Kind;
+use crate::offer::{Item, ServerCapabilities};
+
+/// A backend that is only a name; the catalog never calls it.
+struct Named(String);
+
+impl Backend for Named {
+    fn name(&self) -> &str {
+        &self.0
+    }
+    fn call(&self, _: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+        unreachable!("the catalog routes, it does not call")
+    }
+    fn status(&self) -> Status {
+        Status {
+            health: Health::Up,
+            revision: None,
+            start_up: None,
+            restarts: 0,
+            problem: None,
+            stderr: Vec::new(),
+        }
+    }
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+}
+
+fn registry(listings: Vec<Listing>) -> Arc<Registry> {
+    let names: Vec<String> = listings.iter().map(|l| l.name.clone()).collect();
+    let registry = Registry::new(listings);
+    for (i, name) in names.into_iter().enumerate() {
+        registry.attach(i, Arc::new(Named(name)));
+    }
+    registry
+}
+
+fn plain(names: &[&str]) -> Arc<Registry> {
+    registry(names.iter().map(|n| Listing::new(*n)).collect())
+}
+
+fn items(kind: ItemKind, keys: &[&str]) -> Vec<Item> {
+    let member = kind.key_member();
+    keys.iter()
+        .map(|key| {
+            Item::parse(
+                kind,
+                Bytes::from(format!(r#"{{"{member}":"{key}","x":1.0}}"#)),
+            )
+            .expect("an item")
+        })
+        .collect()
+}
+
+fn tools(names: &[&str]) -> Offer {
+    Offer {
+        revision: Revision::V2025_11_25,
+        capabilities: ServerCapabilities {
+            tools: true,
+            ..Default::default()
+        },
+        extensions: None,
+        server_info: None,
+        instructions: None,
+        tools: items(ItemKind::Tool, names),
+        resources: Vec::new(),
+        templates: Vec::new(),
+        prompts: Vec::new(),
+    }
+}
+
+fn listed(registry: &Registry, view: View) -> Vec<String> {
+    let raw = registry
+        .catalog()
+        .list(view, ItemKind::Tool, Revision::V2025_11_25);
+    let value: serde_json::Value = serde_json::from_slice(&raw).expect("json");
+    let tools = value["tools"].as_array().expect("tools");
+    tools
+        .iter()
+        .map(|t| t["name"].as_str().expect("a name").to_owned())
+        .collect()
+}
+
+fn find(
+    registry: &Registry,
+    view: View,
+    method: Method,
+    params: &str,
+) -> Result<(usize, Option<String>), Kind> {
+    let params =
+        Params::parse(Bytes::copy_from_slice(params.as_bytes()), Rules::caller(8)).expect("params");
+    let found = registry
+        .catalog()
+        .resolve(view, &method, &params)
+        .map_err(|fault| fault.kind)?;
+    Ok((found.index, found.own_name.map(|n| n.to_string())))
+}
+
+fn find_tool(registry: &Registry, name: &str) -> Result<(usize, Option<String>), Kind> {
+    find(
+        registry,
+        View::Merged,
+        Method::ToolsCall,
+        &format!(r#"{{"name":"{name}"}}"#),
+    )
+}
+
+#[tokio::test]
+async fn g_47_a_collider_is_exposed_with_its_backend_and_called_by_its_own_name() {
+    let registry = plain(&["alpha", "n8n"]);
+    registry.publisher(0).publish(tools(&["list", "echo"]));
+    registry.publisher(1).publish(tools(&["list", "run"]));
+    assert_eq!(
+        listed(&registry, View::Merged),
+        ["list", "echo", "n8n__list", "run"]
+    );
+    assert_eq!(find_tool(&registry, "list"), Ok((0, None)));
+    assert_eq!(
+        find_tool(&registry, "n8n__list"),
+        Ok((1, Some("list".into())))
+    );
+    assert_eq!(find_tool(&registry, "alpha__list"), Err(Kind::UnknownName));
+    assert_eq!(registry.complaints().len(), 1);
+    assert_eq!(listed(&registry, View::Only(1)), ["list", "run"]);
+}
+
+#[tokio::test]
+async fn c_37_names_go_by_configuration_order_not_by_who_was_faster() {
+    let registry = plain(&["slow", "fast"]);
+    registry.publisher(1).publish(tools(&["echo"]));
+    assert!(
+        listed(&registry, View::Merged).is_empty(),
+        "waits for the earlier one"
+    );
+    registry.publisher(0).publish(tools(&["echo"]));
+    assert_eq!(find_tool(&registry, "echo"), Ok((0, None)));
+    assert_eq!(
+        find_tool(&registry, "fast__echo"),
+        Ok((1, Some("echo".into())))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_backend_holds_names_back_for_two_seconds_only() {
+    let registry = plain(&["hangs", "fast"]);
+    registry.publisher(1).publish(tools(&["echo"]));
+    registry.clone().end_cold_start().await;
+    assert_eq!(listed(&registry, View::Merged), ["echo"]);
+    registry.publisher(0).publish(tools(&["echo"]));
+    assert_eq!(
+        find_tool(&registry, "echo"),
+        Ok((1, None)),
+        "a published name keeps its owner"
+    );
+    assert_eq!(
+        find_tool(&registry, "hangs__echo"),
+        Ok((0, Some("echo".into())))
+    );
+}
+
+#[tokio::test]
+async fn g_73_an_unhealthy_backend_leaves_the_catalog_and_keeps_its_names() {
+    let registry = plain(&["a", "b"]);
+    registry.publisher(0).publish(tools(&["echo"]));
+    registry.publisher(1).publish(tools(&["echo"]));
+    registry.publisher(0).withdraw();
+    assert_eq!(listed(&registry, View::Merged), ["b__echo"]);
+    assert_eq!(
+        find_tool(&registry, "echo"),
+        Err(Kind::UnknownName),
+        "never re-routed"
+    );
+    registry.publisher(0).restore();
+    assert_eq!(listed(&registry, View::Merged), ["echo", "b__echo"]);
+}
+
+#[tokio::test]
+async fn prefixes_renames_and_filters_are_obeyed() {
+    let mut always = Listing::new("a");
+    always.prefix = Prefix::Always;
+    let mut never = Listing::new("b");
+    never.prefix = Prefix::Never;
+    let mut picky = Listing::new("c");
+    picky.include = vec![Glob::new("read_*"), Glob::new("list")];
+    picky.exclude = vec![Glob::new("*_secret")];
+    picky.rename = HashMap::from([("list".to_owned(), "catalogue".to_owned())]);
+    let registry = registry(vec![always, never, picky]);
+    registry.publisher(0).publish(tools(&["x"]));
+    registry.publisher(1).publish(tools(&["a__x", "y"]));
+    registry
+        .publisher(2)
+        .publish(tools(&["read_a", "read_secret", "write", "list"]));
+    assert_eq!(
+        listed(&registry, View::Merged),
+        ["a__x", "y", "read_a", "catalogue"]
+    );
+    assert_eq!(
+        find_tool(&registry, "catalogue"),
+        Ok((2, Some("list".into())))
+    );
+    assert_eq!(listed(&registry, View::Only(2)), ["read_a", "list"]);
+    let hidden = find(
+        &registry,
+        View::Only(2),
+        Method::ToolsCall,
+        r#"{"name":"write"}"#,
+    );
+    assert_eq!(hidden, Err(Kind::UnknownName), "hidden on every endpoint");
+}
+
+#[tokio::test]
+async fn resources_go_by_exact_uri_then_by_the_most_literal_template() {
+    let registry = plain(&["a", "b"]);
+    let with = |resources: &[&str], templates: &[&str]| Offer {
+        capabilities: ServerCapabilities {
+            resources: true,
+            ..Default::default()
+        },
+        resources: items(ItemKind::Resource, resources),
+        templates: items(ItemKind::Template, templates),
+        ..tools(&[])
+    };
+    registry
+        .publisher(0)
+        .publish(with(&["x://one"], &["x://{id}"]));
+    registry
+        .publisher(1)
+        .publish(with(&["x://one", "x://items/7"], &["x://items/{id}"]));
+    let read = |uri: &str| {
+        find(
+            &registry,
+            View::Merged,
+            Method::ResourcesRead,
+            &format!(r#"{{"uri":"{uri}"}}"#),
+        )
+    };
+    assert_eq!(read("x://one"), Ok((0, None)), "the first by configuration");
+    assert_eq!(read("x://items/7"), Ok((1, None)));
+    assert_eq!(
+        read("x://items/8"),
+        Ok((1, None)),
+        "most literal characters"
+    );
+    assert_eq!(read("x://other"), Ok((0, None)));
+    assert_eq!(read("y://other"), Err(Kind::UnknownResource));
+}
+
+#[tokio::test]
+async fn g_33_capabilities_are_the_union_of_the_backends() {
+    let registry = plain(&["a", "b"]);
+    assert_eq!(
+        registry.catalog().capabilities(View::Merged),
+        ServerCapabilities::UNKNOWN
+    );
+    registry.publisher(0).publish(tools(&["x"]));
+    registry.publisher(1).publish(Offer {
+        capabilities: ServerCapabilities {
+            prompts: true,
+            ..Default::default()
+        },
+        ..tools(&[])
+    });
+    let merged = registry.catalog().capabilities(View::Merged);
+    assert!(merged.tools && merged.prompts && !merged.resources && !merged.logging);
+    assert!(!registry.catalog().capabilities(View::Only(0)).prompts);
+    assert_eq!(
+        plain(&[]).catalog().capabilities(View::Merged),
+        ServerCapabilities::default()
+    );
+}
+
+#[tokio::test]
+async fn c_10_only_lists_that_look_different_are_announced() {
+    let registry = plain(&["a", "b"]);
+    registry.publisher(0).publish(tools(&["x"]));
+    registry.publisher(1).publish(tools(&["y"]));
+    let mut changes = registry.changes();
+    let before = changes.borrow_and_update().clone();
+    registry.publisher(1).publish(tools(&["y"]));
+    assert!(!changes.has_changed().expect("open"), "the same list again");
+    registry.publisher(1).publish(tools(&["y", "z"]));
+    let after = changes.borrow_and_update().clone();
+    assert_eq!(
+        after.since(&before, View::Merged).collect::<Vec<_>>(),
+        [Change::Tools]
+    );
+    assert_eq!(after.since(&before, View::Only(0)).count(), 0);
+}
+
+#[tokio::test]
+async fn lists_are_the_bytes_that_came() {
+    let registry = plain(&["a"]);
+    registry.publisher(0).publish(tools(&["x"]));
+    let list = |revision| {
+        registry
+            .catalog()
+            .list(View::Merged, ItemKind::Tool, revision)
+    };
+    assert_eq!(
+        list(Revision::V2025_06_18),
+        r#"{"tools":[{"name":"x","x":1.0}]}"#
+    );
+    assert_eq!(
+        list(Revision::V2026_07_28),
+        r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"x","x":1.0}]}"#
+    );
+}

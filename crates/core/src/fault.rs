@@ -1,0 +1,134 @@
+//! A failure as the whole gateway knows it: what kind, whose side, whether trying again helps.
+//!
+//! `Kind` decides everything else; the numbers and statuses live in one table, `surfaces::rescue`.
+//! A fault has two messages: `public` goes to callers, the source goes to the log.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+
+/// What went wrong, in the words that callers see in `error.data.kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    ParseError,
+    InvalidRequest,
+    MethodNotFound,
+    /// No such tool, prompt or resource, or none that this caller may see.
+    UnknownName,
+    /// A URI that no backend owns.
+    UnknownResource,
+    InvalidParams,
+    /// A retry whose `requestState` is altered, expired, used or somebody else's.
+    BadState,
+    NotInitialized,
+    CircuitOpen,
+    BackendUnavailable,
+    BackendTimeout,
+    /// The backend answered with something that is no answer.
+    BackendBadReply,
+    /// The backend needs something this caller did not declare.
+    MissingCapability,
+    Cancelled,
+    TooLarge,
+    Internal,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ParseError => "parse_error",
+            Self::InvalidRequest => "invalid_request",
+            Self::MethodNotFound => "method_not_found",
+            Self::UnknownName => "unknown_name",
+            Self::UnknownResource => "unknown_resource",
+            Self::InvalidParams => "invalid_params",
+            Self::BadState => "bad_state",
+            Self::NotInitialized => "not_initialized",
+            Self::CircuitOpen => "circuit_open",
+            Self::BackendUnavailable => "backend_unavailable",
+            Self::BackendTimeout => "backend_timeout",
+            Self::BackendBadReply => "backend_bad_reply",
+            Self::MissingCapability => "missing_capability",
+            Self::Cancelled => "cancelled",
+            Self::TooLarge => "too_large",
+            Self::Internal => "internal",
+        }
+    }
+
+    pub fn side(self) -> Side {
+        match self {
+            Self::CircuitOpen
+            | Self::BackendUnavailable
+            | Self::BackendTimeout
+            | Self::BackendBadReply => Side::Backend,
+            Self::Internal => Side::Gateway,
+            _ => Side::Caller,
+        }
+    }
+}
+
+/// Who would have to change something for the call to succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Caller,
+    Gateway,
+    Backend,
+}
+
+#[derive(Debug)]
+pub struct Fault {
+    pub kind: Kind,
+    /// For the caller: says what to do, names nothing private.
+    pub public: Cow<'static, str>,
+    /// When trying again may help, in milliseconds.
+    pub retry_after_ms: Option<u64>,
+    /// Further members for `error.data`, as JSON members without braces (`"uri":"x"`).
+    pub data: Option<String>,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl Fault {
+    pub fn new(kind: Kind, public: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind,
+            public: public.into(),
+            retry_after_ms: None,
+            data: None,
+            source: None,
+        }
+    }
+
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after_ms(mut self, ms: u64) -> Self {
+        self.retry_after_ms = Some(ms);
+        self
+    }
+
+    #[must_use]
+    pub fn with_data(mut self, members: impl Into<String>) -> Self {
+        self.data = Some(members.into());
+        self
+    }
+
+    pub fn side(&self) -> Side {
+        self.kind.side()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.public)
+    }
+}
+
+impl Error for Fault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,196 @@
+//! The line between a call and its caller while the call runs.
+//!
+//! A backend holds the `Line`: it sends notices and asks. The surface holds the `Conversation`: it
+//! hears them and, last, the reply. Dropping the conversation is cancellation: the backend's future
+//! goes with it and frees whatever it held. A conversation can be set aside (parked) and taken up
+//! again later, on another thread; nothing runs in between but what the backend does by itself.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use sentinel_wire::{Method, Payload};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::call::Reply;
+use crate::fault::Fault;
+
+/// Notices a caller may lag behind before further ones are dropped: enough for a burst, small
+/// enough that ten thousand calls cannot hold much.
+const QUEUE_LEN_MAX: usize = 64;
+
+/// A one-way message on the way to the caller.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// Params of `notifications/progress`; the surface puts in the caller's own token.
+    Progress(Payload),
+    /// Params of `notifications/message`.
+    Log(Payload),
+}
+
+/// How a caller answered an ask.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The raw result object.
+    Result(Bytes),
+    /// The raw error object.
+    Error(Bytes),
+}
+
+/// A question that a backend puts to the caller during a call.
+#[derive(Debug)]
+pub struct Ask {
+    /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
+    pub method: Method,
+    pub params: Bytes,
+    /// Closed when the backend no longer wants to know.
+    pub answer: oneshot::Sender<Answer>,
+}
+
+#[derive(Debug)]
+pub enum Event {
+    Notice(Notice),
+    Ask(Ask),
+}
+
+/// The backend's end.
+#[derive(Clone, Debug)]
+pub struct Line {
+    events: mpsc::Sender<Event>,
+}
+
+impl Line {
+    pub fn open() -> (Self, mpsc::Receiver<Event>) {
+        let (events, heard) = mpsc::channel(QUEUE_LEN_MAX);
+        (Self { events }, heard)
+    }
+
+    /// Tells the caller something; dropped when the caller does not keep up.
+    pub fn notice(&self, notice: Notice) {
+        let _ = self.events.try_send(Event::Notice(notice));
+    }
+
+    /// Asks the caller; the receiver ends without a value when the caller is gone.
+    pub fn ask(&self, method: Method, params: Bytes) -> oneshot::Receiver<Answer> {
+        let (answer, heard) = oneshot::channel();
+        let _ = self.events.try_send(Event::Ask(Ask {
+            method,
+            params,
+            answer,
+        }));
+        heard
+    }
+}
+
+/// What happens next in a conversation.
+#[derive(Debug)]
+pub enum Step {
+    Event(Event),
+    Done(Result<Reply, Fault>),
+}
+
+/// The surface's end: the running call and what it says on the way.
+pub struct Conversation {
+    reply: BoxFuture<'static, Result<Reply, Fault>>,
+    events: mpsc::Receiver<Event>,
+    done: Option<Result<Reply, Fault>>,
+}
+
+impl Conversation {
+    pub fn new(
+        reply: BoxFuture<'static, Result<Reply, Fault>>,
+        events: mpsc::Receiver<Event>,
+    ) -> Self {
+        Self {
+            reply,
+            events,
+            done: None,
+        }
+    }
+
+    /// The next event, or the reply once every event before it was heard. Not to be called again
+    /// after `Done`.
+    pub async fn next(&mut self) -> Step {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        if self.done.is_none()
+            && let Poll::Ready(outcome) = self.reply.as_mut().poll(cx)
+        {
+            self.done = Some(outcome);
+        }
+        // Whatever was said before the reply comes before it; the reply's future may have ended
+        // the line just now, so look at the events after polling it.
+        match self.events.poll_recv(cx) {
+            Poll::Ready(Some(event)) => Poll::Ready(Step::Event(event)),
+            Poll::Ready(None) | Poll::Pending => match self.done.take() {
+                Some(outcome) => Poll::Ready(Step::Done(outcome)),
+                None => Poll::Pending,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Kind;
+    use sentinel_wire::json::Rules;
+
+    fn log(text: &'static str) -> Notice {
+        Notice::Log(
+            Payload::parse(Bytes::from_static(text.as_bytes()), Rules::backend()).expect("json"),
+        )
+    }
+
+    #[tokio::test]
+    async fn notices_come_before_the_reply_that_followed_them() {
+        let (line, events) = Line::open();
+        let reply = Box::pin(async move {
+            line.notice(log(r#"{"n":1}"#));
+            line.notice(log(r#"{"n":2}"#));
+            Err(Fault::new(Kind::Internal, "end"))
+        });
+        let mut talk = Conversation::new(reply, events);
+        assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
+        assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
+        assert!(matches!(talk.next().await, Step::Done(Err(_))));
+    }
+
+    #[tokio::test]
+    async fn an_answer_reaches_the_backend_that_asked() {
+        let (line, events) = Line::open();
+        let reply = Box::pin(async move {
+            let Ok(Answer::Result(raw)) = line.ask(Method::Elicit, Bytes::from_static(b"{}")).await
+            else {
+                panic!("no answer")
+            };
+            Err(Fault::new(
+                Kind::Internal,
+                String::from_utf8_lossy(&raw).into_owned(),
+            ))
+        });
+        let mut talk = Conversation::new(reply, events);
+        let Step::Event(Event::Ask(ask)) = talk.next().await else {
+            panic!("expected an ask")
+        };
+        ask.answer
+            .send(Answer::Result(Bytes::from_static(b"yes")))
+            .expect("still wanted");
+        let Step::Done(Err(fault)) = talk.next().await else {
+            panic!("expected the end")
+        };
+        assert_eq!(fault.public, "yes");
+    }
+
+    #[tokio::test]
+    async fn a_caller_who_does_not_listen_holds_a_bounded_queue() {
+        let (line, events) = Line::open();
+        for _ in 0..10 * QUEUE_LEN_MAX {
+            line.notice(log("{}"));
+        }
+        assert_eq!(events.len(), QUEUE_LEN_MAX);
+    }
+}

@@ -1,0 +1,152 @@
+//! What one backend has to offer: its lists, drained and kept as they were sent.
+
+use bytes::Bytes;
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Method, Payload, Revision};
+
+/// The kinds of operation in a catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ItemKind {
+    Tool,
+    Resource,
+    Template,
+    Prompt,
+}
+
+impl ItemKind {
+    pub const ALL: [Self; 4] = [Self::Tool, Self::Resource, Self::Template, Self::Prompt];
+
+    /// The method that lists this kind.
+    pub fn list_method(self) -> Method {
+        match self {
+            Self::Tool => Method::ToolsList,
+            Self::Resource => Method::ResourcesList,
+            Self::Template => Method::ResourceTemplatesList,
+            Self::Prompt => Method::PromptsList,
+        }
+    }
+
+    /// The member of the list result that holds the items.
+    pub fn list_member(self) -> &'static str {
+        match self {
+            Self::Tool => "tools",
+            Self::Resource => "resources",
+            Self::Template => "resourceTemplates",
+            Self::Prompt => "prompts",
+        }
+    }
+
+    /// The member that identifies an item.
+    pub fn key_member(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt => "name",
+            Self::Resource => "uri",
+            Self::Template => "uriTemplate",
+        }
+    }
+}
+
+/// One tool, resource, template or prompt: its key and its JSON, untouched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub key: String,
+    pub raw: Bytes,
+}
+
+impl Item {
+    /// `None` when it is no object or lacks the member that identifies it.
+    pub fn parse(kind: ItemKind, raw: Bytes) -> Option<Self> {
+        let payload = Payload::parse(raw.clone(), Rules::backend()).ok()?;
+        let key = payload.string(kind.key_member())?.into_owned();
+        Some(Self { key, raw })
+    }
+}
+
+/// Which features a server declares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerCapabilities {
+    pub tools: bool,
+    pub resources: bool,
+    pub subscribe: bool,
+    pub prompts: bool,
+    pub completions: bool,
+    pub logging: bool,
+}
+
+impl ServerCapabilities {
+    /// A backend never yet discovered counts as having every feature, so that nobody's handshake
+    /// has to wait for it.
+    pub const UNKNOWN: Self = Self {
+        tools: true,
+        resources: true,
+        subscribe: true,
+        prompts: true,
+        completions: true,
+        logging: true,
+    };
+
+    pub fn parse(raw: &[u8]) -> Self {
+        let Ok(all) = Payload::parse(Bytes::copy_from_slice(raw), Rules::backend()) else {
+            return Self::default();
+        };
+        let subscribe = all.get_bytes("resources").is_some_and(|resources| {
+            Payload::parse(resources, Rules::backend())
+                .is_ok_and(|r| r.get("subscribe") == Some(b"true"))
+        });
+        Self {
+            tools: all.get("tools").is_some(),
+            resources: all.get("resources").is_some(),
+            subscribe,
+            prompts: all.get("prompts").is_some(),
+            completions: all.get("completions").is_some(),
+            logging: all.get("logging").is_some(),
+        }
+    }
+
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            tools: self.tools | other.tools,
+            resources: self.resources | other.resources,
+            subscribe: self.subscribe | other.subscribe,
+            prompts: self.prompts | other.prompts,
+            completions: self.completions | other.completions,
+            logging: self.logging | other.logging,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The revision these were read at.
+    pub revision: Revision,
+    pub capabilities: ServerCapabilities,
+    /// `capabilities.extensions` as declared.
+    pub extensions: Option<Bytes>,
+    pub server_info: Option<Bytes>,
+    pub instructions: Option<String>,
+    pub tools: Vec<Item>,
+    pub resources: Vec<Item>,
+    pub templates: Vec<Item>,
+    pub prompts: Vec<Item>,
+}
+
+impl Offer {
+    pub fn items(&self, kind: ItemKind) -> &[Item] {
+        match kind {
+            ItemKind::Tool => &self.tools,
+            ItemKind::Resource => &self.resources,
+            ItemKind::Template => &self.templates,
+            ItemKind::Prompt => &self.prompts,
+        }
+    }
+
+    pub fn items_mut(&mut self, kind: ItemKind) -> &mut Vec<Item> {
+        match kind {
+            ItemKind::Tool => &mut self.tools,
+            ItemKind::Resource => &mut self.resources,
+            ItemKind::Template => &mut self.templates,
+            ItemKind::Prompt => &mut self.prompts,
+        }
+    }
+}
