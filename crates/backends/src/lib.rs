@@ -1,1 +1,7 @@
-//! sentinel-backends
+//! Backends: MCP servers over HTTP and as child processes, adapted down from the core's calls.
+//!
+//! Not here: which backend a call goes to and what it may do (`core`), anything of callers
+//! (`surfaces`).
+
+pub mod discover;
+pub mod relay;

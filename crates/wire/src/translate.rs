@@ -85,7 +85,8 @@ impl Outgoing<'_> {
     fn meta(&self, params: &Params) -> Option<Vec<u8>> {
         let stamp = self.to.is_modern() && !self.from.is_modern();
         let strip = self.from.is_modern() && !self.to.is_modern();
-        if !stamp && !(strip && params.meta_object().is_some()) && self.progress_token.is_none() {
+        let strip = strip && params.meta_object().is_some();
+        if !stamp && !strip && self.progress_token.is_none() {
             return None;
         }
         let version = json_string(self.to.as_str());

@@ -1,0 +1,294 @@
+//! Finding out what a server is and what it offers, over whatever transport it speaks.
+//!
+//! A fresh server is probed with `server/discover`; whatever does not answer like a modern one is
+//! legacy and gets `initialize`. Then its lists are drained, page by page. One failing list never
+//! spoils the others.
+//!
+//! Not here: when to do this (`http`, `stdio`), merging the lists (`core::catalog`).
+
+use std::collections::HashSet;
+use std::future::Future;
+
+use bytes::Bytes;
+use sentinel_core::{Fault, Item, ItemKind, Kind, Offer, ServerCapabilities};
+use sentinel_wire::json::{self, Rules};
+use sentinel_wire::{Method, Outcome, Payload, Revision, meta};
+
+use crate::relay;
+
+/// Pages read of one list: far more than any server has, few enough to end.
+const PAGES_MAX: usize = 1_000;
+/// Items kept of one list.
+const ITEMS_MAX: usize = 100_000;
+
+/// A way to talk to one server. Ids, framing, deadlines and headers are its business.
+pub trait Peer: Send + Sync {
+    fn request(
+        &self,
+        method: Method,
+        params: Vec<u8>,
+    ) -> impl Future<Output = Result<Outcome, PeerError>> + Send;
+
+    fn notify(
+        &self,
+        method: Method,
+        params: Vec<u8>,
+    ) -> impl Future<Output = Result<(), PeerError>> + Send;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PeerError {
+    /// The server answered, or hung up, in a way that says it does not know what we sent. During
+    /// the probe that means legacy.
+    #[error("the server did not understand")]
+    NotSpoken(#[source] Fault),
+    /// It could not be reached or did not answer: no verdict on what it speaks.
+    #[error("the server did not answer")]
+    Failed(#[source] Fault),
+}
+
+impl From<PeerError> for Fault {
+    fn from(error: PeerError) -> Self {
+        match error {
+            PeerError::NotSpoken(fault) | PeerError::Failed(fault) => fault,
+        }
+    }
+}
+
+/// What the probe found.
+#[derive(Debug)]
+pub enum Probe {
+    Modern(Greeting),
+    Legacy,
+}
+
+/// How a server introduced itself, by `initialize` or by `server/discover`.
+#[derive(Clone, Debug)]
+pub struct Greeting {
+    pub revision: Revision,
+    pub capabilities: ServerCapabilities,
+    pub extensions: Option<Bytes>,
+    pub server_info: Option<Bytes>,
+    pub instructions: Option<String>,
+}
+
+/// Params of a request of our own, as the revision wants them.
+pub fn own_params(revision: Revision, members: &str) -> Vec<u8> {
+    if !revision.is_modern() {
+        return format!("{{{members}}}").into_bytes();
+    }
+    let comma = if members.is_empty() { "" } else { "," };
+    let client = String::from_utf8_lossy(relay::client_info());
+    format!(
+        r#"{{{members}{comma}"_meta":{{"{}":"{revision}","{}":{{}},"{}":{client}}}}}"#,
+        meta::PROTOCOL_VERSION,
+        meta::CLIENT_CAPABILITIES,
+        meta::CLIENT_INFO,
+    )
+    .into_bytes()
+}
+
+/// Asks a fresh server whether it is modern.
+pub async fn probe(peer: &impl Peer) -> Result<Probe, Fault> {
+    let params = own_params(Revision::NEWEST, "");
+    match peer.request(Method::Discover, params).await {
+        Ok(Outcome::Result(result)) => Ok(read_discovery(&result)),
+        Ok(Outcome::Error(error)) => judge_refusal(&error),
+        Err(PeerError::NotSpoken(_)) => Ok(Probe::Legacy),
+        Err(PeerError::Failed(fault)) => Err(fault),
+    }
+}
+
+/// A discovery that names no revision of ours is an advertisement of legacy ones.
+fn read_discovery(result: &Payload) -> Probe {
+    let versions = result
+        .get("supportedVersions")
+        .map(strings)
+        .unwrap_or_default();
+    if !versions.iter().any(|v| v == Revision::NEWEST.as_str()) {
+        return Probe::Legacy;
+    }
+    let server_info = result
+        .get_bytes("_meta")
+        .and_then(|m| Payload::parse(m, Rules::backend()).ok())
+        .and_then(|m| m.get_bytes(meta::SERVER_INFO));
+    Probe::Modern(greeting(Revision::NEWEST, result, server_info))
+}
+
+/// Only the codes that 2026-07-28 defines say "modern"; legacy servers refuse in many ways.
+fn judge_refusal(error: &Payload) -> Result<Probe, Fault> {
+    let code = error.get("code").unwrap_or_default();
+    if code != b"-32022" {
+        let modern = code == b"-32020" || code == b"-32021";
+        return if modern {
+            Err(refused(error))
+        } else {
+            Ok(Probe::Legacy)
+        };
+    }
+    let supported = error
+        .get_bytes("data")
+        .and_then(|data| Payload::parse(data, Rules::backend()).ok())
+        .and_then(|data| data.get("supported").map(strings))
+        .unwrap_or_default();
+    let legacy = |v: &String| Revision::parse(v).is_some_and(|r| !r.is_modern());
+    if supported.iter().any(legacy) {
+        Ok(Probe::Legacy)
+    } else {
+        Err(refused(error))
+    }
+}
+
+/// Shakes hands with a legacy server, declaring `capabilities` for its callers.
+pub async fn initialize(peer: &impl Peer, capabilities: &[u8]) -> Result<Greeting, Fault> {
+    let params = format!(
+        r#"{{"protocolVersion":"{}","capabilities":{},"clientInfo":{}}}"#,
+        Revision::NEWEST_LEGACY,
+        String::from_utf8_lossy(capabilities),
+        String::from_utf8_lossy(relay::client_info()),
+    );
+    let result = match peer
+        .request(Method::Initialize, params.into_bytes())
+        .await?
+    {
+        Outcome::Result(result) => result,
+        Outcome::Error(error) => return Err(refused(&error)),
+    };
+    let version = result
+        .string("protocolVersion")
+        .unwrap_or_default()
+        .into_owned();
+    let Some(revision) = Revision::parse(&version).filter(|r| !r.is_modern()) else {
+        let text = format!("the backend speaks MCP {version:?}, which this gateway does not");
+        return Err(Fault::new(Kind::BackendUnavailable, text));
+    };
+    peer.notify(Method::Initialized, Vec::new()).await?;
+    let server_info = result.get_bytes("serverInfo");
+    Ok(greeting(revision, &result, server_info))
+}
+
+fn greeting(revision: Revision, result: &Payload, server_info: Option<Bytes>) -> Greeting {
+    let raw = result
+        .get_bytes("capabilities")
+        .unwrap_or_else(|| Bytes::from_static(b"{}"));
+    let mut capabilities = ServerCapabilities::parse(&raw);
+    // The first revision has completion but no flag for it.
+    capabilities.completions |= revision == Revision::V2024_11_05;
+    let extensions = Payload::parse(raw, Rules::backend())
+        .ok()
+        .and_then(|c| c.get_bytes("extensions"));
+    Greeting {
+        revision,
+        capabilities,
+        extensions,
+        server_info,
+        instructions: result.string("instructions").map(|text| text.into_owned()),
+    }
+}
+
+/// Reads everything the server lists.
+pub async fn read_lists(peer: &impl Peer, greeting: &Greeting, name: &str) -> Result<Offer, Fault> {
+    let mut offer = Offer {
+        revision: greeting.revision,
+        capabilities: greeting.capabilities,
+        extensions: greeting.extensions.clone(),
+        server_info: greeting.server_info.clone(),
+        instructions: greeting.instructions.clone(),
+        tools: Vec::new(),
+        resources: Vec::new(),
+        templates: Vec::new(),
+        prompts: Vec::new(),
+    };
+    let has = |kind: ItemKind| match kind {
+        ItemKind::Tool => greeting.capabilities.tools,
+        ItemKind::Resource | ItemKind::Template => greeting.capabilities.resources,
+        ItemKind::Prompt => greeting.capabilities.prompts,
+    };
+    for kind in ItemKind::ALL.into_iter().filter(|kind| has(*kind)) {
+        *offer.items_mut(kind) = read_list(peer, greeting.revision, kind, name).await?;
+    }
+    Ok(offer)
+}
+
+/// Drains one list. A server that refuses it has none; one that fails to answer is failing.
+pub async fn read_list(
+    peer: &impl Peer,
+    revision: Revision,
+    kind: ItemKind,
+    name: &str,
+) -> Result<Vec<Item>, Fault> {
+    let mut items = Vec::new();
+    let mut seen = HashSet::new();
+    let mut cursor: Option<Bytes> = None;
+    for _ in 0..PAGES_MAX {
+        let members = cursor
+            .as_ref()
+            .map(|c| format!(r#""cursor":{}"#, String::from_utf8_lossy(c)));
+        let params = own_params(revision, members.as_deref().unwrap_or_default());
+        let page = match peer.request(kind.list_method(), params).await? {
+            Outcome::Result(page) => page,
+            Outcome::Error(error) => {
+                let why = error.string("message").unwrap_or_default();
+                tracing::debug!(backend = name, list = kind.list_member(), "refused: {why}");
+                break;
+            }
+        };
+        take_page(kind, &page, &mut items, name);
+        cursor = page
+            .get_bytes("nextCursor")
+            .filter(|c| json::decode_string(c).is_some());
+        match &cursor {
+            None => break,
+            Some(_) if items.len() >= ITEMS_MAX => {
+                tracing::warn!(
+                    backend = name,
+                    list = kind.list_member(),
+                    "cut after {ITEMS_MAX} items"
+                );
+                break;
+            }
+            Some(next) if !seen.insert(next.clone()) => {
+                tracing::warn!(
+                    backend = name,
+                    list = kind.list_member(),
+                    "its pages go in a circle"
+                );
+                break;
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(items)
+}
+
+fn take_page(kind: ItemKind, page: &Payload, items: &mut Vec<Item>, name: &str) {
+    let Some(list) = page.get_bytes(kind.list_member()) else {
+        return;
+    };
+    for span in json::elements(&list, Rules::backend()).unwrap_or_default() {
+        // A copy of its own, so that one kept item does not keep the whole page.
+        match Item::parse(kind, Bytes::copy_from_slice(span.of(&list))) {
+            Some(item) => items.push(item),
+            None => tracing::warn!(
+                backend = name,
+                list = kind.list_member(),
+                "skipped an entry that is no object with a {}",
+                kind.key_member()
+            ),
+        }
+    }
+}
+
+fn strings(array: &[u8]) -> Vec<String> {
+    let spans = json::elements(array, Rules::backend()).unwrap_or_default();
+    spans
+        .iter()
+        .filter_map(|s| json::decode_string(s.of(array)))
+        .map(|s| s.into_owned())
+        .collect()
+}
+
+fn refused(error: &Payload) -> Fault {
+    let why = error.string("message").unwrap_or_default().into_owned();
+    Fault::new(Kind::BackendUnavailable, "the backend refused to begin").because(why)
+}

@@ -1,0 +1,122 @@
+//! What every MCP connector does with a call: write it as its server must see it, read what came
+//! back. The transport is somebody else's.
+
+use bytes::Bytes;
+use sentinel_core::{Call, Caller, Fault, Kind, Notice, Reply};
+use sentinel_wire::envelope::{begin_request, error_object};
+use sentinel_wire::translate::{About, Outgoing};
+use sentinel_wire::{Method, Outcome, Payload, Revision, json, meta};
+
+/// Who we say we are to servers.
+pub fn client_info() -> &'static [u8] {
+    concat!(
+        r#"{"name":"sentinel-gateway","version":""#,
+        env!("CARGO_PKG_VERSION"),
+        r#""}"#
+    )
+    .as_bytes()
+}
+
+/// A call as one JSON-RPC request with our id. The progress token, where the caller wants
+/// progress, is our id as well: unique among all that is in flight to this server.
+pub fn request(call: &Call, id: u64, to: Revision) -> Vec<u8> {
+    let id_text = itoa::Buffer::new().format(id).to_owned();
+    let from = call.caller.revision;
+    let stamped = to.is_modern() && !from.is_modern();
+    let capabilities = if stamped {
+        declared(&call.caller)
+    } else {
+        Vec::new()
+    };
+    let wants_progress = call.params.meta(meta::PROGRESS_TOKEN).is_some();
+    let outgoing = Outgoing {
+        method: &call.method,
+        from,
+        to,
+        own_name: call
+            .target
+            .as_ref()
+            .and_then(|target| target.own_name.as_deref()),
+        progress_token: wants_progress.then_some(id_text.as_bytes()),
+        about: About {
+            capabilities: &capabilities,
+            client_info: call.caller.client_info.as_deref().or(Some(client_info())),
+            log_level: None,
+        },
+        request_state: None,
+    };
+    let mut out = Vec::with_capacity(call.params.as_bytes().len() + 128);
+    begin_request(id_text.as_bytes(), call.method.as_str(), &mut out);
+    outgoing.write(&call.params, &mut out);
+    out.push(b'}');
+    out
+}
+
+/// What a caller can be asked for, in words that both eras understand: no `listChanged` for roots,
+/// no tasks, an empty `elicitation` spelled out, and nothing newer than the caller's revision.
+pub fn declared(caller: &Caller) -> Vec<u8> {
+    let c = &caller.capabilities;
+    let newer = caller.revision >= Revision::V2025_11_25;
+    let mut parts: Vec<String> = Vec::new();
+    let mut modes: Vec<&str> = Vec::new();
+    if c.elicit_form && caller.revision >= Revision::V2025_06_18 {
+        modes.push(r#""form":{}"#);
+    }
+    if c.elicit_url && newer {
+        modes.push(r#""url":{}"#);
+    }
+    if !modes.is_empty() {
+        parts.push(format!(r#""elicitation":{{{}}}"#, modes.join(",")));
+    }
+    if c.sampling {
+        let tools = if c.sampling_tools && newer {
+            r#""tools":{}"#
+        } else {
+            ""
+        };
+        parts.push(format!(r#""sampling":{{{tools}}}"#));
+    }
+    if c.roots {
+        parts.push(r#""roots":{}"#.to_owned());
+    }
+    format!("{{{}}}", parts.join(",")).into_bytes()
+}
+
+/// The reply of a server at `revision`.
+pub fn reply(outcome: Outcome, revision: Revision) -> Result<Reply, Fault> {
+    if let Outcome::Result(result) = &outcome
+        && json::Kind::of(result.as_bytes()) != Some(json::Kind::Object)
+    {
+        return Err(bad_reply("its result is no object"));
+    }
+    Ok(Reply { revision, outcome })
+}
+
+/// A notice of the server for the call whose progress token is `token`; `None` for what callers
+/// are told in other ways or not at all.
+pub fn notice(method: &Method, params: Payload) -> Option<Notice> {
+    match method {
+        Method::Progress => Some(Notice::Progress(params)),
+        Method::LogMessage => Some(Notice::Log(params)),
+        _ => None,
+    }
+}
+
+pub fn bad_reply(why: &'static str) -> Fault {
+    Fault::new(
+        Kind::BackendBadReply,
+        "the backend's answer could not be read",
+    )
+    .because(why)
+}
+
+/// The error object we answer a server's question with when no caller can be asked.
+pub fn nobody_to_ask(method: &Method) -> Bytes {
+    let text = format!("{}: no caller can be asked", method.as_str());
+    error_object(-32601, &text, None).into()
+}
+
+/// Params of `notifications/cancelled` for one of our ids.
+pub fn cancelled_params(id: u64) -> Vec<u8> {
+    format!(r#"{{"requestId":{id},"reason":"the caller left"}}"#).into_bytes()
+}
