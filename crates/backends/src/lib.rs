@@ -4,4 +4,5 @@
 //! (`surfaces`).
 
 pub mod discover;
+pub mod http;
 pub mod relay;

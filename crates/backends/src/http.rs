@@ -1,0 +1,188 @@
+//! MCP servers over HTTP: any revision, JSON and event streams, pooled connections.
+//!
+//! `HttpBackend` is what the core calls; its `run` finds the server, reads its lists, keeps them
+//! fresh and watches its health until `stop`. Dropping a call closes its stream at a modern server
+//! and sends `notifications/cancelled` to a legacy one.
+//!
+//! Not here: the wire's shapes (`sentinel_wire`), what changes between revisions (`relay`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::{HeaderName, HeaderValue, Uri};
+use parking_lot::Mutex;
+use sentinel_core::catalog::Publisher;
+use sentinel_core::{Backend, Call, Fault, Health, Kind, Reply, Status};
+use sentinel_wire::Revision;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::discover::Greeting;
+
+mod call;
+mod keep;
+mod pool;
+mod post;
+mod speak;
+mod upstream;
+
+use post::Post;
+use upstream::{Sessions, Upstream};
+
+pub struct Config {
+    pub name: String,
+    pub url: Uri,
+    /// Sent with every request; values come from the environment.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Deadline of one call.
+    pub timeout: Duration,
+    /// Further attempts while nothing was delivered.
+    pub retries: u32,
+    pub health_interval: Duration,
+    pub unhealthy_after: u32,
+    pub reply_bytes_max: usize,
+    /// Tools that may be tried again even after they were delivered.
+    pub idempotent_tools: Vec<String>,
+}
+
+/// Whether calls can be sent.
+#[derive(Clone)]
+enum State {
+    /// Not yet reached; calls wait, within their deadline.
+    Starting,
+    Ready(Ready),
+    /// Not to be reached for now; calls fail at once.
+    Failed,
+    Stopped,
+}
+
+#[derive(Clone)]
+struct Ready {
+    greeting: Arc<Greeting>,
+    /// For callers who cannot be asked anything, and for our own requests.
+    base: Arc<Upstream>,
+}
+
+struct Inner {
+    config: Config,
+    post: Post,
+    publisher: Publisher,
+    state: watch::Sender<State>,
+    sessions: Sessions,
+    /// One re-initialization at a time.
+    renewing: tokio::sync::Mutex<()>,
+    next_id: AtomicU64,
+    /// A list may have changed.
+    refresh: Notify,
+    status: Mutex<Status>,
+    began: Instant,
+}
+
+#[derive(Clone)]
+pub struct HttpBackend(Arc<Inner>);
+
+/// The URL cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("backend `{name}`: {why}")]
+pub struct BadUrl {
+    name: String,
+    why: String,
+}
+
+impl HttpBackend {
+    pub fn new(config: Config, publisher: Publisher) -> Result<Self, BadUrl> {
+        let address = pool::Address::of(&config.url).map_err(|why| BadUrl {
+            name: config.name.clone(),
+            why,
+        })?;
+        let post = Post::new(
+            pool::Pool::new(address),
+            &config.url,
+            &config.headers,
+            config.reply_bytes_max,
+            config.retries,
+        );
+        let status = Status {
+            health: Health::Starting,
+            revision: None,
+            start_up: None,
+            restarts: 0,
+            problem: None,
+            stderr: Vec::new(),
+        };
+        Ok(Self(Arc::new(Inner {
+            config,
+            post,
+            publisher,
+            state: watch::Sender::new(State::Starting),
+            sessions: Sessions::default(),
+            renewing: tokio::sync::Mutex::default(),
+            next_id: AtomicU64::new(1),
+            refresh: Notify::new(),
+            status: Mutex::new(status),
+            began: Instant::now(),
+        })))
+    }
+
+    /// Keeps the backend: discovery, health, changed lists. Ends after `stop`.
+    pub async fn run(self) {
+        keep::run(&self.0).await;
+    }
+}
+
+impl Backend for HttpBackend {
+    fn name(&self) -> &str {
+        &self.0.config.name
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+        Box::pin(call::run(self.0.clone(), call))
+    }
+
+    fn status(&self) -> Status {
+        self.0.status.lock().clone()
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        let inner = self.0.clone();
+        Box::pin(async move { keep::stop(&inner).await })
+    }
+}
+
+impl Inner {
+    fn mint_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What is known of the server, waiting while it is being found out.
+    async fn ready(&self) -> Result<Ready, Fault> {
+        if let State::Ready(ready) = &*self.state.borrow() {
+            return Ok(ready.clone());
+        }
+        let mut states = self.state.subscribe();
+        let settled = states
+            .wait_for(|state| !matches!(state, State::Starting))
+            .await;
+        match settled.as_deref() {
+            Ok(State::Ready(ready)) => Ok(ready.clone()),
+            _ => Err(self.unavailable()),
+        }
+    }
+
+    fn unavailable(&self) -> Fault {
+        let text = format!("backend `{}` cannot be reached", self.config.name);
+        Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000)
+    }
+
+    fn note(&self, health: Health, revision: Option<Revision>, problem: Option<String>) {
+        let mut status = self.status.lock();
+        status.health = health;
+        status.revision = revision.or(status.revision);
+        status.problem = problem;
+        if health == Health::Up && status.start_up.is_none() {
+            status.start_up = Some(self.began.elapsed());
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Keeping an HTTP backend: find it, read its lists, watch it, read them again when they change.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sentinel_core::{Fault, Health};
+use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_request};
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Incoming, Message, Method, Outcome, sse};
+
+use super::post::{Answer, Envelope};
+use super::speak::{self, Speaker};
+use super::{Inner, Ready, State};
+use crate::discover::{self, Peer};
+
+/// First and longest pause between attempts to reach a server.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// Bursts of `list_changed` within this time are read once.
+const SETTLE: Duration = Duration::from_millis(100);
+
+pub(super) async fn run(inner: &Arc<Inner>) {
+    let mut stopped = inner.state.subscribe();
+    let stop = async { drop(stopped.wait_for(|s| matches!(s, State::Stopped)).await) };
+    tokio::select! {
+        () = stop => {}
+        () = keep(inner) => {}
+    }
+}
+
+/// Ends our sessions at the server.
+pub(super) async fn stop(inner: &Arc<Inner>) {
+    let last = inner.state.send_replace(State::Stopped);
+    let mut open = inner.sessions.drain();
+    if let State::Ready(ready) = last {
+        open.push(ready.base);
+    }
+    let method = Method::Other("".into());
+    for upstream in open.iter().filter(|u| u.session.is_some()) {
+        let envelope = Envelope {
+            method: &method,
+            name: None,
+            revision: Some(upstream.revision),
+            session: upstream.session.as_ref(),
+            extra: &[],
+        };
+        // Courtesy: a server that does not answer expires the session by itself.
+        let _ = tokio::time::timeout(Duration::from_secs(1), inner.post.delete(envelope)).await;
+    }
+}
+
+async fn keep(inner: &Arc<Inner>) {
+    let mut failures = 0u32;
+    let mut pause = RETRY_MIN;
+    loop {
+        match find(inner).await {
+            Ok(ready) => {
+                failures = 0;
+                pause = RETRY_MIN;
+                let why = watch(inner, ready).await;
+                inner.fail(&why);
+                inner.publisher.withdraw();
+            }
+            Err(fault) => {
+                failures += 1;
+                inner.fail(&fault);
+                if failures >= inner.config.unhealthy_after {
+                    inner.publisher.withdraw();
+                } else {
+                    inner.publisher.tried();
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY_MAX);
+            }
+        }
+    }
+}
+
+async fn find(inner: &Inner) -> Result<Ready, Fault> {
+    let ready = speak::greet(inner).await?;
+    let speaker = Speaker::within(inner, &ready.base);
+    let offer = discover::read_lists(&speaker, &ready.greeting, &inner.config.name).await?;
+    inner.state.send_replace(State::Ready(ready.clone()));
+    inner.publisher.publish(offer);
+    inner.note(Health::Up, Some(ready.greeting.revision), None);
+    tracing::info!(backend = %inner.config.name, revision = %ready.greeting.revision, "ready");
+    Ok(ready)
+}
+
+/// Watches a backend that is up; returns why it no longer is.
+async fn watch(inner: &Arc<Inner>, ready: Ready) -> Fault {
+    let listening = tokio::spawn(listen(inner.clone()));
+    let why = pings_and_changes(inner, ready).await;
+    listening.abort();
+    why
+}
+
+async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
+    let mut failures = 0;
+    let mut next_ping = inner.config.health_interval;
+    loop {
+        let outcome = tokio::select! {
+            () = tokio::time::sleep(next_ping) => ping(inner, &ready).await,
+            () = inner.refresh.notified() => {
+                tokio::time::sleep(SETTLE).await;
+                reread(inner, &ready).await
+            }
+        };
+        if let State::Ready(current) = &*inner.state.borrow() {
+            ready = current.clone();
+        }
+        match outcome {
+            Ok(()) => {
+                failures = 0;
+                next_ping = inner.config.health_interval;
+                inner.note(Health::Up, None, None);
+            }
+            Err(fault) => {
+                failures += 1;
+                inner.note(Health::Failing, None, Some(fault.to_string()));
+                // A failing server is looked at again soon, not after the whole interval.
+                next_ping = RETRY_MIN;
+                if failures >= inner.config.unhealthy_after {
+                    return fault;
+                }
+            }
+        }
+    }
+}
+
+async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
+    let speaker = Speaker::within(inner, &ready.base);
+    let revision = ready.greeting.revision;
+    let method = if revision.is_modern() {
+        Method::Discover
+    } else {
+        Method::Ping
+    };
+    // Any answer is a sign of life, an error included.
+    speaker
+        .request(method, discover::own_params(revision, ""))
+        .await
+        .map(drop)
+        .map_err(Fault::from)
+}
+
+async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
+    let speaker = Speaker::within(inner, &ready.base);
+    let offer = discover::read_lists(&speaker, &ready.greeting, &inner.config.name).await?;
+    inner.publisher.publish(offer);
+    Ok(())
+}
+
+/// Hears about changed lists: on the GET stream of a legacy session, or by `subscriptions/listen`.
+async fn listen(inner: Arc<Inner>) {
+    let mut pause = RETRY_MIN;
+    loop {
+        let State::Ready(ready) = inner.state.borrow().clone() else {
+            return;
+        };
+        match hear(&inner, &ready).await {
+            Heard::NotOffered => return,
+            Heard::Ended => pause = RETRY_MIN,
+            Heard::Failed => pause = (pause * 2).min(RETRY_MAX),
+        }
+        tokio::time::sleep(pause).await;
+        // Whatever was said in between was lost.
+        inner.refresh.notify_one();
+    }
+}
+
+enum Heard {
+    NotOffered,
+    Ended,
+    Failed,
+}
+
+async fn hear(inner: &Inner, ready: &Ready) -> Heard {
+    let upstream = &ready.base;
+    let modern = upstream.revision.is_modern();
+    let method = Method::Listen;
+    let envelope = Envelope {
+        method: &method,
+        name: None,
+        revision: Some(upstream.revision),
+        session: upstream.session.as_ref(),
+        extra: &[],
+    };
+    let answer = if modern {
+        let wanted = r#""notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
+        let params = discover::own_params(upstream.revision, wanted);
+        let mut body = Vec::new();
+        write_request(
+            inner.mint_id().to_string().as_bytes(),
+            method.as_str(),
+            &params,
+            &mut body,
+        );
+        inner.post.send(envelope, body.into()).await
+    } else {
+        inner.post.listen(envelope, None).await
+    };
+    let mut stream = match answer {
+        Ok(Answer::Stream { events, .. }) => events,
+        Ok(_) => return Heard::NotOffered,
+        Err(_) => return Heard::Failed,
+    };
+    let mut decoder = sse::Decoder::new(inner.config.reply_bytes_max);
+    loop {
+        match stream.chunk(&inner.post).await {
+            Ok(Some(mut chunk)) => {
+                while let Some(Ok(event)) = decoder.next(&mut chunk) {
+                    if refuses_listening(&event.data) {
+                        return Heard::NotOffered;
+                    }
+                    inner.hear_change(event.data);
+                }
+            }
+            Ok(None) => return Heard::Ended,
+            Err(_) => return Heard::Failed,
+        }
+    }
+}
+
+fn refuses_listening(data: &Bytes) -> bool {
+    let code = METHOD_NOT_FOUND.to_string();
+    matches!(
+        Incoming::parse(data.clone(), Rules::backend()),
+        Ok(Incoming::One(Message::Response(r)))
+            if matches!(&r.outcome, Outcome::Error(e) if e.get("code") == Some(code.as_bytes()))
+    )
+}
+
+impl Inner {
+    /// Notices that say a list changed have it read again.
+    pub(super) fn hear_change(&self, data: Bytes) {
+        if let Ok(Incoming::One(Message::Notification(notice))) =
+            Incoming::parse(data, Rules::backend())
+            && is_change(&notice.method)
+        {
+            self.refresh.notify_one();
+        }
+    }
+
+    fn fail(&self, fault: &Fault) {
+        // A stop that came meanwhile stands.
+        self.state.send_if_modified(|state| {
+            let going = !matches!(state, State::Stopped);
+            if going {
+                *state = State::Failed;
+            }
+            going
+        });
+        self.sessions.drain();
+        let why = chain(fault);
+        tracing::warn!(backend = %self.config.name, "not usable: {why}");
+        self.note(Health::Down, None, Some(why));
+    }
+}
+
+pub(super) fn is_change(method: &Method) -> bool {
+    matches!(
+        method,
+        Method::ToolsChanged | Method::ResourcesChanged | Method::PromptsChanged
+    )
+}
+
+/// A fault with all its causes, for the log and for operators.
+fn chain(fault: &Fault) -> String {
+    let mut text = fault.to_string();
+    let mut source = std::error::Error::source(fault);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,186 @@
+//! Connections to one HTTP server, kept per thread.
+//!
+//! Each worker thread has its own shelf of idle connections, so a call never wakes another thread
+//! to be written. A connection idles at most `IDLE_MAX`: servers close theirs after five seconds
+//! or more, and a request written into a closing connection may or may not have been delivered.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+const IDLE_MAX: Duration = Duration::from_secs(4);
+/// Idle connections kept per thread; more callers than that at once open and close extra ones.
+const IDLE_LEN_MAX: usize = 256;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Threads beyond this many share shelves; there are as many workers as cores.
+const SHELVES: usize = 32;
+/// Largest head of a response.
+const READ_BUF_MAX: usize = 512 * 1024;
+
+static NEXT_SHELF: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    static SHELF: usize = NEXT_SHELF.fetch_add(1, Ordering::Relaxed) % SHELVES;
+}
+
+pub(super) type Sender = SendRequest<Full<Bytes>>;
+
+/// Where a server is and how to get there.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) tls: Option<TlsConnector>,
+}
+
+impl Address {
+    /// Takes the place out of an `http` or `https` URL.
+    pub(super) fn of(url: &http::Uri) -> Result<Self, String> {
+        let host = url.host().ok_or("the URL has no host")?;
+        let secure = url.scheme_str() == Some("https");
+        Ok(Self {
+            host: host
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .to_owned(),
+            port: url.port_u16().unwrap_or(if secure { 443 } else { 80 }),
+            tls: secure.then(tls_connector),
+        })
+    }
+}
+
+fn tls_connector() -> TlsConnector {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!("a system certificate could not be read: {error}");
+    }
+    roots.add_parsable_certificates(found.certs);
+    let config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    TlsConnector::from(Arc::new(config))
+}
+
+struct Idle {
+    sender: Sender,
+    since: Instant,
+}
+
+pub(super) struct Pool {
+    address: Address,
+    shelves: Box<[Mutex<VecDeque<Idle>>]>,
+}
+
+/// A connection that a request can be written to, and whether it was used before.
+pub(super) struct Lent {
+    pub(super) sender: Sender,
+    pub(super) reused: bool,
+}
+
+impl Pool {
+    pub(super) fn new(address: Address) -> Self {
+        Self {
+            address,
+            shelves: (0..SHELVES).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// An idle connection of this thread, or a new one.
+    pub(super) async fn take(&self) -> io::Result<Lent> {
+        if let Some(sender) = self.take_idle() {
+            return Ok(Lent {
+                sender,
+                reused: true,
+            });
+        }
+        Ok(Lent {
+            sender: self.connect().await?,
+            reused: false,
+        })
+    }
+
+    fn take_idle(&self) -> Option<Sender> {
+        let mut shelf = self.shelves[SHELF.with(|s| *s)].lock();
+        while let Some(idle) = shelf.pop_back() {
+            if idle.since.elapsed() > IDLE_MAX {
+                // The older ones below are no fresher.
+                shelf.clear();
+                return None;
+            }
+            if idle.sender.is_ready() {
+                return Some(idle.sender);
+            }
+        }
+        None
+    }
+
+    /// Gives a connection back once its response was read to the end.
+    pub(super) fn give(&self, sender: Sender) {
+        if sender.is_closed() {
+            return;
+        }
+        let mut shelf = self.shelves[SHELF.with(|s| *s)].lock();
+        if shelf.len() >= IDLE_LEN_MAX {
+            shelf.pop_front();
+        }
+        shelf.push_back(Idle {
+            sender,
+            since: Instant::now(),
+        });
+    }
+
+    async fn connect(&self) -> io::Result<Sender> {
+        let timed = tokio::time::timeout(CONNECT_TIMEOUT, self.open());
+        timed.await.unwrap_or_else(|_| {
+            Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "connecting took too long",
+            ))
+        })
+    }
+
+    async fn open(&self) -> io::Result<Sender> {
+        let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
+        stream.set_nodelay(true)?;
+        match &self.address.tls {
+            None => shake_hands(TokioIo::new(stream)).await,
+            Some(tls) => {
+                let name =
+                    ServerName::try_from(self.address.host.clone()).map_err(io::Error::other)?;
+                shake_hands(TokioIo::new(tls.connect(name, stream).await?)).await
+            }
+        }
+    }
+}
+
+/// Starts HTTP/1.1 on a connection; the task that drives it ends with the connection.
+async fn shake_hands<T>(io: T) -> io::Result<Sender>
+where
+    T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let builder = || {
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(READ_BUF_MAX);
+        builder
+    };
+    let (sender, connection) = builder().handshake(io).await.map_err(io::Error::other)?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!("a backend connection ended: {error}");
+        }
+    });
+    Ok(sender)
+}

@@ -1,0 +1,290 @@
+//! Our own requests to the server: the probe, the handshake, lists and pings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use parking_lot::Mutex;
+use sentinel_core::{Fault, Kind};
+use sentinel_wire::envelope::{write_notification, write_request};
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Incoming, Message, Method, Outcome, Revision};
+
+use super::post::{Answer, Envelope, Stream};
+use super::upstream::Upstream;
+use super::{Inner, Ready};
+use crate::discover::{self, Peer, PeerError, Probe};
+use crate::relay;
+
+/// Longest wait for an answer to one of our own requests.
+const OWN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The server as `discover` talks to it: at a revision and session that become known on the way.
+pub(super) struct Speaker<'a> {
+    inner: &'a Inner,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    revision: Option<Revision>,
+    session: Option<HeaderValue>,
+}
+
+impl<'a> Speaker<'a> {
+    /// At a server that nobody has spoken to yet.
+    pub(super) fn fresh(inner: &'a Inner) -> Self {
+        Self {
+            inner,
+            known: Mutex::new(Known {
+                revision: None,
+                session: None,
+            }),
+        }
+    }
+
+    /// Within an established way of speaking.
+    pub(super) fn within(inner: &'a Inner, upstream: &Upstream) -> Self {
+        let known = Known {
+            revision: Some(upstream.revision),
+            session: upstream.session.clone(),
+        };
+        Self {
+            inner,
+            known: Mutex::new(known),
+        }
+    }
+
+    async fn post(&self, method: &Method, body: Vec<u8>) -> Result<Answer, PeerError> {
+        let (revision, session) = {
+            let known = self.known.lock();
+            (known.revision, known.session.clone())
+        };
+        // The probe speaks the newest revision; `initialize` has none yet.
+        let revision = if *method == Method::Discover {
+            Some(Revision::NEWEST)
+        } else {
+            revision
+        };
+        let envelope = Envelope {
+            method,
+            name: None,
+            revision,
+            session: session.as_ref(),
+            extra: &[],
+        };
+        let sent = self.inner.post.send(envelope, body.into());
+        let answer = tokio::time::timeout(OWN_TIMEOUT, sent)
+            .await
+            .map_err(|_| PeerError::Failed(self.inner.timed_out()))?
+            .map_err(|failure| PeerError::Failed(failure.into()))?;
+        let session = match &answer {
+            Answer::Json { session, .. }
+            | Answer::Stream { session, .. }
+            | Answer::Nothing { session } => session.clone(),
+            Answer::Refused { .. } => None,
+        };
+        if *method == Method::Initialize {
+            self.known.lock().session = session;
+        }
+        Ok(answer)
+    }
+}
+
+impl Peer for Speaker<'_> {
+    async fn request(&self, method: Method, params: Vec<u8>) -> Result<Outcome, PeerError> {
+        let id = self.inner.mint_id();
+        let mut body = Vec::with_capacity(params.len() + 96);
+        write_request(
+            id.to_string().as_bytes(),
+            method.as_str(),
+            &params,
+            &mut body,
+        );
+        let outcome = match self.post(&method, body).await? {
+            Answer::Json { status, body, .. } => read_json(self.inner, status, body, id)?,
+            Answer::Stream { events, .. } => {
+                let waited =
+                    tokio::time::timeout(OWN_TIMEOUT, first_response(self.inner, events, id));
+                waited
+                    .await
+                    .map_err(|_| PeerError::Failed(self.inner.timed_out()))??
+            }
+            Answer::Nothing { .. } => {
+                return Err(PeerError::NotSpoken(relay::bad_reply("an empty answer")));
+            }
+            Answer::Refused {
+                status,
+                retry_after_ms,
+                body,
+            } => {
+                return Err(refused(self.inner, status, retry_after_ms, &body));
+            }
+        };
+        if method == Method::Initialize
+            && let Outcome::Result(result) = &outcome
+        {
+            let version = result.string("protocolVersion").unwrap_or_default();
+            self.known.lock().revision = Revision::parse(&version);
+        }
+        Ok(outcome)
+    }
+
+    async fn notify(&self, method: Method, params: Vec<u8>) -> Result<(), PeerError> {
+        let mut body = Vec::new();
+        write_notification(method.as_str(), &params, &mut body);
+        self.post(&method, body).await.map(drop)
+    }
+}
+
+/// Probes or shakes hands, whatever the server wants, and tells what came of it.
+pub(super) async fn greet(inner: &Inner) -> Result<Ready, Fault> {
+    let speaker = Speaker::fresh(inner);
+    let greeting = match discover::probe(&speaker).await? {
+        Probe::Modern(greeting) => greeting,
+        Probe::Legacy => discover::initialize(&speaker, b"{}").await?,
+    };
+    let session = speaker.known.into_inner().session;
+    let base = Arc::new(Upstream {
+        revision: greeting.revision,
+        session,
+    });
+    Ok(Ready {
+        greeting: Arc::new(greeting),
+        base,
+    })
+}
+
+/// Opens a session for callers with these capabilities at a server known to be legacy.
+pub(super) async fn open_session(
+    inner: &Inner,
+    capabilities: &[u8],
+) -> Result<Arc<Upstream>, Fault> {
+    let speaker = Speaker::fresh(inner);
+    let greeting = discover::initialize(&speaker, capabilities).await?;
+    let session = speaker.known.into_inner().session;
+    Ok(Arc::new(Upstream {
+        revision: greeting.revision,
+        session,
+    }))
+}
+
+/// Reads the body of a JSON answer to request `id`.
+pub(super) fn read_json(
+    inner: &Inner,
+    status: StatusCode,
+    body: Bytes,
+    id: u64,
+) -> Result<Outcome, PeerError> {
+    if matches!(status.as_u16(), 401 | 403 | 429 | 500..) {
+        return Err(refused(inner, status, None, &body));
+    }
+    match Incoming::parse(body.clone(), Rules::backend()) {
+        Ok(Incoming::One(Message::Response(response))) => {
+            let ours = response
+                .id
+                .as_ref()
+                .is_none_or(|theirs| theirs.as_u64() == Some(id));
+            match response.outcome {
+                Outcome::Result(_) if !ours || response.id.is_none() => Err(PeerError::NotSpoken(
+                    relay::bad_reply("the answer is to another request"),
+                )),
+                // An error without a readable id can only be about what we just sent.
+                outcome => Ok(outcome),
+            }
+        }
+        Ok(Incoming::Batch(messages)) => messages
+            .into_iter()
+            .filter_map(Result::ok)
+            .find_map(|message| match message {
+                Message::Response(r) if r.id.as_ref().and_then(|id| id.as_u64()) == Some(id) => {
+                    Some(r.outcome)
+                }
+                _ => None,
+            })
+            .ok_or_else(|| PeerError::NotSpoken(relay::bad_reply("a batch without our answer"))),
+        Ok(Incoming::One(_)) => Err(PeerError::NotSpoken(relay::bad_reply("no response"))),
+        Err(_) if status.is_client_error() => Err(refused(inner, status, None, &body)),
+        Err(refusal) => Err(PeerError::NotSpoken(bad_json(refusal.message))),
+    }
+}
+
+fn bad_json(why: String) -> Fault {
+    Fault::new(
+        Kind::BackendBadReply,
+        "the backend's answer could not be read",
+    )
+    .because(why)
+}
+
+/// Waits for the response among the events of a stream.
+async fn first_response(inner: &Inner, mut stream: Stream, id: u64) -> Result<Outcome, PeerError> {
+    let mut decoder = sentinel_wire::sse::Decoder::new(inner.config.reply_bytes_max);
+    loop {
+        let chunk = stream
+            .chunk(&inner.post)
+            .await
+            .map_err(|f| PeerError::Failed(f.into()))?;
+        let Some(mut chunk) = chunk else {
+            return Err(PeerError::Failed(relay::bad_reply(
+                "the stream ended without an answer",
+            )));
+        };
+        while let Some(event) = decoder.next(&mut chunk) {
+            let event = event.map_err(|e| PeerError::Failed(bad_json(e.to_string())))?;
+            if event.data.is_empty() || !event.is_message() {
+                continue;
+            }
+            if let Ok(Incoming::One(Message::Response(r))) =
+                Incoming::parse(event.data, Rules::backend())
+                && r.id.as_ref().and_then(|id| id.as_u64()) == Some(id)
+            {
+                return Ok(r.outcome);
+            }
+        }
+    }
+}
+
+/// A status that is no answer of MCP. Some say "I do not speak this", the others say nothing about
+/// what the server is.
+fn refused(
+    inner: &Inner,
+    status: StatusCode,
+    retry_after_ms: Option<u64>,
+    body: &[u8],
+) -> PeerError {
+    let fault = inner.refused(status, retry_after_ms, body);
+    match status.as_u16() {
+        401 | 403 | 429 | 500.. => PeerError::Failed(fault),
+        _ => PeerError::NotSpoken(fault),
+    }
+}
+
+impl Inner {
+    pub(super) fn refused(
+        &self,
+        status: StatusCode,
+        retry_after_ms: Option<u64>,
+        body: &[u8],
+    ) -> Fault {
+        let name = &self.config.name;
+        let public = match status.as_u16() {
+            401 | 403 => format!("backend `{name}` refused the gateway's credentials"),
+            429 | 503 => format!("backend `{name}` is overloaded"),
+            _ => format!(
+                "backend `{name}` answered with HTTP status {}",
+                status.as_u16()
+            ),
+        };
+        let beginning = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+        let mut fault =
+            Fault::new(Kind::BackendUnavailable, public).because(format!("{status}: {beginning}"));
+        fault.retry_after_ms = retry_after_ms;
+        fault
+    }
+
+    pub(super) fn timed_out(&self) -> Fault {
+        let text = format!("backend `{}` did not answer in time", self.config.name);
+        Fault::new(Kind::BackendTimeout, text)
+    }
+}

@@ -1,0 +1,96 @@
+//! The sessions we hold at one legacy server.
+//!
+//! A legacy session fixes at `initialize` what its client can be asked for. Callers who cannot be
+//! asked anything share the base session; the others share one per (caller, capabilities), and
+//! what the server asks is attributed by the stream of the call it asks on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use parking_lot::Mutex;
+use sentinel_core::Caller;
+use sentinel_wire::Revision;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::relay;
+
+/// Sessions for callers who can be asked, per server; the one used least recently goes first.
+const SESSIONS_MAX: usize = 1024;
+
+/// How to address the server for one group of callers.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    pub(super) revision: Revision,
+    /// Absent at modern servers and at legacy ones that keep no sessions.
+    pub(super) session: Option<HeaderValue>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    subject: Arc<str>,
+    capabilities: Bytes,
+}
+
+impl Key {
+    /// `None` for callers who share the base session.
+    pub(super) fn of(caller: &Caller) -> Option<Self> {
+        caller.capabilities.can_be_asked().then(|| Self {
+            subject: caller.subject.clone(),
+            capabilities: relay::declared(caller).into(),
+        })
+    }
+
+    pub(super) fn capabilities(&self) -> &[u8] {
+        &self.capabilities
+    }
+}
+
+type Cell = Arc<OnceCell<Arc<Upstream>>>;
+
+#[derive(Default)]
+pub(super) struct Sessions {
+    open: Mutex<HashMap<Key, (Cell, Instant)>>,
+}
+
+impl Sessions {
+    /// The place of a session, to be filled by whoever comes first.
+    pub(super) fn cell(&self, key: &Key) -> Cell {
+        let mut open = self.open.lock();
+        if open.len() >= SESSIONS_MAX && !open.contains_key(key) {
+            let oldest = open
+                .iter()
+                .min_by_key(|(_, (_, used))| *used)
+                .map(|(key, _)| key.clone());
+            oldest.and_then(|key| open.remove(&key));
+        }
+        let entry = open
+            .entry(key.clone())
+            .or_insert_with(|| (Cell::default(), Instant::now()));
+        entry.1 = Instant::now();
+        entry.0.clone()
+    }
+
+    /// The server no longer knows this session; the next call opens another.
+    pub(super) fn forget(&self, key: &Key, stale: &Arc<Upstream>) {
+        let mut open = self.open.lock();
+        let same = |cell: &Cell| {
+            cell.get()
+                .is_some_and(|current| Arc::ptr_eq(current, stale))
+        };
+        if open.get(key).is_some_and(|(cell, _)| same(cell)) {
+            open.remove(key);
+        }
+    }
+
+    /// Takes all sessions out, to be ended or because the server forgot them.
+    pub(super) fn drain(&self) -> Vec<Arc<Upstream>> {
+        self.open
+            .lock()
+            .drain()
+            .filter_map(|(_, (cell, _))| cell.get().cloned())
+            .collect()
+    }
+}
