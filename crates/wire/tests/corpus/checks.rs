@@ -3,7 +3,7 @@
 //! The targets under `fuzz/` and the replay of the seeds in `tests/corpus.rs` both run these, so a
 //! finding becomes a regression test by copying its file into the seeds.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use sentinel_wire::header::{self, params};
 use sentinel_wire::lines::{LineDecoder, push_line};
 use sentinel_wire::sse::{self, Decoder};
@@ -36,9 +36,9 @@ pub fn sse(data: &[u8]) {
     assert_eq!(read(&mut stream.chunks(size)), whole);
     for event in whole.into_iter().flatten() {
         assert!(event.data.len() <= max);
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         sse::push_message(&mut out, &event.data);
-        let again = Decoder::new(usize::MAX).next(&mut out.freeze());
+        let again = Decoder::new(usize::MAX).next(&mut Bytes::from(out));
         let again = again.expect("it is complete").expect("it has no bound");
         assert_eq!(again.data, sse::one_line(event.data));
     }
@@ -67,7 +67,7 @@ pub fn lines(data: &[u8]) {
             Err(error) => assert!(error.len > max as u64),
             Ok(line) => {
                 assert!(line.len() <= max && !line.contains(&b'\n'));
-                let mut out = BytesMut::new();
+                let mut out = Vec::new();
                 push_line(&mut out, &line);
                 let again = LineDecoder::new(usize::MAX).next(&mut &out[..]);
                 assert_eq!(again, Some(Ok(sse::one_line(line))));
