@@ -24,6 +24,11 @@ fn replay(target: &str, check: fn(&[u8])) {
 }
 
 #[test]
+fn p_r19_envelope_seeds_hold() {
+    replay("envelope", checks::envelope);
+}
+
+#[test]
 fn p_r19_sse_seeds_hold() {
     replay("sse", checks::sse);
 }

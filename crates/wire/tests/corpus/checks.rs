@@ -4,10 +4,15 @@
 //! finding becomes a regression test by copying its file into the seeds.
 
 use bytes::Bytes;
+use sentinel_wire::envelope::{Payload, write_request};
 use sentinel_wire::header::{self, params};
+use sentinel_wire::json::{Rules, Scanner};
 use sentinel_wire::lines::{LineDecoder, push_line};
 use sentinel_wire::sse::{self, Decoder};
 use sentinel_wire::template::{Template, URI_LEN_MAX};
+use sentinel_wire::translate::{self, About, Outgoing};
+use sentinel_wire::{Incoming, Message, Method, Outcome, Params, Request, Response, Revision};
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 /// The first byte chooses bound and chunk size, the rest is the stream.
@@ -134,4 +139,103 @@ fn expand(template: &str) -> String {
         rest = tail;
     }
     out + rest
+}
+
+/// The depth allowed to callers here; small, so that the fuzzer meets it.
+const DEPTH_MAX: u32 = 16;
+
+/// The scanner takes what serde_json takes, and what is read can be written, in any revision.
+pub fn envelope(data: &[u8]) {
+    assert_eq!(is_json(data), is_json_to_serde(data));
+    let body = Bytes::copy_from_slice(data);
+    if let Ok(incoming) = Incoming::parse(body.clone(), Rules::caller(DEPTH_MAX)) {
+        assert!(is_json_to_serde(data));
+        let messages = match incoming {
+            Incoming::One(message) => vec![Ok(message)],
+            Incoming::Batch(messages) => messages,
+        };
+        for message in messages.into_iter().flatten() {
+            if let Message::Request(request) = message {
+                check_request(&request);
+            }
+        }
+    }
+    if let Ok(Message::Response(response)) = Message::parse(body, Rules::backend()) {
+        check_response(&response);
+    }
+}
+
+fn check_request(request: &Request) {
+    let mut out = Vec::new();
+    write_request(
+        request.id.as_bytes(),
+        request.method.as_str(),
+        request.params.as_bytes(),
+        &mut out,
+    );
+    let again = Message::parse(Bytes::from(out), Rules::caller(DEPTH_MAX + 1));
+    let Ok(Message::Request(again)) = again else {
+        panic!("a request was written that is none: {again:?}");
+    };
+    assert_eq!(again.id, request.id);
+    assert_eq!(again.method, request.method);
+    assert_eq!(again.params.as_bytes(), request.params.as_bytes());
+    for (from, to) in pairs() {
+        let mut out = Vec::new();
+        let outgoing = Outgoing {
+            method: &request.method,
+            from,
+            to,
+            own_name: Some("own"),
+            progress_token: Some(b"7"),
+            about: About {
+                capabilities: b"{}",
+                client_info: None,
+                log_level: None,
+            },
+            request_state: None,
+        };
+        outgoing.write(&request.params, &mut out);
+        // The rules of callers again: a rewrite must not leave a key behind that it replaced.
+        let written = Params::parse(Bytes::from(out), Rules::caller(DEPTH_MAX + 2));
+        assert!(written.is_ok(), "{from:?} to {to:?}: {written:?}");
+    }
+}
+
+fn check_response(response: &Response) {
+    for (from, to) in pairs() {
+        match &response.outcome {
+            Outcome::Error(error) => assert!(is_json(&translate::error(error, to))),
+            Outcome::Result(result) => {
+                for method in [Method::ToolsCall, Method::PromptsGet, Method::ToolsList] {
+                    assert!(is_json(&translate::result(&method, result, from, to)));
+                }
+                check_tool(result, from, to);
+            }
+        }
+    }
+}
+
+fn check_tool(tool: &Payload, from: Revision, to: Revision) {
+    assert!(is_json(&translate::tool(&tool.to_bytes(), from, to)));
+}
+
+fn pairs() -> impl Iterator<Item = (Revision, Revision)> {
+    Revision::ALL
+        .into_iter()
+        .flat_map(|from| Revision::ALL.into_iter().map(move |to| (from, to)))
+}
+
+fn is_json(text: &[u8]) -> bool {
+    let scan = || {
+        let mut scanner = Scanner::new(text, Rules::backend())?;
+        scanner.value()?;
+        scanner.end()
+    };
+    scan().is_ok()
+}
+
+/// serde_json skips strings without looking at their UTF-8.
+fn is_json_to_serde(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
