@@ -54,6 +54,16 @@ fn a_blank_line_ends_an_event_whatever_the_line_ends_are() {
 }
 
 #[test]
+fn the_lines_of_one_event_may_end_in_anything() {
+    let expected = event(Some("m"), "x\ny", Some("1"), None);
+    for end in ["\n", "\r", "\r\n"] {
+        let lines = ["event: m", "id: 1", "data: x", "data: y", "", ""];
+        check(&lines.join(end), std::slice::from_ref(&expected));
+    }
+    check("event: m\r\nid: 1\rdata: x\ndata: y\r\n\r\n", &[expected]);
+}
+
+#[test]
 fn a_cr_ends_the_event_at_once_and_its_lf_is_not_a_second_end() {
     let mut decoder = Decoder::new(100);
     let mut input = Bytes::from_static(b"data: a\r\n\r");
