@@ -3,22 +3,22 @@
 //!
 //! Not here: where a frame begins and ends (`sse`, `lines`).
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 /// Appends a JSON text on one line.
 ///
 /// In valid JSON a raw CR or LF stands only between tokens, so each run of them becomes one space.
 /// A space rather than nothing: text that is not valid JSON must not turn into other tokens.
-pub(crate) fn push_one_line(out: &mut BytesMut, json: &[u8]) {
+pub(crate) fn push_one_line(out: &mut Vec<u8>, json: &[u8]) {
     out.reserve(json.len());
     let mut rest = json;
     while let Some(at) = memchr::memchr2(b'\n', b'\r', rest) {
-        out.put_slice(&rest[..at]);
-        out.put_u8(b' ');
+        out.extend_from_slice(&rest[..at]);
+        out.push(b' ');
         let run = rest[at..].iter().take_while(|b| is_newline(**b)).count();
         rest = &rest[at + run..];
     }
-    out.put_slice(rest);
+    out.extend_from_slice(rest);
 }
 
 /// The same for a payload that is already in a `Bytes`: free of charge when it is one line, which
@@ -27,9 +27,9 @@ pub(crate) fn one_line(json: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &json).is_none() {
         return json;
     }
-    let mut out = BytesMut::new();
+    let mut out = Vec::new();
     push_one_line(&mut out, &json);
-    out.freeze()
+    Bytes::from(out)
 }
 
 /// Appends to a buffer whose length never passes `max`, and whose capacity does not either:
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn newlines_between_tokens_become_one_space() {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         push_one_line(&mut out, b"{\r\n\"a\":\n\n1,\r\"b\":\"x\\ny\"}\n");
         assert_eq!(&out[..], b"{ \"a\": 1, \"b\":\"x\\ny\"} ");
     }

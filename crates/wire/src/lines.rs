@@ -7,7 +7,7 @@
 //! Not here: reading and writing (`sentinel-backends`, `sentinel-surfaces`), what a line means
 //! (`envelope`).
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::framing::{push_bounded, push_one_line};
 
@@ -137,10 +137,10 @@ impl LineDecoder {
 }
 
 /// Appends one message as one line.
-pub fn push_line(out: &mut BytesMut, json: &[u8]) {
+pub fn push_line(out: &mut Vec<u8>, json: &[u8]) {
     out.reserve(json.len() + 1);
     push_one_line(out, json);
-    out.put_u8(b'\n');
+    out.push(b'\n');
 }
 
 fn without_cr(line: &[u8]) -> &[u8] {

@@ -13,6 +13,9 @@
 
 /// Templates beyond this are refused: real ones have some dozens of bytes.
 pub const TEMPLATE_LEN_MAX: usize = 2048;
+/// So are templates with more expressions than this; together the bounds keep the worst match at
+/// some milliseconds.
+pub const EXPRESSIONS_MAX: usize = 64;
 /// URIs beyond this match no template; bounds the work that a caller can cause.
 pub const URI_LEN_MAX: usize = 16 * 1024;
 
@@ -21,6 +24,8 @@ pub const URI_LEN_MAX: usize = 16 * 1024;
 pub enum TemplateError {
     #[error("the template is longer than {TEMPLATE_LEN_MAX} bytes")]
     TooLong,
+    #[error("the template has more than {EXPRESSIONS_MAX} expressions")]
+    TooManyExpressions,
     #[error("the template has a brace without its partner, at byte {at}")]
     Brace { at: usize },
     #[error("the template has an expression without a valid variable, at byte {at}")]
@@ -72,6 +77,10 @@ impl Template {
                 }
                 _ => return Err(TemplateError::Brace { at }),
             }
+        }
+        let literals = pieces.iter().filter(|p| matches!(p, Piece::Literal(_)));
+        if pieces.len() - literals.count() > EXPRESSIONS_MAX {
+            return Err(TemplateError::TooManyExpressions);
         }
         Ok(Self {
             pieces,

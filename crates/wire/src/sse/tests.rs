@@ -1,6 +1,5 @@
 //! Event streams (G-24, G-49: replies as SSE, read and written; P-R19: any bytes, any split).
 
-use bytes::BytesMut;
 use proptest::prelude::*;
 
 use super::*;
@@ -52,6 +51,16 @@ fn a_blank_line_ends_an_event_whatever_the_line_ends_are() {
     ] {
         check(stream, &[data("a"), data("b")]);
     }
+}
+
+#[test]
+fn the_lines_of_one_event_may_end_in_anything() {
+    let expected = event(Some("m"), "x\ny", Some("1"), None);
+    for end in ["\n", "\r", "\r\n"] {
+        let lines = ["event: m", "id: 1", "data: x", "data: y", "", ""];
+        check(&lines.join(end), std::slice::from_ref(&expected));
+    }
+    check("event: m\r\nid: 1\rdata: x\ndata: y\r\n\r\n", &[expected]);
 }
 
 #[test]
@@ -178,7 +187,7 @@ fn a_large_payload_in_small_chunks_is_read_whole() {
 
 #[test]
 fn written_events_have_the_bytes_that_clients_know() {
-    let mut out = BytesMut::new();
+    let mut out = Vec::new();
     push_message(&mut out, b"{\n\"a\":\r\n1}");
     push_event(&mut out, Some("4"), Some("message"), b"{}");
     push_priming(&mut out, "s/0", Some(2000));
@@ -206,7 +215,7 @@ fn written_events_have_the_bytes_that_clients_know() {
 
 #[test]
 fn an_id_or_name_cannot_forge_a_field() {
-    let mut out = BytesMut::new();
+    let mut out = Vec::new();
     push_event(&mut out, Some("1\ndata: x\r\0"), Some("a\n\nb"), b"{}");
     assert_eq!(&out[..], b"event: ab\nid: 1data: x\ndata: {}\n\n");
 }
@@ -252,7 +261,7 @@ proptest! {
         id in proptest::option::of("[!-~]{0,10}"),
         name in proptest::option::of("[!-~]{0,10}"),
     ) {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         push_event(&mut out, id.as_deref(), name.as_deref(), payload.as_bytes());
         let expected = event(name.as_deref(), &payload, id.as_deref(), None);
         prop_assert_eq!(read(&[&out], 1000), vec![Ok(expected)]);

@@ -2,7 +2,7 @@
 //!
 //! Every payload is put on one `data` line, since that is what all MCP clients are known to read.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::framing;
 
@@ -11,12 +11,12 @@ pub const DATA_START: &[u8] = b"data: ";
 pub const DATA_END: &[u8] = b"\n\n";
 
 /// Appends one JSON-RPC message as an event without id or name.
-pub fn push_message(out: &mut BytesMut, json: &[u8]) {
+pub fn push_message(out: &mut Vec<u8>, json: &[u8]) {
     push_event(out, None, None, json);
 }
 
 /// Appends one JSON-RPC message with an event id (legacy, resumable streams) or an event name.
-pub fn push_event(out: &mut BytesMut, id: Option<&str>, event: Option<&str>, json: &[u8]) {
+pub fn push_event(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>, json: &[u8]) {
     if let Some(event) = event {
         push_field(out, b"event: ", event);
     }
@@ -24,31 +24,31 @@ pub fn push_event(out: &mut BytesMut, id: Option<&str>, event: Option<&str>, jso
         push_field(out, b"id: ", id);
     }
     out.reserve(DATA_START.len() + json.len() + DATA_END.len());
-    out.put_slice(DATA_START);
+    out.extend_from_slice(DATA_START);
     framing::push_one_line(out, json);
-    out.put_slice(DATA_END);
+    out.extend_from_slice(DATA_END);
 }
 
 /// Appends the event of 2025-11-25 that lets a client reconnect before any message came: an id and
 /// empty data.
-pub fn push_priming(out: &mut BytesMut, id: &str, retry_ms: Option<u64>) {
+pub fn push_priming(out: &mut Vec<u8>, id: &str, retry_ms: Option<u64>) {
     push_field(out, b"id: ", id);
     if let Some(ms) = retry_ms {
         push_field(out, b"retry: ", itoa::Buffer::new().format(ms));
     }
-    out.put_slice(DATA_START);
-    out.put_slice(DATA_END);
+    out.extend_from_slice(DATA_START);
+    out.extend_from_slice(DATA_END);
 }
 
 /// Appends the time a client shall wait before it reconnects, as sent before we close a stream.
-pub fn push_retry(out: &mut BytesMut, retry_ms: u64) {
+pub fn push_retry(out: &mut Vec<u8>, retry_ms: u64) {
     push_field(out, b"retry: ", itoa::Buffer::new().format(retry_ms));
-    out.put_u8(b'\n');
+    out.push(b'\n');
 }
 
 /// Appends a comment: it keeps proxies from closing a quiet stream and is no event.
-pub fn push_keep_alive(out: &mut BytesMut) {
-    out.put_slice(b":\n\n");
+pub fn push_keep_alive(out: &mut Vec<u8>) {
+    out.extend_from_slice(b":\n\n");
 }
 
 /// A payload fit to stand between [`DATA_START`] and [`DATA_END`], not copied if it already is.
@@ -58,10 +58,10 @@ pub fn one_line(json: Bytes) -> Bytes {
 
 /// Ids and names are ours, but a line end in one would forge a field, and a NUL would void an id:
 /// such bytes are left out.
-fn push_field(out: &mut BytesMut, name: &[u8], value: &str) {
-    out.put_slice(name);
+fn push_field(out: &mut Vec<u8>, name: &[u8], value: &str) {
+    out.extend_from_slice(name);
     for part in value.split(['\r', '\n', '\0']) {
-        out.put_slice(part.as_bytes());
+        out.extend_from_slice(part.as_bytes());
     }
-    out.put_u8(b'\n');
+    out.push(b'\n');
 }
