@@ -43,7 +43,6 @@ pub fn request(call: &Call, id: u64, to: Revision) -> Vec<u8> {
             client_info: call.caller.client_info.as_deref().or(Some(client_info())),
             log_level: None,
         },
-        request_state: None,
     };
     let mut out = Vec::with_capacity(call.params.as_bytes().len() + 128);
     begin_request(id_text.as_bytes(), call.method.as_str(), &mut out);

@@ -38,8 +38,6 @@ pub struct Outgoing<'a> {
     pub progress_token: Option<&'a [u8]>,
     /// Who is calling; used when the backend is modern and the caller is not.
     pub about: About<'a>,
-    /// The `requestState` to send instead of the caller's; `Some(None)` removes it.
-    pub request_state: Option<Option<&'a [u8]>>,
 }
 
 impl Outgoing<'_> {
@@ -60,9 +58,6 @@ impl Outgoing<'_> {
         }
         if let Some(meta) = &meta {
             edits.push(("_meta", (meta != b"{}").then_some(meta)));
-        }
-        if let Some(state) = self.request_state {
-            edits.push(("requestState", state));
         }
         if self.from.is_modern() && !self.to.is_modern() && self.method.may_need_input() {
             edits.push(("inputResponses", None));

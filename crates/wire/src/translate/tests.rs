@@ -28,7 +28,7 @@ fn outgoing<'a>(method: &'a Method, from: Revision, to: Revision) -> Outgoing<'a
         own_name: None,
         progress_token: None,
         about: ABOUT,
-        request_state: None,
+       ,
     }
 }
 

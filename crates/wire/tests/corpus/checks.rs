@@ -193,7 +193,6 @@ fn check_request(request: &Request) {
                 client_info: None,
                 log_level: None,
             },
-            request_state: None,
         };
         outgoing.write(&request.params, &mut out);
         // The rules of callers again: a rewrite must not leave a key behind that it replaced.
