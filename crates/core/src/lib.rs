@@ -14,6 +14,7 @@ pub mod circuit;
 pub mod fault;
 pub mod line;
 pub mod offer;
+pub mod park;
 pub mod seal;
 pub mod walk;
 

@@ -123,6 +123,13 @@ impl Params {
         meta.get(&self.body, name).map(|span| span.of(&self.body))
     }
 
+    /// The same, sharing the buffer.
+    pub fn meta_bytes(&self, name: &str) -> Option<Bytes> {
+        let meta = self.meta.as_ref()?;
+        meta.get(&self.body, name)
+            .map(|span| self.body.slice(span.range()))
+    }
+
     pub fn meta_object(&self) -> Option<Raw<'_>> {
         self.meta.as_ref().map(|object| Raw {
             text: &self.body,

@@ -28,7 +28,6 @@ fn outgoing<'a>(method: &'a Method, from: Revision, to: Revision) -> Outgoing<'a
         own_name: None,
         progress_token: None,
         about: ABOUT,
-       ,
     }
 }
 

@@ -1,0 +1,144 @@
+//! Calls set aside while their caller thinks.
+//!
+//! A legacy backend asks in the middle of a call; a modern caller can only be answered. So the
+//! answer says "input required", the conversation is parked here, and the caller's retry takes it
+//! up again. A place is taken once: whoever holds the sealed id and asks a second time finds
+//! nothing, so no call ever runs twice and no answer is given twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::line::{Ask, Conversation};
+use crate::seal::random_id;
+
+/// How long a caller may think.
+const THINK_MAX: Duration = Duration::from_secs(600);
+/// Parked calls at once, over all callers and for one: each holds a call open at a backend.
+const PARKED_MAX: usize = 4096;
+const PARKED_PER_CALLER_MAX: usize = 64;
+
+/// A call that waits for its caller.
+pub struct Parked {
+    pub talk: Conversation,
+    /// What was asked, by the key the caller knows it under.
+    pub asks: Vec<(String, Ask)>,
+    /// How often the caller was asked so far.
+    pub rounds: u32,
+}
+
+struct Place {
+    parked: Parked,
+    subject: Arc<str>,
+    until: Instant,
+}
+
+#[derive(Default)]
+pub struct Lot {
+    places: Mutex<HashMap<String, Place>>,
+}
+
+/// There is no room; the call is dropped, which cancels it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl Lot {
+    /// Sets a call aside and returns the id to find it by.
+    pub fn park(&self, subject: &Arc<str>, parked: Parked) -> Result<String, Full> {
+        let mut places = self.places.lock();
+        let of_caller = places
+            .values()
+            .filter(|place| place.subject == *subject)
+            .count();
+        if places.len() >= PARKED_MAX || of_caller >= PARKED_PER_CALLER_MAX {
+            return Err(Full);
+        }
+        let id = random_id();
+        let until = Instant::now() + THINK_MAX;
+        places.insert(
+            id.clone(),
+            Place {
+                parked,
+                subject: subject.clone(),
+                until,
+            },
+        );
+        Ok(id)
+    }
+
+    /// Takes a call up again; `None` if it was taken, expired, or never here.
+    pub fn take(&self, id: &str) -> Option<Parked> {
+        let place = self.places.lock().remove(id)?;
+        (place.until > Instant::now()).then_some(place.parked)
+    }
+
+    /// Drops the calls whose callers took too long.
+    pub fn sweep(&self) {
+        let now = Instant::now();
+        let expired: Vec<Place> = {
+            let mut places = self.places.lock();
+            let ids: Vec<String> = places
+                .iter()
+                .filter(|(_, p)| p.until <= now)
+                .map(|(id, _)| id.clone())
+                .collect();
+            ids.iter().filter_map(|id| places.remove(id)).collect()
+        };
+        // Outside the lock: dropping a call tells its backend.
+        drop(expired);
+    }
+
+    pub fn len(&self) -> usize {
+        self.places.lock().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::Line;
+
+    fn parked() -> Parked {
+        let (_, events) = Line::open();
+        let talk = Conversation::new(Box::pin(std::future::pending()), events);
+        Parked {
+            talk,
+            asks: Vec::new(),
+            rounds: 1,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_taken_once_and_expires() {
+        let lot = Lot::default();
+        let alice: Arc<str> = "alice".into();
+        let id = lot.park(&alice, parked()).expect("room");
+        assert!(lot.take(&id).is_some());
+        assert!(lot.take(&id).is_none());
+        let id = lot.park(&alice, parked()).expect("room");
+        tokio::time::advance(THINK_MAX + Duration::from_secs(1)).await;
+        assert!(lot.take(&id).is_none());
+        lot.park(&alice, parked()).expect("room");
+        tokio::time::advance(THINK_MAX + Duration::from_secs(1)).await;
+        lot.sweep();
+        assert!(lot.is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_caller_cannot_fill_the_lot() {
+        let lot = Lot::default();
+        let (alice, bob): (Arc<str>, Arc<str>) = ("alice".into(), "bob".into());
+        for _ in 0..PARKED_PER_CALLER_MAX {
+            lot.park(&alice, parked()).expect("room");
+        }
+        assert_eq!(lot.park(&alice, parked()).err(), Some(Full));
+        assert!(lot.park(&bob, parked()).is_ok());
+    }
+}

@@ -1,0 +1,81 @@
+//! What every surface shares: the walk, the catalog, the limits, and whether we are going down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sentinel_core::catalog::Registry;
+use sentinel_core::park::Lot;
+use sentinel_core::seal::Sealer;
+use sentinel_core::{Walk, walk};
+use tokio::sync::watch;
+
+/// Bounds on what callers can make us hold; each has its key in the configuration.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// One HTTP request body.
+    pub body_bytes_max: usize,
+    /// One line on stdio.
+    pub line_bytes_max: usize,
+    pub json_depth_max: u32,
+    /// Legacy sessions at once.
+    pub sessions_max: usize,
+    pub session_idle: Duration,
+    /// Open event streams at once.
+    pub streams_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 4 << 20,
+            line_bytes_max: 16 << 20,
+            json_depth_max: 64,
+            sessions_max: 10_000,
+            session_idle: Duration::from_secs(1800),
+            streams_max: 20_000,
+        }
+    }
+}
+
+pub struct Gateway {
+    pub registry: Arc<Registry>,
+    pub walk: Walk,
+    pub limits: Limits,
+    pub(crate) sealer: Sealer,
+    pub(crate) lot: Lot,
+    draining: watch::Sender<bool>,
+}
+
+impl Gateway {
+    pub fn new(registry: Arc<Registry>, limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            walk: walk(registry.clone()),
+            registry,
+            limits,
+            sealer: Sealer::new(),
+            lot: Lot::default(),
+            draining: watch::Sender::new(false),
+        })
+    }
+
+    /// From now on readiness says no, streams end in order, and connections close after their
+    /// present request.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Resolves once draining began.
+    pub async fn drained(&self) {
+        let mut draining = self.draining.subscribe();
+        let _ = draining.wait_for(|draining| *draining).await;
+    }
+
+    /// Drops what waits for callers who never came back; called every few seconds.
+    pub fn sweep(&self) {
+        self.lot.sweep();
+    }
+}

@@ -1,0 +1,132 @@
+//! The HTTP door: one listener for MCP, health and readiness.
+//!
+//! `Door` is shared by all connections; `serve` drives one of them to its end. Each connection is a
+//! task of the worker that accepted it, and so is everything its requests do.
+//!
+//! Not here: what MCP messages mean (`mcp`), binding and accepting (the binary).
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method as Verb, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use sentinel_core::View;
+use tokio::net::TcpStream;
+
+use crate::gateway::Gateway;
+
+mod body;
+mod guard;
+mod health;
+mod legacy;
+mod listen;
+mod modern;
+mod post;
+mod reply;
+mod session;
+
+pub use guard::Allowed;
+
+use body::Body;
+use session::Sessions;
+
+/// Idle connections are closed after this long, and a request's head must have come by then.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// A request's head, and the least a connection can hold.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+pub struct Door {
+    gateway: Arc<Gateway>,
+    allowed: Allowed,
+    sessions: Sessions,
+}
+
+impl Door {
+    pub fn new(gateway: Arc<Gateway>, allowed: Allowed) -> Arc<Self> {
+        let sessions = Sessions::new(&gateway.limits);
+        Arc::new(Self {
+            gateway,
+            allowed,
+            sessions,
+        })
+    }
+
+    /// Drives one connection to its end; after draining began it ends with its present request.
+    pub async fn serve(self: Arc<Self>, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let door = self.clone();
+        let service = service_fn(move |request| {
+            let door = door.clone();
+            async move { Ok::<_, Infallible>(door.answer(request).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(HEAD_BYTES_MAX.max(64 * 1024))
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.gateway.drained() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!("a connection ended early: {error}");
+        }
+    }
+
+    /// Ends sessions nobody used for too long; called every few seconds.
+    pub fn sweep(&self) {
+        self.sessions.sweep();
+    }
+
+    pub fn sessions_len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The walk of one HTTP request: probes, the guard at the door, then MCP.
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path();
+        match path {
+            "/health" => return health::health(request.method()),
+            "/ready" => return health::ready(request.method(), &self.gateway),
+            _ => {}
+        }
+        if let Err(refused) = self.allowed.check(request.headers()) {
+            return refused.respond();
+        }
+        match self.view(path) {
+            Some(view) => self.mcp(view, request).await,
+            None => reply::text(
+                StatusCode::NOT_FOUND,
+                "not found; MCP is at /mcp and /mcp/<backend>\n",
+            ),
+        }
+    }
+
+    fn view(&self, path: &str) -> Option<View> {
+        match path.strip_prefix("/mcp")? {
+            "" | "/" => Some(View::Merged),
+            rest => self
+                .gateway
+                .registry
+                .index_of(rest.strip_prefix('/')?)
+                .map(View::Only),
+        }
+    }
+
+    async fn mcp(self: &Arc<Self>, view: View, request: Request<Incoming>) -> Response<Body> {
+        match *request.method() {
+            Verb::POST => post::answer(self, view, request).await,
+            Verb::GET => legacy::stream(self, view, request.headers()),
+            Verb::DELETE => legacy::end(self, view, request.headers()),
+            _ => reply::method_not_allowed("POST, GET, DELETE"),
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Requests of the handshake era over HTTP: sessions, one POST per message, a GET stream.
+//!
+//! A call belongs to its session, not to the connection it came by: it runs as a task of its own,
+//! which only `notifications/cancelled`, DELETE or the end of the session stop.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use http::header::{ACCEPT, HeaderMap, HeaderValue};
+use http::{HeaderName, Response, StatusCode};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, View};
+use sentinel_wire::envelope::{Refusal, write_result};
+use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
+use tokio::sync::{mpsc, oneshot};
+
+use super::body::Body;
+use super::listen::framed;
+use super::session::{NotTaken, Session};
+use super::{Door, reply};
+use crate::mcp::{self, Changes, Outlet, SILENCE_MAX, change_message};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// Notices and questions on their way to one caller.
+const MESSAGES_MAX: usize = 64;
+
+/// The handshake: answered from what we know, at once.
+pub(super) fn initialize(door: &Arc<Door>, view: View, request: Request) -> Response<Body> {
+    let params = &request.params;
+    let Some(requested) = params.string("protocolVersion") else {
+        let fault = Fault::new(
+            Kind::InvalidParams,
+            "`protocolVersion` is missing or no string",
+        );
+        return fault_reply(StatusCode::OK, &request.id, Revision::NEWEST_LEGACY, &fault);
+    };
+    let revision = Revision::negotiate(&requested);
+    let opened = door.sessions.open(view, |session| Caller {
+        subject: "local".into(),
+        revision,
+        capabilities: params
+            .get_bytes("capabilities")
+            .and_then(ClientCapabilities::parse)
+            .unwrap_or_default(),
+        client_info: params.get_bytes("clientInfo"),
+        session: Some(session),
+    });
+    let Ok(session) = opened else {
+        return reply::text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many sessions (limits.sessions)\n",
+        );
+    };
+    let mut out = Vec::new();
+    write_result(
+        &request.id,
+        &mcp::initialize(&door.gateway.registry, view, revision),
+        &mut out,
+    );
+    let mut response = reply::json(StatusCode::OK, out);
+    let id = HeaderValue::from_str(&session.id).expect("session ids are visible ASCII");
+    response.headers_mut().insert(SESSION, id);
+    response
+}
+
+/// Any other message of a session.
+pub(super) async fn message(
+    door: &Arc<Door>,
+    view: View,
+    headers: &HeaderMap,
+    message: Message,
+) -> Response<Body> {
+    // A ping is answered whoever asks.
+    if let Message::Request(request) = &message
+        && request.method == Method::Ping
+        && !headers.contains_key(SESSION)
+    {
+        return result(&request.id, b"{}");
+    }
+    let session = match find(door, view, headers) {
+        Ok(session) => session,
+        Err(lost) => return lost.respond(&message),
+    };
+    match message {
+        Message::Response(response) => {
+            session.asks.settle(response);
+            reply::accepted()
+        }
+        Message::Notification(note) => {
+            notified(&session, &note);
+            reply::accepted()
+        }
+        Message::Request(request) => match local(door, &session, &request) {
+            Some(message) => reply::json(StatusCode::OK, message),
+            None => call(door, session, request).await,
+        },
+    }
+}
+
+/// A batch, which only 2025-03-26 knows.
+pub(super) async fn batch(
+    door: &Arc<Door>,
+    view: View,
+    headers: &HeaderMap,
+    messages: Vec<Result<Message, Refusal>>,
+) -> Response<Body> {
+    let no_batches = || {
+        reply::refuse(
+            Kind::InvalidRequest,
+            "batches exist only in sessions of 2025-03-26",
+        )
+    };
+    let Ok(session) = find(door, view, headers) else {
+        return no_batches();
+    };
+    if session.caller.revision != Revision::V2025_03_26 {
+        return no_batches();
+    }
+    let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
+    let mut ready = Vec::new();
+    let mut running = Vec::new();
+    for message in messages {
+        match message {
+            Err(refusal) => ready.push(mcp::refusal_message(&refusal, sentinel_wire::Era::Legacy)),
+            Ok(Message::Response(response)) => session.asks.settle(response),
+            Ok(Message::Notification(note)) => notified(&session, &note),
+            Ok(Message::Request(request)) if request.method == Method::Initialize => {
+                let fault = Fault::new(Kind::InvalidRequest, "initialize must not be in a batch");
+                ready.push(mcp::fault_message(
+                    Some(&request.id),
+                    session.caller.revision,
+                    &fault,
+                ));
+            }
+            Ok(Message::Request(request)) => match local(door, &session, &request) {
+                Some(message) => ready.push(message),
+                None => match begin(door, &session, request, outbox.clone()) {
+                    Ok(answer) => running.push(answer),
+                    Err(message) => ready.push(message),
+                },
+            },
+        }
+    }
+    drop(outbox);
+    if ready.is_empty() && running.is_empty() {
+        return reply::accepted();
+    }
+    let mut answers: Answers = Box::pin(async move {
+        for answer in running {
+            ready.extend(answer.await.ok());
+        }
+        ready
+    });
+    // Whatever is said before the last answer makes it a stream; otherwise it is one array.
+    let first = tokio::select! {
+        biased;
+        Some(message) = inbox.recv() => Some(message),
+        answers = &mut answers => {
+            let mut out = vec![b'['];
+            out.extend_from_slice(&answers.join(&b','));
+            out.push(b']');
+            return reply::json(StatusCode::OK, out);
+        }
+        () = tokio::time::sleep(SILENCE_MAX) => None,
+    };
+    reply::events(Body::stream(said(inbox, answers, first)))
+}
+
+/// What the gateway answers itself.
+fn local(door: &Door, session: &Session, request: &Request) -> Option<Vec<u8>> {
+    let registry = &door.gateway.registry;
+    let revision = session.caller.revision;
+    let done = |body: &[u8]| {
+        let mut out = Vec::new();
+        write_result(&request.id, body, &mut out);
+        Some(out)
+    };
+    let fail = |fault: Fault| Some(mcp::fault_message(Some(&request.id), revision, &fault));
+    if let Some(listed) = mcp::answer_list(
+        registry,
+        session.view,
+        &request.method,
+        &request.params,
+        revision,
+    ) {
+        return listed.map_or_else(fail, |list| done(&list));
+    }
+    match &request.method {
+        Method::Ping => done(b"{}"),
+        Method::SetLevel => match request.params.get("level").and_then(mcp::log_level) {
+            Some(level) => {
+                session.log_level.store(level, Ordering::Relaxed);
+                done(b"{}")
+            }
+            None => fail(Fault::new(
+                Kind::InvalidParams,
+                "`level` must be one of the eight log levels",
+            )),
+        },
+        Method::Other(_) if matches!(session.view, View::Only(_)) => None,
+        method if method.is_request_in(revision) => None,
+        method => fail(Fault::new(
+            Kind::MethodNotFound,
+            format!("unknown method: {}", method.as_str()),
+        )),
+    }
+}
+
+fn notified(session: &Session, note: &Notification) {
+    if note.method == Method::Cancelled
+        && let Some(id) = note.params.get_bytes("requestId").and_then(Id::from_raw)
+    {
+        session.cancel(&id);
+    }
+}
+
+/// Sets a call going as a task of its session; its answer comes by the receiver.
+fn begin(
+    door: &Arc<Door>,
+    session: &Arc<Session>,
+    request: Request,
+    outbox: mpsc::Sender<Bytes>,
+) -> Result<oneshot::Receiver<Vec<u8>>, Vec<u8>> {
+    let (answer, answered) = oneshot::channel();
+    let id = request.id.clone();
+    let task = {
+        let (door, session, id) = (door.clone(), session.clone(), id.clone());
+        let outlet = Outlet {
+            messages: outbox,
+            asks: session.asks.clone(),
+            log_level: session.log_level.clone(),
+        };
+        async move {
+            let message = mcp::converse(
+                &door.gateway,
+                &session.caller,
+                session.view,
+                request,
+                &outlet,
+            )
+            .await;
+            session.finish(&id);
+            let _ = answer.send(message);
+        }
+    };
+    let task = tokio::spawn(task);
+    if let Err(why) = session.begin(&id, task.abort_handle()) {
+        task.abort();
+        let text = match why {
+            NotTaken::IdInUse => "this id is in use by a request in flight",
+            NotTaken::TooMany => "too many requests in flight",
+        };
+        let fault = Fault::new(Kind::InvalidRequest, text);
+        return Err(mcp::fault_message(
+            Some(&id),
+            session.caller.revision,
+            &fault,
+        ));
+    }
+    Ok(answered)
+}
+
+/// Runs a call: JSON if the first thing to say is the answer, otherwise a stream.
+async fn call(door: &Arc<Door>, session: Arc<Session>, request: Request) -> Response<Body> {
+    let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
+    let mut answered = match begin(door, &session, request, outbox) {
+        Ok(answered) => answered,
+        Err(message) => return reply::json(StatusCode::OK, message),
+    };
+    let first = tokio::select! {
+        biased;
+        Some(message) = inbox.recv() => Some(message),
+        answer = &mut answered => return match answer {
+            Ok(message) => reply::json(StatusCode::OK, message),
+            // Cancelled: nothing more is said about it.
+            Err(_) => reply::events(Body::empty()),
+        },
+        () = tokio::time::sleep(SILENCE_MAX) => None,
+    };
+    let answers = Box::pin(async move { answered.await.into_iter().collect() });
+    reply::events(Body::stream(said(inbox, answers, first)))
+}
+
+/// The answers that a stream ends with.
+type Answers = BoxFuture<'static, Vec<Vec<u8>>>;
+
+/// Notices, questions and at last the answers, as events.
+fn said(
+    inbox: mpsc::Receiver<Bytes>,
+    answers: Answers,
+    first: Option<Bytes>,
+) -> impl futures_util::Stream<Item = Bytes> + Send {
+    stream::unfold(
+        (Some((inbox, answers)), first),
+        |(open, first)| async move {
+            let (mut inbox, mut answers) = open?;
+            let message = match first {
+                Some(first) => Some(first),
+                None => tokio::select! {
+                    biased;
+                    Some(message) = inbox.recv() => Some(message),
+                    answers = &mut answers => return Some((framed(answers), (None, None))),
+                    () = tokio::time::sleep(SILENCE_MAX) => None,
+                },
+            };
+            let mut out = Vec::new();
+            match message {
+                Some(message) => sse::push_message(&mut out, &message),
+                None => sse::push_keep_alive(&mut out),
+            }
+            Some((Bytes::from(out), (Some((inbox, answers)), None)))
+        },
+    )
+}
+
+/// The session's own stream: changed lists.
+pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Response<Body> {
+    if !headers.contains_key(SESSION) {
+        return reply::method_not_allowed("POST");
+    }
+    let wants = |v: &HeaderValue| {
+        v.to_str()
+            .is_ok_and(|v| v.contains("text/event-stream") || v.contains("*/*"))
+    };
+    if !headers.get_all(ACCEPT).iter().any(wants) {
+        return reply::text(
+            StatusCode::NOT_ACCEPTABLE,
+            "send Accept: text/event-stream\n",
+        );
+    }
+    let session = match find(door, view, headers) {
+        Ok(session) => session,
+        Err(lost) => return lost.respond_plainly(),
+    };
+    let (alive, ended) = mpsc::channel(1);
+    session.listen_on(alive);
+    let changes = Changes::of(&door.gateway.registry, view);
+    let gateway = door.gateway.clone();
+    let events = stream::unfold((ended, changes), move |(mut ended, mut changes)| {
+        let gateway = gateway.clone();
+        async move {
+            loop {
+                tokio::select! {
+                    changed = changes.next() => {
+                        let changed = changed?;
+                        if !changed.is_empty() {
+                            let told = framed(changed.into_iter().map(change_message));
+                            return Some((told, (ended, changes)));
+                        }
+                    }
+                    // Replaced by a newer stream, or the session ended.
+                    None = ended.recv() => return None,
+                    () = gateway.drained() => return None,
+                    () = tokio::time::sleep(SILENCE_MAX) => {
+                        let mut out = Vec::new();
+                        sse::push_keep_alive(&mut out);
+                        return Some((Bytes::from(out), (ended, changes)));
+                    }
+                }
+            }
+        }
+    });
+    reply::events(Body::stream(events))
+}
+
+/// The caller is done.
+pub(super) fn end(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Response<Body> {
+    if !headers.contains_key(SESSION) {
+        return reply::method_not_allowed("POST");
+    }
+    match find(door, view, headers) {
+        Ok(session) => {
+            door.sessions.end(&session.id);
+            reply::text(StatusCode::OK, "")
+        }
+        Err(lost) => lost.respond_plainly(),
+    }
+}
+
+/// There is no session to speak of.
+enum Lost {
+    /// None was named: the handshake is missing.
+    Missing,
+    /// It ended, never was, or is somebody else's; these must not differ.
+    Unknown,
+}
+
+impl Lost {
+    fn parts(&self) -> (StatusCode, Fault) {
+        match self {
+            Self::Missing => (
+                StatusCode::BAD_REQUEST,
+                Fault::new(
+                    Kind::NotInitialized,
+                    "no Mcp-Session-Id: begin with initialize",
+                ),
+            ),
+            Self::Unknown => (
+                StatusCode::NOT_FOUND,
+                Fault::new(
+                    Kind::InvalidRequest,
+                    "unknown session: begin with initialize again",
+                ),
+            ),
+        }
+    }
+
+    fn respond(&self, message: &Message) -> Response<Body> {
+        let (status, fault) = self.parts();
+        let id = match message {
+            Message::Request(request) => Some(&request.id),
+            _ => None,
+        };
+        reply::json(
+            status,
+            mcp::fault_message(id, Revision::NEWEST_LEGACY, &fault),
+        )
+    }
+
+    fn respond_plainly(&self) -> Response<Body> {
+        let (status, fault) = self.parts();
+        reply::json(
+            status,
+            mcp::fault_message(None, Revision::NEWEST_LEGACY, &fault),
+        )
+    }
+}
+
+fn find(door: &Door, view: View, headers: &HeaderMap) -> Result<Arc<Session>, Lost> {
+    let mut ids = headers.get_all(SESSION).iter();
+    let id = ids.next().ok_or(Lost::Missing)?;
+    if ids.next().is_some() {
+        return Err(Lost::Unknown);
+    }
+    let id = id.to_str().map_err(|_| Lost::Unknown)?;
+    door.sessions.get(id, "local", view).ok_or(Lost::Unknown)
+}
+
+fn result(id: &Id, body: &[u8]) -> Response<Body> {
+    let mut out = Vec::new();
+    write_result(id, body, &mut out);
+    reply::json(StatusCode::OK, out)
+}
+
+fn fault_reply(status: StatusCode, id: &Id, revision: Revision, fault: &Fault) -> Response<Body> {
+    reply::json(status, mcp::fault_message(Some(id), revision, fault))
+}

@@ -1,0 +1,56 @@
+//! `subscriptions/listen` over HTTP: a stream that ends with a result when we go down.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::Response;
+use sentinel_core::View;
+use sentinel_wire::{Request, sse};
+
+use super::body::Body;
+use super::{Door, reply};
+use crate::mcp::{Listener, SILENCE_MAX};
+
+pub(super) fn open(door: &Arc<Door>, view: View, request: Request) -> Response<Body> {
+    let gateway = door.gateway.clone();
+    let listener = Listener::new(&gateway.registry, view, request);
+    let first = framed([listener.acknowledgement()]);
+    let events = stream::unfold((Some(listener), Some(first)), move |(listener, first)| {
+        let gateway = gateway.clone();
+        async move {
+            let mut listener = listener?;
+            if let Some(first) = first {
+                return Some((first, (Some(listener), None)));
+            }
+            loop {
+                tokio::select! {
+                    messages = listener.next() => {
+                        let messages = messages?;
+                        if !messages.is_empty() {
+                            return Some((framed(messages), (Some(listener), None)));
+                        }
+                    }
+                    () = tokio::time::sleep(SILENCE_MAX) => {
+                        let mut out = Vec::new();
+                        sse::push_keep_alive(&mut out);
+                        return Some((out.into(), (Some(listener), None)));
+                    }
+                    () = gateway.drained() => {
+                        return Some((framed([listener.farewell()]), (None, None)));
+                    }
+                }
+            }
+        }
+    });
+    reply::events(Body::stream(events))
+}
+
+/// Messages as events, one after the other.
+pub(super) fn framed(messages: impl IntoIterator<Item = Vec<u8>>) -> Bytes {
+    let mut out = Vec::new();
+    for message in messages {
+        sse::push_message(&mut out, &message);
+    }
+    out.into()
+}

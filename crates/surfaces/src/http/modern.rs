@@ -1,0 +1,189 @@
+//! Requests of 2026-07-28 over HTTP: each says everything itself, in `_meta` and again in headers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{HeaderMap, HeaderName};
+use http::{Response, StatusCode};
+use sentinel_core::{Caller, View};
+use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_result};
+use sentinel_wire::{Method, Request, Revision, header, json, sse};
+
+use super::body::Body;
+use super::{Door, listen, reply};
+use crate::mcp::{self, Introduction, Refused, SILENCE_MAX, Talk, Turn};
+
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+const HEADER_MISMATCH: i32 = -32020;
+
+pub(super) async fn answer(
+    door: &Arc<Door>,
+    view: View,
+    headers: &HeaderMap,
+    request: Request,
+) -> Response<Body> {
+    let caller = match check(headers, &request) {
+        Ok(caller) => caller,
+        Err(refused) => return reply::json(StatusCode::BAD_REQUEST, refused.message(&request.id)),
+    };
+    let registry = &door.gateway.registry;
+    let listed = mcp::answer_list(
+        registry,
+        view,
+        &request.method,
+        &request.params,
+        caller.revision,
+    );
+    match (&request.method, listed) {
+        (_, Some(Ok(list))) => result(&request, &list),
+        (_, Some(Err(fault))) => fault_response(&request, &fault),
+        (Method::Discover, _) => result(&request, &mcp::discover(registry, view)),
+        (Method::Listen, _) => listen::open(door, view, request),
+        _ => call(door, Arc::new(caller), view, request).await,
+    }
+}
+
+fn result(request: &Request, result: &[u8]) -> Response<Body> {
+    let mut out = Vec::new();
+    write_result(&request.id, result, &mut out);
+    reply::json(StatusCode::OK, out)
+}
+
+fn fault_response(request: &Request, fault: &sentinel_core::Fault) -> Response<Body> {
+    let status = match fault.kind {
+        sentinel_core::Kind::MethodNotFound => StatusCode::NOT_FOUND,
+        sentinel_core::Kind::MissingCapability => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    reply::json(
+        status,
+        mcp::fault_message(Some(&request.id), Revision::NEWEST, fault),
+    )
+}
+
+/// Runs a call: JSON if the first thing to say is the answer, otherwise a stream.
+async fn call(
+    door: &Arc<Door>,
+    caller: Arc<Caller>,
+    view: View,
+    request: Request,
+) -> Response<Body> {
+    let known = request.method.is_request_in(Revision::NEWEST);
+    if !known && !matches!((&request.method, view), (Method::Other(_), View::Only(_))) {
+        return unknown_method(&request);
+    }
+    let id = request.id.clone();
+    let mut talk = match Talk::begin(&door.gateway, caller, view, request) {
+        Ok(talk) => talk,
+        Err(fault) => {
+            return reply::json(
+                StatusCode::OK,
+                mcp::fault_message(Some(&id), Revision::NEWEST, &fault),
+            );
+        }
+    };
+    match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
+        Ok(Turn::Answer(message)) => reply::json(answer_status(&message), message),
+        Ok(Turn::Notice(notice)) => reply::events(Body::stream(turns(talk, Some(notice)))),
+        Err(_) => reply::events(Body::stream(turns(talk, None))),
+    }
+}
+
+/// A refusal for want of a capability has a status of its own, whoever made it.
+fn answer_status(message: &[u8]) -> StatusCode {
+    let lacks = || memchr_code(message, b"\"code\":-32021");
+    if message.len() < 4096 && lacks() && is_error(message) {
+        StatusCode::BAD_REQUEST
+    } else {
+        StatusCode::OK
+    }
+}
+
+fn memchr_code(message: &[u8], code: &[u8]) -> bool {
+    message.windows(code.len()).any(|part| part == code)
+}
+
+fn is_error(message: &[u8]) -> bool {
+    let rules = json::Rules::backend();
+    json::Object::parse(message, rules).is_ok_and(|object| object.get(message, "error").is_some())
+}
+
+/// The rest of a conversation as events; dropping it cancels the call.
+fn turns(talk: Talk, first: Option<Bytes>) -> impl futures_util::Stream<Item = Bytes> + Send {
+    stream::unfold((Some(talk), first), |(talk, first)| async move {
+        let mut talk = talk?;
+        let mut out = Vec::new();
+        if let Some(first) = first {
+            sse::push_message(&mut out, &first);
+            return Some((out.into(), (Some(talk), None)));
+        }
+        match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
+            Err(_) => sse::push_keep_alive(&mut out),
+            Ok(Turn::Notice(notice)) => sse::push_message(&mut out, &notice),
+            Ok(Turn::Answer(answer)) => {
+                sse::push_message(&mut out, &answer);
+                return Some((out.into(), (None, None)));
+            }
+        }
+        Some((out.into(), (Some(talk), None)))
+    })
+}
+
+fn unknown_method(request: &Request) -> Response<Body> {
+    let text = format!("unknown method: {}", request.method.as_str());
+    reply::json(StatusCode::NOT_FOUND, Refused::new(METHOD_NOT_FOUND, text).message(&request.id))
+}
+
+/// The ladder: `_meta`, headers, version; the method comes after.
+fn check(headers: &HeaderMap, request: &Request) -> Result<Caller, Refused> {
+    let introduction = Introduction::read(request)?;
+    check_headers(headers, request, &introduction.version)?;
+    introduction.caller()
+}
+
+/// Whoever reads the body compares it with the headers: others on the way may trust them.
+fn check_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), Refused> {
+    let agrees = |name: &HeaderName, want: &str| -> Result<(), Refused> {
+        let mut values = headers.get_all(name).iter();
+        let value = match (values.next(), values.next()) {
+            (Some(value), None) => value,
+            (None, _) => {
+                return Err(Refused::new(
+                    HEADER_MISMATCH,
+                    format!("the header {name} is missing"),
+                ));
+            }
+            (_, Some(_)) => {
+                return Err(Refused::new(
+                    HEADER_MISMATCH,
+                    format!("the header {name} is repeated"),
+                ));
+            }
+        };
+        match header::decode(value.as_bytes()) {
+            Ok(got) if got == want => Ok(()),
+            Ok(_) => Err(Refused::new(
+                HEADER_MISMATCH,
+                format!("the header {name} does not match the body"),
+            )),
+            Err(error) => Err(Refused::new(
+                HEADER_MISMATCH,
+                format!("the header {name} cannot be read: {error}"),
+            )),
+        }
+    };
+    agrees(&VERSION, version)?;
+    agrees(&METHOD, request.method.as_str())?;
+    match request
+        .method
+        .name_member()
+        .and_then(|member| request.params.string(member))
+    {
+        Some(name) => agrees(&NAME, &name),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,195 @@
+//! A POST to the MCP endpoint: read it, parse it once, tell the eras apart.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming as HttpBody;
+use sentinel_core::{Kind, View};
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Era, Incoming, Message, Method, Params, Revision, meta};
+
+use super::body::Body;
+use super::{Door, legacy, modern, reply};
+use crate::mcp::refusal_message;
+
+/// A body must have come whole by then; 4 MiB at the slowest rate we tolerate would take longer,
+/// but nobody sends that much that slowly in good faith.
+const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
+
+pub(super) async fn answer(
+    door: &Arc<Door>,
+    view: View,
+    request: Request<HttpBody>,
+) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let headers = head.headers;
+    if let Some(refusal) = check_types(&headers) {
+        return refusal;
+    }
+    let limit = door.gateway.limits.body_bytes_max;
+    let declared = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|len| len > limit) {
+        return too_large(limit);
+    }
+    let gathered = tokio::time::timeout(BODY_TIMEOUT, gather(body, limit));
+    let bytes = match gathered.await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(refusal)) => return refusal,
+        Err(_) => {
+            return reply::text(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body did not come in time\n",
+            );
+        }
+    };
+    let rules = Rules::caller(door.gateway.limits.json_depth_max);
+    let version = Version::of(&headers);
+    match Incoming::parse(bytes, rules) {
+        Err(refusal) => reply::json(
+            StatusCode::BAD_REQUEST,
+            refusal_message(&refusal, version.era()),
+        ),
+        Ok(Incoming::Batch(messages)) => legacy::batch(door, view, &headers, messages).await,
+        Ok(Incoming::One(message)) => route(door, view, &headers, version, message).await,
+    }
+}
+
+/// What the version header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    Absent,
+    Known(Revision),
+    Unknown,
+}
+
+impl Version {
+    fn of(headers: &HeaderMap) -> Self {
+        match headers.get("mcp-protocol-version") {
+            None => Self::Absent,
+            Some(value) => match value.to_str().ok().and_then(|v| Revision::parse(v.trim())) {
+                Some(revision) => Self::Known(revision),
+                None => Self::Unknown,
+            },
+        }
+    }
+
+    fn era(self) -> Era {
+        if self == Self::Known(Revision::NEWEST) {
+            Era::Modern
+        } else {
+            Era::Legacy
+        }
+    }
+}
+
+/// Tells the eras apart. `initialize` is legacy whatever it names; a version in `_meta` is modern;
+/// a header that names something newer than the handshake era is modern and malformed.
+async fn route(
+    door: &Arc<Door>,
+    view: View,
+    headers: &HeaderMap,
+    version: Version,
+    message: Message,
+) -> Response<Body> {
+    let is_modern = |params: &Params| {
+        params.meta(meta::PROTOCOL_VERSION).is_some()
+            || matches!(
+                version,
+                Version::Unknown | Version::Known(Revision::V2026_07_28)
+            )
+    };
+    match message {
+        Message::Request(request)
+            if request.method == Method::Initialize
+                && request.params.meta(meta::PROTOCOL_VERSION).is_none() =>
+        {
+            legacy::initialize(door, view, request)
+        }
+        Message::Request(request) if is_modern(&request.params) => {
+            // A header of a session's revision that we do not know stays a legacy mistake.
+            if version == Version::Unknown
+                && headers.contains_key("mcp-session-id")
+                && request.params.meta(meta::PROTOCOL_VERSION).is_none()
+            {
+                return reply::refuse(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
+            }
+            modern::answer(door, view, headers, request).await
+        }
+        // Nothing that a modern client notifies over HTTP means anything; it is taken and dropped.
+        Message::Notification(note) if is_modern(&note.params) => reply::accepted(),
+        message => legacy::message(door, view, headers, message).await,
+    }
+}
+
+fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |v| v.as_bytes());
+    let essence = kind
+        .split(|b| *b == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
+    if !essence.eq_ignore_ascii_case(b"application/json") {
+        return Some(reply::text(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "send Content-Type: application/json\n",
+        ));
+    }
+    let accepts = |wanted: &[&[u8]]| {
+        let mut values = headers.get_all(ACCEPT).iter().peekable();
+        values.peek().is_none()
+            || values.any(|v| {
+                wanted.iter().any(|w| {
+                    v.as_bytes()
+                        .windows(w.len())
+                        .any(|part| part.eq_ignore_ascii_case(w))
+                })
+            })
+    };
+    if !accepts(&[b"application/json", b"*/*", b"application/*"]) {
+        let text = "send Accept: application/json, text/event-stream\n";
+        return Some(reply::text(StatusCode::NOT_ACCEPTABLE, text));
+    }
+    None
+}
+
+async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, Response<Body>> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            return Err(reply::text(
+                StatusCode::BAD_REQUEST,
+                "the body could not be read\n",
+            ));
+        };
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if first.len() + rest.len() + data.len() > limit {
+            return Err(too_large(limit));
+        }
+        if first.is_empty() && rest.is_empty() {
+            first = data;
+        } else {
+            rest.extend_from_slice(&std::mem::take(&mut first));
+            rest.extend_from_slice(&data);
+        }
+    }
+    Ok(if rest.is_empty() {
+        first
+    } else {
+        rest.freeze()
+    })
+}
+
+fn too_large(limit: usize) -> Response<Body> {
+    reply::refuse(
+        Kind::TooLarge,
+        format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
+    )
+}

@@ -1,0 +1,68 @@
+//! Heads of responses.
+
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use sentinel_core::{Fault, Kind};
+use sentinel_wire::Revision;
+
+use super::body::Body;
+use crate::mcp::fault_message;
+use crate::rescue;
+
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
+    with_type(status, "application/json", body.into())
+}
+
+pub(super) fn text(status: StatusCode, body: &str) -> Response<Body> {
+    with_type(
+        status,
+        "text/plain; charset=utf-8",
+        body.as_bytes().to_vec().into(),
+    )
+}
+
+/// An event stream; proxies are told not to hold it back.
+pub(super) fn events(body: Body) -> Response<Body> {
+    let mut response = with_type(StatusCode::OK, "text/event-stream", body);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    response
+}
+
+pub(super) fn accepted() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
+pub(super) fn method_not_allowed(allow: &'static str) -> Response<Body> {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// A refusal that happens before any JSON-RPC request could be read.
+pub(super) fn refuse(
+    kind: Kind,
+    public: impl Into<std::borrow::Cow<'static, str>>,
+) -> Response<Body> {
+    let fault = Fault::new(kind, public);
+    json(
+        rescue::row(kind).status,
+        fault_message(None, Revision::NEWEST, &fault),
+    )
+}
+
+fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

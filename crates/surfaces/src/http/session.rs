@@ -1,0 +1,242 @@
+//! Sessions of legacy HTTP callers: random ids, bound to their caller and endpoint, ended by the
+//! caller, by idleness, or by the next one when there are too many.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use sentinel_core::seal::random_id;
+use sentinel_core::{Caller, View};
+use sentinel_wire::Id;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::gateway::Limits;
+use crate::mcp::Asks;
+
+/// Calls one session can have in flight; far beyond what any client does.
+const IN_FLIGHT_MAX: usize = 4096;
+
+pub(super) struct Session {
+    pub(super) id: Arc<str>,
+    pub(super) caller: Arc<Caller>,
+    pub(super) view: View,
+    pub(super) asks: Arc<Asks>,
+    pub(super) log_level: Arc<AtomicU8>,
+    in_flight: Mutex<HashMap<Id, AbortHandle>>,
+    /// Ends the GET stream when replaced or dropped.
+    stream: Mutex<Option<mpsc::Sender<Bytes>>>,
+    /// Milliseconds since the table was made.
+    used_ms: AtomicU64,
+}
+
+/// Why a call cannot be added to a session.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    IdInUse,
+    TooMany,
+}
+
+impl Session {
+    /// Notes a call, so that it can be cancelled by its id.
+    pub(super) fn begin(&self, id: &Id, task: AbortHandle) -> Result<(), NotTaken> {
+        let mut calls = self.in_flight.lock();
+        if calls.get(id).is_some_and(|old| !old.is_finished()) {
+            return Err(NotTaken::IdInUse);
+        }
+        if calls.len() >= IN_FLIGHT_MAX {
+            return Err(NotTaken::TooMany);
+        }
+        calls.insert(id.clone(), task);
+        Ok(())
+    }
+
+    pub(super) fn finish(&self, id: &Id) {
+        self.in_flight.lock().remove(id);
+    }
+
+    /// Ends a call: its future is dropped, and everything it held with it.
+    pub(super) fn cancel(&self, id: &Id) {
+        if let Some(task) = self.in_flight.lock().remove(id) {
+            task.abort();
+        }
+    }
+
+    /// Makes `stream` the one GET stream; an older one ends.
+    pub(super) fn listen_on(&self, stream: mpsc::Sender<Bytes>) {
+        *self.stream.lock() = Some(stream);
+    }
+
+    fn is_listening(&self) -> bool {
+        self.stream
+            .lock()
+            .as_ref()
+            .is_some_and(|stream| !stream.is_closed())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.in_flight.lock().is_empty() && !self.is_listening()
+    }
+
+    fn end(&self) {
+        self.stream.lock().take();
+        for (_, task) in self.in_flight.lock().drain() {
+            task.abort();
+        }
+    }
+}
+
+pub(super) struct Sessions {
+    open: RwLock<HashMap<Arc<str>, Arc<Session>>>,
+    began: Instant,
+    len_max: usize,
+    idle_max: Duration,
+}
+
+/// There are as many sessions as allowed, and all are in use.
+#[derive(Debug)]
+pub(super) struct TooMany;
+
+impl Sessions {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            open: RwLock::default(),
+            began: Instant::now(),
+            len_max: limits.sessions_max,
+            idle_max: limits.session_idle,
+        }
+    }
+
+    /// Opens a session; `caller` makes the caller that belongs to its id.
+    pub(super) fn open(
+        &self,
+        view: View,
+        caller: impl FnOnce(Arc<str>) -> Caller,
+    ) -> Result<Arc<Session>, TooMany> {
+        let id: Arc<str> = random_id().into();
+        let session = Arc::new(Session {
+            caller: Arc::new(caller(id.clone())),
+            id: id.clone(),
+            view,
+            asks: Arc::default(),
+            log_level: Arc::new(AtomicU8::new(u8::MAX)),
+            in_flight: Mutex::default(),
+            stream: Mutex::default(),
+            used_ms: AtomicU64::new(self.now_ms()),
+        });
+        let mut open = self.open.write();
+        if open.len() >= self.len_max {
+            // Many clients never end their sessions: the longest unused one makes room.
+            let idle = open.values().filter(|s| s.is_idle());
+            let oldest = idle
+                .min_by_key(|s| s.used_ms.load(Ordering::Relaxed))
+                .ok_or(TooMany)?
+                .id
+                .clone();
+            open.remove(&oldest);
+        }
+        open.insert(id, session.clone());
+        Ok(session)
+    }
+
+    /// A session, if it belongs to this caller and endpoint; anything else does not exist.
+    pub(super) fn get(&self, id: &str, subject: &str, view: View) -> Option<Arc<Session>> {
+        let session = self.open.read().get(id)?.clone();
+        if &*session.caller.subject != subject || session.view != view {
+            return None;
+        }
+        session.used_ms.store(self.now_ms(), Ordering::Relaxed);
+        Some(session)
+    }
+
+    pub(super) fn end(&self, id: &str) {
+        if let Some(session) = self.open.write().remove(id) {
+            session.end();
+        }
+    }
+
+    pub(super) fn sweep(&self) {
+        let now = self.now_ms();
+        let idle_ms = self.idle_max.as_millis() as u64;
+        let stale = |s: &Session| {
+            now.saturating_sub(s.used_ms.load(Ordering::Relaxed)) > idle_ms && !s.is_listening()
+        };
+        let expired: Vec<Arc<str>> = self
+            .open
+            .read()
+            .values()
+            .filter(|s| stale(s))
+            .map(|s| s.id.clone())
+            .collect();
+        for id in expired {
+            self.end(&id);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.read().len()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sentinel_core::ClientCapabilities;
+    use sentinel_wire::Revision;
+
+    fn caller(session: Arc<str>) -> Caller {
+        Caller {
+            subject: "local".into(),
+            revision: Revision::V2025_11_25,
+            capabilities: ClientCapabilities::default(),
+            client_info: None,
+            session: Some(session),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_is_its_callers_own_and_expires() {
+        let sessions = Sessions::new(&Limits::default());
+        let session = sessions.open(View::Merged, caller).expect("room");
+        assert!(sessions.get(&session.id, "local", View::Merged).is_some());
+        assert!(sessions.get(&session.id, "mallory", View::Merged).is_none());
+        assert!(sessions.get(&session.id, "local", View::Only(0)).is_none());
+        tokio::time::advance(Duration::from_secs(1801)).await;
+        sessions.sweep();
+        assert!(sessions.get(&session.id, "local", View::Merged).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_unused_session_makes_room_for_a_new_one() {
+        let sessions = Sessions::new(&Limits {
+            sessions_max: 2,
+            ..Limits::default()
+        });
+        let first = sessions.open(View::Merged, caller).expect("room");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let second = sessions.open(View::Merged, caller).expect("room");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        sessions.get(&first.id, "local", View::Merged);
+        let busy = tokio::spawn(std::future::pending::<()>());
+        sessions.open(View::Merged, caller).expect("room");
+        assert!(sessions.get(&second.id, "local", View::Merged).is_none());
+        assert!(sessions.get(&first.id, "local", View::Merged).is_some());
+        assert_eq!(sessions.len(), 2);
+        let id = Id::from_number(1);
+        first.begin(&id, busy.abort_handle()).expect("free");
+        assert_eq!(
+            first.begin(&id, busy.abort_handle()),
+            Err(NotTaken::IdInUse)
+        );
+        first.cancel(&id);
+        assert!(busy.await.expect_err("aborted").is_cancelled());
+    }
+}

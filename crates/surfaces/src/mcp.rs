@@ -1,0 +1,23 @@
+//! MCP as all doors speak it: what the gateway answers itself, and conversations with callers of
+//! both eras.
+//!
+//! Not here: framing, headers and sessions (`http`, `stdio`).
+
+mod asks;
+mod hello;
+mod introduction;
+mod legacy;
+mod listen;
+mod modern;
+mod render;
+
+pub(crate) use asks::Asks;
+pub(crate) use hello::{answer_list, discover, initialize};
+pub(crate) use introduction::{Introduction, Refused};
+pub(crate) use legacy::{Outlet, converse};
+pub(crate) use listen::{Changes, Listener, change_message};
+pub(crate) use modern::{Talk, Turn};
+pub(crate) use render::{fault_message, log_level, refusal_message};
+
+/// Nothing to say for this long turns an answer into a stream, and keeps a stream alive.
+pub(crate) const SILENCE_MAX: std::time::Duration = std::time::Duration::from_secs(15);

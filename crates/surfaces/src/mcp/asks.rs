@@ -1,0 +1,50 @@
+//! Questions on their way to a legacy caller, waiting for its answers.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use sentinel_core::Answer;
+use sentinel_wire::{Outcome, Response};
+use tokio::sync::oneshot;
+
+/// Questions one caller can have open at once.
+const OPEN_MAX: usize = 256;
+
+#[derive(Default)]
+pub(crate) struct Asks {
+    next_id: AtomicU64,
+    open: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
+}
+
+impl Asks {
+    /// Keeps a question until its answer comes; the id to ask under, or `None` when too many are
+    /// open already.
+    pub(crate) fn open(&self, answer: oneshot::Sender<Answer>) -> Option<u64> {
+        let mut open = self.open.lock();
+        if open.len() >= OPEN_MAX {
+            // Questions whose call ended are of no use to anybody.
+            open.retain(|_, answer| !answer.is_closed());
+            if open.len() >= OPEN_MAX {
+                return None;
+            }
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        open.insert(id, answer);
+        Some(id)
+    }
+
+    /// Hands a caller's response to whoever asked; unknown and late ones are dropped.
+    pub(crate) fn settle(&self, response: Response) {
+        let Some(id) = response.id.and_then(|id| id.as_u64()) else {
+            return;
+        };
+        let Some(answer) = self.open.lock().remove(&id) else {
+            return;
+        };
+        let _ = answer.send(match response.outcome {
+            Outcome::Result(result) => Answer::Result(result.to_bytes()),
+            Outcome::Error(error) => Answer::Error(error.to_bytes()),
+        });
+    }
+}

@@ -1,0 +1,105 @@
+//! What the gateway answers itself, from what it knows: introductions and lists.
+
+use bytes::Bytes;
+use sentinel_core::catalog::Registry;
+use sentinel_core::{Fault, ItemKind, Kind, ServerCapabilities, View};
+use sentinel_wire::{Method, Params, Revision, json, meta};
+
+/// Who we say we are to callers.
+fn server_info() -> &'static str {
+    concat!(
+        r#"{"name":"sentinel-gateway","title":"Sentinel Gateway","version":""#,
+        env!("CARGO_PKG_VERSION"),
+        r#""}"#
+    )
+}
+
+/// The result of `initialize`.
+pub(crate) fn initialize(registry: &Registry, view: View, revision: Revision) -> Vec<u8> {
+    let catalog = registry.catalog();
+    let capabilities = capabilities(catalog.capabilities(view), revision);
+    let mut out = format!(
+        r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{}"#,
+        server_info()
+    );
+    push_instructions(catalog.instructions(view), &mut out);
+    out.push('}');
+    out.into_bytes()
+}
+
+/// The result of `server/discover`.
+pub(crate) fn discover(registry: &Registry, view: View) -> Vec<u8> {
+    let catalog = registry.catalog();
+    let versions: Vec<String> = Revision::ALL
+        .iter()
+        .rev()
+        .map(|r| format!("\"{r}\""))
+        .collect();
+    let capabilities = capabilities(catalog.capabilities(view), Revision::NEWEST);
+    let mut out = format!(
+        r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities},"ttlMs":0,"cacheScope":"private""#,
+        versions.join(",")
+    );
+    push_instructions(catalog.instructions(view), &mut out);
+    out.push_str(&format!(
+        r#","_meta":{{"{}":{}}}}}"#,
+        meta::SERVER_INFO,
+        server_info()
+    ));
+    out.into_bytes()
+}
+
+fn push_instructions(instructions: Option<&str>, out: &mut String) {
+    if let Some(text) = instructions {
+        let mut quoted = Vec::new();
+        json::encode_string(text, &mut quoted);
+        out.push_str(r#","instructions":"#);
+        out.push_str(&String::from_utf8(quoted).expect("JSON is UTF-8"));
+    }
+}
+
+/// Only what some backend has, and what we can deliver.
+fn capabilities(c: ServerCapabilities, revision: Revision) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    if c.tools {
+        parts.push(r#""tools":{"listChanged":true}"#);
+    }
+    if c.resources {
+        parts.push(r#""resources":{"listChanged":true}"#);
+    }
+    if c.prompts {
+        parts.push(r#""prompts":{"listChanged":true}"#);
+    }
+    if c.completions && revision >= Revision::V2025_03_26 {
+        parts.push(r#""completions":{}"#);
+    }
+    if c.logging {
+        parts.push(r#""logging":{}"#);
+    }
+    format!("{{{}}}", parts.join(","))
+}
+
+/// The result of a list method, if `method` is one.
+pub(crate) fn answer_list(
+    registry: &Registry,
+    view: View,
+    method: &Method,
+    params: &Params,
+    revision: Revision,
+) -> Option<Result<Bytes, Fault>> {
+    let kind = match method {
+        Method::ToolsList => ItemKind::Tool,
+        Method::ResourcesList => ItemKind::Resource,
+        Method::ResourceTemplatesList => ItemKind::Template,
+        Method::PromptsList => ItemKind::Prompt,
+        _ => return None,
+    };
+    // Lists are one page, so we never gave out a cursor; the empty string is one, too.
+    if params.get("cursor").is_some() {
+        return Some(Err(Fault::new(
+            Kind::InvalidParams,
+            "unknown cursor: lists here have one page",
+        )));
+    }
+    Some(Ok(registry.catalog().list(view, kind, revision)))
+}

@@ -1,0 +1,86 @@
+//! Who a modern request says it is, in its own `_meta`: every one introduces itself.
+
+use sentinel_core::{Caller, ClientCapabilities};
+use sentinel_wire::envelope::{INVALID_PARAMS, error_object, write_error_object};
+use sentinel_wire::{Era, Id, Request, Revision, json, meta};
+
+const UNSUPPORTED_VERSION: i32 = -32022;
+
+/// A request that does not get as far as being routed.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    code: i32,
+    text: String,
+    data: Option<String>,
+}
+
+impl Refused {
+    pub(crate) fn new(code: i32, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            text: text.into(),
+            data: None,
+        }
+    }
+
+    pub(crate) fn message(&self, id: &Id) -> Vec<u8> {
+        let data = self.data.as_deref().map(str::as_bytes);
+        let error = error_object(i64::from(self.code), &self.text, data);
+        let mut message = Vec::new();
+        write_error_object(Some(id), Era::Modern, &error, &mut message);
+        message
+    }
+}
+
+/// What a request says of itself, before its version was judged.
+pub(crate) struct Introduction {
+    pub(crate) version: String,
+    caller: Caller,
+}
+
+impl Introduction {
+    pub(crate) fn read(request: &Request) -> Result<Self, Refused> {
+        let params = &request.params;
+        let missing = |key: &str, what: &str| {
+            Refused::new(
+                INVALID_PARAMS,
+                format!("params._meta needs {key:?}, {what}"),
+            )
+        };
+        let version = params
+            .meta(meta::PROTOCOL_VERSION)
+            .and_then(json::decode_string)
+            .ok_or_else(|| missing(meta::PROTOCOL_VERSION, "a string"))?;
+        let capabilities = params
+            .meta_bytes(meta::CLIENT_CAPABILITIES)
+            .and_then(ClientCapabilities::parse)
+            .ok_or_else(|| missing(meta::CLIENT_CAPABILITIES, "an object"))?;
+        let caller = Caller {
+            subject: "local".into(),
+            revision: Revision::NEWEST,
+            capabilities,
+            client_info: params.meta_bytes(meta::CLIENT_INFO),
+            session: None,
+        };
+        Ok(Self {
+            version: version.into_owned(),
+            caller,
+        })
+    }
+
+    /// The caller, if we speak its version.
+    pub(crate) fn caller(self) -> Result<Caller, Refused> {
+        if self.version == Revision::NEWEST.as_str() {
+            return Ok(self.caller);
+        }
+        // Legacy versions are named too: a client of a later revision then knows that
+        // `initialize` will work.
+        let supported: Vec<&str> = Revision::ALL.iter().rev().map(|r| r.as_str()).collect();
+        let data = serde_json::json!({"supported": supported, "requested": self.version});
+        let refused = Refused::new(UNSUPPORTED_VERSION, "unsupported protocol version");
+        Err(Refused {
+            data: Some(data.to_string()),
+            ..refused
+        })
+    }
+}

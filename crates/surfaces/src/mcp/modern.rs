@@ -1,0 +1,342 @@
+//! A conversation with a caller of 2026-07-28: one request, one answer, nothing in between but
+//! notices. What a legacy backend asks meanwhile parks the call; the retry takes it up again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ring::digest::{Context, SHA256};
+use sentinel_core::park::Parked;
+use sentinel_core::{Answer, Ask, Caller, Conversation, Event, Fault, Kind, Reply, Step, View};
+use sentinel_wire::envelope::write_result;
+use sentinel_wire::json::{Object, Rules};
+use sentinel_wire::{Outcome, Params, Payload, Request, json, meta};
+
+use super::legacy::{can_answer, cannot};
+use super::render::{log_level, notice_message, outcome_message};
+use crate::gateway::Gateway;
+
+/// Questions that arrive together are asked together.
+const SETTLE: Duration = Duration::from_millis(20);
+const ROUNDS_MAX: u32 = 10;
+/// Marks what a sealed state is for.
+const PARKED: u8 = b'P';
+const RELAYED: u8 = b'R';
+
+/// A request of a modern caller while it runs. Dropping it cancels the call.
+pub(crate) struct Talk {
+    gateway: Arc<Gateway>,
+    caller: Arc<Caller>,
+    request: Request,
+    view: View,
+    talk: Option<Conversation>,
+    /// Questions of an earlier round that the retry did not answer.
+    unanswered: Vec<(String, Ask)>,
+    rounds: u32,
+}
+
+/// What comes next for the caller.
+pub(crate) enum Turn {
+    /// A notification; more follows.
+    Notice(Bytes),
+    /// The response; nothing follows.
+    Answer(Vec<u8>),
+}
+
+impl Talk {
+    /// Begins a call, or takes up a parked one where the request is a retry of it.
+    pub(crate) fn begin(
+        gateway: &Arc<Gateway>,
+        caller: Arc<Caller>,
+        view: View,
+        request: Request,
+    ) -> Result<Self, Fault> {
+        let mut this = Self {
+            gateway: gateway.clone(),
+            caller,
+            request,
+            view,
+            talk: None,
+            unanswered: Vec::new(),
+            rounds: 0,
+        };
+        match this
+            .request
+            .params
+            .string("requestState")
+            .map(|s| s.into_owned())
+        {
+            Some(state) if this.request.method.may_need_input() => this.resume(&state)?,
+            _ => this.start(this.request.params.clone()),
+        }
+        Ok(this)
+    }
+
+    fn start(&mut self, params: Params) {
+        let method = self.request.method.clone();
+        self.talk = Some(
+            self.gateway
+                .walk
+                .begin(self.caller.clone(), self.view, method, params),
+        );
+    }
+
+    /// Goes on from a state that we sealed for exactly this caller and request.
+    fn resume(&mut self, state: &str) -> Result<(), Fault> {
+        let bad = || {
+            Fault::new(
+                Kind::BadState,
+                "invalid or expired requestState: make the call again",
+            )
+        };
+        let plain = self
+            .gateway
+            .sealer
+            .open(state, &self.binding())
+            .ok_or_else(bad)?;
+        let (kind, inner) = plain.split_first().ok_or_else(bad)?;
+        match *kind {
+            RELAYED => {
+                let inner = (!inner.is_empty()).then_some(inner);
+                let mut params = Vec::new();
+                self.request
+                    .params
+                    .as_raw()
+                    .rewrite(&[("requestState", inner)], &mut params);
+                let params = Params::parse(params.into(), Rules::backend()).map_err(|_| bad())?;
+                self.start(params);
+            }
+            PARKED => {
+                let id = std::str::from_utf8(inner).map_err(|_| bad())?;
+                let parked = self.gateway.lot.take(id).ok_or_else(bad)?;
+                self.rounds = parked.rounds;
+                self.answer_parked(parked);
+            }
+            _ => return Err(bad()),
+        }
+        Ok(())
+    }
+
+    /// What a sealed state is bound to: the caller, and the request as it was.
+    fn binding(&self) -> Vec<u8> {
+        let mut digest = Context::new(&SHA256);
+        for part in ["name", "uri", "arguments"] {
+            digest.update(self.request.params.get(part).unwrap_or_default());
+            digest.update(b"\0");
+        }
+        let view = format!("{:?}", self.view);
+        let mut bound = [
+            self.caller.subject.as_bytes(),
+            self.request.method.as_str().as_bytes(),
+            view.as_bytes(),
+        ]
+        .join(&0);
+        bound.extend_from_slice(digest.finish().as_ref());
+        bound
+    }
+
+    /// Hands the caller's answers to whoever asked; what is not answered is asked again.
+    fn answer_parked(&mut self, mut parked: Parked) {
+        let raw = self
+            .request
+            .params
+            .get_bytes("inputResponses")
+            .unwrap_or_default();
+        let answers = Object::parse(&raw, Rules::backend()).unwrap_or_default();
+        let mut open = Vec::new();
+        for (key, ask) in parked.asks.drain(..) {
+            match answers.get(&raw, &key) {
+                Some(span) => drop(ask.answer.send(Answer::Result(raw.slice(span.range())))),
+                None if ask.answer.is_closed() => {}
+                None => open.push((key, ask)),
+            }
+        }
+        self.unanswered = open;
+        self.talk = Some(parked.talk);
+    }
+
+    /// The next thing to tell the caller.
+    pub(crate) async fn next(&mut self) -> Turn {
+        let token = self
+            .request
+            .params
+            .meta(meta::PROGRESS_TOKEN)
+            .map(<[u8]>::to_vec);
+        let level = self
+            .request
+            .params
+            .meta(meta::LOG_LEVEL)
+            .and_then(log_level);
+        if !self.unanswered.is_empty() {
+            let open = std::mem::take(&mut self.unanswered);
+            return self.park(open);
+        }
+        loop {
+            let talk = self
+                .talk
+                .as_mut()
+                .expect("not asked again after the answer");
+            match talk.next().await {
+                Step::Event(Event::Notice(notice)) => {
+                    if let Some(message) = notice_message(&notice, token.as_deref(), level) {
+                        return Turn::Notice(message);
+                    }
+                }
+                Step::Event(Event::Ask(ask)) => {
+                    if let Some(turn) = self.asked(ask).await {
+                        return turn;
+                    }
+                }
+                Step::Done(outcome) => return Turn::Answer(self.finish(outcome)),
+            }
+        }
+    }
+
+    /// A legacy backend asks: gather what it asks at once, then park.
+    async fn asked(&mut self, first: Ask) -> Option<Turn> {
+        let mut asks = vec![first];
+        let until = tokio::time::Instant::now() + SETTLE;
+        let mut ended = None;
+        let talk = self
+            .talk
+            .as_mut()
+            .expect("an ask comes from a running call");
+        while let Ok(step) = tokio::time::timeout_at(until, talk.next()).await {
+            match step {
+                Step::Event(Event::Ask(ask)) => asks.push(ask),
+                // Progress between two questions is old by the time it could be told.
+                Step::Event(Event::Notice(_)) => {}
+                Step::Done(outcome) => {
+                    ended = Some(outcome);
+                    break;
+                }
+            }
+        }
+        if let Some(outcome) = ended {
+            return Some(Turn::Answer(self.finish(outcome)));
+        }
+        let mut open = Vec::new();
+        for ask in asks {
+            if !can_answer(&self.caller, &ask.method, &ask.params) {
+                let _ = ask.answer.send(Answer::Error(cannot(&ask.method)));
+            } else if !ask.answer.is_closed() {
+                open.push((format!("{}-{}", self.rounds + 1, open.len() + 1), ask));
+            }
+        }
+        (!open.is_empty()).then(|| self.park(open))
+    }
+
+    fn park(&mut self, asks: Vec<(String, Ask)>) -> Turn {
+        let revision = self.caller.revision;
+        let fail = |this: &Self, text: &'static str| {
+            let fault = Fault::new(Kind::BackendBadReply, text);
+            Turn::Answer(outcome_message(
+                &this.request.id,
+                &this.request.method,
+                revision,
+                &Err(fault),
+            ))
+        };
+        if self.rounds >= ROUNDS_MAX {
+            return fail(self, "the backend keeps asking for input");
+        }
+        let requests = input_requests(&asks);
+        let talk = self.talk.take().expect("an ask comes from a running call");
+        let parked = Parked {
+            talk,
+            asks,
+            rounds: self.rounds + 1,
+        };
+        let Ok(id) = self.gateway.lot.park(&self.caller.subject, parked) else {
+            return fail(
+                self,
+                "too many calls wait for input; answer or drop some first",
+            );
+        };
+        let mut plain = vec![PARKED];
+        plain.extend_from_slice(id.as_bytes());
+        let state = self.gateway.sealer.seal(&plain, &self.binding());
+        let result = format!(
+            r#"{{"resultType":"input_required","inputRequests":{requests},"requestState":"{state}"}}"#
+        );
+        let mut message = Vec::new();
+        write_result(&self.request.id, result.as_bytes(), &mut message);
+        Turn::Answer(message)
+    }
+
+    /// The backend's final word. A modern backend may want input: then its state comes back through
+    /// us, sealed.
+    fn finish(&mut self, outcome: Result<Reply, Fault>) -> Vec<u8> {
+        self.talk = None;
+        let outcome = outcome.map(|reply| self.seal_state(reply));
+        outcome_message(
+            &self.request.id,
+            &self.request.method,
+            self.caller.revision,
+            &outcome,
+        )
+    }
+
+    fn seal_state(&self, reply: Reply) -> Reply {
+        let Outcome::Result(result) = &reply.outcome else {
+            return reply;
+        };
+        if result.get("resultType") != Some(br#""input_required""#) {
+            return reply;
+        }
+        let Some(inner) = result.get("requestState") else {
+            return reply;
+        };
+        let mut plain = vec![RELAYED];
+        plain.extend_from_slice(inner);
+        let state = format!("\"{}\"", self.gateway.sealer.seal(&plain, &self.binding()));
+        let mut out = Vec::new();
+        result
+            .as_raw()
+            .rewrite(&[("requestState", Some(state.as_bytes()))], &mut out);
+        match Payload::parse(out.into(), Rules::backend()) {
+            Ok(sealed) => Reply {
+                outcome: Outcome::Result(sealed),
+                ..reply
+            },
+            Err(_) => reply,
+        }
+    }
+}
+
+/// `{"key":{"method":…,"params":…},…}`
+fn input_requests(asks: &[(String, Ask)]) -> String {
+    let mut out = vec![b'{'];
+    for (i, (key, ask)) in asks.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        json::encode_string(key, &mut out);
+        out.extend_from_slice(br#":{"method":"#);
+        json::encode_string(ask.method.as_str(), &mut out);
+        out.extend_from_slice(br#","params":"#);
+        out.extend_from_slice(&modern_params(ask));
+        out.push(b'}');
+    }
+    out.push(b'}');
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
+
+/// A legacy question in modern words: no `elicitationId`, and no tokens of the backend's.
+fn modern_params(ask: &Ask) -> Bytes {
+    let Ok(params) = Payload::parse(ask.params.clone(), Rules::backend()) else {
+        return ask.params.clone();
+    };
+    if ["elicitationId", "_meta", "task"]
+        .iter()
+        .all(|name| params.get(name).is_none())
+    {
+        return ask.params.clone();
+    }
+    let mut out = Vec::new();
+    params.as_raw().rewrite(
+        &[("elicitationId", None), ("_meta", None), ("task", None)],
+        &mut out,
+    );
+    out.into()
+}

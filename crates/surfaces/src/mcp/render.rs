@@ -1,0 +1,115 @@
+//! Messages to callers, in the words of their revision.
+
+use bytes::Bytes;
+use sentinel_core::{Fault, Notice, Reply};
+use sentinel_wire::envelope::{
+    self, Refusal, error_object, write_error_object, write_notification, write_result,
+};
+use sentinel_wire::{Era, Id, Method, Outcome, Revision, meta, translate};
+
+use crate::rescue;
+
+/// The response to a request.
+pub(crate) fn outcome_message(
+    id: &Id,
+    method: &Method,
+    revision: Revision,
+    outcome: &Result<Reply, Fault>,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    match outcome {
+        Ok(Reply {
+            revision: from,
+            outcome: Outcome::Result(result),
+        }) => {
+            write_result(
+                id,
+                &translate::result(method, result, *from, revision),
+                &mut out,
+            );
+        }
+        Ok(Reply {
+            outcome: Outcome::Error(error),
+            ..
+        }) => {
+            write_error_object(
+                Some(id),
+                revision.era(),
+                &translate::error(error, revision),
+                &mut out,
+            );
+        }
+        Err(fault) => return fault_message(Some(id), revision, fault),
+    }
+    out
+}
+
+pub(crate) fn fault_message(id: Option<&Id>, revision: Revision, fault: &Fault) -> Vec<u8> {
+    if fault.side() != sentinel_core::Side::Caller {
+        tracing::debug!(kind = fault.kind.as_str(), cause = ?std::error::Error::source(fault), "{fault}");
+    }
+    let mut out = Vec::new();
+    write_error_object(
+        id,
+        revision.era(),
+        &rescue::error(fault, revision),
+        &mut out,
+    );
+    out
+}
+
+pub(crate) fn refusal_message(refusal: &Refusal, era: Era) -> Vec<u8> {
+    let kind: &[u8] = match refusal.code {
+        envelope::PARSE_ERROR => br#"{"kind":"parse_error"}"#,
+        _ => br#"{"kind":"invalid_request"}"#,
+    };
+    let error = error_object(i64::from(refusal.code), &refusal.message, Some(kind));
+    let mut out = Vec::new();
+    write_error_object(refusal.id.as_ref(), era, &error, &mut out);
+    out
+}
+
+/// The eight levels of RFC 5424, least urgent first; `None` for anything else.
+pub(crate) fn log_level(name: &[u8]) -> Option<u8> {
+    const LEVELS: [&[u8]; 8] = [
+        b"\"debug\"",
+        b"\"info\"",
+        b"\"notice\"",
+        b"\"warning\"",
+        b"\"error\"",
+        b"\"critical\"",
+        b"\"alert\"",
+        b"\"emergency\"",
+    ];
+    LEVELS
+        .iter()
+        .position(|level| *level == name)
+        .map(|at| at as u8)
+}
+
+/// A notice as a notification to the caller; `None` if the caller did not ask for it. `token` is
+/// the caller's progress token, `level` the least urgent log line it wants.
+pub(crate) fn notice_message(
+    notice: &Notice,
+    token: Option<&[u8]>,
+    level: Option<u8>,
+) -> Option<Bytes> {
+    let mut out = Vec::new();
+    match notice {
+        Notice::Progress(progress) => {
+            let mut params = Vec::new();
+            progress
+                .as_raw()
+                .rewrite(&[(meta::PROGRESS_TOKEN, Some(token?))], &mut params);
+            write_notification(Method::Progress.as_str(), &params, &mut out);
+        }
+        Notice::Log(line) => {
+            let urgent = line.get("level").and_then(log_level).unwrap_or(u8::MAX) >= level?;
+            if !urgent {
+                return None;
+            }
+            write_notification(Method::LogMessage.as_str(), line.as_bytes(), &mut out);
+        }
+    }
+    Some(out.into())
+}

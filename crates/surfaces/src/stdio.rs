@@ -1,0 +1,442 @@
+//! The stdio door: one caller, newline-delimited JSON on a pair of pipes, either era.
+//!
+//! The reader never waits for a call: each runs as a task, found again by its id for cancellation.
+//! Everything goes out through one bounded queue, written in batches. When the input ends, calls
+//! in flight are dropped, which cancels them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, View};
+use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
+use sentinel_wire::json::Rules;
+use sentinel_wire::lines::{LineDecoder, push_line};
+use sentinel_wire::{Era, Id, Incoming, Message, Method, Notification, Request, Revision, meta};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::gateway::Gateway;
+use crate::mcp::{
+    self, Asks, Changes, Introduction, Listener, Outlet, Refused, Talk, Turn, change_message,
+};
+
+/// Messages waiting to be written; a caller who does not read holds up its own calls only.
+const OUTBOX_MAX: usize = 1024;
+/// Calls in flight at once.
+const IN_FLIGHT_MAX: usize = 4096;
+const READ_BYTES: usize = 64 * 1024;
+
+/// Serves one caller until its input ends or draining is over.
+pub async fn serve<R, W>(gateway: Arc<Gateway>, mut input: R, output: W)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
+    let writer = tokio::spawn(write(inbox, output));
+    let mut connection = Connection::new(gateway.clone(), outbox);
+    let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let read = tokio::select! {
+            read = input.read(&mut buffer) => read,
+            () = gateway.drained() => break,
+        };
+        let Ok(len @ 1..) = read else { break };
+        let mut chunk = &buffer[..len];
+        while let Some(line) = decoder.next(&mut chunk) {
+            connection.line(line.map_err(|long| long.to_string())).await;
+        }
+    }
+    if let Some(line) = decoder.finish() {
+        connection.line(line.map_err(|long| long.to_string())).await;
+    }
+    if gateway.is_draining() {
+        connection.finish().await;
+    }
+    drop(connection);
+    let _ = writer.await;
+}
+
+/// Writes whatever is waiting in one go.
+async fn write<W: AsyncWrite + Unpin>(mut inbox: mpsc::Receiver<Bytes>, mut output: W) {
+    let mut batch = Vec::with_capacity(64);
+    let mut out = Vec::new();
+    while inbox.recv_many(&mut batch, 64).await > 0 {
+        out.clear();
+        for message in batch.drain(..) {
+            push_line(&mut out, &message);
+        }
+        if output.write_all(&out).await.is_err() || output.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// How far a legacy caller's handshake got.
+enum Stage {
+    Created,
+    /// `initialize` was answered; `initialized` has not come.
+    Initializing(Arc<Caller>),
+    Operational(Arc<Caller>),
+}
+
+struct Connection {
+    gateway: Arc<Gateway>,
+    outbox: mpsc::Sender<Bytes>,
+    stage: Stage,
+    asks: Arc<Asks>,
+    log_level: Arc<AtomicU8>,
+    in_flight: Arc<Mutex<HashMap<Id, AbortHandle>>>,
+    changes: Option<AbortHandle>,
+}
+
+impl Connection {
+    fn new(gateway: Arc<Gateway>, outbox: mpsc::Sender<Bytes>) -> Self {
+        Self {
+            gateway,
+            outbox,
+            stage: Stage::Created,
+            asks: Arc::default(),
+            log_level: Arc::new(AtomicU8::new(u8::MAX)),
+            in_flight: Arc::default(),
+            changes: None,
+        }
+    }
+
+    fn revision(&self) -> Revision {
+        match &self.stage {
+            Stage::Created => Revision::NEWEST_LEGACY,
+            Stage::Initializing(caller) | Stage::Operational(caller) => caller.revision,
+        }
+    }
+
+    async fn line(&mut self, line: Result<Bytes, String>) {
+        let rules = Rules::caller(self.gateway.limits.json_depth_max);
+        match line.map(|line| Incoming::parse(line, rules)) {
+            Err(too_long) => self.refuse(Kind::TooLarge, too_long).await,
+            Ok(Err(refusal)) => self.send(mcp::refusal_message(&refusal, Era::Legacy)).await,
+            Ok(Ok(Incoming::One(message))) => self.message(message).await,
+            Ok(Ok(Incoming::Batch(messages))) => self.batch(messages).await,
+        }
+    }
+
+    /// A batch's answers may come one by one over stdio; only 2025-03-26 may send one.
+    async fn batch(&mut self, messages: Vec<Result<Message, Refusal>>) {
+        if self.revision() != Revision::V2025_03_26 {
+            return self
+                .refuse(
+                    Kind::InvalidRequest,
+                    "batches exist only in 2025-03-26".to_owned(),
+                )
+                .await;
+        }
+        for message in messages {
+            match message {
+                Ok(message) => self.message(message).await,
+                Err(refusal) => self.send(mcp::refusal_message(&refusal, Era::Legacy)).await,
+            }
+        }
+    }
+
+    async fn message(&mut self, message: Message) {
+        match message {
+            Message::Response(response) => self.asks.settle(response),
+            Message::Notification(note) => self.notified(note),
+            Message::Request(request) if request.params.meta(meta::PROTOCOL_VERSION).is_some() => {
+                self.modern(request).await;
+            }
+            Message::Request(request) => self.legacy(request).await,
+        }
+    }
+
+    fn notified(&mut self, note: Notification) {
+        match note.method {
+            Method::Initialized => {
+                if let Stage::Initializing(caller) = &self.stage {
+                    self.stage = Stage::Operational(caller.clone());
+                    self.watch_changes();
+                }
+            }
+            Method::Cancelled => {
+                if let Some(id) = note.params.get_bytes("requestId").and_then(Id::from_raw)
+                    && let Some(task) = self.in_flight.lock().remove(&id)
+                {
+                    task.abort();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells a legacy caller when lists change.
+    fn watch_changes(&mut self) {
+        let mut changes = Changes::of(&self.gateway.registry, View::Merged);
+        let outbox = self.outbox.clone();
+        let task = tokio::spawn(async move {
+            while let Some(changed) = changes.next().await {
+                for change in changed {
+                    if outbox.send(change_message(change).into()).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        self.changes = Some(task.abort_handle());
+    }
+
+    async fn legacy(&mut self, request: Request) {
+        let registry = self.gateway.registry.clone();
+        match (&request.method, &self.stage) {
+            (Method::Ping, _) => return self.result(&request.id, b"{}").await,
+            (Method::Initialize, _) => return self.initialize(request).await,
+            (Method::Discover, _) => {
+                // A modern client's probe that forgot to say so.
+                let text = format!("params._meta needs {:?}", meta::PROTOCOL_VERSION);
+                return self
+                    .send(Refused::new(INVALID_PARAMS, text).message(&request.id))
+                    .await;
+            }
+            (_, Stage::Operational(_)) => {}
+            _ => {
+                let fault = Fault::new(
+                    Kind::NotInitialized,
+                    "begin with initialize, then notifications/initialized",
+                );
+                return self.fault(&request.id, &fault).await;
+            }
+        }
+        let Stage::Operational(caller) = &self.stage else {
+            return;
+        };
+        let caller = caller.clone();
+        let revision = caller.revision;
+        if let Some(listed) = mcp::answer_list(
+            &registry,
+            View::Merged,
+            &request.method,
+            &request.params,
+            revision,
+        ) {
+            return match listed {
+                Ok(list) => self.result(&request.id, &list).await,
+                Err(fault) => self.fault(&request.id, &fault).await,
+            };
+        }
+        if request.method == Method::SetLevel {
+            return match request.params.get("level").and_then(mcp::log_level) {
+                Some(level) => {
+                    self.log_level.store(level, Ordering::Relaxed);
+                    self.result(&request.id, b"{}").await;
+                }
+                None => {
+                    let fault = Fault::new(
+                        Kind::InvalidParams,
+                        "`level` must be one of the eight log levels",
+                    );
+                    self.fault(&request.id, &fault).await;
+                }
+            };
+        }
+        if !request.method.is_request_in(revision) {
+            let text = format!("unknown method: {}", request.method.as_str());
+            return self
+                .fault(&request.id, &Fault::new(Kind::MethodNotFound, text))
+                .await;
+        }
+        let gateway = self.gateway.clone();
+        let outlet = Outlet {
+            messages: self.outbox.clone(),
+            asks: self.asks.clone(),
+            log_level: self.log_level.clone(),
+        };
+        self.spawn(request.id.clone(), async move {
+            let answer = mcp::converse(&gateway, &caller, View::Merged, request, &outlet).await;
+            let _ = outlet.messages.send(answer.into()).await;
+        })
+        .await;
+    }
+
+    async fn initialize(&mut self, request: Request) {
+        let Some(requested) = request.params.string("protocolVersion") else {
+            let fault = Fault::new(
+                Kind::InvalidParams,
+                "`protocolVersion` is missing or no string",
+            );
+            return self.fault(&request.id, &fault).await;
+        };
+        let revision = Revision::negotiate(&requested);
+        let capabilities = request
+            .params
+            .get_bytes("capabilities")
+            .and_then(ClientCapabilities::parse);
+        self.stage = Stage::Initializing(Arc::new(Caller {
+            subject: "local".into(),
+            revision,
+            capabilities: capabilities.unwrap_or_default(),
+            client_info: request.params.get_bytes("clientInfo"),
+            session: Some("stdio".into()),
+        }));
+        let result = mcp::initialize(&self.gateway.registry, View::Merged, revision);
+        self.result(&request.id, &result).await;
+    }
+
+    async fn modern(&mut self, request: Request) {
+        let caller = match Introduction::read(&request).and_then(Introduction::caller) {
+            Ok(caller) => Caller {
+                session: Some("stdio".into()),
+                ..caller
+            },
+            Err(refused) => return self.send(refused.message(&request.id)).await,
+        };
+        let registry = self.gateway.registry.clone();
+        let listed = mcp::answer_list(
+            &registry,
+            View::Merged,
+            &request.method,
+            &request.params,
+            caller.revision,
+        );
+        match (&request.method, listed) {
+            (_, Some(Ok(list))) => self.result(&request.id, &list).await,
+            (_, Some(Err(fault))) => self.modern_fault(&request.id, &fault).await,
+            (Method::Discover, _) => {
+                self.result(&request.id, &mcp::discover(&registry, View::Merged))
+                    .await
+            }
+            (Method::Listen, _) => self.listen(request).await,
+            (method, _) if method.is_request_in(Revision::NEWEST) => {
+                self.call(caller, request).await
+            }
+            (method, _) => {
+                let text = format!("unknown method: {}", method.as_str());
+                self.modern_fault(&request.id, &Fault::new(Kind::MethodNotFound, text))
+                    .await;
+            }
+        }
+    }
+
+    async fn call(&mut self, caller: Caller, request: Request) {
+        let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
+        let id = request.id.clone();
+        self.spawn(id.clone(), async move {
+            let mut talk = match Talk::begin(&gateway, Arc::new(caller), View::Merged, request) {
+                Ok(talk) => talk,
+                Err(fault) => {
+                    let message = mcp::fault_message(Some(&id), Revision::NEWEST, &fault);
+                    let _ = outbox.send(message.into()).await;
+                    return;
+                }
+            };
+            loop {
+                match talk.next().await {
+                    Turn::Notice(notice) => drop(outbox.try_send(notice)),
+                    Turn::Answer(answer) => {
+                        let _ = outbox.send(answer.into()).await;
+                        return;
+                    }
+                }
+            }
+        })
+        .await;
+    }
+
+    async fn listen(&mut self, request: Request) {
+        let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
+        let mut listener = Listener::new(&gateway.registry, View::Merged, request.clone());
+        self.spawn(request.id, async move {
+            let _ = outbox.send(listener.acknowledgement().into()).await;
+            loop {
+                tokio::select! {
+                    messages = listener.next() => {
+                        for message in messages.unwrap_or_default() {
+                            if outbox.send(message.into()).await.is_err() {
+                                return;
+                            }
+                        }
+                    }
+                    () = gateway.drained() => {
+                        let _ = outbox.send(listener.farewell().into()).await;
+                        return;
+                    }
+                }
+            }
+        })
+        .await;
+    }
+
+    /// Runs a call as a task that can be cancelled by its id.
+    async fn spawn(&mut self, id: Id, work: impl Future<Output = ()> + Send + 'static) {
+        let problem = {
+            let calls = self.in_flight.lock();
+            match calls.get(&id) {
+                Some(old) if !old.is_finished() => Some("this id is in use by a request in flight"),
+                _ if calls.len() >= IN_FLIGHT_MAX => Some("too many requests in flight"),
+                _ => None,
+            }
+        };
+        if let Some(problem) = problem {
+            return self
+                .fault(&id, &Fault::new(Kind::InvalidRequest, problem))
+                .await;
+        }
+        let mut calls = self.in_flight.lock();
+        let (table, done) = (self.in_flight.clone(), id.clone());
+        let task = tokio::spawn(async move {
+            work.await;
+            table.lock().remove(&done);
+        });
+        calls.insert(id, task.abort_handle());
+    }
+
+    /// Waits until every call in flight is answered; the caller bounds how long.
+    async fn finish(&self) {
+        while !self.in_flight.lock().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+
+    async fn send(&self, message: Vec<u8>) {
+        let _ = self.outbox.send(message.into()).await;
+    }
+
+    async fn result(&self, id: &Id, result: &[u8]) {
+        let mut message = Vec::new();
+        write_result(id, result, &mut message);
+        self.send(message).await;
+    }
+
+    async fn fault(&self, id: &Id, fault: &Fault) {
+        self.send(mcp::fault_message(Some(id), self.revision(), fault))
+            .await;
+    }
+
+    async fn modern_fault(&self, id: &Id, fault: &Fault) {
+        self.send(mcp::fault_message(Some(id), Revision::NEWEST, fault))
+            .await;
+    }
+
+    async fn refuse(&self, kind: Kind, text: String) {
+        self.send(mcp::fault_message(
+            None,
+            self.revision(),
+            &Fault::new(kind, text),
+        ))
+        .await;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(changes) = self.changes.take() {
+            changes.abort();
+        }
+        for (_, task) in self.in_flight.lock().drain() {
+            task.abort();
+        }
+    }
+}
