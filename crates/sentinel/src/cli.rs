@@ -87,6 +87,7 @@ impl Global {
         let filled =
             |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
         Overrides {
+            listen: None,
             config: filled(&self.config),
             data_dir: filled(&self.data_dir),
             log_level: self.log_level.clone().filter(|level| !level.is_empty()),

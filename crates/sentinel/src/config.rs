@@ -45,6 +45,8 @@ pub(crate) struct Overrides {
     pub(crate) config: Option<PathBuf>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) log_level: Option<String>,
+    /// In place of `gateway.listen`.
+    pub(crate) listen: Option<String>,
 }
 
 /// What surrounds the process: variables and directories.

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{print, say, warn};
 use crate::cli::{Global, Import};
-use crate::config::Outside;
+use crate::config::{self, Outside, Overrides};
 use crate::import::{self, Imported};
 
 pub(crate) fn run(global: &Global, args: &Import) -> anyhow::Result<ExitCode> {
@@ -51,7 +51,32 @@ pub(crate) fn run(global: &Global, args: &Import) -> anyhow::Result<ExitCode> {
     if !to_stdout {
         write_file(&args.output, &imported.toml, 0o644, args.force)?;
     }
-    report(global, args, &imported, to_stdout)
+    let outcome = report(global, args, &imported, to_stdout)?;
+    Ok(verify(&imported, &outside).unwrap_or(outcome))
+}
+
+/// A client's file may hold what we refuse, such as a URL without a scheme: the user should hear of it
+/// now. Variables are not set yet, so a stand-in that suits every place answers for them.
+fn verify(imported: &Imported, outside: &Outside<'_>) -> Option<ExitCode> {
+    let variables = |name: &str| match name {
+        "HOME" | "XDG_DATA_HOME" => (outside.variables)(name),
+        _ => Some("https://example.com/".into()),
+    };
+    let outside = Outside {
+        variables: &variables,
+        cwd: outside.cwd.clone(),
+    };
+    let overrides = Overrides::default();
+    let checked = config::parse(
+        "the imported file",
+        &imported.toml,
+        &outside.cwd,
+        &overrides,
+        &outside,
+    );
+    let mistakes = checked.err()?;
+    warn("the imported configuration needs a correction before it can be used:");
+    Some(super::fail(&mistakes.into()))
 }
 
 fn report(

@@ -10,7 +10,6 @@ pub(crate) mod backend;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::path::{Path as FilePath, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +26,17 @@ use super::settings::{
 use super::suggest::nearest;
 use super::tree::{Path, Tree};
 use super::{Outside, Overrides, pending};
+
+/// Whether an address that the network reaches may be listened on (P-S15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exposure {
+    /// Callers are authenticated.
+    Authenticated,
+    /// They are not, and the file says in words that this is meant.
+    Allowed,
+    /// They are not.
+    Refused,
+}
 
 /// Builds the configuration, or says everything that is wrong with it.
 pub(crate) struct Builder<'a> {
@@ -51,7 +61,12 @@ impl Builder<'_> {
         let names: Vec<String> = raw.backends.iter().map(|b| b.name.clone()).collect();
         self.roles(&raw);
         self.check_overload_code(&raw.admission);
-        let gateway = self.gateway(&raw.gateway, has_auth, overrides);
+        let exposure = match (has_auth, raw.gateway.allow_unauthenticated_network) {
+            (true, _) => Exposure::Authenticated,
+            (false, true) => Exposure::Allowed,
+            (false, false) => Exposure::Refused,
+        };
+        let gateway = self.gateway(&raw.gateway, exposure, overrides);
         let sqlite_path = match raw.sqlite.path.as_str() {
             "" => gateway.data_dir.join("sentinel.db"),
             path => self.path(&Path::dotted("sqlite.path"), path),
@@ -70,7 +85,7 @@ impl Builder<'_> {
             kill_switch: self.kill_switch(raw.kill_switch, &names),
             audit: audit(&raw.audit),
             limits: limits(&raw.limits),
-            review: self.review(&raw.review, &raw.gateway, has_auth),
+            review: self.review(&raw.review, exposure),
             telemetry: self.telemetry(&raw.telemetry),
             console: Console {
                 enabled: raw.console.enabled,
@@ -82,11 +97,13 @@ impl Builder<'_> {
         }
     }
 
-    fn gateway(&mut self, raw: &RawGateway, has_auth: bool, overrides: &Overrides) -> Gateway {
-        let open = has_auth || raw.allow_unauthenticated_network;
+    fn gateway(&mut self, raw: &RawGateway, exposure: Exposure, overrides: &Overrides) -> Gateway {
         let at = |key: &str| Path::dotted("gateway").key(key);
-        let listen = self.address(&at("listen"), &raw.listen, open);
-        let health_listen = self.address(&at("health_listen"), &raw.health_listen, open);
+        let listen = match &overrides.listen {
+            Some(listen) => self.address(&Path::dotted("--listen"), listen, exposure),
+            None => self.address(&at("listen"), &raw.listen, exposure),
+        };
+        let health_listen = self.address(&at("health_listen"), &raw.health_listen, exposure);
         if listen.is_some_and(|l| l.port() != 0) && listen == health_listen {
             let span = self.tree.value_span(&at("health_listen"));
             self.mistakes.push(
@@ -345,10 +362,8 @@ impl Builder<'_> {
         self.mistakes.push(mistake);
     }
 
-    fn review(&mut self, raw: &RawReview, gateway: &RawGateway, has_auth: bool) -> Review {
-        let open = has_auth || gateway.allow_unauthenticated_network;
-        let listen: Option<SocketAddr> =
-            self.address(&Path::dotted("review.listen"), &raw.listen, open);
+    fn review(&mut self, raw: &RawReview, exposure: Exposure) -> Review {
+        let listen = self.address(&Path::dotted("review.listen"), &raw.listen, exposure);
         Review {
             enabled: raw.enabled,
             claim_timeout: Duration::from_secs_f64(raw.claim_timeout),

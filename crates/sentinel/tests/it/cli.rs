@@ -226,6 +226,21 @@ fn import_to_standard_output_keeps_the_two_apart() {
 }
 
 #[test]
+fn import_says_what_must_be_corrected() {
+    let dir = temp();
+    let text = r#"{ "mcpServers": { "x": { "url": "localhost:3000/mcp" } } }"#;
+    fs::write(dir.path().join("x.json"), text).expect("a file");
+    let output = sentinel(dir.path(), &["import", "x.json"], &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("begin it with http:// or https://"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(dir.path().join("sentinel.toml").exists());
+}
+
+#[test]
 fn import_says_why_it_cannot() {
     let dir = temp();
     let none = sentinel(dir.path(), &["import"], &[]);

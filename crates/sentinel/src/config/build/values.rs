@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tracing_subscriber::EnvFilter;
 
-use super::Builder;
+use super::{Builder, Exposure};
 use crate::config::Overrides;
 use crate::config::credentials;
 use crate::config::mistake::Mistake;
@@ -29,7 +29,12 @@ impl Builder<'_> {
 
     /// An address to listen on. Beyond loopback only if callers are authenticated, or if the file says
     /// in words that they need not be (P-S15).
-    pub(super) fn address(&mut self, path: &Path, text: &str, open: bool) -> Option<SocketAddr> {
+    pub(super) fn address(
+        &mut self,
+        path: &Path,
+        text: &str,
+        exposure: Exposure,
+    ) -> Option<SocketAddr> {
         const EXPECTED: &str = "an address and a port such as \"127.0.0.1:9200\", or \"off\"";
         if text.is_empty() || text == "off" {
             return None;
@@ -59,16 +64,24 @@ impl Builder<'_> {
                 .push(mistake.expected(EXPECTED).maybe_help(help));
             return None;
         };
-        if !address.ip().is_loopback() && !open {
-            let message = format!(
-                "{address} can be reached from the network, and callers are not authenticated"
-            );
-            let mistake = Mistake::new(self.tree.value_span(path), message)
-                .expected("a loopback address such as 127.0.0.1, or an [auth] section")
-                .help("if everybody who reaches it may call every tool, set gateway.allow_unauthenticated_network = true");
-            self.mistakes.push(mistake);
+        if !address.ip().is_loopback() {
+            self.network_address(path, address, exposure);
         }
         Some(address)
+    }
+
+    fn network_address(&mut self, path: &Path, address: SocketAddr, exposure: Exposure) {
+        let message =
+            format!("{address} can be reached from the network, and callers are not authenticated");
+        match exposure {
+            Exposure::Authenticated => {}
+            Exposure::Allowed => self.notices.push(message),
+            Exposure::Refused => self.mistakes.push(
+                Mistake::new(self.tree.value_span(path), message)
+                    .expected("a loopback address such as 127.0.0.1, or an [auth] section")
+                    .help("if everybody who reaches it may call every tool, set gateway.allow_unauthenticated_network = true"),
+            ),
+        }
     }
 
     pub(super) fn optional_url(&mut self, path: &Path, text: &str) -> Option<http::Uri> {

@@ -1,8 +1,11 @@
 //! Mistakes: all of them together, each with its place, what was expected and what to write.
 
+use std::path::Path;
+
 use proptest::prelude::*;
 
 use super::{World, config_of, mistakes_of};
+use crate::config::{Overrides, parse};
 
 #[test]
 fn all_mistakes_are_reported_together_each_with_its_place() {
@@ -233,6 +236,38 @@ fn ps15_beyond_loopback_needs_authentication_or_words() {
             config_of(&format!("[{section}]\n{key} = \"{address}\"\n"));
         }
     }
+}
+
+#[test]
+fn ps15_the_command_line_is_no_way_around() {
+    let parse = |text: &str, listen: &str| {
+        let overrides = Overrides {
+            listen: Some(listen.into()),
+            ..Overrides::default()
+        };
+        World::new(&[]).with("/".into(), |outside| {
+            parse("t", text, Path::new("/"), &overrides, outside)
+        })
+    };
+    let mistakes = parse("", "0.0.0.0:1")
+        .map(|_| ())
+        .expect_err("refused")
+        .to_string();
+    assert!(
+        mistakes.contains("0.0.0.0:1 can be reached from the network"),
+        "{mistakes}"
+    );
+    let config = parse(
+        "[gateway]\nallow_unauthenticated_network = true",
+        "0.0.0.0:1",
+    )
+    .expect("said in words");
+    assert_eq!(
+        config.notices,
+        ["0.0.0.0:1 can be reached from the network, and callers are not authenticated"]
+    );
+    let config = parse("[gateway]\nlisten = \"off\"", "127.0.0.1:0").expect("loopback");
+    assert_eq!(config.gateway.listen, "127.0.0.1:0".parse().ok());
 }
 
 /// A protection that the file asks for and this version lacks must not be left out silently.
