@@ -1,0 +1,303 @@
+//! The command line: every command and flag, with its help.
+//!
+//! Not here: what the commands do (`commands`).
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::config::Overrides;
+
+/// One gateway in front of many MCP servers.
+///
+/// Agents connect to Sentinel; Sentinel connects to the servers named in its configuration, starts the
+/// local ones, and offers all their tools, resources and prompts as one.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sentinel",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  sentinel import              take over the servers of an MCP client
+  sentinel check               say what is wrong with the configuration
+  sentinel serve               run the gateway on http://127.0.0.1:9200/mcp
+  sentinel stdio               run it for one client on standard input and output
+
+Exit codes: 0 success, 1 failure, 2 configuration, 3 backend unreachable."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Configuration file [default: ./sentinel.toml, then sentinel/sentinel.toml in the user's
+    /// configuration directory, then built-in defaults]
+    #[arg(
+        long,
+        short,
+        global = true,
+        env = "SENTINEL_CONFIG",
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
+    pub(crate) config: Option<PathBuf>,
+    /// Where the gateway keeps its files [default: gateway.data_dir]
+    #[arg(
+        long,
+        global = true,
+        env = "SENTINEL_DATA_DIR",
+        value_name = "DIR",
+        help_heading = "Global options"
+    )]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// error, warn, info, debug, trace, off, or directives as in RUST_LOG [default: gateway.log_level]
+    #[arg(
+        long,
+        global = true,
+        env = "LOG_LEVEL",
+        value_name = "LEVEL",
+        help_heading = "Global options"
+    )]
+    pub(crate) log_level: Option<String>,
+    /// Print JSON, for programs
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+    /// When to use colours
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "WHEN",
+        help_heading = "Global options"
+    )]
+    pub(crate) color: Color,
+}
+
+impl Global {
+    pub(crate) fn overrides(&self) -> Overrides {
+        // An empty variable is an unset one.
+        let filled =
+            |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
+        Overrides {
+            listen: None,
+            config: filled(&self.config),
+            data_dir: filled(&self.data_dir),
+            log_level: self.log_level.clone().filter(|level| !level.is_empty()),
+        }
+    }
+}
+
+/// When to use colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Also in pipes and files
+    Always,
+    /// Not at all
+    Never,
+}
+
+impl Color {
+    /// Decides for everything that is printed from now on.
+    pub(crate) fn apply(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the gateway and listen for callers over HTTP
+    #[command(after_help = "\
+Examples:
+  sentinel serve
+  sentinel serve --listen 127.0.0.1:0      any free port; the log says which
+  sentinel serve --config gateway.toml --log-level debug")]
+    Serve(Serve),
+
+    /// Run the gateway for one client on standard input and output
+    #[command(after_help = "\
+Examples:
+  sentinel stdio
+  claude mcp add sentinel -- sentinel stdio --config ~/sentinel.toml
+
+Logs go to standard error. The gateway ends when the client closes standard input.")]
+    Stdio,
+
+    /// Validate the configuration and print it with every value explicit
+    #[command(after_help = "\
+Examples:
+  sentinel check
+  sentinel check --config gateway.toml --json
+
+All mistakes are reported together on standard error, with exit code 2. Values from environment
+variables are printed as <from NAME>.")]
+    Check,
+
+    /// Take over the servers of an MCP client's configuration
+    #[command(after_help = "\
+Examples:
+  sentinel import                                     look in the usual places
+  sentinel import .vscode/mcp.json --output -         print what would be written
+  sentinel import --from claude-desktop --env-file sentinel.env
+  sentinel import servers.json --from generic --force
+
+Credentials are not written to the configuration: it names environment variables, and their
+`export` lines are printed, or written to --env-file with mode 0600.")]
+    Import(Import),
+
+    /// Print the JSON Schema of the configuration file
+    #[command(after_help = "\
+Examples:
+  sentinel schema > sentinel.schema.json
+
+Then begin the file with `#:schema ./sentinel.schema.json`, which TOML editors understand.")]
+    Schema,
+
+    /// List the tools that callers see
+    #[command(after_help = "\
+Examples:
+  sentinel tools
+  sentinel tools --backend github --json
+  sentinel tools --url https://gateway.example.com/mcp --token \"$TOKEN\"")]
+    Tools(List),
+
+    /// List the resources that callers see
+    #[command(after_help = "Examples:\n  sentinel resources\n  sentinel resources --json")]
+    Resources(List),
+
+    /// List the prompts that callers see
+    #[command(after_help = "Examples:\n  sentinel prompts\n  sentinel prompts --json")]
+    Prompts(List),
+
+    /// Call a tool and print its result
+    #[command(after_help = "\
+Examples:
+  sentinel call echo '{\"message\": \"hello\"}'
+  sentinel call list_tables
+  echo '{\"query\": \"rust\"}' | sentinel call search -")]
+    Call(Call),
+
+    /// Find out what is wrong: configuration, backends, environment
+    #[command(after_help = "\
+Examples:
+  sentinel doctor
+  sentinel doctor --json
+  sentinel doctor --url http://127.0.0.1:9200/mcp")]
+    Doctor(Doctor),
+
+    /// Print completions for a shell
+    #[command(after_help = "\
+Examples:
+  sentinel completions bash > ~/.local/share/bash-completion/completions/sentinel
+  sentinel completions zsh > ~/.zfunc/_sentinel
+  sentinel completions fish > ~/.config/fish/completions/sentinel.fish")]
+    Completions(Completions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Address and port to listen on, in place of gateway.listen
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// File to read [default: the files of the known clients]
+    #[arg(value_name = "PATH")]
+    pub(crate) path: Option<PathBuf>,
+    /// Client that the file belongs to [default: by its name and content]
+    #[arg(long, value_enum, value_name = "CLIENT")]
+    pub(crate) from: Option<Client>,
+    /// File to write, or - for standard output
+    #[arg(long, short, default_value = "sentinel.toml", value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Write the export lines of credentials to this file, mode 0600, and do not print them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Option<PathBuf>,
+    /// Overwrite files that exist
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// An MCP client whose configuration can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Client {
+    /// .mcp.json and ~/.claude.json
+    ClaudeCode,
+    /// claude_desktop_config.json
+    ClaudeDesktop,
+    /// .cursor/mcp.json
+    Cursor,
+    /// .vscode/mcp.json
+    Vscode,
+    /// Any JSON with `mcpServers`
+    Generic,
+}
+
+/// Which gateway a command asks.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// A gateway's MCP endpoint [default: the running gateway of this data directory, else the
+    /// backends of the configuration]
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Bearer token for --url
+    #[arg(
+        long,
+        env = "SENTINEL_TOKEN",
+        hide_env_values = true,
+        requires = "url",
+        value_name = "TOKEN"
+    )]
+    pub(crate) token: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Only this backend's, under its own names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Call {
+    /// The tool
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Its arguments, a JSON object; - reads them from standard input
+    #[arg(value_name = "JSON", default_value = "{}")]
+    pub(crate) arguments: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}

@@ -1,0 +1,182 @@
+//! The configuration: found, read, checked and turned into what the program needs.
+//!
+//! The walk of a file: `tree` reads it and remembers where everything stands, `shape` compares it with
+//! the schema, `raw` is what it says, `build` makes `Config` of it. Every step reports its mistakes and
+//! goes on; they are shown together.
+//!
+//! The environment is read here, once, and nowhere later.
+//!
+//! Not here: watching the file for changes; the conversion into each room's own configuration.
+
+mod build;
+pub(crate) mod credentials;
+pub(crate) mod mistake;
+mod pending;
+mod raw;
+mod raw_backend;
+mod schema;
+mod secret;
+mod settings;
+mod settings_backend;
+mod shape;
+pub(crate) mod suggest;
+pub(crate) mod template;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use build::Builder;
+use mistake::{Mistake, Mistakes};
+use raw::RawConfig;
+use serde_json::Value;
+use tree::Tree;
+
+pub(crate) use build::backend::{OWN_HEADERS, command_line};
+pub(crate) use schema::schema;
+pub(crate) use settings::Config;
+
+/// What the command line says about the configuration; it wins over the file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overrides {
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) log_level: Option<String>,
+    /// In place of `gateway.listen`.
+    pub(crate) listen: Option<String>,
+}
+
+/// What surrounds the process: variables and directories.
+pub(crate) struct Outside<'a> {
+    pub(crate) variables: &'a dyn Fn(&str) -> Option<OsString>,
+    pub(crate) cwd: PathBuf,
+}
+
+impl Outside<'static> {
+    /// This process's own.
+    pub(crate) fn of_process() -> io::Result<Self> {
+        Ok(Self {
+            variables: &|name: &str| std::env::var_os(name),
+            cwd: std::env::current_dir()?,
+        })
+    }
+}
+
+impl Outside<'_> {
+    pub(crate) fn variable(&self, name: &str) -> Option<Result<String, OsString>> {
+        (self.variables)(name).map(OsString::into_string)
+    }
+
+    /// A directory that a variable names; the XDG rules ignore relative ones.
+    pub(crate) fn directory(&self, name: &str) -> Option<PathBuf> {
+        (self.variables)(name)
+            .map(PathBuf::from)
+            .filter(|dir| dir.is_absolute())
+    }
+
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.directory("HOME")
+    }
+}
+
+/// A usable configuration and where it came from.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// None: no file was found, everything is default.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Finds the file, reads it and builds the configuration.
+pub(crate) fn load(overrides: &Overrides, outside: &Outside<'_>) -> Result<Loaded, Mistakes> {
+    let Some(file) = find(overrides, outside) else {
+        let config = parse("built-in defaults", "", &outside.cwd, overrides, outside)?;
+        return Ok(Loaded { config, file: None });
+    };
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(outside.cwd.join(&file)).map_err(|error| {
+        let help = "without --config and SENTINEL_CONFIG, ./sentinel.toml and the user's configuration are tried";
+        Mistakes::new(&name, "", vec![Mistake::new(None, format!("the file cannot be read: {error}")).help(help)])
+    })?;
+    let base = outside.cwd.join(file.parent().unwrap_or(Path::new("")));
+    let config = parse(&name, &text, &base, overrides, outside)?;
+    Ok(Loaded {
+        config,
+        file: Some(file),
+    })
+}
+
+/// --config (which SENTINEL_CONFIG stands in for), ./sentinel.toml, the user's configuration directory.
+fn find(overrides: &Overrides, outside: &Outside<'_>) -> Option<PathBuf> {
+    let named = || {
+        outside
+            .variable("SENTINEL_CONFIG")
+            .and_then(Result::ok)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(file) = overrides.config.clone().or_else(named) {
+        return Some(file);
+    }
+    let local = PathBuf::from("sentinel.toml");
+    if outside.cwd.join(&local).is_file() {
+        return Some(local);
+    }
+    let directory = outside
+        .directory("XDG_CONFIG_HOME")
+        .or_else(|| Some(outside.home()?.join(".config")))?;
+    Some(directory.join("sentinel/sentinel.toml")).filter(|file| file.is_file())
+}
+
+/// Builds a configuration from the text of a file; relative paths in it start at `base`.
+pub(crate) fn parse(
+    name: &str,
+    text: &str,
+    base: &Path,
+    overrides: &Overrides,
+    outside: &Outside<'_>,
+) -> Result<Config, Mistakes> {
+    let (mut tree, syntax) = Tree::parse(text);
+    let shape = shape::check(&mut tree);
+    let raw: RawConfig = serde_json::from_value(tree.value.clone())
+        .expect("what the shape check leaves fits the types that its schema was generated from");
+    let mut builder = Builder {
+        tree: &tree,
+        removed: &shape.removed,
+        outside,
+        base,
+        incomplete: !syntax.is_empty(),
+        mistakes: Vec::new(),
+        notices: Vec::new(),
+    };
+    let mut config = builder.build(raw, overrides);
+    config.notices = std::mem::take(&mut builder.notices);
+    // What stands on a line that could not be read is a consequence.
+    let mut mistakes = syntax.clone();
+    let further = shape.mistakes.into_iter().chain(builder.mistakes);
+    mistakes.extend(further.filter(|m| !syntax.iter().any(|s| m.shares_line(s, text))));
+    if mistakes.is_empty() {
+        Ok(config)
+    } else {
+        Err(Mistakes::new(name, text, mistakes))
+    }
+}
+
+/// The normalised configuration: every value explicit, in a stable order, with the names of the file.
+/// Sections that this version would refuse in a file are left out.
+pub(crate) fn normalised(config: &Config) -> Value {
+    let mut value = serde_json::to_value(config)
+        .expect("settings are tables with string keys, arrays, strings, numbers and booleans");
+    if let Some(sections) = value.as_object_mut() {
+        sections.retain(|name, _| !pending::refuses_section(name));
+    }
+    value
+}
+
+/// The normalised configuration as a file.
+pub(crate) fn normalised_toml(config: &Config) -> String {
+    toml::to_string(&normalised(config)).expect("settings have no null")
+}

@@ -1,0 +1,126 @@
+//! Keys that this version understands but does not act on yet.
+//!
+//! A gateway that starts without a protection its file asks for is unsafe, so those keys are mistakes;
+//! the others are notices. Work that builds a feature deletes its rows.
+
+use serde_json::Value;
+
+use super::mistake::Mistake;
+use super::tree::{Path, Tree};
+
+/// When a row applies.
+enum When {
+    /// The file says anything here.
+    Present,
+    /// It says something other than an empty array or string.
+    NotEmpty,
+    /// It says this word.
+    Is(&'static str),
+    /// It says a word other than this.
+    IsNot(&'static str),
+}
+
+use When::{Is, IsNot, NotEmpty, Present};
+
+/// Protections: starting without them would be unsafe. `*` stands for every element of an array.
+const REFUSED: &[(&str, When, &str)] = &[
+    ("auth", Present, "authentication"),
+    ("rbac", Present, "roles"),
+    ("rate_limits", Present, "rate limits"),
+    ("kill_switch.disabled_tools", NotEmpty, "the kill switch"),
+    ("kill_switch.disabled_backends", NotEmpty, "the kill switch"),
+    ("postgres", Present, "the PostgreSQL store"),
+    ("redis", Present, "shared rate limits"),
+    (
+        "audit.guarantee",
+        Is("sync"),
+        "the audit guarantee \"sync\"",
+    ),
+    ("backends.*.type", Is("postgres"), "PostgreSQL backends"),
+    ("backends.*.type", Is("openapi"), "OpenAPI backends"),
+    (
+        "backends.*.guarantee",
+        Is("sync"),
+        "the audit guarantee \"sync\"",
+    ),
+    ("backends.*.pin", Is("enforce"), "enforced pins"),
+    ("backends.*.isolation", IsNot("shared"), "isolated children"),
+];
+
+/// The rest: worth a word, not worth a refusal.
+const NOTICED: &[(&str, When)] = &[
+    ("admission", Present),
+    ("audit", Present),
+    ("console", Present),
+    ("gateway.health_listen", NotEmpty),
+    ("review", Present),
+    ("sqlite", Present),
+    ("telemetry.otlp_endpoint", NotEmpty),
+    ("backends.*.admission", Present),
+    ("backends.*.circuit_breaker", Present),
+    ("backends.*.pin", Is("warn")),
+];
+
+/// Mistakes about protections that this version lacks.
+pub(crate) fn refused(tree: &Tree) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    for (pattern, when, feature) in REFUSED {
+        for path in found(tree, pattern, when) {
+            let message = format!("this version does not have {feature} yet");
+            mistakes.push(
+                Mistake::new(tree.key_span(&path), message)
+                    .help("starting without it would leave out what the file asks for: remove it or wait for a later version"),
+            );
+        }
+    }
+    mistakes
+}
+
+/// Notices about the other keys.
+pub(crate) fn noticed(tree: &Tree) -> Vec<String> {
+    let mut notices = Vec::new();
+    for (pattern, when) in NOTICED {
+        if !found(tree, pattern, when).is_empty() {
+            let shown = pattern.replace("backends.*.", "backends.");
+            notices.push(format!(
+                "`{shown}` is understood but has no effect in this version"
+            ));
+        }
+    }
+    notices
+}
+
+/// Whether a file with this section is refused.
+pub(crate) fn refuses_section(name: &str) -> bool {
+    REFUSED
+        .iter()
+        .any(|(pattern, when, _)| *pattern == name && matches!(when, Present))
+}
+
+fn found(tree: &Tree, pattern: &str, when: &When) -> Vec<Path> {
+    let mut paths = vec![(Path::root(), &tree.value)];
+    for step in pattern.split('.') {
+        paths = paths
+            .into_iter()
+            .flat_map(|(path, value)| match (step, value) {
+                ("*", Value::Array(items)) => items
+                    .iter()
+                    .enumerate()
+                    .map(|(i, item)| (path.index(i), item))
+                    .collect(),
+                _ => value
+                    .get(step)
+                    .map(|inner| (path.key(step), inner))
+                    .into_iter()
+                    .collect::<Vec<_>>(),
+            })
+            .collect();
+    }
+    paths.retain(|(_, value)| match when {
+        Present => true,
+        NotEmpty => *value != &Value::from("") && *value != &Value::Array(Vec::new()),
+        Is(word) => value == word,
+        IsNot(word) => value != word,
+    });
+    paths.into_iter().map(|(path, _)| path).collect()
+}

@@ -1,0 +1,135 @@
+//! Values that came from the environment, and URLs that may carry one.
+//!
+//! A value is read once, when the configuration is built. Nothing here prints it: `Debug` and the
+//! normalised output name the variable. Only `expose` gives it away, and a reader can search for it.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::credentials;
+
+/// Where a value came from, which is also how it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Written in the file.
+    File,
+    /// Written in the file although it looks like a credential: never repeated.
+    FileHidden,
+    /// An environment variable.
+    Variable(String),
+    /// Text of the file with variables in it.
+    Template(String),
+}
+
+/// A value that must not be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret {
+    value: Box<str>,
+    origin: Origin,
+}
+
+impl Secret {
+    pub(crate) fn from_variable(name: &str, value: &str) -> Self {
+        Self {
+            value: value.into(),
+            origin: Origin::Variable(name.to_owned()),
+        }
+    }
+
+    pub(crate) fn from_template(template: &str, value: &str) -> Self {
+        Self {
+            value: value.into(),
+            origin: Origin::Template(template.to_owned()),
+        }
+    }
+
+    /// A literal of the file, under the key `name`.
+    pub(crate) fn from_file(name: &str, value: &str) -> Self {
+        let hidden = credentials::looks_secret(name, value);
+        let origin = if hidden {
+            Origin::FileHidden
+        } else {
+            Origin::File
+        };
+        Self {
+            value: value.into(),
+            origin,
+        }
+    }
+
+    /// The value itself.
+    pub(crate) fn expose(&self) -> &str {
+        &self.value
+    }
+
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    fn shown(&self) -> String {
+        match &self.origin {
+            Origin::File => self.value.to_string(),
+            Origin::FileHidden => "<hidden>".into(),
+            Origin::Variable(name) => format!("<from {name}>"),
+            Origin::Template(template) => template.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A literal may be a credential that nobody recognised.
+        match &self.origin {
+            Origin::File | Origin::FileHidden => f.write_str("<from the file>"),
+            Origin::Variable(_) | Origin::Template(_) => f.write_str(&self.shown()),
+        }
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.shown())
+    }
+}
+
+/// A backend's URL. One that came from a variable is shown as the variable.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    uri: http::Uri,
+    variable: Option<String>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(uri: http::Uri, variable: Option<String>) -> Self {
+        Self { uri, variable }
+    }
+
+    /// The URL itself; it may hold a credential.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the commands that connect to backends read it")
+    )]
+    pub(crate) fn expose(&self) -> &http::Uri {
+        &self.uri
+    }
+
+    fn shown(&self) -> String {
+        match &self.variable {
+            Some(name) => format!("<from {name}>"),
+            None => self.uri.to_string(),
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
+impl Serialize for Endpoint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.shown())
+    }
+}

@@ -1,0 +1,355 @@
+//! Mistakes: all of them together, each with its place, what was expected and what to write.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::{World, config_of, mistakes_of};
+use crate::config::{Overrides, parse};
+
+#[test]
+fn all_mistakes_are_reported_together_each_with_its_place() {
+    insta::assert_snapshot!(mistakes_of(include_str!("data/mistakes.toml")));
+}
+
+#[test]
+fn a_syntax_error_does_not_hide_the_other_mistakes() {
+    insta::assert_snapshot!(mistakes_of(
+        "[gateway\nlisten = \"x\"\n[limits]\nbody_mb = 0\nline_mb =\n[audit]\narguments = \"digst\nbuffer = 0"
+    ));
+}
+
+/// One mistake and words of its message, for each row.
+#[test]
+fn every_rule_has_a_message() {
+    let backend = |rest: &str| format!("[[backends]]\nname = \"a\"\n{rest}");
+    let http = |rest: &str| backend(&format!("type = \"http\"\nurl = \"http://x\"\n{rest}"));
+    let stdio = |rest: &str| backend(&format!("type = \"stdio\"\ncommand = \"x\"\n{rest}"));
+    let rows: Vec<(String, &str)> = vec![
+        (
+            "[gateway]\nlisten = \"9200\"".into(),
+            "add an address: \"127.0.0.1:9200\"",
+        ),
+        (
+            "[gateway]\nlisten = \":9200\"".into(),
+            "write \"0.0.0.0:9200\"",
+        ),
+        ("[gateway]\nlisten = \"127.0.0.1\"".into(), "add a port"),
+        (
+            "[gateway]\nlisten = \"example.com:80\"".into(),
+            "is no address to listen on",
+        ),
+        (
+            "[gateway]\nhealth_listen = \"127.0.0.1:9200\"".into(),
+            "is the address of `listen`",
+        ),
+        (
+            "[gateway]\nallowed_hosts = [\"http://x\"]".into(),
+            "is no host",
+        ),
+        (
+            "[gateway]\nallowed_origins = [\"https://x/\"]".into(),
+            "is no origin",
+        ),
+        (
+            "[gateway]\ndata_dir = \"~you/x\"".into(),
+            "another user's home",
+        ),
+        (
+            "[gateway]\ndrain_timeout = \"30s\"".into(),
+            "plain number without a unit, such as 30",
+        ),
+        (
+            "[gateway]\naudit_enabled = \"yes\"".into(),
+            "expected: true or false",
+        ),
+        ("[gateway]\nallowed_hosts = \"x\"".into(), "write [\"x\"]"),
+        ("[gateway]\ndrain_timeout = nan".into(), "not finite"),
+        (
+            "[gateway]\ndrain_timeout = 99999999999999999999".into(),
+            "too large",
+        ),
+        ("[gatewy]\n".into(), "did you mean `gateway`?"),
+        (
+            "[gateway]\nqueueSize = 1".into(),
+            "did you mean `queue_size` in [backends.admission] or [admission]?",
+        ),
+        (
+            "[admission]\noverload_error_code = -32600".into(),
+            "reserved",
+        ),
+        (
+            "[admission]\noverload_error_code = -32050".into(),
+            "reserved",
+        ),
+        (
+            "[admission]\non_overload = \"ftp://x\"".into(),
+            "neither http nor https",
+        ),
+        (
+            "[kill_switch]\ndisabled_backends = [\"b\"]".into(),
+            "there is no backend \"b\"",
+        ),
+        (
+            "[backends]\nname = \"a\"".into(),
+            "write [[backends]], not [backends]",
+        ),
+        (
+            "[[backends]]\ntype = \"http\"\nurl = \"http://x\"".into(),
+            "`name` is missing in [[backends]]",
+        ),
+        (backend("command = \"x\""), "write type = \"stdio\""),
+        (backend("type = \"http\""), "needs `url`"),
+        (backend("type = \"http\"\nurl = \"\""), "`url` is empty"),
+        (backend("type = \"stdio\""), "needs `command`"),
+        (backend("type = \"postgres\""), "needs `url_env`"),
+        (backend("type = \"openapi\""), "needs `spec`"),
+        (
+            backend("type = \"http\"\nurl = \"localhost:3000\""),
+            "begin it with http:// or https://",
+        ),
+        (
+            backend("type = \"http\"\nurl = \"http://me@x/\""),
+            "has a user in it",
+        ),
+        (
+            backend("type = \"http\"\nurl = \"http://x/#a\""),
+            "has a fragment",
+        ),
+        (
+            backend("type = \"http\"\nurl = \"http://x:99999/\""),
+            "no usable host and port",
+        ),
+        (backend("type = \"http\"\nurl = \"http://\""), "no URL"),
+        (
+            http("url_env = \"HOME\""),
+            "`url` and `url_env` are both given",
+        ),
+        (
+            http("headers = { \"a b\" = \"c\" }"),
+            "cannot name a header",
+        ),
+        (http("headers = { A = \"b\", a = \"c\" }"), "given twice"),
+        (
+            http("headers = { A = \"b\\n\" }"),
+            "cannot be sent in a header",
+        ),
+        (
+            http("headers = { A_ENV = \"MISSING\" }"),
+            "MISSING is not set",
+        ),
+        (
+            http("headers = { Mcp-Session-Id = \"x\" }"),
+            "set by the gateway",
+        ),
+        (
+            http("tools = { rename = { a = \"c\", b = \"c\" } }"),
+            "renamed to \"c\" too",
+        ),
+        (
+            http("tools = { rename = { a = \"no good\" } }"),
+            "cannot be a tool's name",
+        ),
+        (
+            stdio("env = { A = \"1\", A_ENV = \"HOME\" }"),
+            "A is given twice",
+        ),
+        (
+            stdio("env = { NODE_ENV = \"production\" }"),
+            "write NODE_ENV = { value = \"production\" }",
+        ),
+        (stdio("args = [\"${MISSING}\"]"), "MISSING is not set"),
+        (stdio("retries = 1"), "it belongs to type \"http\""),
+        (
+            backend("type = \"stdio\"\ncommand = \"npx -y thing\""),
+            "args = [\"-y\", \"thing\"]",
+        ),
+        (
+            stdio("interactive = \"serialize\"\nisolation = \"caller\""),
+            "for a shared child",
+        ),
+    ];
+    for (text, words) in rows {
+        let mistakes = mistakes_of(&text);
+        assert!(
+            mistakes.contains(words),
+            "{text}\n--- lacks: {words}\n{mistakes}"
+        );
+    }
+}
+
+#[test]
+fn a_backends_name_is_checked() {
+    let file =
+        |name: &str| format!("[[backends]]\nname = \"{name}\"\ntype = \"stdio\"\ncommand = \"x\"");
+    for good in ["a", "0", "n8n", "a-b-", &"x".repeat(32)] {
+        config_of(&file(good));
+    }
+    for bad in [
+        "",
+        "-a",
+        "A",
+        "a_b",
+        "a b",
+        "ä",
+        &"x".repeat(33),
+        "tools",
+        "admin",
+        "review",
+    ] {
+        mistakes_of(&file(bad));
+    }
+    let twice = format!("{}\n{}", file("a"), file("a"));
+    assert!(mistakes_of(&twice).contains("the name \"a\" is taken by backend number 1"));
+}
+
+#[test]
+fn ps15_beyond_loopback_needs_authentication_or_words() {
+    for (key, section) in [
+        ("listen", "gateway"),
+        ("health_listen", "gateway"),
+        ("listen", "review"),
+    ] {
+        for address in ["0.0.0.0:9999", "[::]:9999", "192.168.1.1:9999"] {
+            let text = format!("[{section}]\n{key} = \"{address}\"\n");
+            let mistakes = mistakes_of(&text);
+            assert!(
+                mistakes.contains("gateway.allow_unauthenticated_network = true"),
+                "{mistakes}"
+            );
+            let words = if section == "gateway" {
+                String::new()
+            } else {
+                "[gateway]\n".into()
+            };
+            config_of(&format!(
+                "{text}{words}allow_unauthenticated_network = true"
+            ));
+        }
+        for address in [
+            "127.0.0.1:9999",
+            "127.8.8.8:9999",
+            "[::1]:9999",
+            "localhost:9999",
+            "off",
+        ] {
+            config_of(&format!("[{section}]\n{key} = \"{address}\"\n"));
+        }
+    }
+}
+
+#[test]
+fn ps15_the_command_line_is_no_way_around() {
+    let parse = |text: &str, listen: &str| {
+        let overrides = Overrides {
+            listen: Some(listen.into()),
+            ..Overrides::default()
+        };
+        World::new(&[]).with("/".into(), |outside| {
+            parse("t", text, Path::new("/"), &overrides, outside)
+        })
+    };
+    let mistakes = parse("", "0.0.0.0:1")
+        .map(|_| ())
+        .expect_err("refused")
+        .to_string();
+    assert!(
+        mistakes.contains("0.0.0.0:1 can be reached from the network"),
+        "{mistakes}"
+    );
+    let config = parse(
+        "[gateway]\nallow_unauthenticated_network = true",
+        "0.0.0.0:1",
+    )
+    .expect("said in words");
+    assert_eq!(
+        config.notices,
+        ["0.0.0.0:1 can be reached from the network, and callers are not authenticated"]
+    );
+    let config = parse("[gateway]\nlisten = \"off\"", "127.0.0.1:0").expect("loopback");
+    assert_eq!(config.gateway.listen, "127.0.0.1:0".parse().ok());
+}
+
+/// A protection that the file asks for and this version lacks must not be left out silently.
+#[test]
+fn protections_that_are_not_built_are_refused() {
+    for text in [
+        "[auth]",
+        "[rbac.roles.dev]\npermissions = []",
+        "[rate_limits]\ndefault_rpm = 1000",
+        "[rate_limits.per_tool]\nx = 1",
+        "[kill_switch]\ndisabled_tools = [\"x\"]",
+        "[kill_switch]\ndisabled_backends = [\"review\"]",
+        "[redis]",
+        "[postgres]",
+        "[audit]\nguarantee = \"sync\"",
+        "[[backends]]\nname = \"a\"\ntype = \"openapi\"\nspec = \"x\"",
+        "[[backends]]\nname = \"a\"\ntype = \"postgres\"\nurl_env = \"URL\"",
+        "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\nisolation = \"caller\"",
+        "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\npin = \"enforce\"",
+    ] {
+        let world = World::new(&[
+            ("DATABASE_URL", "postgres://x"),
+            ("REDIS_URL", "redis://x"),
+            ("URL", "postgres://x"),
+        ]);
+        let mistakes = world.parse(text).map(|_| ()).expect_err(text);
+        assert_eq!(mistakes.len(), 1, "{mistakes}");
+        assert!(
+            mistakes.to_string().contains("this version does not have"),
+            "{mistakes}"
+        );
+    }
+    config_of("[kill_switch]\ndisabled_tools = []\ndisabled_backends = []");
+}
+
+#[test]
+fn keys_without_effect_are_noticed() {
+    let notices = config_of("[review]\nenabled = false").notices;
+    assert_eq!(
+        notices,
+        ["`review` is understood but has no effect in this version"]
+    );
+    assert_eq!(config_of("").notices, Vec::<String>::new());
+}
+
+#[test]
+fn mistakes_are_sorted_and_have_json() {
+    let mistakes = World::new(&[])
+        .parse("[limits]\nstreams = 0\nbody_mb = 0")
+        .map(|_| ())
+        .expect_err("two");
+    let json = mistakes.to_json();
+    assert_eq!(json[0]["line"], 2);
+    assert_eq!(json[0]["column"], 11);
+    assert_eq!(json[1]["line"], 3);
+    assert_eq!(json[1]["expected"], "a whole number from 1 to 1024");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever the file holds, reading it ends in a configuration or in mistakes.
+    #[test]
+    fn no_file_makes_the_reader_panic(
+        lines in prop::collection::vec(
+            prop_oneof![
+                Just("[gateway]".to_owned()),
+                Just("[[backends]]".to_owned()),
+                Just("[backends.tools]".to_owned()),
+                Just("[rbac.roles.x]".to_owned()),
+                ("(listen|name|type|url|env|headers|args|timeout|permissions|rename|ü)", "( = | |=)",
+                    "(\"[^\"]{0,8}\"|-?[0-9]{1,25}|1e400|\\{ A_ENV = \"B\" \\}|\\[1, \"\"\\]|true|\"\\$\\{X\\}\"|\"http\"|\"stdio\"|'''|1979-05-27)")
+                    .prop_map(|(key, sign, value)| format!("{key}{sign}{value}")),
+                ".{0,12}",
+            ],
+            0..12,
+        )
+    ) {
+        let text = lines.join("\n");
+        if let Err(mistakes) = World::new(&[]).parse(&text) {
+            prop_assert!(mistakes.len() > 0);
+            prop_assert!(!mistakes.to_string().is_empty());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Takes over the servers of an MCP client's configuration.
+//!
+//! The walk: `find` the files, `read` their JSON into servers, `convert` each server into a backend while
+//! credentials move into named environment variables, `write` the TOML and the export lines. Nothing here
+//! touches the file system except `find` and `read`, and nothing starts a server.
+//!
+//! Not here: what the command prints and which files it writes (`commands::import`).
+
+mod convert;
+mod find;
+mod read;
+#[cfg(test)]
+mod tests;
+mod variables;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::Client;
+use crate::config::Outside;
+
+pub(crate) use find::{Source, find};
+pub(crate) use read::ReadError;
+
+/// What an import yields.
+#[derive(Debug)]
+pub(crate) struct Imported {
+    /// The configuration file; it holds no credential.
+    pub(crate) toml: String,
+    /// Shell lines that set the variables which the configuration names; these hold the credentials.
+    pub(crate) exports: String,
+    /// Names of the backends, in order.
+    pub(crate) backends: Vec<String>,
+    /// Names of the variables.
+    pub(crate) variables: Vec<String>,
+    /// What could not be taken over as it was.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the sources and converts what they hold.
+pub(crate) fn import(sources: &[Source], outside: &Outside<'_>) -> Result<Imported, ReadError> {
+    let mut servers = Vec::new();
+    for source in sources {
+        servers.extend(read::load_servers(source, outside)?);
+    }
+    Ok(convert_all(sources, servers, outside))
+}
+
+fn convert_all(sources: &[Source], servers: Vec<read::Server>, outside: &Outside<'_>) -> Imported {
+    let mut converter = convert::Converter::new(outside);
+    for server in &servers {
+        converter.refer(server);
+    }
+    for server in servers {
+        converter.add(server);
+    }
+    let convert::Converted {
+        backends,
+        exports,
+        warnings,
+    } = converter.finish();
+    Imported {
+        toml: write::toml(sources, &backends),
+        variables: exports.names(),
+        exports: exports.shell(),
+        backends: backends.into_iter().map(|backend| backend.name).collect(),
+        warnings,
+    }
+}
+
+/// A name made of what a backend's name may have: `My Server!` becomes `my-server`.
+pub(crate) fn backend_name(name: &str) -> Option<String> {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() {
+            out.push(c.to_ascii_lowercase());
+        } else if !out.is_empty() && !out.ends_with('-') {
+            out.push('-');
+        }
+    }
+    out.truncate(32);
+    let out = out.trim_end_matches('-');
+    match out {
+        "" => None,
+        "tools" | "admin" | "review" => Some(format!("{out}-server")),
+        _ => Some(out.to_owned()),
+    }
+}
+
+/// The client that a file belongs to, by its name and place.
+fn client_of(path: &Path) -> Client {
+    let name = |path: Option<&Path>| {
+        path.and_then(|p| p.file_name())
+            .and_then(|n| n.to_str())
+            .unwrap_or("")
+            .to_owned()
+    };
+    match (name(path.parent()).as_str(), name(Some(path)).as_str()) {
+        (".vscode" | "User", _) => Client::Vscode,
+        (".cursor", _) => Client::Cursor,
+        (_, ".mcp.json" | ".claude.json") => Client::ClaudeCode,
+        (_, "claude_desktop_config.json") => Client::ClaudeDesktop,
+        _ => Client::Generic,
+    }
+}
+
+/// Where `${workspaceFolder}` is for a file.
+fn workspace_of(path: &Path) -> PathBuf {
+    let directory = path.parent().unwrap_or(Path::new(""));
+    match directory.file_name().and_then(|name| name.to_str()) {
+        Some(".vscode" | ".cursor") => directory.parent().unwrap_or(directory).to_owned(),
+        _ => directory.to_owned(),
+    }
+}

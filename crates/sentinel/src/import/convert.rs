@@ -1,0 +1,518 @@
+//! One server of a client becomes one backend of ours; credentials become variables.
+//!
+//! A credential is a value that its name or its shape gives away (`config::credentials`). It leaves the
+//! configuration entirely: the backend names a variable, and the value goes into the export lines.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::backend_name;
+use super::read::Server;
+use super::variables::{Export, Exports, variable_name};
+use super::write::{Entry, Setting, Transport};
+use crate::config::template::{Piece, Template, is_name, parse_with};
+use crate::config::{OWN_HEADERS, Outside, command_line, credentials};
+
+/// Keys of clients that have no counterpart here and need none.
+const IGNORED: [&str; 12] = [
+    "alwaysAllow",
+    "autoApprove",
+    "description",
+    "dev",
+    "disabled",
+    "enabled",
+    "gallery",
+    "icon",
+    "name",
+    "timeout",
+    "transport",
+    "version",
+];
+
+/// Keys that are taken over.
+const KNOWN: [&str; 10] = [
+    "args",
+    "command",
+    "cwd",
+    "env",
+    "headers",
+    "httpUrl",
+    "serverUrl",
+    "transportType",
+    "type",
+    "url",
+];
+
+/// Names that say nothing without the server's name before them.
+const GENERIC: [&str; 12] = [
+    "ACCESS_TOKEN",
+    "API_KEY",
+    "API_TOKEN",
+    "APIKEY",
+    "AUTH",
+    "AUTHORIZATION",
+    "AUTH_TOKEN",
+    "KEY",
+    "PASSWORD",
+    "SECRET",
+    "TOKEN",
+    "URL",
+];
+
+/// Collects backends, variables and warnings.
+pub(super) struct Converter<'a> {
+    outside: &'a Outside<'a>,
+    /// Definitions already taken over, under the names they had.
+    seen: Vec<(String, Map<String, Value>)>,
+    done: Converted,
+}
+
+/// Everything that was converted.
+#[derive(Default)]
+pub(super) struct Converted {
+    pub(super) backends: Vec<Entry>,
+    pub(super) exports: Exports,
+    pub(super) warnings: Vec<String>,
+}
+
+/// A server while it is converted.
+struct Context<'s> {
+    server: &'s Server,
+    /// Its name as the beginning of a variable's.
+    variable: String,
+}
+
+impl<'a> Converter<'a> {
+    pub(super) fn new(outside: &'a Outside<'a>) -> Self {
+        Self {
+            outside,
+            seen: Vec::new(),
+            done: Converted::default(),
+        }
+    }
+
+    pub(super) fn finish(self) -> Converted {
+        self.done
+    }
+
+    /// Notes the variables that a server refers to, before any is named for a credential.
+    pub(super) fn refer(&mut self, server: &Server) {
+        let mut values: Vec<&Value> = server.definition.values().collect();
+        while let Some(value) = values.pop() {
+            match value {
+                Value::Array(items) => values.extend(items),
+                Value::Object(map) => values.extend(map.values()),
+                Value::String(text) => {
+                    for piece in read_template(text, server, self.outside).pieces {
+                        if let Piece::Variable { name, .. } = piece {
+                            self.done.exports.refer(name);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn add(&mut self, server: Server) {
+        // The same server in two files is one server.
+        let twin = (server.name.clone(), server.definition.clone());
+        if self.seen.contains(&twin) {
+            return;
+        }
+        self.seen.push(twin);
+        let name = self.unique_name(&server.name);
+        let context = Context {
+            variable: variable_name(&name),
+            server: &server,
+        };
+        let mut comments = Vec::new();
+        if name != server.name {
+            comments.push(format!("\"{}\" in the original", server.name));
+        }
+        let mut enabled = flag(&server.definition, "disabled") != Some(true);
+        enabled &= flag(&server.definition, "enabled") != Some(false);
+        let Some(transport) = self.transport(&context, &mut comments, &mut enabled) else {
+            return;
+        };
+        self.unknown_keys(&server);
+        self.done.backends.push(Entry {
+            name,
+            enabled,
+            comments,
+            transport,
+        });
+    }
+
+    fn transport(
+        &mut self,
+        context: &Context<'_>,
+        comments: &mut Vec<String>,
+        enabled: &mut bool,
+    ) -> Option<Transport> {
+        let definition = &context.server.definition;
+        let text = |key: &str| {
+            definition
+                .get(key)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
+        let url = ["url", "httpUrl", "serverUrl"].into_iter().find_map(text);
+        let said = ["type", "transportType", "transport"]
+            .into_iter()
+            .find_map(text);
+        let kind = said.unwrap_or(if text("command").is_some() {
+            "stdio"
+        } else {
+            "http"
+        });
+        match (kind, text("command"), url) {
+            ("stdio", Some(command), _) => Some(self.stdio(context, command)),
+            (
+                "http" | "streamable-http" | "streamableHttp" | "streamable_http" | "sse",
+                _,
+                Some(url),
+            ) => {
+                if kind == "sse" {
+                    *enabled = false;
+                    comments.push(
+                        "Off: this server was configured for the old HTTP+SSE transport, which the gateway does not speak."
+                            .into(),
+                    );
+                    comments.push(
+                        "If it also answers streamable HTTP, correct the URL and remove `enabled`."
+                            .into(),
+                    );
+                    self.warn(
+                        context,
+                        "uses the old HTTP+SSE transport; it is imported switched off",
+                    );
+                }
+                Some(self.http(context, url))
+            }
+            ("stdio", None, _) => self.skip(context, "it has no command"),
+            (
+                "http" | "streamable-http" | "streamableHttp" | "streamable_http" | "sse",
+                _,
+                None,
+            ) => self.skip(context, "it has neither a command nor a URL"),
+            _ => self.skip(context, &format!("its type \"{kind}\" is unknown")),
+        }
+    }
+
+    fn stdio(&mut self, context: &Context<'_>, command: &str) -> Transport {
+        let definition = &context.server.definition;
+        let command = self.expanded(context, "command", command);
+        let (command, mut args) = match command_line(&command) {
+            Some((program, rest)) => (
+                program.to_owned(),
+                rest.split_whitespace().map(str::to_owned).collect(),
+            ),
+            None => (command, Vec::new()),
+        };
+        args.extend(self.strings(context, "args"));
+        let args = self.args(context, &args);
+        let cwd = definition
+            .get("cwd")
+            .and_then(Value::as_str)
+            .filter(|cwd| !cwd.is_empty());
+        let cwd = cwd.map(|cwd| {
+            let cwd = self.expanded(context, "cwd", cwd);
+            if cwd.starts_with('~') {
+                cwd
+            } else {
+                context.server.workspace.join(cwd).display().to_string()
+            }
+        });
+        let mut env = Vec::new();
+        for (key, value) in self.scalars(context, "env") {
+            if key.is_empty() || key.contains(['=', '\0']) {
+                self.warn(
+                    context,
+                    &format!("the variable `{key}` cannot be set and is left out"),
+                );
+                continue;
+            }
+            let wanted = if GENERIC.contains(&key.to_ascii_uppercase().as_str()) {
+                format!("{}_{}", context.variable, variable_name(&key))
+            } else {
+                variable_name(&key)
+            };
+            let setting = self.setting(context, &key, &value, &wanted);
+            env.push((key, setting));
+        }
+        Transport::Stdio {
+            command,
+            args,
+            cwd,
+            env,
+        }
+    }
+
+    fn http(&mut self, context: &Context<'_>, url: &str) -> Transport {
+        let template = self.template(context, url);
+        let url = if template.is_plain() && !credentials::url_credential(&template.text()) {
+            Setting::Literal(template.text())
+        } else {
+            let name = format!("{}_URL", context.variable);
+            self.moved(context, template, &name)
+        };
+        let mut headers = Vec::new();
+        for (key, value) in self.scalars(context, "headers") {
+            let own = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(&key));
+            if own || key.parse::<http::HeaderName>().is_err() {
+                self.warn(
+                    context,
+                    &format!("the header `{key}` is the gateway's business and is left out"),
+                );
+                continue;
+            }
+            let wanted = format!("{}_{}", context.variable, variable_name(&key));
+            let setting = self.setting(context, &key, value.trim(), &wanted);
+            headers.push((key, setting));
+        }
+        Transport::Http { url, headers }
+    }
+
+    /// A value of `env` or `headers`.
+    fn setting(&mut self, context: &Context<'_>, key: &str, value: &str, wanted: &str) -> Setting {
+        let template = self.template(context, value);
+        match template.pieces.as_slice() {
+            [
+                Piece::Variable {
+                    name,
+                    default: None,
+                },
+            ] => Setting::Variable(name.clone()),
+            _ if template.is_plain() && !credentials::looks_secret(key, &template.text()) => {
+                Setting::Literal(template.text())
+            }
+            _ => self.moved(context, template, wanted),
+        }
+    }
+
+    /// Moves a value into a variable of its own.
+    fn moved(&mut self, context: &Context<'_>, template: Template, wanted: &str) -> Setting {
+        let export = if template.is_plain() {
+            Export::Literal(template.text())
+        } else {
+            Export::Template(template)
+        };
+        let longer = match wanted.strip_prefix(&context.variable) {
+            Some(_) => wanted.to_owned(),
+            None => format!("{}_{wanted}", context.variable),
+        };
+        Setting::Variable(self.done.exports.name(wanted, &longer, export))
+    }
+
+    /// Arguments name variables by `${…}`, inside the text.
+    fn args(&mut self, context: &Context<'_>, args: &[String]) -> Vec<String> {
+        let mut out = Vec::with_capacity(args.len());
+        let mut flag = "";
+        for arg in args {
+            let template = self.template(context, arg);
+            out.push(self.arg(context, flag, template));
+            // `--flag=value` announces nothing, and its value must not become part of a name.
+            flag = if arg.starts_with('-') && !arg.contains('=') {
+                arg
+            } else {
+                ""
+            };
+        }
+        out
+    }
+
+    fn arg(&mut self, context: &Context<'_>, flag: &str, template: Template) -> String {
+        if !template.is_plain() {
+            let leaks = |piece: &Piece| match piece {
+                Piece::Text(text) => text.split_whitespace().any(credentials::shape_says_so),
+                Piece::Variable { default, .. } => {
+                    default.as_deref().is_some_and(credentials::shape_says_so)
+                }
+            };
+            if !template.pieces.iter().any(leaks) {
+                return template.written();
+            }
+            let name = format!("{}_ARGUMENT", context.variable);
+            return self.placeholder(Export::Template(template), &name);
+        }
+        let text = template.text();
+        // `--token=x`, `TOKEN=x` and `Authorization: x`: what is before the sign tells what is after it.
+        let split = text
+            .find(['=', ':'])
+            .filter(|at| !text[*at..].starts_with("://"));
+        if let Some(at) = split {
+            let (name, value) = (&text[..at], text[at + 1..].trim_start());
+            if credentials::looks_secret(name, value) && !value.is_empty() {
+                let kept = &text[..text.len() - value.len()];
+                let variable = format!("{}_{}", context.variable, variable_name(name));
+                let placeholder = self.placeholder(Export::Literal(value.to_owned()), &variable);
+                return format!("{}{placeholder}", kept.replace("${", "$${"));
+            }
+        }
+        let announced = !text.starts_with('-') && credentials::looks_secret(flag, &text);
+        if announced || credentials::shape_says_so(&text) {
+            let what = if flag.is_empty() {
+                "ARGUMENT".to_owned()
+            } else {
+                variable_name(flag)
+            };
+            return self.placeholder(
+                Export::Literal(text),
+                &format!("{}_{what}", context.variable),
+            );
+        }
+        template.written()
+    }
+
+    fn placeholder(&mut self, export: Export, wanted: &str) -> String {
+        format!("${{{}}}", self.done.exports.name(wanted, wanted, export))
+    }
+
+    fn template(&mut self, context: &Context<'_>, text: &str) -> Template {
+        self.ask_for_inputs(context.server, text);
+        read_template(text, context.server, self.outside)
+    }
+
+    /// A variable that stands for a question gets a line that the user can fill in.
+    fn ask_for_inputs(&mut self, server: &Server, text: &str) {
+        for (id, description) in &server.inputs {
+            if text.contains(&format!("${{input:{id}}}")) {
+                let name = variable_name(id);
+                self.done
+                    .exports
+                    .name(&name, &name, Export::Ask(description.clone()));
+            }
+        }
+    }
+
+    /// `command` and `cwd` have no variables here: what is known now is filled in.
+    fn expanded(&mut self, context: &Context<'_>, key: &str, text: &str) -> String {
+        let outside = self.outside;
+        let filled = self
+            .template(context, text)
+            .fill(|name| outside.variable(name).and_then(Result::ok));
+        for name in &filled.missing {
+            self.warn(
+                context,
+                &format!("`{key}` uses the variable {name}, which is not set; correct it by hand"),
+            );
+        }
+        filled.text
+    }
+
+    fn strings(&mut self, context: &Context<'_>, key: &str) -> Vec<String> {
+        match context.server.definition.get(key) {
+            Some(Value::Array(items)) => items.iter().filter_map(scalar).collect(),
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => {
+                self.warn(context, &format!("`{key}` is not an array and is left out"));
+                Vec::new()
+            }
+        }
+    }
+
+    fn scalars(&mut self, context: &Context<'_>, key: &str) -> Vec<(String, String)> {
+        match context.server.definition.get(key) {
+            Some(Value::Object(map)) => map
+                .iter()
+                .filter_map(|(key, value)| Some((key.clone(), scalar(value)?)))
+                .collect(),
+            None | Some(Value::Null) => Vec::new(),
+            Some(_) => {
+                self.warn(
+                    context,
+                    &format!("`{key}` is not an object and is left out"),
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    fn unknown_keys(&mut self, server: &Server) {
+        let known = |key: &String| IGNORED.contains(&key.as_str()) || KNOWN.contains(&key.as_str());
+        for key in server.definition.keys().filter(|key| !known(key)) {
+            self.done.warnings.push(format!(
+                "{}: `{key}` has no counterpart and is left out",
+                server.name
+            ));
+        }
+    }
+
+    fn unique_name(&self, original: &str) -> String {
+        let name = backend_name(original).unwrap_or_else(|| "server".into());
+        let taken = |name: &str| {
+            self.done
+                .backends
+                .iter()
+                .any(|backend| backend.name == name)
+        };
+        if !taken(&name) {
+            return name;
+        }
+        let numbered = (2..).map(|n| {
+            let suffix = format!("-{n}");
+            let stem: String = name.chars().take(32 - suffix.len()).collect();
+            format!("{}{suffix}", stem.trim_end_matches('-'))
+        });
+        numbered
+            .into_iter()
+            .find(|name| !taken(name))
+            .expect("the numbers do not end")
+    }
+
+    fn warn(&mut self, context: &Context<'_>, text: &str) {
+        self.done
+            .warnings
+            .push(format!("{}: {text}", context.server.name));
+    }
+
+    fn skip(&mut self, context: &Context<'_>, why: &str) -> Option<Transport> {
+        self.warn(context, &format!("{why}; it is left out"));
+        None
+    }
+}
+
+/// Reads the variables that clients know: `${VAR}`, `${VAR:-x}`, `${env:VAR}`, `${input:x}`, and the
+/// folders, which are known now.
+fn read_template(text: &str, server: &Server, outside: &Outside<'_>) -> Template {
+    let folder = |path: &Path| Some(Piece::Text(path.display().to_string()));
+    parse_with(text, |inside| match inside {
+        "workspaceFolder" => folder(&server.workspace),
+        "workspaceFolderBasename" => folder(Path::new(server.workspace.file_name()?)),
+        "userHome" => folder(&outside.home()?),
+        "pathSeparator" | "/" => Some(Piece::Text("/".into())),
+        _ => {
+            if let Some(id) = inside.strip_prefix("input:") {
+                return Some(Piece::Variable {
+                    name: variable_name(id),
+                    default: None,
+                });
+            }
+            let inside = inside.strip_prefix("env:").unwrap_or(inside);
+            let (name, default) = match inside.split_once(":-") {
+                Some((name, default)) => (name, Some(default.to_owned())),
+                None => (inside, None),
+            };
+            is_name(name).then(|| Piece::Variable {
+                name: name.to_owned(),
+                default,
+            })
+        }
+    })
+}
+
+fn flag(definition: &Map<String, Value>, key: &str) -> Option<bool> {
+    definition.get(key).and_then(Value::as_bool)
+}
+
+/// Clients write numbers and booleans where strings are meant.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
