@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use crate::contenders::{Lane, Stage};
-use crate::load::Caller;
+use crate::load::{self, Caller};
 use crate::options::{Contender, Options};
 use crate::usage;
 
@@ -82,12 +82,18 @@ impl Cell {
 
     async fn window(self, stage: &Stage, lane: &Lane, options: &Options) -> anyhow::Result<Window> {
         let phase = Arc::new(Phase::default());
-        let mut callers = JoinSet::new();
+        let text = load::text(self.size);
+        // All of them connect before the first one calls: a handshake behind the load would take long.
+        let mut waiting = Vec::with_capacity(self.callers);
         for _ in 0..self.callers {
-            let opening = Caller::open(lane.address, options.era, self.size);
+            let opening = Caller::open(lane.address, options.era, text.clone());
             let caller = tokio::time::timeout(PATIENCE, opening)
                 .await
                 .context("the handshake takes too long")??;
+            waiting.push(caller);
+        }
+        let mut callers = JoinSet::new();
+        for caller in waiting {
             callers.spawn(keep_calling(caller, phase.clone()));
         }
         let crew = stage.crew(lane);

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use crate::leash::Leash;
-use crate::load::Caller;
+use crate::load::{self, Caller};
 use crate::options::{Contender, Options};
 use crate::usage;
 
@@ -118,7 +118,7 @@ impl Stage {
         let since = Instant::now();
         loop {
             let tried = tokio::time::timeout(Duration::from_secs(2), async {
-                let mut caller = Caller::open(lane.address, options.era, 64).await?;
+                let mut caller = Caller::open(lane.address, options.era, load::text(64)).await?;
                 caller.call().await?;
                 caller.close().await
             });

@@ -4,6 +4,7 @@
 //! cost more than some of the contenders do.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use tokio::io::AsyncWriteExt;
@@ -18,22 +19,32 @@ const META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","i
 /// What the backend's `blob` repeats.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+/// The text that a call for so many bytes must return; all callers share it.
+pub(crate) fn text(size: usize) -> Arc<[u8]> {
+    ALPHABET.iter().copied().cycle().take(size).collect()
+}
+
 pub(crate) struct Caller {
     socket: TcpStream,
     reader: Reader,
     request: Vec<u8>,
     id_at: usize,
     id: u64,
-    expected: Vec<u8>,
+    expected: Arc<[u8]>,
     /// Ends the session; empty where there is none.
     farewell: Vec<u8>,
 }
 
 impl Caller {
     /// Connects, and shakes hands where the era wants it.
-    pub(crate) async fn open(address: SocketAddr, era: Era, size: usize) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        address: SocketAddr,
+        era: Era,
+        expected: Arc<[u8]>,
+    ) -> anyhow::Result<Self> {
         let mut socket = TcpStream::connect(address).await.context("connect")?;
         socket.set_nodelay(true)?;
+        let size = expected.len();
         let mut reader = Reader::new(size);
         let (mut headers, mut farewell) = (modern_headers(), Vec::new());
         if era == Era::Legacy {
@@ -55,7 +66,6 @@ impl Caller {
         let request = post(address, &headers, &body);
         let id_at =
             find(&request, FIRST_ID.to_string().as_bytes()).context("the id was just written")?;
-        let expected = ALPHABET.iter().copied().cycle().take(size).collect();
         Ok(Self {
             socket,
             reader,

@@ -127,7 +127,7 @@ impl Options {
     }
 
     pub(crate) fn window(&self) -> Duration {
-        Duration::from_millis(self.window_ms.unwrap_or(if self.quick { 200 } else { 900 }))
+        Duration::from_millis(self.window_ms.unwrap_or(if self.quick { 200 } else { 800 }))
     }
 
     /// Time under load before a window is measured.
