@@ -1,0 +1,28 @@
+#!/bin/sh
+# Builds what the benchmark needs and runs it; arguments go to sentinel-bench.
+#   bench/run.sh                 the full run, about four minutes
+#   bench/run.sh --quick         a few seconds
+#   bench/run.sh --help          everything else
+set -eu
+cd "$(dirname "$0")/.."
+
+# A gateway given by path need not be built, and nginx may be left out of the contest.
+build_sentinel=yes
+needs_nginx=yes
+for argument in "$@"; do
+    case "$argument" in
+        --sentinel | --sentinel=*) build_sentinel=no ;;
+        --contender | --contender=*) needs_nginx=no ;;
+    esac
+done
+
+if [ "$needs_nginx" = yes ] && ! PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null; then
+    echo "bench: nginx is not installed; install it with: apt-get install nginx-light" >&2
+    exit 1
+fi
+
+cargo build --release --quiet -p sentinel-fixture -p sentinel-bench
+if [ "$build_sentinel" = yes ]; then
+    cargo build --release --quiet -p sentinel
+fi
+exec "${CARGO_TARGET_DIR:-target}/release/sentinel-bench" "$@"

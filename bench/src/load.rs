@@ -1,0 +1,206 @@
+//! One caller: a kept connection and one prebuilt request, whose id changes from call to call.
+//!
+//! Every reply is checked for its id and its whole text, by comparing bytes: parsing JSON here would
+//! cost more than some of the contenders do.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::options::Era;
+use crate::response::Reader;
+
+/// Ids have ten digits, so that a request never changes its length.
+const FIRST_ID: u64 = 1_000_000_000;
+const META: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+/// What the backend's `blob` repeats.
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The text that a call for so many bytes must return; all callers share it.
+pub(crate) fn text(size: usize) -> Arc<[u8]> {
+    ALPHABET.iter().copied().cycle().take(size).collect()
+}
+
+pub(crate) struct Caller {
+    socket: TcpStream,
+    reader: Reader,
+    request: Vec<u8>,
+    id_at: usize,
+    id: u64,
+    expected: Arc<[u8]>,
+    /// Ends the session; empty where there is none.
+    farewell: Vec<u8>,
+}
+
+impl Caller {
+    /// Connects, and shakes hands where the era wants it.
+    pub(crate) async fn open(
+        address: SocketAddr,
+        era: Era,
+        expected: Arc<[u8]>,
+    ) -> anyhow::Result<Self> {
+        let mut socket = TcpStream::connect(address).await.context("connect")?;
+        socket.set_nodelay(true)?;
+        let size = expected.len();
+        let mut reader = Reader::new(size);
+        let (mut headers, mut farewell) = (modern_headers(), Vec::new());
+        if era == Era::Legacy {
+            let session = shake_hands(&mut socket, &mut reader, address).await?;
+            headers = format!("MCP-Protocol-Version: 2025-11-25\r\n{session}");
+            if !session.is_empty() {
+                farewell = format!("DELETE /mcp HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n")
+                    .into_bytes();
+            }
+        }
+        let meta = if era == Era::Modern {
+            format!(r#","_meta":{META}"#)
+        } else {
+            String::new()
+        };
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{FIRST_ID},"method":"tools/call","params":{{"name":"blob","arguments":{{"bytes":{size}}}{meta}}}}}"#
+        );
+        let request = post(address, &headers, &body);
+        let id_at =
+            find(&request, FIRST_ID.to_string().as_bytes()).context("the id was just written")?;
+        Ok(Self {
+            socket,
+            reader,
+            request,
+            id_at,
+            id: FIRST_ID,
+            expected,
+            farewell,
+        })
+    }
+
+    pub(crate) async fn call(&mut self) -> anyhow::Result<()> {
+        self.id += 1;
+        let id = self.id.to_string();
+        self.request[self.id_at..self.id_at + id.len()].copy_from_slice(id.as_bytes());
+        self.socket
+            .write_all(&self.request)
+            .await
+            .context("write")?;
+        let response = self.reader.read(&mut self.socket).await?;
+        let body = response.body;
+        if response.status != 200 {
+            bail!("status {}: {}", response.status, excerpt(body));
+        }
+        check(body, &id, &self.expected)
+            .with_context(|| format!("a wrong reply to {id}: {}", excerpt(body)))
+    }
+
+    pub(crate) async fn close(mut self) -> anyhow::Result<()> {
+        if !self.farewell.is_empty() {
+            self.socket.write_all(&self.farewell).await?;
+            self.reader.read(&mut self.socket).await?;
+        }
+        Ok(())
+    }
+}
+
+fn modern_headers() -> String {
+    "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: blob\r\n".to_owned()
+}
+
+/// Initializes; returns the session header, or nothing if the server keeps no sessions.
+async fn shake_hands(
+    socket: &mut TcpStream,
+    reader: &mut Reader,
+    address: SocketAddr,
+) -> anyhow::Result<String> {
+    let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+    socket.write_all(&post(address, "", hello)).await?;
+    let response = reader.read(socket).await.context("initialize")?;
+    ensure!(
+        response.status == 200,
+        "initialize: status {}: {}",
+        response.status,
+        excerpt(response.body)
+    );
+    let session = response
+        .session
+        .map(|id| format!("Mcp-Session-Id: {id}\r\n"))
+        .unwrap_or_default();
+    let headers = format!("MCP-Protocol-Version: 2025-11-25\r\n{session}");
+    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    socket.write_all(&post(address, &headers, ready)).await?;
+    let response = reader.read(socket).await.context("initialized")?;
+    ensure!(
+        response.status == 202,
+        "initialized: status {}",
+        response.status
+    );
+    Ok(session)
+}
+
+fn post(address: SocketAddr, headers: &str, body: &str) -> Vec<u8> {
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// The id may stand before or after the result; the text must be there byte for byte.
+fn check(body: &[u8], id: &str, expected: &[u8]) -> anyhow::Result<()> {
+    let marker = br#""text":""#;
+    let start = find(body, marker).context("no text")? + marker.len();
+    let rest = &body[start..];
+    ensure!(
+        rest.starts_with(expected) && rest.get(expected.len()) == Some(&b'"'),
+        "another text"
+    );
+    let (head, tail) = (&body[..start], &rest[expected.len()..]);
+    let wanted = format!(r#""id":{id}"#);
+    let has_id = |part: &[u8]| {
+        find(part, wanted.as_bytes())
+            .is_some_and(|at| !part.get(at + wanted.len()).is_some_and(u8::is_ascii_digit))
+    };
+    ensure!(has_id(head) || has_id(tail), "another id");
+    Ok(())
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
+}
+
+fn excerpt(body: &[u8]) -> String {
+    String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn a_reply_is_taken_only_with_its_own_id_and_its_whole_text() {
+        let good =
+            br#"{"jsonrpc":"2.0","id":12,"result":{"content":[{"type":"text","text":"AB"}]}}"#;
+        assert!(check(good, "12", b"AB").is_ok());
+        assert!(
+            check(
+                br#"{"result":{"content":[{"text":"AB"}]},"id":12}"#,
+                "12",
+                b"AB"
+            )
+            .is_ok()
+        );
+        for (id, text) in [
+            ("1", "AB"),
+            ("13", "AB"),
+            ("12", "A"),
+            ("12", "ABC"),
+            ("12", "AC"),
+        ] {
+            assert!(check(good, id, text.as_bytes()).is_err(), "{id} {text}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The command line, and the plan that follows from it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Debug)]
+pub(crate) enum Contender {
+    /// The load straight to the backend
+    Direct,
+    /// Through a plain nginx
+    Nginx,
+    /// Through the gateway to the same backend
+    SentinelHttp,
+    /// Through the gateway to a child process
+    SentinelStdio,
+}
+
+impl Contender {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Direct,
+        Self::Nginx,
+        Self::SentinelHttp,
+        Self::SentinelStdio,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Nginx => "nginx",
+            Self::SentinelHttp => "sentinel-http",
+            Self::SentinelStdio => "sentinel-stdio",
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub(crate) enum Era {
+    /// 2025-11-25: one session per connection
+    Legacy,
+    /// 2026-07-28: no session, metadata in every request
+    Modern,
+}
+
+impl Era {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        }
+    }
+}
+
+#[derive(Parser)]
+#[command(
+    name = "sentinel-bench",
+    about = "Measures the gateway against nginx and a direct connection, in one run"
+)]
+pub(crate) struct Options {
+    /// A few seconds: 16 callers, short windows
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only these contenders
+    #[arg(long, value_enum, value_delimiter = ',')]
+    contender: Vec<Contender>,
+    /// Numbers of concurrent callers
+    #[arg(long, value_delimiter = ',')]
+    callers: Vec<usize>,
+    /// Sizes of the results in bytes
+    #[arg(long, value_delimiter = ',')]
+    sizes: Vec<usize>,
+    /// Which era callers and backend speak
+    #[arg(long, value_enum, default_value = "legacy")]
+    pub(crate) era: Era,
+    /// Windows per cell and contender
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Milliseconds that a window is measured
+    #[arg(long)]
+    window_ms: Option<u64>,
+    /// The gateway under test; the one beside this program unless given
+    #[arg(long)]
+    sentinel: Option<PathBuf>,
+    /// TOML that is added to the gateway's generated configuration
+    #[arg(long)]
+    pub(crate) sentinel_config: Option<PathBuf>,
+    /// The backend; the one beside this program unless given
+    #[arg(long)]
+    fixture: Option<PathBuf>,
+    /// JSON on stdout; the table then goes to stderr
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Options {
+    pub(crate) fn contenders(&self) -> Vec<Contender> {
+        if self.contender.is_empty() {
+            Contender::ALL.to_vec()
+        } else {
+            self.contender.clone()
+        }
+    }
+
+    pub(crate) fn wants(&self, contender: Contender) -> bool {
+        self.contenders().contains(&contender)
+    }
+
+    pub(crate) fn callers(&self) -> Vec<usize> {
+        match (self.callers.is_empty(), self.quick) {
+            (false, _) => self.callers.clone(),
+            (true, true) => vec![16],
+            (true, false) => vec![1, 16, 128],
+        }
+    }
+
+    pub(crate) fn sizes(&self) -> Vec<usize> {
+        if self.sizes.is_empty() {
+            vec![64, 14 << 10, 1 << 20]
+        } else {
+            self.sizes.clone()
+        }
+    }
+
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.quick { 3 } else { 5 }).max(1)
+    }
+
+    pub(crate) fn window(&self) -> Duration {
+        Duration::from_millis(self.window_ms.unwrap_or(if self.quick { 200 } else { 800 }))
+    }
+
+    /// Time under load before a window is measured.
+    pub(crate) fn warm_up(&self) -> Duration {
+        self.window() / 6
+    }
+
+    /// How long all windows take together.
+    pub(crate) fn planned(&self) -> Duration {
+        let windows =
+            self.contenders().len() * self.callers().len() * self.sizes().len() * self.rounds();
+        (self.window() + self.warm_up()) * u32::try_from(windows).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn sentinel(&self) -> PathBuf {
+        self.sentinel.clone().unwrap_or_else(|| beside("sentinel"))
+    }
+
+    pub(crate) fn fixture(&self) -> PathBuf {
+        self.fixture
+            .clone()
+            .unwrap_or_else(|| beside("sentinel-fixture"))
+    }
+}
+
+fn beside(name: &str) -> PathBuf {
+    std::env::current_exe()
+        .unwrap_or_default()
+        .with_file_name(name)
+}
