@@ -1,0 +1,7 @@
+//! Real child processes: nothing of them is left, however they or the gateway end (P-R11, P-R12, G-76).
+// The figures of the promises are printed for whoever runs with --nocapture.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+mod orphans;
+mod processes;
+mod starting;
