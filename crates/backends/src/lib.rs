@@ -8,3 +8,4 @@ pub mod child;
 pub mod discover;
 pub mod http;
 pub mod relay;
+pub mod stdio;

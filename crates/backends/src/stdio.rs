@@ -1,0 +1,3 @@
+//! MCP servers as supervised child processes.
+
+pub mod supervisor;
