@@ -52,9 +52,7 @@ pub enum Event {
     Wanted,
     /// Started, shaken hands, discovered.
     Ready,
-    /// The program could not be started. There is no process.
-    StartFailed,
-    /// The process is gone, whatever the reason. `served`: it had answered at least one call.
+    /// There is no process any more, or it could not be started. `served`: it had answered a call.
     Exited {
         served: bool,
     },
@@ -98,7 +96,7 @@ pub enum Presence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     Go,
-    /// It is being started: wait for `Ready` or `FailWaiting`.
+    /// It is being started, or about to: wait for `Ready` or `FailWaiting`.
     Wait,
     /// Not now; perhaps then.
     Later {
@@ -178,7 +176,10 @@ impl Supervisor {
     pub fn admit(&self, now: Instant) -> Admission {
         match self.state {
             State::Operational { .. } => Admission::Go,
-            State::Starting { patient: true } => Admission::Wait,
+            // One that is put to sleep for being idle is started again as soon as it has gone.
+            State::Starting { patient: true } | State::Ending { then: Then::Sleep } => {
+                Admission::Wait
+            }
             State::Starting { patient: false } => Admission::Later {
                 retry_after: FIRST_RESTART.1,
             },
@@ -192,6 +193,14 @@ impl Supervisor {
             State::Ending { .. } => Admission::Later {
                 retry_after: FIRST_RESTART.1,
             },
+        }
+    }
+
+    /// From when on a call may start it, if it sleeps.
+    pub fn sleeps_until(&self) -> Option<Instant> {
+        match self.state {
+            State::Asleep { not_before } => Some(not_before),
+            _ => None,
         }
     }
 
@@ -215,7 +224,6 @@ impl Supervisor {
             Event::Begin => self.begin(now),
             Event::Wanted => self.wanted(now),
             Event::Ready => self.ready(now),
-            Event::StartFailed => self.gone(false, now),
             Event::Exited { served } => self.gone(served, now),
             Event::Pong => self.pong(now),
             Event::PingFailed => self.ping_failed(now),
@@ -410,20 +418,18 @@ impl Supervisor {
         vec![Action::Ping]
     }
 
+    /// Whether it stays listed is for whoever stops it to say.
     fn stop(&mut self) -> Vec<Action> {
         let end = match self.state {
-            State::Starting { .. } | State::Operational { .. } => vec![Action::End],
-            State::Ending { .. } => vec![],
+            State::Starting { .. } | State::Operational { .. } => Some(Action::End),
+            State::Ending { .. } => None,
             State::Asleep { .. } | State::Backoff { .. } | State::Down | State::Over => {
                 self.state = State::Over;
-                return vec![Action::FailWaiting, Action::Show(Presence::Out)];
+                return vec![Action::FailWaiting];
             }
         };
         self.state = State::Ending { then: Then::Over };
-        [Action::FailWaiting, Action::Show(Presence::Out)]
-            .into_iter()
-            .chain(end)
-            .collect()
+        std::iter::once(Action::FailWaiting).chain(end).collect()
     }
 }
 

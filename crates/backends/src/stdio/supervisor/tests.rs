@@ -216,21 +216,20 @@ fn g_72_three_failed_pings_take_it_out_and_an_answer_brings_it_back() {
 
 #[test]
 fn a_child_that_neither_works_nor_answers_is_replaced() {
-    let (mut supervisor, started) = operational(policy());
-    let mut now = started;
+    let (mut supervisor, _) = operational(policy());
     let tick = |now| Event::Tick {
         in_flight: 0,
         last_call: now,
     };
     for _ in 0..3 {
-        now = supervisor.next_wake().unwrap();
+        let now = supervisor.next_wake().unwrap();
         assert_eq!(supervisor.on(tick(now), now), [Action::Ping]);
         supervisor.on(Event::PingFailed, now);
     }
-    now = supervisor.next_wake().unwrap();
+    let now = supervisor.next_wake().unwrap();
     assert_eq!(supervisor.on(tick(now), now), [Action::End]);
     supervisor.on(Event::Exited { served: true }, now);
-    now = supervisor.next_wake().unwrap();
+    let now = supervisor.next_wake().unwrap();
     assert_eq!(supervisor.on(tick(now), now), [Action::Spawn]);
 }
 
@@ -353,7 +352,9 @@ impl World {
                 self.on(Event::Ready);
                 self.in_flight += std::mem::take(&mut self.waiting);
             }
-            Step::StartFails if self.process && !self.started => self.gone(Event::StartFailed),
+            Step::StartFails if self.process && !self.started => {
+                self.gone(Event::Exited { served: false })
+            }
             Step::Crash if self.process => self.gone(Event::Exited {
                 served: self.served,
             }),
@@ -364,7 +365,7 @@ impl World {
             Step::Pass(ms) => self.pass(Duration::from_millis(ms)),
             _ => {}
         }
-        let kept = self.process && !self.started && !self.ending;
+        let kept = self.process && (!self.started || self.ending);
         assert!(self.waiting == 0 || kept, "a call waits for nothing");
         assert!(
             self.in_flight == 0 || self.started,
