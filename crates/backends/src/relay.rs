@@ -17,9 +17,16 @@ pub fn client_info() -> &'static [u8] {
     .as_bytes()
 }
 
-/// A call as one JSON-RPC request with our id. The progress token, where the caller wants
-/// progress, is our id as well: unique among all that is in flight to this server.
+/// A call as one JSON-RPC request with our id.
 pub fn request(call: &Call, id: u64, to: Revision) -> Vec<u8> {
+    let mut out = Vec::with_capacity(call.params.as_bytes().len() + 128);
+    write_request(call, id, to, &mut out);
+    out
+}
+
+/// The same, appended to a buffer. The progress token, where the caller wants progress, is our id
+/// as well: unique among all that is in flight to this server.
+pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
     let id_text = itoa::Buffer::new().format(id).to_owned();
     let from = call.caller.revision;
     let stamped = to.is_modern() && !from.is_modern();
@@ -44,11 +51,9 @@ pub fn request(call: &Call, id: u64, to: Revision) -> Vec<u8> {
             log_level: None,
         },
     };
-    let mut out = Vec::with_capacity(call.params.as_bytes().len() + 128);
-    begin_request(id_text.as_bytes(), call.method.as_str(), &mut out);
-    outgoing.write(&call.params, &mut out);
+    begin_request(id_text.as_bytes(), call.method.as_str(), out);
+    outgoing.write(&call.params, out);
     out.push(b'}');
-    out
 }
 
 /// What a caller can be asked for, in words that both eras understand: no `listChanged` for roots,

@@ -1,0 +1,168 @@
+//! MCP servers as supervised child processes.
+//!
+//! A [`Stdio`] backend keeps one child whose lists it publishes. With `isolation = "shared"` that child also
+//! takes every call; otherwise each caller gets a child of its own, and the shared one only lists. A
+//! [`Keeper`](keeper::Keeper) owns each child; nothing here outlives [`Stdio::stop`] or the process itself.
+//!
+//! | part | says |
+//! | --- | --- |
+//! | `supervisor` | when a child is started, restarted, pinged, stopped (pure) |
+//! | `keeper` | does what the supervisor says; what calls hold |
+//! | `life` | one process from start to end: greet, list, serve |
+//! | `talk` | the conversation: calls, notices, questions |
+//! | `pipe` | ids, the queue to the child, lines from it |
+//!
+//! Not here: starting processes (`crate::child`), finding out what a server is (`crate::discover`).
+
+mod isolated;
+mod keeper;
+mod life;
+mod overlong;
+mod pipe;
+mod stderr;
+pub mod supervisor;
+mod talk;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use sentinel_core::catalog::Publisher;
+use sentinel_core::{Backend, Call, Fault, Reply, Status};
+
+use crate::child::{Command, Patience};
+use isolated::Isolated;
+use keeper::Keeper;
+use life::Plan;
+use pipe::Closed;
+pub use stderr::LastWords;
+use supervisor::Policy;
+use talk::Manner;
+
+/// All that a caller may ever be asked for; who cannot answer is not asked.
+const EVERYTHING: &[u8] =
+    br#"{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}"#;
+
+/// Who shares a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    #[default]
+    Shared,
+    Session,
+    Caller,
+}
+
+/// Whether a shared child may ask its callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Interactive {
+    /// It is told that nobody can be asked.
+    #[default]
+    Off,
+    /// It may, and takes one call at a time, so that a question's caller is known.
+    Serialize,
+}
+
+/// One `[[backends]]` entry of type `stdio`.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub name: String,
+    pub command: Command,
+    pub policy: Policy,
+    /// For one call, and for each request of the handshake.
+    pub timeout: Duration,
+    /// Longest line read from the child, in bytes.
+    pub line_max: usize,
+    pub isolation: Isolation,
+    pub interactive: Interactive,
+    /// Most children of callers at a time.
+    pub max_children: usize,
+    pub patience: Patience,
+}
+
+/// A running backend.
+pub struct Stdio {
+    config: Arc<Config>,
+    shared: Arc<Keeper>,
+    isolated: Option<Arc<Isolated>>,
+}
+
+impl Config {
+    /// Begins to run the backend in the present tokio runtime, which its children then belong to.
+    pub fn build(self, publisher: Publisher) -> Arc<Stdio> {
+        let config = Arc::new(self);
+        let words = LastWords::default();
+        let serialize =
+            config.interactive == Interactive::Serialize && config.isolation == Isolation::Shared;
+        let plan = Plan {
+            config: config.clone(),
+            name: config.name.as_str().into(),
+            declared: Bytes::from_static(if serialize { EVERYTHING } else { b"{}" }),
+            manner: if serialize {
+                Manner::Interactive
+            } else {
+                Manner::Silent
+            },
+            publisher: Some(publisher),
+            era: Mutex::new(None),
+            words: words.clone(),
+        };
+        let shared = Arc::new(Keeper::begin(Arc::new(plan), config.policy.clone()));
+        let isolated = (config.isolation != Isolation::Shared)
+            .then(|| Arc::new(Isolated::new(config.clone(), words)));
+        Arc::new(Stdio {
+            config,
+            shared,
+            isolated,
+        })
+    }
+}
+
+impl Backend for Stdio {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let keeper = match &self.isolated {
+            None => Ok(self.shared.clone()),
+            Some(isolated) => isolated.of(&call.caller),
+        };
+        let limit = self.config.timeout;
+        async move {
+            let keeper = keeper?;
+            let talk = keeper.talk(limit).await?;
+            match talk.call(&call).await {
+                Ok(reply) => reply,
+                // It was put to sleep, or died, between the two; nothing was sent, so once more is safe.
+                Err(Closed) => {
+                    let talk = keeper.talk(limit).await?;
+                    talk.call(&call)
+                        .await
+                        .unwrap_or_else(|closed| Err(talk.gone().because(closed)))
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        let shared = self.shared.stop();
+        let isolated = self.isolated.clone();
+        async move {
+            let others = async {
+                if let Some(isolated) = isolated {
+                    isolated.stop().await;
+                }
+            };
+            tokio::join!(shared, others);
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,131 @@
+//! Children that belong to one caller each.
+//!
+//! A child of its own is started by its caller's first call and lives until it is idle for long, until its
+//! place is needed for another caller, or until the backend stops. Callers of different capabilities never
+//! share one: a legacy server hears them once, at its handshake.
+//!
+//! Not here: which lists are shown (the shared child's, `super`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use sentinel_core::{Caller, Fault, Kind};
+use tokio::time::Instant;
+
+use super::keeper::Keeper;
+use super::life::Plan;
+use super::supervisor::Policy;
+use super::talk::Manner;
+use super::{Config, Isolation, LastWords};
+use crate::relay;
+
+/// Whose a child is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Owner {
+    who: Arc<str>,
+    declared: Bytes,
+}
+
+struct Kept {
+    keeper: Arc<Keeper>,
+    last_use: Instant,
+}
+
+pub(crate) struct Isolated {
+    config: Arc<Config>,
+    words: LastWords,
+    /// At most `max_children`.
+    kept: Mutex<HashMap<Owner, Kept>>,
+}
+
+impl Isolated {
+    pub(crate) fn new(config: Arc<Config>, words: LastWords) -> Self {
+        Self {
+            config,
+            words,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The child of this caller, to be started if it is new.
+    pub(crate) fn of(&self, caller: &Caller) -> Result<Arc<Keeper>, Fault> {
+        let who = match (self.config.isolation, &caller.session) {
+            (Isolation::Session, Some(session)) => session.clone(),
+            // Modern callers have no session; their subject stands for it.
+            _ => caller.subject.clone(),
+        };
+        let owner = Owner {
+            who,
+            declared: relay::declared(caller).into(),
+        };
+        let mut kept = self.kept.lock();
+        if let Some(kept) = kept.get_mut(&owner) {
+            kept.last_use = Instant::now();
+            return Ok(kept.keeper.clone());
+        }
+        if kept.len() >= self.config.max_children {
+            self.make_room(&mut kept)?;
+        }
+        let keeper = Arc::new(self.begin(&owner));
+        let entry = Kept {
+            keeper: keeper.clone(),
+            last_use: Instant::now(),
+        };
+        kept.insert(owner, entry);
+        Ok(keeper)
+    }
+
+    /// Lets go of the child that was idle longest; its keeper's end ends it.
+    fn make_room(&self, kept: &mut HashMap<Owner, Kept>) -> Result<(), Fault> {
+        let idle = kept.iter().filter(|(_, kept)| kept.keeper.in_flight() == 0);
+        let oldest = idle
+            .min_by_key(|(_, kept)| kept.last_use)
+            .map(|(owner, _)| owner.clone());
+        match oldest.and_then(|owner| kept.remove(&owner)) {
+            Some(gone) => {
+                drop(gone.keeper.stop());
+                Ok(())
+            }
+            None => {
+                let name = &self.config.name;
+                let text = format!("backend `{name}` runs for as many callers as it may");
+                Err(Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000))
+            }
+        }
+    }
+
+    fn begin(&self, owner: &Owner) -> Keeper {
+        let nobody = owner.declared.as_ref() == b"{}";
+        let plan = Plan {
+            config: self.config.clone(),
+            name: self.config.name.as_str().into(),
+            declared: owner.declared.clone(),
+            manner: if nobody {
+                Manner::Silent
+            } else {
+                Manner::Interactive
+            },
+            publisher: None,
+            era: Mutex::new(None),
+            words: self.words.clone(),
+        };
+        let policy = Policy {
+            lazy: true,
+            ..self.config.policy.clone()
+        };
+        Keeper::begin(Arc::new(plan), policy)
+    }
+
+    pub(crate) async fn stop(&self) {
+        let all: Vec<_> = self
+            .kept
+            .lock()
+            .drain()
+            .map(|(_, kept)| kept.keeper)
+            .collect();
+        join_all(all.iter().map(|keeper| keeper.stop())).await;
+    }
+}

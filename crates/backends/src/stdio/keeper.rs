@@ -1,0 +1,422 @@
+//! Keeps one child alive: the thin shell around the supervisor.
+//!
+//! [`Keeper`] is what calls hold: it gives them the running conversation, or the reason why there is none.
+//! Its task owns the supervisor and the present life, does what the supervisor says, and ends when it was
+//! stopped and no process is left; if the task is dropped, the process goes with it.
+//!
+//! Not here: what to do when (`super::supervisor`), a life from within (`super::life`).
+
+use std::future::pending;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use sentinel_core::{Fault, Health, Kind, Status};
+use sentinel_wire::Revision;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::life::{Ended, Plan, Ready, live};
+use super::supervisor::{Action, Admission, Event, Policy, Presence, Supervisor};
+use super::talk::Talk;
+
+/// One child, as its callers see it.
+pub(crate) struct Keeper {
+    name: Arc<str>,
+    phase: watch::Receiver<Phase>,
+    wanted: Arc<Notify>,
+    stop: watch::Sender<bool>,
+    facts: Arc<Mutex<Facts>>,
+    plan: Arc<Plan>,
+}
+
+/// What a call finds.
+#[derive(Clone)]
+enum Phase {
+    /// Not running; a call may start it from then on.
+    Asleep {
+        not_before: Instant,
+    },
+    /// It will be up soon: wait.
+    Starting,
+    Up(Arc<Talk>),
+    /// Restarting.
+    Later {
+        at: Instant,
+    },
+    Never,
+}
+
+/// What operators are told.
+struct Facts {
+    health: Health,
+    revision: Option<Revision>,
+    start_up: Option<Duration>,
+    restarts: u32,
+    problem: Option<String>,
+}
+
+impl Keeper {
+    /// Begins to keep the child, in a task of the present runtime.
+    pub(crate) fn begin(plan: Arc<Plan>, policy: Policy) -> Self {
+        let now = Instant::now();
+        let (phase, seen) = watch::channel(Phase::Asleep { not_before: now });
+        let (stop, stopping) = watch::channel(false);
+        let wanted = Arc::new(Notify::new());
+        let facts = Arc::new(Mutex::new(Facts {
+            health: if policy.lazy {
+                Health::Asleep
+            } else {
+                Health::Starting
+            },
+            revision: None,
+            start_up: None,
+            restarts: 0,
+            problem: None,
+        }));
+        let shell = Shell {
+            supervisor: Supervisor::new(policy, RandomState::new().hash_one(now), now),
+            plan: plan.clone(),
+            phase,
+            wanted: wanted.clone(),
+            stopping,
+            facts: facts.clone(),
+            life: JoinSet::new(),
+            ready: None,
+            end: None,
+            talk: None,
+            offer_known: false,
+            ping: None,
+            spawned: now,
+            asked_to_stop: false,
+            died: false,
+        };
+        // The first actions come before anybody can look, so that a call at once waits for an eager start.
+        tokio::spawn(shell.begun().run());
+        Self {
+            name: plan.name.clone(),
+            phase: seen,
+            wanted,
+            stop,
+            facts,
+            plan,
+        }
+    }
+
+    /// The conversation with the running child. Starts it if it sleeps; waits for a first start, within
+    /// `limit`; does not wait for a restart.
+    pub(crate) async fn talk(&self, limit: Duration) -> Result<Arc<Talk>, Fault> {
+        if let Phase::Up(talk) = &*self.phase.borrow() {
+            return Ok(talk.clone());
+        }
+        timeout(limit, self.wait()).await.unwrap_or_else(|_| {
+            let text = format!("backend `{}` did not start in time", self.name);
+            Err(Fault::new(Kind::BackendTimeout, text))
+        })
+    }
+
+    async fn wait(&self) -> Result<Arc<Talk>, Fault> {
+        let mut phase = self.phase.clone();
+        loop {
+            let now = Instant::now();
+            match phase.borrow_and_update().clone() {
+                Phase::Up(talk) => return Ok(talk),
+                Phase::Starting => {}
+                Phase::Asleep { not_before } if not_before <= now => self.wanted.notify_one(),
+                Phase::Asleep { not_before: at } | Phase::Later { at } => {
+                    return Err(self.unavailable(Some(at.saturating_duration_since(now))));
+                }
+                Phase::Never => return Err(self.unavailable(None)),
+            }
+            if phase.changed().await.is_err() {
+                return Err(self.unavailable(None));
+            }
+        }
+    }
+
+    fn unavailable(&self, retry_after: Option<Duration>) -> Fault {
+        let text = match retry_after {
+            Some(_) => format!("backend `{}` is restarting; try again shortly", self.name),
+            None => format!("backend `{}` is not running", self.name),
+        };
+        let mut fault = Fault::new(Kind::BackendUnavailable, text);
+        if let Some(after) = retry_after {
+            fault = fault.retry_after_ms(after.as_millis() as u64 + 1);
+        }
+        match self.facts.lock().problem.clone() {
+            Some(problem) => fault.because(problem),
+            None => fault,
+        }
+    }
+
+    /// Calls that wait for an answer of the present process.
+    pub(crate) fn in_flight(&self) -> usize {
+        match &*self.phase.borrow() {
+            Phase::Up(talk) => talk.calls_in_flight(),
+            Phase::Starting => 1,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let facts = self.facts.lock();
+        Status {
+            health: facts.health,
+            revision: facts.revision,
+            start_up: facts.start_up,
+            restarts: facts.restarts,
+            problem: facts.problem.clone(),
+            stderr: self.plan.words.lines(),
+        }
+    }
+
+    /// Ends the child for good; returns when nothing is left of it.
+    pub(crate) fn stop(&self) -> BoxFuture<'static, ()> {
+        self.stop.send_replace(true);
+        let mut phase = self.phase.clone();
+        // The task's end drops the sender.
+        async move { while phase.changed().await.is_ok() {} }.boxed()
+    }
+}
+
+/// The task that keeps the child.
+struct Shell {
+    supervisor: Supervisor,
+    plan: Arc<Plan>,
+    phase: watch::Sender<Phase>,
+    wanted: Arc<Notify>,
+    stopping: watch::Receiver<bool>,
+    facts: Arc<Mutex<Facts>>,
+    /// The present life; at most one. Dropping the set kills it.
+    life: JoinSet<Ended>,
+    ready: Option<oneshot::Receiver<Ready>>,
+    end: Option<oneshot::Sender<()>>,
+    talk: Option<Arc<Talk>>,
+    offer_known: bool,
+    ping: Option<BoxFuture<'static, bool>>,
+    spawned: Instant,
+    asked_to_stop: bool,
+    /// The last life ended without being asked to.
+    died: bool,
+}
+
+/// What woke the shell.
+enum Woken {
+    Wanted,
+    Ready(Ready),
+    Ended(Ended),
+    Ping(bool),
+    Time,
+    Stop,
+}
+
+impl Shell {
+    fn begun(mut self) -> Self {
+        self.on(Event::Begin);
+        // Nothing is remembered of a lazy backend that never ran: it has to be seen once to be listed.
+        if self
+            .plan
+            .publisher
+            .as_ref()
+            .is_some_and(|publisher| publisher.offer().is_none())
+        {
+            self.on(Event::Wanted);
+        }
+        self
+    }
+
+    async fn run(mut self) {
+        while !self.supervisor.is_over() {
+            let woken = self.next().await;
+            self.wake(woken);
+        }
+    }
+
+    async fn next(&mut self) -> Woken {
+        let wake_at = self.supervisor.next_wake();
+        let time = async {
+            match wake_at {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            stop = stopped(&mut self.stopping), if !self.asked_to_stop => { let () = stop; Woken::Stop }
+            ready = arrived(&mut self.ready) => Woken::Ready(ready),
+            Some(ended) = self.life.join_next() => Woken::Ended(ended.unwrap_or_else(|panic| Ended {
+                served: false,
+                why: format!("its task failed: {panic}"),
+            })),
+            ok = pinged(&mut self.ping) => Woken::Ping(ok),
+            () = self.wanted.notified() => Woken::Wanted,
+            () = time => Woken::Time,
+        }
+    }
+
+    fn wake(&mut self, woken: Woken) {
+        match woken {
+            Woken::Wanted => self.on(Event::Wanted),
+            Woken::Ready(ready) => self.up(ready),
+            Woken::Ended(ended) => self.down(ended),
+            Woken::Ping(ok) => {
+                self.ping = None;
+                self.on(if ok { Event::Pong } else { Event::PingFailed });
+            }
+            Woken::Time => {
+                let in_flight = self.talk.as_ref().map_or(0, |talk| talk.calls_in_flight());
+                let last_call = self
+                    .talk
+                    .as_ref()
+                    .map_or(self.spawned, |talk| talk.last_call());
+                self.on(Event::Tick {
+                    in_flight,
+                    last_call,
+                });
+            }
+            Woken::Stop => {
+                self.asked_to_stop = true;
+                self.facts.lock().health = Health::Down;
+                self.on(Event::Stop);
+            }
+        }
+    }
+
+    fn up(&mut self, ready: Ready) {
+        self.ready = None;
+        let start_up = self.spawned.elapsed();
+        let revision = ready.talk.revision();
+        tracing::info!(backend = %self.plan.name, %revision, start_up_ms = start_up.as_millis() as u64, "up");
+        {
+            let mut facts = self.facts.lock();
+            facts.revision = Some(revision);
+            facts.start_up = Some(start_up);
+            facts.problem = None;
+        }
+        if let (Some(offer), Some(publisher)) = (ready.offer, &self.plan.publisher) {
+            publisher.publish(offer);
+            self.offer_known = true;
+        }
+        self.talk = Some(ready.talk);
+        self.on(Event::Ready);
+    }
+
+    fn down(&mut self, ended: Ended) {
+        let was_up = self.talk.take().is_some();
+        // The sender is used up when the life is asked to end.
+        self.died = self.end.take().is_some();
+        (self.ready, self.ping) = (None, None);
+        let why = &ended.why;
+        if self.died {
+            tracing::warn!(backend = %self.plan.name, was_up, "{why}");
+            self.facts.lock().problem = Some(ended.why);
+        } else {
+            tracing::debug!(backend = %self.plan.name, "{why}");
+        }
+        self.on(Event::Exited {
+            served: ended.served,
+        });
+    }
+
+    fn on(&mut self, event: Event) {
+        for action in self.supervisor.on(event, Instant::now()) {
+            match action {
+                Action::Spawn => self.spawn(),
+                Action::End => drop(self.end.take().map(|end| end.send(()))),
+                Action::Ping => {
+                    self.ping = self
+                        .talk
+                        .clone()
+                        .map(|talk| async move { talk.ping().await }.boxed());
+                }
+                // Whoever waits sees the phase that is set below.
+                Action::FailWaiting => {}
+                Action::Show(presence) => self.show(presence),
+            }
+        }
+        self.set_phase();
+    }
+
+    fn spawn(&mut self) {
+        let (ready, arriving) = oneshot::channel();
+        let (end, ending) = oneshot::channel();
+        (self.ready, self.end) = (Some(arriving), Some(end));
+        self.spawned = Instant::now();
+        self.life.spawn(live(self.plan.clone(), ready, ending));
+        let mut facts = self.facts.lock();
+        facts.restarts = facts
+            .restarts
+            .saturating_add(u32::from(std::mem::take(&mut self.died)));
+        if facts.health == Health::Asleep {
+            facts.health = Health::Starting;
+        }
+    }
+
+    fn set_phase(&mut self) {
+        let now = Instant::now();
+        let phase = match self.supervisor.admit(now) {
+            Admission::Go => self.talk.clone().map_or(Phase::Starting, Phase::Up),
+            Admission::Wait => Phase::Starting,
+            Admission::Later { retry_after } => match self.supervisor.sleeps_until() {
+                Some(not_before) => Phase::Asleep { not_before },
+                None => Phase::Later {
+                    at: now + retry_after,
+                },
+            },
+            Admission::Never => Phase::Never,
+        };
+        self.phase.send_replace(phase);
+    }
+
+    fn show(&mut self, presence: Presence) {
+        let health = match presence {
+            Presence::Up => Health::Up,
+            Presence::Restarting { .. } => Health::Failing,
+            Presence::Asleep => Health::Asleep,
+            Presence::Out => Health::Down,
+        };
+        let before = std::mem::replace(&mut self.facts.lock().health, health);
+        let Some(publisher) = &self.plan.publisher else {
+            return;
+        };
+        match presence {
+            // A new life has published its lists itself.
+            Presence::Up if before == Health::Down && !std::mem::take(&mut self.offer_known) => {
+                publisher.restore();
+            }
+            Presence::Up => self.offer_known = false,
+            Presence::Restarting { .. } | Presence::Asleep => publisher.tried(),
+            Presence::Out => publisher.withdraw(),
+        }
+    }
+}
+
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // An error: every handle is gone, and with them every caller.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+async fn arrived(ready: &mut Option<oneshot::Receiver<Ready>>) -> Ready {
+    let Some(receiver) = ready else {
+        return pending().await;
+    };
+    match receiver.await {
+        Ok(value) => value,
+        // The life ended first; its end is reported apart.
+        Err(_) => {
+            *ready = None;
+            pending().await
+        }
+    }
+}
+
+async fn pinged(ping: &mut Option<BoxFuture<'static, bool>>) -> bool {
+    match ping {
+        Some(ping) => ping.await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,296 @@
+//! One life of a child: started, greeted, listed, served, and ended with nothing left of it.
+//!
+//! [`live`] runs it to its end in a task of its own, which owns the process: dropping that task kills the
+//! whole tree. It says once through `ready` that calls may come, and is asked to end through `end`.
+//!
+//! Not here: when there is another life (`super::keeper`), what is said (`super::talk`).
+
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::FusedFuture;
+use parking_lot::Mutex;
+use sentinel_core::catalog::Publisher;
+use sentinel_core::{Fault, Offer};
+use sentinel_wire::Era;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::Config;
+use super::pipe::read_lines;
+use super::stderr::{self, LastWords};
+use super::talk::{Manner, Talk};
+use crate::child::{Child, Exit, Patience, Tether};
+use crate::discover::{self, Greeting, Probe};
+
+/// List changes come in bursts: one reading for all of them.
+const SETTLE: Duration = Duration::from_millis(100);
+/// What a dead child had still written is read within this; its pipe has ended by then.
+const LAST_LINES: Duration = Duration::from_millis(500);
+/// A child that has hung up, or that we could not talk to, is not waited for as long as a working one.
+const HUNG_UP: Patience = Patience {
+    after_eof: Duration::from_millis(500),
+    after_term: Duration::from_millis(500),
+};
+
+/// What every life of one child has in common.
+pub(crate) struct Plan {
+    pub(crate) config: Arc<Config>,
+    pub(crate) name: Arc<str>,
+    /// The capabilities that a legacy server is told its client has.
+    pub(crate) declared: Bytes,
+    pub(crate) manner: Manner,
+    /// Where its lists go; a child that belongs to one caller publishes none.
+    pub(crate) publisher: Option<Publisher>,
+    /// What an earlier life was found to speak: a restart need not probe a legacy server again.
+    pub(crate) era: Mutex<Option<Era>>,
+    pub(crate) words: LastWords,
+}
+
+/// Calls may come.
+pub(crate) struct Ready {
+    pub(crate) talk: Arc<Talk>,
+    pub(crate) offer: Option<Offer>,
+}
+
+/// How a life ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// It had answered somebody.
+    pub(crate) served: bool,
+    pub(crate) why: String,
+}
+
+/// Why a running process is to be ended.
+enum Verdict {
+    HungUp,
+    Exited(Exit),
+    Told,
+    Failed(Fault),
+}
+
+/// Runs a child from its start to its end.
+pub(crate) async fn live(
+    plan: Arc<Plan>,
+    ready: oneshot::Sender<Ready>,
+    mut end: oneshot::Receiver<()>,
+) -> Ended {
+    let mut ready = Some(ready);
+    let mut probe = *plan.era.lock() != Some(Era::Legacy);
+    loop {
+        let child = tokio::select! {
+            started = plan.config.command.start() => match started {
+                Ok(child) => child,
+                Err(error) => return Ended { served: false, why: error.to_string() },
+            },
+            _ = &mut end => return Ended { served: false, why: "stopped".into() },
+        };
+        let process = Process::new(&plan, probe);
+        match process.run(child, &mut ready, &mut end).await {
+            Some(ended) => return ended,
+            // Some legacy servers end at a first request that is not `initialize`: once more, without.
+            None => probe = false,
+        }
+    }
+}
+
+struct Process<'a> {
+    plan: &'a Plan,
+    talk: Arc<Talk>,
+    probe: bool,
+    /// The probe is under way.
+    probing: AtomicBool,
+}
+
+impl<'a> Process<'a> {
+    fn new(plan: &'a Plan, probe: bool) -> Self {
+        let talk = Talk::new(plan.name.clone(), plan.config.timeout, plan.manner);
+        Self {
+            plan,
+            talk,
+            probe,
+            probing: AtomicBool::new(false),
+        }
+    }
+
+    /// `None` if it died of the probe.
+    async fn run(
+        &self,
+        child: Child,
+        ready: &mut Option<oneshot::Sender<Ready>>,
+        end: &mut oneshot::Receiver<()>,
+    ) -> Option<Ended> {
+        let Child {
+            stdin,
+            stdout,
+            stderr,
+            mut tether,
+        } = child;
+        let config = &self.plan.config;
+        let mut reading =
+            pin!(read_lines(stdout, config.line_max, |line| self.talk.hear(line)).fuse());
+        let mut writing = pin!(self.talk.pipe.write_to(stdin).fuse());
+        let mut errors = pin!(stderr::read(&self.plan.name, stderr, &self.plan.words).fuse());
+        let mut serving = pin!(self.serve(ready).fuse());
+
+        let verdict = tokio::select! {
+            biased;
+            _ = &mut reading => Verdict::HungUp,
+            // It closed its input: nothing can be asked of it any more.
+            _ = &mut writing => Verdict::HungUp,
+            exit = tether.exited() => Verdict::Exited(exit),
+            _ = end => Verdict::Told,
+            fault = &mut serving => Verdict::Failed(fault),
+            () = async { errors.as_mut().await; pending().await } => unreachable!("it waits for ever"),
+        };
+        let died_probing = self.probing.load(Ordering::Relaxed)
+            && matches!(verdict, Verdict::HungUp | Verdict::Exited(_));
+
+        // Input and output go on while it ends: it may still answer, and must not block on a full pipe.
+        let ending = self.end(&verdict, tether);
+        let exit = {
+            let io = async {
+                tokio::join!(rest(&mut writing), rest(&mut errors), rest(&mut reading));
+                pending::<()>().await
+            };
+            tokio::select! { exit = ending => exit, () = io => unreachable!("it waits for ever") }
+        };
+        // What it wrote before its death still counts.
+        let _ = timeout(LAST_LINES, async {
+            tokio::join!(rest(&mut reading), rest(&mut errors))
+        })
+        .await;
+        self.talk.close();
+        (!died_probing).then(|| self.ended(verdict, exit))
+    }
+
+    async fn end(&self, verdict: &Verdict, tether: Tether) -> Option<Exit> {
+        match verdict {
+            Verdict::Told => {
+                self.talk.pipe.finish();
+                tether.stop(self.plan.config.patience).await
+            }
+            Verdict::Exited(exit) => Some(*exit),
+            Verdict::HungUp | Verdict::Failed(_) => {
+                self.talk.close();
+                tether.stop(HUNG_UP).await
+            }
+        }
+    }
+
+    fn ended(&self, verdict: Verdict, exit: Option<Exit>) -> Ended {
+        let exit = exit.map_or_else(|| "does not end".to_owned(), |exit| exit.to_string());
+        let why = match verdict {
+            Verdict::Failed(fault) => chain(&fault),
+            Verdict::HungUp | Verdict::Exited(_) => format!("it {exit}"),
+            Verdict::Told => "stopped".into(),
+        };
+        Ended {
+            served: self.talk.has_served(),
+            why,
+        }
+    }
+
+    /// Greets, lists, says `ready`, then re-reads lists as they change. Returns only when it cannot.
+    async fn serve(&self, ready: &mut Option<oneshot::Sender<Ready>>) -> Fault {
+        let greeting = match self.greet().await {
+            Ok(greeting) => greeting,
+            Err(fault) => {
+                *self.plan.era.lock() = None;
+                return fault;
+            }
+        };
+        *self.plan.era.lock() = Some(greeting.revision.era());
+        self.talk.agree(greeting.revision);
+        let offer = match self.plan.publisher {
+            None => None,
+            Some(_) => match discover::read_lists(&self.talk, &greeting, &self.plan.name).await {
+                Ok(offer) => Some(offer),
+                Err(fault) => return fault,
+            },
+        };
+        if let Some(ready) = ready.take() {
+            let _ = ready.send(Ready {
+                talk: self.talk.clone(),
+                offer: offer.clone(),
+            });
+        }
+        match (offer, &self.plan.publisher) {
+            (Some(offer), Some(publisher)) => self.follow(offer, publisher).await,
+            _ => pending().await,
+        }
+    }
+
+    async fn greet(&self) -> Result<Greeting, Fault> {
+        let mut asked_in_vain = false;
+        if self.probe {
+            self.probing.store(true, Ordering::Relaxed);
+            let before = self.talk.pipe.seen().answered;
+            let found = discover::probe(&self.talk).await;
+            self.probing.store(false, Ordering::Relaxed);
+            if let Probe::Modern(greeting) = found? {
+                return Ok(greeting);
+            }
+            asked_in_vain = self.talk.pipe.seen().answered == before;
+        }
+        match discover::initialize(&self.talk, &self.plan.declared).await {
+            // It was slow to start, so the probe's time ran out, and is a modern one after all.
+            Err(fault) if asked_in_vain => match discover::probe(&self.talk).await? {
+                Probe::Modern(greeting) => Ok(greeting),
+                Probe::Legacy => Err(fault),
+            },
+            greeted => greeted,
+        }
+    }
+
+    /// Publishes the lists anew whenever the child says that they changed.
+    async fn follow(&self, mut offer: Offer, publisher: &Publisher) -> Fault {
+        let revision = offer.revision;
+        let mut listening = pin!(async {
+            if revision.is_modern() {
+                self.talk.listen().await;
+            }
+            pending::<()>().await
+        });
+        loop {
+            let kinds = tokio::select! {
+                kinds = self.talk.changed().next(SETTLE) => kinds,
+                () = &mut listening => unreachable!("it waits for ever"),
+            };
+            for kind in kinds {
+                match discover::read_list(&self.talk, revision, kind, &self.plan.name).await {
+                    Ok(items) => *offer.items_mut(kind) = items,
+                    Err(fault) => {
+                        let why = chain(&fault);
+                        tracing::warn!(backend = %self.plan.name, "could not read its changed list: {why}");
+                    }
+                }
+            }
+            publisher.publish(offer.clone());
+        }
+    }
+}
+
+/// Runs what is left of a future that may have ended before.
+async fn rest<F: FusedFuture + Unpin>(work: &mut F) {
+    if !work.is_terminated() {
+        work.await;
+    }
+}
+
+/// A fault with its causes, for operators.
+fn chain(fault: &Fault) -> String {
+    let mut text = fault.to_string();
+    let mut source = std::error::Error::source(fault);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,336 @@
+//! The conversation with one process: who waits for which id, what is still to be written.
+//!
+//! A call enters with [`Pipe::begin`], which mints its id and queues its line in one step; its [`Ticket`]
+//! is its place in the table. Dropping the ticket frees the place and, if no answer came, tells the child
+//! that the request was cancelled. The owner of the process runs [`Pipe::write_to`], which writes whatever
+//! was queued since the last time in one go, and [`read_lines`], and takes entries out by the ids that come
+//! back. [`Pipe::close`] drops every entry: whoever waits sees its sender gone.
+//!
+//! Not here: what an entry is and what lines mean (`super::talk`).
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use sentinel_wire::lines::{LineDecoder, LineTooLong};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use super::overlong::Ends;
+
+/// Bytes queued for a child that does not read. Beyond it callers wait for room, within their own
+/// deadlines, so a stuck child costs this much and no more; one line of the largest size may come on top.
+const QUEUED_MAX: usize = 1024 * 1024;
+
+/// What one read takes: the capacity of a pipe, so that one call empties it.
+const READ_LEN: usize = 64 * 1024;
+
+/// A write buffer that grew beyond this for one large line is not kept.
+const KEPT_CAPACITY: usize = 256 * 1024;
+
+/// The process is gone or going; nothing more can be sent to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the process no longer takes requests")]
+pub(crate) struct Closed;
+
+/// The table of one process.
+#[derive(Debug)]
+pub(crate) struct Pipe<T> {
+    state: Mutex<State<T>>,
+    /// There is something to write, or nothing will come any more.
+    filled: Notify,
+    /// There is room again in the queue.
+    drained: Notify,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    last_id: u64,
+    /// Bounded by admission: an entry lives as long as the call that holds its ticket.
+    pending: HashMap<u64, T>,
+    queued: Vec<u8>,
+    closed: bool,
+    seen: Use,
+}
+
+/// What was seen of a process so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Use {
+    /// Answers that somebody waited for.
+    pub(crate) answered: u64,
+    /// Answers that nobody waits for: unknown, late or repeated ids.
+    pub(crate) strays: u64,
+}
+
+/// One call's place in the table.
+#[derive(Debug)]
+pub(crate) struct Ticket<T> {
+    pipe: Arc<Pipe<T>>,
+    id: u64,
+}
+
+impl<T> Pipe<T> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                last_id: 0,
+                pending: HashMap::new(),
+                queued: Vec::new(),
+                closed: false,
+                seen: Use {
+                    answered: 0,
+                    strays: 0,
+                },
+            }),
+            filled: Notify::new(),
+            drained: Notify::new(),
+        })
+    }
+
+    /// Enters a request: `write` appends its JSON under the id that it is given.
+    ///
+    /// Waits while the queue is full. May be dropped at any time; then nothing was sent.
+    pub(crate) async fn begin(
+        self: &Arc<Self>,
+        entry: T,
+        write: impl FnOnce(u64, &mut Vec<u8>),
+    ) -> Result<Ticket<T>, Closed> {
+        self.room().await;
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(Closed);
+        }
+        state.last_id += 1;
+        let id = state.last_id;
+        state.pending.insert(id, entry);
+        state.push_line(|out| write(id, out));
+        drop(state);
+        self.filled.notify_one();
+        Ok(Ticket {
+            pipe: Arc::clone(self),
+            id,
+        })
+    }
+
+    /// Waits until the queue is below its bound. Several may pass at once and exceed it by their lines;
+    /// each of those is a call that admission let in.
+    async fn room(&self) {
+        while self.is_full() {
+            let mut drained = std::pin::pin!(self.drained.notified());
+            drained.as_mut().enable();
+            if self.is_full() {
+                drained.await;
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let state = self.state.lock();
+        !state.closed && state.queued.len() >= QUEUED_MAX
+    }
+
+    /// Queues a line that nobody waits for: a notification, or an answer to the child. Not refused when
+    /// the queue is full, for each of them is owed to something that was itself bounded.
+    pub(crate) fn post(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.state.lock();
+        if !state.closed {
+            state.push_line(write);
+            drop(state);
+            self.filled.notify_one();
+        }
+    }
+
+    /// Takes the entry that an answer is for.
+    pub(crate) fn take(&self, id: Option<u64>) -> Option<T> {
+        let mut state = self.state.lock();
+        let entry = id.and_then(|id| state.pending.remove(&id));
+        if entry.is_some() {
+            state.seen.answered += 1;
+        } else {
+            state.seen.strays += 1;
+        }
+        entry
+    }
+
+    /// Looks at the entry of a request that goes on, such as one that made progress.
+    pub(crate) fn with<R>(&self, id: u64, look: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.state.lock().pending.get_mut(&id).map(look)
+    }
+
+    /// The one entry that `is_it`; `None` if there is none or more than one.
+    pub(crate) fn only<R>(
+        &self,
+        is_it: impl Fn(&T) -> bool,
+        look: impl FnOnce(u64, &mut T) -> R,
+    ) -> Option<R> {
+        let mut state = self.state.lock();
+        let mut found = state.pending.iter_mut().filter(|(_, entry)| is_it(entry));
+        match (found.next(), found.next()) {
+            (Some((id, entry)), None) => Some(look(*id, entry)),
+            _ => None,
+        }
+    }
+
+    /// How many entries there are of a kind.
+    pub(crate) fn count(&self, is_it: impl Fn(&T) -> bool) -> usize {
+        self.state
+            .lock()
+            .pending
+            .values()
+            .filter(|entry| is_it(entry))
+            .count()
+    }
+
+    pub(crate) fn seen(&self) -> Use {
+        self.state.lock().seen
+    }
+
+    /// No more requests. What is queued is still written; then the child's input ends.
+    pub(crate) fn finish(&self) {
+        self.state.lock().closed = true;
+        self.filled.notify_one();
+        self.drained.notify_waiters();
+    }
+
+    /// The process is gone: every entry is dropped, and nothing more is written.
+    pub(crate) fn close(&self) {
+        let entries = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            state.queued = Vec::new();
+            std::mem::take(&mut state.pending)
+        };
+        self.filled.notify_one();
+        self.drained.notify_waiters();
+        // Outside the lock: dropping an entry wakes whoever waits for it.
+        drop(entries);
+    }
+
+    /// Writes what is queued until the pipe is finished or the child stops reading for good. The sink is
+    /// dropped at the end, which is end of file for the child.
+    pub(crate) async fn write_to(&self, mut sink: impl AsyncWrite + Unpin) -> io::Result<()> {
+        let mut batch = Vec::new();
+        loop {
+            let closed = self.swap_queued(&mut batch);
+            if batch.is_empty() {
+                if closed {
+                    return Ok(());
+                }
+                self.filled.notified().await;
+                continue;
+            }
+            self.drained.notify_waiters();
+            sink.write_all(&batch).await?;
+            batch.clear();
+            batch.shrink_to(KEPT_CAPACITY);
+        }
+    }
+
+    /// Exchanges the queue for an empty buffer; true if nothing will be added to it.
+    fn swap_queued(&self, batch: &mut Vec<u8>) -> bool {
+        let mut state = self.state.lock();
+        std::mem::swap(&mut state.queued, batch);
+        state.closed
+    }
+
+    /// Frees an entry whose caller went away, and tells the child.
+    fn abandon(&self, id: u64) {
+        let mut state = self.state.lock();
+        let Some(entry) = state.pending.remove(&id) else {
+            return;
+        };
+        if !state.closed {
+            state.push_line(|out| write_cancelled(id, out));
+            self.filled.notify_one();
+        }
+        drop(state);
+        drop(entry);
+    }
+}
+
+impl<T> State<T> {
+    fn push_line(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.queued.len();
+        write(&mut self.queued);
+        one_line(&mut self.queued[start..]);
+        self.queued.push(b'\n');
+    }
+}
+
+/// In JSON a raw line end stands only between tokens, where a space does as well. Callers over HTTP may
+/// send such text; on stdio it would end the message.
+fn one_line(json: &mut [u8]) {
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', json) {
+        json[at] = b' ';
+    }
+}
+
+fn write_cancelled(id: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(
+        br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"#,
+    );
+    out.extend_from_slice(itoa::Buffer::new().format(id).as_bytes());
+    out.extend_from_slice(b"}}");
+}
+
+impl<T> Ticket<T> {
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Frees the place without a word to the child: a handshake is not cancelled, it is over.
+    pub(crate) fn forget(self) {
+        self.pipe.state.lock().pending.remove(&self.id);
+    }
+}
+
+impl<T> Drop for Ticket<T> {
+    fn drop(&mut self) {
+        self.pipe.abandon(self.id);
+    }
+}
+
+/// What a child printed.
+#[derive(Debug)]
+pub(crate) enum Line {
+    Whole(Bytes),
+    /// Skipped; `id` if the line's ends show which request it answered.
+    TooLong {
+        error: LineTooLong,
+        id: Option<u64>,
+    },
+}
+
+/// Reads lines until the end of the stream. `on_line` must not block.
+pub(crate) async fn read_lines(
+    mut source: impl AsyncRead + Unpin,
+    line_max: usize,
+    mut on_line: impl FnMut(Line),
+) -> io::Result<()> {
+    let mut decoder = LineDecoder::new(line_max);
+    let mut ends = Ends::default();
+    let mut chunk = vec![0; READ_LEN];
+    loop {
+        let got = source.read(&mut chunk).await?;
+        let mut input = &chunk[..got];
+        if got == 0 {
+            // A last line without its newline: the child died while writing, or never writes one.
+            if let Some(line) = decoder.finish() {
+                on_line(ends.judge(line, &[]));
+            }
+            return Ok(());
+        }
+        let mut before = input;
+        while let Some(line) = decoder.next(&mut input) {
+            let read = &before[..before.len() - input.len()];
+            on_line(ends.judge(line, read));
+            before = input;
+        }
+        ends.keep(before);
+    }
+}
+
+#[cfg(test)]
+mod tests;

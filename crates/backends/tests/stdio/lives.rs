@@ -1,0 +1,267 @@
+//! Deaths, restarts, sleep and the end of a supervised server (P-R03, P-R12, G-54, G-73, G-76).
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use sentinel_backends::stdio::Isolation;
+use sentinel_core::{Backend, Health, Kind};
+use serde_json::{Value, json};
+
+use crate::house::{anybody, caller, house, house_with, kill};
+use crate::processes::{marked, soon};
+
+#[tokio::test]
+async fn a_dead_child_fails_its_waiting_calls_at_once() {
+    let house = house("legacy", |_| {});
+    house.up().await;
+    let start = Instant::now();
+    let (waiting, _) = tokio::join!(
+        // Fewer than open the circuit.
+        join_all((0..3).map(|_| house.call("hang", json!({})))),
+        house.call("crash", json!({}))
+    );
+    for fault in waiting.into_iter().map(Result::unwrap_err) {
+        assert_eq!(fault.kind, Kind::BackendUnavailable);
+        assert!(fault.retry_after_ms.is_some());
+    }
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        start.elapsed()
+    );
+    // Until it is back, calls do not wait for it, and it stays listed.
+    let refused = house.echo("now?").await.unwrap_err();
+    assert_eq!(refused.kind, Kind::BackendUnavailable);
+    assert!(refused.retry_after_ms.is_some());
+    house.until(Health::Failing).await;
+    house.up().await;
+    assert_eq!(house.backend.status().restarts, 1);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn p_r03_a_killed_child_is_back_within_two_seconds_every_time() {
+    let house = house("legacy", |_| {});
+    house.up().await;
+    let mut slowest = Duration::ZERO;
+    for _ in 0..6 {
+        kill(&house.call("pid", json!({})).await.unwrap());
+        // The kill is seen when calls fail; only then does the recovery begin.
+        while house.echo("still there").await.is_ok() {}
+        slowest = slowest.max(house.up().await);
+    }
+    eprintln!(
+        "P-R03 six kills: slowest recovery {} ms",
+        slowest.as_millis()
+    );
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_written_just_before_the_end_still_arrives() {
+    let house = house("legacy", |_| {});
+    house.up().await;
+    for _ in 0..3 {
+        assert_eq!(house.call("last-words", json!({})).await.unwrap(), "bye");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        house.up().await;
+    }
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_child_that_stops_reading_is_replaced() {
+    let house = house("legacy", |config| config.timeout = Duration::from_secs(3));
+    house.up().await;
+    assert_eq!(
+        house.call("deaf", json!({})).await.unwrap(),
+        "cannot hear you"
+    );
+    let start = Instant::now();
+    while house.echo("anyone?").await.is_err() {
+        assert!(start.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(house.starts(), 2);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn spent_restarts_take_it_out_of_the_catalog() {
+    let house = house("legacy", |config| config.policy.max_restarts = Some(1));
+    house.up().await;
+    let _ = house.call("crash", json!({})).await;
+    house.up().await;
+    let _ = house.call("crash", json!({})).await;
+    house.until(Health::Down).await;
+    assert_eq!(
+        house.echo("gone").await.unwrap_err().kind,
+        Kind::UnknownName
+    );
+    assert!(house.backend.status().problem.unwrap().contains("status 3"));
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_started_is_named_in_the_status() {
+    let house = house("legacy", |config| {
+        config.command.program = "no-such-mcp-server".into()
+    });
+    while !house.registry.all_tried() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let problem = house.backend.status().problem.unwrap();
+    assert!(
+        problem.contains("`no-such-mcp-server`") && problem.contains("PATH"),
+        "{problem}"
+    );
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_lazy_child_is_listed_from_memory_and_started_once_by_its_first_calls() {
+    let remembered = house("legacy", |_| {});
+    remembered.up().await;
+    let offer = remembered.registry.publisher(0).offer().unwrap();
+    remembered.stop().await;
+
+    let lazy = |config: &mut sentinel_backends::stdio::Config| {
+        config.policy.lazy = true;
+        config.policy.idle_stop = Some(Duration::from_millis(600));
+    };
+    let house = house_with("legacy", lazy, |registry| {
+        registry.publisher(0).remember((*offer).clone());
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(
+        (house.starts(), house.backend.status().health),
+        (0, Health::Asleep)
+    );
+    for reply in join_all((0..50).map(|_| house.echo("first"))).await {
+        assert_eq!(reply.unwrap(), "first");
+    }
+    assert_eq!(house.starts(), 1);
+
+    // Idle, it is stopped; calls keep it awake, and one during its end starts it anew.
+    house.call("slow", json!({"seconds": 1.0})).await.unwrap();
+    assert_eq!(house.starts(), 1);
+    house.until(Health::Asleep).await;
+    assert_eq!(house.echo("again").await.unwrap(), "again");
+    assert_eq!((house.starts(), house.backend.status().restarts), (2, 0));
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_lazy_child_that_nobody_remembers_is_seen_once() {
+    let house = house("legacy", |config| config.policy.lazy = true);
+    house.up().await;
+    assert_eq!(house.starts(), 1);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn g_71_a_child_that_hangs_is_pinged_and_replaced() {
+    let house = house("legacy", |config| {
+        config.policy.ping_interval = Some(Duration::from_millis(100));
+        config.policy.unhealthy_after = 1;
+    });
+    house.up().await;
+    let pid = house.call("pid", json!({})).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(350)).await;
+    assert!(house.heard().iter().filter(|line| *line == "ping").count() >= 2);
+    // Stopped, not dead: only a ping notices. Its time-out is ten seconds.
+    let stop = std::process::Command::new("kill")
+        .args(["-STOP", &pid])
+        .status()
+        .unwrap();
+    assert!(stop.success());
+    house.until(Health::Down).await;
+    assert_eq!(house.echo("out").await.unwrap_err().kind, Kind::UnknownName);
+    house.until(Health::Up).await;
+    assert_eq!(house.echo("back").await.unwrap(), "back");
+    assert_ne!(house.call("pid", json!({})).await.unwrap(), pid);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn each_session_has_its_own_child_which_is_told_what_its_caller_can_do() {
+    let house = house("legacy", |config| {
+        config.isolation = Isolation::Session;
+        config.max_children = 2;
+    });
+    house.up().await;
+    let able = caller("a", json!({"elicitation": {}, "sampling": {}}));
+    let plain = caller("b", json!({}));
+    let pid = |who| house.call_as(who, "pid", json!({}));
+    let (a, b) = (
+        pid(able.clone()).await.unwrap(),
+        pid(plain.clone()).await.unwrap(),
+    );
+    assert_ne!(a, b);
+    assert_eq!(pid(able.clone()).await.unwrap(), a);
+    let declared = house
+        .call_as(able.clone(), "declared", json!({}))
+        .await
+        .unwrap();
+    let declared: Value = serde_json::from_str(&declared).unwrap();
+    assert_eq!(
+        declared,
+        json!({"elicitation": {"form": {}}, "sampling": {}})
+    );
+
+    // A third caller takes the place of whoever was idle longest; nobody idle, it is told to wait.
+    let third = caller("c", json!({}));
+    assert_ne!(pid(third.clone()).await.unwrap(), a);
+    soon("the child of b", || {
+        marked(&house.mark)
+            .into_iter()
+            .filter(|p| p.to_string() == b)
+            .collect()
+    });
+    let slow = json!({"seconds": 0.5});
+    let refused = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        pid(plain).await.unwrap_err()
+    };
+    let (_, _, refused) = tokio::join!(
+        house.call_as(able, "slow", slow.clone()),
+        house.call_as(third, "slow", slow),
+        refused
+    );
+    assert_eq!(refused.kind, Kind::BackendUnavailable);
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn g_76_stopping_answers_what_runs_and_leaves_no_process() {
+    let house = house("legacy", |_| {});
+    house.up().await;
+    let running = house.call_as(anybody(), "slow", json!({"seconds": 0.2}));
+    let stop = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        house.backend.stop().await;
+    };
+    let (_, ()) = tokio::join!(running, stop);
+    soon("the server", || marked(&house.mark));
+    assert_eq!(
+        house.echo("after").await.unwrap_err().kind,
+        Kind::BackendUnavailable
+    );
+}
+
+#[test]
+fn a_runtime_that_is_dropped_takes_the_processes_along() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let house = runtime.block_on(async {
+        let house = house("legacy", |_| {});
+        house.up().await;
+        house
+    });
+    assert!(!marked(&house.mark).is_empty());
+    drop(runtime);
+    soon("the server", || marked(&house.mark));
+}

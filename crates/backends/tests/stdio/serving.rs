@@ -1,0 +1,291 @@
+//! Calls through a supervised server: eras, order, odd answers, deadlines, notices, questions.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use sentinel_backends::stdio::Interactive;
+use sentinel_core::{Answer, Backend, Event, Health, Kind, Notice, Step};
+use sentinel_wire::Revision;
+use serde_json::{Value, json};
+
+use crate::house::{caller, house, text};
+
+#[tokio::test]
+async fn g_58_a_server_of_either_era_is_greeted_listed_and_called() {
+    for (era, revision) in [
+        ("legacy", Revision::V2025_11_25),
+        ("modern", Revision::V2026_07_28),
+        ("both", Revision::V2026_07_28),
+    ] {
+        let house = house(era, |_| {});
+        house.up().await;
+        assert_eq!(
+            house.echo("hé \u{1F980}").await.unwrap(),
+            "hé \u{1F980}",
+            "{era}"
+        );
+        let status = house.backend.status();
+        assert_eq!(
+            (status.health, status.revision),
+            (Health::Up, Some(revision)),
+            "{era}"
+        );
+        assert_eq!(status.stderr, ["odd server here"]);
+        house.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_server_that_dies_of_the_probe_is_started_again_without_one() {
+    let house = house("dies-if-probed", |_| {});
+    house.up().await;
+    let heard = house.heard();
+    let starts: Vec<_> = heard
+        .iter()
+        .filter(|line| line.starts_with("start"))
+        .collect();
+    assert_eq!(starts.len(), 2, "{heard:?}");
+    assert_eq!(heard[1], "server/discover");
+    assert_eq!(heard[3..5], ["initialize", "notifications/initialized"]);
+    assert_eq!(house.backend.status().restarts, 0, "that was no failure");
+    // Later lives know better from the start.
+    let _ = house.call("crash", json!({})).await;
+    house.up().await;
+    assert_eq!(
+        house
+            .heard()
+            .iter()
+            .filter(|line| *line == "server/discover")
+            .count(),
+        1
+    );
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_legacy_server_that_ignores_the_probe_is_initialized_in_time() {
+    let house = house("ignores-probe", |_| {});
+    let took = house.up().await;
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    let heard = house.heard();
+    assert_eq!(
+        heard[1..3],
+        ["server/discover", "initialize"],
+        "nothing between: {heard:?}"
+    );
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn g_56_many_calls_are_in_flight_and_answered_out_of_order() {
+    let house = house("both", |_| {});
+    house.up().await;
+    let start = Instant::now();
+    let slow = house.call("slow", json!({"seconds": 0.5}));
+    let fast = async {
+        let all = join_all((0..200).map(|i| {
+            let house = &house;
+            async move { (house.echo(&i.to_string()).await.unwrap(), i.to_string()) }
+        }));
+        for (got, sent) in all.await {
+            assert_eq!(got, sent);
+        }
+        start.elapsed()
+    };
+    let (slow, fast) = tokio::join!(slow, fast);
+    assert_eq!(slow.unwrap(), "slept");
+    assert!(
+        fast < start.elapsed(),
+        "the fast ones did not wait for the slow one"
+    );
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn odd_output_harms_nobody_but_the_call_that_it_was_for() {
+    for era in ["legacy", "modern"] {
+        let house = house(era, |config| config.line_max = 100_000);
+        house.up().await;
+        assert_eq!(
+            house.call("garbage", json!({})).await.unwrap(),
+            "still here"
+        );
+        let liar = house.call("liar", json!({})).await.unwrap_err();
+        assert_eq!(liar.kind, Kind::BackendBadReply);
+        let (huge, beside) = tokio::join!(
+            house.call("huge", json!({"bytes": 500_000})),
+            house.call("slow", json!({"seconds": 0.3}))
+        );
+        assert_eq!(huge.unwrap_err().kind, Kind::BackendBadReply);
+        assert_eq!(beside.unwrap(), "slept");
+        let long = house.call("huge", json!({"bytes": 90_000})).await.unwrap();
+        assert_eq!(long.len(), 90_000);
+        assert_eq!(house.starts(), 1, "it was not restarted for any of this");
+        house.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn g_57_a_call_without_an_answer_ends_at_its_deadline_and_is_cancelled_at_the_child() {
+    let house = house("legacy", |config| config.timeout = Duration::from_secs(1));
+    house.up().await;
+    let start = Instant::now();
+    let fault = house.call("hang", json!({})).await.unwrap_err();
+    assert_eq!(fault.kind, Kind::BackendTimeout);
+    assert!(start.elapsed() >= Duration::from_secs(1) && start.elapsed() < Duration::from_secs(2));
+    let cancelled = house.call("cancelled", json!({})).await.unwrap();
+    assert_eq!(
+        serde_json::from_str::<Vec<u64>>(&cancelled).unwrap().len(),
+        1
+    );
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_cancels_its_own_call_only() {
+    let house = house("modern", |_| {});
+    house.up().await;
+    let beside = house.call("slow", json!({"seconds": 0.3}));
+    let leaving = async {
+        let left = house.call("hang", json!({}));
+        assert!(
+            tokio::time::timeout(Duration::from_millis(100), left)
+                .await
+                .is_err()
+        );
+    };
+    let (beside, ()) = tokio::join!(beside, leaving);
+    assert_eq!(beside.unwrap(), "slept");
+    let cancelled = house.call("cancelled", json!({})).await.unwrap();
+    assert_eq!(
+        serde_json::from_str::<Vec<u64>>(&cancelled).unwrap().len(),
+        1
+    );
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn progress_under_our_token_reaches_the_call_before_its_reply() {
+    let house = house("legacy", |_| {});
+    house.up().await;
+    let mut talk = house.begin(caller("s", json!({})), "progress", json!({}));
+    let mut steps = Vec::new();
+    let reply = loop {
+        match talk.next().await {
+            Step::Event(Event::Notice(Notice::Progress(params))) => {
+                let params: Value = serde_json::from_slice(params.as_bytes()).unwrap();
+                steps.push(params["progress"].as_u64().unwrap());
+            }
+            Step::Done(reply) => break reply.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(steps, [1, 2, 3]);
+    assert!(
+        !text(&reply.outcome).contains("mine"),
+        "the caller's token stays with us"
+    );
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_line_reaches_the_only_call_and_none_of_several() {
+    let house = house("legacy", |_| {});
+    house.up().await;
+    let mut talk = house.begin(caller("s", json!({})), "log", json!({}));
+    assert!(matches!(
+        talk.next().await,
+        Step::Event(Event::Notice(Notice::Log(_)))
+    ));
+    assert!(matches!(talk.next().await, Step::Done(Ok(_))));
+    let mut beside = house.begin(caller("t", json!({})), "slow", json!({"seconds": 0.2}));
+    let mut talk = house.begin(caller("s", json!({})), "log", json!({}));
+    let (beside, talk) = tokio::join!(beside.next(), talk.next());
+    assert!(matches!(
+        (beside, talk),
+        (Step::Done(Ok(_)), Step::Done(Ok(_)))
+    ));
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_shared_child_is_told_that_nobody_can_be_asked_and_refused_if_it_asks() {
+    let house = house("legacy", |_| {});
+    house.up().await;
+    let able = caller("s", json!({"elicitation": {}, "roots": {}}));
+    assert_eq!(
+        house
+            .call_as(able.clone(), "declared", json!({}))
+            .await
+            .unwrap(),
+        "{}"
+    );
+    let start = Instant::now();
+    let refused = house.call_as(able, "ask", json!({})).await.unwrap();
+    assert!(refused.contains("-32601"), "{refused}");
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert_eq!(house.call("ping-client", json!({})).await.unwrap(), "{}");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_serialized_child_asks_the_caller_of_the_one_call_that_runs() {
+    let house = house("legacy", |config| {
+        config.interactive = Interactive::Serialize;
+        config.timeout = Duration::from_secs(2);
+    });
+    house.up().await;
+    let able = caller("s", json!({"elicitation": {}}));
+    let mut first = house.begin(able.clone(), "ask", json!({}));
+    let Step::Event(Event::Ask(ask)) = first.next().await else {
+        panic!("expected a question")
+    };
+    assert!(String::from_utf8_lossy(&ask.params).contains("who?"));
+    // The next call waits for its turn, and in vain: the first is still being answered.
+    let second = house
+        .call("echo", json!({"text": "too early"}))
+        .await
+        .unwrap_err();
+    assert_eq!(second.kind, Kind::BackendTimeout);
+    // By now the first call's own time is over, but its caller was still thinking.
+    let answer = json!({"action": "accept", "content": {"name": "Ada"}});
+    ask.answer
+        .send(Answer::Result(answer.to_string().into()))
+        .unwrap();
+    let Step::Done(Ok(reply)) = first.next().await else {
+        panic!("expected the reply")
+    };
+    assert_eq!(
+        serde_json::from_str::<Value>(&text(&reply.outcome)).unwrap(),
+        answer
+    );
+    // Who did not say that it can be asked is not.
+    let refused = house.call_as(able, "roots", json!({})).await.unwrap();
+    assert!(refused.contains("-32601"), "{refused}");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_leaves_while_it_is_asked_frees_the_child() {
+    let house = house("legacy", |config| {
+        config.interactive = Interactive::Serialize
+    });
+    house.up().await;
+    let mut first = house.begin(caller("s", json!({"elicitation": {}})), "ask", json!({}));
+    assert!(matches!(first.next().await, Step::Event(Event::Ask(_))));
+    drop(first);
+    assert_eq!(house.echo("next").await.unwrap(), "next");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn a_changed_list_is_read_again_in_either_era() {
+    for era in ["legacy", "modern"] {
+        let house = house(era, |_| {});
+        house.up().await;
+        house.until_listed("extra0", false).await;
+        house.call("grow", json!({})).await.unwrap();
+        house.until_listed("extra0", true).await;
+        house.stop().await;
+    }
+}
