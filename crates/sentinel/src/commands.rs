@@ -7,6 +7,8 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod import;
 pub(crate) mod schema;
+pub(crate) mod serve;
+pub(crate) mod stdio;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

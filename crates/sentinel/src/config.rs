@@ -36,8 +36,10 @@ use serde_json::Value;
 use tree::Tree;
 
 pub(crate) use build::backend::{OWN_HEADERS, command_line};
+pub(crate) use raw::LogFormat;
+pub(crate) use raw_backend::{Interactive, Isolation, Prefix, Start};
 pub(crate) use schema::schema;
-pub(crate) use settings::Config;
+pub(crate) use settings::{Backend, BackendKind, Config};
 
 /// What the command line says about the configuration; it wins over the file.
 #[derive(Debug, Clone, Default)]

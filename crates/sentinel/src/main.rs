@@ -6,17 +6,35 @@ mod cli;
 mod commands;
 mod config;
 mod import;
+mod logging;
+mod remember;
+mod runfile;
+mod wiring;
+mod workers;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use cli::{Cli, Command};
+use sentinel_backends::child::shim;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // A child's shim is this same program; it must not become anything bigger first.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|arg| arg == shim::SUBCOMMAND)
+    {
+        return shim::run();
+    }
     let cli = Cli::parse();
     cli.global.color.apply();
     let outcome = match &cli.command {
+        Command::Serve(args) => commands::serve::run(&cli.global, args),
+        Command::Stdio => commands::stdio::run(&cli.global),
         Command::Check => commands::check::run(&cli.global),
         Command::Import(args) => commands::import::run(&cli.global, args),
         Command::Schema => commands::schema::run(),

@@ -1,0 +1,236 @@
+//! `sentinel serve`: the gateway, listening for callers over HTTP.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use sentinel_backends::child;
+use sentinel_surfaces::Gateway;
+use sentinel_surfaces::http::{Allowed, Door};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{Global, Serve};
+use crate::config::{self, Config, Outside};
+use crate::runfile::RunFile;
+use crate::workers::Workers;
+use crate::{logging, wiring};
+
+/// How long children may take to end after the last call did.
+const STOP_MAX: Duration = Duration::from_secs(10);
+/// After an accept that failed (no descriptors left), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
+    let overrides = config::Overrides {
+        listen: args.listen.clone(),
+        ..global.overrides()
+    };
+    let loaded = config::load(&overrides, &Outside::of_process()?)?;
+    let config = loaded.config;
+    logging::begin(&config)?;
+    for notice in &config.notices {
+        tracing::warn!("{notice}");
+    }
+    let Some(address) = config.gateway.listen else {
+        anyhow::bail!(
+            "gateway.listen is \"off\": nothing to serve (use `sentinel stdio`, or set an address)"
+        );
+    };
+    child::become_subreaper().context("becoming a subreaper")?;
+    let workers = Arc::new(Workers::start()?);
+    let main = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let outcome = main.block_on(serve(&config, address, &workers));
+    if let Ok(workers) = Arc::try_unwrap(workers) {
+        workers.stop();
+    }
+    outcome
+}
+
+async fn serve(
+    config: &Config,
+    address: SocketAddr,
+    workers: &Arc<Workers>,
+) -> anyhow::Result<ExitCode> {
+    let listener = bind(workers, address)
+        .await
+        .with_context(|| format!("listening on {address}"))?;
+    let address = listener.local_addr()?;
+    let gateway = wiring::build(config, |index| workers.handle(index).clone())?;
+    let allowed = Allowed {
+        hosts: config
+            .gateway
+            .allowed_hosts
+            .iter()
+            .cloned()
+            .chain([address.to_string()])
+            .collect(),
+        origins: config.gateway.allowed_origins.clone(),
+    };
+    let door = Door::new(gateway.clone(), allowed);
+    let open = Arc::new(AtomicUsize::new(0));
+    let accepting = workers.handle(0).spawn(accept(
+        listener,
+        door.clone(),
+        workers.clone(),
+        open.clone(),
+    ));
+    workers.handle(0).spawn(sweep(door));
+    let announced = RunFile::announce(&config.gateway.data_dir, address.to_string());
+    if let Err(error) = &announced {
+        tracing::warn!("other commands will not find this gateway: {error:#}");
+    }
+    greet(address, config);
+    tracing::info!(%address, backends = config.backends.iter().filter(|b| b.enabled).count(), workers = workers.count(), "listening");
+
+    let mut signals = Signals::new()?;
+    signals.next().await;
+    tracing::info!("shutting down: finishing calls in flight");
+    let finished = tokio::select! {
+        () = drain(&gateway, config.gateway.drain_timeout, &open) => true,
+        () = signals.next() => false,
+    };
+    accepting.abort();
+    if finished {
+        tokio::select! {
+            _ = tokio::time::timeout(STOP_MAX, wiring::stop(&gateway)) => {}
+            () = signals.next() => {}
+        }
+    }
+    drop(announced);
+    // Children that are left go with their shims, which see this process end.
+    let _ = std::io::stderr().flush();
+    std::process::exit(if finished { 0 } else { 1 })
+}
+
+/// Waits until no connection is open; streams end by themselves once draining began.
+async fn drain(gateway: &Gateway, limit: Duration, open: &AtomicUsize) {
+    gateway.drain();
+    let empty = async {
+        while open.load(Ordering::Acquire) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(limit, empty).await.is_err() {
+        tracing::warn!(
+            connections = open.load(Ordering::Relaxed),
+            "gateway.drain_timeout is over: ending what is left"
+        );
+    }
+}
+
+/// The listener belongs to the first worker, which accepts for all.
+async fn bind(workers: &Workers, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    Ok(workers
+        .handle(0)
+        .spawn(TcpListener::bind(address))
+        .await??)
+}
+
+async fn accept(
+    listener: TcpListener,
+    door: Arc<Door>,
+    workers: Arc<Workers>,
+    open: Arc<AtomicUsize>,
+) {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!("a connection could not be accepted: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let counted = Counted::new(&open);
+        let door = door.clone();
+        let (n, worker) = workers.pick();
+        if n == 0 {
+            worker.spawn(async move {
+                door.serve(stream).await;
+                drop(counted);
+            });
+            continue;
+        }
+        // A socket belongs to the runtime that polls it: hand over the bare descriptor.
+        let Ok(stream) = stream.into_std() else {
+            continue;
+        };
+        worker.spawn(async move {
+            if let Ok(stream) = TcpStream::from_std(stream) {
+                door.serve(stream).await;
+            }
+            drop(counted);
+        });
+    }
+}
+
+async fn sweep(door: Arc<Door>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        door.sweep();
+    }
+}
+
+/// Counts a connection while it is open.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(open: &Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::AcqRel);
+        Self(open.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// SIGTERM and SIGINT, whichever comes.
+pub(crate) struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Tells a person where everything is.
+fn greet(address: SocketAddr, config: &Config) {
+    let url = format!("http://{address}/mcp");
+    let mut text = format!(
+        "\nSentinel Gateway {}\n\n  MCP endpoint   {url}\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    for backend in config.backends.iter().filter(|b| b.enabled) {
+        text.push_str(&format!("  one backend    {url}/{}\n", backend.name));
+    }
+    text.push_str(&format!(
+        "  health         http://{address}/health   readiness   http://{address}/ready\n\n\
+         Connect a client:\n\n\
+         \x20 claude mcp add --transport http sentinel {url}\n\
+         \x20 {{\"mcpServers\":{{\"sentinel\":{{\"type\":\"http\",\"url\":\"{url}\"}}}}}}\n\n"
+    ));
+    let _ = super::print(&text);
+}

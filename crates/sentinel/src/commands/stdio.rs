@@ -1,0 +1,54 @@
+//! `sentinel stdio`: the gateway for one client on standard input and output.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use sentinel_backends::child;
+
+use super::serve::Signals;
+use crate::cli::Global;
+use crate::config::{self, Outside};
+use crate::{logging, wiring};
+
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
+    let loaded = config::load(&global.overrides(), &Outside::of_process()?)?;
+    let config = loaded.config;
+    logging::begin(&config)?;
+    for notice in &config.notices {
+        tracing::warn!("{notice}");
+    }
+    child::become_subreaper().context("becoming a subreaper")?;
+    // One caller: one thread is enough for it and its backends.
+    let main = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    main.block_on(async {
+        let handle = tokio::runtime::Handle::current();
+        let gateway = wiring::build(&config, |_| handle.clone())?;
+        let mut signals = Signals::new()?;
+        let mut caller = tokio::spawn(sentinel_surfaces::stdio::serve(
+            gateway.clone(),
+            tokio::io::stdin(),
+            tokio::io::stdout(),
+        ));
+        tokio::select! {
+            _ = &mut caller => {}
+            () = signals.next() => {
+                gateway.drain();
+                tokio::select! {
+                    _ = tokio::time::timeout(config.gateway.drain_timeout, caller) => {}
+                    () = signals.next() => std::process::exit(1),
+                }
+            }
+        }
+        tokio::select! {
+            _ = tokio::time::timeout(STOP_MAX, wiring::stop(&gateway)) => {}
+            () = signals.next() => std::process::exit(1),
+        }
+        // Standard input is read by a thread that cannot be woken.
+        std::process::exit(0)
+    })
+}

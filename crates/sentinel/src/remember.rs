@@ -1,0 +1,214 @@
+//! Catalogs remembered across restarts: one file per backend in the data directory.
+//!
+//! A remembered catalog lists a lazy backend before it was ever started, and reserves the names of
+//! an eager one until it is up. It belongs to a command or URL; when that changes, it is forgotten.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sentinel_core::catalog::{Publisher, Registry};
+use sentinel_core::{Item, ItemKind, Offer, ServerCapabilities};
+use sentinel_wire::Revision;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// An offer as it is kept: every item as the server sent it.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// What it was read from.
+    source: String,
+    revision: String,
+    capabilities: KeptCapabilities,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extensions: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_info: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+    tools: Vec<Box<RawValue>>,
+    resources: Vec<Box<RawValue>>,
+    templates: Vec<Box<RawValue>>,
+    prompts: Vec<Box<RawValue>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptCapabilities {
+    tools: bool,
+    resources: bool,
+    subscribe: bool,
+    prompts: bool,
+    completions: bool,
+    logging: bool,
+}
+
+/// One backend's place in the memory.
+pub(crate) struct Place {
+    file: PathBuf,
+    source: String,
+}
+
+impl Place {
+    /// `source` says what the backend is, without secrets: its URL or command line.
+    pub(crate) fn new(data_dir: &Path, name: &str, source: String) -> Self {
+        Self {
+            file: data_dir.join("catalogs").join(format!("{name}.json")),
+            source,
+        }
+    }
+
+    pub(crate) fn load(&self) -> Option<Offer> {
+        let text = fs::read(&self.file).ok()?;
+        let kept: Kept = serde_json::from_slice(&text).ok()?;
+        if kept.source != self.source {
+            return None;
+        }
+        kept.offer()
+    }
+
+    /// Writes the offer beside the old one, then puts it in its place.
+    pub(crate) fn save(&self, offer: &Offer) -> anyhow::Result<()> {
+        let folder = self.file.parent().expect("the file lies in a folder");
+        fs::create_dir_all(folder)?;
+        let fresh = self
+            .file
+            .with_extension(format!("{}.new", std::process::id()));
+        let mut file = fs::File::create(&fresh)?;
+        file.write_all(&serde_json::to_vec(&Kept::of(offer, &self.source)?)?)?;
+        fs::rename(&fresh, &self.file)?;
+        Ok(())
+    }
+}
+
+impl Kept {
+    fn of(offer: &Offer, source: &str) -> anyhow::Result<Self> {
+        let raw = |bytes: &Bytes| -> anyhow::Result<Box<RawValue>> {
+            Ok(RawValue::from_string(String::from_utf8(bytes.to_vec())?)?)
+        };
+        let items = |kind: ItemKind| {
+            offer
+                .items(kind)
+                .iter()
+                .map(|item| raw(&item.raw))
+                .collect()
+        };
+        let c = offer.capabilities;
+        Ok(Self {
+            source: source.to_owned(),
+            revision: offer.revision.as_str().to_owned(),
+            capabilities: KeptCapabilities {
+                tools: c.tools,
+                resources: c.resources,
+                subscribe: c.subscribe,
+                prompts: c.prompts,
+                completions: c.completions,
+                logging: c.logging,
+            },
+            extensions: offer.extensions.as_ref().map(raw).transpose()?,
+            server_info: offer.server_info.as_ref().map(raw).transpose()?,
+            instructions: offer.instructions.clone(),
+            tools: items(ItemKind::Tool)
+                .into_iter()
+                .collect::<anyhow::Result<_>>()?,
+            resources: items(ItemKind::Resource)
+                .into_iter()
+                .collect::<anyhow::Result<_>>()?,
+            templates: items(ItemKind::Template)
+                .into_iter()
+                .collect::<anyhow::Result<_>>()?,
+            prompts: items(ItemKind::Prompt)
+                .into_iter()
+                .collect::<anyhow::Result<_>>()?,
+        })
+    }
+
+    fn offer(self) -> Option<Offer> {
+        let raw = |value: Box<RawValue>| Bytes::from(String::from(Box::<str>::from(value)));
+        let items = |kind: ItemKind, list: Vec<Box<RawValue>>| {
+            list.into_iter()
+                .filter_map(|value| Item::parse(kind, raw(value)))
+                .collect()
+        };
+        let c = self.capabilities;
+        Some(Offer {
+            revision: Revision::parse(&self.revision)?,
+            capabilities: ServerCapabilities {
+                tools: c.tools,
+                resources: c.resources,
+                subscribe: c.subscribe,
+                prompts: c.prompts,
+                completions: c.completions,
+                logging: c.logging,
+            },
+            extensions: self.extensions.map(raw),
+            server_info: self.server_info.map(raw),
+            instructions: self.instructions,
+            tools: items(ItemKind::Tool, self.tools),
+            resources: items(ItemKind::Resource, self.resources),
+            templates: items(ItemKind::Template, self.templates),
+            prompts: items(ItemKind::Prompt, self.prompts),
+        })
+    }
+}
+
+/// Writes down every new offer, until the registry is gone.
+pub(crate) async fn keep_writing(registry: Arc<Registry>, places: Vec<(Publisher, Place)>) {
+    let mut changes = registry.changes();
+    let mut written: Vec<Option<Arc<Offer>>> = places.iter().map(|(p, _)| p.offer()).collect();
+    while changes.changed().await.is_ok() {
+        for ((publisher, place), last) in places.iter().zip(&mut written) {
+            let now = publisher.offer();
+            let same = match (&now, &*last) {
+                (Some(now), Some(last)) => Arc::ptr_eq(now, last) || now == last,
+                (None, _) => true,
+                (Some(_), None) => false,
+            };
+            if let (false, Some(offer)) = (same, &now)
+                && let Err(error) = place.save(offer)
+            {
+                tracing::warn!("the catalog could not be remembered: {error:#}");
+            }
+            *last = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalog_comes_back_as_it_was_unless_the_backend_is_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let item = |raw: &'static str| {
+            Item::parse(ItemKind::Tool, Bytes::from_static(raw.as_bytes())).expect("a tool")
+        };
+        let offer = Offer {
+            revision: Revision::V2025_11_25,
+            capabilities: ServerCapabilities {
+                tools: true,
+                ..Default::default()
+            },
+            extensions: None,
+            server_info: Some(Bytes::from_static(br#"{"name":"x"}"#)),
+            instructions: Some("be kind".into()),
+            tools: vec![item(
+                r#"{"name":"a","big":12345678901234567890123,"z":1.0}"#,
+            )],
+            resources: Vec::new(),
+            templates: Vec::new(),
+            prompts: Vec::new(),
+        };
+        let place = Place::new(folder.path(), "x", "npx x".into());
+        assert!(place.load().is_none());
+        place.save(&offer).expect("written");
+        assert_eq!(place.load(), Some(offer));
+        assert!(
+            Place::new(folder.path(), "x", "npx y".into())
+                .load()
+                .is_none()
+        );
+    }
+}
