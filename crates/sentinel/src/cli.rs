@@ -257,12 +257,11 @@ pub(crate) struct Target {
     /// backends of the configuration]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// Bearer token for --url
+    /// Bearer token for the gateway at --url
     #[arg(
         long,
         env = "SENTINEL_TOKEN",
         hide_env_values = true,
-        requires = "url",
         value_name = "TOKEN"
     )]
     pub(crate) token: Option<String>,

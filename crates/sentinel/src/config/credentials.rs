@@ -91,10 +91,59 @@ pub(crate) fn name_says_so(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| has(word))
 }
 
-/// Whether the value alone gives it away, wherever it stands.
+/// Whether the value alone gives it away, wherever it stands: by a well-known beginning, as random text,
+/// as a URL with a password, or because it names a credential inside, as JSON or connection strings do.
 pub(crate) fn shape_says_so(value: &str) -> bool {
-    let known = |prefix: &&str| value.starts_with(*prefix) && value.len() >= prefix.len() + 6;
-    SECRET_PREFIXES.iter().any(known) || url_credential(value) || random_looking(value)
+    known_beginning(value)
+        || url_credential(value)
+        || random_looking(value)
+        || says_so_inside(value)
+}
+
+/// Whether this cannot be the name of a variable because it is a credential itself.
+pub(crate) fn is_no_name(value: &str) -> bool {
+    let mixed = value.contains(|c: char| c.is_ascii_digit()) && value.contains(char::is_lowercase);
+    random_looking(value) || known_beginning(value) && mixed
+}
+
+fn known_beginning(value: &str) -> bool {
+    SECRET_PREFIXES
+        .iter()
+        .any(|prefix| value.starts_with(prefix) && value.len() >= prefix.len() + 6)
+}
+
+/// `{"Authorization": "Bearer …"}`, `Server=db;Password=…`, `token: …`.
+fn says_so_inside(value: &str) -> bool {
+    let tokens = tokens(value);
+    let pairs = tokens.windows(3).any(|window| match window {
+        [name, ":" | "=", value] => name_says_so(name) && !plainly_harmless(value),
+        _ => false,
+    });
+    let parts = || tokens.iter().filter(|_| tokens.len() > 1);
+    let scheme =
+        |word: &str| word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic");
+    pairs
+        || parts().any(|part| known_beginning(part) || random_looking(part))
+        || tokens
+            .windows(2)
+            .any(|pair| scheme(pair[0]) && pair[1].len() >= 6)
+}
+
+/// Words, with `:` and `=` standing for themselves.
+fn tokens(value: &str) -> Vec<&str> {
+    let quoting = |c: char| c.is_whitespace() || ",;&\"'{}[]()\\".contains(c);
+    let words = value.split(quoting).filter(|word| !word.is_empty());
+    words
+        .flat_map(|word| word.split_inclusive([':', '=']).flat_map(split_sign))
+        .collect()
+}
+
+/// `name:` as `name` and `:`.
+fn split_sign(piece: &str) -> impl Iterator<Item = &str> {
+    let cut = piece.strip_suffix([':', '=']).map_or(piece.len(), str::len);
+    [&piece[..cut], &piece[cut..]]
+        .into_iter()
+        .filter(|part| !part.is_empty())
 }
 
 /// Whether a line of a configuration file holds a credential, in any of its strings.
@@ -154,7 +203,9 @@ pub(crate) fn url_credential(value: &str) -> bool {
 fn random_looking(value: &str) -> bool {
     let alphabet =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '=' | '.' | '/');
-    if value.len() < 24
+    let path = value.starts_with(['/', '~', '.']);
+    if path
+        || value.len() < 24
         || !value.chars().all(alphabet)
         || value.contains('/') && value.contains('.')
     {
@@ -217,6 +268,13 @@ mod tests {
             ("ANYTHING", "ghp_16C7e42F292c6912E7710c838347Ae178B4a"),
             ("ANYTHING", "sk-ant-api03-AbCdEf"),
             ("ANYTHING", "postgres://user:pw@db/x"),
+            (
+                "HEADERS",
+                r#"{"X-Mode": "a", "Authorization": "Bearer ntn_1"}"#,
+            ),
+            ("CONFIG", r#"{"region": "us", "apiKey": "abcdefgh"}"#),
+            ("CONNECTION", "Server=db;User=me;Password=hunter22"),
+            ("HEADER", "Authorization: Bearer abcdefgh"),
             ("ANYTHING", "9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c"),
         ] {
             assert!(looks_secret(name, value), "{name}={value}");
@@ -232,7 +290,11 @@ mod tests {
             ("AUTH_MODE", "none"),
             ("AUTH_URL", "https://example.com/auth"),
             ("MONKEY", "see"),
+            ("OPTIONS", r#"{"region": "us", "depth": 3}"#),
+            ("ADDRESS", "db.example.com:5432"),
+            ("GREETING", "Hello, nice to see you: welcome"),
             ("ROOT", "/home/me/a-long-directory-name/with-more-words"),
+            ("ROOT", "/srv/d1/d2/d3/d4/d5/d6/d7/d8"),
             ("PACKAGE", "@modelcontextprotocol/server-filesystem"),
             ("TOKEN", ""),
         ] {

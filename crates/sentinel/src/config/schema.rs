@@ -14,7 +14,8 @@ pub(crate) fn schema() -> &'static Value {
     static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         SchemaSettings::draft2020_12()
             .with_transform(RecursiveTransform(drop_null))
-            .with_transform(Closed)
+            .with_transform(RecursiveTransform(join_lines))
+            .with_transform(PlainReferences)
             .into_generator()
             .into_root_schema_for::<RawConfig>()
             .to_value()
@@ -42,11 +43,18 @@ fn drop_null(schema: &mut Schema) {
     }
 }
 
-/// The section types have a description of their own, better than the one beside a reference to them.
-#[derive(Clone)]
-struct Closed;
+/// Line breaks of a doc comment are ours, not the reader's.
+fn join_lines(schema: &mut Schema) {
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace('\n', " ");
+    }
+}
 
-impl Transform for Closed {
+/// A reference to a section says nothing that the section does not.
+#[derive(Clone)]
+struct PlainReferences;
+
+impl Transform for PlainReferences {
     fn transform(&mut self, schema: &mut Schema) {
         // Defaults of whole sections repeat those of their keys.
         if schema.get("$ref").is_some() && schema.get("default").is_some_and(Value::is_object) {

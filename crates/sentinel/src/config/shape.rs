@@ -6,6 +6,7 @@
 //! Not here: rules about the meaning of a value (`build`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
@@ -28,7 +29,7 @@ pub(crate) fn check(tree: &mut Tree) -> Shape {
     let mut walk = Walk {
         tree,
         shape: Shape::default(),
-        homes: homes(),
+        homes: &HOMES,
     };
     walk.check(schema(), &mut value, &Path::root());
     let shape = walk.shape;
@@ -40,7 +41,7 @@ struct Walk<'a> {
     tree: &'a Tree,
     shape: Shape,
     /// Which sections have a key of this name.
-    homes: BTreeMap<String, Vec<String>>,
+    homes: &'a BTreeMap<String, Vec<String>>,
 }
 
 impl Walk<'_> {
@@ -348,6 +349,8 @@ fn section(steps: &[String]) -> String {
         }
     }
 }
+
+static HOMES: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(homes);
 
 /// Which sections have a key of this name, by walking the schema once.
 fn homes() -> BTreeMap<String, Vec<String>> {

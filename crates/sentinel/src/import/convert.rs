@@ -325,11 +325,15 @@ impl<'a> Converter<'a> {
 
     fn arg(&mut self, context: &Context<'_>, flag: &str, template: Template) -> String {
         if !template.is_plain() {
+            let named =
+                credentials::name_says_so(flag) || credentials::name_says_so(&template.text());
             let leaks = |piece: &Piece| match piece {
-                Piece::Text(text) => text.split_whitespace().any(credentials::shape_says_so),
-                Piece::Variable { default, .. } => {
-                    default.as_deref().is_some_and(credentials::shape_says_so)
-                }
+                Piece::Text(text) => credentials::shape_says_so(text),
+                Piece::Variable {
+                    default: Some(text),
+                    ..
+                } => named || credentials::shape_says_so(text),
+                Piece::Variable { default: None, .. } => false,
             };
             if !template.pieces.iter().any(leaks) {
                 return template.written();

@@ -219,6 +219,64 @@ fn a_variable_that_the_client_refers_to_is_not_redefined() {
     passes_check(&imported);
 }
 
+/// Wherever a credential stands, it leaves the configuration and is not lost.
+#[test]
+fn no_credential_stays_in_the_file() {
+    let json = |text: &str| serde_json::Value::from(text).to_string();
+    let places = [
+        r#"{ "command": "x", "env": { "OPENAPI_MCP_HEADERS": VALUE } }"#,
+        r#"{ "command": "x", "args": ["run", "--config", VALUE] }"#,
+        r#"{ "url": "https://example.com", "headers": { "X-Anything": VALUE } }"#,
+    ];
+    let values = [
+        r#"{"Authorization": "Bearer zq9-credential"}"#,
+        r#"{"region": "us", "apiKey": "zq9-credential"}"#,
+        "Server=db;Password=zq9-credential",
+        "Bearer zq9-credential",
+        "https://me:zq9-credential@example.com/",
+        "https://example.com/?token=zq9-credential",
+        "${TOKEN:-ghp_zq9-credential}",
+        "sk-zq9-credential",
+    ];
+    let direct = [
+        r#"{ "command": "x --api-key zq9-credential" }"#,
+        r#"{ "command": "x", "args": ["--token", "${T:-zq9-credential}"] }"#,
+        r#"{ "command": "x", "args": ["--token", "zq9-credential"] }"#,
+        r#"{ "command": "x", "args": ["-e", "MY_SECRET=zq9-credential"] }"#,
+        r#"{ "command": "x", "args": ["--header", "x-api-key:zq9-credential"] }"#,
+        r#"{ "url": "https://example.com/mcp?api_key=zq9-credential" }"#,
+        r#"{ "command": "x", "env": { "PASSWORD": "${P:-zq9-credential}" } }"#,
+    ];
+    let placed = places
+        .iter()
+        .flat_map(|place| values.map(|value| place.replace("VALUE", &json(value))));
+    for server in placed.chain(direct.map(str::to_owned)) {
+        let imported = imported(
+            "/project/.mcp.json",
+            &format!(r#"{{ "mcpServers": {{ "s": {server} }} }}"#),
+            &[],
+        );
+        assert!(
+            !imported.toml.contains("zq9"),
+            "{server}\n{}",
+            imported.toml
+        );
+        assert!(
+            imported.exports.contains("zq9-credential"),
+            "{server}\n{}",
+            imported.exports
+        );
+        assert!(
+            !imported
+                .variables
+                .iter()
+                .any(|name| name.to_lowercase().contains("zq9")),
+            "{server}"
+        );
+        passes_check(&imported);
+    }
+}
+
 #[test]
 fn names_are_made_of_our_alphabet() {
     for (given, expected) in [

@@ -161,7 +161,7 @@ impl Builder<'_> {
     pub(super) fn check_variable_name(&mut self, path: &Path, name: &str) -> bool {
         let first = |c: char| c.is_ascii_alphabetic() || c == '_';
         let rest = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if name.starts_with(first) && name.chars().all(rest) && !credentials::shape_says_so(name) {
+        if name.starts_with(first) && name.chars().all(rest) && !credentials::is_no_name(name) {
             return true;
         }
         let mistake = Mistake::new(
@@ -177,6 +177,12 @@ impl Builder<'_> {
     /// --log-level and LOG_LEVEL win over the file.
     pub(super) fn log_level(&mut self, raw: &RawGateway, overrides: &Overrides) -> String {
         let level = overrides.log_level.as_deref().unwrap_or(&raw.log_level);
+        // Other programs' word for the same.
+        let level = if level.eq_ignore_ascii_case("warning") {
+            "warn"
+        } else {
+            level
+        };
         // A lone word would be taken for the name of a module.
         let lone = !level.contains(['=', ',', ':']);
         let known = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));

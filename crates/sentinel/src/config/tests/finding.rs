@@ -161,6 +161,7 @@ fn the_log_level_of_the_command_line_wins_and_is_checked() {
         })
     };
     assert_eq!(level("debug"), Ok("debug".into()));
+    assert_eq!(level("WARNING"), Ok("warn".into()));
     assert_eq!(
         level("info,sentinel=trace"),
         Ok("info,sentinel=trace".into())

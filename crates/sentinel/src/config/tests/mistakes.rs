@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::{World, config_of, mistakes_of};
-use crate::config::{Overrides, parse};
+use crate::config::{Overrides, parse, schema};
 
 #[test]
 fn all_mistakes_are_reported_together_each_with_its_place() {
@@ -324,6 +324,62 @@ fn mistakes_are_sorted_and_have_json() {
     assert_eq!(json[0]["column"], 11);
     assert_eq!(json[1]["line"], 3);
     assert_eq!(json[1]["expected"], "a whole number from 1 to 1024");
+}
+
+/// Every key with every kind of value: each ends in a configuration or in mistakes.
+#[test]
+fn no_value_of_any_key_makes_the_reader_panic() {
+    let values = [
+        "\"\"",
+        "\"x\"",
+        "\"~\"",
+        "\"${A:-b}\"",
+        "\"http://[\"",
+        "0",
+        "-1",
+        "4294967296",
+        "0.5",
+        "1e308",
+        "inf",
+        "true",
+        "2020-01-01",
+        "[]",
+        "[\"\"]",
+        "[1, [2]]",
+        "{}",
+        "{ a = \"\" }",
+        "{ a_ENV = \"HOME\" }",
+        "{ a = { value = \"\" } }",
+    ];
+    let sections = schema()["properties"].as_object().expect("sections");
+    for (section, part) in sections {
+        let (head, part) = match part.get("items") {
+            Some(items) => (format!("[[{section}]]\n"), items),
+            None => (format!("[{section}]\n"), part),
+        };
+        let pointer = part["$ref"]
+            .as_str()
+            .expect("a section")
+            .trim_start_matches('#');
+        let keys = schema().pointer(pointer).expect("it is there")["properties"]
+            .as_object()
+            .expect("keys");
+        for (key, value) in keys.keys().flat_map(|key| values.map(|value| (key, value))) {
+            for kind in [
+                "",
+                "type = \"http\"\nname = \"a\"\n",
+                "type = \"stdio\"\nname = \"a\"\n",
+            ] {
+                let kind = if head.starts_with("[[") { kind } else { "" };
+                let kind = if key == "type" || key == "name" {
+                    ""
+                } else {
+                    kind
+                };
+                let _ = World::new(&[]).parse(&format!("{head}{kind}{key} = {value}"));
+            }
+        }
+    }
 }
 
 proptest! {
