@@ -87,7 +87,7 @@ impl Kept {
         let raw = |bytes: &Bytes| -> anyhow::Result<Box<RawValue>> {
             Ok(RawValue::from_string(String::from_utf8(bytes.to_vec())?)?)
         };
-        let items = |kind: ItemKind| {
+        let items = |kind: ItemKind| -> anyhow::Result<Vec<Box<RawValue>>> {
             offer
                 .items(kind)
                 .iter()
@@ -109,18 +109,10 @@ impl Kept {
             extensions: offer.extensions.as_ref().map(raw).transpose()?,
             server_info: offer.server_info.as_ref().map(raw).transpose()?,
             instructions: offer.instructions.clone(),
-            tools: items(ItemKind::Tool)
-                .into_iter()
-                .collect::<anyhow::Result<_>>()?,
-            resources: items(ItemKind::Resource)
-                .into_iter()
-                .collect::<anyhow::Result<_>>()?,
-            templates: items(ItemKind::Template)
-                .into_iter()
-                .collect::<anyhow::Result<_>>()?,
-            prompts: items(ItemKind::Prompt)
-                .into_iter()
-                .collect::<anyhow::Result<_>>()?,
+            tools: items(ItemKind::Tool)?,
+            resources: items(ItemKind::Resource)?,
+            templates: items(ItemKind::Template)?,
+            prompts: items(ItemKind::Prompt)?,
         })
     }
 

@@ -106,10 +106,6 @@ impl Endpoint {
     }
 
     /// The URL itself; it may hold a credential.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the commands that connect to backends read it")
-    )]
     pub(crate) fn expose(&self) -> &http::Uri {
         &self.uri
     }
