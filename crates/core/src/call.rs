@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sentinel_wire::header::Param;
 use sentinel_wire::{Method, Outcome, Params, Revision};
 
 use crate::backend::Backend;
@@ -27,6 +28,8 @@ pub struct Target {
     /// The backend's own name for the operation, where the caller used another.
     pub own_name: Option<Arc<str>>,
     pub circuit: Arc<Circuit>,
+    /// Arguments to repeat in headers, where the backend wants that.
+    pub mirrored: Option<Arc<[Param]>>,
 }
 
 pub struct Call {

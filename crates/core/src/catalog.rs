@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use sentinel_wire::header::Param;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::backend::Backend;
-use crate::call::{Call, Target};
+use crate::call::{Call, Target, View};
 use crate::circuit::{self, Circuit};
 use crate::fault::Fault;
 use crate::offer::{ItemKind, Offer};
@@ -184,7 +185,14 @@ impl Registry {
             index: found.index,
             own_name: found.own_name,
             circuit: slot.circuit.clone(),
+            mirrored: found.mirrored,
         })
+    }
+
+    /// The arguments of a tool that a modern caller repeats in headers, for checking them; `None`
+    /// for nearly every tool, and for those that do not exist.
+    pub fn mirrored(&self, view: View, tool: &str) -> Option<Arc<[Param]>> {
+        self.catalog.load().mirrored(view, tool)
     }
 
     /// Forgets the wait for earlier backends; the owner calls it once `COLD_WAIT` is over.

@@ -1,6 +1,9 @@
 //! What one backend has to offer: its lists, drained and kept as they were sent.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use sentinel_wire::header::{self, Param};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload, Revision};
 
@@ -51,6 +54,8 @@ impl ItemKind {
 pub struct Item {
     pub key: String,
     pub raw: Bytes,
+    /// Arguments that a caller of 2026-07-28 repeats in headers; tools only, and usually none.
+    pub mirrored: Arc<[Param]>,
 }
 
 impl Item {
@@ -58,7 +63,18 @@ impl Item {
     pub fn parse(kind: ItemKind, raw: Bytes) -> Option<Self> {
         let payload = Payload::parse(raw.clone(), Rules::backend()).ok()?;
         let key = payload.string(kind.key_member())?.into_owned();
-        Some(Self { key, raw })
+        let schema = payload
+            .get("inputSchema")
+            .filter(|_| kind == ItemKind::Tool);
+        // Annotations that break the rules count as none; over HTTP such a tool is left out.
+        let mirrored = schema
+            .and_then(|schema| header::annotations(schema).ok())
+            .unwrap_or_default();
+        Some(Self {
+            key,
+            raw,
+            mirrored: mirrored.into(),
+        })
     }
 }
 

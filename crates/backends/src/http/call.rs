@@ -6,13 +6,14 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use http::StatusCode;
-use sentinel_core::{self as core, Call, Fault, Line, Reply};
+use http::{HeaderName, HeaderValue, StatusCode};
+use sentinel_core::{self as core, Call, Fault, Kind, Line, Reply};
 use sentinel_wire::envelope::{
     Id, error_object, write_error_object, write_notification, write_result,
 };
 use sentinel_wire::json::Rules;
-use sentinel_wire::{Era, Incoming, Message, Method, Outcome, Payload, Request, meta, sse};
+use sentinel_wire::{Era, Incoming, Message, Method, Outcome, Payload, Request, header, meta, sse};
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::post::{Answer, Envelope, Failure, Stream, header_name};
@@ -70,12 +71,17 @@ async fn begin(
             .target
             .as_ref()
             .and_then(|target| target.own_name.as_deref());
+        let extra = if upstream.revision.is_modern() {
+            mirrored(call)?
+        } else {
+            Vec::new()
+        };
         let envelope = Envelope {
             method: &call.method,
             name: own.or(name.as_deref()),
             revision: Some(upstream.revision),
             session: upstream.session.as_ref(),
-            extra: &[],
+            extra: &extra,
         };
         match inner.post.send(envelope, body).await {
             Ok(answer) if !renewed && is_unknown_session(&answer, &upstream) => {
@@ -95,6 +101,29 @@ async fn begin(
             }
         }
     }
+}
+
+/// The arguments that the server wants to see in headers as well.
+fn mirrored(call: &Call) -> Result<Vec<(HeaderName, HeaderValue)>, Fault> {
+    let Some(params) = call
+        .target
+        .as_ref()
+        .and_then(|target| target.mirrored.as_deref())
+    else {
+        return Ok(Vec::new());
+    };
+    let unfit = |why: String| Fault::new(Kind::InvalidParams, why);
+    let arguments: Option<&RawValue> = call
+        .params
+        .get("arguments")
+        .and_then(|raw| serde_json::from_slice(raw).ok());
+    let headers = header::params::headers(params, arguments).map_err(|e| unfit(e.to_string()))?;
+    let encode = |(name, value): (&str, String)| {
+        let name = HeaderName::try_from(name).map_err(|e| unfit(e.to_string()))?;
+        let value = HeaderValue::try_from(value).map_err(|e| unfit(e.to_string()))?;
+        Ok((name, value))
+    };
+    headers.into_iter().map(encode).collect()
 }
 
 fn is_unknown_session(answer: &Answer, upstream: &Upstream) -> bool {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sentinel_core::{Fault, Health};
+use sentinel_core::{Fault, Health, Offer};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_request};
+use sentinel_wire::header::{self, AnnotationError};
 use sentinel_wire::json::Rules;
-use sentinel_wire::{Incoming, Message, Method, Outcome, sse};
+use sentinel_wire::{Incoming, Message, Method, Outcome, Payload, sse};
 
 use super::post::{Answer, Envelope};
 use super::speak::{self, Speaker};
@@ -80,12 +81,33 @@ async fn keep(inner: &Arc<Inner>) {
 async fn find(inner: &Inner) -> Result<Ready, Fault> {
     let ready = speak::greet(inner).await?;
     let speaker = Speaker::within(inner, &ready.base);
-    let offer = discover::read_lists(&speaker, &ready.greeting, &inner.config.name).await?;
+    let offer = read(inner, &speaker, &ready).await?;
     inner.state.send_replace(State::Ready(ready.clone()));
     inner.publisher.publish(offer);
     inner.note(Health::Up, Some(ready.greeting.revision), None);
     tracing::info!(backend = %inner.config.name, revision = %ready.greeting.revision, "ready");
     Ok(ready)
+}
+
+/// Its lists, without tools whose header annotations break the rules: over HTTP those must not be
+/// used.
+async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Offer, Fault> {
+    let mut offer = discover::read_lists(speaker, &ready.greeting, &inner.config.name).await?;
+    offer.tools.retain(|tool| {
+        let schema = Payload::parse(tool.raw.clone(), Rules::backend())
+            .ok()
+            .and_then(|t| t.get_bytes("inputSchema"));
+        let checked = header::annotations(&schema.unwrap_or_default());
+        // A schema that is missing or no JSON is not this rule's business.
+        match checked {
+            Err(AnnotationError::NotJson) | Ok(_) => true,
+            Err(why) => {
+                tracing::warn!(backend = %inner.config.name, tool = %tool.key, "left out: {why}");
+                false
+            }
+        }
+    });
+    Ok(offer)
 }
 
 /// Watches a backend that is up; returns why it no longer is.
@@ -147,7 +169,7 @@ async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
 
 async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
     let speaker = Speaker::within(inner, &ready.base);
-    let offer = discover::read_lists(&speaker, &ready.greeting, &inner.config.name).await?;
+    let offer = read(inner, &speaker, ready).await?;
     inner.publisher.publish(offer);
     Ok(())
 }

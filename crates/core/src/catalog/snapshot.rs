@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sentinel_wire::header::Param;
 use sentinel_wire::json::Rules;
 use sentinel_wire::template::Template;
 use sentinel_wire::{Method, Params, Payload, Revision};
@@ -74,6 +75,17 @@ fn place(view: View) -> usize {
 pub(super) struct Found {
     pub(super) index: usize,
     pub(super) own_name: Option<Arc<str>>,
+    pub(super) mirrored: Option<Arc<[Param]>>,
+}
+
+impl Found {
+    fn plain(index: usize) -> Self {
+        Self {
+            index,
+            own_name: None,
+            mirrored: None,
+        }
+    }
 }
 
 /// An exposed name's owner and what it is called there, if that differs.
@@ -82,6 +94,8 @@ type Owned = (usize, Option<Arc<str>>);
 pub struct Catalog {
     tools: HashMap<Arc<str>, Owned>,
     prompts: HashMap<Arc<str>, Owned>,
+    /// Tools with arguments that are repeated in headers, by backend and own name.
+    mirrored: HashMap<(usize, String), Arc<[Param]>>,
     resources: HashMap<String, usize>,
     /// Most literal characters first, so that the first match is the best.
     templates: Vec<(Template, usize)>,
@@ -100,6 +114,7 @@ impl Catalog {
         Self {
             tools: HashMap::new(),
             prompts: HashMap::new(),
+            mirrored: HashMap::new(),
             resources: HashMap::new(),
             templates: Vec::new(),
             offers: vec![None; backends],
@@ -163,6 +178,10 @@ impl Catalog {
         revision: Revision,
         names: &Names,
     ) {
+        if !item.mirrored.is_empty() {
+            self.mirrored
+                .insert((index, item.key.clone()), item.mirrored.clone());
+        }
         self.lists[index + 1][kind as usize].push(ListItem {
             revision,
             raw: item.raw.clone(),
@@ -230,6 +249,23 @@ impl Catalog {
         self.offers[index].is_some()
     }
 
+    pub(super) fn mirrored(&self, view: View, tool: &str) -> Option<Arc<[Param]>> {
+        if self.mirrored.is_empty() {
+            return None;
+        }
+        self.by_name(view, ItemKind::Tool, tool.into())
+            .ok()?
+            .mirrored
+    }
+
+    /// The arguments of a backend's own tool that are repeated in headers.
+    fn mirrored_of(&self, index: usize, own: &str) -> Option<Arc<[Param]>> {
+        if self.mirrored.is_empty() {
+            return None;
+        }
+        self.mirrored.get(&(index, own.to_owned())).cloned()
+    }
+
     pub(super) fn generations(&self, before: &Self, seen: &Generations) -> Generations {
         let mut next = seen.clone();
         for (at, counts) in next.0.iter_mut().enumerate() {
@@ -258,10 +294,7 @@ impl Catalog {
             Method::Complete => self.by_reference(view, params),
             // Nobody owns a vendor's method in an aggregate; one backend alone may know it.
             other => match view {
-                View::Only(index) => Ok(Found {
-                    index,
-                    own_name: None,
-                }),
+                View::Only(index) => Ok(Found::plain(index)),
                 View::Merged => Err(unknown_method(other)),
             },
         }
@@ -287,9 +320,14 @@ impl Catalog {
                     &self.prompts
                 };
                 let (index, own_name) = table.get(&*name).ok_or_else(unknown)?;
+                let own = own_name.as_deref().unwrap_or(&name);
+                let mirrored = self
+                    .mirrored_of(*index, own)
+                    .filter(|_| kind == ItemKind::Tool);
                 Ok(Found {
                     index: *index,
                     own_name: own_name.clone(),
+                    mirrored,
                 })
             }
             View::Only(index) => {
@@ -297,9 +335,13 @@ impl Catalog {
                 let at = offer.items(kind).iter().position(|item| item.key == *name);
                 let shown = |at: usize| kind == ItemKind::Prompt || self.shown[index][at];
                 at.filter(|at| shown(*at)).ok_or_else(unknown)?;
+                let mirrored = self
+                    .mirrored_of(index, &name)
+                    .filter(|_| kind == ItemKind::Tool);
                 Ok(Found {
                     index,
                     own_name: None,
+                    mirrored,
                 })
             }
         }
@@ -317,10 +359,7 @@ impl Catalog {
             let data = String::from_utf8(data).expect("JSON is UTF-8");
             Fault::new(Kind::UnknownResource, format!("unknown resource: {uri}")).with_data(data)
         })?;
-        Ok(Found {
-            index,
-            own_name: None,
-        })
+        Ok(Found::plain(index))
     }
 
     fn owner_of(&self, uri: &str) -> Option<usize> {
@@ -366,15 +405,7 @@ impl Catalog {
                         .position(|o| o.as_ref().is_some_and(template)),
                     View::Only(index) => Some(index),
                 };
-                owner.map_or_else(
-                    || self.by_uri(view, &uri),
-                    |index| {
-                        Ok(Found {
-                            index,
-                            own_name: None,
-                        })
-                    },
-                )
+                owner.map_or_else(|| self.by_uri(view, &uri), |index| Ok(Found::plain(index)))
             }
             _ => Err(bad()),
         }

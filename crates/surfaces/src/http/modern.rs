@@ -6,9 +6,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header::{HeaderMap, HeaderName};
 use http::{Response, StatusCode};
-use sentinel_core::{Caller, View};
+use sentinel_core::{Caller, Registry, View};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_result};
 use sentinel_wire::{Method, Request, Revision, header, json, sse};
+use serde_json::value::RawValue;
 
 use super::body::Body;
 use super::{Door, listen, reply};
@@ -31,6 +32,9 @@ pub(super) async fn answer(
         Err(refused) => return reply::json(StatusCode::BAD_REQUEST, refused.message(&request.id)),
     };
     let registry = &door.gateway.registry;
+    if let Err(refused) = check_mirrored(registry, view, headers, &request) {
+        return reply::json(StatusCode::BAD_REQUEST, refused.message(&request.id));
+    }
     let listed = mcp::answer_list(
         registry,
         view,
@@ -135,7 +139,10 @@ fn turns(talk: Talk, first: Option<Bytes>) -> impl futures_util::Stream<Item = B
 
 fn unknown_method(request: &Request) -> Response<Body> {
     let text = format!("unknown method: {}", request.method.as_str());
-    reply::json(StatusCode::NOT_FOUND, Refused::new(METHOD_NOT_FOUND, text).message(&request.id))
+    reply::json(
+        StatusCode::NOT_FOUND,
+        Refused::new(METHOD_NOT_FOUND, text).message(&request.id),
+    )
 }
 
 /// The ladder: `_meta`, headers, version; the method comes after.
@@ -186,4 +193,30 @@ fn check_headers(headers: &HeaderMap, request: &Request, version: &str) -> Resul
         Some(name) => agrees(&NAME, &name),
         None => Ok(()),
     }
+}
+
+/// The same for arguments that the tool's schema wants repeated.
+fn check_mirrored(
+    registry: &Registry,
+    view: View,
+    headers: &HeaderMap,
+    request: &Request,
+) -> Result<(), Refused> {
+    if request.method != Method::ToolsCall {
+        return Ok(());
+    }
+    let name = request.params.string("name").unwrap_or_default();
+    let Some(params) = registry.mirrored(view, &name) else {
+        return Ok(());
+    };
+    let arguments: Option<&RawValue> = request
+        .params
+        .get("arguments")
+        .and_then(|raw| serde_json::from_slice(raw).ok());
+    let received: Vec<(&str, &[u8])> = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
+    header::params::check(&params, arguments, received)
+        .map_err(|why| Refused::new(HEADER_MISMATCH, why.to_string()))
 }
