@@ -131,11 +131,12 @@ impl<T> Pipe<T> {
         !state.closed && state.queued.len() >= QUEUED_MAX
     }
 
-    /// Queues a line that nobody waits for: a notification, or an answer to the child. Not refused when
-    /// the queue is full, for each of them is owed to something that was itself bounded.
+    /// Queues a line that nobody waits for: a notification, or an answer to the child. It passes the bound
+    /// that makes callers wait, but not its double: a child that asks without end and does not read goes
+    /// without answers.
     pub(crate) fn post(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state.lock();
-        if !state.closed {
+        if !state.closed && state.queued.len() < 2 * QUEUED_MAX {
             state.push_line(write);
             drop(state);
             self.filled.notify_one();

@@ -405,9 +405,14 @@ impl Supervisor {
         if self.ping_at.is_none_or(|at| now < at) {
             return vec![];
         }
-        // It neither works nor answers: a new one is the only recovery. With calls in flight it may just
-        // be busy in its only thread, and they decide.
-        if self.pings_failed >= self.policy.unhealthy_after && in_flight == 0 {
+        // A child that works may be too busy, in its only thread, to answer. Its calls have deadlines of
+        // their own; the ping waits for a pause.
+        if in_flight > 0 {
+            self.ping_at = Some(now + PING_AGAIN);
+            return vec![];
+        }
+        // It neither works nor answers: a new one is the only recovery.
+        if self.pings_failed >= self.policy.unhealthy_after {
             self.state = State::Ending {
                 then: Then::Restart,
             };

@@ -161,6 +161,15 @@ async fn g_77_a_child_that_does_not_read_makes_callers_wait_not_memory_grow() {
 }
 
 #[tokio::test]
+async fn g_77_a_child_that_asks_without_end_and_does_not_read_costs_a_bounded_queue() {
+    let pipe: Arc<Pipe<Reply>> = Pipe::new();
+    for _ in 0..1000 {
+        pipe.post(|out| out.extend_from_slice(&[b' '; 10 * 1024]));
+    }
+    assert!(pipe.state.lock().queued.len() < 2 * QUEUED_MAX + 20 * 1024);
+}
+
+#[tokio::test]
 async fn a_request_with_line_ends_between_its_tokens_stays_one_line() {
     let pipe: Arc<Pipe<Reply>> = Pipe::new();
     pipe.post(|out| out.extend_from_slice(b"{\r\n\"a\":\n1}"));

@@ -198,11 +198,11 @@ fn g_72_three_failed_pings_take_it_out_and_an_answer_brings_it_back() {
     );
     for expected in [vec![], vec![], vec![Action::Show(Presence::Out)]] {
         now = supervisor.next_wake().unwrap();
-        let busy = Event::Tick {
-            in_flight: 1,
+        let idle = Event::Tick {
+            in_flight: 0,
             last_call: now,
         };
-        assert_eq!(supervisor.on(busy, now), [Action::Ping]);
+        assert_eq!(supervisor.on(idle, now), [Action::Ping]);
         assert_eq!(supervisor.next_wake(), None, "one ping at a time");
         assert_eq!(supervisor.on(Event::PingFailed, now), expected);
     }
@@ -212,6 +212,25 @@ fn g_72_three_failed_pings_take_it_out_and_an_answer_brings_it_back() {
         [Action::Show(Presence::Up)]
     );
     assert_eq!(supervisor.on(Event::Pong, now), []);
+}
+
+#[test]
+fn a_child_at_work_is_pinged_when_it_pauses() {
+    let (mut supervisor, _) = operational(policy());
+    let mut now = supervisor.next_wake().unwrap();
+    for _ in 0..5 {
+        let busy = Event::Tick {
+            in_flight: 1,
+            last_call: now,
+        };
+        assert_eq!(supervisor.on(busy, now), []);
+        now = supervisor.next_wake().unwrap();
+    }
+    let pause = Event::Tick {
+        in_flight: 0,
+        last_call: now,
+    };
+    assert_eq!(supervisor.on(pause, now), [Action::Ping]);
 }
 
 #[test]
