@@ -29,9 +29,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use sentinel_core::catalog::Publisher;
 use sentinel_core::{Backend, Call, Fault, Reply, Status};
+use tokio::time::Instant;
 
 use crate::child::{Command, Patience};
 use isolated::Isolated;
@@ -93,10 +93,9 @@ impl Config {
     /// Begins to run the backend in the present tokio runtime, which its children then belong to.
     pub fn build(self, publisher: Publisher) -> Arc<Stdio> {
         let config = Arc::new(self);
-        let words = LastWords::default();
         let serialize =
             config.interactive == Interactive::Serialize && config.isolation == Isolation::Shared;
-        let plan = Plan {
+        let plan = Arc::new(Plan {
             config: config.clone(),
             name: config.name.as_str().into(),
             declared: Bytes::from_static(if serialize { EVERYTHING } else { b"{}" }),
@@ -106,12 +105,12 @@ impl Config {
                 Manner::Silent
             },
             publisher: Some(publisher),
-            era: Mutex::new(None),
-            words: words.clone(),
-        };
-        let shared = Arc::new(Keeper::begin(Arc::new(plan), config.policy.clone()));
-        let isolated = (config.isolation != Isolation::Shared)
-            .then(|| Arc::new(Isolated::new(config.clone(), words)));
+            era: Arc::default(),
+            words: LastWords::default(),
+        });
+        let isolated =
+            (config.isolation != Isolation::Shared).then(|| Arc::new(Isolated::beside(&plan)));
+        let shared = Arc::new(Keeper::begin(plan, config.policy.clone()));
         Arc::new(Stdio {
             config,
             shared,
@@ -130,16 +129,16 @@ impl Backend for Stdio {
             None => Ok(self.shared.clone()),
             Some(isolated) => isolated.of(&call.caller),
         };
-        let limit = self.config.timeout;
+        let deadline = Instant::now() + self.config.timeout;
         async move {
             let keeper = keeper?;
-            let talk = keeper.talk(limit).await?;
-            match talk.call(&call).await {
+            let talk = keeper.talk(deadline).await?;
+            match talk.call(&call, deadline).await {
                 Ok(reply) => reply,
                 // It was put to sleep, or died, between the two; nothing was sent, so once more is safe.
                 Err(Closed) => {
-                    let talk = keeper.talk(limit).await?;
-                    talk.call(&call)
+                    let talk = keeper.talk(deadline).await?;
+                    talk.call(&call, deadline)
                         .await
                         .unwrap_or_else(|closed| Err(talk.gone().because(closed)))
                 }

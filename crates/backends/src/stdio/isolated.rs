@@ -13,6 +13,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use sentinel_core::{Caller, Fault, Kind};
+use sentinel_wire::Era;
 use tokio::time::Instant;
 
 use super::keeper::Keeper;
@@ -37,15 +38,18 @@ struct Kept {
 pub(crate) struct Isolated {
     config: Arc<Config>,
     words: LastWords,
+    era: Arc<Mutex<Option<Era>>>,
     /// At most `max_children`.
     kept: Mutex<HashMap<Owner, Kept>>,
 }
 
 impl Isolated {
-    pub(crate) fn new(config: Arc<Config>, words: LastWords) -> Self {
+    /// Beside the child that `plan` is for.
+    pub(crate) fn beside(plan: &Plan) -> Self {
         Self {
-            config,
-            words,
+            config: plan.config.clone(),
+            words: plan.words.clone(),
+            era: plan.era.clone(),
             kept: Mutex::default(),
         }
     }
@@ -109,7 +113,7 @@ impl Isolated {
                 Manner::Interactive
             },
             publisher: None,
-            era: Mutex::new(None),
+            era: self.era.clone(),
             words: self.words.clone(),
         };
         let policy = Policy {

@@ -18,7 +18,7 @@ use sentinel_core::{Fault, Health, Kind, Status};
 use sentinel_wire::Revision;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::life::{Ended, Plan, Ready, live};
 use super::supervisor::{Action, Admission, Event, Policy, Presence, Supervisor};
@@ -107,13 +107,13 @@ impl Keeper {
         }
     }
 
-    /// The conversation with the running child. Starts it if it sleeps; waits for a first start, within
-    /// `limit`; does not wait for a restart.
-    pub(crate) async fn talk(&self, limit: Duration) -> Result<Arc<Talk>, Fault> {
+    /// The conversation with the running child. Starts it if it sleeps; waits for a first start, until
+    /// `deadline`; does not wait for a restart.
+    pub(crate) async fn talk(&self, deadline: Instant) -> Result<Arc<Talk>, Fault> {
         if let Phase::Up(talk) = &*self.phase.borrow() {
             return Ok(talk.clone());
         }
-        timeout(limit, self.wait()).await.unwrap_or_else(|_| {
+        timeout_at(deadline, self.wait()).await.unwrap_or_else(|_| {
             let text = format!("backend `{}` did not start in time", self.name);
             Err(Fault::new(Kind::BackendTimeout, text))
         })

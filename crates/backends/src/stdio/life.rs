@@ -48,7 +48,8 @@ pub(crate) struct Plan {
     /// Where its lists go; a child that belongs to one caller publishes none.
     pub(crate) publisher: Option<Publisher>,
     /// What an earlier life was found to speak: a restart need not probe a legacy server again.
-    pub(crate) era: Mutex<Option<Era>>,
+    /// Children of callers share it with the one that lists.
+    pub(crate) era: Arc<Mutex<Option<Era>>>,
     pub(crate) words: LastWords,
 }
 

@@ -193,9 +193,13 @@ impl Talk {
 
     /// Runs one call to its end. Dropping the future cancels it at the child. `Closed` if the child was
     /// gone before anything was sent to it.
-    pub(crate) async fn call(&self, call: &Call) -> Result<Result<Reply, Fault>, Closed> {
+    pub(crate) async fn call(
+        &self,
+        call: &Call,
+        deadline: Instant,
+    ) -> Result<Result<Reply, Fault>, Closed> {
         self.touch();
-        let reply = self.converse(call).await;
+        let reply = self.converse(call, deadline).await;
         self.touch();
         match reply {
             Ok(reply) => Ok(Ok(reply)),
@@ -204,8 +208,8 @@ impl Talk {
         }
     }
 
-    async fn converse(&self, call: &Call) -> Result<Reply, Failure> {
-        let mut time = pin!(sleep_until(Instant::now() + self.timeout));
+    async fn converse(&self, call: &Call, deadline: Instant) -> Result<Reply, Failure> {
+        let mut time = pin!(sleep_until(deadline));
         let revision = self.revision();
         let _turn = match &self.turn {
             // Closed never: the semaphore lives as long as `self`.
