@@ -8,6 +8,10 @@
 //! of all. Only this module starts processes.
 //!
 //! Not here: when to start and how often (`crate::stdio`), what is said over the pipes (`crate::stdio`).
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the module that starts processes"
+)]
 
 mod error;
 mod nursery;

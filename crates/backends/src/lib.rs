@@ -2,7 +2,6 @@
 //!
 //! Not here: which backend a call goes to and what it may do (`core`), anything of callers
 //! (`surfaces`).
-#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod child;
 pub mod discover;
