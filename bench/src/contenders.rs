@@ -196,7 +196,7 @@ impl Stage {
         // The load is one caller and one tool, so the limit of calls per minute must go.
         let config = format!(
             "[gateway]\nlisten = \"{address}\"\ndata_dir = {directory:?}\nlog_level = \"warn\"\n\n\
-             [rate_limits]\ndefault_rpm = 0\n\n{backends}\n{extra}\n"
+             {backends}\n{extra}\n"
         );
         let file = directory.join("sentinel.toml");
         std::fs::write(&file, config)?;
@@ -208,13 +208,13 @@ impl Stage {
     fn http_backend(&self, name: &str) -> String {
         let address = self.backend.address;
         format!(
-            "[[backends]]\nname = \"{name}\"\ntype = \"http\"\nurl = \"http://{address}/mcp\"\nmax_concurrent = 256\n\n"
+            "[[backends]]\nname = \"{name}\"\ntype = \"http\"\nurl = \"http://{address}/mcp\"\n\n"
         )
     }
 
     fn stdio_backend(&self, name: &str, options: &Options) -> String {
         format!(
-            "[[backends]]\nname = \"{name}\"\ntype = \"stdio\"\ncommand = {:?}\nargs = [\"stdio\", \"--era\", \"{}\"]\nmax_concurrent = 256\n\n",
+            "[[backends]]\nname = \"{name}\"\ntype = \"stdio\"\ncommand = {:?}\nargs = [\"stdio\", \"--era\", \"{}\"]\n\n",
             self.fixture,
             options.era.name()
         )
