@@ -253,10 +253,7 @@ impl Stage {
         let mut crew = self.crew(&lane);
         let shared = self.backend.leash.pids();
         crew.backend.retain(|pid| !shared.contains(pid));
-        let (gateway_kb, children_kb) = (
-            usage::status_kb(&crew.proxy, "VmRSS"),
-            usage::status_kb(&crew.backend, "VmRSS"),
-        );
+        let (gateway_kb, children_kb) = (usage::pss_kb(&crew.proxy), usage::pss_kb(&crew.backend));
         Ok(Some(Idle {
             backends: 10,
             gateway_kb,

@@ -34,6 +34,16 @@ pub(crate) fn status_kb(pids: &[u32], field: &str) -> u64 {
     pids.iter().filter_map(one).sum()
 }
 
+/// Proportional set size in kB: pages shared by several processes count once in all.
+pub(crate) fn pss_kb(pids: &[u32]) -> u64 {
+    let one = |pid: &u32| -> Option<u64> {
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    pids.iter().filter_map(one).sum()
+}
+
 /// Starts a new peak of the resident set. Not allowed for processes of other users, whose peak
 /// then is that of their whole life.
 pub(crate) fn reset_peak(pids: &[u32]) {

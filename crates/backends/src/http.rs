@@ -161,6 +161,10 @@ impl Inner {
         if let State::Ready(ready) = &*self.state.borrow() {
             return Ok(ready.clone());
         }
+        Box::pin(self.settled()).await
+    }
+
+    async fn settled(&self) -> Result<Ready, Fault> {
         let mut states = self.state.subscribe();
         let settled = states
             .wait_for(|state| !matches!(state, State::Starting))

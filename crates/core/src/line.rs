@@ -48,10 +48,11 @@ pub struct Ask {
     pub answer: oneshot::Sender<Answer>,
 }
 
+/// Boxed, so that the queue of a call that says nothing stays small.
 #[derive(Debug)]
 pub enum Event {
-    Notice(Notice),
-    Ask(Ask),
+    Notice(Box<Notice>),
+    Ask(Box<Ask>),
 }
 
 /// The backend's end.
@@ -68,17 +69,18 @@ impl Line {
 
     /// Tells the caller something; dropped when the caller does not keep up.
     pub fn notice(&self, notice: Notice) {
-        let _ = self.events.try_send(Event::Notice(notice));
+        let _ = self.events.try_send(Event::Notice(Box::new(notice)));
     }
 
     /// Asks the caller; the receiver ends without a value when the caller is gone.
     pub fn ask(&self, method: Method, params: Bytes) -> oneshot::Receiver<Answer> {
         let (answer, heard) = oneshot::channel();
-        let _ = self.events.try_send(Event::Ask(Ask {
+        let ask = Box::new(Ask {
             method,
             params,
             answer,
-        }));
+        });
+        let _ = self.events.try_send(Event::Ask(ask));
         heard
     }
 }

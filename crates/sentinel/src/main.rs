@@ -19,9 +19,6 @@ use clap::Parser;
 use cli::{Cli, Command};
 use sentinel_backends::child::shim;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // A child's shim is this same program; it must not become anything bigger first.
     if std::env::args_os()

@@ -7,8 +7,11 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
 use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -36,13 +39,23 @@ use session::Sessions;
 
 /// Idle connections are closed after this long, and a request's head must have come by then.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// A request's head, and the least a connection can hold.
-const HEAD_BYTES_MAX: usize = 32 * 1024;
+/// What a connection may buffer; a request's head must fit.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 pub struct Door {
     gateway: Arc<Gateway>,
     allowed: Allowed,
     sessions: Sessions,
+    streams: Arc<AtomicUsize>,
+}
+
+/// One open event stream, counted while it lives.
+struct OpenStream(Arc<AtomicUsize>);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Door {
@@ -52,6 +65,7 @@ impl Door {
             gateway,
             allowed,
             sessions,
+            streams: Arc::default(),
         })
     }
 
@@ -63,15 +77,18 @@ impl Door {
             let door = door.clone();
             async move { Ok::<_, Infallible>(door.answer(request).await) }
         });
+        // Whoever comes while we go down may still ask how we are, once.
+        let late = self.gateway.is_draining();
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(HEAD_BYTES_MAX.max(64 * 1024))
+            .max_buf_size(HEAD_BYTES_MAX)
+            .keep_alive(!late)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = self.gateway.drained() => {
+            () = self.gateway.drained(), if !late => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -90,6 +107,22 @@ impl Door {
         self.sessions.len()
     }
 
+    /// Answers with an event stream, unless there are too many already.
+    fn events(&self, chunks: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+        let open = OpenStream(self.streams.clone());
+        if self.streams.fetch_add(1, Ordering::Relaxed) >= self.gateway.limits.streams_max {
+            return reply::text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many event streams (limits.streams)\n",
+            );
+        }
+        let counted = chunks.map(move |chunk| {
+            let _counted = &open;
+            chunk
+        });
+        reply::events(Body::stream(counted))
+    }
+
     /// The walk of one HTTP request: probes, the guard at the door, then MCP.
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
@@ -100,6 +133,12 @@ impl Door {
         }
         if let Err(refused) = self.allowed.check(request.headers()) {
             return refused.respond();
+        }
+        if self.gateway.is_draining() {
+            return reply::text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "this gateway is shutting down\n",
+            );
         }
         match self.view(path) {
             Some(view) => self.mcp(view, request).await,

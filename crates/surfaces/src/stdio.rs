@@ -63,7 +63,7 @@ where
 }
 
 /// Writes whatever is waiting in one go.
-async fn write<W: AsyncWrite + Unpin>(mut inbox: mpsc::Receiver<Bytes>, mut output: W) {
+async fn write<W: AsyncWrite + Unpin>(mut inbox: mpsc::Receiver<Vec<u8>>, mut output: W) {
     let mut batch = Vec::with_capacity(64);
     let mut out = Vec::new();
     while inbox.recv_many(&mut batch, 64).await > 0 {
@@ -87,7 +87,7 @@ enum Stage {
 
 struct Connection {
     gateway: Arc<Gateway>,
-    outbox: mpsc::Sender<Bytes>,
+    outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
     asks: Arc<Asks>,
     log_level: Arc<AtomicU8>,
@@ -96,7 +96,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(gateway: Arc<Gateway>, outbox: mpsc::Sender<Bytes>) -> Self {
+    fn new(gateway: Arc<Gateway>, outbox: mpsc::Sender<Vec<u8>>) -> Self {
         Self {
             gateway,
             outbox,
@@ -180,7 +180,7 @@ impl Connection {
         let task = tokio::spawn(async move {
             while let Some(changed) = changes.next().await {
                 for change in changed {
-                    if outbox.send(change_message(change).into()).await.is_err() {
+                    if outbox.send(change_message(change)).await.is_err() {
                         return;
                     }
                 }
@@ -256,7 +256,7 @@ impl Connection {
         };
         self.spawn(request.id.clone(), async move {
             let answer = mcp::converse(&gateway, &caller, View::Merged, request, &outlet).await;
-            let _ = outlet.messages.send(answer.into()).await;
+            let _ = outlet.messages.send(answer).await;
         })
         .await;
     }
@@ -328,7 +328,7 @@ impl Connection {
                 Ok(talk) => talk,
                 Err(fault) => {
                     let message = mcp::fault_message(Some(&id), Revision::NEWEST, &fault);
-                    let _ = outbox.send(message.into()).await;
+                    let _ = outbox.send(message).await;
                     return;
                 }
             };
@@ -336,7 +336,7 @@ impl Connection {
                 match talk.next().await {
                     Turn::Notice(notice) => drop(outbox.try_send(notice)),
                     Turn::Answer(answer) => {
-                        let _ = outbox.send(answer.into()).await;
+                        let _ = outbox.send(answer).await;
                         return;
                     }
                 }
@@ -349,18 +349,18 @@ impl Connection {
         let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
         let mut listener = Listener::new(&gateway.registry, View::Merged, request.clone());
         self.spawn(request.id, async move {
-            let _ = outbox.send(listener.acknowledgement().into()).await;
+            let _ = outbox.send(listener.acknowledgement()).await;
             loop {
                 tokio::select! {
                     messages = listener.next() => {
                         for message in messages.unwrap_or_default() {
-                            if outbox.send(message.into()).await.is_err() {
+                            if outbox.send(message).await.is_err() {
                                 return;
                             }
                         }
                     }
                     () = gateway.drained() => {
-                        let _ = outbox.send(listener.farewell().into()).await;
+                        let _ = outbox.send(listener.farewell()).await;
                         return;
                     }
                 }
@@ -401,7 +401,7 @@ impl Connection {
     }
 
     async fn send(&self, message: Vec<u8>) {
-        let _ = self.outbox.send(message.into()).await;
+        let _ = self.outbox.send(message).await;
     }
 
     async fn result(&self, id: &Id, result: &[u8]) {

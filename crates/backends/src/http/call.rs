@@ -37,7 +37,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Call) -> Result<Reply, Fault> {
                 line: &call.line,
                 id,
             };
-            follower.follow(events, deadline).await?
+            Box::pin(follower.follow(events, deadline)).await?
         }
         Answer::Nothing { .. } => return Err(relay::bad_reply("an empty answer")),
         Answer::Refused {
@@ -88,7 +88,7 @@ async fn begin(
                 // The server never saw the call: a session it does not know is refused unread.
                 guard.disarm();
                 renewed = true;
-                inner.renew(&ready, key, &upstream).await?;
+                Box::pin(inner.renew(&ready, key, &upstream)).await?;
             }
             Ok(answer) => return Ok((upstream, id, answer, guard)),
             Err(Failure::Lost(_)) if attempts > 0 && inner.may_repeat(call) => {
@@ -151,7 +151,7 @@ impl Inner {
         };
         let cell = self.sessions.cell(&key);
         let opened = cell
-            .get_or_try_init(|| speak::open_session(self, key.capabilities()))
+            .get_or_try_init(|| Box::pin(speak::open_session(self, key.capabilities())))
             .await?;
         Ok((opened.clone(), Some(key)))
     }

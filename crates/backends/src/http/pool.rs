@@ -107,7 +107,7 @@ impl Pool {
             });
         }
         Ok(Lent {
-            sender: self.connect().await?,
+            sender: Box::pin(self.connect()).await?,
             reused: false,
         })
     }

@@ -165,7 +165,7 @@ pub(super) async fn batch(
         }
         () = tokio::time::sleep(SILENCE_MAX) => None,
     };
-    reply::events(Body::stream(said(inbox, answers, first)))
+    door.events(said(inbox, answers, first))
 }
 
 /// What the gateway answers itself.
@@ -221,7 +221,7 @@ fn begin(
     door: &Arc<Door>,
     session: &Arc<Session>,
     request: Request,
-    outbox: mpsc::Sender<Bytes>,
+    outbox: mpsc::Sender<Vec<u8>>,
 ) -> Result<oneshot::Receiver<Vec<u8>>, Vec<u8>> {
     let (answer, answered) = oneshot::channel();
     let id = request.id.clone();
@@ -280,7 +280,7 @@ async fn call(door: &Arc<Door>, session: Arc<Session>, request: Request) -> Resp
         () = tokio::time::sleep(SILENCE_MAX) => None,
     };
     let answers = Box::pin(async move { answered.await.into_iter().collect() });
-    reply::events(Body::stream(said(inbox, answers, first)))
+    door.events(said(inbox, answers, first))
 }
 
 /// The answers that a stream ends with.
@@ -288,9 +288,9 @@ type Answers = BoxFuture<'static, Vec<Vec<u8>>>;
 
 /// Notices, questions and at last the answers, as events.
 fn said(
-    inbox: mpsc::Receiver<Bytes>,
+    inbox: mpsc::Receiver<Vec<u8>>,
     answers: Answers,
-    first: Option<Bytes>,
+    first: Option<Vec<u8>>,
 ) -> impl futures_util::Stream<Item = Bytes> + Send {
     stream::unfold(
         (Some((inbox, answers)), first),
@@ -362,7 +362,7 @@ pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Respo
             }
         }
     });
-    reply::events(Body::stream(events))
+    door.events(events)
 }
 
 /// The caller is done.

@@ -8,8 +8,8 @@ use http::Response;
 use sentinel_core::View;
 use sentinel_wire::{Request, sse};
 
+use super::Door;
 use super::body::Body;
-use super::{Door, reply};
 use crate::mcp::{Listener, SILENCE_MAX};
 
 pub(super) fn open(door: &Arc<Door>, view: View, request: Request) -> Response<Body> {
@@ -43,7 +43,7 @@ pub(super) fn open(door: &Arc<Door>, view: View, request: Request) -> Response<B
             }
         }
     });
-    reply::events(Body::stream(events))
+    door.events(events)
 }
 
 /// Messages as events, one after the other.

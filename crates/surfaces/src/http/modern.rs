@@ -92,8 +92,8 @@ async fn call(
     };
     match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
         Ok(Turn::Answer(message)) => reply::json(answer_status(&message), message),
-        Ok(Turn::Notice(notice)) => reply::events(Body::stream(turns(talk, Some(notice)))),
-        Err(_) => reply::events(Body::stream(turns(talk, None))),
+        Ok(Turn::Notice(notice)) => door.events(turns(talk, Some(notice))),
+        Err(_) => door.events(turns(talk, None)),
     }
 }
 
@@ -117,7 +117,7 @@ fn is_error(message: &[u8]) -> bool {
 }
 
 /// The rest of a conversation as events; dropping it cancels the call.
-fn turns(talk: Talk, first: Option<Bytes>) -> impl futures_util::Stream<Item = Bytes> + Send {
+fn turns(talk: Talk, first: Option<Vec<u8>>) -> impl futures_util::Stream<Item = Bytes> + Send {
     stream::unfold((Some(talk), first), |(talk, first)| async move {
         let mut talk = talk?;
         let mut out = Vec::new();

@@ -54,7 +54,9 @@ pub(super) async fn answer(
             StatusCode::BAD_REQUEST,
             refusal_message(&refusal, version.era()),
         ),
-        Ok(Incoming::Batch(messages)) => legacy::batch(door, view, &headers, messages).await,
+        Ok(Incoming::Batch(messages)) => {
+            Box::pin(legacy::batch(door, view, &headers, messages)).await
+        }
         Ok(Incoming::One(message)) => route(door, view, &headers, version, message).await,
     }
 }

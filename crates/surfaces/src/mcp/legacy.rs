@@ -27,7 +27,7 @@ const THINK_MAX: Duration = Duration::from_secs(600);
 /// The way back to one legacy caller.
 pub(crate) struct Outlet {
     /// Messages on their way to the caller, ready to be framed.
-    pub(crate) messages: mpsc::Sender<Bytes>,
+    pub(crate) messages: mpsc::Sender<Vec<u8>>,
     pub(crate) asks: Arc<Asks>,
     /// The least urgent log line the caller wants; 255 for none.
     pub(crate) log_level: Arc<AtomicU8>,
@@ -48,7 +48,8 @@ pub(crate) async fn converse(
         let Some(needed) = input_required(&outcome) else {
             return outcome_message(&id, &method, caller.revision, &outcome);
         };
-        match collect(&needed, caller, outlet).await {
+        // Rare, and large: kept out of every call's future.
+        match Box::pin(collect(&needed, caller, outlet)).await {
             Ok(answers) => now = with_input(&params, &needed, &answers),
             Err(stop) => return outcome_message(&id, &method, caller.revision, &stop),
         }
@@ -72,7 +73,7 @@ async fn one_round(
     loop {
         match talk.next().await {
             Step::Done(outcome) => return outcome,
-            Step::Event(Event::Ask(ask)) => put(ask, caller, outlet),
+            Step::Event(Event::Ask(ask)) => put(*ask, caller, outlet),
             Step::Event(Event::Notice(notice)) => {
                 let level =
                     Some(outlet.log_level.load(Ordering::Relaxed)).filter(|l| *l != u8::MAX);
@@ -102,7 +103,7 @@ fn put(ask: Ask, caller: &Caller, outlet: &Outlet) {
         &ask.params,
         &mut message,
     );
-    let _ = outlet.messages.try_send(message.into());
+    let _ = outlet.messages.try_send(message);
 }
 
 /// Whether the caller declared that it can be asked this.

@@ -38,7 +38,7 @@ pub(crate) struct Talk {
 /// What comes next for the caller.
 pub(crate) enum Turn {
     /// A notification; more follows.
-    Notice(Bytes),
+    Notice(Vec<u8>),
     /// The response; nothing follows.
     Answer(Vec<u8>),
 }
@@ -183,7 +183,7 @@ impl Talk {
                     }
                 }
                 Step::Event(Event::Ask(ask)) => {
-                    if let Some(turn) = self.asked(ask).await {
+                    if let Some(turn) = Box::pin(self.asked(*ask)).await {
                         return turn;
                     }
                 }
@@ -203,7 +203,7 @@ impl Talk {
             .expect("an ask comes from a running call");
         while let Ok(step) = tokio::time::timeout_at(until, talk.next()).await {
             match step {
-                Step::Event(Event::Ask(ask)) => asks.push(ask),
+                Step::Event(Event::Ask(ask)) => asks.push(*ask),
                 // Progress between two questions is old by the time it could be told.
                 Step::Event(Event::Notice(_)) => {}
                 Step::Done(outcome) => {

@@ -1,6 +1,5 @@
 //! Messages to callers, in the words of their revision.
 
-use bytes::Bytes;
 use sentinel_core::{Fault, Notice, Reply};
 use sentinel_wire::envelope::{
     self, Refusal, error_object, write_error_object, write_notification, write_result,
@@ -93,7 +92,7 @@ pub(crate) fn notice_message(
     notice: &Notice,
     token: Option<&[u8]>,
     level: Option<u8>,
-) -> Option<Bytes> {
+) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match notice {
         Notice::Progress(progress) => {
@@ -111,5 +110,5 @@ pub(crate) fn notice_message(
             write_notification(Method::LogMessage.as_str(), line.as_bytes(), &mut out);
         }
     }
-    Some(out.into())
+    Some(out)
 }
