@@ -172,7 +172,10 @@ async fn progress_under_our_token_reaches_the_call_before_its_reply() {
     let mut steps = Vec::new();
     let reply = loop {
         match talk.next().await {
-            Step::Event(Event::Notice(Notice::Progress(params))) => {
+            Step::Event(Event::Notice(notice)) => {
+                let Notice::Progress(params) = *notice else {
+                    panic!("{notice:?}")
+                };
                 let params: Value = serde_json::from_slice(params.as_bytes()).unwrap();
                 steps.push(params["progress"].as_u64().unwrap());
             }
@@ -195,7 +198,7 @@ async fn a_log_line_reaches_the_only_call_and_none_of_several() {
     let mut talk = house.begin(caller("s", json!({})), "log", json!({}));
     assert!(matches!(
         talk.next().await,
-        Step::Event(Event::Notice(Notice::Log(_)))
+        Step::Event(Event::Notice(notice)) if matches!(*notice, Notice::Log(_))
     ));
     assert!(matches!(talk.next().await, Step::Done(Ok(_))));
     let mut beside = house.begin(caller("t", json!({})), "slow", json!({"seconds": 0.2}));
