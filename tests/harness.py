@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,6 +24,9 @@ PYTHON = BUILD / "venv/bin/python"
 FIXTURES = TESTS / "fixtures"
 
 START_LIMIT_S = 20
+
+# A suite that is told to end still ends what it started.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 class NotReady(Exception):
@@ -46,6 +50,23 @@ def need(*paths):
         if not Path(path).exists():
             hint = "cargo build -p sentinel" if "sentinel" in Path(path).name else "tests/setup"
             raise SystemExit(f"{path} is not there: run `{hint}` first")
+
+
+def bounded(command, limit_s, **more):
+    """Runs a program to its end or its limit; returns (output, exit code). A late one gets the time to clean up."""
+    child = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more
+    )
+    try:
+        return child.communicate(timeout=limit_s)[0], child.returncode
+    except subprocess.TimeoutExpired:
+        child.terminate()
+        try:
+            output = child.communicate(timeout=20)[0]
+        except subprocess.TimeoutExpired:
+            child.kill()
+            output = child.communicate()[0]
+        return f"{output}\n{command[0]} did not end within {limit_s} s\n", 1
 
 
 @contextlib.contextmanager

@@ -91,15 +91,9 @@ def world(folder):
         }
 
 
-def run(name, command, environment, summary):
+def run(command, environment, summary):
     """Runs one test program, shows its output, and returns (passed, failed)."""
-    try:
-        done = subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, cwd=SDK
-        )
-        output, code = done.stdout, done.returncode
-    except subprocess.TimeoutExpired as late:
-        output, code = f"{(late.stdout or b'').decode()}\n{name} did not end within {LIMIT_S} s", 1
+    output, code = harness.bounded(command, LIMIT_S, env=environment, cwd=SDK)
     passed, failed = (sum(map(int, re.findall(pattern, output))) for pattern in summary)
     if code != 0 or failed or not passed:
         print(output)
@@ -109,6 +103,16 @@ def run(name, command, environment, summary):
 
 
 def main():
+    try:
+        passed, failed = both_languages()
+    except harness.NotReady as problem:
+        print(problem)
+        passed, failed = 0, 1
+    print(f"sdk: {passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def both_languages():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", action="store_true", help="only the Python SDK")
     parser.add_argument("--typescript", action="store_true", help="only the TypeScript SDK")
@@ -122,13 +126,11 @@ def main():
         environment = {**os.environ, "SENTINEL_WORLD": str(note), "PYTHONDONTWRITEBYTECODE": "1"}
         if both or options.python:
             command = [harness.PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *rest]
-            totals.append(run("pytest", command, environment, (r"(\d+) passed", r"(\d+) (?:failed|error)")))
+            totals.append(run(command, environment, (r"(\d+) passed", r"(\d+) (?:failed|error)")))
         if both or options.typescript:
             command = [harness.NODE, "--test", "--test-reporter=spec", *sorted(SDK.glob("*.test.mjs"))]
-            totals.append(run("node --test", command, environment, (r"ℹ pass (\d+)", r"ℹ (?:fail|cancelled) (\d+)")))
-    passed, failed = (sum(column) for column in zip(*totals))
-    print(f"sdk: {passed} passed, {failed} failed")
-    return 1 if failed else 0
+            totals.append(run(command, environment, (r"ℹ pass (\d+)", r"ℹ (?:fail|cancelled) (\d+)")))
+    return tuple(sum(column) for column in zip(*totals))
 
 
 if __name__ == "__main__":

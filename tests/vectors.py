@@ -156,7 +156,10 @@ def main():
     if present:
         check_labels(tally)
     with harness.scratch() as folder:
-        run(folder, tally, present)
+        try:
+            run(folder, tally, present)
+        except (harness.NotReady, AssertionError, OSError) as problem:
+            tally.check(False, "the run", problem)
     for failure in tally.failures[:60]:
         print(f"  {failure}")
     if len(tally.failures) > 60:
