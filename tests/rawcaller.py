@@ -30,11 +30,11 @@ class Answer:
 class Caller:
     """One connection to one endpoint, e.g. `/mcp/raw`."""
 
-    def __init__(self, gateway, path, era):
+    def __init__(self, gateway, path, era, version="2025-11-25"):
         self.connection = http.client.HTTPConnection(gateway.host, gateway.port, timeout=20)
         self.path, self.era, self.session = path, era, {}
         if era == "legacy":
-            self.initialize()
+            self.initialized = self.initialize(version)
 
     def post(self, body, headers):
         sent = {"Content-Type": "application/json", "Accept": ACCEPT, **self.session, **headers}
@@ -51,7 +51,7 @@ class Caller:
             data = last_event(data)
         return Answer(answer.status, answer.headers, data)
 
-    def initialize(self, version="2025-11-25"):
+    def initialize(self, version):
         params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
         answer = self.post(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}), {})
         if not isinstance(answer.message, dict) or "result" not in answer.message:
@@ -60,6 +60,7 @@ class Caller:
         if answer.headers.get("Mcp-Session-Id"):
             self.session["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
         self.post(b'{"jsonrpc":"2.0","method":"notifications/initialized"}', {})
+        return answer
 
     def request(self, method, params, identity=b"1", name=None):
         """One request with `params` as bytes of an object, without the closing brace of its members."""
