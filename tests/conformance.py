@@ -9,8 +9,8 @@ later work are listed by name, with a reason, in conformance-pending.toml; an en
 the run, so that the list only shrinks.
 
     --direct   only the fixtures themselves
-    --cross    also the other era behind the gateway: there the suite cannot run directly, so the yardstick is the Python
-               fixture, which serves both; reported only
+    --cross    also a server of the other era behind the gateway: there the suite cannot run directly, so the yardstick is
+               the Python fixture that serves both; reported only
 """
 
 import argparse
@@ -41,7 +41,11 @@ RUNS = [
     (TS1, "2025-11-25", "frozen"),
     (TS2, "2026-07-28", "all"),
 ]
-CROSS = [(TS1, "2026-07-28", "all"), (TS2, "2025-11-25", "frozen")]
+CROSS = [
+    (f"{PYTHON} --era legacy", "2026-07-28", "frozen"),
+    (f"{PYTHON} --era modern", "2025-06-18", "all"),
+    (f"{PYTHON} --era modern", "2025-11-25", "frozen"),
+]
 
 # What an entry of the pending list may be about: asks, notices, subscriptions, tasks, resumption, caching.
 MAY_WAIT = re.compile(
@@ -199,7 +203,8 @@ def start_runs(stack_folder, runs, only, through):
     with contextlib.ExitStack() as stack:
         urls = []
         for fixture, _, _ in runs:
-            urls.append(stack.enter_context(harness.fixture(fixture, stack_folder)))
+            name, *options = fixture.split()
+            urls.append(stack.enter_context(harness.fixture(name, stack_folder, *options)))
         if through:
             backends = [{"name": f"b{n}", "type": "http", "url": url} for n, url in enumerate(urls)]
             gateway = stack.enter_context(harness.gateway(stack_folder, backends))
@@ -248,7 +253,7 @@ def judge(direct, through, cross, partial):
     yardstick = {version: outcome for (fixture, version, _), outcome in zip(RUNS, direct) if fixture == PYTHON}
     crossed = []
     for (fixture, version, _), outcome in zip(CROSS, cross):
-        rows.append((f"{fixture} (cross)", version, "-", counts(outcome)))
+        rows.append((fixture, version, "-", counts(outcome)))
         crossed += compare(fixture, version, yardstick[version], outcome)
     table(rows)
     pending = load_pending() if through else []
