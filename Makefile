@@ -1,0 +1,29 @@
+# One command for each thing a person wants to do here. CI runs `make test` and nothing else.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench setup
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## build and start the gateway with a few real servers (configs/demo.toml)
+	@tests/setup --demo || echo "The demo starts without what is missing."
+	@mkdir -p .build/demo/files
+	@test -e .build/demo/files/welcome.txt || echo "This folder is yours to read and write through the gateway." > .build/demo/files/welcome.txt
+	cargo run --quiet -p sentinel -- serve --config configs/demo.toml
+
+test: ## check, then every test in short, bounded form
+	@tests/run
+
+check: ## formatting, lints as errors, licences and sources of what we link
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	@tests/setup
+	@tests/deny
+
+bench: ## throughput, latency and CPU beside nginx and no proxy at all
+	@tests/setup
+	bench/run.sh
+
+setup: ## install the programs that the tests talk to, under .build/
+	@tests/setup

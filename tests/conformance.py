@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""The official conformance suite, directly against a fixture and then through the gateway in front of it.
+
+    tests/conformance.py [--direct] [--cross] [--only SCENARIO]
+
+Compares scenario by scenario and check by check: what passes directly must pass through `/mcp/<backend>`. Some scenarios
+pass even when the tool does not exist, so the answers that the suite saw are compared as well. Differences that belong to
+later work are listed by name, with a reason, in conformance-pending.toml; an entry that has nothing left to excuse fails
+the run, so that the list only shrinks.
+
+    --direct   only the fixtures themselves
+    --cross    also a server of the other era behind the gateway: there the suite cannot run directly, so the yardstick is
+               the Python fixture that serves both; reported only
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import re
+import sys
+import tomllib
+from dataclasses import dataclass, field
+
+import harness
+
+SUITE = harness.MODULES / "@modelcontextprotocol/conformance/dist/index.js"
+PENDING = harness.TESTS / "conformance-pending.toml"
+SCENARIO_LIMIT_MS = 15_000
+RUN_LIMIT_S = 280
+# Most of a run is waiting, so more runs than cores fit; more than this makes the suite's own timers late.
+RUNS_AT_ONCE = 4
+
+PYTHON, TS1, TS2 = "conformance_server.py", "conformance_ts1.mjs", "conformance_ts2.mjs"
+# Frozen sets where the suite has one; the TypeScript 2.x fixture has no tasks, which only the frozen set contains.
+RUNS = [
+    (PYTHON, "2025-06-18", "all"),
+    (PYTHON, "2025-11-25", "frozen"),
+    (PYTHON, "2026-07-28", "frozen"),
+    (TS1, "2025-06-18", "all"),
+    (TS1, "2025-11-25", "frozen"),
+    (TS2, "2026-07-28", "all"),
+]
+CROSS = [
+    (f"{PYTHON} --era legacy", "2026-07-28", "frozen"),
+    (f"{PYTHON} --era modern", "2025-06-18", "all"),
+    (f"{PYTHON} --era modern", "2025-11-25", "frozen"),
+]
+
+# What an entry of the pending list may be about: asks, notices, subscriptions, tasks, resumption, caching.
+MAY_WAIT = re.compile(
+    r"(tasks-.*|input-required-result-.*|elicitation-.*|tools-call-(sampling|elicitation|with-logging|with-progress)"
+    r"|logging-set-level|resources-(un)?subscribe|server-sse-.*|caching)"
+)
+# One scenario holds many subjects: only these of its checks may wait.
+MAY_WAIT_CHECKS = {"server-stateless": re.compile(r".*(subscription|listen|notif|log|list-changed|ack).*")}
+
+# Members of an answer that the gateway passes on; the rest (identity, cache hints, ids) is its own or changes per run.
+ANSWER = ("content", "structuredContent", "isError", "contents", "messages", "completion")
+MUST_ANSWER = ("tools-call-simple-text", "tools-call-error")
+
+
+@dataclass
+class Outcome:
+    """One run of the suite: scenario -> {check: (status, message)}, and the answers seen."""
+
+    scenarios: dict = field(default_factory=dict)
+    answers: dict = field(default_factory=dict)
+    problem: str = ""
+
+    def count(self, *statuses):
+        return sum(status in statuses for checks in self.scenarios.values() for status, _ in checks.values())
+
+
+def run_suite(url, version, which, output, only):
+    chosen = ["--requirements", version] if which == "frozen" else ["--suite", "all", "--spec-version", version]
+    if only:
+        chosen = ["--scenario", only, "--spec-version", version]
+    command = [harness.NODE, SUITE, "server", "--url", url, *chosen, "--timeout", str(SCENARIO_LIMIT_MS), "-o", output]
+    output.mkdir(parents=True)
+    said, _ = harness.bounded(command, RUN_LIMIT_S)
+    (output.parent / f"{output.name}.txt").write_text(said)
+    problem = said[-600:] if not any(output.iterdir()) or "did not end within" in said[-200:] else ""
+    return read_results(output, problem)
+
+
+def read_results(output, problem):
+    outcome = Outcome(problem=problem)
+    for folder in sorted(output.iterdir()):
+        scenario = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z", folder.name)[1]
+        checks = outcome.scenarios.setdefault(scenario, {})
+        for check in json.loads((folder / "checks.json").read_text()):
+            key = unique(checks, check["id"])
+            checks[key] = (check["status"], check.get("errorMessage", ""))
+            result = (check.get("details") or {}).get("result")
+            if isinstance(result, dict):
+                outcome.answers[scenario, key] = {name: result[name] for name in ANSWER if name in result}
+    return outcome
+
+
+def unique(checks, name):
+    """A check may be made several times in one scenario: the second becomes `name#2`."""
+    count, key = 1, name
+    while key in checks:
+        count += 1
+        key = f"{name}#{count}"
+    return key
+
+
+@dataclass
+class Difference:
+    fixture: str
+    version: str
+    scenario: str
+    check: str
+    text: str
+
+    def __str__(self):
+        return f"{self.version} {self.fixture}: {self.scenario} / {self.check}: {self.text}"
+
+
+def compare(fixture, version, direct, through):
+    """Every check that is well directly and not well through the gateway, and every answer that changed."""
+    found = []
+
+    def differ(scenario, check, text):
+        found.append(Difference(fixture, version, scenario, check, text))
+
+    if through.problem:
+        differ("(suite)", "-", through.problem)
+    for scenario, checks in direct.scenarios.items():
+        seen = through.scenarios.get(scenario)
+        if seen is None:
+            differ(scenario, "-", "no result")
+            continue
+        for check, (status, _) in checks.items():
+            now, message = seen.get(check, ("missing", ""))
+            # INFO is a note: some checks become one when the server answers with JSON where it might have streamed.
+            if status == "SUCCESS" and now not in ("SUCCESS", "INFO"):
+                differ(scenario, check, f"{now} {message}".strip())
+        for check, (status, message) in seen.items():
+            if status == "FAILURE" and check not in checks:
+                differ(scenario, check, f"FAILURE (not made directly) {message}".strip())
+    for key, answer in direct.answers.items():
+        if key in through.answers and through.answers[key] != answer:
+            shown = json.dumps(through.answers[key])[:300]
+            differ(*key, f"another answer than directly: {shown}")
+    for scenario in MUST_ANSWER:
+        if scenario in through.scenarios and not any(name == scenario for name, _ in through.answers):
+            differ(scenario, "answer", "the suite recorded no result")
+    return found
+
+
+@dataclass
+class Pending:
+    scenario: str
+    reason: str
+    versions: list
+    fixtures: list
+    checks: list
+    used: bool = False
+
+    def covers(self, difference):
+        return (
+            self.scenario == difference.scenario
+            and (not self.versions or difference.version in self.versions)
+            and (not self.fixtures or difference.fixture in self.fixtures)
+            and (not self.checks or difference.check.split("#")[0] in self.checks)
+        )
+
+
+def load_pending():
+    entries = tomllib.loads(PENDING.read_text()).get("pending", []) if PENDING.is_file() else []
+    return [
+        Pending(e["scenario"], e["reason"], e.get("versions", []), e.get("fixtures", []), e.get("checks", []))
+        for e in entries
+    ]
+
+
+def misplaced(entry):
+    """Why an entry may not be on the list, or None."""
+    allowed = MAY_WAIT_CHECKS.get(entry.scenario)
+    if allowed:
+        if not entry.checks or not all(allowed.fullmatch(check) for check in entry.checks):
+            return "only named checks on subscriptions and notices may wait here"
+        return None
+    return None if MAY_WAIT.fullmatch(entry.scenario) else "this scenario may not wait"
+
+
+def table(rows):
+    head = ("fixture", "revision", "direct", "through the gateway")
+    widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
+    for row in [head, *rows]:
+        print("  " + "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def counts(outcome):
+    return f"{outcome.count('SUCCESS')} passed, {outcome.count('FAILURE')} failed"
+
+
+def start_runs(stack_folder, runs, only, through):
+    """Runs the suite for each of `runs` on a fixture of its own; `through` puts the gateway in front."""
+    with contextlib.ExitStack() as stack:
+        urls = []
+        for fixture, _, _ in runs:
+            name, *options = fixture.split()
+            urls.append(stack.enter_context(harness.fixture(name, stack_folder, *options)))
+        if through:
+            backends = [{"name": f"b{n}", "type": "http", "url": url} for n, url in enumerate(urls)]
+            gateway = stack.enter_context(harness.gateway(stack_folder, backends))
+            urls = [f"{gateway.url}/b{n}" for n in range(len(urls))]
+        with concurrent.futures.ThreadPoolExecutor(RUNS_AT_ONCE) as pool:
+            waiting = [
+                pool.submit(run_suite, url, version, which, stack_folder / f"run{n}", only)
+                for n, (url, (_, version, which)) in enumerate(zip(urls, runs))
+            ]
+            outcomes = [future.result() for future in waiting]
+        if through and not gateway.alive():
+            raise harness.NotReady(f"the gateway died:\n{harness.tail(gateway.child.log_path, 40)}")
+    return outcomes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--direct", action="store_true", help="only the fixtures themselves")
+    parser.add_argument("--cross", action="store_true", help="also the other era behind the gateway, reported only")
+    parser.add_argument("--only", metavar="SCENARIO", help="one scenario, at every revision that has it")
+    options = parser.parse_args()
+    harness.need(harness.NODE, harness.PYTHON, SUITE)
+    try:
+        with harness.scratch() as folder:
+            for name in ("direct", "through", "cross"):
+                (folder / name).mkdir()
+            direct = start_runs(folder / "direct", RUNS, options.only, through=False)
+            through = [] if options.direct else start_runs(folder / "through", RUNS, options.only, through=True)
+            cross = start_runs(folder / "cross", CROSS, options.only, through=True) if options.cross else []
+    except harness.NotReady as problem:
+        print(problem)
+        print("conformance: 0 passed, 1 failed")
+        return 1
+    return judge(direct, through, cross, bool(options.only))
+
+
+def judge(direct, through, cross, partial):
+    rows, failures = [], []
+    for n, ((fixture, version, _), outcome) in enumerate(zip(RUNS, direct)):
+        rows.append((fixture, version, counts(outcome), counts(through[n]) if through else "-"))
+        if outcome.problem or outcome.count("FAILURE") or (not outcome.scenarios and not partial):
+            failures.append(f"{version} {fixture}: fails directly: {outcome.problem or failed_names(outcome)}")
+    differences = []
+    for (fixture, version, _), before, after in zip(RUNS, direct, through):
+        differences += compare(fixture, version, before, after)
+    yardstick = {version: outcome for (fixture, version, _), outcome in zip(RUNS, direct) if fixture == PYTHON}
+    crossed = []
+    for (fixture, version, _), outcome in zip(CROSS, cross):
+        rows.append((fixture, version, "-", counts(outcome)))
+        crossed += compare(fixture, version, yardstick[version], outcome)
+    table(rows)
+    pending = load_pending() if through else []
+    for difference in differences:
+        entry = next((entry for entry in pending if entry.covers(difference)), None)
+        if entry:
+            entry.used = True
+        else:
+            failures.append(str(difference))
+    for entry in pending:
+        if misplaced(entry):
+            failures.append(f"conformance-pending.toml: {entry.scenario}: {misplaced(entry)}")
+        elif not entry.used and not partial:
+            failures.append(f"conformance-pending.toml: {entry.scenario} passes now: please remove the entry")
+    report("differences that are on the pending list", [str(d) for d in differences if str(d) not in failures])
+    report("cross-era differences (reported only)", [str(d) for d in crossed])
+    report("failures", failures)
+    passed = sum(o.count("SUCCESS") for o in (through or direct))
+    excused = sum(str(difference) not in failures for difference in differences)
+    print(f"conformance: {passed} passed, {len(failures)} failed, {excused} pending")
+    return 1 if failures else 0
+
+
+def failed_names(outcome):
+    return ", ".join(s for s, checks in outcome.scenarios.items() if any(c[0] == "FAILURE" for c in checks.values()))
+
+
+def report(title, lines):
+    if lines:
+        print(f"{title}:")
+        for line in lines:
+            print(f"  {line}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Callers and servers that nobody here wrote, with the gateway between them.
+
+    tests/sdk.py [--python] [--typescript] [-- pytest options]
+
+Starts one gateway with ten backends in one catalog: six real servers over stdio and four fixtures over HTTP, then runs the
+Python SDK's tests (pytest) and the TypeScript SDK's (node's test runner) against it. What they need to know is in a JSON
+file named by SENTINEL_WORLD; see `world`.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import harness
+
+SDK = harness.TESTS / "sdk"
+LIMIT_S = 240
+
+
+def sources(folder):
+    """A repository and a folder with known contents for the git and filesystem servers."""
+    repository, files = folder / "repository", folder / "files"
+    files.mkdir(parents=True)
+    (files / "note.txt").write_text("written by the test\n")
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    subprocess.run(["git", "init", "-q", "-b", "trunk", repository], check=True, env=environment)
+    (repository / "untracked.txt").write_text("new\n")
+    return repository, files
+
+
+def servers(repository, files, memory):
+    """The real servers, as backends over stdio."""
+
+    def node(name, package, *arguments, **more):
+        script = harness.MODULES / f"@modelcontextprotocol/server-{package}/dist/index.js"
+        return stdio(name, harness.NODE, script, *arguments, **more)
+
+    return [
+        node("everything", "everything", "stdio"),
+        node("filesystem", "filesystem", files),
+        node("memory", "memory", env={"MEMORY_FILE_PATH": str(memory)}),
+        node("thinking", "sequential-thinking"),
+        stdio("time", harness.PYTHON.parent / "mcp-server-time", "--local-timezone", "UTC"),
+        stdio("git", harness.PYTHON.parent / "mcp-server-git", "--repository", repository),
+    ]
+
+
+def stdio(name, command, *arguments, **more):
+    return {"name": name, "type": "stdio", "command": str(command), "args": [str(a) for a in arguments], **more}
+
+
+@contextlib.contextmanager
+def world(folder):
+    """Everything running; yields what the tests are told.
+
+    Collisions are decided by the order here: `fixture` keeps the bare names, the others get theirs in front.
+    """
+    repository, files = sources(folder)
+    with contextlib.ExitStack() as stack:
+        fixtures = {
+            "fixture": ("conformance_server.py",),
+            "old": ("conformance_ts1.mjs", "--page", "3"),
+            "new": ("conformance_ts2.mjs",),
+            "paged": ("conformance_server.py", "--era", "modern", "--page", "3"),
+        }
+        direct = {
+            name: stack.enter_context(harness.fixture(script, folder, *options))
+            for name, (script, *options) in fixtures.items()
+        }
+        web = [{"name": name, "type": "http", "url": url} for name, url in direct.items()]
+        piped = folder / "stdio"
+        piped.mkdir()
+        config = harness.write_config(
+            piped, [*servers(repository, files, piped / "memory.jsonl"), *web], listen="off"
+        )
+        backends = [*servers(repository, files, folder / "memory.jsonl"), *web]
+        gateway = stack.enter_context(harness.gateway(folder, backends))
+        yield {
+            "url": gateway.url,
+            "direct": direct,
+            "binary": str(harness.binary()),
+            "config": str(config),
+            "repository": str(repository),
+            "files": str(files),
+        }
+
+
+def run(command, environment, summary):
+    """Runs one test program, shows its output, and returns (passed, failed)."""
+    output, code = harness.bounded(command, LIMIT_S, env=environment, cwd=SDK)
+    passed, failed = (sum(map(int, re.findall(pattern, output))) for pattern in summary)
+    if code != 0 or failed or not passed:
+        print(output)
+        # A run that breaks before its first test must not look like a clean one.
+        failed = max(failed, 1)
+    return passed, failed
+
+
+def main():
+    try:
+        passed, failed = both_languages()
+    except harness.NotReady as problem:
+        print(problem)
+        passed, failed = 0, 1
+    print(f"sdk: {passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def both_languages():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", action="store_true", help="only the Python SDK")
+    parser.add_argument("--typescript", action="store_true", help="only the TypeScript SDK")
+    options, rest = parser.parse_known_args()
+    both = options.python == options.typescript
+    harness.need(harness.NODE, harness.PYTHON)
+    totals = []
+    with harness.scratch() as folder, world(folder) as told:
+        note = Path(folder) / "world.json"
+        note.write_text(json.dumps(told))
+        environment = {**os.environ, "SENTINEL_WORLD": str(note), "PYTHONDONTWRITEBYTECODE": "1"}
+        if both or options.python:
+            command = [harness.PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *rest]
+            totals.append(run(command, environment, (r"(\d+) passed", r"(\d+) (?:failed|error)")))
+        if both or options.typescript:
+            command = [harness.NODE, "--test", "--test-reporter=spec", *sorted(SDK.glob("*.test.mjs"))]
+            totals.append(run(command, environment, (r"ℹ pass (\d+)", r"ℹ (?:fail|cancelled) (\d+)")))
+    return tuple(sum(column) for column in zip(*totals))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
