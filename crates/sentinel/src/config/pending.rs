@@ -16,11 +16,9 @@ enum When {
     NotEmpty,
     /// It says this word.
     Is(&'static str),
-    /// It says a word other than this.
-    IsNot(&'static str),
 }
 
-use When::{Is, IsNot, NotEmpty, Present};
+use When::{Is, NotEmpty, Present};
 
 /// Protections: starting without them would be unsafe. `*` stands for every element of an array.
 const REFUSED: &[(&str, When, &str)] = &[
@@ -44,7 +42,6 @@ const REFUSED: &[(&str, When, &str)] = &[
         "the audit guarantee \"sync\"",
     ),
     ("backends.*.pin", Is("enforce"), "enforced pins"),
-    ("backends.*.isolation", IsNot("shared"), "isolated children"),
 ];
 
 /// The rest: worth a word, not worth a refusal.
@@ -57,7 +54,6 @@ const NOTICED: &[(&str, When)] = &[
     ("sqlite", Present),
     ("telemetry.otlp_endpoint", NotEmpty),
     ("backends.*.admission", Present),
-    ("backends.*.circuit_breaker", Present),
     ("backends.*.pin", Is("warn")),
 ];
 
@@ -120,7 +116,6 @@ fn found(tree: &Tree, pattern: &str, when: &When) -> Vec<Path> {
         Present => true,
         NotEmpty => *value != &Value::from("") && *value != &Value::Array(Vec::new()),
         Is(word) => value == word,
-        IsNot(word) => value != word,
     });
     paths.into_iter().map(|(path, _)| path).collect()
 }

@@ -1,7 +1,33 @@
-//! Drives the real program.
+//! Drives the real program, as its callers and its backends do.
+//!
+//! `house` starts processes, `http`, `callers` and `pipe` speak to them, `processes` watches the
+//! machine; the other modules are the tests, each about one thing the gateway must do.
 #![allow(
     clippy::disallowed_methods,
     reason = "these tests start the program itself, as a user does"
 )]
 
+mod callers;
 mod cli;
+mod house;
+mod http;
+mod pipe;
+mod processes;
+
+mod asks;
+mod children;
+mod doors;
+mod eras;
+mod ids;
+mod in_flight;
+mod lazy;
+mod names;
+mod orphans;
+mod others;
+mod quadrants;
+mod revisions;
+mod schemas;
+mod servers;
+mod sessions;
+mod shutdown;
+mod starting;

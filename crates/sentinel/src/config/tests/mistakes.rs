@@ -285,7 +285,6 @@ fn protections_that_are_not_built_are_refused() {
         "[audit]\nguarantee = \"sync\"",
         "[[backends]]\nname = \"a\"\ntype = \"openapi\"\nspec = \"x\"",
         "[[backends]]\nname = \"a\"\ntype = \"postgres\"\nurl_env = \"URL\"",
-        "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\nisolation = \"caller\"",
         "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\npin = \"enforce\"",
     ] {
         let world = World::new(&[

@@ -1,0 +1,259 @@
+//! A backend asks its caller in the middle of a call, in every pairing of eras: legacy callers get
+//! a request on the call's stream, modern ones `input_required` and a state to come back with.
+
+use serde_json::{Value, json};
+
+use crate::callers::{Caller, Legacy, Modern, kind_of, notification, request, text_of, tool};
+use crate::house::{Gateway, Server, http_backend, stdio_backend};
+use crate::pipe::Pipe;
+
+const FORMS: &str = r#"{"elicitation":{"form":{}},"sampling":{},"roots":{}}"#;
+
+fn forms() -> Value {
+    serde_json::from_str(FORMS).expect("JSON")
+}
+
+/// Four backends that may ask: children of one caller each may, shared ones may not.
+fn askers() -> (Gateway, [Server; 2]) {
+    let legacy = Server::start(&["--era", "legacy"]);
+    let modern = Server::start(&["--era", "modern"]);
+    let config = [
+        http_backend("hl", &legacy.address, ""),
+        http_backend("hm", &modern.address, ""),
+        stdio_backend("sl", &["--era", "legacy"], "isolation = \"caller\""),
+        stdio_backend("sm", &["--era", "modern"], "isolation = \"caller\""),
+    ];
+    (Gateway::ready(&config.concat()), [legacy, modern])
+}
+
+const BACKENDS: [&str; 4] = ["hl", "hm", "sl", "sm"];
+
+fn accept(name: &str) -> Value {
+    json!({"action": "accept", "content": {"name": name}})
+}
+
+#[test]
+fn g_24_a_legacy_caller_is_asked_on_the_calls_own_stream_and_answers_with_a_post() {
+    let (gateway, _servers) = askers();
+    for backend in BACKENDS {
+        let caller = Legacy::with(&gateway, &format!("/mcp/{backend}"), "2025-11-25", forms());
+        let ask = tool("ask", json!({"message": "Who are you?"}));
+        let mut stream = caller.send(&request(&json!("q"), "tools/call", ask)).head();
+        let question = stream.json();
+        assert_eq!(question["method"], "elicitation/create", "{backend}: {question}");
+        assert_eq!(question["params"]["message"], "Who are you?");
+        assert_eq!(
+            question["params"]["requestedSchema"]["properties"]["name"]["type"],
+            "string"
+        );
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")});
+        assert_eq!(caller.post(&answer.to_string()).status, 202);
+        let done = stream.json();
+        assert_eq!((&done["id"], text_of(&done).as_str()), (&json!("q"), "hello Ada"));
+        assert_eq!(stream.message(), None, "the stream ends with the answer");
+    }
+}
+
+#[test]
+fn g_24_sampling_and_roots_reach_a_legacy_caller_and_a_refusal_reaches_the_backend() {
+    let (gateway, _servers) = askers();
+    for backend in BACKENDS {
+        let caller = Legacy::with(&gateway, &format!("/mcp/{backend}"), "2025-11-25", forms());
+        let said = json!({"role": "assistant", "content": {"type": "text", "text": "four"},
+                          "model": "m", "stopReason": "endTurn"});
+        for (name, arguments, method, result, want) in [
+            (
+                "ask_sampling",
+                json!({"prompt": "2+2"}),
+                "sampling/createMessage",
+                said,
+                "the model said: four",
+            ),
+            (
+                "ask_roots",
+                json!({}),
+                "roots/list",
+                json!({"roots": [{"uri": "file:///a"}]}),
+                "roots: file:///a",
+            ),
+            (
+                "ask",
+                json!({"message": "?"}),
+                "elicitation/create",
+                json!({"action": "decline"}),
+                "no name: decline",
+            ),
+        ] {
+            let body = request(&json!(caller.id()), "tools/call", tool(name, arguments));
+            let mut stream = caller.send(&body).head();
+            let question = stream.json();
+            assert_eq!(question["method"], method, "{backend}: {question}");
+            let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+            assert_eq!(caller.post(&answer.to_string()).status, 202);
+            assert_eq!(text_of(&stream.json()), want, "{backend}");
+        }
+    }
+}
+
+/// Calls `ask` as a modern caller; the answer that wants input.
+fn first_round(caller: &impl Caller, message: &str) -> Value {
+    let result = caller.result("tools/call", tool("ask", json!({"message": message})));
+    assert_eq!(result["resultType"], "input_required", "{result}");
+    assert!(result["requestState"].is_string(), "{result}");
+    let requests = result["inputRequests"].as_object().expect("requests");
+    assert_eq!(requests.len(), 1, "{result}");
+    let question = requests.values().next().expect("one");
+    assert_eq!(question["method"], "elicitation/create");
+    assert_eq!(question["params"]["message"], message);
+    result
+}
+
+fn retry(round: &Value, message: &str, answer: Value) -> Value {
+    let key = round["inputRequests"].as_object().and_then(|all| all.keys().next());
+    json!({
+        "name": "ask", "arguments": {"message": message},
+        "inputResponses": {key.expect("a key"): answer},
+        "requestState": round["requestState"],
+    })
+}
+
+#[test]
+fn g_24_a_modern_caller_is_told_what_is_wanted_and_comes_back_with_it() {
+    let (gateway, _servers) = askers();
+    for backend in BACKENDS {
+        let caller = Modern::with(&gateway, &format!("/mcp/{backend}"), forms());
+        let round = first_round(&caller, "Who?");
+        let done = caller.ask("tools/call", retry(&round, "Who?", accept("Ada")));
+        assert_eq!(text_of(&done), "hello Ada", "{backend}");
+        assert_eq!(done["result"]["resultType"], "complete");
+
+        // An answer that is missing is asked for again.
+        let round = first_round(&caller, "Again?");
+        let mut empty = retry(&round, "Again?", accept("x"));
+        empty["inputResponses"] = json!({});
+        let again = caller.result("tools/call", empty);
+        assert_eq!(again["resultType"], "input_required", "{backend}: {again}");
+        let done = caller.ask("tools/call", retry(&again, "Again?", accept("Bob")));
+        assert_eq!(text_of(&done), "hello Bob", "{backend}");
+    }
+}
+
+#[test]
+fn p_s05_a_state_that_is_altered_moved_or_used_before_is_refused_and_nothing_runs() {
+    let (gateway, _servers) = askers();
+    for backend in BACKENDS {
+        let path = format!("/mcp/{backend}");
+        let caller = Modern::with(&gateway, &path, forms());
+        let round = first_round(&caller, "Who?");
+        let good = retry(&round, "Who?", accept("Ada"));
+        let state = good["requestState"].as_str().expect("text").to_owned();
+
+        let mut bad = Vec::new();
+        for at in [0, state.len() / 2, state.len() - 1] {
+            let mut altered = state.clone().into_bytes();
+            altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
+            bad.push(String::from_utf8(altered).expect("ASCII"));
+        }
+        bad.extend([state[..state.len() - 1].to_owned(), format!("{state}A"), String::new()]);
+        let mut attempts: Vec<Value> = bad
+            .into_iter()
+            .map(|state| {
+                let mut attempt = good.clone();
+                attempt["requestState"] = json!(state);
+                attempt
+            })
+            .collect();
+        let mut other_arguments = good.clone();
+        other_arguments["arguments"]["message"] = json!("Who else?");
+        attempts.push(other_arguments);
+        let mut other_tool = good.clone();
+        other_tool["name"] = json!("ask_roots");
+        attempts.push(other_tool);
+        for attempt in attempts {
+            let refused = caller.ask("tools/call", attempt.clone());
+            assert_eq!(refused["error"]["code"], -32602, "{backend}: {attempt}");
+            assert_eq!(kind_of(&refused), "bad_state", "the gateway refused: {refused}");
+        }
+        // The same state at another endpoint is somebody else's.
+        let elsewhere = if backend == "hl" { "/mcp" } else { "/mcp/hl" };
+        let elsewhere = Modern::with(&gateway, elsewhere, forms());
+        let refused = elsewhere.ask("tools/call", good.clone());
+        assert_eq!(refused["error"]["code"], -32602, "{backend}: {refused}");
+
+        // Nothing of this reached the call, which still waits.
+        let done = caller.ask("tools/call", good.clone());
+        assert_eq!(text_of(&done), "hello Ada", "{backend}");
+
+        // A parked call is taken up once. What a modern backend accepts twice is its own affair.
+        if backend.ends_with('l') {
+            let twice = caller.ask("tools/call", good);
+            assert_eq!(twice["error"]["code"], -32602, "{backend}: {twice}");
+            assert_eq!(kind_of(&twice), "bad_state");
+        }
+    }
+}
+
+#[test]
+fn c_2_a_caller_that_cannot_be_asked_is_told_so_in_its_own_words() {
+    let (gateway, _servers) = askers();
+    for backend in BACKENDS {
+        let path = format!("/mcp/{backend}");
+        let ask = tool("ask", json!({"message": "?"}));
+        let modern = Modern::new(&gateway, &path);
+        let answer = modern.send("tools/call", ask.clone()).finish();
+        if backend.ends_with('m') {
+            assert_eq!((answer.status, answer.code()), (400, -32021), "{backend}");
+            let required = &answer.json()["error"]["data"]["requiredCapabilities"];
+            assert_eq!(*required, json!({"elicitation": {"form": {}}}));
+        } else {
+            assert_eq!(answer.json()["result"]["isError"], true, "{backend}");
+        }
+        // Before 2025-06-18 there is no elicitation, whatever a client claims.
+        for revision in ["2024-11-05", "2025-03-26", "2025-11-25"] {
+            let capabilities = if revision == "2025-11-25" { json!({}) } else { forms() };
+            let legacy = Legacy::with(&gateway, &path, revision, capabilities);
+            let answer = legacy.ask("tools/call", ask.clone());
+            let refused = answer["result"]["isError"] == true || answer["error"]["code"] == -32603;
+            assert!(refused, "{backend} {revision}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn g_23_a_caller_on_stdio_is_asked_too() {
+    for era in ["legacy", "modern"] {
+        let config = stdio_backend("one", &["--era", era], "isolation = \"caller\"");
+        let legacy = Pipe::legacy(&config, "2025-11-25", forms());
+        legacy.wait_for_tool("ask");
+        let id = legacy.start("tools/call", tool("ask", json!({"message": "Who?"})));
+        let question = legacy.line("a question", |line| line["method"] == "elicitation/create");
+        let question: Value = serde_json::from_str(&question).expect("JSON");
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")});
+        legacy.write(&answer.to_string());
+        assert_eq!(text_of(&legacy.answer(&id)), "hello Ada", "{era}");
+        drop(legacy);
+
+        let modern = Pipe::modern(&config, forms());
+        modern.wait_for_tool("ask");
+        let round = first_round(&modern, "Who?");
+        let done = modern.ask("tools/call", retry(&round, "Who?", accept("Bob")));
+        assert_eq!(text_of(&done), "hello Bob", "{era}");
+    }
+}
+
+#[test]
+fn g_24_a_question_whose_call_was_cancelled_is_nobodys() {
+    let (gateway, _servers) = askers();
+    for backend in ["hl", "sl"] {
+        let caller = Legacy::with(&gateway, &format!("/mcp/{backend}"), "2025-11-25", forms());
+        let ask = tool("ask", json!({"message": "?"}));
+        let mut stream = caller.send(&request(&json!(77), "tools/call", ask)).head();
+        let question = stream.json();
+        caller.cancel(&json!(77));
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": accept("late")});
+        assert_eq!(caller.post(&answer.to_string()).status, 202);
+        let note = notification("notifications/unheard-of", json!({}));
+        assert_eq!(caller.post(&note).status, 202);
+        assert_eq!(caller.said("echo", json!({"text": "on"})), "on", "{backend}");
+    }
+}

@@ -1,0 +1,214 @@
+//! HTTP as bytes on a socket: one connection per request, and every header as the test says.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::house::PATIENCE;
+
+/// A request whose answer has not been looked at.
+pub(crate) struct Sent(TcpStream);
+
+/// An answer whose head was read.
+pub(crate) struct Stream {
+    reader: BufReader<TcpStream>,
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    buffer: Vec<u8>,
+    ended: bool,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) text: String,
+}
+
+/// Sends a request with `Host`, `Content-Length` and what `headers` says; `Host` there wins.
+pub(crate) fn send(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: impl AsRef<[u8]>,
+) -> Sent {
+    let body = body.as_ref();
+    let mut head = format!("{method} {path} HTTP/1.1\r\n");
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        head.push_str(&format!("Host: {address}\r\n"));
+    }
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str(&format!(
+        "Connection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    ));
+    let mut socket = TcpStream::connect(address).expect("the gateway listens");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    socket.write_all(head.as_bytes()).expect("a head is taken");
+    // A body that is too large may be refused before it is read.
+    let _ = socket.write_all(body);
+    Sent(socket)
+}
+
+impl Sent {
+    /// Waits for the head of the answer.
+    pub(crate) fn head(self) -> Stream {
+        let mut reader = BufReader::new(self.0);
+        let mut line = String::new();
+        reader.read_line(&mut line).expect("a status line");
+        let status = line
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok())
+            .unwrap_or_else(|| panic!("no status in {line:?}"));
+        let mut headers = Vec::new();
+        loop {
+            line.clear();
+            reader.read_line(&mut line).expect("a header");
+            match line.trim_end().split_once(':') {
+                Some((name, value)) => {
+                    headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+                }
+                None => break,
+            }
+        }
+        Stream {
+            reader,
+            status,
+            headers,
+            buffer: Vec::new(),
+            ended: false,
+        }
+    }
+
+    pub(crate) fn finish(self) -> Answer {
+        self.head().finish()
+    }
+
+    /// Goes away without an answer.
+    pub(crate) fn hang_up(self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+
+    /// Whether nothing at all came within this time.
+    pub(crate) fn is_silent(&self, time: Duration) -> bool {
+        self.0.set_read_timeout(Some(time)).expect("a time-out");
+        let silent = matches!(
+            self.0.peek(&mut [0]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+        );
+        self.0.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        silent
+    }
+}
+
+fn find<'h>(headers: &'h [(String, String)], name: &str) -> &'h str {
+    let found = headers.iter().find(|(known, _)| known == name);
+    found.map_or("", |(_, value)| value)
+}
+
+impl Stream {
+    fn is_events(&self) -> bool {
+        find(&self.headers, "content-type").starts_with("text/event-stream")
+    }
+
+    /// The next piece of the body, as it came; `false` at its end.
+    fn fill(&mut self) -> bool {
+        if self.ended {
+            return false;
+        }
+        if find(&self.headers, "transfer-encoding") == "chunked" {
+            let mut line = String::new();
+            self.reader.read_line(&mut line).expect("a chunk head");
+            let len = usize::from_str_radix(line.trim(), 16)
+                .unwrap_or_else(|_| panic!("no chunk length in {line:?}"));
+            let start = self.buffer.len();
+            self.buffer.resize(start + len + 2, 0);
+            self.reader
+                .read_exact(&mut self.buffer[start..])
+                .expect("a chunk");
+            self.buffer.truncate(start + len);
+            self.ended = len == 0;
+        } else {
+            self.reader.read_to_end(&mut self.buffer).expect("a body");
+            self.ended = true;
+        }
+        true
+    }
+
+    /// The next message: an event's data, or the whole of a JSON body; `None` at the end.
+    pub(crate) fn message(&mut self) -> Option<String> {
+        loop {
+            if self.is_events() {
+                let text = std::str::from_utf8(&self.buffer).expect("events are text");
+                if let Some((event, rest)) = text.split_once("\n\n") {
+                    let data: Vec<&str> = event
+                        .lines()
+                        .filter_map(|line| line.strip_prefix("data:"))
+                        .map(str::trim_start)
+                        .collect();
+                    let data = data.join("\n");
+                    self.buffer = rest.as_bytes().to_vec();
+                    if data.is_empty() {
+                        continue;
+                    }
+                    return Some(data);
+                }
+            } else if self.ended && !self.buffer.is_empty() {
+                let whole = std::mem::take(&mut self.buffer);
+                return Some(String::from_utf8(whole).expect("text"));
+            }
+            if !self.fill() {
+                return None;
+            }
+        }
+    }
+
+    pub(crate) fn json(&mut self) -> Value {
+        let message = self.message().expect("another message");
+        parse(&message)
+    }
+
+    pub(crate) fn finish(mut self) -> Answer {
+        while self.fill() {}
+        Answer {
+            status: self.status,
+            headers: self.headers,
+            text: String::from_utf8(self.buffer).expect("text"),
+        }
+    }
+
+    pub(crate) fn hang_up(self) {
+        let _ = self.reader.into_inner().shutdown(Shutdown::Both);
+    }
+}
+
+#[track_caller]
+pub(crate) fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text:?}"))
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        find(&self.headers, name)
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        parse(&self.text)
+    }
+
+    /// The code of the error in it.
+    #[track_caller]
+    pub(crate) fn code(&self) -> i64 {
+        self.json()["error"]["code"]
+            .as_i64()
+            .unwrap_or_else(|| panic!("no error in {self:?}"))
+    }
+}
