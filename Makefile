@@ -10,7 +10,8 @@ run: ## build and start the gateway with a few real servers (configs/demo.toml)
 	@tests/setup --demo || echo "The demo starts without what is missing."
 	@mkdir -p .build/demo/files
 	@test -e .build/demo/files/welcome.txt || echo "This folder is yours to read and write through the gateway." > .build/demo/files/welcome.txt
-	cargo run --quiet -p sentinel -- serve --config configs/demo.toml
+	cargo build -p sentinel
+	@exec cargo run --quiet -p sentinel -- serve --config configs/demo.toml
 
 test: ## check, then every test in short, bounded form
 	@tests/run
