@@ -335,7 +335,7 @@ impl Connection {
             loop {
                 match talk.next().await {
                     Turn::Notice(notice) => drop(outbox.try_send(notice)),
-                    Turn::Answer(answer) => {
+                    Turn::Answer(answer, _) => {
                         let _ = outbox.send(answer).await;
                         return;
                     }

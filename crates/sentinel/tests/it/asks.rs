@@ -40,7 +40,10 @@ fn g_24_a_legacy_caller_is_asked_on_the_calls_own_stream_and_answers_with_a_post
         let ask = tool("ask", json!({"message": "Who are you?"}));
         let mut stream = caller.send(&request(&json!("q"), "tools/call", ask)).head();
         let question = stream.json();
-        assert_eq!(question["method"], "elicitation/create", "{backend}: {question}");
+        assert_eq!(
+            question["method"], "elicitation/create",
+            "{backend}: {question}"
+        );
         assert_eq!(question["params"]["message"], "Who are you?");
         assert_eq!(
             question["params"]["requestedSchema"]["properties"]["name"]["type"],
@@ -49,7 +52,10 @@ fn g_24_a_legacy_caller_is_asked_on_the_calls_own_stream_and_answers_with_a_post
         let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")});
         assert_eq!(caller.post(&answer.to_string()).status, 202);
         let done = stream.json();
-        assert_eq!((&done["id"], text_of(&done).as_str()), (&json!("q"), "hello Ada"));
+        assert_eq!(
+            (&done["id"], text_of(&done).as_str()),
+            (&json!("q"), "hello Ada")
+        );
         assert_eq!(stream.message(), None, "the stream ends with the answer");
     }
 }
@@ -109,7 +115,9 @@ fn first_round(caller: &impl Caller, message: &str) -> Value {
 }
 
 fn retry(round: &Value, message: &str, answer: Value) -> Value {
-    let key = round["inputRequests"].as_object().and_then(|all| all.keys().next());
+    let key = round["inputRequests"]
+        .as_object()
+        .and_then(|all| all.keys().next());
     json!({
         "name": "ask", "arguments": {"message": message},
         "inputResponses": {key.expect("a key"): answer},
@@ -154,7 +162,11 @@ fn p_s05_a_state_that_is_altered_moved_or_used_before_is_refused_and_nothing_run
             altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
             bad.push(String::from_utf8(altered).expect("ASCII"));
         }
-        bad.extend([state[..state.len() - 1].to_owned(), format!("{state}A"), String::new()]);
+        bad.extend([
+            state[..state.len() - 1].to_owned(),
+            format!("{state}A"),
+            String::new(),
+        ]);
         let mut attempts: Vec<Value> = bad
             .into_iter()
             .map(|state| {
@@ -172,7 +184,11 @@ fn p_s05_a_state_that_is_altered_moved_or_used_before_is_refused_and_nothing_run
         for attempt in attempts {
             let refused = caller.ask("tools/call", attempt.clone());
             assert_eq!(refused["error"]["code"], -32602, "{backend}: {attempt}");
-            assert_eq!(kind_of(&refused), "bad_state", "the gateway refused: {refused}");
+            assert_eq!(
+                kind_of(&refused),
+                "bad_state",
+                "the gateway refused: {refused}"
+            );
         }
         // The same state at another endpoint is somebody else's.
         let elsewhere = if backend == "hl" { "/mcp" } else { "/mcp/hl" };
@@ -210,7 +226,11 @@ fn c_2_a_caller_that_cannot_be_asked_is_told_so_in_its_own_words() {
         }
         // Before 2025-06-18 there is no elicitation, whatever a client claims.
         for revision in ["2024-11-05", "2025-03-26", "2025-11-25"] {
-            let capabilities = if revision == "2025-11-25" { json!({}) } else { forms() };
+            let capabilities = if revision == "2025-11-25" {
+                json!({})
+            } else {
+                forms()
+            };
             let legacy = Legacy::with(&gateway, &path, revision, capabilities);
             let answer = legacy.ask("tools/call", ask.clone());
             let refused = answer["result"]["isError"] == true || answer["error"]["code"] == -32603;
@@ -254,6 +274,10 @@ fn g_24_a_question_whose_call_was_cancelled_is_nobodys() {
         assert_eq!(caller.post(&answer.to_string()).status, 202);
         let note = notification("notifications/unheard-of", json!({}));
         assert_eq!(caller.post(&note).status, 202);
-        assert_eq!(caller.said("echo", json!({"text": "on"})), "on", "{backend}");
+        assert_eq!(
+            caller.said("echo", json!({"text": "on"})),
+            "on",
+            "{backend}"
+        );
     }
 }

@@ -61,7 +61,8 @@ pub(crate) trait Caller {
 #[track_caller]
 pub(crate) fn text_of(answer: &Value) -> String {
     let text = answer["result"]["content"][0]["text"].as_str();
-    text.unwrap_or_else(|| panic!("no text: {answer}")).to_owned()
+    text.unwrap_or_else(|| panic!("no text: {answer}"))
+        .to_owned()
 }
 
 /// The kind of an error of ours.
@@ -229,11 +230,7 @@ impl Modern {
 
     /// A body as it is, with these headers and the two that every POST has.
     pub(crate) fn send_raw(&self, body: &str, headers: &[(&str, &str)]) -> Sent {
-        let headers: Vec<_> = [JSON_BODY, ACCEPT]
-            .iter()
-            .chain(headers)
-            .copied()
-            .collect();
+        let headers: Vec<_> = [JSON_BODY, ACCEPT].iter().chain(headers).copied().collect();
         http::send(&self.address, "POST", &self.path, &headers, body)
     }
 }

@@ -173,7 +173,10 @@ impl Process {
     }
 
     fn address(&mut self, house: &House) -> String {
-        let file = house.data().join("run").join(format!("{}.json", self.pid()));
+        let file = house
+            .data()
+            .join("run")
+            .join(format!("{}.json", self.pid()));
         until("the gateway says where it listens", || {
             if let Ok(Some(status)) = self.0.try_wait() {
                 panic!("the gateway ended with {status}:\n{}", house.log());
@@ -293,7 +296,10 @@ impl Server {
         BufReader::new(process.stdout.take().expect("a pipe"))
             .read_line(&mut line)
             .expect("a line");
-        let address = line.trim().strip_prefix("listening on ").expect("an address");
+        let address = line
+            .trim()
+            .strip_prefix("listening on ")
+            .expect("an address");
         Self {
             address: address.to_owned(),
             process,

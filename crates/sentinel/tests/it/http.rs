@@ -38,7 +38,10 @@ pub(crate) fn send(
 ) -> Sent {
     let body = body.as_ref();
     let mut head = format!("{method} {path} HTTP/1.1\r\n");
-    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+    if !headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+    {
         head.push_str(&format!("Host: {address}\r\n"));
     }
     for (name, value) in headers {

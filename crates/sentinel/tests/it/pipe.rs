@@ -178,10 +178,12 @@ impl Caller for Pipe {
         let last = self.line(&format!("the answer to {method}"), mine);
         // What was said about the call before; anything else stays for whoever waits for it.
         let mut aside = self.aside.lock().expect("no holder panics");
-        let (mut all, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut *aside).into_iter().partition(|line| {
-            let line = loosely(line);
-            line["method"] == "notifications/progress" || line["method"] == "notifications/message"
-        });
+        let (mut all, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *aside).into_iter().partition(|line| {
+                let line = loosely(line);
+                line["method"] == "notifications/progress"
+                    || line["method"] == "notifications/message"
+            });
         *aside = rest;
         all.push(last);
         all

@@ -72,7 +72,10 @@ fn g_1_c_39_calls_and_errors_pass_between_the_eras() {
         assert_eq!(failed["result"]["isError"], true, "{backend}: {failed}");
         complete(caller, &failed["result"]);
 
-        let refused = caller.call("rpc_error", json!({"code": 4711, "message": "said the tool"}));
+        let refused = caller.call(
+            "rpc_error",
+            json!({"code": 4711, "message": "said the tool"}),
+        );
         assert_eq!(
             refused["error"],
             json!({"code": 4711, "message": "said the tool"}),
@@ -101,7 +104,11 @@ fn g_32_resources_prompts_and_completions_pass_between_the_eras() {
         // A modern backend's -32602 may mean anything, so a legacy caller gets it as it is.
         let from_legacy = backend.ends_with('l');
         let legacy_code = if from_legacy { -32002 } else { -32602 };
-        let code = if caller.is_modern() { -32602 } else { legacy_code };
+        let code = if caller.is_modern() {
+            -32602
+        } else {
+            legacy_code
+        };
         assert_eq!(missing["error"]["code"], code, "C-3 {backend}: {missing}");
         assert_eq!(missing["error"]["data"]["uri"], "test://items/a/b");
 
@@ -114,7 +121,12 @@ fn g_32_resources_prompts_and_completions_pass_between_the_eras() {
         complete(caller, &prompt);
 
         for (reference, name, value, want) in [
-            (json!({"type": "ref/prompt", "name": "greet"}), "who", "a", json!(["ada", "alan"])),
+            (
+                json!({"type": "ref/prompt", "name": "greet"}),
+                "who",
+                "a",
+                json!(["ada", "alan"]),
+            ),
             (
                 json!({"type": "ref/resource", "uri": "test://items/{id}"}),
                 "id",
@@ -150,7 +162,11 @@ fn g_45_paged_lists_are_drained_and_a_structured_result_arrives() {
         assert_eq!(find("structured")["outputSchema"]["type"], "object");
         assert_eq!(caller.names("resources/list", "resources", "uri").len(), 2);
         assert_eq!(
-            caller.names("resources/templates/list", "resourceTemplates", "uriTemplate"),
+            caller.names(
+                "resources/templates/list",
+                "resourceTemplates",
+                "uriTemplate"
+            ),
             ["test://items/{id}"]
         );
         assert_eq!(
@@ -221,7 +237,12 @@ fn g_24_progress_comes_with_the_callers_own_token() {
                 .collect();
             let seen: Vec<_> = progress
                 .iter()
-                .map(|note| (&note["params"]["progressToken"], &note["params"]["progress"]))
+                .map(|note| {
+                    (
+                        &note["params"]["progressToken"],
+                        &note["params"]["progress"],
+                    )
+                })
                 .collect();
             let want = [json!(1), json!(2), json!(3)];
             let want: Vec<_> = want.iter().map(|n| (&token, n)).collect();
@@ -232,7 +253,11 @@ fn g_24_progress_comes_with_the_callers_own_token() {
         // Without a token nothing is said before the answer, unless it is a log line.
         let params = json!({"name": "chatty", "arguments": {"n": 3}});
         for message in caller.exchange("tools/call", params) {
-            assert_ne!(parse(&message)["method"], "notifications/progress", "{backend}");
+            assert_ne!(
+                parse(&message)["method"],
+                "notifications/progress",
+                "{backend}"
+            );
         }
     });
 }
@@ -241,7 +266,11 @@ fn g_24_progress_comes_with_the_callers_own_token() {
 fn g_50_a_backend_knows_its_own_session_and_revision() {
     each_pair(|caller, backend| {
         let who = parse(&caller.said("whoami", json!({})));
-        let era = if backend.ends_with('m') { "modern" } else { "legacy" };
+        let era = if backend.ends_with('m') {
+            "modern"
+        } else {
+            "legacy"
+        };
         assert_eq!(who["era"], era, "{backend}: {who}");
         if backend == "hl" {
             assert!(who["session"].is_string(), "{who}");

@@ -8,7 +8,7 @@ use http::header::{HeaderMap, HeaderName};
 use http::{Response, StatusCode};
 use sentinel_core::{Caller, Registry, View};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_result};
-use sentinel_wire::{Method, Request, Revision, header, json, sse};
+use sentinel_wire::{Method, Request, Revision, header, sse};
 use serde_json::value::RawValue;
 
 use super::body::Body;
@@ -91,29 +91,19 @@ async fn call(
         }
     };
     match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
-        Ok(Turn::Answer(message)) => reply::json(answer_status(&message), message),
+        Ok(Turn::Answer(message, code)) => reply::json(answer_status(code), message),
         Ok(Turn::Notice(notice)) => door.events(turns(talk, Some(notice))),
         Err(_) => door.events(turns(talk, None)),
     }
 }
 
-/// A refusal for want of a capability has a status of its own, whoever made it.
-fn answer_status(message: &[u8]) -> StatusCode {
-    let lacks = || memchr_code(message, b"\"code\":-32021");
-    if message.len() < 4096 && lacks() && is_error(message) {
-        StatusCode::BAD_REQUEST
-    } else {
-        StatusCode::OK
+/// Two errors have a status of their own, whoever made them; all others travel with 200.
+fn answer_status(code: Option<i64>) -> StatusCode {
+    match code {
+        Some(-32601) => StatusCode::NOT_FOUND,
+        Some(-32021) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
     }
-}
-
-fn memchr_code(message: &[u8], code: &[u8]) -> bool {
-    message.windows(code.len()).any(|part| part == code)
-}
-
-fn is_error(message: &[u8]) -> bool {
-    let rules = json::Rules::backend();
-    json::Object::parse(message, rules).is_ok_and(|object| object.get(message, "error").is_some())
 }
 
 /// The rest of a conversation as events; dropping it cancels the call.
@@ -128,7 +118,7 @@ fn turns(talk: Talk, first: Option<Vec<u8>>) -> impl futures_util::Stream<Item =
         match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
             Err(_) => sse::push_keep_alive(&mut out),
             Ok(Turn::Notice(notice)) => sse::push_message(&mut out, &notice),
-            Ok(Turn::Answer(answer)) => {
+            Ok(Turn::Answer(answer, _)) => {
                 sse::push_message(&mut out, &answer);
                 return Some((out.into(), (None, None)));
             }

@@ -15,6 +15,7 @@ use sentinel_wire::{Outcome, Params, Payload, Request, json, meta};
 use super::legacy::{can_answer, cannot};
 use super::render::{log_level, notice_message, outcome_message};
 use crate::gateway::Gateway;
+use crate::rescue;
 
 /// Questions that arrive together are asked together.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -39,8 +40,8 @@ pub(crate) struct Talk {
 pub(crate) enum Turn {
     /// A notification; more follows.
     Notice(Vec<u8>),
-    /// The response; nothing follows.
-    Answer(Vec<u8>),
+    /// The response, and the code if it is an error; nothing follows.
+    Answer(Vec<u8>, Option<i64>),
 }
 
 impl Talk {
@@ -187,7 +188,7 @@ impl Talk {
                         return turn;
                     }
                 }
-                Step::Done(outcome) => return Turn::Answer(self.finish(outcome)),
+                Step::Done(outcome) => return self.finish(outcome),
             }
         }
     }
@@ -213,7 +214,7 @@ impl Talk {
             }
         }
         if let Some(outcome) = ended {
-            return Some(Turn::Answer(self.finish(outcome)));
+            return Some(self.finish(outcome));
         }
         let mut open = Vec::new();
         for ask in asks {
@@ -227,15 +228,9 @@ impl Talk {
     }
 
     fn park(&mut self, asks: Vec<(String, Ask)>) -> Turn {
-        let revision = self.caller.revision;
         let fail = |this: &Self, text: &'static str| {
             let fault = Fault::new(Kind::BackendBadReply, text);
-            Turn::Answer(outcome_message(
-                &this.request.id,
-                &this.request.method,
-                revision,
-                &Err(fault),
-            ))
+            this.answer(&Err(fault))
         };
         if self.rounds >= ROUNDS_MAX {
             return fail(self, "the backend keeps asking for input");
@@ -261,20 +256,21 @@ impl Talk {
         );
         let mut message = Vec::new();
         write_result(&self.request.id, result.as_bytes(), &mut message);
-        Turn::Answer(message)
+        Turn::Answer(message, None)
     }
 
     /// The backend's final word. A modern backend may want input: then its state comes back through
     /// us, sealed.
-    fn finish(&mut self, outcome: Result<Reply, Fault>) -> Vec<u8> {
+    fn finish(&mut self, outcome: Result<Reply, Fault>) -> Turn {
         self.talk = None;
         let outcome = outcome.map(|reply| self.seal_state(reply));
-        outcome_message(
-            &self.request.id,
-            &self.request.method,
-            self.caller.revision,
-            &outcome,
-        )
+        self.answer(&outcome)
+    }
+
+    fn answer(&self, outcome: &Result<Reply, Fault>) -> Turn {
+        let Request { id, method, .. } = &self.request;
+        let message = outcome_message(id, method, self.caller.revision, outcome);
+        Turn::Answer(message, error_code(outcome))
     }
 
     fn seal_state(&self, reply: Reply) -> Reply {
@@ -301,6 +297,21 @@ impl Talk {
             },
             Err(_) => reply,
         }
+    }
+}
+
+/// The code of an outcome that is an error, as a modern caller sees it.
+fn error_code(outcome: &Result<Reply, Fault>) -> Option<i64> {
+    match outcome {
+        Ok(Reply {
+            outcome: Outcome::Result(_),
+            ..
+        }) => None,
+        Ok(Reply {
+            outcome: Outcome::Error(error),
+            ..
+        }) => std::str::from_utf8(error.get("code")?).ok()?.parse().ok(),
+        Err(fault) => Some(rescue::row(fault.kind).modern.into()),
     }
 }
 
