@@ -16,11 +16,12 @@ pub mod line;
 pub mod offer;
 pub mod park;
 pub mod seal;
+pub mod updates;
 pub mod walk;
 
 pub use backend::{Backend, Health, Status};
 pub use call::{Call, Reply, Target, View};
-pub use caller::{Caller, ClientCapabilities};
+pub use caller::{Caller, ClientCapabilities, LogLevel};
 pub use catalog::{Catalog, Registry};
 pub use fault::{Fault, Kind, Side};
 pub use line::{Answer, Ask, Conversation, Event, Line, Notice, Step};
