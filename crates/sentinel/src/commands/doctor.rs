@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use sentinel_backends::child;
-use sentinel_core::{Health, ItemKind, View};
+use sentinel_core::{Health, ItemKind, Status, View};
 use sentinel_surfaces::Gateway;
 use serde_json::json;
 use tokio::time::Instant;
@@ -174,21 +174,19 @@ async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<Str
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
     let gateway = wiring::build(&awake, |_| here.clone())?;
-    let took = wait(config, &gateway).await;
+    let mut seen = wait(config, &gateway).await.into_iter().enumerate();
     let mut examined = Vec::new();
-    let mut index = 0;
     for backend in &config.backends {
-        if backend.enabled {
-            examined.push(look(backend, &gateway, index, took[index]));
-            index += 1;
-        } else {
-            examined.push(Examined {
+        let found = if backend.enabled { seen.next() } else { None };
+        examined.push(match found {
+            Some((index, seen)) => look(backend, &gateway, index, seen),
+            None => Examined {
                 name: backend.name.clone(),
                 kind: kind(backend),
                 health: "disabled".into(),
                 ..Examined::default()
-            });
-        }
+            },
+        });
     }
     let collisions = gateway.registry.complaints();
     client::stop(&gateway).await;
@@ -199,39 +197,46 @@ fn limit(backend: &config::Backend) -> Duration {
     backend.timeout.min(WAIT_MAX)
 }
 
-/// How long each enabled backend took to answer or fail; at most its limit.
-async fn wait(config: &Config, gateway: &Gateway) -> Vec<Duration> {
+/// How a backend was when it first answered or failed, and how long that took. Later on it may have been
+/// restarted, again and again, while others were still waited for.
+struct Seen {
+    status: Status,
+    took: Duration,
+}
+
+/// Waits for every enabled backend, for each at most its limit.
+async fn wait(config: &Config, gateway: &Gateway) -> Vec<Seen> {
     let enabled: Vec<_> = config.backends.iter().filter(|b| b.enabled).collect();
-    let mut took: Vec<Option<Duration>> = vec![None; enabled.len()];
+    let mut seen: Vec<Option<Seen>> = enabled.iter().map(|_| None).collect();
     let mut progress = Progress::begin();
     let began = Instant::now();
     loop {
         for (index, running) in gateway.registry.backends() {
-            let settled = running.status().health != Health::Starting;
-            if took[index].is_none() && (settled || began.elapsed() >= limit(enabled[index])) {
-                took[index] = Some(began.elapsed());
+            let (status, took) = (running.status(), began.elapsed());
+            let settled = status.health != Health::Starting || took >= limit(enabled[index]);
+            if seen[index].is_none() && settled {
+                seen[index] = Some(Seen { status, took });
             }
         }
-        let open = enabled.iter().zip(&took).filter(|(_, took)| took.is_none());
+        let open = enabled.iter().zip(&seen).filter(|(_, seen)| seen.is_none());
         let waiting: Vec<&str> = open.map(|(backend, _)| backend.name.as_str()).collect();
         if waiting.is_empty() {
-            return took.into_iter().flatten().collect();
+            return seen.into_iter().flatten().collect();
         }
         progress.show(&progress::starting(&waiting, enabled.len()));
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
-fn look(backend: &config::Backend, gateway: &Gateway, index: usize, took: Duration) -> Examined {
-    let running = gateway.registry.backends().find(|(n, _)| *n == index);
-    let status = running
-        .map(|(_, running)| running.status())
-        .expect("every enabled backend was attached when the gateway was built");
+fn look(backend: &config::Backend, gateway: &Gateway, index: usize, seen: Seen) -> Examined {
+    let Seen { mut status, took } = seen;
     let reachable = status.health == Health::Up;
     let problem = status.problem.filter(|_| !reachable).or_else(|| {
         (status.health == Health::Starting)
             .then(|| format!("no answer within {:.0} s", took.as_secs_f64()))
     });
+    // A program that dies of the probe for its era is started once more, and says the same again.
+    status.stderr.dedup();
     let catalog = gateway.registry.catalog();
     Examined {
         name: backend.name.clone(),
