@@ -62,6 +62,13 @@ impl Mark {
     }
 }
 
+/// One item, ready to be laid out.
+struct Shown<'a> {
+    backend: Option<&'a str>,
+    key: String,
+    row: Row,
+}
+
 pub(super) fn run(
     global: &Global,
     args: &List,
@@ -118,23 +125,23 @@ fn grouped(
     lists: &[(&Section, Vec<Listed>)],
     columns: usize,
 ) -> String {
-    let rows: Vec<(Option<&str>, String, Row)> = lists
+    let shown: Vec<Shown<'_>> = lists
         .iter()
         .flat_map(|(section, list)| list.iter().map(move |item| (section, item)))
-        .map(|(section, item)| {
-            let backend = item.backend.as_deref();
-            (backend, plain(&item.key), (section.row)(&item.fields))
+        .map(|(section, item)| Shown {
+            backend: item.backend.as_deref(),
+            key: plain(&item.key),
+            row: (section.row)(&item.fields),
         })
         .collect();
-    let widest = |wide: &dyn Fn(&(Option<&str>, String, Row)) -> usize| {
-        rows.iter().map(wide).max().unwrap_or(0)
-    };
-    let keys = widest(&|row| row.1.chars().count()).min(KEY_WIDTH_MAX);
-    let marks = widest(&|row| row.2.mark.word().len());
+    let keys = shown.iter().map(|item| item.key.chars().count()).max();
+    let keys = keys.unwrap_or(0).min(KEY_WIDTH_MAX);
+    let marks = shown.iter().map(|item| item.row.mark.word().len()).max();
+    let marks = marks.unwrap_or(0);
     let mut out = String::new();
     let owners = client.backends().map(Some).chain([None]);
     for owner in owners {
-        let own: Vec<_> = rows.iter().filter(|row| row.0 == owner).collect();
+        let own: Vec<_> = shown.iter().filter(|item| item.backend == owner).collect();
         if own.is_empty() {
             continue;
         }
@@ -143,8 +150,8 @@ fn grouped(
             let count = format!("{} {noun}{plural}", own.len());
             out.push_str(&format!("{BOLD}{name}{BOLD:#}  {DIM}{count}{DIM:#}\n"));
         }
-        for (_, key, row) in own {
-            out.push_str(&line(key, row, keys, marks, columns));
+        for item in own {
+            out.push_str(&line(&item.key, &item.row, keys, marks, columns));
         }
     }
     out
