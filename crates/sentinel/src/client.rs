@@ -59,18 +59,23 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     pub(crate) fn of(backend: &str, status: Status) -> Self {
+        let silent = (status.health == Health::Starting).then(|| "it does not answer".to_owned());
+        let problem = status.problem.or(silent);
+        // What a program said last is usually why it went.
+        let problem = match (problem, status.stderr.last()) {
+            (Some(problem), Some(last)) => Some(format!("{problem}: {last}")),
+            (problem, _) => problem,
+        };
         Self {
             backend: backend.to_owned(),
             health: status.health.as_str().to_owned(),
-            problem: status.problem.or_else(|| {
-                (status.health == Health::Starting).then(|| "it does not answer".to_owned())
-            }),
+            problem,
         }
     }
 
     pub(crate) fn words(&self) -> String {
         match &self.problem {
-            Some(problem) => format!("backend `{}`: {problem}", self.backend),
+            Some(problem) => format!("backend `{}`: {}", self.backend, commands::plain(problem)),
             None => format!("backend `{}` is {}", self.backend, self.health),
         }
     }

@@ -31,9 +31,10 @@ pub(crate) const EXIT_UNREACHABLE: u8 = 3;
 #[error("{0}")]
 pub(crate) struct Unreachable(pub(crate) String);
 
-/// Text of a stranger, without what a terminal would obey.
+/// Text of a stranger, without what a terminal would obey and what turns the direction of writing.
 pub(crate) fn plain(text: &str) -> String {
-    let harmless = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let harmless = |c: &char| (!c.is_control() && !turns(*c)) || matches!(c, '\n' | '\t');
     text.chars().filter(harmless).collect()
 }
 

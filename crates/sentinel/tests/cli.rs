@@ -654,3 +654,16 @@ fn the_second_listener_serves_probes_and_nothing_else() {
     // The first listener knows that name no more than before.
     assert!(get(served.text("listen"), "POST /mcp").starts_with("HTTP/1.1 403"));
 }
+
+#[test]
+fn the_configuration_in_the_readme_passes_check() {
+    let readme = include_str!("../../../README.md");
+    let (_, rest) = readme.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let house = House::new("", &[]);
+    fs::write(house.0.path().join("sentinel.toml"), example).expect("a file");
+    let mut check = house.command(&["check"]);
+    check.env("GITHUB_AUTH", "Bearer x");
+    let ran = Ran::of(&check.output().expect("the program starts")).well();
+    assert!(!ran.err.contains("warning"), "{}", ran.err);
+}

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{Client, START_MAX, Trouble, Wish, position};
-use crate::commands::Unreachable;
+use crate::commands::{Unreachable, plain};
 use crate::progress::{self, Progress};
 
 /// The gateway's own limits are shorter; this one only ends a wait for a gateway that is gone.
@@ -199,7 +199,11 @@ impl Client {
         } else {
             "`sentinel serve` starts a gateway, --url names another one"
         };
-        Err(Unreachable(format!("{endpoint} cannot be asked: {problem}; {help}")).into())
+        Err(Unreachable(format!(
+            "{endpoint} cannot be asked: {}; {help}",
+            plain(&problem)
+        ))
+        .into())
     }
 }
 

@@ -111,7 +111,7 @@ fn help(client: &Client, name: &str) {
         None => say("`sentinel tools` lists what can be called"),
     }
     for trouble in &client.troubles {
-        warn(&plain(&trouble.words()));
+        warn(&trouble.words());
     }
 }
 

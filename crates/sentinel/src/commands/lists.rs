@@ -102,7 +102,7 @@ fn complain(client: &Client, wish: Wish<'_>, noun: &str) {
     for trouble in troubles {
         warn(&format!(
             "{}; its {noun}s may be missing (`sentinel doctor` says more)",
-            cut(&plain(&trouble.words()), TEXT_MAX)
+            cut(&trouble.words(), TEXT_MAX)
         ));
     }
 }
