@@ -22,11 +22,14 @@ use tokio::time::Instant;
 use crate::discover::Greeting;
 
 mod call;
+mod get;
 mod keep;
 mod pool;
 mod post;
 mod speak;
 mod upstream;
+
+pub use get::get;
 
 use post::Post;
 use upstream::{Sessions, Upstream};

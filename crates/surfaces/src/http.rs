@@ -47,6 +47,7 @@ pub struct Door {
     allowed: Allowed,
     sessions: Sessions,
     streams: Arc<AtomicUsize>,
+    serves: Serves,
 }
 
 /// One open event stream, counted while it lives.
@@ -58,14 +59,32 @@ impl Drop for OpenStream {
     }
 }
 
+/// What is behind a door.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    Everything,
+    /// For a listener that orchestrators reach and callers must not.
+    ProbesOnly,
+}
+
 impl Door {
     pub fn new(gateway: Arc<Gateway>, allowed: Allowed) -> Arc<Self> {
+        Self::serving(Serves::Everything, gateway, allowed)
+    }
+
+    /// A door with `/health` and `/ready` and nothing else.
+    pub fn probes_only(gateway: Arc<Gateway>) -> Arc<Self> {
+        Self::serving(Serves::ProbesOnly, gateway, Allowed::default())
+    }
+
+    fn serving(serves: Serves, gateway: Arc<Gateway>, allowed: Allowed) -> Arc<Self> {
         let sessions = Sessions::new(&gateway.limits);
         Arc::new(Self {
             gateway,
             allowed,
             sessions,
             streams: Arc::default(),
+            serves,
         })
     }
 
@@ -130,6 +149,12 @@ impl Door {
             "/health" => return health::health(request.method()),
             "/ready" => return health::ready(request.method(), &self.gateway),
             _ => {}
+        }
+        if self.serves == Serves::ProbesOnly {
+            return reply::text(
+                StatusCode::NOT_FOUND,
+                "not found; here are only /health and /ready\n",
+            );
         }
         if let Err(refused) = self.allowed.check(request.headers()) {
             return refused.respond();

@@ -30,15 +30,24 @@ const OUTBOX_MAX: usize = 1024;
 const IN_FLIGHT_MAX: usize = 4096;
 const READ_BYTES: usize = 64 * 1024;
 
-/// Serves one caller until its input ends or draining is over.
-pub async fn serve<R, W>(gateway: Arc<Gateway>, mut input: R, output: W)
+/// Serves one caller of the merged catalog until its input ends or draining is over.
+pub async fn serve<R, W>(gateway: Arc<Gateway>, input: R, output: W)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    serve_view(gateway, View::Merged, input, output).await;
+}
+
+/// Serves one caller of one view, as `/mcp` and `/mcp/<backend>` do over HTTP.
+pub async fn serve_view<R, W>(gateway: Arc<Gateway>, view: View, mut input: R, output: W)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), outbox);
+    let mut connection = Connection::new(gateway.clone(), view, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -87,6 +96,7 @@ enum Stage {
 
 struct Connection {
     gateway: Arc<Gateway>,
+    view: View,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
     asks: Arc<Asks>,
@@ -96,9 +106,10 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(gateway: Arc<Gateway>, outbox: mpsc::Sender<Vec<u8>>) -> Self {
+    fn new(gateway: Arc<Gateway>, view: View, outbox: mpsc::Sender<Vec<u8>>) -> Self {
         Self {
             gateway,
+            view,
             outbox,
             stage: Stage::Created,
             asks: Arc::default(),
@@ -175,7 +186,7 @@ impl Connection {
 
     /// Tells a legacy caller when lists change.
     fn watch_changes(&mut self) {
-        let mut changes = Changes::of(&self.gateway.registry, View::Merged);
+        let mut changes = Changes::of(&self.gateway.registry, self.view);
         let outbox = self.outbox.clone();
         let task = tokio::spawn(async move {
             while let Some(changed) = changes.next().await {
@@ -217,7 +228,7 @@ impl Connection {
         let revision = caller.revision;
         if let Some(listed) = mcp::answer_list(
             &registry,
-            View::Merged,
+            self.view,
             &request.method,
             &request.params,
             revision,
@@ -248,14 +259,14 @@ impl Connection {
                 .fault(&request.id, &Fault::new(Kind::MethodNotFound, text))
                 .await;
         }
-        let gateway = self.gateway.clone();
+        let (gateway, view) = (self.gateway.clone(), self.view);
         let outlet = Outlet {
             messages: self.outbox.clone(),
             asks: self.asks.clone(),
             log_level: self.log_level.clone(),
         };
         self.spawn(request.id.clone(), async move {
-            let answer = mcp::converse(&gateway, &caller, View::Merged, request, &outlet).await;
+            let answer = mcp::converse(&gateway, &caller, view, request, &outlet).await;
             let _ = outlet.messages.send(answer).await;
         })
         .await;
@@ -281,7 +292,7 @@ impl Connection {
             client_info: request.params.get_bytes("clientInfo"),
             session: Some("stdio".into()),
         }));
-        let result = mcp::initialize(&self.gateway.registry, View::Merged, revision);
+        let result = mcp::initialize(&self.gateway.registry, self.view, revision);
         self.result(&request.id, &result).await;
     }
 
@@ -296,7 +307,7 @@ impl Connection {
         let registry = self.gateway.registry.clone();
         let listed = mcp::answer_list(
             &registry,
-            View::Merged,
+            self.view,
             &request.method,
             &request.params,
             caller.revision,
@@ -305,7 +316,7 @@ impl Connection {
             (_, Some(Ok(list))) => self.result(&request.id, &list).await,
             (_, Some(Err(fault))) => self.modern_fault(&request.id, &fault).await,
             (Method::Discover, _) => {
-                self.result(&request.id, &mcp::discover(&registry, View::Merged))
+                self.result(&request.id, &mcp::discover(&registry, self.view))
                     .await
             }
             (Method::Listen, _) => self.listen(request).await,
@@ -322,9 +333,9 @@ impl Connection {
 
     async fn call(&mut self, caller: Caller, request: Request) {
         let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
-        let id = request.id.clone();
+        let (id, view) = (request.id.clone(), self.view);
         self.spawn(id.clone(), async move {
-            let mut talk = match Talk::begin(&gateway, Arc::new(caller), View::Merged, request) {
+            let mut talk = match Talk::begin(&gateway, Arc::new(caller), view, request) {
                 Ok(talk) => talk,
                 Err(fault) => {
                     let message = mcp::fault_message(Some(&id), Revision::NEWEST, &fault);
@@ -347,7 +358,7 @@ impl Connection {
 
     async fn listen(&mut self, request: Request) {
         let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
-        let mut listener = Listener::new(&gateway.registry, View::Merged, request.clone());
+        let mut listener = Listener::new(&gateway.registry, self.view, request.clone());
         self.spawn(request.id, async move {
             let _ = outbox.send(listener.acknowledgement()).await;
             loop {
