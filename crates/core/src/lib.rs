@@ -6,6 +6,7 @@
 //!
 //! Not here: sockets, processes, HTTP statuses and JSON-RPC codes (`surfaces::rescue`).
 
+mod attribution;
 pub mod backend;
 pub mod call;
 pub mod caller;

@@ -6,11 +6,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, View};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, View};
 use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
 use sentinel_wire::json::Rules;
 use sentinel_wire::lines::{LineDecoder, push_line};
@@ -21,7 +20,8 @@ use tokio::task::AbortHandle;
 
 use crate::gateway::Gateway;
 use crate::mcp::{
-    self, Asks, Changes, Introduction, Listener, Outlet, Refused, Talk, Turn, change_message,
+    self, Asks, Changes, Introduction, Listener, Outlet, Refused, Subscriber, Talk, Turn,
+    change_message,
 };
 
 /// Messages waiting to be written; a caller who does not read holds up its own calls only.
@@ -100,20 +100,25 @@ struct Connection {
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
     asks: Arc<Asks>,
-    log_level: Arc<AtomicU8>,
+    subscriber: Arc<Subscriber>,
     in_flight: Arc<Mutex<HashMap<Id, AbortHandle>>>,
     changes: Option<AbortHandle>,
 }
 
 impl Connection {
     fn new(gateway: Arc<Gateway>, view: View, outbox: mpsc::Sender<Vec<u8>>) -> Self {
+        let told = outbox.clone();
+        let subscriber = Subscriber::new(gateway.registry.clone(), view, move |message| {
+            // A caller that does not read misses news; its answers wait for it.
+            let _ = told.try_send(message);
+        });
         Self {
             gateway,
             view,
             outbox,
             stage: Stage::Created,
             asks: Arc::default(),
-            log_level: Arc::new(AtomicU8::new(u8::MAX)),
+            subscriber: Arc::new(subscriber),
             in_flight: Arc::default(),
             changes: None,
         }
@@ -239,9 +244,9 @@ impl Connection {
             };
         }
         if request.method == Method::SetLevel {
-            return match request.params.get("level").and_then(mcp::log_level) {
+            return match request.params.get("level").and_then(LogLevel::rank) {
                 Some(level) => {
-                    self.log_level.store(level, Ordering::Relaxed);
+                    caller.log_level.set(level);
                     self.result(&request.id, b"{}").await;
                 }
                 None => {
@@ -263,7 +268,7 @@ impl Connection {
         let outlet = Outlet {
             messages: self.outbox.clone(),
             asks: self.asks.clone(),
-            log_level: self.log_level.clone(),
+            subscriber: self.subscriber.clone(),
         };
         self.spawn(request.id.clone(), async move {
             let answer = mcp::converse(&gateway, &caller, view, request, &outlet).await;
@@ -291,6 +296,7 @@ impl Connection {
             capabilities: capabilities.unwrap_or_default(),
             client_info: request.params.get_bytes("clientInfo"),
             session: Some("stdio".into()),
+            log_level: LogLevel::default(),
         }));
         let result = mcp::initialize(&self.gateway.registry, self.view, revision);
         self.result(&request.id, &result).await;
@@ -319,7 +325,7 @@ impl Connection {
                 self.result(&request.id, &mcp::discover(&registry, self.view))
                     .await
             }
-            (Method::Listen, _) => self.listen(request).await,
+            (Method::Listen, _) => self.listen(caller, request).await,
             (method, _) if method.is_request_in(Revision::NEWEST) => {
                 self.call(caller, request).await
             }
@@ -356,15 +362,16 @@ impl Connection {
         .await;
     }
 
-    async fn listen(&mut self, request: Request) {
-        let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
-        let mut listener = Listener::new(&gateway.registry, self.view, request.clone());
-        self.spawn(request.id, async move {
+    async fn listen(&mut self, caller: Caller, request: Request) {
+        let (gateway, outbox, view) = (self.gateway.clone(), self.outbox.clone(), self.view);
+        self.spawn(request.id.clone(), async move {
+            let mut listener = Listener::open(&gateway, Arc::new(caller), view, request).await;
             let _ = outbox.send(listener.acknowledgement()).await;
             loop {
                 tokio::select! {
                     messages = listener.next() => {
-                        for message in messages.unwrap_or_default() {
+                        let Some(messages) = messages else { return };
+                        for message in messages {
                             if outbox.send(message).await.is_err() {
                                 return;
                             }

@@ -1,6 +1,6 @@
 //! Messages to callers, in the words of their revision.
 
-use sentinel_core::{Fault, Notice, Reply};
+use sentinel_core::{Fault, LogLevel, Notice, Reply};
 use sentinel_wire::envelope::{
     self, Refusal, error_object, write_error_object, write_notification, write_result,
 };
@@ -68,24 +68,6 @@ pub(crate) fn refusal_message(refusal: &Refusal, era: Era) -> Vec<u8> {
     out
 }
 
-/// The eight levels of RFC 5424, least urgent first; `None` for anything else.
-pub(crate) fn log_level(name: &[u8]) -> Option<u8> {
-    const LEVELS: [&[u8]; 8] = [
-        b"\"debug\"",
-        b"\"info\"",
-        b"\"notice\"",
-        b"\"warning\"",
-        b"\"error\"",
-        b"\"critical\"",
-        b"\"alert\"",
-        b"\"emergency\"",
-    ];
-    LEVELS
-        .iter()
-        .position(|level| *level == name)
-        .map(|at| at as u8)
-}
-
 /// A notice as a notification to the caller; `None` if the caller did not ask for it. `token` is
 /// the caller's progress token, `level` the least urgent log line it wants.
 pub(crate) fn notice_message(
@@ -103,7 +85,11 @@ pub(crate) fn notice_message(
             write_notification(Method::Progress.as_str(), &params, &mut out);
         }
         Notice::Log(line) => {
-            let urgent = line.get("level").and_then(log_level).unwrap_or(u8::MAX) >= level?;
+            let urgent = line
+                .get("level")
+                .and_then(LogLevel::rank)
+                .unwrap_or(u8::MAX)
+                >= level?;
             if !urgent {
                 return None;
             }
