@@ -17,7 +17,6 @@ mod processes;
 mod asks;
 mod children;
 mod doors;
-mod eras;
 mod ids;
 mod in_flight;
 mod lazy;
