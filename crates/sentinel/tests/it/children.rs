@@ -54,7 +54,10 @@ fn p_r03_a_killed_child_fails_its_calls_at_once_and_is_back_within_two_seconds()
             let answer = caller.call("echo", json!({"text": "back"}));
             (answer["result"]["content"][0]["text"] == "back").then_some(())
         });
-        eprintln!("P-R03 {era}: calls failed after {failed:?}, worked again after {:?}", start.elapsed());
+        eprintln!(
+            "P-R03 {era}: calls failed after {failed:?}, worked again after {:?}",
+            start.elapsed()
+        );
         assert_ne!(child_of(&gateway), first);
     }
 }
@@ -108,14 +111,30 @@ fn g_54_a_child_that_lies_harms_no_other_call() {
         let pid = child_of(&gateway);
         // Lies beside the truth: the truth arrives.
         for kind in ["unknown_id", "null_id", "garbage", "invalid_utf8"] {
-            assert_eq!(caller.said("liar", json!({"kind": kind})), "the truth", "{era} {kind}");
+            assert_eq!(
+                caller.said("liar", json!({"kind": kind})),
+                "the truth",
+                "{era} {kind}"
+            );
         }
-        assert_eq!(caller.said("liar", json!({"kind": "twice"})), "the truth", "{era}");
-        assert_eq!(caller.said("liar", json!({"kind": "partial", "ms": 50})), "the truth", "{era}");
+        assert_eq!(
+            caller.said("liar", json!({"kind": "twice"})),
+            "the truth",
+            "{era}"
+        );
+        assert_eq!(
+            caller.said("liar", json!({"kind": "partial", "ms": 50})),
+            "the truth",
+            "{era}"
+        );
         // Lies in the place of an answer: an error, and at once where it can be told.
         for kind in ["both", "neither"] {
             let answer = caller.call("liar", json!({"kind": kind}));
-            assert_eq!(kind_of(&answer), "backend_bad_reply", "{era} {kind}: {answer}");
+            assert_eq!(
+                kind_of(&answer),
+                "backend_bad_reply",
+                "{era} {kind}: {answer}"
+            );
         }
         // A 5 MB line is beyond the limit of 4: its own call fails, the pipe goes on.
         let huge = caller.call("liar", json!({"kind": "huge", "mb": 5}));
@@ -134,15 +153,26 @@ fn g_54_an_innocent_call_survives_every_lie() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], "timeout = 3"));
     let caller = Modern::new(&gateway, "/mcp");
     for kind in [
-        "twice", "unknown_id", "null_id", "garbage", "both", "neither", "batch", "invalid_utf8",
-        "partial", "huge",
+        "twice",
+        "unknown_id",
+        "null_id",
+        "garbage",
+        "both",
+        "neither",
+        "batch",
+        "invalid_utf8",
+        "partial",
+        "huge",
     ] {
         let innocent = caller.send("tools/call", tool("barrier", json!({"name": "i"})));
         until("it waits", || {
             (caller.said("waiting", json!({"name": "i"})) == "1").then_some(())
         });
         let answer = caller.call("liar", json!({"kind": kind, "mb": 1, "ms": 10}));
-        assert!(answer["result"].is_object() || answer["error"].is_object(), "{kind}");
+        assert!(
+            answer["result"].is_object() || answer["error"].is_object(),
+            "{kind}"
+        );
         assert_eq!(caller.said("release", json!({"name": "i"})), "1", "{kind}");
         assert_eq!(text_of(&innocent.finish().json()), "passed i", "{kind}");
     }
@@ -152,7 +182,12 @@ fn g_54_an_innocent_call_survives_every_lie() {
 fn g_64_a_child_that_keeps_dying_leaves_the_catalog_and_the_others_alone() {
     let config = [
         stdio_backend("good", &[], ""),
-        crate::house::program_backend("bad", "sh", &["-c", "echo last words >&2; exit 3"], "max_restarts = 1"),
+        crate::house::program_backend(
+            "bad",
+            "sh",
+            &["-c", "echo last words >&2; exit 3"],
+            "max_restarts = 1",
+        ),
         crate::house::program_backend("absent", "/no/such/program", &[], "max_restarts = 1"),
     ];
     let gateway = Gateway::start(&config.concat());
@@ -181,7 +216,11 @@ fn g_64_a_child_that_keeps_dying_leaves_the_catalog_and_the_others_alone() {
 
 #[test]
 fn g_65_a_child_gets_its_configured_environment_and_nothing_else() {
-    let config = stdio_backend("one", &[], "env = { PLAIN = \"as written\", SECRET_ENV = \"PATH\" }");
+    let config = stdio_backend(
+        "one",
+        &[],
+        "env = { PLAIN = \"as written\", SECRET_ENV = \"PATH\" }",
+    );
     let gateway = Gateway::ready(&config);
     let caller = Modern::new(&gateway, "/mcp");
     let env = |name: &str| caller.said("env", json!({"name": name}));
@@ -216,7 +255,15 @@ fn g_45_children_of_every_revision_and_manner_are_discovered() {
         .collect();
     assert_eq!(
         revisions,
-        ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "2026-07-28", "2025-11-25"]
+        [
+            "2024-11-05",
+            "2025-03-26",
+            "2025-06-18",
+            "2025-11-25",
+            "2026-07-28",
+            "2026-07-28",
+            "2025-11-25"
+        ]
     );
     // And each serves a caller of each era.
     for n in 0..7 {

@@ -17,7 +17,9 @@ fn p_s11_foreign_hosts_and_origins_are_refused_each_on_its_own() {
     let ping = request(&json!(1), "ping", json!({}));
     let post = |headers: &[(&str, &str)]| {
         let headers: Vec<_> = [JSON_BODY, ACCEPT].iter().chain(headers).copied().collect();
-        http::send(&gateway.address, "POST", "/mcp", &headers, &ping).finish().status
+        http::send(&gateway.address, "POST", "/mcp", &headers, &ping)
+            .finish()
+            .status
     };
     for headers in [
         &[][..],
@@ -36,7 +38,10 @@ fn p_s11_foreign_hosts_and_origins_are_refused_each_on_its_own() {
         &[("Origin", "https://evil.example")],
         &[("Origin", "null")],
         &[("Origin", "http://localhost.evil.example")],
-        &[("Origin", "http://localhost"), ("Origin", "http://evil.example")],
+        &[
+            ("Origin", "http://localhost"),
+            ("Origin", "http://evil.example"),
+        ],
         &[("X-Forwarded-Host", "localhost"), ("Host", "evil.example")],
     ] {
         assert_eq!(post(headers), 403, "{headers:?}");
@@ -54,9 +59,14 @@ fn g_3_bodies_are_json_and_answers_are_accepted() {
     let gateway = Gateway::start("");
     let ping = request(&json!(1), "ping", json!({}));
     let post = |headers: &[(&str, &str)]| {
-        http::send(&gateway.address, "POST", "/mcp", headers, &ping).finish().status
+        http::send(&gateway.address, "POST", "/mcp", headers, &ping)
+            .finish()
+            .status
     };
-    assert_eq!(post(&[("Content-Type", "application/json; charset=utf-8"), ACCEPT]), 200);
+    assert_eq!(
+        post(&[("Content-Type", "application/json; charset=utf-8"), ACCEPT]),
+        200
+    );
     assert_eq!(post(&[JSON_BODY, ("Accept", "*/*")]), 200);
     assert_eq!(post(&[ACCEPT]), 415);
     assert_eq!(post(&[("Content-Type", "text/plain"), ACCEPT]), 415);
@@ -72,7 +82,10 @@ fn g_74_c_36_health_is_alive_and_ready_says_what_is_missing() {
     let server = Server::start(&["--hang"]);
     let gateway = Gateway::start(&http_backend("stuck", &server.address, ""));
     let health = gateway.get("/health");
-    assert_eq!((health.status, &health.json()["status"]), (200, &json!("ok")));
+    assert_eq!(
+        (health.status, &health.json()["status"]),
+        (200, &json!("ok"))
+    );
     let ready = gateway.get("/ready");
     assert_eq!(ready.status, 503);
     assert_eq!(ready.json()["backends"]["stuck"], "starting");

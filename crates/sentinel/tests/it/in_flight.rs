@@ -55,7 +55,13 @@ fn g_56_a_slow_call_delays_no_other_call_ping_or_cancel_of_its_session() {
     let (gateway, _servers) = four();
     for backend in BACKENDS {
         let caller = Legacy::connect(&gateway, &format!("/mcp/{backend}"), "2025-11-25");
-        let call = |id: &str| request(&json!(id), "tools/call", tool("barrier", json!({"name": "g"})));
+        let call = |id: &str| {
+            request(
+                &json!(id),
+                "tools/call",
+                tool("barrier", json!({"name": "g"})),
+            )
+        };
         let slow = caller.send(&call("slow"));
         let doomed = caller.send(&call("doomed"));
         let waiting = || caller.said("waiting", json!({"name": "g"}));
@@ -63,7 +69,9 @@ fn g_56_a_slow_call_delays_no_other_call_ping_or_cancel_of_its_session() {
         assert_eq!(caller.said("echo", json!({"text": "quick"})), "quick");
         assert_eq!(caller.result("ping", json!({})), json!({}));
         caller.cancel(&json!("doomed"));
-        until("the backend hears the cancellation", || (waiting() == "1").then_some(()));
+        until("the backend hears the cancellation", || {
+            (waiting() == "1").then_some(())
+        });
         assert!(!doomed.finish().text.contains("result"), "{backend}");
         assert_eq!(caller.said("release", json!({"name": "g"})), "1");
         assert_eq!(text_of(&slow.finish().json()), "passed g", "{backend}");
@@ -90,12 +98,18 @@ fn g_56_a_slow_call_delays_nothing_on_stdio() {
             if !modern {
                 assert_eq!(pipe.result("ping", json!({})), json!({}));
             }
-            pipe.write(&notification("notifications/cancelled", json!({"requestId": doomed})));
+            pipe.write(&notification(
+                "notifications/cancelled",
+                json!({"requestId": doomed}),
+            ));
             until("the backend hears it", || (waiting() == "1").then_some(()));
             assert_eq!(pipe.said("release", json!({"name": "g"})), "1");
             assert_eq!(text_of(&pipe.answer(&slow)), "passed g");
             let about_doomed = |line: &Value| line["id"] == doomed;
-            assert!(pipe.is_silent(Duration::from_millis(50), about_doomed), "{era}");
+            assert!(
+                pipe.is_silent(Duration::from_millis(50), about_doomed),
+                "{era}"
+            );
         }
     }
 }
@@ -124,23 +138,35 @@ fn p_r08_cancelling_reaches_the_backend_and_so_does_closing_a_modern_stream() {
         waits("1");
         let start = Instant::now();
         legacy.cancel(&json!(9));
-        until("a cancellation is heard", || (heard(&modern) == before + 1).then_some(()));
-        eprintln!("P-R08 {backend}: notifications/cancelled heard after {:?}", start.elapsed());
+        until("a cancellation is heard", || {
+            (heard(&modern) == before + 1).then_some(())
+        });
+        eprintln!(
+            "P-R08 {backend}: notifications/cancelled heard after {:?}",
+            start.elapsed()
+        );
         drop(call);
 
         let call = modern.send("tools/call", late());
         waits("1");
         let start = Instant::now();
         call.hang_up();
-        until("a closed stream is heard", || (heard(&modern) == before + 2).then_some(()));
-        eprintln!("P-R08 {backend}: closed stream heard after {:?}", start.elapsed());
+        until("a closed stream is heard", || {
+            (heard(&modern) == before + 2).then_some(())
+        });
+        eprintln!(
+            "P-R08 {backend}: closed stream heard after {:?}",
+            start.elapsed()
+        );
 
         // The same once something was said, so that the stream is open.
         let chatty = json!({"name": "chatty", "arguments": {"n": 10_000, "ms": 20}, "_meta": {"progressToken": 1}});
         let mut stream = modern.send("tools/call", chatty).head();
         assert_eq!(stream.json()["method"], "notifications/progress");
         stream.hang_up();
-        until("a closed event stream is heard", || (heard(&modern) == before + 3).then_some(()));
+        until("a closed event stream is heard", || {
+            (heard(&modern) == before + 3).then_some(())
+        });
     }
 }
 
@@ -158,7 +184,11 @@ fn p_r08_a_legacy_caller_that_disconnects_does_not_cancel() {
         call.hang_up();
         // Long enough for a close to be seen: one was, just before, in far less.
         thread::sleep(Duration::from_millis(150));
-        assert_eq!((waiting().as_str(), heard(&caller)), ("1", before), "{backend}");
+        assert_eq!(
+            (waiting().as_str(), heard(&caller)),
+            ("1", before),
+            "{backend}"
+        );
         assert_eq!(caller.said("release", json!({"name": "kept"})), "1");
     }
 }
@@ -194,10 +224,15 @@ fn g_51_g_57_a_backend_that_never_answers_fails_at_the_deadline() {
         let took = start.elapsed();
         assert_eq!(kind_of(&answer), "backend_timeout", "{path}: {answer}");
         assert_eq!(answer["error"]["code"], -32603);
-        assert!(took >= Duration::from_millis(950) && took < Duration::from_millis(1900), "{took:?}");
+        assert!(
+            took >= Duration::from_millis(950) && took < Duration::from_millis(1900),
+            "{took:?}"
+        );
         eprintln!("G-51 {path}: time-out of 1 s after {took:?}");
         assert_eq!(caller.said("echo", json!({"text": "on"})), "on");
-        until("the backend is told", || (heard(&caller) == 1).then_some(()));
+        until("the backend is told", || {
+            (heard(&caller) == 1).then_some(())
+        });
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::thread;
 
-
 use serde_json::json;
 
 use crate::callers::{Caller, Legacy, Modern};
@@ -24,12 +23,20 @@ fn g_45_a_lazy_child_is_remembered_across_restarts_and_started_once_by_the_first
         caller.tools().contains(&"echo".to_owned()).then_some(())
     });
     until("the catalog is written down", || {
-        gateway.house.data().join("catalogs/lazy.json").exists().then_some(())
+        gateway
+            .house
+            .data()
+            .join("catalogs/lazy.json")
+            .exists()
+            .then_some(())
     });
 
     let gateway = gateway.restart();
     let caller = Modern::new(&gateway, "/mcp");
-    assert!(caller.tools().contains(&"echo".to_owned()), "listed before it ever ran");
+    assert!(
+        caller.tools().contains(&"echo".to_owned()),
+        "listed before it ever ran"
+    );
     let legacy = Legacy::newest(&gateway);
     assert!(legacy.hello["capabilities"]["tools"].is_object());
     assert_eq!(children(&gateway), 0, "listing starts nothing");
@@ -37,30 +44,56 @@ fn g_45_a_lazy_child_is_remembered_across_restarts_and_started_once_by_the_first
     assert_eq!(children(&gateway), 0);
 
     let pids: Vec<_> = thread::scope(|scope| {
-        let call = || parse(&Modern::new(&gateway, "/mcp").said("whoami", json!({})))["pid"].clone();
+        let call =
+            || parse(&Modern::new(&gateway, "/mcp").said("whoami", json!({})))["pid"].clone();
         let calls: Vec<_> = (0..10).map(|_| scope.spawn(call)).collect();
-        calls.into_iter().map(|call| call.join().expect("answered")).collect()
+        calls
+            .into_iter()
+            .map(|call| call.join().expect("answered"))
+            .collect()
     });
-    assert!(pids.iter().all(|pid| *pid == pids[0]), "one child for all: {pids:?}");
+    assert!(
+        pids.iter().all(|pid| *pid == pids[0]),
+        "one child for all: {pids:?}"
+    );
     assert_eq!(children(&gateway), 1);
     let log = gateway.house.log();
-    assert_eq!(log.matches("\"message\":\"up\"").count(), 2, "once in each life: {log}");
+    assert_eq!(
+        log.matches("\"message\":\"up\"").count(),
+        2,
+        "once in each life: {log}"
+    );
 }
 
 #[test]
 fn g_45_a_changed_command_is_not_taken_for_the_remembered_one() {
     let gateway = Gateway::ready(&stdio_backend("one", &["--tools", "1"], ""));
     until("the catalog is written down", || {
-        gateway.house.data().join("catalogs/one.json").exists().then_some(())
+        gateway
+            .house
+            .data()
+            .join("catalogs/one.json")
+            .exists()
+            .then_some(())
     });
-    gateway.house.rewrite(&stdio_backend("one", &["--hang"], "start = \"eager\""));
+    gateway
+        .house
+        .rewrite(&stdio_backend("one", &["--hang"], "start = \"eager\""));
     let gateway = gateway.restart();
-    assert!(!Modern::new(&gateway, "/mcp").tools().contains(&"echo_1".to_owned()));
+    assert!(
+        !Modern::new(&gateway, "/mcp")
+            .tools()
+            .contains(&"echo_1".to_owned())
+    );
 }
 
 #[test]
 fn g_45_an_idle_child_is_stopped_and_the_next_call_starts_it_again() {
-    let gateway = Gateway::start(&stdio_backend("idle", &[], "start = \"lazy\"\nidle_stop = 1"));
+    let gateway = Gateway::start(&stdio_backend(
+        "idle",
+        &[],
+        "start = \"lazy\"\nidle_stop = 1",
+    ));
     let caller = Modern::new(&gateway, "/mcp");
     until("its tools are known", || {
         caller.tools().contains(&"echo".to_owned()).then_some(())

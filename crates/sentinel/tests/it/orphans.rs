@@ -15,7 +15,12 @@ const STUBBORN: &str = "trap '' TERM HUP INT; \
     while :; do sleep 30; done";
 
 fn stubborn(name: &str, mark: &str) -> String {
-    program_backend(name, "sh", &["-c", STUBBORN], &format!("env = {{ IT_MARK = {mark:?} }}"))
+    program_backend(
+        name,
+        "sh",
+        &["-c", STUBBORN],
+        &format!("env = {{ IT_MARK = {mark:?} }}"),
+    )
 }
 
 /// Every process of this mark, and every shim below the gateway as it was.
@@ -30,19 +35,26 @@ fn p_r11_no_tree_outlives_a_killed_gateway() {
     let mark = mark("trees");
     let config: String = (0..3).map(|n| stubborn(&format!("b{n}"), &mark)).collect();
     let mut gateway = Gateway::start(&config);
-    until("the trees stand", || (marked(&mark).len() >= 3 * 6).then_some(()));
+    until("the trees stand", || {
+        (marked(&mark).len() >= 3 * 6).then_some(())
+    });
     let family: Vec<u32> = below(gateway.process.pid()).into_iter().collect();
     gateway.process.signal("KILL");
     gateway.process.wait();
     let took = gone("trees", || left(&mark, &family));
-    eprintln!("P-R11: {} processes gone {took:?} after kill -9", family.len());
+    eprintln!(
+        "P-R11: {} processes gone {took:?} after kill -9",
+        family.len()
+    );
 }
 
 #[test]
 fn p_r11_no_tree_outlives_a_killed_stdio_gateway() {
     let mark = mark("stdio");
     let pipe = crate::pipe::Pipe::silent(&stubborn("one", &mark));
-    until("the tree stands", || (marked(&mark).len() >= 6).then_some(()));
+    until("the tree stands", || {
+        (marked(&mark).len() >= 6).then_some(())
+    });
     let family: Vec<u32> = below(pipe.pid()).into_iter().collect();
     crate::house::signal(pipe.pid(), "KILL");
     pipe.wait();
@@ -84,7 +96,9 @@ fn p_r11_a_gateway_killed_while_children_restart_leaves_nothing() {
         .collect();
     for round in 0..8_u64 {
         let mut gateway = Gateway::start(&config);
-        until("children have come", || (!marked(&mark).is_empty()).then_some(()));
+        until("children have come", || {
+            (!marked(&mark).is_empty()).then_some(())
+        });
         std::thread::sleep(Duration::from_millis(round * 40));
         gateway.process.signal("KILL");
         gateway.process.wait();
@@ -96,7 +110,9 @@ fn p_r11_a_gateway_killed_while_children_restart_leaves_nothing() {
 fn g_76_a_polite_stop_clears_stubborn_trees_too() {
     let mark = mark("term");
     let mut gateway = Gateway::start(&stubborn("one", &mark));
-    until("the tree stands", || (marked(&mark).len() >= 6).then_some(()));
+    until("the tree stands", || {
+        (marked(&mark).len() >= 6).then_some(())
+    });
     gateway.process.signal("TERM");
     assert_eq!(gateway.process.wait().code(), Some(0));
     gone("after SIGTERM", || marked(&mark));

@@ -11,7 +11,11 @@ const SOON: Duration = Duration::from_secs(2);
 
 /// A value that no other process has in its environment.
 pub(crate) fn mark(test: &str) -> String {
-    format!("{test}-{}-{:?}", std::process::id(), std::thread::current().id())
+    format!(
+        "{test}-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    )
 }
 
 /// Living processes that were started with this mark in `IT_MARK`.

@@ -24,7 +24,11 @@ fn c_39_all_five_revisions_call_on_one_endpoint() {
         assert_eq!(caller.said("echo", json!({"text": revision})), revision);
         assert_eq!(caller.result("ping", json!({})), json!({}));
         let completions = &caller.hello["capabilities"]["completions"];
-        assert_eq!(completions.is_null(), revision == "2024-11-05", "{revision}");
+        assert_eq!(
+            completions.is_null(),
+            revision == "2024-11-05",
+            "{revision}"
+        );
     }
     let caller = Modern::new(&gateway, "/mcp");
     assert_eq!(caller.said("echo", json!({"text": "modern"})), "modern");
@@ -41,7 +45,11 @@ fn g_13_initialize_agrees_on_the_callers_revision_or_names_our_newest() {
         let params = initialize_params(asked, &json!({}));
         let answer = bare_post(&gateway, "/mcp", request(&json!(1), "initialize", params));
         assert_eq!(answer.status, 200, "{asked}");
-        assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25", "{asked}");
+        assert_eq!(
+            answer.json()["result"]["protocolVersion"],
+            "2025-11-25",
+            "{asked}"
+        );
     }
     for params in [json!({}), json!({"protocolVersion": 1, "capabilities": {}})] {
         let answer = bare_post(&gateway, "/mcp", request(&json!(1), "initialize", params));
@@ -55,7 +63,11 @@ fn g_33_only_what_some_backend_has_is_advertised() {
     let gateway = Gateway::start("");
     let caller = Legacy::newest(&gateway);
     assert_eq!(caller.hello["capabilities"], json!({}));
-    assert_eq!(gateway.get("/ready").status, 200, "nothing configured, nothing to wait for");
+    assert_eq!(
+        gateway.get("/ready").status,
+        200,
+        "nothing configured, nothing to wait for"
+    );
     drop(gateway);
     let full = self::gateway();
     let caller = Legacy::newest(&full);
@@ -70,9 +82,18 @@ fn c_4_g_16_ping_is_answered_before_initialize_and_nothing_else_is() {
     let gateway = gateway();
     let ping = bare_post(&gateway, "/mcp", request(&json!("p"), "ping", json!({})));
     assert_eq!((ping.status, &ping.json()["result"]), (200, &json!({})));
-    for method in ["tools/list", "tools/call", "resources/list", "logging/setLevel"] {
+    for method in [
+        "tools/list",
+        "tools/call",
+        "resources/list",
+        "logging/setLevel",
+    ] {
         let refused = bare_post(&gateway, "/mcp", request(&json!(5), method, json!({})));
-        assert_eq!((refused.status, refused.code()), (400, -32002), "G-29 {method}");
+        assert_eq!(
+            (refused.status, refused.code()),
+            (400, -32002),
+            "G-29 {method}"
+        );
         assert_eq!(kind_of(&refused.json()), "not_initialized");
         assert_eq!(refused.json()["id"], 5);
     }
@@ -92,9 +113,20 @@ fn c_4_g_16_ping_is_answered_before_initialize_and_nothing_else_is() {
 #[test]
 fn c_39_batches_are_of_2025_03_26_alone() {
     let gateway = gateway();
-    let echo = |id: u32| request(&json!(id), "tools/call", tool("echo", json!({"text": id.to_string()})));
+    let echo = |id: u32| {
+        request(
+            &json!(id),
+            "tools/call",
+            tool("echo", json!({"text": id.to_string()})),
+        )
+    };
     let note = notification("notifications/whatever", json!({}));
-    let batch = format!("[{},{note},{},{}]", echo(1), echo(2), request(&json!(3), "ping", json!({})));
+    let batch = format!(
+        "[{},{note},{},{}]",
+        echo(1),
+        echo(2),
+        request(&json!(3), "ping", json!({}))
+    );
     for revision in LEGACY {
         let caller = Legacy::connect(&gateway, "/mcp", revision);
         let answer = caller.post(&batch);
@@ -114,13 +146,26 @@ fn c_39_batches_are_of_2025_03_26_alone() {
         assert_eq!(ids, [1, 2, 3]);
         assert_eq!(caller.post(&format!("[{note},{note}]")).status, 202);
 
-        let bad = format!("[{},{{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"ping\"}},7]", echo(4));
+        let bad = format!(
+            "[{},{{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"ping\"}},7]",
+            echo(4)
+        );
         let answers = caller.post(&bad).json();
         let answers = answers.as_array().expect("an array");
-        let codes: Vec<_> = answers.iter().filter_map(|a| a["error"]["code"].as_i64()).collect();
-        assert_eq!((answers.len(), codes.as_slice()), (3, &[-32600, -32600][..]));
+        let codes: Vec<_> = answers
+            .iter()
+            .filter_map(|a| a["error"]["code"].as_i64())
+            .collect();
+        assert_eq!(
+            (answers.len(), codes.as_slice()),
+            (3, &[-32600, -32600][..])
+        );
 
-        let hello = request(&json!(9), "initialize", initialize_params(revision, &json!({})));
+        let hello = request(
+            &json!(9),
+            "initialize",
+            initialize_params(revision, &json!({})),
+        );
         let answers = caller.post(&format!("[{hello}]")).json();
         assert_eq!(answers[0]["error"]["code"], -32600, "never in a batch");
         assert_eq!(caller.post("[]").code(), -32600);
@@ -128,7 +173,10 @@ fn c_39_batches_are_of_2025_03_26_alone() {
     let bare = bare_post(&gateway, "/mcp", &batch);
     assert_eq!((bare.status, bare.code()), (400, -32600));
     let modern = Modern::new(&gateway, "/mcp");
-    let headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call")];
+    let headers = [
+        ("MCP-Protocol-Version", MODERN),
+        ("Mcp-Method", "tools/call"),
+    ];
     let refused = modern.send_raw(&batch, &headers).finish();
     assert_eq!((refused.status, refused.code()), (400, -32600));
 }
@@ -138,8 +186,15 @@ fn c_39_batches_work_on_stdio_too() {
     let config = stdio_backend("one", &[], "");
     let pipe = Pipe::legacy(&config, "2025-03-26", json!({}));
     pipe.wait_for_tool("echo");
-    let call = request(&json!("a"), "tools/call", tool("echo", json!({"text": "x"})));
-    pipe.write(&format!("[{call},{}]", request(&json!("b"), "ping", json!({}))));
+    let call = request(
+        &json!("a"),
+        "tools/call",
+        tool("echo", json!({"text": "x"})),
+    );
+    pipe.write(&format!(
+        "[{call},{}]",
+        request(&json!("b"), "ping", json!({}))
+    ));
     // One by one or as an array: both are answers.
     for id in ["a", "b"] {
         let found = |line: &Value| {
@@ -156,7 +211,9 @@ fn c_39_batches_work_on_stdio_too() {
 }
 
 fn modern_post(gateway: &Gateway, body: &Value, headers: &[(&str, &str)]) -> Answer {
-    Modern::new(gateway, "/mcp").send_raw(&body.to_string(), headers).finish()
+    Modern::new(gateway, "/mcp")
+        .send_raw(&body.to_string(), headers)
+        .finish()
 }
 
 fn modern_call(id: u32) -> Value {
@@ -173,7 +230,11 @@ fn c_39_headers_of_2026_07_28_must_agree_with_the_body() {
     let good = modern_post(&gateway, &modern_call(1), &[version, method, name]);
     assert_eq!(good.status, 200, "{good:?}");
     // Header names in any case, and the coded form of a value.
-    let coded = [("mcp-protocol-VERSION", MODERN), ("MCP-METHOD", "tools/call"), ("mcp-name", "=?base64?ZWNobw==?=")];
+    let coded = [
+        ("mcp-protocol-VERSION", MODERN),
+        ("MCP-METHOD", "tools/call"),
+        ("mcp-name", "=?base64?ZWNobw==?="),
+    ];
     assert_eq!(modern_post(&gateway, &modern_call(1), &coded).status, 200);
     let wrong: [&[(&str, &str)]; 9] = [
         &[method, name],
@@ -188,7 +249,11 @@ fn c_39_headers_of_2026_07_28_must_agree_with_the_body() {
     ];
     for headers in wrong {
         let refused = modern_post(&gateway, &modern_call(7), headers);
-        assert_eq!((refused.status, refused.code()), (400, -32020), "{headers:?}");
+        assert_eq!(
+            (refused.status, refused.code()),
+            (400, -32020),
+            "{headers:?}"
+        );
         assert_eq!(refused.json()["id"], 7);
     }
 }
@@ -199,7 +264,11 @@ fn c_39_an_unknown_version_is_named_together_with_ours() {
     for version in ["2027-01-01", "2025-11-25"] {
         let mut body = modern_call(1);
         body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(version);
-        let headers = [("MCP-Protocol-Version", version), ("Mcp-Method", "tools/call"), ("Mcp-Name", "echo")];
+        let headers = [
+            ("MCP-Protocol-Version", version),
+            ("Mcp-Method", "tools/call"),
+            ("Mcp-Name", "echo"),
+        ];
         let refused = modern_post(&gateway, &body, &headers);
         assert_eq!((refused.status, refused.code()), (400, -32022), "{version}");
         let data = &refused.json()["error"]["data"];
@@ -221,7 +290,13 @@ fn c_39_an_unknown_version_is_named_together_with_ours() {
 fn c_16_unknown_methods_are_404_for_modern_callers_and_ping_is_one() {
     let gateway = gateway();
     let modern = Modern::new(&gateway, "/mcp");
-    for method in ["ping", "no/such", "logging/setLevel", "resources/subscribe", "tasks/get"] {
+    for method in [
+        "ping",
+        "no/such",
+        "logging/setLevel",
+        "resources/subscribe",
+        "tasks/get",
+    ] {
         let answer = modern.send(method, json!({})).finish();
         assert_eq!((answer.status, answer.code()), (404, -32601), "{method}");
     }
@@ -231,7 +306,9 @@ fn c_16_unknown_methods_are_404_for_modern_callers_and_ping_is_one() {
         assert_eq!((answer.status, answer.code()), (200, -32601), "{method}");
     }
     // `initialize` inside a modern envelope is no handshake.
-    let answer = modern.send("initialize", initialize_params("2025-11-25", &json!({}))).finish();
+    let answer = modern
+        .send("initialize", initialize_params("2025-11-25", &json!({})))
+        .finish();
     assert_eq!((answer.status, answer.code()), (404, -32601));
 }
 
@@ -266,10 +343,21 @@ fn c_39_a_modern_caller_shares_stdio_with_the_handshake_era() {
     pipe.wait_for_tool("echo");
     assert_eq!(pipe.said("echo", json!({"text": "hi"})), "hi");
     // The other era on the same pipe.
-    pipe.write(&request(&json!("l"), "initialize", initialize_params("2025-06-18", &json!({}))));
-    assert_eq!(pipe.answer(&json!("l"))["result"]["protocolVersion"], "2025-06-18");
+    pipe.write(&request(
+        &json!("l"),
+        "initialize",
+        initialize_params("2025-06-18", &json!({})),
+    ));
+    assert_eq!(
+        pipe.answer(&json!("l"))["result"]["protocolVersion"],
+        "2025-06-18"
+    );
     pipe.write(&notification("notifications/initialized", json!({})));
-    pipe.write(&request(&json!("m"), "tools/call", tool("echo", json!({"text": "old"}))));
+    pipe.write(&request(
+        &json!("m"),
+        "tools/call",
+        tool("echo", json!({"text": "old"})),
+    ));
     let answer = pipe.answer(&json!("m"));
     assert!(answer["result"]["resultType"].is_null(), "{answer}");
 }

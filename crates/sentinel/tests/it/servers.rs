@@ -30,11 +30,16 @@ fn g_50_a_forgotten_session_is_opened_again_and_the_call_runs_once() {
             Box::new(Legacy::newest(&gateway))
         };
         let key = json!({"key": format!("m{modern}")});
-        let session = |caller: &dyn Caller| parse(&caller.said("whoami", json!({})))["session"].clone();
+        let session =
+            |caller: &dyn Caller| parse(&caller.said("whoami", json!({})))["session"].clone();
         let before = session(&*caller);
         assert!(before.is_string());
         caller.said("forget_sessions", json!({}));
-        assert_eq!(caller.said("count", key.clone()), "1", "made in a new session");
+        assert_eq!(
+            caller.said("count", key.clone()),
+            "1",
+            "made in a new session"
+        );
         assert_eq!(caller.said("executed", key.clone()), "1", "P-R02");
         assert_ne!(session(&*caller), before);
         // Several at once after one loss: each runs, and runs once.
@@ -61,7 +66,11 @@ fn g_44_a_server_that_is_down_at_start_is_found_when_it_comes() {
     let gateway = Gateway::start(&config.concat());
     let caller = Legacy::newest(&gateway);
     until("the good one works", || {
-        caller.tools().iter().any(|name| name.ends_with("echo")).then_some(())
+        caller
+            .tools()
+            .iter()
+            .any(|name| name.ends_with("echo"))
+            .then_some(())
     });
     let refused = Modern::new(&gateway, "/mcp/late").call("echo", json!({"text": "x"}));
     assert!(refused["error"].is_object(), "{refused}");
@@ -87,7 +96,10 @@ fn g_72_g_73_a_dead_server_leaves_the_catalog_and_comes_back() {
         let port = server.port();
         server.kill();
         // One failure is not enough, three are.
-        assert_eq!(kind_of(&caller.call("echo_1", json!({"text": "x"}))), "backend_unavailable");
+        assert_eq!(
+            kind_of(&caller.call("echo_1", json!({"text": "x"}))),
+            "backend_unavailable"
+        );
         until("it is off the list", || (!listed()).then_some(()));
         hears_of_tools(&mut stream);
         assert_eq!(caller.said("echo", json!({"text": "others"})), "others");
@@ -131,12 +143,23 @@ fn g_10_an_open_circuit_answers_at_once_and_lets_one_call_see() {
         assert_eq!(kind_of(&echo(&modern)), "backend_unavailable");
     }
     let open = echo(&legacy);
-    assert_eq!((kind_of(&open), &open["error"]["code"]), ("circuit_open", &json!(-32000)));
-    let retry_after = open["error"]["data"]["retry_after_ms"].as_u64().expect("a time");
+    assert_eq!(
+        (kind_of(&open), &open["error"]["code"]),
+        ("circuit_open", &json!(-32000))
+    );
+    let retry_after = open["error"]["data"]["retry_after_ms"]
+        .as_u64()
+        .expect("a time");
     assert!(retry_after <= 1000);
     let open = echo(&modern);
-    assert_eq!((kind_of(&open), &open["error"]["code"]), ("circuit_open", &json!(-31503)));
-    assert!(modern.tools().contains(&"echo".to_owned()), "still listed (decision 22)");
+    assert_eq!(
+        (kind_of(&open), &open["error"]["code"]),
+        ("circuit_open", &json!(-31503))
+    );
+    assert!(
+        modern.tools().contains(&"echo".to_owned()),
+        "still listed (decision 22)"
+    );
     let _again = Server::start_at(port, &[]);
     until_works(&modern);
 }
@@ -170,7 +193,9 @@ fn c_39_arguments_marked_for_headers_are_mirrored_to_a_modern_server() {
         let arguments = json!({"region": region, "level": 3});
         let call = |headers: &[(&str, &str)]| {
             let params = tool("routed", arguments.clone());
-            modern.send_with(&json!(1), "tools/call", params, headers).finish()
+            modern
+                .send_with(&json!(1), "tools/call", params, headers)
+                .finish()
         };
         let region = ("Mcp-Param-Region", header);
         let said = [
@@ -182,7 +207,11 @@ fn c_39_arguments_marked_for_headers_are_mirrored_to_a_modern_server() {
             assert_eq!(headers["mcp-param-region"], json!([header]), "{said}");
             assert_eq!(headers["mcp-param-level"], json!(["3"]));
         }
-        for wrong in [&[region][..], &[level], &[("Mcp-Param-Region", "us"), level]] {
+        for wrong in [
+            &[region][..],
+            &[level],
+            &[("Mcp-Param-Region", "us"), level],
+        ] {
             let refused = call(wrong);
             assert_eq!((refused.status, refused.code()), (400, -32020), "{wrong:?}");
         }
@@ -204,14 +233,26 @@ fn g_49_answers_as_events_are_understood_and_large_ones_pass() {
 #[test]
 fn g_7_servers_of_every_revision_are_discovered() {
     let all = [
-        (&["--era", "legacy", "--revision", "2024-11-05"][..], "2024-11-05"),
-        (&["--era", "legacy", "--revision", "2025-03-26", "--sse"], "2025-03-26"),
-        (&["--era", "legacy", "--revision", "2025-06-18"], "2025-06-18"),
+        (
+            &["--era", "legacy", "--revision", "2024-11-05"][..],
+            "2024-11-05",
+        ),
+        (
+            &["--era", "legacy", "--revision", "2025-03-26", "--sse"],
+            "2025-03-26",
+        ),
+        (
+            &["--era", "legacy", "--revision", "2025-06-18"],
+            "2025-06-18",
+        ),
         (&["--era", "legacy"], "2025-11-25"),
         (&["--era", "modern", "--sse"], "2026-07-28"),
         (&[], "2026-07-28"),
     ];
-    let servers: Vec<_> = all.iter().map(|(options, _)| Server::start(options)).collect();
+    let servers: Vec<_> = all
+        .iter()
+        .map(|(options, _)| Server::start(options))
+        .collect();
     let config: String = servers
         .iter()
         .enumerate()
@@ -231,7 +272,11 @@ fn g_7_servers_of_every_revision_are_discovered() {
 fn g_54_a_server_over_http_that_lies_harms_no_other_call() {
     for era in ["legacy", "modern"] {
         let server = Server::start(&["--era", era]);
-        let config = http_backend("one", &server.address, "timeout = 2\n[backends.circuit_breaker]\nthreshold = 0");
+        let config = http_backend(
+            "one",
+            &server.address,
+            "timeout = 2\n[backends.circuit_breaker]\nthreshold = 0",
+        );
         let gateway = Gateway::ready(&format!("[limits]\nreply_mb = 4\n{config}"));
         let caller = Modern::new(&gateway, "/mcp");
         let innocent = caller.send("tools/call", tool("barrier", json!({"name": "i"})));
@@ -242,10 +287,17 @@ fn g_54_a_server_over_http_that_lies_harms_no_other_call() {
         for kind in ["garbage", "invalid_utf8"] {
             let answer = caller.call("liar", json!({"kind": kind}));
             let truth = answer["result"]["content"][0]["text"] == "the truth";
-            assert!(truth || kind_of(&answer) == "backend_bad_reply", "{era} {kind}: {answer}");
+            assert!(
+                truth || kind_of(&answer) == "backend_bad_reply",
+                "{era} {kind}: {answer}"
+            );
         }
         for kind in ["unknown_id", "null_id", "twice", "partial"] {
-            assert_eq!(caller.said("liar", json!({"kind": kind, "ms": 20})), "the truth", "{era} {kind}");
+            assert_eq!(
+                caller.said("liar", json!({"kind": kind, "ms": 20})),
+                "the truth",
+                "{era} {kind}"
+            );
         }
         for kind in ["both", "neither", "wrong_id", "huge"] {
             let answer = caller.call("liar", json!({"kind": kind, "mb": 5}));
@@ -255,4 +307,3 @@ fn g_54_a_server_over_http_that_lies_harms_no_other_call() {
         assert_eq!(text_of(&innocent.finish().json()), "passed i", "{era}");
     }
 }
-

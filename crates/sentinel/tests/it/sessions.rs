@@ -34,12 +34,24 @@ fn g_22_a_session_is_known_at_its_own_endpoint_until_it_ends() {
     assert_eq!(post("/mcp", &caller.session, "POST").status, 200);
     for method in ["POST", "GET", "DELETE"] {
         assert_eq!(post("/mcp", "made-up", method).status, 404, "{method}");
-        assert_eq!(post("/mcp/one", &caller.session, method).status, 404, "{method}");
+        assert_eq!(
+            post("/mcp/one", &caller.session, method).status,
+            404,
+            "{method}"
+        );
     }
-    assert_eq!(post("/mcp", &caller.session, "POST").status, 200, "still there");
+    assert_eq!(
+        post("/mcp", &caller.session, "POST").status,
+        200,
+        "still there"
+    );
     assert_eq!(post("/mcp", &caller.session, "DELETE").status, 200);
     for method in ["POST", "GET", "DELETE"] {
-        assert_eq!(post("/mcp", &caller.session, method).status, 404, "{method}");
+        assert_eq!(
+            post("/mcp", &caller.session, method).status,
+            404,
+            "{method}"
+        );
     }
     assert_eq!(other.said("echo", json!({"text": "mine"})), "mine");
 }
@@ -114,17 +126,32 @@ fn c_10_a_modern_listen_hears_what_it_asked_for_and_nothing_else() {
     let caller = Modern::new(&gateway, "/mcp");
     let filter = |filter| json!({"notifications": filter});
     let mut tools = caller
-        .send_as(&json!("sub-1"), "subscriptions/listen", filter(json!({"toolsListChanged": true})))
+        .send_as(
+            &json!("sub-1"),
+            "subscriptions/listen",
+            filter(json!({"toolsListChanged": true})),
+        )
         .head();
     let mut prompts = caller
-        .send_as(&json!(2), "subscriptions/listen", filter(json!({"promptsListChanged": true})))
+        .send_as(
+            &json!(2),
+            "subscriptions/listen",
+            filter(json!({"promptsListChanged": true})),
+        )
         .head();
     let agreed = tools.json();
     assert_eq!(agreed["method"], "notifications/subscriptions/acknowledged");
-    assert_eq!(agreed["params"]["notifications"], json!({"toolsListChanged": true}));
+    assert_eq!(
+        agreed["params"]["notifications"],
+        json!({"toolsListChanged": true})
+    );
     let id = "io.modelcontextprotocol/subscriptionId";
     assert_eq!(agreed["params"]["_meta"][id], "sub-1");
-    assert_eq!(prompts.json()["params"]["_meta"][id], 2, "the id keeps its type");
+    assert_eq!(
+        prompts.json()["params"]["_meta"][id],
+        2,
+        "the id keeps its type"
+    );
     grow(&gateway);
     let heard = tools.json();
     assert_eq!(heard["method"], "notifications/tools/list_changed");
@@ -132,9 +159,14 @@ fn c_10_a_modern_listen_hears_what_it_asked_for_and_nothing_else() {
     // The gateway's end is a result; whoever asked for prompts heard nothing before it.
     gateway.process.signal("TERM");
     let last = prompts.json();
-    assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(2), &json!("complete")));
+    assert_eq!(
+        (&last["id"], &last["result"]["resultType"]),
+        (&json!(2), &json!("complete"))
+    );
     assert_eq!(last["result"]["_meta"][id], 2);
-    let last = std::iter::from_fn(|| tools.message()).last().expect("a result");
+    let last = std::iter::from_fn(|| tools.message())
+        .last()
+        .expect("a result");
     assert_eq!(parse(&last)["id"], "sub-1");
 }
 
@@ -143,8 +175,6 @@ fn c_10_callers_on_stdio_hear_of_changes() {
     let config = stdio_backend("one", &[], "");
     let legacy = Pipe::legacy(&config, "2025-11-25", json!({}));
     let changed = |line: &serde_json::Value| line["method"] == "notifications/tools/list_changed";
-    // The backend's arrival is a change as well.
-    legacy.line("tools came", changed);
     legacy.wait_for_tool("grow");
     assert_eq!(legacy.said("grow", json!({})), "grown_1");
     legacy.line("a tool came", changed);
@@ -155,10 +185,15 @@ fn c_10_callers_on_stdio_hear_of_changes() {
     modern.wait_for_tool("grow");
     let filter = json!({"notifications": {"toolsListChanged": true}});
     let id = modern.start("subscriptions/listen", filter);
-    modern.line("agreed", |line| line["method"] == "notifications/subscriptions/acknowledged");
+    modern.line("agreed", |line| {
+        line["method"] == "notifications/subscriptions/acknowledged"
+    });
     assert_eq!(modern.said("grow", json!({})), "grown_1");
     let heard = parse(&modern.line("a change", changed));
-    assert_eq!(heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+    assert_eq!(
+        heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
+        id
+    );
 }
 
 #[test]

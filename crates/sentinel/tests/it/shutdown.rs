@@ -44,10 +44,18 @@ fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
     }
     let status = gateway.process.wait();
     assert_eq!(status.code(), Some(0));
-    eprintln!("P-R13: exit {:?} after SIGTERM, calls of 700 ms in flight", start.elapsed());
+    eprintln!(
+        "P-R13: exit {:?} after SIGTERM, calls of 700 ms in flight",
+        start.elapsed()
+    );
     assert!(family.iter().all(|pid| !alive(*pid)), "children are gone");
     let run = gateway.house.data().join("run");
-    assert_eq!(std::fs::read_dir(run).map(|files| files.count()).unwrap_or(0), 0);
+    assert_eq!(
+        std::fs::read_dir(run)
+            .map(|files| files.count())
+            .unwrap_or(0),
+        0
+    );
 }
 
 #[test]
@@ -63,7 +71,11 @@ fn p_r13_a_second_signal_ends_at_once() {
     let start = Instant::now();
     gateway.process.signal("INT");
     assert_ne!(gateway.process.wait().code(), Some(0));
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        start.elapsed()
+    );
     crate::processes::gone("after a second signal", || {
         family.iter().copied().filter(|pid| alive(*pid)).collect()
     });
@@ -80,7 +92,10 @@ fn p_r13_draining_ends_when_its_time_is_over() {
     gateway.process.signal("TERM");
     assert!(gateway.process.wait().code().is_some());
     let took = start.elapsed();
-    assert!(took > Duration::from_millis(900) && took < Duration::from_secs(6), "{took:?}");
+    assert!(
+        took > Duration::from_millis(900) && took < Duration::from_secs(6),
+        "{took:?}"
+    );
 }
 
 #[test]
@@ -117,12 +132,20 @@ fn p_r13_a_call_in_flight_may_still_be_answered_and_cancelled_while_draining() {
     let forms = json!({"elicitation": {"form": {}}});
     let caller = Legacy::with(&gateway, "/mcp", "2025-11-25", forms);
     let ask = tool("ask", json!({"message": "?"}));
-    let mut asking = caller.send(&request(&json!("ask"), "tools/call", ask)).head();
+    let mut asking = caller
+        .send(&request(&json!("ask"), "tools/call", ask))
+        .head();
     let question = asking.json();
-    let stuck = caller.send(&request(&json!("stuck"), "tools/call", tool("never", json!({}))));
+    let stuck = caller.send(&request(
+        &json!("stuck"),
+        "tools/call",
+        tool("never", json!({})),
+    ));
     assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
     gateway.process.signal("TERM");
-    until("it drains", || (gateway.get("/ready").status == 503).then_some(()));
+    until("it drains", || {
+        (gateway.get("/ready").status == 503).then_some(())
+    });
     let answer = json!({"jsonrpc": "2.0", "id": question["id"],
                         "result": {"action": "accept", "content": {"name": "Ada"}}});
     assert_eq!(caller.post(&answer.to_string()).status, 202);

@@ -19,12 +19,20 @@ fn p_r17_the_first_answer_comes_at_once_with_ten_backends_one_of_them_hanging() 
     let mut config = http_backend("hangs", &hanging.address, "");
     config.push_str(&stdio_backend("silent", &["--hang"], ""));
     for n in 0..8 {
-        config.push_str(&stdio_backend(&format!("b{n}"), &["--start-delay-ms", "2000"], ""));
+        config.push_str(&stdio_backend(
+            &format!("b{n}"),
+            &["--start-delay-ms", "2000"],
+            "",
+        ));
     }
     let port = crate::house::free_port();
     let house = House::new(&config);
     let address = format!("127.0.0.1:{port}");
-    let body = request(&json!(1), "initialize", initialize_params("2025-11-25", &json!({})));
+    let body = request(
+        &json!(1),
+        "initialize",
+        initialize_params("2025-11-25", &json!({})),
+    );
     let head = format!(
         "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
@@ -44,7 +52,10 @@ fn p_r17_the_first_answer_comes_at_once_with_ten_backends_one_of_them_hanging() 
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("an answer");
     let took = start.elapsed();
-    assert!(answer.contains("\"protocolVersion\":\"2025-11-25\""), "{answer}");
+    assert!(
+        answer.contains("\"protocolVersion\":\"2025-11-25\""),
+        "{answer}"
+    );
     eprintln!("start-up: first answer {took:?} after launch, ten backends, two of them hanging");
     assert!(took < CEILING, "{took:?}");
 }
@@ -60,9 +71,16 @@ fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
     let start = Instant::now();
     let caller = crate::callers::Legacy::newest(&gateway);
     // Decision 20: what is not known yet counts as capable of everything.
-    assert!(caller.hello["capabilities"]["tools"].is_object(), "{}", caller.hello);
+    assert!(
+        caller.hello["capabilities"]["tools"].is_object(),
+        "{}",
+        caller.hello
+    );
     assert_eq!(caller.tools(), [""; 0], "no stub tools, ever");
-    assert!(start.elapsed() < Duration::from_millis(600), "nobody waited");
+    assert!(
+        start.elapsed() < Duration::from_millis(600),
+        "nobody waited"
+    );
     let mut stream = caller.verb("GET").head();
     let mut heard = Vec::new();
     while !heard.contains(&json!("notifications/tools/list_changed")) {
@@ -77,5 +95,9 @@ fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
     });
     let slow = Modern::new(&gateway, "/mcp/slow");
     assert_eq!(slow.said("echo", json!({"text": "x"})), "x");
-    assert_eq!(gateway.get("/ready").status, 503, "one was never tried to its end");
+    assert_eq!(
+        gateway.get("/ready").status,
+        503,
+        "one was never tried to its end"
+    );
 }
