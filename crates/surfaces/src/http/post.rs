@@ -54,6 +54,9 @@ pub(super) async fn answer(
             StatusCode::BAD_REQUEST,
             refusal_message(&refusal, version.era()),
         ),
+        Ok(Incoming::One(Message::Request(_))) if door.gateway.is_draining() => {
+            reply::going_down()
+        }
         Ok(Incoming::Batch(messages)) => {
             Box::pin(legacy::batch(door, view, &headers, messages)).await
         }
