@@ -84,7 +84,11 @@ impl Door {
         let late = self.gateway.is_draining();
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(if late { LATE_HEAD_TIMEOUT } else { HEAD_TIMEOUT })
+            .header_read_timeout(if late {
+                LATE_HEAD_TIMEOUT
+            } else {
+                HEAD_TIMEOUT
+            })
             .max_buf_size(HEAD_BYTES_MAX)
             .keep_alive(!late)
             .serve_connection(TokioIo::new(stream), service);
