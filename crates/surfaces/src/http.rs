@@ -39,6 +39,8 @@ use session::Sessions;
 
 /// Idle connections are closed after this long, and a request's head must have come by then.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// The same for connections that come while we go down: long enough for a probe.
+const LATE_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a connection may buffer; a request's head must fit.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -96,11 +98,16 @@ impl Door {
             let door = door.clone();
             async move { Ok::<_, Infallible>(door.answer(request).await) }
         });
-        // Whoever comes while we go down may still ask how we are, once.
+        // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
+        // flight, once.
         let late = self.gateway.is_draining();
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
+            .header_read_timeout(if late {
+                LATE_HEAD_TIMEOUT
+            } else {
+                HEAD_TIMEOUT
+            })
             .max_buf_size(HEAD_BYTES_MAX)
             .keep_alive(!late)
             .serve_connection(TokioIo::new(stream), service);
@@ -159,11 +166,9 @@ impl Door {
         if let Err(refused) = self.allowed.check(request.headers()) {
             return refused.respond();
         }
-        if self.gateway.is_draining() {
-            return reply::text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "this gateway is shutting down\n",
-            );
+        // A POST may hold an answer or a cancellation for a call in flight; it is looked at first.
+        if self.gateway.is_draining() && request.method() != Verb::POST {
+            return reply::going_down();
         }
         match self.view(path) {
             Some(view) => self.mcp(view, request).await,

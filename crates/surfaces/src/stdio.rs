@@ -13,7 +13,7 @@ use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, View};
 use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
 use sentinel_wire::json::Rules;
 use sentinel_wire::lines::{LineDecoder, push_line};
-use sentinel_wire::{Era, Id, Incoming, Message, Method, Notification, Request, Revision, meta};
+use sentinel_wire::{Id, Incoming, Message, Method, Notification, Request, Revision, meta};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -135,7 +135,10 @@ impl Connection {
         let rules = Rules::caller(self.gateway.limits.json_depth_max);
         match line.map(|line| Incoming::parse(line, rules)) {
             Err(too_long) => self.refuse(Kind::TooLarge, too_long).await,
-            Ok(Err(refusal)) => self.send(mcp::refusal_message(&refusal, Era::Legacy)).await,
+            Ok(Err(refusal)) => {
+                self.send(mcp::refusal_message(&refusal, self.revision()))
+                    .await
+            }
             Ok(Ok(Incoming::One(message))) => self.message(message).await,
             Ok(Ok(Incoming::Batch(messages))) => self.batch(messages).await,
         }
@@ -154,7 +157,10 @@ impl Connection {
         for message in messages {
             match message {
                 Ok(message) => self.message(message).await,
-                Err(refusal) => self.send(mcp::refusal_message(&refusal, Era::Legacy)).await,
+                Err(refusal) => {
+                    self.send(mcp::refusal_message(&refusal, self.revision()))
+                        .await
+                }
             }
         }
     }

@@ -14,7 +14,9 @@ use sentinel_wire::envelope::{
     Id, error_object, write_error_object, write_notification, write_result,
 };
 use sentinel_wire::json::Rules;
-use sentinel_wire::{Era, Incoming, Message, Method, Outcome, Payload, Request, header, meta, sse};
+use sentinel_wire::{
+    Incoming, Message, Method, Outcome, Payload, Request, Revision, header, meta, sse,
+};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -420,7 +422,7 @@ impl Follower<'_> {
         match answer {
             core::Answer::Result(result) => write_result(&id, &result, &mut body),
             core::Answer::Error(error) => {
-                write_error_object(Some(&id), Era::Legacy, &error, &mut body)
+                write_error_object(Some(&id), Revision::NEWEST_LEGACY, &error, &mut body)
             }
         }
         post_aside(

@@ -535,7 +535,7 @@ impl Talk {
 
     fn refuse(&self, id: &Id, error: Bytes) {
         self.pipe
-            .post(|out| write_error_object(Some(id), Era::Legacy, &error, out));
+            .post(|out| write_error_object(Some(id), Revision::NEWEST_LEGACY, &error, out));
     }
 
     /// Not a message. If it at least carries an id of ours, its caller should not wait for another.

@@ -127,7 +127,7 @@ pub(super) async fn batch(
     let mut running = Vec::new();
     for message in messages {
         match message {
-            Err(refusal) => ready.push(mcp::refusal_message(&refusal, sentinel_wire::Era::Legacy)),
+            Err(refusal) => ready.push(mcp::refusal_message(&refusal, session.caller.revision)),
             Ok(Message::Response(response)) => session.asks.settle(response),
             Ok(Message::Notification(note)) => notified(&session, &note),
             Ok(Message::Request(request)) if request.method == Method::Initialize => {

@@ -2,7 +2,7 @@
 
 use sentinel_core::{Caller, ClientCapabilities, LogLevel};
 use sentinel_wire::envelope::{INVALID_PARAMS, error_object, write_error_object};
-use sentinel_wire::{Era, Id, Request, Revision, json, meta};
+use sentinel_wire::{Id, Request, Revision, json, meta};
 
 const UNSUPPORTED_VERSION: i32 = -32022;
 
@@ -27,7 +27,7 @@ impl Refused {
         let data = self.data.as_deref().map(str::as_bytes);
         let error = error_object(i64::from(self.code), &self.text, data);
         let mut message = Vec::new();
-        write_error_object(Some(id), Era::Modern, &error, &mut message);
+        write_error_object(Some(id), Revision::NEWEST, &error, &mut message);
         message
     }
 }

@@ -4,7 +4,7 @@ use sentinel_core::{Fault, LogLevel, Notice, Reply};
 use sentinel_wire::envelope::{
     self, Refusal, error_object, write_error_object, write_notification, write_result,
 };
-use sentinel_wire::{Era, Id, Method, Outcome, Revision, meta, translate};
+use sentinel_wire::{Id, Method, Outcome, Revision, meta, translate};
 
 use crate::rescue;
 
@@ -33,7 +33,7 @@ pub(crate) fn outcome_message(
         }) => {
             write_error_object(
                 Some(id),
-                revision.era(),
+                revision,
                 &translate::error(error, revision),
                 &mut out,
             );
@@ -48,23 +48,18 @@ pub(crate) fn fault_message(id: Option<&Id>, revision: Revision, fault: &Fault) 
         tracing::debug!(kind = fault.kind.as_str(), cause = ?std::error::Error::source(fault), "{fault}");
     }
     let mut out = Vec::new();
-    write_error_object(
-        id,
-        revision.era(),
-        &rescue::error(fault, revision),
-        &mut out,
-    );
+    write_error_object(id, revision, &rescue::error(fault, revision), &mut out);
     out
 }
 
-pub(crate) fn refusal_message(refusal: &Refusal, era: Era) -> Vec<u8> {
+pub(crate) fn refusal_message(refusal: &Refusal, revision: Revision) -> Vec<u8> {
     let kind: &[u8] = match refusal.code {
         envelope::PARSE_ERROR => br#"{"kind":"parse_error"}"#,
         _ => br#"{"kind":"invalid_request"}"#,
     };
     let error = error_object(i64::from(refusal.code), &refusal.message, Some(kind));
     let mut out = Vec::new();
-    write_error_object(refusal.id.as_ref(), era, &error, &mut out);
+    write_error_object(refusal.id.as_ref(), revision, &error, &mut out);
     out
 }
 
