@@ -129,16 +129,21 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
     let mut failures = 0;
     let mut next_ping = inner.config.health_interval;
     loop {
-        let outcome = tokio::select! {
-            () = tokio::time::sleep(next_ping) => ping(inner, &ready).await,
+        let changed = tokio::select! {
+            () = tokio::time::sleep(next_ping) => false,
             () = inner.refresh.notified() => {
                 tokio::time::sleep(SETTLE).await;
-                reread(inner, &ready).await
+                true
             }
         };
+        // A call may have renewed the session meanwhile.
         if let State::Ready(current) = &*inner.state.borrow() {
             ready = current.clone();
         }
+        let outcome = match changed {
+            true => reread(inner, &ready).await,
+            false => ping(inner, &ready).await,
+        };
         match outcome {
             Ok(()) => {
                 failures = 0;

@@ -10,8 +10,8 @@ use sentinel_backends::stdio::supervisor::Policy;
 use sentinel_backends::stdio::{Config, Interactive, Isolation, Stdio};
 use sentinel_core::catalog::Listing;
 use sentinel_core::{
-    Backend, Caller, ClientCapabilities, Conversation, Event, Fault, Health, Kind, Registry, Step,
-    View, Walk, walk,
+    Backend, Caller, ClientCapabilities, Conversation, Event, Fault, Health, Kind, LogLevel,
+    Registry, Step, View, Walk, walk,
 };
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Outcome, Params, Revision};
@@ -82,6 +82,7 @@ pub(crate) fn caller(session: &str, capabilities: Value) -> Arc<Caller> {
         capabilities: ClientCapabilities::parse(capabilities).unwrap(),
         client_info: None,
         session: Some(session.into()),
+        log_level: LogLevel::default(),
     })
 }
 
