@@ -82,6 +82,8 @@ pub struct ClientCapabilities {
     pub sampling: bool,
     pub sampling_tools: bool,
     pub roots: bool,
+    /// It understands tasks, the extension of 2026-07-28.
+    pub tasks: bool,
 }
 
 impl ClientCapabilities {
@@ -103,6 +105,9 @@ impl ClientCapabilities {
             sampling: sampling.is_some(),
             sampling_tools: sampling.is_some_and(|s| has(s, "tools")),
             roots: payload.get("roots").is_some(),
+            tasks: payload
+                .get("extensions")
+                .is_some_and(|e| has(e, "io.modelcontextprotocol/tasks")),
             raw: Some(raw),
         })
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use sentinel_wire::header::Param;
+use sentinel_wire::{Method, Params};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -190,6 +191,15 @@ impl Registry {
             circuit: slot.circuit.clone(),
             mirrored: found.mirrored,
         })
+    }
+
+    /// Whose operation a request names.
+    pub fn owner(&self, view: View, method: &Method, params: &Params) -> Option<usize> {
+        self.catalog
+            .load()
+            .resolve(view, method, params)
+            .ok()
+            .map(|found| found.index)
     }
 
     /// The arguments of a tool that a modern caller repeats in headers, for checking them; `None`

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sentinel_wire::header::Param;
-use sentinel_wire::json::Rules;
+use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::template::Template;
 use sentinel_wire::{Method, Params, Payload, Revision};
 
@@ -15,6 +15,9 @@ use super::{Listing, Prefix};
 use crate::call::View;
 use crate::fault::{Fault, Kind};
 use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
+
+const UI: &str = "io.modelcontextprotocol/ui";
+const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// What callers are told about by a `list_changed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,6 +255,37 @@ impl Catalog {
 
     pub fn capabilities(&self, view: View) -> ServerCapabilities {
         self.capabilities[place(view)]
+    }
+
+    /// The extensions a caller of this revision can use through us, as the backends declare them:
+    /// tasks between modern peers, apps in both eras, and on one backend's own endpoint whatever
+    /// that backend has.
+    pub fn extensions(&self, view: View, revision: Revision) -> Vec<(String, Bytes)> {
+        let mut found: Vec<(String, Bytes)> = Vec::new();
+        let chosen = self.offers.iter().enumerate().filter(|(i, _)| match view {
+            View::Merged => true,
+            View::Only(index) => index == *i,
+        });
+        for offer in chosen.filter_map(|(_, offer)| offer.as_ref()) {
+            let Some(raw) = &offer.extensions else {
+                continue;
+            };
+            let Ok(object) = Object::parse(raw, Rules::backend()) else {
+                continue;
+            };
+            for member in &object.members {
+                let name = member.key.decode(raw).into_owned();
+                let carried = match &*name {
+                    UI => true,
+                    TASKS => revision.is_modern() && offer.revision.is_modern(),
+                    _ => revision == offer.revision && matches!(view, View::Only(_)),
+                };
+                if carried && found.iter().all(|(known, _)| *known != name) {
+                    found.push((name, raw.slice(member.value.range())));
+                }
+            }
+        }
+        found
     }
 
     pub fn instructions(&self, view: View) -> Option<&str> {

@@ -8,7 +8,7 @@ use http::header::{HeaderMap, HeaderName};
 use http::{Response, StatusCode};
 use sentinel_core::{Caller, Registry, View};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_result};
-use sentinel_wire::{Method, Request, Revision, header, sse};
+use sentinel_wire::{Id, Method, Request, Revision, header, sse};
 use serde_json::value::RawValue;
 
 use super::body::Body;
@@ -44,7 +44,7 @@ pub(super) async fn answer(
     );
     match (&request.method, listed) {
         (_, Some(Ok(list))) => result(&request, &list),
-        (_, Some(Err(fault))) => fault_response(&request, &fault),
+        (_, Some(Err(fault))) => fault_response(&request.id, &fault),
         (Method::Discover, _) => result(&request, &mcp::discover(registry, view)),
         (Method::Listen, _) => Box::pin(listen::open(door, caller, view, request)).await,
         _ => call(door, Arc::new(caller), view, request).await,
@@ -57,7 +57,7 @@ fn result(request: &Request, result: &[u8]) -> Response<Body> {
     reply::json(StatusCode::OK, out)
 }
 
-fn fault_response(request: &Request, fault: &sentinel_core::Fault) -> Response<Body> {
+fn fault_response(id: &Id, fault: &sentinel_core::Fault) -> Response<Body> {
     let status = match fault.kind {
         sentinel_core::Kind::MethodNotFound => StatusCode::NOT_FOUND,
         sentinel_core::Kind::MissingCapability => StatusCode::BAD_REQUEST,
@@ -65,7 +65,7 @@ fn fault_response(request: &Request, fault: &sentinel_core::Fault) -> Response<B
     };
     reply::json(
         status,
-        mcp::fault_message(Some(&request.id), Revision::NEWEST, fault),
+        mcp::fault_message(Some(id), Revision::NEWEST, fault),
     )
 }
 
@@ -83,12 +83,7 @@ async fn call(
     let id = request.id.clone();
     let mut talk = match Talk::begin(&door.gateway, caller, view, request) {
         Ok(talk) => talk,
-        Err(fault) => {
-            return reply::json(
-                StatusCode::OK,
-                mcp::fault_message(Some(&id), Revision::NEWEST, &fault),
-            );
-        }
+        Err(fault) => return fault_response(&id, &fault),
     };
     match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
         Ok(Turn::Answer(message, code)) => reply::json(answer_status(code), message),

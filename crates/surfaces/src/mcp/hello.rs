@@ -17,7 +17,8 @@ fn server_info() -> &'static str {
 /// The result of `initialize`.
 pub(crate) fn initialize(registry: &Registry, view: View, revision: Revision) -> Vec<u8> {
     let catalog = registry.catalog();
-    let capabilities = capabilities(catalog.capabilities(view), revision);
+    let extensions = catalog.extensions(view, revision);
+    let capabilities = capabilities(catalog.capabilities(view), &extensions, revision);
     let mut out = format!(
         r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{}"#,
         server_info()
@@ -35,7 +36,8 @@ pub(crate) fn discover(registry: &Registry, view: View) -> Vec<u8> {
         .rev()
         .map(|r| format!("\"{r}\""))
         .collect();
-    let capabilities = capabilities(catalog.capabilities(view), Revision::NEWEST);
+    let extensions = catalog.extensions(view, Revision::NEWEST);
+    let capabilities = capabilities(catalog.capabilities(view), &extensions, Revision::NEWEST);
     let mut out = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities},"ttlMs":0,"cacheScope":"private""#,
         versions.join(",")
@@ -59,7 +61,11 @@ fn push_instructions(instructions: Option<&str>, out: &mut String) {
 }
 
 /// Only what some backend has, and what we can deliver.
-fn capabilities(c: ServerCapabilities, revision: Revision) -> String {
+fn capabilities(
+    c: ServerCapabilities,
+    extensions: &[(String, Bytes)],
+    revision: Revision,
+) -> String {
     let mut parts: Vec<&str> = Vec::new();
     if c.tools {
         parts.push(r#""tools":{"listChanged":true}"#);
@@ -77,6 +83,20 @@ fn capabilities(c: ServerCapabilities, revision: Revision) -> String {
     }
     if c.logging {
         parts.push(r#""logging":{}"#);
+    }
+    let extensions: Vec<String> = extensions
+        .iter()
+        .map(|(name, settings)| {
+            format!(
+                "{}:{}",
+                serde_json::json!(name),
+                String::from_utf8_lossy(settings)
+            )
+        })
+        .collect();
+    let extensions = format!(r#""extensions":{{{}}}"#, extensions.join(","));
+    if extensions != r#""extensions":{}"# {
+        parts.push(&extensions);
     }
     format!("{{{}}}", parts.join(","))
 }

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::asks::Asks;
 use super::render::{notice_message, outcome_message};
 use super::subscribe::Subscriber;
+use super::tasks::{self, Driven};
 use crate::gateway::Gateway;
 
 /// How often one call may come back for more input.
@@ -49,6 +50,15 @@ pub(crate) async fn converse(
     let mut now = params.clone();
     for _ in 0..ROUNDS_MAX {
         let outcome = one_round(gateway, caller, view, &method, now, &params, outlet).await;
+        let outcome = match outcome {
+            Ok(reply) if tasks::is_task(&reply).is_some() => {
+                Box::pin(drive(
+                    gateway, caller, view, &method, &params, reply, outlet,
+                ))
+                .await
+            }
+            other => other,
+        };
         let Some(needed) = input_required(&outcome) else {
             if let Ok(Reply {
                 outcome: Outcome::Result(_),
@@ -101,6 +111,27 @@ async fn one_round(
     }
 }
 
+/// A task in place of a result: the caller waits as for any slow call.
+async fn drive(
+    gateway: &Gateway,
+    caller: &Arc<Caller>,
+    view: View,
+    method: &Method,
+    params: &Params,
+    reply: Reply,
+    outlet: &Outlet,
+) -> Result<Reply, Fault> {
+    let owner = gateway.registry.owner(view, method, params);
+    match (tasks::is_task(&reply), owner) {
+        (Some(task), Some(owner)) => {
+            Driven::new(gateway, caller, owner, task)
+                .run(task, outlet)
+                .await
+        }
+        _ => Ok(reply),
+    }
+}
+
 /// Puts a backend's question to the caller.
 fn put(ask: Ask, caller: &Caller, outlet: &Outlet) {
     if !can_answer(caller, &ask.method, &ask.params) {
@@ -149,10 +180,10 @@ pub(crate) fn cannot(method: &Method) -> Bytes {
 }
 
 /// What a modern backend wants to know before it goes on.
-struct Needed {
+pub(crate) struct Needed {
     /// Key, method and params of each question.
-    inputs: Vec<(String, Method, Bytes)>,
-    state: Option<Bytes>,
+    pub(crate) inputs: Vec<(String, Method, Bytes)>,
+    pub(crate) state: Option<Bytes>,
 }
 
 fn input_required(outcome: &Result<Reply, Fault>) -> Option<Needed> {
@@ -172,7 +203,7 @@ fn input_required(outcome: &Result<Reply, Fault>) -> Option<Needed> {
     })
 }
 
-fn read_inputs(result: &Payload) -> Vec<(String, Method, Bytes)> {
+pub(crate) fn read_inputs(result: &Payload) -> Vec<(String, Method, Bytes)> {
     let Some(raw) = result.get_bytes("inputRequests") else {
         return Vec::new();
     };
@@ -192,7 +223,7 @@ fn read_inputs(result: &Payload) -> Vec<(String, Method, Bytes)> {
 
 /// Asks everything at once and waits for all answers. An error ends the call: there is no way to
 /// hand it to the backend, except for elicitation, where it means "cancel".
-async fn collect(
+pub(crate) async fn collect(
     needed: &Needed,
     caller: &Caller,
     outlet: &Outlet,

@@ -14,6 +14,7 @@ use sentinel_wire::{Outcome, Params, Payload, Request, json, meta};
 
 use super::legacy::{can_answer, cannot};
 use super::render::{notice_message, outcome_message};
+use super::tasks;
 use crate::gateway::Gateway;
 use crate::rescue;
 
@@ -31,6 +32,8 @@ pub(crate) struct Talk {
     request: Request,
     view: View,
     talk: Option<Conversation>,
+    /// The handle the caller used, where the request is about a task.
+    task: Option<String>,
     /// Questions of an earlier round that the retry did not answer.
     unanswered: Vec<(String, Ask)>,
     rounds: u32,
@@ -59,6 +62,7 @@ impl Talk {
             view,
             talk: None,
             unanswered: Vec::new(),
+            task: None,
             rounds: 0,
         };
         match this
@@ -67,6 +71,7 @@ impl Talk {
             .string("requestState")
             .map(|s| s.into_owned())
         {
+            _ if tasks::is_task_method(&this.request.method) => this.start_task()?,
             Some(state) if this.request.method.may_need_input() => this.resume(&state)?,
             _ => this.start(this.request.params.clone()),
         }
@@ -80,6 +85,41 @@ impl Talk {
                 .walk
                 .begin(self.caller.clone(), self.view, method, params),
         );
+    }
+
+    /// A request about a task goes to the backend that its handle names.
+    fn start_task(&mut self) -> Result<(), Fault> {
+        if !self.caller.capabilities.tasks {
+            let required =
+                r#""requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+            return Err(
+                Fault::new(Kind::MissingCapability, "tasks were not declared").with_data(required),
+            );
+        }
+        let missing = || Fault::new(Kind::InvalidParams, "`taskId` is missing or no string");
+        let handle = self
+            .request
+            .params
+            .string("taskId")
+            .ok_or_else(missing)?
+            .into_owned();
+        let (owner, inner) = tasks::open(&self.gateway, &self.caller, &handle)?;
+        let mut quoted = Vec::new();
+        json::encode_string(&inner, &mut quoted);
+        let mut params = Vec::new();
+        self.request
+            .params
+            .as_raw()
+            .rewrite(&[("taskId", Some(&quoted))], &mut params);
+        let params = Params::parse(params.into(), Rules::backend()).map_err(|_| missing())?;
+        let (caller, method) = (self.caller.clone(), self.request.method.clone());
+        self.task = Some(handle);
+        self.talk = Some(
+            self.gateway
+                .walk
+                .begin(caller, View::Only(owner), method, params),
+        );
+        Ok(())
     }
 
     /// Goes on from a state that we sealed for exactly this caller and request.
@@ -259,7 +299,7 @@ impl Talk {
     /// us, sealed.
     fn finish(&mut self, outcome: Result<Reply, Fault>) -> Turn {
         self.talk = None;
-        let outcome = outcome.map(|reply| self.seal_state(reply));
+        let outcome = outcome.map(|reply| self.seal_task(self.seal_state(reply)));
         self.answer(&outcome)
     }
 
@@ -267,6 +307,32 @@ impl Talk {
         let Request { id, method, .. } = &self.request;
         let message = outcome_message(id, method, self.caller.revision, outcome);
         Turn::Answer(message, error_code(outcome))
+    }
+
+    /// A new task gets a handle of ours; later answers about it bear the handle the caller used.
+    fn seal_task(&self, reply: Reply) -> Reply {
+        let Outcome::Result(result) = &reply.outcome else {
+            return reply;
+        };
+        let Some(inner) = result.string("taskId") else {
+            return reply;
+        };
+        let handle = match &self.task {
+            Some(handle) => handle.clone(),
+            None if tasks::is_task(&reply).is_none() => return reply,
+            None => {
+                let Request { method, params, .. } = &self.request;
+                let Some(owner) = self.gateway.registry.owner(self.view, method, params) else {
+                    return reply;
+                };
+                tasks::seal(&self.gateway, &self.caller, owner, &inner)
+            }
+        };
+        let sealed = tasks::with_id(result, &handle);
+        Reply {
+            outcome: Outcome::Result(sealed),
+            ..reply
+        }
     }
 
     fn seal_state(&self, reply: Reply) -> Reply {
