@@ -41,8 +41,10 @@ use session::Sessions;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// The same for connections that come while we go down: long enough for a probe.
 const LATE_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a connection may buffer; a request's head must fit.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// What a connection may buffer.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// A request's head; the buffer alone does not bound it, for one read may go beyond.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 pub struct Door {
     gateway: Arc<Gateway>,
@@ -108,7 +110,8 @@ impl Door {
             } else {
                 HEAD_TIMEOUT
             })
-            .max_buf_size(HEAD_BYTES_MAX)
+            .max_buf_size(BUFFER_BYTES_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
             .keep_alive(!late)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);

@@ -172,11 +172,13 @@ async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
         Method::Ping
     };
     // Any answer is a sign of life, an error included.
-    speaker
+    let outcome = speaker
         .request(method, discover::own_params(revision, ""))
-        .await
-        .map(drop)
-        .map_err(Fault::from)
+        .await;
+    if speaker.has_lost_session() {
+        return inner.renew(ready, None, &ready.base).await;
+    }
+    outcome.map(drop).map_err(Fault::from)
 }
 
 async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
@@ -186,8 +188,12 @@ async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
         .filter(|c| said & (1 << *c as u8) != 0)
         .collect();
     let speaker = Speaker::within(inner, &ready.base);
-    let offer = read(inner, &speaker, ready).await?;
-    inner.publisher.publish_changed(offer, &said);
+    let offer = read(inner, &speaker, ready).await;
+    if speaker.has_lost_session() {
+        // Renewing has the lists read again.
+        return inner.renew(ready, None, &ready.base).await;
+    }
+    inner.publisher.publish_changed(offer?, &said);
     Ok(())
 }
 
@@ -291,6 +297,8 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
     };
     let mut stream = match answer {
         Ok(Answer::Stream { events, .. }) => events,
+        // Listening goes on in the session that takes the place of a forgotten one.
+        Ok(answer) if upstream.session.is_some() && answer.is_unknown() => return Heard::Failed,
         Ok(_) => return Heard::NotOffered,
         Err(_) => return Heard::Failed,
     };

@@ -59,6 +59,18 @@ pub(crate) fn send(
     Sent(socket)
 }
 
+/// The status of a GET; `None` where the connection ended before one came, as it may for those
+/// that were accepted but not yet heard when the gateway began to go down.
+pub(crate) fn status(address: &str, path: &str) -> Option<u16> {
+    let mut socket = TcpStream::connect(address).ok()?;
+    socket.set_read_timeout(Some(PATIENCE)).ok()?;
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    socket.write_all(head.as_bytes()).ok()?;
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line).ok()?;
+    line.split(' ').nth(1)?.parse().ok()
+}
+
 impl Sent {
     /// Waits for the head of the answer.
     pub(crate) fn head(self) -> Stream {
