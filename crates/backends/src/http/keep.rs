@@ -97,7 +97,14 @@ async fn find(inner: &Inner) -> Result<Ready, Fault> {
 /// Its lists, without tools whose header annotations break the rules: over HTTP those must not be
 /// used.
 async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Offer, Fault> {
-    let mut offer = discover::read_lists(speaker, &ready.greeting, &inner.config.name).await?;
+    let before = inner.publisher.offer();
+    let mut offer = discover::read_lists(
+        speaker,
+        &ready.greeting,
+        &inner.config.name,
+        before.as_deref(),
+    )
+    .await?;
     offer.tools.retain(|tool| {
         let schema = Payload::parse(tool.raw.clone(), Rules::backend())
             .ok()
