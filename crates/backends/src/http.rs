@@ -22,11 +22,14 @@ use tokio::time::Instant;
 use crate::discover::Greeting;
 
 mod call;
+mod hook;
 mod keep;
 mod pool;
 mod post;
 mod speak;
 mod upstream;
+
+pub use hook::Hook;
 
 use post::Post;
 use upstream::{Sessions, Upstream};

@@ -15,14 +15,16 @@ pub mod fault;
 pub mod line;
 pub mod offer;
 pub mod park;
+pub mod policy;
 pub mod seal;
 pub mod walk;
 
 pub use backend::{Backend, Health, Status};
 pub use call::{Call, Reply, Target, View};
 pub use caller::{Caller, ClientCapabilities};
-pub use catalog::{Catalog, Registry};
+pub use catalog::{Catalog, Operation, Registry};
 pub use fault::{Fault, Kind, Side};
 pub use line::{Answer, Ask, Conversation, Event, Line, Notice, Step};
 pub use offer::{Item, ItemKind, Offer, ServerCapabilities};
+pub use policy::Policy;
 pub use walk::{Walk, walk};

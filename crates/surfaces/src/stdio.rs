@@ -31,14 +31,14 @@ const IN_FLIGHT_MAX: usize = 4096;
 const READ_BYTES: usize = 64 * 1024;
 
 /// Serves one caller until its input ends or draining is over.
-pub async fn serve<R, W>(gateway: Arc<Gateway>, mut input: R, output: W)
+pub async fn serve<R, W>(gateway: Arc<Gateway>, role: Arc<str>, mut input: R, output: W)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), outbox);
+    let mut connection = Connection::new(gateway.clone(), role, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -87,6 +87,7 @@ enum Stage {
 
 struct Connection {
     gateway: Arc<Gateway>,
+    role: Arc<str>,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
     asks: Arc<Asks>,
@@ -96,9 +97,10 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(gateway: Arc<Gateway>, outbox: mpsc::Sender<Vec<u8>>) -> Self {
+    fn new(gateway: Arc<Gateway>, role: Arc<str>, outbox: mpsc::Sender<Vec<u8>>) -> Self {
         Self {
             gateway,
+            role,
             outbox,
             stage: Stage::Created,
             asks: Arc::default(),
@@ -190,7 +192,6 @@ impl Connection {
     }
 
     async fn legacy(&mut self, request: Request) {
-        let registry = self.gateway.registry.clone();
         match (&request.method, &self.stage) {
             (Method::Ping, _) => return self.result(&request.id, b"{}").await,
             (Method::Initialize, _) => return self.initialize(request).await,
@@ -216,11 +217,11 @@ impl Connection {
         let caller = caller.clone();
         let revision = caller.revision;
         if let Some(listed) = mcp::answer_list(
-            &registry,
+            &self.gateway.policy,
+            &caller,
             View::Merged,
             &request.method,
             &request.params,
-            revision,
         ) {
             return match listed {
                 Ok(list) => self.result(&request.id, &list).await,
@@ -274,14 +275,16 @@ impl Connection {
             .params
             .get_bytes("capabilities")
             .and_then(ClientCapabilities::parse);
-        self.stage = Stage::Initializing(Arc::new(Caller {
+        let caller = Arc::new(Caller {
             subject: "local".into(),
+            role: self.role.clone(),
             revision,
             capabilities: capabilities.unwrap_or_default(),
             client_info: request.params.get_bytes("clientInfo"),
             session: Some("stdio".into()),
-        }));
-        let result = mcp::initialize(&self.gateway.registry, View::Merged, revision);
+        });
+        let result = mcp::initialize(&self.gateway.policy, &caller, View::Merged);
+        self.stage = Stage::Initializing(caller);
         self.result(&request.id, &result).await;
     }
 
@@ -289,23 +292,24 @@ impl Connection {
         let caller = match Introduction::read(&request).and_then(Introduction::caller) {
             Ok(caller) => Caller {
                 session: Some("stdio".into()),
+                role: self.role.clone(),
                 ..caller
             },
             Err(refused) => return self.send(refused.message(&request.id)).await,
         };
-        let registry = self.gateway.registry.clone();
+        let policy = self.gateway.policy.clone();
         let listed = mcp::answer_list(
-            &registry,
+            &policy,
+            &caller,
             View::Merged,
             &request.method,
             &request.params,
-            caller.revision,
         );
         match (&request.method, listed) {
             (_, Some(Ok(list))) => self.result(&request.id, &list).await,
             (_, Some(Err(fault))) => self.modern_fault(&request.id, &fault).await,
             (Method::Discover, _) => {
-                self.result(&request.id, &mcp::discover(&registry, View::Merged))
+                self.result(&request.id, &mcp::discover(&policy, &caller, View::Merged))
                     .await
             }
             (Method::Listen, _) => self.listen(request).await,
