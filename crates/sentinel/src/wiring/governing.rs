@@ -94,5 +94,7 @@ fn hook(url: &http::Uri, home: &Handle) -> Hook {
             }
         }
     });
-    Box::new(move |overload| drop(told.try_send(*overload)))
+    Box::new(move |overload| {
+        let _ = told.try_send(*overload);
+    })
 }
