@@ -23,6 +23,7 @@ use crate::discover::Greeting;
 
 mod call;
 mod get;
+mod hook;
 mod keep;
 mod pool;
 mod post;
@@ -30,6 +31,7 @@ mod speak;
 mod upstream;
 
 pub use get::get;
+pub use hook::Hook;
 
 use post::Post;
 use upstream::{Sessions, Upstream};

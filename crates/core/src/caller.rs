@@ -12,6 +12,8 @@ use sentinel_wire::{Payload, Revision};
 pub struct Caller {
     /// Who it is; `local` while nobody is asked to prove it.
     pub subject: Arc<str>,
+    /// What it may see and call is decided by this name.
+    pub role: Arc<str>,
     pub revision: Revision,
     pub capabilities: ClientCapabilities,
     /// `clientInfo` as it was sent, for backends to see.

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use sentinel_wire::header::Param;
 use sentinel_wire::{Method, Params};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -27,10 +26,14 @@ use crate::updates::{Hear, Ticket, Updates};
 mod glob;
 mod lists;
 mod naming;
+mod operation;
 mod snapshot;
+pub(crate) mod unknown;
 
 pub use glob::Glob;
 pub use naming::Prefix;
+pub use operation::Operation;
+pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
 
 use naming::Names;
@@ -115,8 +118,9 @@ impl Registry {
             })
             .collect();
         let generations = Arc::new(Generations::new(slots.len()));
+        let listings: Vec<&Listing> = slots.iter().map(|slot| &slot.listing).collect();
         let registry = Arc::new(Self {
-            catalog: ArcSwap::from_pointee(Catalog::empty(slots.len())),
+            catalog: ArcSwap::from_pointee(Catalog::empty(&listings)),
             changes: watch::Sender::new(generations),
             inner: Mutex::new(Inner {
                 known,
@@ -179,17 +183,18 @@ impl Registry {
             .catalog
             .load()
             .resolve(call.view, &call.method, &call.params)?;
-        let slot = &self.slots[found.index];
+        let slot = &self.slots[found.operation.index];
         let backend = slot
             .backend
             .get()
             .expect("backends are attached before the first call");
         Ok(Target {
             backend: backend.clone(),
-            index: found.index,
+            index: found.operation.index,
             own_name: found.own_name,
             circuit: slot.circuit.clone(),
-            mirrored: found.mirrored,
+            mirrored: found.operation.mirrored.clone(),
+            operation: found.operation,
         })
     }
 
@@ -199,13 +204,22 @@ impl Registry {
             .load()
             .resolve(view, method, params)
             .ok()
-            .map(|found| found.index)
+            .map(|found| found.operation.index)
     }
 
-    /// The arguments of a tool that a modern caller repeats in headers, for checking them; `None`
-    /// for nearly every tool, and for those that do not exist.
-    pub fn mirrored(&self, view: View, tool: &str) -> Option<Arc<[Param]>> {
-        self.catalog.load().mirrored(view, tool)
+    /// The tool of this name in a view.
+    pub fn tool(&self, view: View, name: &str) -> Option<Arc<Operation>> {
+        self.catalog.load().tool(view, name).cloned()
+    }
+
+    /// Tells everybody that lists may look different, although no backend changed: policy did.
+    pub fn announce(&self) {
+        let _in_order = self.inner.lock();
+        self.changes.send_modify(|current| {
+            let mut next = (**current).clone();
+            next.bump();
+            *current = Arc::new(next);
+        });
     }
 
     /// Listens for changes of a resource; `None` if nobody owns it, or too many listen.

@@ -18,9 +18,18 @@ pub enum Kind {
     /// A URI that no backend owns.
     UnknownResource,
     InvalidParams,
+    /// Arguments that the tool's own schema does not allow.
+    InvalidArguments,
     /// A retry whose `requestState` is altered, expired, used or somebody else's.
     BadState,
     NotInitialized,
+    /// Visible to this caller, but not callable.
+    Forbidden,
+    /// Switched off by an operator.
+    Disabled,
+    RateLimited,
+    /// No place for another call.
+    Overloaded,
     CircuitOpen,
     BackendUnavailable,
     BackendTimeout,
@@ -42,8 +51,13 @@ impl Kind {
             Self::UnknownName => "unknown_name",
             Self::UnknownResource => "unknown_resource",
             Self::InvalidParams => "invalid_params",
+            Self::InvalidArguments => "invalid_arguments",
             Self::BadState => "bad_state",
             Self::NotInitialized => "not_initialized",
+            Self::Forbidden => "forbidden",
+            Self::Disabled => "disabled",
+            Self::RateLimited => "rate_limited",
+            Self::Overloaded => "overloaded",
             Self::CircuitOpen => "circuit_open",
             Self::BackendUnavailable => "backend_unavailable",
             Self::BackendTimeout => "backend_timeout",
@@ -61,7 +75,7 @@ impl Kind {
             | Self::BackendUnavailable
             | Self::BackendTimeout
             | Self::BackendBadReply => Side::Backend,
-            Self::Internal => Side::Gateway,
+            Self::Internal | Self::Disabled | Self::Overloaded => Side::Gateway,
             _ => Side::Caller,
         }
     }
@@ -84,6 +98,8 @@ pub struct Fault {
     pub retry_after_ms: Option<u64>,
     /// Further members for `error.data`, as JSON members without braces (`"uri":"x"`).
     pub data: Option<String>,
+    /// A configured code for callers up to 2025-11-25, in place of the kind's own.
+    pub legacy_code: Option<i32>,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -94,6 +110,7 @@ impl Fault {
             public: public.into(),
             retry_after_ms: None,
             data: None,
+            legacy_code: None,
             source: None,
         }
     }
@@ -113,6 +130,12 @@ impl Fault {
     #[must_use]
     pub fn with_data(mut self, members: impl Into<String>) -> Self {
         self.data = Some(members.into());
+        self
+    }
+
+    #[must_use]
+    pub fn legacy_code(mut self, code: i32) -> Self {
+        self.legacy_code = Some(code);
         self
     }
 

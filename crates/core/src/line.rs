@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::attribution;
 use crate::call::Reply;
 use crate::fault::Fault;
+use crate::policy::Slot;
 
 /// Notices a caller may lag behind before further ones are dropped: enough for a burst, small
 /// enough that ten thousand calls cannot hold much.
@@ -117,6 +118,7 @@ pub struct Conversation {
     reply: BoxFuture<'static, Result<Reply, Fault>>,
     events: mpsc::Receiver<Event>,
     done: Option<Result<Reply, Fault>>,
+    slot: Slot,
 }
 
 impl Conversation {
@@ -128,7 +130,20 @@ impl Conversation {
             reply,
             events,
             done: None,
+            slot: Slot::default(),
         }
+    }
+
+    /// Whose place among running calls is this one.
+    #[must_use]
+    pub(crate) fn holding(mut self, slot: Slot) -> Self {
+        self.slot = slot;
+        self
+    }
+
+    /// Gives the call's place to others while its caller thinks; the next step takes one again.
+    pub fn set_aside(&self) {
+        self.slot.park();
     }
 
     /// The next event, or the reply once every event before it was heard. Not to be called again

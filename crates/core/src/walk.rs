@@ -2,38 +2,50 @@
 //!
 //! Every surface enters here, so whatever is added to the walk holds for all of them. It is a stack
 //! of Tower services over `Call`; the response is the terminal reply, while notices and asks travel
-//! on the call's own line.
+//! on the call's own line. The layers themselves hold nothing: what they ask is the policy that the
+//! call began with.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::{BoxFuture, FutureExt, TryFutureExt, ready};
+use sentinel_wire::{Method, Params};
 use tower::layer::layer_fn;
-use tower::{Service, ServiceBuilder};
+use tower::{Layer, Service, ServiceBuilder};
 
 use crate::attribution;
 use crate::call::{Call, Reply, View};
 use crate::caller::Caller;
-use crate::catalog::Registry;
 use crate::fault::{Fault, Kind, Side};
 use crate::line::{Conversation, Line};
+use crate::policy::steps::{self, Verdict};
+use crate::policy::{Policy, Slot};
 
 type Outcome = BoxFuture<'static, Result<Reply, Fault>>;
 
 /// The composed walk; cheap to clone.
 #[derive(Clone)]
-pub struct Walk(Resolve<Break<Route>>);
+pub struct Walk {
+    policy: Arc<Policy>,
+    stack: Stack,
+}
 
-/// Composes the walk.
-pub fn walk(registry: Arc<Registry>) -> Walk {
+type Stack = Resolve<Check<Kill<Check<Check<Break<Admit<Route>>>>>>>;
+
+/// Composes the walk, in the order in which things happen. Authorization comes before the kill switch
+/// and the kill switch before the limit, so that nobody unauthorized drains a bucket and a disabled
+/// tool costs nothing; admission comes last, so that a waiting call holds nothing else.
+pub fn walk(policy: Arc<Policy>) -> Walk {
     let stack = ServiceBuilder::new()
-        .layer(layer_fn(|inner| Resolve {
-            registry: registry.clone(),
-            inner,
-        })) // whose is it?
+        .layer(layer_fn(|inner| Resolve { inner })) // whose is it?
+        .layer(check(steps::authorize)) // may this caller see it, and call it?
+        .layer(layer_fn(|inner| Kill { inner })) // is it switched off, now or before it ends?
+        .layer(check(steps::limit)) // does this caller call it too often?
+        .layer(check(steps::check_arguments)) // are the arguments what it asks for?
         .layer(layer_fn(|inner| Break { inner })) // fail at once while its backend keeps failing
-        .service(Route);
-    Walk(stack)
+        .layer(layer_fn(|inner| Admit { inner })) // wait for a place, and hold it to the end
+        .service(Route); // to its backend
+    Walk { policy, stack }
 }
 
 impl Walk {
@@ -42,10 +54,11 @@ impl Walk {
         &self,
         caller: Arc<Caller>,
         view: View,
-        method: sentinel_wire::Method,
-        params: sentinel_wire::Params,
+        method: Method,
+        params: Params,
     ) -> Conversation {
         let (line, events) = Line::open();
+        let slot = Slot::default();
         let call = Call {
             caller,
             view,
@@ -53,15 +66,16 @@ impl Walk {
             params,
             line,
             target: None,
+            policy: self.policy.clone(),
+            slot: slot.clone(),
         };
-        Conversation::new(self.0.clone().call(call), events)
+        Conversation::new(self.stack.clone().call(call), events).holding(slot)
     }
 }
 
 /// Looks the operation up in the catalog.
 #[derive(Clone)]
 struct Resolve<S> {
-    registry: Arc<Registry>,
     inner: S,
 }
 
@@ -75,7 +89,7 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Resolve<S> {
     }
 
     fn call(&mut self, mut call: Call) -> Outcome {
-        match self.registry.resolve(&call) {
+        match call.policy.registry.resolve(&call) {
             Ok(target) => {
                 call.line = call.line.signed(target.backend.name());
                 call.target = Some(target);
@@ -83,6 +97,60 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Resolve<S> {
             }
             Err(fault) => ready(Err(fault)).boxed(),
         }
+    }
+}
+
+type Judge = fn(&Policy, &Call) -> Verdict;
+
+/// Asks one question about a call and lets it pass, or ends it with the answer.
+#[derive(Clone)]
+struct Check<S> {
+    judge: Judge,
+    inner: S,
+}
+
+fn check<S>(judge: Judge) -> impl Layer<S, Service = Check<S>> {
+    layer_fn(move |inner| Check { judge, inner })
+}
+
+impl<S: Service<Call, Future = Outcome>> Service<Call> for Check<S> {
+    type Response = Reply;
+    type Error = Fault;
+    type Future = Outcome;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> Outcome {
+        match (self.judge)(&call.policy, &call) {
+            Verdict::Continue(()) => self.inner.call(call),
+            Verdict::Break(answer) => ready(answer).boxed(),
+        }
+    }
+}
+
+/// Refuses what is switched off, and ends what is switched off while it runs.
+#[derive(Clone)]
+struct Kill<S> {
+    inner: S,
+}
+
+impl<S: Service<Call, Future = Outcome>> Service<Call> for Kill<S> {
+    type Response = Reply;
+    type Error = Fault;
+    type Future = Outcome;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> Outcome {
+        if let Verdict::Break(answer) = steps::is_killed(&call.policy, &call) {
+            return ready(answer).boxed();
+        }
+        let watched = steps::until_killed(&call);
+        watched(self.inner.call(call))
     }
 }
 
@@ -102,7 +170,7 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Break<S> {
     }
 
     fn call(&mut self, call: Call) -> Outcome {
-        let target = call.target.as_ref().expect("resolved by the step before");
+        let target = call.target();
         let pass = match target.circuit.admit() {
             Ok(pass) => pass,
             Err(open) => {
@@ -128,6 +196,30 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Break<S> {
     }
 }
 
+/// Holds one of the places that calls run in.
+#[derive(Clone)]
+struct Admit<S> {
+    inner: S,
+}
+
+impl<S> Service<Call> for Admit<S>
+where
+    S: Service<Call, Future = Outcome> + Clone + Send + 'static,
+{
+    type Response = Reply;
+    type Error = Fault;
+    type Future = Outcome;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> Outcome {
+        let mut inner = self.inner.clone();
+        steps::admit(&call)(move || inner.call(call))
+    }
+}
+
 /// Hands the call to its backend.
 #[derive(Clone)]
 struct Route;
@@ -142,12 +234,7 @@ impl Service<Call> for Route {
     }
 
     fn call(&mut self, call: Call) -> Outcome {
-        let backend = call
-            .target
-            .as_ref()
-            .expect("resolved by an earlier step")
-            .backend
-            .clone();
+        let backend = call.target().backend.clone();
         let asker = backend.clone();
         backend
             .call(call)

@@ -8,15 +8,17 @@ use anyhow::Context;
 use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue};
 use sentinel_backends::child::{self, Patience, ShimProgram};
-use sentinel_backends::stdio::{Interactive, Isolation, supervisor::Policy};
+use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
 use sentinel_backends::{http as http_backend, stdio};
 use sentinel_core::catalog::{Glob, Listing, Prefix, Publisher, Registry};
-use sentinel_core::{Backend, circuit};
+use sentinel_core::{Backend, Policy, circuit};
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
 use crate::config::{self, BackendKind, Config};
 use crate::remember::{self, Place};
+
+mod governing;
 
 /// How often expired sessions and parked calls are swept.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -39,8 +41,12 @@ pub(crate) fn build(
         registry.attach(index, running);
         places.push((publisher, place));
     }
-    let gateway = Gateway::new(registry.clone(), limits(config));
     let handle = home(0);
+    let policy = Policy::new(
+        registry.clone(),
+        governing::settings(config, &enabled, &handle),
+    );
+    let gateway = Gateway::new(policy, limits(config));
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(remember::keep_writing(registry, places));
     handle.spawn(sweep(gateway.clone()));
@@ -155,7 +161,7 @@ fn start(
                 cwd: program.cwd.clone(),
                 shim: ShimProgram::ThisProgram,
             };
-            let policy = Policy {
+            let policy = supervisor::Policy {
                 restart_on_exit: program.restart_on_exit,
                 max_restarts: (program.max_restarts > 0).then_some(program.max_restarts),
                 lazy: program.start == config::Start::Lazy,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
-use sentinel_core::{Walk, walk};
+use sentinel_core::{Policy, Walk, walk};
 use tokio::sync::watch;
 
 /// Bounds on what callers can make us hold; each has its key in the configuration.
@@ -39,6 +39,7 @@ impl Default for Limits {
 
 pub struct Gateway {
     pub registry: Arc<Registry>,
+    pub policy: Arc<Policy>,
     pub walk: Walk,
     pub limits: Limits,
     pub(crate) sealer: Sealer,
@@ -47,10 +48,11 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    pub fn new(registry: Arc<Registry>, limits: Limits) -> Arc<Self> {
+    pub fn new(policy: Arc<Policy>, limits: Limits) -> Arc<Self> {
         Arc::new(Self {
-            walk: walk(registry.clone()),
-            registry,
+            walk: walk(policy.clone()),
+            registry: policy.registry().clone(),
+            policy,
             limits,
             sealer: Sealer::new(),
             lot: Lot::default(),

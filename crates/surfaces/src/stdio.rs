@@ -31,23 +31,28 @@ const IN_FLIGHT_MAX: usize = 4096;
 const READ_BYTES: usize = 64 * 1024;
 
 /// Serves one caller of the merged catalog until its input ends or draining is over.
-pub async fn serve<R, W>(gateway: Arc<Gateway>, input: R, output: W)
+pub async fn serve<R, W>(gateway: Arc<Gateway>, role: Arc<str>, input: R, output: W)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    serve_view(gateway, View::Merged, input, output).await;
+    serve_view(gateway, role, View::Merged, input, output).await;
 }
 
 /// Serves one caller of one view, as `/mcp` and `/mcp/<backend>` do over HTTP.
-pub async fn serve_view<R, W>(gateway: Arc<Gateway>, view: View, mut input: R, output: W)
-where
+pub async fn serve_view<R, W>(
+    gateway: Arc<Gateway>,
+    role: Arc<str>,
+    view: View,
+    mut input: R,
+    output: W,
+) where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), view, outbox);
+    let mut connection = Connection::new(gateway.clone(), role, view, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -96,6 +101,7 @@ enum Stage {
 
 struct Connection {
     gateway: Arc<Gateway>,
+    role: Arc<str>,
     view: View,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
@@ -106,7 +112,12 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(gateway: Arc<Gateway>, view: View, outbox: mpsc::Sender<Vec<u8>>) -> Self {
+    fn new(
+        gateway: Arc<Gateway>,
+        role: Arc<str>,
+        view: View,
+        outbox: mpsc::Sender<Vec<u8>>,
+    ) -> Self {
         let told = outbox.clone();
         let subscriber = Subscriber::new(gateway.registry.clone(), view, move |message| {
             // A caller that does not read misses news; its answers wait for it.
@@ -114,6 +125,7 @@ impl Connection {
         });
         Self {
             gateway,
+            role,
             view,
             outbox,
             stage: Stage::Created,
@@ -212,7 +224,6 @@ impl Connection {
     }
 
     async fn legacy(&mut self, request: Request) {
-        let registry = self.gateway.registry.clone();
         match (&request.method, &self.stage) {
             (Method::Ping, _) => return self.result(&request.id, b"{}").await,
             (Method::Initialize, _) => return self.initialize(request).await,
@@ -238,11 +249,11 @@ impl Connection {
         let caller = caller.clone();
         let revision = caller.revision;
         if let Some(listed) = mcp::answer_list(
-            &registry,
+            &self.gateway.policy,
+            &caller,
             self.view,
             &request.method,
             &request.params,
-            revision,
         ) {
             return match listed {
                 Ok(list) => self.result(&request.id, &list).await,
@@ -296,15 +307,17 @@ impl Connection {
             .params
             .get_bytes("capabilities")
             .and_then(ClientCapabilities::parse);
-        self.stage = Stage::Initializing(Arc::new(Caller {
+        let caller = Arc::new(Caller {
             subject: "local".into(),
+            role: self.role.clone(),
             revision,
             capabilities: capabilities.unwrap_or_default(),
             client_info: request.params.get_bytes("clientInfo"),
             session: Some("stdio".into()),
             log_level: LogLevel::default(),
-        }));
-        let result = mcp::initialize(&self.gateway.registry, self.view, revision);
+        });
+        let result = mcp::initialize(&self.gateway.policy, &caller, self.view);
+        self.stage = Stage::Initializing(caller);
         self.result(&request.id, &result).await;
     }
 
@@ -312,23 +325,24 @@ impl Connection {
         let caller = match Introduction::read(&request).and_then(Introduction::caller) {
             Ok(caller) => Caller {
                 session: Some("stdio".into()),
+                role: self.role.clone(),
                 ..caller
             },
             Err(refused) => return self.send(refused.message(&request.id)).await,
         };
-        let registry = self.gateway.registry.clone();
+        let policy = self.gateway.policy.clone();
         let listed = mcp::answer_list(
-            &registry,
+            &policy,
+            &caller,
             self.view,
             &request.method,
             &request.params,
-            caller.revision,
         );
         match (&request.method, listed) {
             (_, Some(Ok(list))) => self.result(&request.id, &list).await,
             (_, Some(Err(fault))) => self.modern_fault(&request.id, &fault).await,
             (Method::Discover, _) => {
-                self.result(&request.id, &mcp::discover(&registry, self.view))
+                self.result(&request.id, &mcp::discover(&policy, &caller, self.view))
                     .await
             }
             (Method::Listen, _) => self.listen(caller, request).await,

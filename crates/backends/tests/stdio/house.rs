@@ -66,7 +66,10 @@ pub(crate) fn house_with(
     let backend = config.build(registry.publisher(0));
     registry.attach(0, backend.clone());
     House {
-        walk: walk(registry.clone()),
+        walk: walk(sentinel_core::Policy::new(
+            registry.clone(),
+            sentinel_core::policy::Settings::default(),
+        )),
         registry,
         backend,
         mark,
@@ -78,6 +81,7 @@ pub(crate) fn caller(session: &str, capabilities: Value) -> Arc<Caller> {
     let capabilities = Bytes::from(capabilities.to_string());
     Arc::new(Caller {
         subject: "local".into(),
+        role: "admin".into(),
         revision: Revision::V2025_11_25,
         capabilities: ClientCapabilities::parse(capabilities).unwrap(),
         client_info: None,

@@ -1,5 +1,6 @@
 //! One call to the gateway in this process, over the stdio door: MCP 2026-07-28, a line each way.
 
+use sentinel_core::policy::ADMIN;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -39,7 +40,13 @@ pub(super) async fn call(
 ) -> anyhow::Result<Answer> {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (input, output) = tokio::io::split(theirs);
-    let door = tokio::spawn(stdio::serve_view(gateway.clone(), view, input, output));
+    let door = tokio::spawn(stdio::serve_view(
+        gateway.clone(),
+        ADMIN.into(),
+        view,
+        input,
+        output,
+    ));
     let (answers, mut requests) = tokio::io::split(ours);
     requests
         .write_all(&request(name, arguments, progress.is_seen()))

@@ -3,6 +3,7 @@
 //! The first place is the endpoint that is asked. The others, when a list is wanted and the server is a
 //! Sentinel, are its backends' own endpoints: they tell whose each item is.
 
+use sentinel_core::policy::{Policy, Settings};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,7 +183,8 @@ fn begin(places: &[Uri], token: Option<&str>) -> anyhow::Result<Arc<Gateway>> {
         registry.attach(n, Arc::new(backend));
     }
     tokio::spawn(registry.clone().end_cold_start());
-    Ok(Gateway::new(registry, Limits::default()))
+    let policy = Policy::new(registry, Settings::default());
+    Ok(Gateway::new(policy, Limits::default()))
 }
 
 impl Client {

@@ -31,6 +31,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         let mut signals = Signals::new()?;
         let mut caller = tokio::spawn(sentinel_surfaces::stdio::serve(
             gateway.clone(),
+            config.gateway.stdio_role.as_str().into(),
             tokio::io::stdin(),
             tokio::io::stdout(),
         ));

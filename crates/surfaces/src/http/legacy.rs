@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
+use sentinel_core::policy::ADMIN;
 use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, View};
 use sentinel_wire::envelope::{Refusal, write_result};
 use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
@@ -42,6 +43,7 @@ pub(super) fn initialize(door: &Arc<Door>, view: View, request: Request) -> Resp
         .sessions
         .open(&door.gateway.registry, view, |session| Caller {
             subject: "local".into(),
+            role: ADMIN.into(),
             revision,
             capabilities: params
                 .get_bytes("capabilities")
@@ -60,7 +62,7 @@ pub(super) fn initialize(door: &Arc<Door>, view: View, request: Request) -> Resp
     let mut out = Vec::new();
     write_result(
         &request.id,
-        &mcp::initialize(&door.gateway.registry, view, revision),
+        &mcp::initialize(&door.gateway.policy, &session.caller, view),
         &mut out,
     );
     let mut response = reply::json(StatusCode::OK, out);
@@ -174,7 +176,7 @@ pub(super) async fn batch(
 
 /// What the gateway answers itself.
 fn local(door: &Door, session: &Session, request: &Request) -> Option<Vec<u8>> {
-    let registry = &door.gateway.registry;
+    let policy = &door.gateway.policy;
     let revision = session.caller.revision;
     let done = |body: &[u8]| {
         let mut out = Vec::new();
@@ -183,11 +185,11 @@ fn local(door: &Door, session: &Session, request: &Request) -> Option<Vec<u8>> {
     };
     let fail = |fault: Fault| Some(mcp::fault_message(Some(&request.id), revision, &fault));
     if let Some(listed) = mcp::answer_list(
-        registry,
+        policy,
+        &session.caller,
         session.view,
         &request.method,
         &request.params,
-        revision,
     ) {
         return listed.map_or_else(fail, |list| done(&list));
     }

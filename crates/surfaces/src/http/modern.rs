@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header::{HeaderMap, HeaderName};
 use http::{Response, StatusCode};
-use sentinel_core::{Caller, Registry, View};
+use sentinel_core::{Caller, Policy, View};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_result};
 use sentinel_wire::{Id, Method, Request, Revision, header, sse};
 use serde_json::value::RawValue;
@@ -31,21 +31,15 @@ pub(super) async fn answer(
         Ok(caller) => caller,
         Err(refused) => return reply::json(StatusCode::BAD_REQUEST, refused.message(&request.id)),
     };
-    let registry = &door.gateway.registry;
-    if let Err(refused) = check_mirrored(registry, view, headers, &request) {
+    let policy = &door.gateway.policy;
+    if let Err(refused) = check_mirrored(policy, &caller, view, headers, &request) {
         return reply::json(StatusCode::BAD_REQUEST, refused.message(&request.id));
     }
-    let listed = mcp::answer_list(
-        registry,
-        view,
-        &request.method,
-        &request.params,
-        caller.revision,
-    );
+    let listed = mcp::answer_list(policy, &caller, view, &request.method, &request.params);
     match (&request.method, listed) {
         (_, Some(Ok(list))) => result(&request, &list),
         (_, Some(Err(fault))) => fault_response(&request.id, &fault),
-        (Method::Discover, _) => result(&request, &mcp::discover(registry, view)),
+        (Method::Discover, _) => result(&request, &mcp::discover(policy, &caller, view)),
         (Method::Listen, _) => Box::pin(listen::open(door, caller, view, request)).await,
         _ => call(door, Arc::new(caller), view, request).await,
     }
@@ -182,7 +176,8 @@ fn check_headers(headers: &HeaderMap, request: &Request, version: &str) -> Resul
 
 /// The same for arguments that the tool's schema wants repeated.
 fn check_mirrored(
-    registry: &Registry,
+    policy: &Policy,
+    caller: &Caller,
     view: View,
     headers: &HeaderMap,
     request: &Request,
@@ -191,7 +186,9 @@ fn check_mirrored(
         return Ok(());
     }
     let name = request.params.string("name").unwrap_or_default();
-    let Some(params) = registry.mirrored(view, &name) else {
+    // A tool that the caller does not see has no headers to be wrong about.
+    let tool = policy.visible_tool(caller, view, &name);
+    let Some(params) = tool.and_then(|tool| tool.mirrored.clone()) else {
         return Ok(());
     };
     let arguments: Option<&RawValue> = request

@@ -220,6 +220,7 @@ mod tests {
     fn caller(session: Arc<str>) -> Caller {
         Caller {
             subject: "local".into(),
+            role: "admin".into(),
             revision: Revision::V2025_11_25,
             capabilities: ClientCapabilities::default(),
             client_info: None,

@@ -1,8 +1,7 @@
 //! What the gateway answers itself, from what it knows: introductions and lists.
 
 use bytes::Bytes;
-use sentinel_core::catalog::Registry;
-use sentinel_core::{Fault, ItemKind, Kind, ServerCapabilities, View};
+use sentinel_core::{Caller, Fault, ItemKind, Kind, Policy, ServerCapabilities, View};
 use sentinel_wire::{Method, Params, Revision, json, meta};
 
 /// Who we say we are to callers.
@@ -15,22 +14,23 @@ fn server_info() -> &'static str {
 }
 
 /// The result of `initialize`.
-pub(crate) fn initialize(registry: &Registry, view: View, revision: Revision) -> Vec<u8> {
-    let catalog = registry.catalog();
+pub(crate) fn initialize(policy: &Policy, caller: &Caller, view: View) -> Vec<u8> {
+    let revision = caller.revision;
+    let catalog = policy.registry().catalog();
     let extensions = catalog.extensions(view, revision);
     let capabilities = capabilities(catalog.capabilities(view), &extensions, revision);
     let mut out = format!(
         r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{}"#,
         server_info()
     );
-    push_instructions(catalog.instructions(view), &mut out);
+    push_instructions(policy.instructions(caller, view).as_deref(), &mut out);
     out.push('}');
     out.into_bytes()
 }
 
 /// The result of `server/discover`.
-pub(crate) fn discover(registry: &Registry, view: View) -> Vec<u8> {
-    let catalog = registry.catalog();
+pub(crate) fn discover(policy: &Policy, caller: &Caller, view: View) -> Vec<u8> {
+    let catalog = policy.registry().catalog();
     let versions: Vec<String> = Revision::ALL
         .iter()
         .rev()
@@ -42,7 +42,7 @@ pub(crate) fn discover(registry: &Registry, view: View) -> Vec<u8> {
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities},"ttlMs":0,"cacheScope":"private""#,
         versions.join(",")
     );
-    push_instructions(catalog.instructions(view), &mut out);
+    push_instructions(policy.instructions(caller, view).as_deref(), &mut out);
     out.push_str(&format!(
         r#","_meta":{{"{}":{}}}}}"#,
         meta::SERVER_INFO,
@@ -103,11 +103,11 @@ fn capabilities(
 
 /// The result of a list method, if `method` is one.
 pub(crate) fn answer_list(
-    registry: &Registry,
+    policy: &Policy,
+    caller: &Caller,
     view: View,
     method: &Method,
     params: &Params,
-    revision: Revision,
 ) -> Option<Result<Bytes, Fault>> {
     let kind = match method {
         Method::ToolsList => ItemKind::Tool,
@@ -123,5 +123,5 @@ pub(crate) fn answer_list(
             "unknown cursor: lists here have one page",
         )));
     }
-    Some(Ok(registry.catalog().list(view, kind, revision)))
+    Some(Ok(policy.list(caller, view, kind)))
 }

@@ -1,5 +1,6 @@
 //! Who a modern request says it is, in its own `_meta`: every one introduces itself.
 
+use sentinel_core::policy::ADMIN;
 use sentinel_core::{Caller, ClientCapabilities, LogLevel};
 use sentinel_wire::envelope::{INVALID_PARAMS, error_object, write_error_object};
 use sentinel_wire::{Id, Request, Revision, json, meta};
@@ -66,6 +67,7 @@ impl Introduction {
         }
         let caller = Caller {
             subject: "local".into(),
+            role: ADMIN.into(),
             revision: Revision::NEWEST,
             capabilities,
             client_info: params.meta_bytes(meta::CLIENT_INFO),

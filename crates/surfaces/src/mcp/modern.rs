@@ -273,6 +273,7 @@ impl Talk {
         }
         let requests = input_requests(&asks);
         let talk = self.talk.take().expect("an ask comes from a running call");
+        talk.set_aside();
         let parked = Parked {
             talk,
             asks,
