@@ -150,10 +150,10 @@ impl Policy {
         }
     }
 
-    /// A tool by the name it has in a view, if this caller sees it.
-    pub fn visible_tool(&self, caller: &Caller, view: View, name: &str) -> Option<Arc<Operation>> {
+    /// A tool by the name it has in a view, if this caller may call it.
+    pub fn callable_tool(&self, caller: &Caller, view: View, name: &str) -> Option<Arc<Operation>> {
         let tool = self.registry.tool(view, name)?;
-        self.grant(caller, &tool).see.then_some(tool)
+        self.grant(caller, &tool).call.then_some(tool)
     }
 
     fn seen(&self, caller: &Caller) -> Seen {

@@ -186,8 +186,8 @@ fn check_mirrored(
         return Ok(());
     }
     let name = request.params.string("name").unwrap_or_default();
-    // A tool that the caller does not see has no headers to be wrong about.
-    let tool = policy.visible_tool(caller, view, &name);
+    // A tool that the caller may not call has no headers to be wrong about.
+    let tool = policy.callable_tool(caller, view, &name);
     let Some(params) = tool.and_then(|tool| tool.mirrored.clone()) else {
         return Ok(());
     };
