@@ -7,14 +7,18 @@
 //! Not here: sockets, processes, HTTP statuses and JSON-RPC codes (`surfaces::rescue`).
 
 pub mod backend;
+pub mod builtin;
 pub mod call;
 pub mod caller;
 pub mod catalog;
 pub mod circuit;
+pub mod clock;
 pub mod fault;
 pub mod line;
 pub mod offer;
 pub mod park;
+pub mod random;
+pub mod review;
 pub mod seal;
 pub mod walk;
 
