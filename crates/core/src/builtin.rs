@@ -320,6 +320,10 @@ impl<S: Send + Sync + 'static> Backend for Builtin<S> {
         }
     }
 
+    fn is_builtin(&self) -> bool {
+        true
+    }
+
     fn status(&self) -> Status {
         Status {
             health: Health::Up,

@@ -355,6 +355,9 @@ pub struct Listed<T> {
     pub total: u64,
 }
 
+/// Diffs up to this size come whole; larger ones in pages of at most this many bytes.
+pub const DIFF_PAGE: u64 = 256 << 10;
+
 /// The span of a diff to read, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {

@@ -6,6 +6,7 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod import;
+pub(crate) mod review;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stdio;

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Check => commands::check::run(&cli.global),
         Command::Import(args) => commands::import::run(&cli.global, args),
         Command::Schema => commands::schema::run(),
+        Command::Review(args) => commands::review::run(&cli.global, args),
         Command::Completions(args) => commands::completions::run(args),
         _ => Err(anyhow::anyhow!("this command is not built in this tree")),
     };

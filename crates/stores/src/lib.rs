@@ -8,8 +8,10 @@
 //! (`sentinel_backends`).
 
 pub mod error;
+pub mod review;
 pub mod sqlite;
 
 pub use error::StoreError;
+pub use review::SqliteReviews;
 pub use rusqlite;
 pub use sqlite::{Migrations, Sqlite, Synchronous};

@@ -50,8 +50,6 @@ const NOTICED: &[(&str, When)] = &[
     ("audit", Present),
     ("console", Present),
     ("gateway.health_listen", NotEmpty),
-    ("review", Present),
-    ("sqlite", Present),
     ("telemetry.otlp_endpoint", NotEmpty),
     ("backends.*.admission", Present),
     ("backends.*.pin", Is("warn")),
