@@ -68,11 +68,13 @@ mod tests {
     async fn a_topic_lives_while_somebody_listens() {
         let bells = Bells::default();
         let (one, two) = (bells.listen("a"), bells.listen("a"));
-        let mut rung = std::pin::pin!(one.notified());
-        rung.as_mut().enable();
-        bells.ring("b");
-        bells.ring("a");
-        rung.await;
+        {
+            let mut rung = std::pin::pin!(one.notified());
+            rung.as_mut().enable();
+            bells.ring("b");
+            bells.ring("a");
+            rung.await;
+        }
         drop(two);
         assert_eq!(bells.topics.lock().len(), 1);
         drop(one);
