@@ -185,6 +185,7 @@ async def twelve_tools_without_the_extended_ones(folder):
         async with Client(running.url, mode=LEGACY) as client:
             tools = [tool.name for tool in (await client.list_tools()).tools]
             check(len(tools) == 12, tools)
+            check(client.server_info.name == "gsd-review-broker", client.server_info)
 
 
 async def bad_arguments_get_clear_errors(folder):

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use sentinel_wire::header::Param;
 use tokio::sync::watch;
@@ -97,6 +98,8 @@ pub struct Registry {
     inner: Mutex<Inner>,
     catalog: ArcSwap<Catalog>,
     changes: watch::Sender<Arc<Generations>>,
+    /// Who we say we are, where that is not the gateway.
+    introduction: OnceLock<Bytes>,
 }
 
 impl Registry {
@@ -121,6 +124,7 @@ impl Registry {
                 complained: HashSet::new(),
             }),
             started: Instant::now(),
+            introduction: OnceLock::new(),
             slots,
         });
         registry.rebuild();
@@ -162,6 +166,15 @@ impl Registry {
 
     pub fn name_of(&self, index: usize) -> &str {
         &self.slots[index].listing.name
+    }
+
+    /// Callers are told this `serverInfo` in place of the gateway's. Once, before the first call.
+    pub fn introduce_as(&self, server_info: Bytes) {
+        let _ = self.introduction.set(server_info);
+    }
+
+    pub fn introduction(&self) -> Option<&Bytes> {
+        self.introduction.get()
     }
 
     /// Every backend was tried once, so the catalog is as full as it gets for now.

@@ -128,8 +128,6 @@ impl Reader<'_> {
             } else if let Some(old) = take("--- ") {
                 self.lines.next();
                 return self.file(head, old);
-            } else if line.starts_with("diff --git ") || line.starts_with("@@") {
-                break;
             } else if !["new mode ", "index ", "similarity ", "dissimilarity "]
                 .iter()
                 .any(|known| line.starts_with(known))

@@ -51,7 +51,13 @@ pub(crate) fn build(
         places.push((publisher, place));
     }
     if let Some(service) = reviews {
-        attach_reviews(&registry, enabled.len(), service, &home(enabled.len()));
+        attach_reviews(
+            &registry,
+            enabled.len(),
+            service,
+            &home(enabled.len()),
+            config.review.alone,
+        );
     }
     let gateway = Gateway::new(registry.clone(), limits(config));
     let handle = home(0);
@@ -89,9 +95,19 @@ pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<Service>> {
     Ok(Service::new(Arc::new(store), settings))
 }
 
-fn attach_reviews(registry: &Arc<Registry>, index: usize, service: Arc<Service>, home: &Handle) {
+fn attach_reviews(
+    registry: &Arc<Registry>,
+    index: usize,
+    service: Arc<Service>,
+    home: &Handle,
+    alone: bool,
+) {
     let backend = sentinel_review::backend(service.clone());
-    registry.publisher(index).publish(backend.offer());
+    let offer = backend.offer();
+    if let Some(info) = offer.server_info.clone().filter(|_| alone) {
+        registry.introduce_as(info);
+    }
+    registry.publisher(index).publish(offer);
     registry.attach(index, Arc::new(backend));
     home.spawn(service.run());
 }

@@ -74,6 +74,7 @@ fn serve(mut config: Config, port: Option<u16>) -> anyhow::Result<ExitCode> {
     }
     config.gateway.listen = Some(address);
     config.review.enabled = true;
+    config.review.alone = true;
     config.backends.clear();
     // Opened again by the gateway; a broker without its store must not start at all.
     drop(wiring::open_reviews(&config)?);

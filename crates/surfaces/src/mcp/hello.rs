@@ -6,12 +6,14 @@ use sentinel_core::{Fault, ItemKind, Kind, ServerCapabilities, View};
 use sentinel_wire::{Method, Params, Revision, json, meta};
 
 /// Who we say we are to callers.
-fn server_info() -> &'static str {
-    concat!(
-        r#"{"name":"sentinel-gateway","title":"Sentinel Gateway","version":""#,
-        env!("CARGO_PKG_VERSION"),
-        r#""}"#
-    )
+fn server_info(registry: &Registry) -> &str {
+    let own = registry.introduction();
+    own.and_then(|info| std::str::from_utf8(info).ok())
+        .unwrap_or(concat!(
+            r#"{"name":"sentinel-gateway","title":"Sentinel Gateway","version":""#,
+            env!("CARGO_PKG_VERSION"),
+            r#""}"#
+        ))
 }
 
 /// The result of `initialize`.
@@ -20,7 +22,7 @@ pub(crate) fn initialize(registry: &Registry, view: View, revision: Revision) ->
     let capabilities = capabilities(catalog.capabilities(view), revision);
     let mut out = format!(
         r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{}"#,
-        server_info()
+        server_info(registry)
     );
     push_instructions(catalog.instructions(view), &mut out);
     out.push('}');
@@ -44,7 +46,7 @@ pub(crate) fn discover(registry: &Registry, view: View) -> Vec<u8> {
     out.push_str(&format!(
         r#","_meta":{{"{}":{}}}}}"#,
         meta::SERVER_INFO,
-        server_info()
+        server_info(registry)
     ));
     out.into_bytes()
 }
