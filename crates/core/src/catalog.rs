@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use sentinel_wire::{Method, Params};
 use tokio::sync::watch;
@@ -103,6 +104,8 @@ pub struct Registry {
     catalog: ArcSwap<Catalog>,
     changes: watch::Sender<Arc<Generations>>,
     updates: Arc<Updates>,
+    /// Who we say we are, where that is not the gateway.
+    introduction: OnceLock<Bytes>,
 }
 
 impl Registry {
@@ -129,6 +132,7 @@ impl Registry {
             }),
             started: Instant::now(),
             updates: Updates::new(slots.len()),
+            introduction: OnceLock::new(),
             slots,
         });
         registry.rebuild(None);
@@ -170,6 +174,15 @@ impl Registry {
 
     pub fn name_of(&self, index: usize) -> &str {
         &self.slots[index].listing.name
+    }
+
+    /// Callers are told this `serverInfo` in place of the gateway's. Once, before the first call.
+    pub fn introduce_as(&self, server_info: Bytes) {
+        let _ = self.introduction.set(server_info);
+    }
+
+    pub fn introduction(&self) -> Option<&Bytes> {
+        self.introduction.get()
     }
 
     /// Every backend was tried once, so the catalog is as full as it gets for now.

@@ -8,15 +8,19 @@
 
 mod attribution;
 pub mod backend;
+pub mod builtin;
 pub mod call;
 pub mod caller;
 pub mod catalog;
 pub mod circuit;
+pub mod clock;
 pub mod fault;
 pub mod line;
 pub mod offer;
 pub mod park;
 pub mod policy;
+pub mod random;
+pub mod review;
 pub mod seal;
 pub mod updates;
 pub mod walk;

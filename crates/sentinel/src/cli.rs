@@ -9,6 +9,10 @@ use clap_complete::Shell;
 
 use crate::config::Overrides;
 
+mod review;
+
+pub(crate) use review::{Review, ReviewCommand};
+
 /// One gateway in front of many MCP servers.
 ///
 /// Agents connect to Sentinel; Sentinel connects to the servers named in its configuration, starts the
@@ -201,6 +205,16 @@ Examples:
   sentinel doctor --json
   sentinel doctor --url http://127.0.0.1:9200/mcp")]
     Doctor(Doctor),
+
+    /// Review code between agents: serve, list, show, watch, back up
+    #[command(after_help = "\
+Examples:
+  sentinel review serve                      the broker alone, on http://127.0.0.1:8321/mcp
+  sentinel review list --status created
+  sentinel review show 1f0c                  the beginning of an id is enough
+  sentinel review watch
+  sentinel review backup reviews-today.db")]
+    Review(Review),
 
     /// Print completions for a shell
     #[command(after_help = "\

@@ -11,6 +11,7 @@ pub(crate) mod import;
 mod lists;
 pub(crate) mod prompts;
 pub(crate) mod resources;
+pub(crate) mod review;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stdio;

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Check => commands::check::run(&cli.global),
         Command::Import(args) => commands::import::run(&cli.global, args),
         Command::Schema => commands::schema::run(),
+        Command::Review(args) => commands::review::run(&cli.global, args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Tools(args) => commands::tools::run(&cli.global, args),
         Command::Resources(args) => commands::resources::run(&cli.global, args),

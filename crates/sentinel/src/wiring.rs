@@ -11,7 +11,10 @@ use sentinel_backends::child::{self, Patience, ShimProgram};
 use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
 use sentinel_backends::{http as http_backend, stdio};
 use sentinel_core::catalog::{Glob, Listing, Prefix, Publisher, Registry};
+use sentinel_core::clock::SystemClock;
 use sentinel_core::{Backend, Policy, circuit};
+use sentinel_review::{Service, Settings, machine};
+use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, review};
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
@@ -29,7 +32,15 @@ pub(crate) fn build(
     home: impl Fn(usize) -> Handle,
 ) -> anyhow::Result<Arc<Gateway>> {
     let enabled: Vec<&config::Backend> = config.backends.iter().filter(|b| b.enabled).collect();
-    let registry = Registry::new(enabled.iter().map(|backend| listing(backend)).collect());
+    let reviews = reviews(config);
+    let mut listings: Vec<Listing> = enabled.iter().map(|backend| listing(backend)).collect();
+    // Built-ins come last, so that a contested name is the configured backend's.
+    listings.extend(
+        reviews
+            .iter()
+            .map(|_| Listing::new(sentinel_review::tools::NAME)),
+    );
+    let registry = Registry::new(listings);
     let mut places = Vec::new();
     for (index, backend) in enabled.iter().enumerate() {
         let publisher = registry.publisher(index);
@@ -41,6 +52,15 @@ pub(crate) fn build(
         registry.attach(index, running);
         places.push((publisher, place));
     }
+    if let Some(service) = reviews {
+        attach_reviews(
+            &registry,
+            enabled.len(),
+            service,
+            &home(enabled.len()),
+            config.review.alone,
+        );
+    }
     let handle = home(0);
     let policy = Policy::new(
         registry.clone(),
@@ -51,6 +71,51 @@ pub(crate) fn build(
     handle.spawn(remember::keep_writing(registry, places));
     handle.spawn(sweep(gateway.clone()));
     Ok(gateway)
+}
+
+/// The review broker, if it is wanted and its store opens. A gateway whose disk is broken still serves
+/// its backends; `review serve` opens the store itself first and fails.
+fn reviews(config: &Config) -> Option<Arc<Service>> {
+    if !config.review.enabled {
+        return None;
+    }
+    match open_reviews(config) {
+        Ok(service) => Some(service),
+        Err(error) => {
+            tracing::error!("no review tools: {error:#}");
+            None
+        }
+    }
+}
+
+/// The review broker over the store that the configuration names.
+pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<Service>> {
+    let path = &config.sqlite.path;
+    let db = Sqlite::open(path, Synchronous::Full, &[review::MIGRATIONS])
+        .with_context(|| format!("opening {}", path.display()))?;
+    let store = SqliteReviews::new(&db, Arc::new(SystemClock::new()), machine::expire);
+    let settings = Settings {
+        claim_timeout: config.review.claim_timeout,
+        extended_tools: config.review.extended_tools,
+    };
+    Ok(Service::new(Arc::new(store), settings))
+}
+
+fn attach_reviews(
+    registry: &Arc<Registry>,
+    index: usize,
+    service: Arc<Service>,
+    home: &Handle,
+    alone: bool,
+) {
+    let backend = sentinel_review::backend(service.clone());
+    let offer = backend.offer();
+    if let Some(info) = offer.server_info.clone().filter(|_| alone) {
+        registry.introduce_as(info);
+    }
+    registry.publisher(index).publish(offer);
+    registry.attach(index, Arc::new(backend));
+    home.spawn(service.run());
 }
 
 /// Stops every backend; children get their time to end.

@@ -31,8 +31,12 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
         ..global.overrides()
     };
     let loaded = config::load(&overrides, &Outside::of_process()?)?;
-    let config = loaded.config;
-    logging::begin(&config)?;
+    listen(&loaded.config)
+}
+
+/// Serves a configuration until told to stop.
+pub(super) fn listen(config: &Config) -> anyhow::Result<ExitCode> {
+    logging::begin(config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");
     }
@@ -46,7 +50,7 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
     let main = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = main.block_on(serve(&config, address, &workers));
+    let outcome = main.block_on(serve(config, address, &workers));
     if let Ok(workers) = Arc::try_unwrap(workers) {
         workers.stop();
     }
@@ -253,6 +257,9 @@ fn greet(address: SocketAddr, config: &Config) {
     );
     for backend in config.backends.iter().filter(|b| b.enabled) {
         text.push_str(&format!("  one backend    {url}/{}\n", backend.name));
+    }
+    if config.review.enabled {
+        text.push_str(&format!("  code review    {url}/review\n"));
     }
     text.push_str(&format!(
         "  health         http://{address}/health   readiness   http://{address}/ready\n\n\

@@ -369,6 +369,7 @@ impl Builder<'_> {
             claim_timeout: Duration::from_secs_f64(raw.claim_timeout),
             extended_tools: raw.extended_tools,
             listen,
+            alone: false,
         }
     }
 

@@ -44,8 +44,6 @@ const REFUSED: &[(&str, When, &str)] = &[
 const NOTICED: &[(&str, When)] = &[
     ("audit", Present),
     ("console", Present),
-    ("review", Present),
-    ("sqlite", Present),
     ("telemetry.otlp_endpoint", NotEmpty),
     ("backends.*.pin", Is("warn")),
 ];

@@ -205,6 +205,9 @@ pub(crate) struct Review {
     pub(crate) extended_tools: bool,
     #[serde(serialize_with = "address_or_off")]
     pub(crate) listen: Option<SocketAddr>,
+    /// `sentinel review serve`: callers meet the broker, not a gateway.
+    #[serde(skip)]
+    pub(crate) alone: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]

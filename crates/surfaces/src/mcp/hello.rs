@@ -5,12 +5,14 @@ use sentinel_core::{Caller, Fault, ItemKind, Kind, Policy, ServerCapabilities, V
 use sentinel_wire::{Method, Params, Revision, json, meta};
 
 /// Who we say we are to callers.
-fn server_info() -> &'static str {
-    concat!(
-        r#"{"name":"sentinel-gateway","title":"Sentinel Gateway","version":""#,
-        env!("CARGO_PKG_VERSION"),
-        r#""}"#
-    )
+fn server_info(registry: &Registry) -> &str {
+    let own = registry.introduction();
+    own.and_then(|info| std::str::from_utf8(info).ok())
+        .unwrap_or(concat!(
+            r#"{"name":"sentinel-gateway","title":"Sentinel Gateway","version":""#,
+            env!("CARGO_PKG_VERSION"),
+            r#""}"#
+        ))
 }
 
 /// The result of `initialize`.
@@ -21,7 +23,7 @@ pub(crate) fn initialize(policy: &Policy, caller: &Caller, view: View) -> Vec<u8
     let capabilities = capabilities(catalog.capabilities(view), &extensions, revision);
     let mut out = format!(
         r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{}"#,
-        server_info()
+        server_info(registry)
     );
     push_instructions(policy.instructions(caller, view).as_deref(), &mut out);
     out.push('}');
@@ -46,7 +48,7 @@ pub(crate) fn discover(policy: &Policy, caller: &Caller, view: View) -> Vec<u8> 
     out.push_str(&format!(
         r#","_meta":{{"{}":{}}}}}"#,
         meta::SERVER_INFO,
-        server_info()
+        server_info(registry)
     ));
     out.into_bytes()
 }

@@ -298,10 +298,10 @@ fn protections_that_are_not_built_are_refused() {
 
 #[test]
 fn keys_without_effect_are_noticed() {
-    let notices = config_of("[review]\nenabled = false").notices;
+    let notices = config_of("[console]\nenabled = false").notices;
     assert_eq!(
         notices,
-        ["`review` is understood but has no effect in this version"]
+        ["`console` is understood but has no effect in this version"]
     );
     assert_eq!(config_of("").notices, Vec::<String>::new());
 }
