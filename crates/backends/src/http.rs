@@ -24,7 +24,7 @@ use crate::discover::Greeting;
 mod call;
 mod get;
 mod keep;
-mod pool;
+pub(crate) mod pool;
 mod post;
 mod speak;
 mod upstream;

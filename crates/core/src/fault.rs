@@ -21,6 +21,10 @@ pub enum Kind {
     /// A retry whose `requestState` is altered, expired, used or somebody else's.
     BadState,
     NotInitialized,
+    /// No credential, or none that is good.
+    Unauthorized,
+    /// A good credential that does not reach this far.
+    Forbidden,
     CircuitOpen,
     BackendUnavailable,
     BackendTimeout,
@@ -44,6 +48,8 @@ impl Kind {
             Self::InvalidParams => "invalid_params",
             Self::BadState => "bad_state",
             Self::NotInitialized => "not_initialized",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
             Self::CircuitOpen => "circuit_open",
             Self::BackendUnavailable => "backend_unavailable",
             Self::BackendTimeout => "backend_timeout",

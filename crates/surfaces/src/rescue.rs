@@ -47,6 +47,8 @@ pub fn row(kind: Kind) -> Row {
             modern: INVALID_REQUEST,
             status: StatusCode::BAD_REQUEST,
         },
+        Kind::Unauthorized => seed(-32001, StatusCode::UNAUTHORIZED),
+        Kind::Forbidden => seed(-32001, StatusCode::FORBIDDEN),
         Kind::CircuitOpen => seed(-32000, StatusCode::SERVICE_UNAVAILABLE),
         Kind::BackendUnavailable | Kind::BackendBadReply => {
             same(INTERNAL_ERROR, StatusCode::BAD_GATEWAY)
@@ -98,6 +100,8 @@ mod tests {
             (Kind::InvalidParams, -32602, -32602, 400),
             (Kind::BadState, -32602, -32602, 400),
             (Kind::NotInitialized, -32002, -32600, 400),
+            (Kind::Unauthorized, -32001, -31401, 401),
+            (Kind::Forbidden, -32001, -31403, 403),
             (Kind::CircuitOpen, -32000, -31503, 503),
             (Kind::BackendUnavailable, -32603, -32603, 502),
             (Kind::BackendBadReply, -32603, -32603, 502),

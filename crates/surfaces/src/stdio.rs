@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, View};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
 use sentinel_wire::json::Rules;
 use sentinel_wire::lines::{LineDecoder, push_line};
@@ -30,24 +30,30 @@ const OUTBOX_MAX: usize = 1024;
 const IN_FLIGHT_MAX: usize = 4096;
 const READ_BYTES: usize = 64 * 1024;
 
-/// Serves one caller of the merged catalog until its input ends or draining is over.
-pub async fn serve<R, W>(gateway: Arc<Gateway>, input: R, output: W)
+/// Serves one caller of the merged catalog until its input ends or draining is over. Who it is was
+/// settled at the start (G-19): nothing it sends changes that.
+pub async fn serve<R, W>(gateway: Arc<Gateway>, identity: Arc<Identity>, input: R, output: W)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    serve_view(gateway, View::Merged, input, output).await;
+    serve_view(gateway, identity, View::Merged, input, output).await;
 }
 
 /// Serves one caller of one view, as `/mcp` and `/mcp/<backend>` do over HTTP.
-pub async fn serve_view<R, W>(gateway: Arc<Gateway>, view: View, mut input: R, output: W)
-where
+pub async fn serve_view<R, W>(
+    gateway: Arc<Gateway>,
+    identity: Arc<Identity>,
+    view: View,
+    mut input: R,
+    output: W,
+) where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), view, outbox);
+    let mut connection = Connection::new(gateway.clone(), identity, view, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -96,6 +102,7 @@ enum Stage {
 
 struct Connection {
     gateway: Arc<Gateway>,
+    identity: Arc<Identity>,
     view: View,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
@@ -106,7 +113,12 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(gateway: Arc<Gateway>, view: View, outbox: mpsc::Sender<Vec<u8>>) -> Self {
+    fn new(
+        gateway: Arc<Gateway>,
+        identity: Arc<Identity>,
+        view: View,
+        outbox: mpsc::Sender<Vec<u8>>,
+    ) -> Self {
         let told = outbox.clone();
         let subscriber = Subscriber::new(gateway.registry.clone(), view, move |message| {
             // A caller that does not read misses news; its answers wait for it.
@@ -114,6 +126,7 @@ impl Connection {
         });
         Self {
             gateway,
+            identity,
             view,
             outbox,
             stage: Stage::Created,
@@ -297,7 +310,10 @@ impl Connection {
             .get_bytes("capabilities")
             .and_then(ClientCapabilities::parse);
         self.stage = Stage::Initializing(Arc::new(Caller {
-            subject: "local".into(),
+            subject: self.identity.subject.clone(),
+            role: self.identity.role.clone(),
+            scopes: self.identity.scopes.clone(),
+            tenant: self.identity.tenant.clone(),
             revision,
             capabilities: capabilities.unwrap_or_default(),
             client_info: request.params.get_bytes("clientInfo"),
@@ -309,13 +325,14 @@ impl Connection {
     }
 
     async fn modern(&mut self, request: Request) {
-        let caller = match Introduction::read(&request).and_then(Introduction::caller) {
-            Ok(caller) => Caller {
-                session: Some("stdio".into()),
-                ..caller
-            },
-            Err(refused) => return self.send(refused.message(&request.id)).await,
-        };
+        let caller =
+            match Introduction::read(&request, &self.identity).and_then(Introduction::caller) {
+                Ok(caller) => Caller {
+                    session: Some("stdio".into()),
+                    ..caller
+                },
+                Err(refused) => return self.send(refused.message(&request.id)).await,
+            };
         let registry = self.gateway.registry.clone();
         let listed = mcp::answer_list(
             &registry,

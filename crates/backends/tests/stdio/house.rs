@@ -78,6 +78,9 @@ pub(crate) fn caller(session: &str, capabilities: Value) -> Arc<Caller> {
     let capabilities = Bytes::from(capabilities.to_string());
     Arc::new(Caller {
         subject: "local".into(),
+        role: "admin".into(),
+        scopes: Arc::default(),
+        tenant: None,
         revision: Revision::V2025_11_25,
         capabilities: ClientCapabilities::parse(capabilities).unwrap(),
         client_info: None,
