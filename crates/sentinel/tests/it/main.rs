@@ -17,10 +17,13 @@ mod house;
 mod http;
 mod pipe;
 mod processes;
+mod tokens;
 
 mod asks;
 mod children;
 mod doors;
+mod forgeries;
+mod identity;
 mod ids;
 mod in_flight;
 mod lazy;
