@@ -25,7 +25,7 @@ mod call;
 mod get;
 mod hook;
 mod keep;
-mod pool;
+pub(crate) mod pool;
 mod post;
 mod speak;
 mod upstream;

@@ -12,8 +12,11 @@ use sentinel_wire::{Payload, Revision};
 pub struct Caller {
     /// Who it is; `local` while nobody is asked to prove it.
     pub subject: Arc<str>,
-    /// What it may see and call is decided by this name.
+    /// What it may do; `admin` while nobody is asked to prove anything.
     pub role: Arc<str>,
+    /// Of its token; empty for others.
+    pub scopes: Arc<[Arc<str>]>,
+    pub tenant: Option<Arc<str>>,
     pub revision: Revision,
     pub capabilities: ClientCapabilities,
     /// `clientInfo` as it was sent, for backends to see.

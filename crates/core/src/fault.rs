@@ -23,7 +23,9 @@ pub enum Kind {
     /// A retry whose `requestState` is altered, expired, used or somebody else's.
     BadState,
     NotInitialized,
-    /// Visible to this caller, but not callable.
+    /// No credential, or none that is good.
+    Unauthorized,
+    /// Visible to this caller, but not callable; or a good credential that does not reach this far.
     Forbidden,
     /// Switched off by an operator.
     Disabled,
@@ -54,6 +56,7 @@ impl Kind {
             Self::InvalidArguments => "invalid_arguments",
             Self::BadState => "bad_state",
             Self::NotInitialized => "not_initialized",
+            Self::Unauthorized => "unauthorized",
             Self::Forbidden => "forbidden",
             Self::Disabled => "disabled",
             Self::RateLimited => "rate_limited",

@@ -17,11 +17,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sentinel_core::View;
+use sentinel_core::{Identity, View};
 use tokio::net::TcpStream;
 
 use crate::gateway::Gateway;
 
+mod auth;
 mod body;
 mod guard;
 mod health;
@@ -32,6 +33,7 @@ mod post;
 mod reply;
 mod session;
 
+pub use auth::{Access, OAuth};
 pub use guard::Allowed;
 
 use body::Body;
@@ -49,6 +51,7 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 pub struct Door {
     gateway: Arc<Gateway>,
     allowed: Allowed,
+    access: Access,
     sessions: Sessions,
     streams: Arc<AtomicUsize>,
     serves: Serves,
@@ -72,20 +75,28 @@ enum Serves {
 }
 
 impl Door {
-    pub fn new(gateway: Arc<Gateway>, allowed: Allowed) -> Arc<Self> {
-        Self::serving(Serves::Everything, gateway, allowed)
+    pub fn new(gateway: Arc<Gateway>, allowed: Allowed, access: Access) -> Arc<Self> {
+        Self::serving(Serves::Everything, gateway, allowed, access)
     }
 
     /// A door with `/health` and `/ready` and nothing else.
     pub fn probes_only(gateway: Arc<Gateway>) -> Arc<Self> {
-        Self::serving(Serves::ProbesOnly, gateway, Allowed::default())
+        // Nobody comes further than the probes, whoever it is.
+        let nobody = Access::Trusted(Identity::local(""));
+        Self::serving(Serves::ProbesOnly, gateway, Allowed::default(), nobody)
     }
 
-    fn serving(serves: Serves, gateway: Arc<Gateway>, allowed: Allowed) -> Arc<Self> {
+    fn serving(
+        serves: Serves,
+        gateway: Arc<Gateway>,
+        allowed: Allowed,
+        access: Access,
+    ) -> Arc<Self> {
         let sessions = Sessions::new(&gateway.limits);
         Arc::new(Self {
             gateway,
             allowed,
+            access,
             sessions,
             streams: Arc::default(),
             serves,
@@ -152,7 +163,7 @@ impl Door {
         reply::events(Body::stream(counted))
     }
 
-    /// The walk of one HTTP request: probes, the guard at the door, then MCP.
+    /// The walk of one HTTP request: probes, the guard at the door, who it is, then MCP.
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
         match path {
@@ -173,8 +184,19 @@ impl Door {
         if self.gateway.is_draining() && request.method() != Verb::POST {
             return reply::going_down();
         }
-        match self.view(path) {
-            Some(view) => self.mcp(view, request).await,
+        let headers = request.headers();
+        if let Some(document) = self.access.metadata(request.method(), path, headers) {
+            return document;
+        }
+        let identity = match self.access.admit(headers).await {
+            Ok(identity) => identity,
+            Err(refused) => return refused,
+        };
+        match self.view(request.uri().path()) {
+            Some(view) => {
+                let response = self.mcp(&identity, view, request).await;
+                self.access.watch(identity, response)
+            }
             None => reply::text(
                 StatusCode::NOT_FOUND,
                 "not found; MCP is at /mcp and /mcp/<backend>\n",
@@ -193,11 +215,16 @@ impl Door {
         }
     }
 
-    async fn mcp(self: &Arc<Self>, view: View, request: Request<Incoming>) -> Response<Body> {
+    async fn mcp(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        view: View,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
         match *request.method() {
-            Verb::POST => post::answer(self, view, request).await,
-            Verb::GET => legacy::stream(self, view, request.headers()),
-            Verb::DELETE => legacy::end(self, view, request.headers()),
+            Verb::POST => post::answer(self, identity, view, request).await,
+            Verb::GET => legacy::stream(self, identity, view, request.headers()),
+            Verb::DELETE => legacy::end(self, identity, view, request.headers()),
             _ => reply::method_not_allowed("POST, GET, DELETE"),
         }
     }

@@ -49,6 +49,7 @@ pub fn row(kind: Kind) -> Row {
             modern: INVALID_REQUEST,
             status: StatusCode::BAD_REQUEST,
         },
+        Kind::Unauthorized => seed(-32001, StatusCode::UNAUTHORIZED),
         Kind::Forbidden => seed(-32001, StatusCode::FORBIDDEN),
         Kind::RateLimited => seed(-32000, StatusCode::TOO_MANY_REQUESTS),
         // The legacy code is configurable: `Fault::legacy_code`.
@@ -105,6 +106,7 @@ mod tests {
             (Kind::BadState, -32602, -32602, 400),
             (Kind::NotInitialized, -32002, -32600, 400),
             (Kind::InvalidArguments, -32602, -32602, 400),
+            (Kind::Unauthorized, -32001, -31401, 401),
             (Kind::Forbidden, -32001, -31403, 403),
             (Kind::Disabled, -32000, -31503, 503),
             (Kind::RateLimited, -32000, -31429, 429),

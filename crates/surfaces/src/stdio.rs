@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, View};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
 use sentinel_wire::json::Rules;
 use sentinel_wire::lines::{LineDecoder, push_line};
@@ -30,19 +30,20 @@ const OUTBOX_MAX: usize = 1024;
 const IN_FLIGHT_MAX: usize = 4096;
 const READ_BYTES: usize = 64 * 1024;
 
-/// Serves one caller of the merged catalog until its input ends or draining is over.
-pub async fn serve<R, W>(gateway: Arc<Gateway>, role: Arc<str>, input: R, output: W)
+/// Serves one caller of the merged catalog until its input ends or draining is over. Who it is was
+/// settled at the start (G-19): nothing it sends changes that.
+pub async fn serve<R, W>(gateway: Arc<Gateway>, identity: Arc<Identity>, input: R, output: W)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    serve_view(gateway, role, View::Merged, input, output).await;
+    serve_view(gateway, identity, View::Merged, input, output).await;
 }
 
 /// Serves one caller of one view, as `/mcp` and `/mcp/<backend>` do over HTTP.
 pub async fn serve_view<R, W>(
     gateway: Arc<Gateway>,
-    role: Arc<str>,
+    identity: Arc<Identity>,
     view: View,
     mut input: R,
     output: W,
@@ -52,7 +53,7 @@ pub async fn serve_view<R, W>(
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), role, view, outbox);
+    let mut connection = Connection::new(gateway.clone(), identity, view, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -101,7 +102,7 @@ enum Stage {
 
 struct Connection {
     gateway: Arc<Gateway>,
-    role: Arc<str>,
+    identity: Arc<Identity>,
     view: View,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
@@ -114,7 +115,7 @@ struct Connection {
 impl Connection {
     fn new(
         gateway: Arc<Gateway>,
-        role: Arc<str>,
+        identity: Arc<Identity>,
         view: View,
         outbox: mpsc::Sender<Vec<u8>>,
     ) -> Self {
@@ -125,7 +126,7 @@ impl Connection {
         });
         Self {
             gateway,
-            role,
+            identity,
             view,
             outbox,
             stage: Stage::Created,
@@ -308,8 +309,10 @@ impl Connection {
             .get_bytes("capabilities")
             .and_then(ClientCapabilities::parse);
         let caller = Arc::new(Caller {
-            subject: "local".into(),
-            role: self.role.clone(),
+            subject: self.identity.subject.clone(),
+            role: self.identity.role.clone(),
+            scopes: self.identity.scopes.clone(),
+            tenant: self.identity.tenant.clone(),
             revision,
             capabilities: capabilities.unwrap_or_default(),
             client_info: request.params.get_bytes("clientInfo"),
@@ -322,14 +325,14 @@ impl Connection {
     }
 
     async fn modern(&mut self, request: Request) {
-        let caller = match Introduction::read(&request).and_then(Introduction::caller) {
-            Ok(caller) => Caller {
-                session: Some("stdio".into()),
-                role: self.role.clone(),
-                ..caller
-            },
-            Err(refused) => return self.send(refused.message(&request.id)).await,
-        };
+        let caller =
+            match Introduction::read(&request, &self.identity).and_then(Introduction::caller) {
+                Ok(caller) => Caller {
+                    session: Some("stdio".into()),
+                    ..caller
+                },
+                Err(refused) => return self.send(refused.message(&request.id)).await,
+            };
         let policy = self.gateway.policy.clone();
         let listed = mcp::answer_list(
             &policy,

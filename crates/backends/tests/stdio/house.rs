@@ -82,6 +82,8 @@ pub(crate) fn caller(session: &str, capabilities: Value) -> Arc<Caller> {
     Arc::new(Caller {
         subject: "local".into(),
         role: "admin".into(),
+        scopes: Arc::default(),
+        tenant: None,
         revision: Revision::V2025_11_25,
         capabilities: ClientCapabilities::parse(capabilities).unwrap(),
         client_info: None,

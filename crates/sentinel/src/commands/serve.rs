@@ -18,7 +18,7 @@ use crate::cli::{Global, Serve};
 use crate::config::{self, Config, Outside};
 use crate::runfile::RunFile;
 use crate::workers::Workers;
-use crate::{logging, wiring};
+use crate::{identity, logging, wiring};
 
 /// How long children may take to end after the last call did.
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -77,7 +77,8 @@ async fn serve(
             .collect(),
         origins: config.gateway.allowed_origins.clone(),
     };
-    let door = Door::new(gateway.clone(), allowed);
+    let access = identity::access(config, workers.handle(0))?;
+    let door = Door::new(gateway.clone(), allowed, access);
     let open = Arc::new(AtomicUsize::new(0));
     let accepting = workers.handle(0).spawn(accept(
         listener,

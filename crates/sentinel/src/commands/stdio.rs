@@ -9,7 +9,7 @@ use sentinel_backends::child;
 use super::serve::Signals;
 use crate::cli::Global;
 use crate::config::{self, Outside};
-use crate::{logging, wiring};
+use crate::{identity, logging, wiring};
 
 const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -27,11 +27,13 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         .build()?;
     main.block_on(async {
         let handle = tokio::runtime::Handle::current();
+        // Before any child starts: who may not come in starts nothing.
+        let caller_is = identity::of_stdio(&config).await?;
         let gateway = wiring::build(&config, |_| handle.clone())?;
         let mut signals = Signals::new()?;
         let mut caller = tokio::spawn(sentinel_surfaces::stdio::serve(
             gateway.clone(),
-            config.gateway.stdio_role.as_str().into(),
+            caller_is,
             tokio::io::stdin(),
             tokio::io::stdout(),
         ));

@@ -22,7 +22,6 @@ use When::{Is, NotEmpty, Present};
 
 /// Protections: starting without them would be unsafe. `*` stands for every element of an array.
 const REFUSED: &[(&str, When, &str)] = &[
-    ("auth", Present, "authentication"),
     ("postgres", Present, "the PostgreSQL store"),
     ("redis", Present, "shared rate limits"),
     (

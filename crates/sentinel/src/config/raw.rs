@@ -111,6 +111,8 @@ pub(crate) struct RawAuth {
     pub(crate) resource: String,
     /// OAuth authorization servers that the metadata names.
     pub(crate) authorization_servers: Vec<String>,
+    /// Scopes that every token must have, whatever it is used for. Tokens without them get 403.
+    pub(crate) required_scopes: Vec<String>,
     /// Claim that holds the role.
     pub(crate) role_claim: String,
     /// Role of a token without that claim. Empty refuses such tokens.
@@ -136,6 +138,7 @@ impl Default for RawAuth {
             api_keys: true,
             resource: String::new(),
             authorization_servers: Vec::new(),
+            required_scopes: Vec::new(),
             role_claim: "role".into(),
             default_role: String::new(),
             tenant_claim: "tenant_id".into(),

@@ -75,6 +75,7 @@ pub(crate) struct Auth {
     pub(crate) api_keys: bool,
     pub(crate) resource: String,
     pub(crate) authorization_servers: Vec<String>,
+    pub(crate) required_scopes: Vec<String>,
     pub(crate) role_claim: String,
     /// Empty refuses tokens without a role.
     pub(crate) default_role: String,

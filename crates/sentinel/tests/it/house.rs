@@ -17,6 +17,8 @@ use crate::http::{self, Answer};
 
 /// Longer than anything takes on a busy machine; only failures wait this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// What gateways with [auth] sign and check HS256 tokens with.
+pub(crate) const SECRET: &str = "a secret of tests, 32 bytes long.";
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -126,7 +128,9 @@ impl House {
             .current_dir(self.dir.path())
             .env_clear()
             .env("HOME", self.dir.path())
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default());
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            // Without [auth] nobody reads it.
+            .env("JWT_SECRET_KEY", SECRET);
         command
     }
 

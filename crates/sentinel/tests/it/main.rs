@@ -17,11 +17,14 @@ mod house;
 mod http;
 mod pipe;
 mod processes;
+mod tokens;
 
 mod asks;
 mod children;
 mod doors;
+mod forgeries;
 mod govern;
+mod identity;
 mod ids;
 mod in_flight;
 mod lazy;

@@ -10,8 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
-use sentinel_core::policy::ADMIN;
-use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, View};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{Refusal, write_result};
 use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 use tokio::sync::{mpsc, oneshot};
@@ -29,7 +28,12 @@ const MESSAGES_MAX: usize = 64;
 const OUTSIDE_MAX: usize = 256;
 
 /// The handshake: answered from what we know, at once.
-pub(super) fn initialize(door: &Arc<Door>, view: View, request: Request) -> Response<Body> {
+pub(super) fn initialize(
+    door: &Arc<Door>,
+    identity: &Identity,
+    view: View,
+    request: Request,
+) -> Response<Body> {
     let params = &request.params;
     let Some(requested) = params.string("protocolVersion") else {
         let fault = Fault::new(
@@ -42,8 +46,10 @@ pub(super) fn initialize(door: &Arc<Door>, view: View, request: Request) -> Resp
     let opened = door
         .sessions
         .open(&door.gateway.registry, view, |session| Caller {
-            subject: "local".into(),
-            role: ADMIN.into(),
+            subject: identity.subject.clone(),
+            role: identity.role.clone(),
+            scopes: identity.scopes.clone(),
+            tenant: identity.tenant.clone(),
             revision,
             capabilities: params
                 .get_bytes("capabilities")
@@ -74,6 +80,7 @@ pub(super) fn initialize(door: &Arc<Door>, view: View, request: Request) -> Resp
 /// Any other message of a session.
 pub(super) async fn message(
     door: &Arc<Door>,
+    identity: &Identity,
     view: View,
     headers: &HeaderMap,
     message: Message,
@@ -85,7 +92,7 @@ pub(super) async fn message(
     {
         return result(&request.id, b"{}");
     }
-    let session = match find(door, view, headers) {
+    let session = match find(door, identity, view, headers) {
         Ok(session) => session,
         Err(lost) => return lost.respond(&message),
     };
@@ -108,6 +115,7 @@ pub(super) async fn message(
 /// A batch, which only 2025-03-26 knows.
 pub(super) async fn batch(
     door: &Arc<Door>,
+    identity: &Identity,
     view: View,
     headers: &HeaderMap,
     messages: Vec<Result<Message, Refusal>>,
@@ -118,7 +126,7 @@ pub(super) async fn batch(
             "batches exist only in sessions of 2025-03-26",
         )
     };
-    let Ok(session) = find(door, view, headers) else {
+    let Ok(session) = find(door, identity, view, headers) else {
         return no_batches();
     };
     if session.caller.revision != Revision::V2025_03_26 {
@@ -322,7 +330,12 @@ fn said(
 }
 
 /// The session's own stream: changed lists and resources.
-pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Response<Body> {
+pub(super) fn stream(
+    door: &Arc<Door>,
+    identity: &Identity,
+    view: View,
+    headers: &HeaderMap,
+) -> Response<Body> {
     if !headers.contains_key(SESSION) {
         return reply::method_not_allowed("POST");
     }
@@ -336,7 +349,7 @@ pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Respo
             "send Accept: text/event-stream\n",
         );
     }
-    let session = match find(door, view, headers) {
+    let session = match find(door, identity, view, headers) {
         Ok(session) => session,
         Err(lost) => return lost.respond_plainly(),
     };
@@ -374,11 +387,16 @@ pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Respo
 }
 
 /// The caller is done.
-pub(super) fn end(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Response<Body> {
+pub(super) fn end(
+    door: &Arc<Door>,
+    identity: &Identity,
+    view: View,
+    headers: &HeaderMap,
+) -> Response<Body> {
     if !headers.contains_key(SESSION) {
         return reply::method_not_allowed("POST");
     }
-    match find(door, view, headers) {
+    match find(door, identity, view, headers) {
         Ok(session) => {
             door.sessions.end(&session.id);
             reply::text(StatusCode::OK, "")
@@ -436,14 +454,19 @@ impl Lost {
     }
 }
 
-fn find(door: &Door, view: View, headers: &HeaderMap) -> Result<Arc<Session>, Lost> {
+fn find(
+    door: &Door,
+    identity: &Identity,
+    view: View,
+    headers: &HeaderMap,
+) -> Result<Arc<Session>, Lost> {
     let mut ids = headers.get_all(SESSION).iter();
     let id = ids.next().ok_or(Lost::Missing)?;
     if ids.next().is_some() {
         return Err(Lost::Unknown);
     }
     let id = id.to_str().map_err(|_| Lost::Unknown)?;
-    door.sessions.get(id, "local", view).ok_or(Lost::Unknown)
+    door.sessions.get(id, identity, view).ok_or(Lost::Unknown)
 }
 
 fn result(id: &Id, body: &[u8]) -> Response<Body> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header::{HeaderMap, HeaderName};
 use http::{Response, StatusCode};
-use sentinel_core::{Caller, Policy, View};
+use sentinel_core::{Caller, Identity, Policy, View};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_result};
 use sentinel_wire::{Id, Method, Request, Revision, header, sse};
 use serde_json::value::RawValue;
@@ -23,11 +23,12 @@ const HEADER_MISMATCH: i32 = -32020;
 
 pub(super) async fn answer(
     door: &Arc<Door>,
+    identity: &Identity,
     view: View,
     headers: &HeaderMap,
     request: Request,
 ) -> Response<Body> {
-    let caller = match check(headers, &request) {
+    let caller = match check(headers, identity, &request) {
         Ok(caller) => caller,
         Err(refused) => return reply::json(StatusCode::BAD_REQUEST, refused.message(&request.id)),
     };
@@ -125,8 +126,8 @@ fn unknown_method(request: &Request) -> Response<Body> {
 }
 
 /// The ladder: `_meta`, headers, version; the method comes after.
-fn check(headers: &HeaderMap, request: &Request) -> Result<Caller, Refused> {
-    let introduction = Introduction::read(request)?;
+fn check(headers: &HeaderMap, identity: &Identity, request: &Request) -> Result<Caller, Refused> {
+    let introduction = Introduction::read(request, identity)?;
     check_headers(headers, request, &introduction.version)?;
     introduction.caller()
 }

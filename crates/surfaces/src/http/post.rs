@@ -7,7 +7,7 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
-use sentinel_core::{Kind, View};
+use sentinel_core::{Identity, Kind, View};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 
@@ -21,6 +21,7 @@ const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 pub(super) async fn answer(
     door: &Arc<Door>,
+    identity: &Arc<Identity>,
     view: View,
     request: Request<HttpBody>,
 ) -> Response<Body> {
@@ -56,9 +57,9 @@ pub(super) async fn answer(
         ),
         Ok(Incoming::One(Message::Request(_))) if door.gateway.is_draining() => reply::going_down(),
         Ok(Incoming::Batch(messages)) => {
-            Box::pin(legacy::batch(door, view, &headers, messages)).await
+            Box::pin(legacy::batch(door, identity, view, &headers, messages)).await
         }
-        Ok(Incoming::One(message)) => route(door, view, &headers, version, message).await,
+        Ok(Incoming::One(message)) => route(door, identity, view, &headers, version, message).await,
     }
 }
 
@@ -71,7 +72,7 @@ pub(super) enum Version {
 }
 
 impl Version {
-    fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
         match headers.get("mcp-protocol-version") {
             None => Self::Absent,
             Some(value) => match value.to_str().ok().and_then(|v| Revision::parse(v.trim())) {
@@ -82,7 +83,7 @@ impl Version {
     }
 
     /// Without a known one the specification says to assume 2025-03-26.
-    fn revision(self) -> Revision {
+    pub(super) fn revision(self) -> Revision {
         match self {
             Self::Known(revision) => revision,
             Self::Absent | Self::Unknown => Revision::V2025_03_26,
@@ -94,6 +95,7 @@ impl Version {
 /// a header that names something newer than the handshake era is modern and malformed.
 async fn route(
     door: &Arc<Door>,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
     version: Version,
@@ -111,7 +113,7 @@ async fn route(
             if request.method == Method::Initialize
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none() =>
         {
-            legacy::initialize(door, view, request)
+            legacy::initialize(door, identity, view, request)
         }
         Message::Request(request) if is_modern(&request.params) => {
             // A header of a session's revision that we do not know stays a legacy mistake.
@@ -121,11 +123,11 @@ async fn route(
             {
                 return reply::refuse(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
             }
-            modern::answer(door, view, headers, request).await
+            modern::answer(door, identity, view, headers, request).await
         }
         // Nothing that a modern client notifies over HTTP means anything; it is taken and dropped.
         Message::Notification(note) if is_modern(&note.params) => reply::accepted(),
-        message => legacy::message(door, view, headers, message).await,
+        message => legacy::message(door, identity, view, headers, message).await,
     }
 }
 

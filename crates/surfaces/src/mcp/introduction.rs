@@ -1,7 +1,6 @@
 //! Who a modern request says it is, in its own `_meta`: every one introduces itself.
 
-use sentinel_core::policy::ADMIN;
-use sentinel_core::{Caller, ClientCapabilities, LogLevel};
+use sentinel_core::{Caller, ClientCapabilities, Identity, LogLevel};
 use sentinel_wire::envelope::{INVALID_PARAMS, error_object, write_error_object};
 use sentinel_wire::{Id, Request, Revision, json, meta};
 
@@ -40,7 +39,7 @@ pub(crate) struct Introduction {
 }
 
 impl Introduction {
-    pub(crate) fn read(request: &Request) -> Result<Self, Refused> {
+    pub(crate) fn read(request: &Request, identity: &Identity) -> Result<Self, Refused> {
         let params = &request.params;
         let missing = |key: &str, what: &str| {
             Refused::new(
@@ -66,8 +65,10 @@ impl Introduction {
             ));
         }
         let caller = Caller {
-            subject: "local".into(),
-            role: ADMIN.into(),
+            subject: identity.subject.clone(),
+            role: identity.role.clone(),
+            scopes: identity.scopes.clone(),
+            tenant: identity.tenant.clone(),
             revision: Revision::NEWEST,
             capabilities,
             client_info: params.meta_bytes(meta::CLIENT_INFO),

@@ -168,6 +168,7 @@ impl Talk {
         let view = format!("{:?}", self.view);
         let mut bound = [
             self.caller.subject.as_bytes(),
+            self.caller.role.as_bytes(),
             self.request.method.as_str().as_bytes(),
             view.as_bytes(),
         ]

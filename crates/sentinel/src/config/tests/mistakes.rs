@@ -274,7 +274,6 @@ fn ps15_the_command_line_is_no_way_around() {
 #[test]
 fn protections_that_are_not_built_are_refused() {
     for text in [
-        "[auth]",
         "[redis]",
         "[postgres]",
         "[audit]\nguarantee = \"sync\"",
