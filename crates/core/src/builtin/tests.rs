@@ -69,9 +69,14 @@ async fn call(method: Method, params: &'static str) -> Result<Value, Fault> {
         capabilities: ClientCapabilities::default(),
         client_info: None,
         session: None,
+        role: "admin".into(),
+        scopes: Arc::default(),
+        tenant: None,
+        log_level: crate::LogLevel::default(),
     };
     let params = sentinel_wire::Params::parse(params.into(), Rules::caller(64)).unwrap();
-    let mut talk = walk(registry).begin(Arc::new(caller), View::Merged, method, params);
+    let policy = crate::Policy::new(registry, crate::policy::Settings::default());
+    let mut talk = walk(policy).begin(Arc::new(caller), View::Merged, method, params);
     let Step::Done(outcome) = talk.next().await else {
         panic!("nothing is asked")
     };

@@ -1,6 +1,7 @@
 //! What the gateway answers itself, from what it knows: introductions and lists.
 
 use bytes::Bytes;
+use sentinel_core::catalog::Registry;
 use sentinel_core::{Caller, Fault, ItemKind, Kind, Policy, ServerCapabilities, View};
 use sentinel_wire::{Method, Params, Revision, json, meta};
 
@@ -23,7 +24,7 @@ pub(crate) fn initialize(policy: &Policy, caller: &Caller, view: View) -> Vec<u8
     let capabilities = capabilities(catalog.capabilities(view), &extensions, revision);
     let mut out = format!(
         r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{}"#,
-        server_info(registry)
+        server_info(policy.registry())
     );
     push_instructions(policy.instructions(caller, view).as_deref(), &mut out);
     out.push('}');
@@ -48,7 +49,7 @@ pub(crate) fn discover(policy: &Policy, caller: &Caller, view: View) -> Vec<u8> 
     out.push_str(&format!(
         r#","_meta":{{"{}":{}}}}}"#,
         meta::SERVER_INFO,
-        server_info(registry)
+        server_info(policy.registry())
     ));
     out.into_bytes()
 }

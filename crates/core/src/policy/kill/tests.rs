@@ -30,6 +30,9 @@ fn caller(subject: &str) -> Caller {
         capabilities: ClientCapabilities::default(),
         client_info: None,
         session: None,
+        scopes: std::sync::Arc::default(),
+        tenant: None,
+        log_level: crate::LogLevel::default(),
     }
 }
 
