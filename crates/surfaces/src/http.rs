@@ -30,6 +30,7 @@ mod listen;
 mod modern;
 mod post;
 mod reply;
+mod resume;
 mod session;
 
 pub use guard::Allowed;
@@ -147,6 +148,11 @@ impl Door {
             chunk
         });
         reply::events(Body::stream(counted))
+    }
+
+    /// Whether a stream that need not be could be opened.
+    fn has_room_for_events(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) < self.gateway.limits.streams_max
     }
 
     /// The walk of one HTTP request: probes, the guard at the door, then MCP.

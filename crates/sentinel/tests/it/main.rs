@@ -28,6 +28,7 @@ mod names;
 mod orphans;
 mod others;
 mod quadrants;
+mod resume;
 mod revisions;
 mod schemas;
 mod servers;
