@@ -32,6 +32,7 @@ mod post;
 mod reply;
 mod resume;
 mod session;
+mod sse2024;
 
 pub use guard::Allowed;
 
@@ -49,6 +50,7 @@ pub struct Door {
     gateway: Arc<Gateway>,
     allowed: Allowed,
     sessions: Sessions,
+    lines: sse2024::Lines,
     streams: Arc<AtomicUsize>,
     serves: Serves,
 }
@@ -86,6 +88,7 @@ impl Door {
             gateway,
             allowed,
             sessions,
+            lines: sse2024::Lines::default(),
             streams: Arc::default(),
             serves,
         })
@@ -176,17 +179,23 @@ impl Door {
         if self.gateway.is_draining() && request.method() != Verb::POST {
             return reply::going_down();
         }
-        match self.view(path) {
-            Some(view) => self.mcp(view, request).await,
-            None => reply::text(
+        if let Some(view) = self.view("/mcp", path) {
+            return self.mcp(view, request).await;
+        }
+        match (request.method(), self.view("/sse", path)) {
+            (&Verb::GET, Some(view)) => sse2024::open(self, view),
+            (_, Some(_)) => reply::method_not_allowed("GET"),
+            (&Verb::POST, _) if path == "/messages" => sse2024::message(self, request).await,
+            _ => reply::text(
                 StatusCode::NOT_FOUND,
                 "not found; MCP is at /mcp and /mcp/<backend>\n",
             ),
         }
     }
 
-    fn view(&self, path: &str) -> Option<View> {
-        match path.strip_prefix("/mcp")? {
+    /// What a path below `base` shows: everything, or one backend.
+    fn view(&self, base: &str, path: &str) -> Option<View> {
+        match path.strip_prefix(base)? {
             "" | "/" => Some(View::Merged),
             rest => self
                 .gateway

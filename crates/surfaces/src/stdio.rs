@@ -40,14 +40,29 @@ where
 }
 
 /// Serves one caller of one view, as `/mcp` and `/mcp/<backend>` do over HTTP.
-pub async fn serve_view<R, W>(gateway: Arc<Gateway>, view: View, mut input: R, output: W)
+pub async fn serve_view<R, W>(gateway: Arc<Gateway>, view: View, input: R, output: W)
 where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    // A process on pipes has one caller, so any name will do.
+    serve_session(gateway, view, "stdio".into(), input, output).await;
+}
+
+/// The same where there are several callers at once: `session` tells them apart.
+pub(crate) async fn serve_session<R, W>(
+    gateway: Arc<Gateway>,
+    view: View,
+    session: Arc<str>,
+    mut input: R,
+    output: W,
+) where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), view, outbox);
+    let mut connection = Connection::new(gateway.clone(), view, session, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -97,6 +112,7 @@ enum Stage {
 struct Connection {
     gateway: Arc<Gateway>,
     view: View,
+    session: Arc<str>,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
     asks: Arc<Asks>,
@@ -106,7 +122,12 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(gateway: Arc<Gateway>, view: View, outbox: mpsc::Sender<Vec<u8>>) -> Self {
+    fn new(
+        gateway: Arc<Gateway>,
+        view: View,
+        session: Arc<str>,
+        outbox: mpsc::Sender<Vec<u8>>,
+    ) -> Self {
         let told = outbox.clone();
         let subscriber = Subscriber::new(gateway.registry.clone(), view, move |message| {
             // A caller that does not read misses news; its answers wait for it.
@@ -115,6 +136,7 @@ impl Connection {
         Self {
             gateway,
             view,
+            session,
             outbox,
             stage: Stage::Created,
             asks: Arc::default(),
@@ -301,7 +323,7 @@ impl Connection {
             revision,
             capabilities: capabilities.unwrap_or_default(),
             client_info: request.params.get_bytes("clientInfo"),
-            session: Some("stdio".into()),
+            session: Some(self.session.clone()),
             log_level: LogLevel::default(),
         }));
         let result = mcp::initialize(&self.gateway.registry, self.view, revision);
@@ -311,7 +333,7 @@ impl Connection {
     async fn modern(&mut self, request: Request) {
         let caller = match Introduction::read(&request).and_then(Introduction::caller) {
             Ok(caller) => Caller {
-                session: Some("stdio".into()),
+                session: Some(self.session.clone()),
                 ..caller
             },
             Err(refused) => return self.send(refused.message(&request.id)).await,

@@ -34,4 +34,5 @@ mod schemas;
 mod servers;
 mod sessions;
 mod shutdown;
+mod sse2024;
 mod starting;
