@@ -31,7 +31,9 @@ mod listen;
 mod modern;
 mod post;
 mod reply;
+mod resume;
 mod session;
+mod sse2024;
 
 pub use auth::{Access, OAuth};
 pub use guard::Allowed;
@@ -53,6 +55,7 @@ pub struct Door {
     allowed: Allowed,
     access: Access,
     sessions: Sessions,
+    lines: sse2024::Lines,
     streams: Arc<AtomicUsize>,
     serves: Serves,
 }
@@ -98,6 +101,7 @@ impl Door {
             allowed,
             access,
             sessions,
+            lines: sse2024::Lines::default(),
             streams: Arc::default(),
             serves,
         })
@@ -163,6 +167,11 @@ impl Door {
         reply::events(Body::stream(counted))
     }
 
+    /// Whether a stream that need not be could be opened.
+    fn has_room_for_events(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) < self.gateway.limits.streams_max
+    }
+
     /// The walk of one HTTP request: probes, the guard at the door, who it is, then MCP.
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
@@ -192,20 +201,36 @@ impl Door {
             Ok(identity) => identity,
             Err(refused) => return refused,
         };
-        match self.view(request.uri().path()) {
-            Some(view) => {
-                let response = self.mcp(&identity, view, request).await;
-                self.access.watch(identity, response)
+        let response = self.known(&identity, request).await;
+        self.access.watch(identity, response)
+    }
+
+    /// The rest of the walk, for somebody we know.
+    async fn known(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
+        let path = request.uri().path();
+        if let Some(view) = self.view("/mcp", path) {
+            return self.mcp(identity, view, request).await;
+        }
+        match (request.method(), self.view("/sse", path)) {
+            (&Verb::GET, Some(view)) => sse2024::open(self, identity, view),
+            (_, Some(_)) => reply::method_not_allowed("GET"),
+            (&Verb::POST, _) if path == "/messages" => {
+                sse2024::message(self, identity, request).await
             }
-            None => reply::text(
+            _ => reply::text(
                 StatusCode::NOT_FOUND,
                 "not found; MCP is at /mcp and /mcp/<backend>\n",
             ),
         }
     }
 
-    fn view(&self, path: &str) -> Option<View> {
-        match path.strip_prefix("/mcp")? {
+    /// What a path below `base` shows: everything, or one backend.
+    fn view(&self, base: &str, path: &str) -> Option<View> {
+        match path.strip_prefix(base)? {
             "" | "/" => Some(View::Merged),
             rest => self
                 .gateway

@@ -45,6 +45,22 @@ pub async fn serve_view<R, W>(
     gateway: Arc<Gateway>,
     identity: Arc<Identity>,
     view: View,
+    input: R,
+    output: W,
+) where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    // A process on pipes has one caller, so any name will do.
+    serve_session(gateway, identity, view, "stdio".into(), input, output).await;
+}
+
+/// The same where there are several callers at once: `session` tells them apart.
+pub(crate) async fn serve_session<R, W>(
+    gateway: Arc<Gateway>,
+    identity: Arc<Identity>,
+    view: View,
+    session: Arc<str>,
     mut input: R,
     output: W,
 ) where
@@ -53,7 +69,7 @@ pub async fn serve_view<R, W>(
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), identity, view, outbox);
+    let mut connection = Connection::new(gateway.clone(), identity, view, session, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -104,6 +120,7 @@ struct Connection {
     gateway: Arc<Gateway>,
     identity: Arc<Identity>,
     view: View,
+    session: Arc<str>,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
     asks: Arc<Asks>,
@@ -117,6 +134,7 @@ impl Connection {
         gateway: Arc<Gateway>,
         identity: Arc<Identity>,
         view: View,
+        session: Arc<str>,
         outbox: mpsc::Sender<Vec<u8>>,
     ) -> Self {
         let told = outbox.clone();
@@ -128,6 +146,7 @@ impl Connection {
             gateway,
             identity,
             view,
+            session,
             outbox,
             stage: Stage::Created,
             asks: Arc::default(),
@@ -316,7 +335,7 @@ impl Connection {
             revision,
             capabilities: capabilities.unwrap_or_default(),
             client_info: request.params.get_bytes("clientInfo"),
-            session: Some("stdio".into()),
+            session: Some(self.session.clone()),
             log_level: LogLevel::default(),
         });
         let result = mcp::initialize(&self.gateway.policy, &caller, self.view);
@@ -328,7 +347,7 @@ impl Connection {
         let caller =
             match Introduction::read(&request, &self.identity).and_then(Introduction::caller) {
                 Ok(caller) => Caller {
-                    session: Some("stdio".into()),
+                    session: Some(self.session.clone()),
                     ..caller
                 },
                 Err(refused) => return self.send(refused.message(&request.id)).await,

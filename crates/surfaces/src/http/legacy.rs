@@ -1,12 +1,13 @@
 //! Requests of the handshake era over HTTP: sessions, one POST per message, a GET stream.
 //!
 //! A call belongs to its session, not to the connection it came by: it runs as a task of its own,
-//! which only `notifications/cancelled`, DELETE or the end of the session stop.
+//! which only `notifications/cancelled`, DELETE or the end of the session stop. Whoever loses its
+//! stream takes it up again with GET (`resume`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
@@ -18,12 +19,17 @@ use tokio::sync::{mpsc, oneshot};
 use super::body::Body;
 use super::listen::framed;
 use super::session::{NotTaken, Session};
-use super::{Door, reply};
+use super::{Door, reply, resume};
 use crate::mcp::{self, Changes, Outlet, SILENCE_MAX, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Notices and questions on their way to one caller.
 const MESSAGES_MAX: usize = 64;
+/// A caller that can resume gets its stream after this long, so that a lost connection does not
+/// cost it the answer of a long call. Whatever comes sooner is plain JSON: some clients refuse an
+/// event of more than a mebibyte and take a body of any size.
+const SOON: Duration = Duration::from_secs(2);
 /// News of resources on their way to one caller; one that lags behind this far is cut off.
 const OUTSIDE_MAX: usize = 256;
 
@@ -107,7 +113,7 @@ pub(super) async fn message(
         }
         Message::Request(request) => match local(door, &session, &request) {
             Some(message) => reply::json(StatusCode::OK, message),
-            None => call(door, session, request).await,
+            None => call(door, session, headers, request).await,
         },
     }
 }
@@ -161,7 +167,7 @@ pub(super) async fn batch(
     if ready.is_empty() && running.is_empty() {
         return reply::accepted();
     }
-    let mut answers: Answers = Box::pin(async move {
+    let mut answers: resume::Answers = Box::pin(async move {
         for answer in running {
             ready.extend(answer.await.ok());
         }
@@ -179,7 +185,8 @@ pub(super) async fn batch(
         }
         () = tokio::time::sleep(SILENCE_MAX) => None,
     };
-    door.events(said(inbox, answers, first))
+    let heard = session.streams.open(false, first, inbox, answers);
+    door.events(resume::events(heard))
 }
 
 /// What the gateway answers itself.
@@ -277,11 +284,21 @@ fn begin(
 }
 
 /// Runs a call: JSON if the first thing to say is the answer, otherwise a stream.
-async fn call(door: &Arc<Door>, session: Arc<Session>, request: Request) -> Response<Body> {
+async fn call(
+    door: &Arc<Door>,
+    session: Arc<Session>,
+    headers: &HeaderMap,
+    request: Request,
+) -> Response<Body> {
     let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
     let mut answered = match begin(door, &session, request, outbox) {
         Ok(answered) => answered,
         Err(message) => return reply::json(StatusCode::OK, message),
+    };
+    let primed = session.caller.revision >= Revision::V2025_11_25;
+    let silence = match primed && accepts_events(headers) && door.has_room_for_events() {
+        true => SOON,
+        false => SILENCE_MAX,
     };
     let first = tokio::select! {
         biased;
@@ -291,42 +308,11 @@ async fn call(door: &Arc<Door>, session: Arc<Session>, request: Request) -> Resp
             // Cancelled: nothing more is said about it.
             Err(_) => reply::events(Body::empty()),
         },
-        () = tokio::time::sleep(SILENCE_MAX) => None,
+        () = tokio::time::sleep(silence) => None,
     };
     let answers = Box::pin(async move { answered.await.into_iter().collect() });
-    door.events(said(inbox, answers, first))
-}
-
-/// The answers that a stream ends with.
-type Answers = BoxFuture<'static, Vec<Vec<u8>>>;
-
-/// Notices, questions and at last the answers, as events.
-fn said(
-    inbox: mpsc::Receiver<Vec<u8>>,
-    answers: Answers,
-    first: Option<Vec<u8>>,
-) -> impl futures_util::Stream<Item = Bytes> + Send {
-    stream::unfold(
-        (Some((inbox, answers)), first),
-        |(open, first)| async move {
-            let (mut inbox, mut answers) = open?;
-            let message = match first {
-                Some(first) => Some(first),
-                None => tokio::select! {
-                    biased;
-                    Some(message) = inbox.recv() => Some(message),
-                    answers = &mut answers => return Some((framed(answers), (None, None))),
-                    () = tokio::time::sleep(SILENCE_MAX) => None,
-                },
-            };
-            let mut out = Vec::new();
-            match message {
-                Some(message) => sse::push_message(&mut out, &message),
-                None => sse::push_keep_alive(&mut out),
-            }
-            Some((Bytes::from(out), (Some((inbox, answers)), None)))
-        },
-    )
+    let heard = session.streams.open(primed, first, inbox, answers);
+    door.events(resume::events(heard))
 }
 
 /// The session's own stream: changed lists and resources.
@@ -339,11 +325,7 @@ pub(super) fn stream(
     if !headers.contains_key(SESSION) {
         return reply::method_not_allowed("POST");
     }
-    let wants = |v: &HeaderValue| {
-        v.to_str()
-            .is_ok_and(|v| v.contains("text/event-stream") || v.contains("*/*"))
-    };
-    if !headers.get_all(ACCEPT).iter().any(wants) {
+    if !accepts_events(headers) {
         return reply::text(
             StatusCode::NOT_ACCEPTABLE,
             "send Accept: text/event-stream\n",
@@ -353,6 +335,9 @@ pub(super) fn stream(
         Ok(session) => session,
         Err(lost) => return lost.respond_plainly(),
     };
+    if let Some(after) = headers.get(LAST_EVENT_ID) {
+        return resume(door, &session, after);
+    }
     let (outbox, inbox) = mpsc::channel(OUTSIDE_MAX);
     session.listen_on(outbox);
     let changes = Changes::of(&door.gateway.registry, view);
@@ -384,6 +369,35 @@ pub(super) fn stream(
         }
     });
     door.events(events)
+}
+
+/// The rest of a stream that the caller lost. Not a 404 if it is not known, for that would end the
+/// session.
+fn resume(door: &Door, session: &Session, after: &HeaderValue) -> Response<Body> {
+    let heard = after
+        .to_str()
+        .map_err(|_| resume::Expired)
+        .and_then(|after| session.streams.resume(after));
+    match heard {
+        Ok(heard) => door.events(resume::events(heard)),
+        Err(resume::Expired) => {
+            let fault = Fault::new(
+                Kind::InvalidRequest,
+                "Last-Event-ID is unknown or expired in this session",
+            );
+            reply::json(
+                StatusCode::BAD_REQUEST,
+                mcp::fault_message(None, session.caller.revision, &fault),
+            )
+        }
+    }
+}
+
+fn accepts_events(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|v| {
+        v.to_str()
+            .is_ok_and(|v| v.contains("text/event-stream") || v.contains("*/*"))
+    })
 }
 
 /// The caller is done.

@@ -27,26 +27,9 @@ pub(super) async fn answer(
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     let headers = head.headers;
-    if let Some(refusal) = check_types(&headers) {
-        return refusal;
-    }
-    let limit = door.gateway.limits.body_bytes_max;
-    let declared = headers
-        .get(CONTENT_LENGTH)
-        .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|len| len > limit) {
-        return too_large(limit);
-    }
-    let gathered = tokio::time::timeout(BODY_TIMEOUT, gather(body, limit));
-    let bytes = match gathered.await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(refusal)) => return refusal,
-        Err(_) => {
-            return reply::text(
-                StatusCode::REQUEST_TIMEOUT,
-                "the body did not come in time\n",
-            );
-        }
+    let bytes = match take_body(door, &headers, body).await {
+        Ok(bytes) => bytes,
+        Err(refusal) => return refusal,
     };
     let rules = Rules::caller(door.gateway.limits.json_depth_max);
     let version = Version::of(&headers);
@@ -60,6 +43,31 @@ pub(super) async fn answer(
             Box::pin(legacy::batch(door, identity, view, &headers, messages)).await
         }
         Ok(Incoming::One(message)) => route(door, identity, view, &headers, version, message).await,
+    }
+}
+
+/// The body of a POST of JSON, within its bounds.
+pub(super) async fn take_body(
+    door: &Door,
+    headers: &HeaderMap,
+    body: HttpBody,
+) -> Result<Bytes, Response<Body>> {
+    if let Some(refusal) = check_types(headers) {
+        return Err(refusal);
+    }
+    let limit = door.gateway.limits.body_bytes_max;
+    let declared = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|len| len > limit) {
+        return Err(too_large(limit));
+    }
+    match tokio::time::timeout(BODY_TIMEOUT, gather(body, limit)).await {
+        Ok(gathered) => gathered,
+        Err(_) => Err(reply::text(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body did not come in time\n",
+        )),
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::resume::{Streams, Total};
 use crate::gateway::Limits;
 use crate::mcp::{Asks, Subscriber};
 
@@ -27,6 +28,7 @@ pub(super) struct Session {
     pub(super) view: View,
     pub(super) asks: Arc<Asks>,
     pub(super) subscriber: Arc<Subscriber>,
+    pub(super) streams: Arc<Streams>,
     in_flight: Mutex<HashMap<Id, AbortHandle>>,
     stream: Arc<Outside>,
     /// Milliseconds since the table was made.
@@ -123,6 +125,7 @@ pub(super) struct Sessions {
     began: Instant,
     len_max: usize,
     idle_max: Duration,
+    kept: Total,
 }
 
 /// There are as many sessions as allowed, and all are in use.
@@ -136,6 +139,7 @@ impl Sessions {
             began: Instant::now(),
             len_max: limits.sessions_max,
             idle_max: limits.session_idle,
+            kept: Total::default(),
         }
     }
 
@@ -157,6 +161,7 @@ impl Sessions {
             view,
             asks: Arc::default(),
             subscriber: Arc::new(subscriber),
+            streams: Streams::new(self.kept.clone()),
             in_flight: Mutex::default(),
             stream,
             used_ms: AtomicU64::new(self.now_ms()),
@@ -199,13 +204,13 @@ impl Sessions {
         let stale = |s: &Session| {
             now.saturating_sub(s.used_ms.load(Ordering::Relaxed)) > idle_ms && !s.is_listening()
         };
-        let expired: Vec<Arc<str>> = self
-            .open
-            .read()
-            .values()
-            .filter(|s| stale(s))
-            .map(|s| s.id.clone())
-            .collect();
+        let mut expired: Vec<Arc<str>> = Vec::new();
+        for session in self.open.read().values() {
+            session.streams.sweep();
+            if stale(session) {
+                expired.push(session.id.clone());
+            }
+        }
         for id in expired {
             self.end(&id);
         }
