@@ -554,6 +554,10 @@ fn a_session_is_recognised_without_being_shown() {
         capabilities: Default::default(),
         client_info: None,
         session: Some("secret-session".into()),
+        role: "admin".into(),
+        scopes: std::sync::Arc::default(),
+        tenant: None,
+        log_level: sentinel_core::LogLevel::default(),
     };
     let by_session = claimant(None, &caller).unwrap();
     assert!(by_session.starts_with("session:") && !by_session.contains("secret"));

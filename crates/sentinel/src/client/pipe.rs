@@ -1,6 +1,5 @@
 //! One call to the gateway in this process, over the stdio door: MCP 2026-07-28, a line each way.
 
-use sentinel_core::policy::ADMIN;
 use std::sync::Arc;
 
 use anyhow::Context;
