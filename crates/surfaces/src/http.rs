@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 
 use crate::gateway::Gateway;
 
+mod admin;
 mod body;
 mod guard;
 mod health;
@@ -139,6 +140,9 @@ impl Door {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "this gateway is shutting down\n",
             );
+        }
+        if path.starts_with(admin::PREFIX) {
+            return Box::pin(admin::answer(self, request)).await;
         }
         match self.view(path) {
             Some(view) => self.mcp(view, request).await,

@@ -21,6 +21,7 @@ mod eras;
 mod govern;
 mod ids;
 mod in_flight;
+mod killing;
 mod lazy;
 mod names;
 mod orphans;
