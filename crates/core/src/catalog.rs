@@ -168,6 +168,15 @@ impl Registry {
             .filter_map(|(i, slot)| Some((i, slot.backend.get()?)))
     }
 
+    /// How many backends are configured.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     pub fn index_of(&self, name: &str) -> Option<usize> {
         self.slots.iter().position(|slot| slot.listing.name == name)
     }

@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 
 use crate::gateway::Gateway;
 
+mod admin;
 mod auth;
 mod body;
 mod guard;
@@ -212,6 +213,9 @@ impl Door {
         request: Request<Incoming>,
     ) -> Response<Body> {
         let path = request.uri().path();
+        if path.starts_with(admin::PREFIX) {
+            return Box::pin(admin::answer(self, identity, request)).await;
+        }
         if let Some(view) = self.view("/mcp", path) {
             return self.mcp(identity, view, request).await;
         }

@@ -27,6 +27,7 @@ mod govern;
 mod identity;
 mod ids;
 mod in_flight;
+mod killing;
 mod lazy;
 mod names;
 mod orphans;

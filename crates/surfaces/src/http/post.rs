@@ -139,7 +139,7 @@ async fn route(
     }
 }
 
-fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
+pub(super) fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
     let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |v| v.as_bytes());
     let essence = kind
         .split(|b| *b == b';')
@@ -170,7 +170,7 @@ fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
     None
 }
 
-async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, Response<Body>> {
+pub(super) async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, Response<Body>> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
