@@ -20,6 +20,7 @@ mod processes;
 
 mod asks;
 mod children;
+mod crowd;
 mod doors;
 mod ids;
 mod in_flight;
