@@ -23,8 +23,8 @@ use crate::remember::{self, Place};
 
 mod governing;
 
-/// How often expired sessions and parked calls are swept.
-const SWEEP: Duration = Duration::from_secs(5);
+/// How often expired sessions and parked calls are swept; a shorter `park_ttl` makes it oftener.
+const SWEEP_MAX: Duration = Duration::from_secs(5);
 
 /// Builds the gateway and sets its backends going, each on the runtime that `home` names for it.
 pub(crate) fn build(
@@ -130,8 +130,9 @@ pub(crate) async fn stop(gateway: &Gateway) {
 }
 
 async fn sweep(gateway: Arc<Gateway>) {
+    let pause = SWEEP_MAX.min(gateway.limits.park_ttl);
     loop {
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(pause).await;
         gateway.sweep();
         child::reap_strangers();
     }
@@ -146,6 +147,7 @@ fn limits(config: &Config) -> Limits {
         sessions_max: limits.sessions as usize,
         session_idle: limits.session_idle,
         streams_max: limits.streams as usize,
+        park_ttl: limits.park_ttl,
     }
 }
 

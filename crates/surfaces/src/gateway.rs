@@ -22,6 +22,8 @@ pub struct Limits {
     pub session_idle: Duration,
     /// Open event streams at once.
     pub streams_max: usize,
+    /// How long a caller may think about a question.
+    pub park_ttl: Duration,
 }
 
 impl Default for Limits {
@@ -33,6 +35,7 @@ impl Default for Limits {
             sessions_max: 10_000,
             session_idle: Duration::from_secs(1800),
             streams_max: 20_000,
+            park_ttl: Duration::from_secs(600),
         }
     }
 }
@@ -53,9 +56,9 @@ impl Gateway {
             walk: walk(policy.clone()),
             registry: policy.registry().clone(),
             policy,
+            lot: Lot::new(limits.park_ttl),
             limits,
             sealer: Sealer::new(),
-            lot: Lot::default(),
             draining: watch::Sender::new(false),
         })
     }

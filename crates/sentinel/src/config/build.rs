@@ -438,5 +438,6 @@ fn limits(raw: &RawLimits) -> Limits {
         sessions: raw.sessions,
         session_idle: Duration::from_secs_f64(raw.session_idle),
         streams: raw.streams,
+        park_ttl: Duration::from_secs_f64(raw.park_ttl),
     }
 }

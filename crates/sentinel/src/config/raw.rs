@@ -361,6 +361,9 @@ pub(crate) struct RawLimits {
     /// Open streams at the same time.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub(crate) streams: u32,
+    /// Seconds a call waits for its caller to answer a backend's question.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub(crate) park_ttl: f64,
 }
 
 impl Default for RawLimits {
@@ -380,6 +383,7 @@ impl Default for RawLimits {
             sessions: 10_000,
             session_idle: 1800.0,
             streams: 20_000,
+            park_ttl: 600.0,
         }
     }
 }

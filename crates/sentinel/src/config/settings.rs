@@ -196,6 +196,8 @@ pub(crate) struct Limits {
     #[serde(serialize_with = "seconds")]
     pub(crate) session_idle: Duration,
     pub(crate) streams: u32,
+    #[serde(serialize_with = "seconds")]
+    pub(crate) park_ttl: Duration,
 }
 
 #[derive(Debug, Clone, Serialize)]

@@ -21,6 +21,7 @@ mod tokens;
 
 mod asks;
 mod children;
+mod crowd;
 mod doors;
 mod forgeries;
 mod govern;

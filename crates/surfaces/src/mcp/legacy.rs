@@ -22,8 +22,6 @@ use crate::gateway::Gateway;
 
 /// How often one call may come back for more input.
 const ROUNDS_MAX: u32 = 10;
-/// How long a caller may think about one round of questions.
-const THINK_MAX: Duration = Duration::from_secs(600);
 
 /// The way back to one legacy caller.
 pub(crate) struct Outlet {
@@ -74,7 +72,7 @@ pub(crate) async fn converse(
             return outcome_message(&id, &method, caller.revision, &outcome);
         };
         // Rare, and large: kept out of every call's future.
-        match Box::pin(collect(&needed, caller, outlet)).await {
+        match Box::pin(collect(&needed, caller, outlet, gateway.limits.park_ttl)).await {
             Ok(answers) => now = with_input(&params, &needed, &answers),
             Err(stop) => return outcome_message(&id, &method, caller.revision, &stop),
         }
@@ -227,6 +225,7 @@ pub(crate) async fn collect(
     needed: &Needed,
     caller: &Caller,
     outlet: &Outlet,
+    think: Duration,
 ) -> Result<Vec<u8>, Result<Reply, Fault>> {
     if needed.inputs.is_empty() {
         // Load shedding: the backend only wants to be called again.
@@ -248,7 +247,7 @@ pub(crate) async fn collect(
     }
     let mut answers = vec![b'{'];
     for (key, method, heard) in waiting {
-        let answer = tokio::time::timeout(THINK_MAX, heard).await;
+        let answer = tokio::time::timeout(think, heard).await;
         let result: Bytes = match answer {
             Ok(Ok(Answer::Result(result))) => result,
             Ok(Ok(Answer::Error(_))) if *method == Method::Elicit => {
