@@ -9,9 +9,7 @@ use std::sync::Arc;
 use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sentinel_core::policy::{Killed, Reason, Scope};
-use sentinel_core::{
-    Caller, ClientCapabilities, Identity, ItemKind, Kind, LogLevel, Policy, View,
-};
+use sentinel_core::{Caller, ClientCapabilities, Identity, ItemKind, Kind, LogLevel, Policy, View};
 use sentinel_wire::Revision;
 use serde_json::{Value, json};
 

@@ -135,16 +135,17 @@ impl<'a> Driven<'a> {
         if needed.inputs.is_empty() {
             return Ok(());
         }
-        let answers = match collect(&needed, self.caller, outlet).await {
-            Ok(answers) => answers,
-            Err(Err(fault)) => return Err(fault),
-            Err(Ok(_)) => {
-                return Err(Fault::new(
-                    Kind::Cancelled,
-                    "the caller refused to answer the task",
-                ));
-            }
-        };
+        let answers =
+            match collect(&needed, self.caller, outlet, self.gateway.limits.park_ttl).await {
+                Ok(answers) => answers,
+                Err(Err(fault)) => return Err(fault),
+                Err(Ok(_)) => {
+                    return Err(Fault::new(
+                        Kind::Cancelled,
+                        "the caller refused to answer the task",
+                    ));
+                }
+            };
         let answers = format!(r#","inputResponses":{}"#, String::from_utf8_lossy(&answers));
         self.send(Method::TasksUpdate, &answers).await.map(drop)
     }
