@@ -22,18 +22,20 @@ const RATIO_MAX: f64 = 1.5;
 
 /// One table, one row, one transaction: the least that keeps a message.
 fn bare(path: &Path) -> Connection {
-    let db = Connection::open(path).unwrap();
-    db.pragma_update(None, "journal_mode", "WAL").unwrap();
-    db.pragma_update(None, "synchronous", "FULL").unwrap();
+    let db = Connection::open(path).expect("a working disk");
+    db.pragma_update(None, "journal_mode", "WAL")
+        .expect("a working disk");
+    db.pragma_update(None, "synchronous", "FULL")
+        .expect("a working disk");
     db.execute_batch(
         "CREATE TABLE m (id TEXT PRIMARY KEY, review_id TEXT, role TEXT, body TEXT, created_at TEXT)",
     )
-    .unwrap();
+    .expect("a working disk");
     db
 }
 
 async fn claimed(path: &Path) -> (Arc<Service>, String) {
-    let db = Sqlite::open(path, Synchronous::Full, &[review::MIGRATIONS]).unwrap();
+    let db = Sqlite::open(path, Synchronous::Full, &[review::MIGRATIONS]).expect("a working disk");
     let store = SqliteReviews::new(&db, Arc::new(SystemClock::new()), machine::expire);
     let settings = Settings {
         claim_timeout: Duration::from_secs(1200),
@@ -56,9 +58,14 @@ async fn claimed(path: &Path) -> (Arc<Service>, String) {
         diff: "d".into(),
         affected_files: Vec::new(),
     };
-    let id = service.submit(new, None).await.unwrap().review.review_id;
+    let id = service
+        .submit(new, None)
+        .await
+        .expect("a working disk")
+        .review
+        .review_id;
     let claim = service.claim(id.clone(), "r".into(), "reviewer:a".into());
-    claim.await.unwrap();
+    claim.await.expect("a working disk");
     (service, id)
 }
 
@@ -70,8 +77,9 @@ fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> T {
 #[tokio::test]
 async fn a_write_costs_at_most_one_and_a_half_bare_inserts() {
     // Beside this program: a temporary folder may be memory, where sync costs nothing.
-    let program = std::env::current_exe().unwrap();
-    let folder = TempDir::new_in(program.parent().unwrap()).unwrap();
+    let program = std::env::current_exe().expect("a working disk");
+    let folder =
+        TempDir::new_in(program.parent().expect("a working disk")).expect("a working disk");
     let db = bare(&folder.path().join("bare.db"));
     let (service, id) = claimed(&folder.path().join("sentinel.db")).await;
     let body = "x".repeat(1000);
@@ -84,7 +92,7 @@ async fn a_write_costs_at_most_one_and_a_half_bare_inserts() {
                 "INSERT INTO m VALUES (?1, ?2, 'reviewer', ?3, '2026-07-28T00:00:00.000Z')",
                 params![format!("{:036}", window * ROUNDS + round), id, body],
             )
-            .unwrap();
+            .expect("a working disk");
             bare.push(began.elapsed());
             let addition = Addition::Message {
                 role: Role::Reviewer,
@@ -92,7 +100,7 @@ async fn a_write_costs_at_most_one_and_a_half_bare_inserts() {
             };
             let began = Instant::now();
             let post = service.add(id.clone(), "r".into(), None, None, addition);
-            post.await.unwrap();
+            post.await.expect("a working disk");
             ours.push(began.elapsed());
         }
         let (bare, ours) = (median(bare), median(ours));
