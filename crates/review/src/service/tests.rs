@@ -11,8 +11,6 @@ use tempfile::TempDir;
 
 use super::*;
 
-mod cost;
-
 pub(crate) const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
 
 pub(crate) fn open(path: &Path, claim_timeout: Duration) -> Arc<Service> {
