@@ -48,7 +48,7 @@ impl House {
     pub(crate) fn new(gateway: &str, backends: &[String]) -> Self {
         let house = Self(TempDir::new().expect("a temporary directory"));
         let text = format!(
-            "[gateway]\nlisten = \"127.0.0.1:0\"\n{gateway}\n{}",
+            "[gateway]\nlisten = \"127.0.0.1:0\"\n{gateway}\n[review]\nenabled = false\n{}",
             backends.concat()
         );
         fs::write(house.0.path().join("sentinel.toml"), text).expect("a file");
