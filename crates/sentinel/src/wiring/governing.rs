@@ -72,6 +72,11 @@ fn admission(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Ar
                 max_concurrent: backend.admission.max_concurrent,
                 queue_size: backend.admission.queue_size,
             })
+            // The built-in backend stands last and has no section of its own.
+            .chain([Bounds {
+                max_concurrent: settings.max_concurrent,
+                queue_size: settings.queue_size,
+            }])
             .collect(),
     };
     let hook = settings.on_overload.as_ref().map(|url| hook(url, home));
