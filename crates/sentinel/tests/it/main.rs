@@ -25,6 +25,7 @@ mod doors;
 mod ids;
 mod in_flight;
 mod lazy;
+mod matrix;
 mod names;
 mod orphans;
 mod others;
