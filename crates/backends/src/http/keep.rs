@@ -13,7 +13,7 @@ use sentinel_wire::header::{self, AnnotationError};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Outcome, Payload, sse};
 
-use super::post::{Answer, Envelope};
+use super::post::{Answer, Envelope, Stream};
 use super::speak::{self, Speaker};
 use super::upstream::Upstream;
 use super::{Inner, Ready, State};
@@ -254,7 +254,6 @@ async fn listen(inner: Arc<Inner>) {
         };
         match hear(&inner, &ready).await {
             Heard::NotOffered => return,
-            Heard::OtherWishes => continue,
             Heard::Ended => pause = RETRY_MIN,
             Heard::Failed => pause = (pause * 2).min(RETRY_MAX),
         }
@@ -266,15 +265,52 @@ async fn listen(inner: Arc<Inner>) {
 
 enum Heard {
     NotOffered,
-    /// Callers want to hear of other resources: listen again.
-    OtherWishes,
     Ended,
     Failed,
 }
 
 async fn hear(inner: &Inner, ready: &Ready) -> Heard {
+    let modern = ready.base.revision.is_modern();
+    let mut wishes = inner.publisher.wanted_changes();
+    wishes.borrow_and_update();
+    let mut stream = match open(inner, ready).await {
+        Ok(stream) => stream,
+        Err(heard) => return heard,
+    };
+    let mut decoder = sse::Decoder::new(inner.config.reply_bytes_max);
+    loop {
+        let chunk = tokio::select! {
+            chunk = stream.chunk(&inner.post) => chunk,
+            // Callers want to hear of other resources. The new stream is there before the old one
+            // goes; what the old one had said and nobody read is read from the lists.
+            Ok(()) = wishes.changed(), if modern => {
+                stream = match open(inner, ready).await {
+                    Ok(stream) => stream,
+                    Err(heard) => return heard,
+                };
+                decoder = sse::Decoder::new(inner.config.reply_bytes_max);
+                inner.refresh.notify_one();
+                continue;
+            }
+        };
+        match chunk {
+            Ok(Some(mut chunk)) => {
+                while let Some(Ok(event)) = decoder.next(&mut chunk) {
+                    if refuses_listening(&event.data) {
+                        return Heard::NotOffered;
+                    }
+                    inner.hear_event(event.data);
+                }
+            }
+            Ok(None) => return Heard::Ended,
+            Err(_) => return Heard::Failed,
+        }
+    }
+}
+
+/// Opens the stream on which the server speaks of its own accord.
+async fn open(inner: &Inner, ready: &Ready) -> Result<Stream, Heard> {
     let upstream = &ready.base;
-    let modern = upstream.revision.is_modern();
     let method = Method::Listen;
     let envelope = Envelope {
         method: &method,
@@ -283,9 +319,7 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
         session: upstream.session.as_ref(),
         extra: &[],
     };
-    let mut wishes = inner.publisher.wanted_changes();
-    wishes.borrow_and_update();
-    let answer = if modern {
+    let answer = if upstream.revision.is_modern() {
         let uris = relay::json_strings(&inner.publisher.wanted());
         let wanted = format!(
             r#""notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":{uris}}}"#
@@ -302,31 +336,12 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
     } else {
         inner.post.listen(envelope, None).await
     };
-    let mut stream = match answer {
-        Ok(Answer::Stream { events, .. }) => events,
+    match answer {
+        Ok(Answer::Stream { events, .. }) => Ok(events),
         // Listening goes on in the session that takes the place of a forgotten one.
-        Ok(answer) if upstream.session.is_some() && answer.is_unknown() => return Heard::Failed,
-        Ok(_) => return Heard::NotOffered,
-        Err(_) => return Heard::Failed,
-    };
-    let mut decoder = sse::Decoder::new(inner.config.reply_bytes_max);
-    loop {
-        let chunk = tokio::select! {
-            chunk = stream.chunk(&inner.post) => chunk,
-            Ok(()) = wishes.changed(), if modern => return Heard::OtherWishes,
-        };
-        match chunk {
-            Ok(Some(mut chunk)) => {
-                while let Some(Ok(event)) = decoder.next(&mut chunk) {
-                    if refuses_listening(&event.data) {
-                        return Heard::NotOffered;
-                    }
-                    inner.hear_event(event.data);
-                }
-            }
-            Ok(None) => return Heard::Ended,
-            Err(_) => return Heard::Failed,
-        }
+        Ok(answer) if upstream.session.is_some() && answer.is_unknown() => Err(Heard::Failed),
+        Ok(_) => Err(Heard::NotOffered),
+        Err(_) => Err(Heard::Failed),
     }
 }
 

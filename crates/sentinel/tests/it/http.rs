@@ -187,6 +187,22 @@ impl Stream {
         (!whole.is_empty()).then(|| String::from_utf8(whole).expect("text"))
     }
 
+    /// The next message, if one comes in this time; without one the stream is of no more use.
+    pub(crate) fn message_within(&mut self, time: Duration) -> Option<String> {
+        let socket = self.reader.get_ref().try_clone().expect("a socket");
+        let (stop, stopped) = std::sync::mpsc::sync_channel::<()>(1);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                if stopped.recv_timeout(time) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                    let _ = socket.shutdown(Shutdown::Both);
+                }
+            });
+            let message = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.message()));
+            drop(stop);
+            message.ok().flatten()
+        })
+    }
+
     pub(crate) fn json(&mut self) -> Value {
         let message = self.message().expect("another message");
         parse(&message)
