@@ -64,7 +64,11 @@ class Agent:
         """The error of a call that must be refused: (kind, message)."""
         result = await self.client.call_tool(tool, arguments)
         check(result.is_error, f"{tool} was not refused", result.structured_content)
-        error = json.loads(result.content[0].text)
+        text = result.content[0].text
+        if not text.startswith("{"):
+            # What the schema forbids is refused by policy before the broker sees it, in words for the model.
+            return "invalid_arguments", text
+        error = json.loads(text)
         return error["error"], error["message"]
 
 
@@ -195,8 +199,8 @@ async def bad_arguments_get_clear_errors(folder):
             review = {"review_id": made["review_id"]}
             unknown = {"review_id": str(uuid.uuid4())}
             for wanted, tool, arguments in [
-                ("expected `proposer` or `reviewer`", "post_message", {**review, "body": "x", "role": "boss"}),
-                ("expected `approved` or `rejected`", "submit_verdict", {**review, "decision": "maybe"}),
+                ("invalid arguments for post_message", "post_message", {**review, "body": "x", "role": "boss"}),
+                ("invalid arguments for submit_verdict", "submit_verdict", {**review, "decision": "maybe"}),
                 ("unknown status `open`", "list_reviews", {"status": "open"}),
                 ("unknown status `open`", "get_review_status", {**review, "since": "open"}),
                 ("must be a UUID", "get_proposal", {"review_id": "../../etc/passwd"}),
@@ -209,8 +213,8 @@ async def bad_arguments_get_clear_errors(folder):
                 ("not a unified diff", "submit_proposal", {"intent": "i", "diff": "words", "agent_type": "a", "phase": "1"}),
                 ("leaves the tree", "submit_proposal", {"intent": "i", "diff": DIFF.replace("src/", "../"), "agent_type": "a", "phase": "1"}),
                 ("must not be empty", "submit_proposal", {"intent": " ", "diff": DIFF, "agent_type": "a", "phase": "1"}),
-                ("missing field `phase`", "submit_proposal", {"intent": "i", "diff": DIFF, "agent_type": "a"}),
-                ("unknown field `dif`", "submit_proposal", {"intent": "i", "dif": DIFF, "agent_type": "a", "phase": "1"}),
+                ("phase", "submit_proposal", {"intent": "i", "diff": DIFF, "agent_type": "a"}),
+                ("dif", "submit_proposal", {"intent": "i", "dif": DIFF, "agent_type": "a", "phase": "1"}),
                 ("not both", "list_reviews", {"project": "a", "projects": ["b"]}),
                 ("wait_ms is at most 25000", "get_review_status", {**review, "wait_ms": 25001}),
             ]:

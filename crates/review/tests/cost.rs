@@ -18,7 +18,8 @@ use tokio::time::Instant;
 
 const WINDOWS: usize = 5;
 const ROUNDS: usize = 80;
-const RATIO_MAX: f64 = 1.5;
+/// Without optimisation our own part of a write weighs twice as much; the promise is for releases.
+const RATIO_MAX: f64 = if cfg!(debug_assertions) { 2.5 } else { 1.5 };
 
 /// One table, one row, one transaction: the least that keeps a message.
 fn bare(path: &Path) -> Connection {
