@@ -1,0 +1,15 @@
+//! Where the gateway keeps what must survive: SQL of our own tables, in SQLite or PostgreSQL.
+//!
+//! `Sqlite` is one database file with one writer thread; whoever needs tables brings a numbered
+//! list of migrations and gets `write` and `read`. A process opens a file once and shares the
+//! handle: `Sqlite::with_synchronous` gives each room the durability it promised.
+//!
+//! Not here: what a record or a review means (`sentinel_core`), the PostgreSQL *backend*
+//! (`sentinel_backends`).
+
+pub mod error;
+pub mod sqlite;
+
+pub use error::StoreError;
+pub use rusqlite;
+pub use sqlite::{Migrations, Sqlite, Synchronous};

@@ -1,0 +1,177 @@
+//! One SQLite file: one writer thread, a few readers.
+//!
+//! The writer thread owns the only connection that writes in this process; closures reach it over
+//! a bounded queue and run inside `BEGIN IMMEDIATE`, several to a transaction when they waited
+//! together. A closure that returns an error leaves nothing behind. A write is acknowledged after
+//! its commit, never before. When the last handle is dropped the thread finishes its queue and ends.
+//!
+//! Other processes may use the same file: they wait for each other up to `BUSY_MAX`.
+
+mod migrate;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use crate::error::StoreError;
+pub use migrate::Migrations;
+use writer::{Job, Writer};
+
+/// How long a write waits for another process.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+/// Writes that may wait for the writer: the callers beyond wait in `send`, not in memory of ours.
+const QUEUE_LEN_MAX: usize = 256;
+/// Connections for reading: reads are short, and each costs a page cache.
+const READERS_MAX: usize = 4;
+
+/// When a commit counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchronous {
+    /// Survives kill -9 of this process, not a power failure.
+    Normal,
+    /// Survives a power failure.
+    Full,
+}
+
+/// A handle on the database; cheap to clone.
+#[derive(Clone)]
+pub struct Sqlite {
+    inner: Arc<Inner>,
+    synchronous: Synchronous,
+}
+
+struct Inner {
+    path: PathBuf,
+    jobs: mpsc::Sender<Job>,
+    readers: Arc<Readers>,
+}
+
+struct Readers {
+    permits: Arc<Semaphore>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Sqlite {
+    /// Opens the file, making it and its folder when missing, and brings every component's tables
+    /// up to date. Blocks; call it while starting.
+    pub fn open(
+        path: &Path,
+        synchronous: Synchronous,
+        migrations: &[Migrations],
+    ) -> Result<Self, StoreError> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| {
+                StoreError::Io(format!("cannot create {}: {error}", folder.display()))
+            })?;
+        }
+        let mut connection = open_writing(path)?;
+        migrate::run(&mut connection, migrations)?;
+        let (jobs, queue) = mpsc::channel(QUEUE_LEN_MAX);
+        let writer = Writer::new(path.to_owned(), connection, queue);
+        std::thread::Builder::new()
+            .name("sqlite-writer".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|error| StoreError::Io(error.to_string()))?;
+        let readers = Arc::new(Readers {
+            permits: Arc::new(Semaphore::new(READERS_MAX)),
+            idle: Mutex::new(Vec::with_capacity(READERS_MAX)),
+        });
+        let inner = Arc::new(Inner {
+            path: path.to_owned(),
+            jobs,
+            readers,
+        });
+        Ok(Self { inner, synchronous })
+    }
+
+    /// The same database with another durability for writes through this handle.
+    #[must_use]
+    pub fn with_synchronous(&self, synchronous: Synchronous) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            synchronous,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Runs `work` in a transaction and returns once it is committed. An error of `work` rolls back
+    /// what it did. Dropping the future does not stop a closure that the queue already holds.
+    pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job = Job::new(self.synchronous, work, answer);
+        if self.inner.jobs.send(job).await.is_err() {
+            return Err(StoreError::Closed.into());
+        }
+        answered
+            .await
+            .unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+
+    /// Runs `work` on a connection that cannot write. It sees everything acknowledged before.
+    pub async fn read<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+    {
+        let readers = self.inner.readers.clone();
+        let Ok(permit) = readers.permits.clone().acquire_owned().await else {
+            return Err(StoreError::Closed.into());
+        };
+        let path = self.inner.path.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            let taken = readers.lock().pop();
+            let connection = match taken {
+                Some(connection) => connection,
+                None => open_reading(&path)?,
+            };
+            let outcome = work(&connection);
+            // A closure that left a statement or transaction open loses the connection, not us.
+            if connection.is_autocommit() {
+                readers.lock().push(connection);
+            }
+            drop(permit);
+            outcome
+        });
+        task.await
+            .unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+}
+
+impl Readers {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn open_writing(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY_MAX)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+fn open_reading(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_MAX)?;
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    Ok(connection)
+}

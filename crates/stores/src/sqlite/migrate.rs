@@ -1,0 +1,55 @@
+//! Brings tables up to date: numbered steps per component, each in one transaction.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use crate::error::StoreError;
+
+/// The steps of one component's tables, oldest first. A published step is never changed: version
+/// `n` means that the first `n` steps ran.
+#[derive(Clone, Copy, Debug)]
+pub struct Migrations {
+    pub component: &'static str,
+    pub steps: &'static [&'static str],
+}
+
+/// One transaction for all of it, so that two processes that start together run each step once.
+pub(super) fn run(
+    connection: &mut Connection,
+    components: &[Migrations],
+) -> Result<(), StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(
+        "CREATE TABLE IF NOT EXISTS schema_version (
+             component TEXT PRIMARY KEY,
+             version INTEGER NOT NULL
+         ) STRICT",
+    )?;
+    for migrations in components {
+        let known = migrations.steps.len() as u32;
+        let found: u32 = transaction
+            .query_row(
+                "SELECT version FROM schema_version WHERE component = ?1",
+                [migrations.component],
+                |row| row.get(0),
+            )
+            .optional()?
+            .unwrap_or(0);
+        if found > known {
+            return Err(StoreError::TooNew {
+                component: migrations.component,
+                found,
+                known,
+            });
+        }
+        for step in &migrations.steps[found as usize..] {
+            transaction.execute_batch(step)?;
+        }
+        transaction.execute(
+            "INSERT INTO schema_version (component, version) VALUES (?1, ?2)
+             ON CONFLICT (component) DO UPDATE SET version = excluded.version",
+            (migrations.component, known),
+        )?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
