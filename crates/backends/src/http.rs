@@ -7,26 +7,29 @@
 //! Not here: the wire's shapes (`sentinel_wire`), what changes between revisions (`relay`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Uri};
 use parking_lot::Mutex;
-use sentinel_core::catalog::Publisher;
+use sentinel_core::catalog::{Change, Publisher};
 use sentinel_core::{Backend, Call, Fault, Health, Kind, Reply, Status};
-use sentinel_wire::Revision;
+use sentinel_wire::{Method, Params, Revision};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::discover::Greeting;
 
 mod call;
+mod get;
 mod keep;
 mod pool;
 mod post;
 mod speak;
 mod upstream;
+
+pub use get::get;
 
 use post::Post;
 use upstream::{Sessions, Upstream};
@@ -74,8 +77,9 @@ struct Inner {
     /// One re-initialization at a time.
     renewing: tokio::sync::Mutex<()>,
     next_id: AtomicU64,
-    /// A list may have changed.
+    /// A list may have changed, and which ones the server said did.
     refresh: Notify,
+    announced: AtomicU8,
     status: Mutex<Status>,
     began: Instant,
 }
@@ -121,6 +125,7 @@ impl HttpBackend {
             renewing: tokio::sync::Mutex::default(),
             next_id: AtomicU64::new(1),
             refresh: Notify::new(),
+            announced: AtomicU8::new(0),
             status: Mutex::new(status),
             began: Instant::now(),
         })))
@@ -172,6 +177,19 @@ impl Inner {
         match settled.as_deref() {
             Ok(State::Ready(ready)) => Ok(ready.clone()),
             _ => Err(self.unavailable()),
+        }
+    }
+
+    /// The server says something of its own accord.
+    fn hear_of(&self, method: &Method, params: &Params) {
+        if let Some(change) = Change::of(method) {
+            self.announced
+                .fetch_or(1 << change as u8, Ordering::Relaxed);
+            self.refresh.notify_one();
+        } else if *method == Method::ResourceUpdated
+            && let Some(uri) = params.string("uri")
+        {
+            self.publisher.updated(&uri);
         }
     }
 

@@ -1,8 +1,10 @@
 //! What every MCP connector does with a call: write it as its server must see it, read what came
 //! back. The transport is somebody else's.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use sentinel_core::{Call, Caller, Fault, Kind, Notice, Reply};
+use sentinel_core::{Call, Caller, Fault, Kind, LogLevel, Notice, Reply};
 use sentinel_wire::envelope::{begin_request, error_object};
 use sentinel_wire::translate::{About, Outgoing};
 use sentinel_wire::{Method, Outcome, Payload, Revision, json, meta};
@@ -48,7 +50,7 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
         about: About {
             capabilities: &capabilities,
             client_info: call.caller.client_info.as_deref().or(Some(client_info())),
-            log_level: None,
+            log_level: call.caller.log_level.get().and_then(LogLevel::name),
         },
     };
     begin_request(id_text.as_bytes(), call.method.as_str(), out);
@@ -84,6 +86,29 @@ pub fn declared(caller: &Caller) -> Vec<u8> {
         parts.push(r#""roots":{}"#.to_owned());
     }
     format!("{{{}}}", parts.join(",")).into_bytes()
+}
+
+/// A modern server has no `resources/subscribe`: what its callers want is kept in step by the
+/// connector, so the request is answered here.
+pub fn answer_for_modern(call: &Call) -> Option<Reply> {
+    let subscribing = matches!(
+        call.method,
+        Method::ResourcesSubscribe | Method::ResourcesUnsubscribe
+    );
+    subscribing.then(|| Reply {
+        revision: call.caller.revision,
+        outcome: Outcome::Result(empty()),
+    })
+}
+
+fn empty() -> Payload {
+    Payload::parse(Bytes::from_static(b"{}"), json::Rules::backend()).expect("an empty object")
+}
+
+/// A JSON array of strings.
+pub fn json_strings(texts: &[Arc<str>]) -> String {
+    serde_json::to_string(&texts.iter().map(|text| &**text).collect::<Vec<&str>>())
+        .expect("strings are JSON")
 }
 
 /// The reply of a server at `revision`.

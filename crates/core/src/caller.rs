@@ -1,6 +1,7 @@
 //! Whoever is downstream, as far as one call needs to know.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 use sentinel_wire::json::{Kind, Object, Rules};
@@ -17,6 +18,59 @@ pub struct Caller {
     pub client_info: Option<Bytes>,
     /// The legacy session or stdio connection this belongs to.
     pub session: Option<Arc<str>>,
+    /// The least urgent log line it wants.
+    pub log_level: LogLevel,
+}
+
+/// A log level that a caller may change while it is connected; none until it names one.
+#[derive(Clone, Debug)]
+pub struct LogLevel(Arc<AtomicU8>);
+
+/// The eight levels of RFC 5424, least urgent first, as JSON strings.
+const LEVELS: [&[u8]; 8] = [
+    b"\"debug\"",
+    b"\"info\"",
+    b"\"notice\"",
+    b"\"warning\"",
+    b"\"error\"",
+    b"\"critical\"",
+    b"\"alert\"",
+    b"\"emergency\"",
+];
+
+impl LogLevel {
+    pub const NONE: u8 = u8::MAX;
+
+    /// The rank of a level given as a JSON string; `None` for anything else.
+    pub fn rank(name: &[u8]) -> Option<u8> {
+        LEVELS
+            .iter()
+            .position(|level| *level == name)
+            .map(|at| at as u8)
+    }
+
+    /// The level of this rank, as a JSON string.
+    pub fn name(rank: u8) -> Option<&'static [u8]> {
+        LEVELS.get(usize::from(rank)).copied()
+    }
+
+    pub fn of(rank: Option<u8>) -> Self {
+        Self(Arc::new(AtomicU8::new(rank.unwrap_or(Self::NONE))))
+    }
+
+    pub fn get(&self) -> Option<u8> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|rank| *rank != Self::NONE)
+    }
+
+    pub fn set(&self, rank: u8) {
+        self.0.store(rank, Ordering::Relaxed);
+    }
+}
+
+impl Default for LogLevel {
+    fn default() -> Self {
+        Self::of(None)
+    }
 }
 
 /// What the caller's client can be asked for: as it was declared, and as questions to it.

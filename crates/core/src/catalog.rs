@@ -21,6 +21,7 @@ use crate::call::{Call, Target, View};
 use crate::circuit::{self, Circuit};
 use crate::fault::Fault;
 use crate::offer::{ItemKind, Offer};
+use crate::updates::{Hear, Ticket, Updates};
 
 mod glob;
 mod lists;
@@ -97,6 +98,7 @@ pub struct Registry {
     inner: Mutex<Inner>,
     catalog: ArcSwap<Catalog>,
     changes: watch::Sender<Arc<Generations>>,
+    updates: Arc<Updates>,
 }
 
 impl Registry {
@@ -121,9 +123,10 @@ impl Registry {
                 complained: HashSet::new(),
             }),
             started: Instant::now(),
+            updates: Updates::new(slots.len()),
             slots,
         });
-        registry.rebuild();
+        registry.rebuild(None);
         registry
     }
 
@@ -195,19 +198,26 @@ impl Registry {
         self.catalog.load().mirrored(view, tool)
     }
 
+    /// Listens for changes of a resource; `None` if nobody owns it, or too many listen.
+    pub fn listen(&self, view: View, uri: &str, hear: Hear) -> Option<Ticket> {
+        let owner = self.catalog.load().owner(view, uri)?;
+        self.updates.listen(owner, uri, hear)
+    }
+
     /// Forgets the wait for earlier backends; the owner calls it once `COLD_WAIT` is over.
     pub async fn end_cold_start(self: Arc<Self>) {
         tokio::time::sleep_until(self.started + COLD_WAIT).await;
-        self.rebuild();
+        self.rebuild(None);
     }
 
     fn update(&self, index: usize, change: impl FnOnce(&mut Known)) {
         change(&mut self.inner.lock().known[index]);
-        self.rebuild();
+        self.rebuild(None);
     }
 
-    /// Merges all offers into a new catalog and swaps it in.
-    fn rebuild(&self) {
+    /// Merges all offers into a new catalog and swaps it in. What a backend announced is announced
+    /// on, even where the list looks the same.
+    fn rebuild(&self, announced: Option<(usize, &[Change])>) {
         let mut inner = self.inner.lock();
         let cold = self.started.elapsed() < COLD_WAIT;
         let visible = visible_offers(&inner.known, cold);
@@ -219,7 +229,7 @@ impl Registry {
         let listings: Vec<&Listing> = self.slots.iter().map(|slot| &slot.listing).collect();
         let before = self.catalog.load_full();
         let next = Catalog::merge(&before, &listings, visible, &inner.names);
-        let generations = next.generations(&before, &self.changes.borrow());
+        let generations = next.generations(&before, &self.changes.borrow(), announced);
         self.catalog.store(Arc::new(next));
         // Under the lock, so that generations only grow.
         self.changes.send_if_modified(|current| {
@@ -290,6 +300,28 @@ impl Publisher {
             known.listed = true;
             known.tried = true;
         });
+    }
+
+    /// The same, after the backend itself said that these lists changed.
+    pub fn publish_changed(&self, offer: Offer, changed: &[Change]) {
+        let registry = &self.registry;
+        registry.inner.lock().known[self.index].offer = Some(Arc::new(offer));
+        registry.rebuild(Some((self.index, changed)));
+    }
+
+    /// A resource of the backend changed.
+    pub fn updated(&self, uri: &str) {
+        self.registry.updates.tell(self.index, uri);
+    }
+
+    /// The resources whose changes somebody wants to hear of.
+    pub fn wanted(&self) -> Vec<Arc<str>> {
+        self.registry.updates.wanted(self.index)
+    }
+
+    /// Wakes when `wanted` changed.
+    pub fn wanted_changes(&self) -> watch::Receiver<u64> {
+        self.registry.updates.changes(self.index)
     }
 
     /// This is what it offered before the restart: listed until we know better.

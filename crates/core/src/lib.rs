@@ -6,6 +6,7 @@
 //!
 //! Not here: sockets, processes, HTTP statuses and JSON-RPC codes (`surfaces::rescue`).
 
+mod attribution;
 pub mod backend;
 pub mod call;
 pub mod caller;
@@ -16,11 +17,12 @@ pub mod line;
 pub mod offer;
 pub mod park;
 pub mod seal;
+pub mod updates;
 pub mod walk;
 
 pub use backend::{Backend, Health, Status};
 pub use call::{Call, Reply, Target, View};
-pub use caller::{Caller, ClientCapabilities};
+pub use caller::{Caller, ClientCapabilities, LogLevel};
 pub use catalog::{Catalog, Registry};
 pub use fault::{Fault, Kind, Side};
 pub use line::{Answer, Ask, Conversation, Event, Line, Notice, Step};

@@ -6,6 +6,7 @@
 //! again later, on another thread; nothing runs in between but what the backend does by itself.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use futures_util::future::BoxFuture;
 use sentinel_wire::{Method, Payload};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::attribution;
 use crate::call::Reply;
 use crate::fault::Fault;
 
@@ -59,12 +61,26 @@ pub enum Event {
 #[derive(Clone, Debug)]
 pub struct Line {
     events: mpsc::Sender<Event>,
+    /// Whose questions these are; known once the call was routed.
+    asker: Option<Arc<str>>,
 }
 
 impl Line {
     pub fn open() -> (Self, mpsc::Receiver<Event>) {
         let (events, heard) = mpsc::channel(QUEUE_LEN_MAX);
-        (Self { events }, heard)
+        (
+            Self {
+                events,
+                asker: None,
+            },
+            heard,
+        )
+    }
+
+    /// Names the backend in everything that is asked from now on.
+    pub(crate) fn signed(mut self, asker: &str) -> Self {
+        self.asker = Some(asker.into());
+        self
     }
 
     /// Tells the caller something; dropped when the caller does not keep up.
@@ -75,6 +91,10 @@ impl Line {
     /// Asks the caller; the receiver ends without a value when the caller is gone.
     pub fn ask(&self, method: Method, params: Bytes) -> oneshot::Receiver<Answer> {
         let (answer, heard) = oneshot::channel();
+        let params = match &self.asker {
+            Some(asker) => attribution::sign(&method, params, asker),
+            None => params,
+        };
         let ask = Box::new(Ask {
             method,
             params,

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::future::{BoxFuture, FutureExt, ready};
+use futures_util::future::{BoxFuture, FutureExt, TryFutureExt, ready};
 use tower::layer::layer_fn;
 use tower::{Service, ServiceBuilder};
 
+use crate::attribution;
 use crate::call::{Call, Reply, View};
 use crate::caller::Caller;
 use crate::catalog::Registry;
@@ -76,6 +77,7 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Resolve<S> {
     fn call(&mut self, mut call: Call) -> Outcome {
         match self.registry.resolve(&call) {
             Ok(target) => {
+                call.line = call.line.signed(target.backend.name());
                 call.target = Some(target);
                 self.inner.call(call)
             }
@@ -146,6 +148,10 @@ impl Service<Call> for Route {
             .expect("resolved by an earlier step")
             .backend
             .clone();
-        backend.call(call)
+        let asker = backend.clone();
+        backend
+            .call(call)
+            .map_ok(move |reply| attribution::sign_reply(reply, asker.name()))
+            .boxed()
     }
 }

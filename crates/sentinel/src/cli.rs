@@ -24,6 +24,8 @@ Examples:
   sentinel check               say what is wrong with the configuration
   sentinel serve               run the gateway on http://127.0.0.1:9200/mcp
   sentinel stdio               run it for one client on standard input and output
+  sentinel tools               list what callers see
+  sentinel doctor              find out what is wrong, and what to do about it
 
 Exit codes: 0 success, 1 failure, 2 configuration, 3 backend unreachable."
 )]

@@ -3,12 +3,18 @@
 //! Only this module and those below print; results go to standard output, everything else to standard
 //! error. A reader that closes its end (`sentinel schema | head`) is no failure.
 
+pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod import;
+mod lists;
+pub(crate) mod prompts;
+pub(crate) mod resources;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stdio;
+pub(crate) mod tools;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -16,6 +22,21 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 
 use crate::config::mistake::{self, Mistakes};
+
+/// The exit code for it.
+pub(crate) const EXIT_UNREACHABLE: u8 = 3;
+
+/// Nobody who could answer can be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unreachable(pub(crate) String);
+
+/// Text of a stranger, without what a terminal would obey and what turns the direction of writing.
+pub(crate) fn plain(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let harmless = |c: &char| (!c.is_control() && !turns(*c)) || matches!(c, '\n' | '\t');
+    text.chars().filter(harmless).collect()
+}
 
 /// Prints a result.
 pub(crate) fn print(text: &str) -> anyhow::Result<ExitCode> {
@@ -48,5 +69,8 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(mistake::EXIT_CODE);
     }
     say(&format!("{RED}error{RED:#}: {error:#}"));
-    ExitCode::FAILURE
+    match error.downcast_ref::<Unreachable>() {
+        Some(_) => ExitCode::from(EXIT_UNREACHABLE),
+        None => ExitCode::FAILURE,
+    }
 }

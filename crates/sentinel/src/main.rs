@@ -3,10 +3,12 @@
 //! Not here: what a command does (`commands`), flags and help (`cli`).
 
 mod cli;
+mod client;
 mod commands;
 mod config;
 mod import;
 mod logging;
+mod progress;
 mod remember;
 mod runfile;
 mod wiring;
@@ -36,7 +38,11 @@ fn main() -> ExitCode {
         Command::Import(args) => commands::import::run(&cli.global, args),
         Command::Schema => commands::schema::run(),
         Command::Completions(args) => commands::completions::run(args),
-        _ => Err(anyhow::anyhow!("this command is not built in this tree")),
+        Command::Tools(args) => commands::tools::run(&cli.global, args),
+        Command::Resources(args) => commands::resources::run(&cli.global, args),
+        Command::Prompts(args) => commands::prompts::run(&cli.global, args),
+        Command::Call(args) => commands::call::run(&cli.global, args),
+        Command::Doctor(args) => commands::doctor::run(&cli.global, args),
     };
     outcome.unwrap_or_else(|error| commands::fail(&error))
 }

@@ -11,6 +11,9 @@ pub(crate) struct RunFile {
     pub(crate) version: String,
     /// Where it listens, with the real port.
     pub(crate) listen: String,
+    /// The second listener, for probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) health_listen: Option<String>,
 }
 
 /// Present while this process runs; removed when dropped.
@@ -24,7 +27,11 @@ impl Drop for Announced {
 }
 
 impl RunFile {
-    pub(crate) fn announce(data_dir: &Path, listen: String) -> anyhow::Result<Announced> {
+    pub(crate) fn announce(
+        data_dir: &Path,
+        listen: String,
+        health_listen: Option<String>,
+    ) -> anyhow::Result<Announced> {
         let pid = std::process::id();
         let folder = data_dir.join("run");
         fs::create_dir_all(&folder)?;
@@ -32,6 +39,7 @@ impl RunFile {
             pid,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             listen,
+            health_listen,
         };
         let file = folder.join(format!("{pid}.json"));
         let fresh = folder.join(format!("{pid}.new"));

@@ -39,6 +39,8 @@ use session::Sessions;
 
 /// Idle connections are closed after this long, and a request's head must have come by then.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// The same for connections that come while we go down: long enough for a probe.
+const LATE_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a connection may buffer; a request's head must fit.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -47,6 +49,7 @@ pub struct Door {
     allowed: Allowed,
     sessions: Sessions,
     streams: Arc<AtomicUsize>,
+    serves: Serves,
 }
 
 /// One open event stream, counted while it lives.
@@ -58,14 +61,32 @@ impl Drop for OpenStream {
     }
 }
 
+/// What is behind a door.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    Everything,
+    /// For a listener that orchestrators reach and callers must not.
+    ProbesOnly,
+}
+
 impl Door {
     pub fn new(gateway: Arc<Gateway>, allowed: Allowed) -> Arc<Self> {
+        Self::serving(Serves::Everything, gateway, allowed)
+    }
+
+    /// A door with `/health` and `/ready` and nothing else.
+    pub fn probes_only(gateway: Arc<Gateway>) -> Arc<Self> {
+        Self::serving(Serves::ProbesOnly, gateway, Allowed::default())
+    }
+
+    fn serving(serves: Serves, gateway: Arc<Gateway>, allowed: Allowed) -> Arc<Self> {
         let sessions = Sessions::new(&gateway.limits);
         Arc::new(Self {
             gateway,
             allowed,
             sessions,
             streams: Arc::default(),
+            serves,
         })
     }
 
@@ -77,11 +98,16 @@ impl Door {
             let door = door.clone();
             async move { Ok::<_, Infallible>(door.answer(request).await) }
         });
-        // Whoever comes while we go down may still ask how we are, once.
+        // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
+        // flight, once.
         let late = self.gateway.is_draining();
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
+            .header_read_timeout(if late {
+                LATE_HEAD_TIMEOUT
+            } else {
+                HEAD_TIMEOUT
+            })
             .max_buf_size(HEAD_BYTES_MAX)
             .keep_alive(!late)
             .serve_connection(TokioIo::new(stream), service);
@@ -131,14 +157,18 @@ impl Door {
             "/ready" => return health::ready(request.method(), &self.gateway),
             _ => {}
         }
+        if self.serves == Serves::ProbesOnly {
+            return reply::text(
+                StatusCode::NOT_FOUND,
+                "not found; here are only /health and /ready\n",
+            );
+        }
         if let Err(refused) = self.allowed.check(request.headers()) {
             return refused.respond();
         }
-        if self.gateway.is_draining() {
-            return reply::text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "this gateway is shutting down\n",
-            );
+        // A POST may hold an answer or a cancellation for a call in flight; it is looked at first.
+        if self.gateway.is_draining() && request.method() != Verb::POST {
+            return reply::going_down();
         }
         match self.view(path) {
             Some(view) => self.mcp(view, request).await,

@@ -10,6 +10,7 @@ mod legacy;
 mod listen;
 mod modern;
 mod render;
+mod subscribe;
 
 pub(crate) use asks::Asks;
 pub(crate) use hello::{answer_list, discover, initialize};
@@ -17,7 +18,8 @@ pub(crate) use introduction::{Introduction, Refused};
 pub(crate) use legacy::{Outlet, converse};
 pub(crate) use listen::{Changes, Listener, change_message};
 pub(crate) use modern::{Talk, Turn};
-pub(crate) use render::{fault_message, log_level, refusal_message};
+pub(crate) use render::{fault_message, refusal_message};
+pub(crate) use subscribe::Subscriber;
 
 /// Nothing to say for this long turns an answer into a stream, and keeps a stream alive.
 pub(crate) const SILENCE_MAX: std::time::Duration = std::time::Duration::from_secs(15);

@@ -6,22 +6,22 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, View};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, View};
 use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
 use sentinel_wire::json::Rules;
 use sentinel_wire::lines::{LineDecoder, push_line};
-use sentinel_wire::{Era, Id, Incoming, Message, Method, Notification, Request, Revision, meta};
+use sentinel_wire::{Id, Incoming, Message, Method, Notification, Request, Revision, meta};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::gateway::Gateway;
 use crate::mcp::{
-    self, Asks, Changes, Introduction, Listener, Outlet, Refused, Talk, Turn, change_message,
+    self, Asks, Changes, Introduction, Listener, Outlet, Refused, Subscriber, Talk, Turn,
+    change_message,
 };
 
 /// Messages waiting to be written; a caller who does not read holds up its own calls only.
@@ -30,15 +30,24 @@ const OUTBOX_MAX: usize = 1024;
 const IN_FLIGHT_MAX: usize = 4096;
 const READ_BYTES: usize = 64 * 1024;
 
-/// Serves one caller until its input ends or draining is over.
-pub async fn serve<R, W>(gateway: Arc<Gateway>, mut input: R, output: W)
+/// Serves one caller of the merged catalog until its input ends or draining is over.
+pub async fn serve<R, W>(gateway: Arc<Gateway>, input: R, output: W)
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    serve_view(gateway, View::Merged, input, output).await;
+}
+
+/// Serves one caller of one view, as `/mcp` and `/mcp/<backend>` do over HTTP.
+pub async fn serve_view<R, W>(gateway: Arc<Gateway>, view: View, mut input: R, output: W)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), outbox);
+    let mut connection = Connection::new(gateway.clone(), view, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -87,22 +96,29 @@ enum Stage {
 
 struct Connection {
     gateway: Arc<Gateway>,
+    view: View,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
     asks: Arc<Asks>,
-    log_level: Arc<AtomicU8>,
+    subscriber: Arc<Subscriber>,
     in_flight: Arc<Mutex<HashMap<Id, AbortHandle>>>,
     changes: Option<AbortHandle>,
 }
 
 impl Connection {
-    fn new(gateway: Arc<Gateway>, outbox: mpsc::Sender<Vec<u8>>) -> Self {
+    fn new(gateway: Arc<Gateway>, view: View, outbox: mpsc::Sender<Vec<u8>>) -> Self {
+        let told = outbox.clone();
+        let subscriber = Subscriber::new(gateway.registry.clone(), view, move |message| {
+            // A caller that does not read misses news; its answers wait for it.
+            let _ = told.try_send(message);
+        });
         Self {
             gateway,
+            view,
             outbox,
             stage: Stage::Created,
             asks: Arc::default(),
-            log_level: Arc::new(AtomicU8::new(u8::MAX)),
+            subscriber: Arc::new(subscriber),
             in_flight: Arc::default(),
             changes: None,
         }
@@ -119,7 +135,10 @@ impl Connection {
         let rules = Rules::caller(self.gateway.limits.json_depth_max);
         match line.map(|line| Incoming::parse(line, rules)) {
             Err(too_long) => self.refuse(Kind::TooLarge, too_long).await,
-            Ok(Err(refusal)) => self.send(mcp::refusal_message(&refusal, Era::Legacy)).await,
+            Ok(Err(refusal)) => {
+                self.send(mcp::refusal_message(&refusal, self.revision()))
+                    .await
+            }
             Ok(Ok(Incoming::One(message))) => self.message(message).await,
             Ok(Ok(Incoming::Batch(messages))) => self.batch(messages).await,
         }
@@ -138,7 +157,10 @@ impl Connection {
         for message in messages {
             match message {
                 Ok(message) => self.message(message).await,
-                Err(refusal) => self.send(mcp::refusal_message(&refusal, Era::Legacy)).await,
+                Err(refusal) => {
+                    self.send(mcp::refusal_message(&refusal, self.revision()))
+                        .await
+                }
             }
         }
     }
@@ -175,7 +197,7 @@ impl Connection {
 
     /// Tells a legacy caller when lists change.
     fn watch_changes(&mut self) {
-        let mut changes = Changes::of(&self.gateway.registry, View::Merged);
+        let mut changes = Changes::of(&self.gateway.registry, self.view);
         let outbox = self.outbox.clone();
         let task = tokio::spawn(async move {
             while let Some(changed) = changes.next().await {
@@ -217,7 +239,7 @@ impl Connection {
         let revision = caller.revision;
         if let Some(listed) = mcp::answer_list(
             &registry,
-            View::Merged,
+            self.view,
             &request.method,
             &request.params,
             revision,
@@ -228,9 +250,9 @@ impl Connection {
             };
         }
         if request.method == Method::SetLevel {
-            return match request.params.get("level").and_then(mcp::log_level) {
+            return match request.params.get("level").and_then(LogLevel::rank) {
                 Some(level) => {
-                    self.log_level.store(level, Ordering::Relaxed);
+                    caller.log_level.set(level);
                     self.result(&request.id, b"{}").await;
                 }
                 None => {
@@ -248,14 +270,14 @@ impl Connection {
                 .fault(&request.id, &Fault::new(Kind::MethodNotFound, text))
                 .await;
         }
-        let gateway = self.gateway.clone();
+        let (gateway, view) = (self.gateway.clone(), self.view);
         let outlet = Outlet {
             messages: self.outbox.clone(),
             asks: self.asks.clone(),
-            log_level: self.log_level.clone(),
+            subscriber: self.subscriber.clone(),
         };
         self.spawn(request.id.clone(), async move {
-            let answer = mcp::converse(&gateway, &caller, View::Merged, request, &outlet).await;
+            let answer = mcp::converse(&gateway, &caller, view, request, &outlet).await;
             let _ = outlet.messages.send(answer).await;
         })
         .await;
@@ -280,8 +302,9 @@ impl Connection {
             capabilities: capabilities.unwrap_or_default(),
             client_info: request.params.get_bytes("clientInfo"),
             session: Some("stdio".into()),
+            log_level: LogLevel::default(),
         }));
-        let result = mcp::initialize(&self.gateway.registry, View::Merged, revision);
+        let result = mcp::initialize(&self.gateway.registry, self.view, revision);
         self.result(&request.id, &result).await;
     }
 
@@ -296,7 +319,7 @@ impl Connection {
         let registry = self.gateway.registry.clone();
         let listed = mcp::answer_list(
             &registry,
-            View::Merged,
+            self.view,
             &request.method,
             &request.params,
             caller.revision,
@@ -305,10 +328,10 @@ impl Connection {
             (_, Some(Ok(list))) => self.result(&request.id, &list).await,
             (_, Some(Err(fault))) => self.modern_fault(&request.id, &fault).await,
             (Method::Discover, _) => {
-                self.result(&request.id, &mcp::discover(&registry, View::Merged))
+                self.result(&request.id, &mcp::discover(&registry, self.view))
                     .await
             }
-            (Method::Listen, _) => self.listen(request).await,
+            (Method::Listen, _) => self.listen(caller, request).await,
             (method, _) if method.is_request_in(Revision::NEWEST) => {
                 self.call(caller, request).await
             }
@@ -322,9 +345,9 @@ impl Connection {
 
     async fn call(&mut self, caller: Caller, request: Request) {
         let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
-        let id = request.id.clone();
+        let (id, view) = (request.id.clone(), self.view);
         self.spawn(id.clone(), async move {
-            let mut talk = match Talk::begin(&gateway, Arc::new(caller), View::Merged, request) {
+            let mut talk = match Talk::begin(&gateway, Arc::new(caller), view, request) {
                 Ok(talk) => talk,
                 Err(fault) => {
                     let message = mcp::fault_message(Some(&id), Revision::NEWEST, &fault);
@@ -345,15 +368,16 @@ impl Connection {
         .await;
     }
 
-    async fn listen(&mut self, request: Request) {
-        let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
-        let mut listener = Listener::new(&gateway.registry, View::Merged, request.clone());
-        self.spawn(request.id, async move {
+    async fn listen(&mut self, caller: Caller, request: Request) {
+        let (gateway, outbox, view) = (self.gateway.clone(), self.outbox.clone(), self.view);
+        self.spawn(request.id.clone(), async move {
+            let mut listener = Listener::open(&gateway, Arc::new(caller), view, request).await;
             let _ = outbox.send(listener.acknowledgement()).await;
             loop {
                 tokio::select! {
                     messages = listener.next() => {
-                        for message in messages.unwrap_or_default() {
+                        let Some(messages) = messages else { return };
+                        for message in messages {
                             if outbox.send(message).await.is_err() {
                                 return;
                             }

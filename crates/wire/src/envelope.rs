@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use crate::json::{self, Key, Kind, Member, Object, Problem, Rules, Scanner, Span};
 use crate::method::Method;
-use crate::revision::Era;
+use crate::revision::Revision;
 
 pub const PARSE_ERROR: i32 = -32700;
 pub const INVALID_REQUEST: i32 = -32600;
@@ -510,13 +510,13 @@ pub fn write_result(id: &Id, result: &[u8], out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// An error response around a ready error object. Where no id could be read, legacy peers want
-/// `"id":null` (JSON-RPC 2.0) and the schema of 2026-07-28 wants it absent.
-pub fn write_error_object(id: Option<&Id>, era: Era, error: &[u8], out: &mut Vec<u8>) {
+/// An error response around a ready error object. Where no id could be read, older peers want
+/// `"id":null` (JSON-RPC 2.0); the schemas from 2025-11-25 on want it absent.
+pub fn write_error_object(id: Option<&Id>, revision: Revision, error: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
     let id = id
         .map(Id::as_bytes)
-        .or((era == Era::Legacy).then_some(b"null"));
+        .or((revision < Revision::V2025_11_25).then_some(b"null"));
     if let Some(id) = id {
         out.extend_from_slice(br#""id":"#);
         out.extend_from_slice(id);

@@ -1,30 +1,61 @@
 //! One call to an HTTP server, from the core's shape to bytes and back.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{AbortHandle, BoxFuture, abortable};
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderName, HeaderValue, StatusCode};
-use sentinel_core::{self as core, Call, Fault, Kind, Line, Reply};
+use sentinel_core::{self as core, Call, Fault, Kind, Line, LogLevel, Reply};
 use sentinel_wire::envelope::{
     Id, error_object, write_error_object, write_notification, write_result,
 };
 use sentinel_wire::json::Rules;
-use sentinel_wire::{Era, Incoming, Message, Method, Outcome, Payload, Request, header, meta, sse};
+use sentinel_wire::{
+    Incoming, Message, Method, Outcome, Payload, Request, Revision, header, meta, sse,
+};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::post::{Answer, Envelope, Failure, Stream, header_name};
+use super::speak::Speaker;
 use super::upstream::{Key, Upstream};
-use super::{Inner, Ready, State, keep, speak};
+use super::{Inner, Ready, State, speak};
+use crate::discover::Peer;
 use crate::relay;
 
 /// Answers to a server's questions, on their way back to it.
-type Answers = FuturesUnordered<BoxFuture<'static, (Id, core::Answer)>>;
+#[derive(Default)]
+struct Answers {
+    coming: FuturesUnordered<BoxFuture<'static, Option<(Id, core::Answer)>>>,
+    /// Ends a question that the server withdrew.
+    withdraw: HashMap<Id, AbortHandle>,
+}
+
+impl Answers {
+    fn is_empty(&self) -> bool {
+        self.coming.is_empty()
+    }
+
+    fn await_for(&mut self, id: Id, answer: BoxFuture<'static, core::Answer>) {
+        let (answer, handle) = abortable(answer);
+        self.withdraw.insert(id.clone(), handle);
+        self.coming.push(Box::pin(async move {
+            answer.await.ok().map(|answer| (id, answer))
+        }));
+    }
+}
 
 pub(super) async fn run(inner: Arc<Inner>, call: Call) -> Result<Reply, Fault> {
+    if let State::Ready(ready) = &*inner.state.borrow()
+        && ready.base.revision.is_modern()
+        && let Some(reply) = relay::answer_for_modern(&call)
+    {
+        return Ok(reply);
+    }
     let deadline = Instant::now() + inner.config.timeout;
     let timed = tokio::time::timeout_at(deadline, begin(&inner, &call));
     let (upstream, id, answer, mut guard) = timed.await.map_err(|_| inner.timed_out())??;
@@ -63,6 +94,7 @@ async fn begin(
     loop {
         let ready = inner.ready().await?;
         let (upstream, key) = inner.upstream(&ready, call).await?;
+        inner.tell_level(&ready, &upstream, call).await;
         let id = inner.mint_id();
         let mut guard = Guard::new(inner, &upstream, id);
         let body: Bytes = relay::request(call, id, upstream.revision).into();
@@ -141,7 +173,12 @@ impl Inner {
         ready: &Ready,
         call: &Call,
     ) -> Result<(Arc<Upstream>, Option<Key>), Fault> {
-        let key = if ready.base.revision.is_modern() {
+        let shared = matches!(
+            call.method,
+            Method::ResourcesSubscribe | Method::ResourcesUnsubscribe
+        );
+        // Updates arrive on the stream of the base session, so subscriptions belong to it.
+        let key = if shared || ready.base.revision.is_modern() {
             None
         } else {
             Key::of(&call.caller)
@@ -154,6 +191,25 @@ impl Inner {
             .get_or_try_init(|| Box::pin(speak::open_session(self, key.capabilities())))
             .await?;
         Ok((opened.clone(), Some(key)))
+    }
+
+    /// Asks a legacy server for log lines as chatty as the caller wants them; callers that want
+    /// less are spared the rest on the way up.
+    async fn tell_level(&self, ready: &Ready, upstream: &Upstream, call: &Call) {
+        let Some(rank) = call.caller.log_level.get() else {
+            return;
+        };
+        if !ready.greeting.capabilities.logging || !upstream.needs_level(rank) {
+            return;
+        }
+        let level = LogLevel::name(rank)
+            .map(String::from_utf8_lossy)
+            .unwrap_or_default();
+        let params = format!(r#"{{"level":{level}}}"#).into_bytes();
+        let speaker = Speaker::within(self, upstream);
+        if let Err(error) = Box::pin(speaker.request(Method::SetLevel, params)).await {
+            tracing::debug!(backend = %self.config.name, "logging/setLevel: {error}");
+        }
     }
 
     /// Replaces a session that the server no longer knows.
@@ -194,6 +250,32 @@ impl Inner {
     }
 }
 
+/// Where a stream can be taken up again.
+struct Place {
+    last_event: Option<Bytes>,
+    pause: Duration,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            last_event: None,
+            pause: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Place {
+    fn note(&mut self, event: &sse::Event) {
+        if let Some(id) = &event.id {
+            self.last_event = Some(id.clone()).filter(|id| !id.is_empty());
+        }
+        if let Some(ms) = event.retry {
+            self.pause = Duration::from_millis(ms.min(30_000));
+        }
+    }
+}
+
 /// Reads the stream of one call.
 struct Follower<'a> {
     inner: &'a Arc<Inner>,
@@ -205,7 +287,8 @@ struct Follower<'a> {
 impl Follower<'_> {
     async fn follow(&mut self, mut stream: Stream, deadline: Instant) -> Result<Outcome, Fault> {
         let mut decoder = sse::Decoder::new(self.inner.config.reply_bytes_max);
-        let mut answers = Answers::new();
+        let mut answers = Answers::default();
+        let mut place = Place::default();
         let mut waiting_since = None;
         let clock = tokio::time::sleep_until(deadline);
         tokio::pin!(clock);
@@ -214,10 +297,13 @@ impl Follower<'_> {
                 biased;
                 chunk = stream.chunk(&self.inner.post) => {
                     let Some(mut chunk) = chunk.map_err(Fault::from)? else {
-                        return Err(relay::bad_reply("the stream ended without an answer"));
+                        stream = self.resume(&mut place).await?;
+                        decoder = sse::Decoder::new(self.inner.config.reply_bytes_max);
+                        continue;
                     };
                     while let Some(event) = decoder.next(&mut chunk) {
                         let event = event.map_err(|e| relay::bad_reply("an event is too large").because(e))?;
+                        place.note(&event);
                         if let Some(outcome) = self.hear(event, &mut answers)? {
                             return Ok(outcome);
                         }
@@ -226,8 +312,11 @@ impl Follower<'_> {
                         waiting_since = Some(Instant::now());
                     }
                 }
-                Some((id, answer)) = answers.next(), if !answers.is_empty() => {
-                    self.answer(id, answer);
+                Some(answered) = answers.coming.next(), if !answers.is_empty() => {
+                    if let Some((id, answer)) = answered {
+                        answers.withdraw.remove(&id);
+                        self.answer(id, answer);
+                    }
                     if answers.is_empty() && let Some(since) = waiting_since.take() {
                         // The caller's time to think is not the server's.
                         let later = clock.deadline() + since.elapsed();
@@ -236,6 +325,25 @@ impl Follower<'_> {
                 }
                 () = &mut clock, if answers.is_empty() => return Err(self.inner.timed_out()),
             }
+        }
+    }
+
+    /// A server of 2025-11-25 may close the connection before it answered: the stream goes on by
+    /// GET after the last event it numbered. The call's deadline bounds how often.
+    async fn resume(&self, place: &mut Place) -> Result<Stream, Fault> {
+        let ended = || relay::bad_reply("the stream ended without an answer");
+        let after = place.last_event.clone().ok_or_else(ended)?;
+        tokio::time::sleep(place.pause).await;
+        let envelope = Envelope {
+            method: &Method::Listen,
+            name: None,
+            revision: Some(self.upstream.revision),
+            session: self.upstream.session.as_ref(),
+            extra: &[],
+        };
+        match self.inner.post.listen(envelope, Some(&after)).await? {
+            Answer::Stream { events, .. } => Ok(events),
+            _ => Err(ended()),
         }
     }
 
@@ -259,6 +367,12 @@ impl Follower<'_> {
                 Message::Response(_) => {
                     tracing::debug!(backend = %self.inner.config.name, "dropped an answer to another request")
                 }
+                Message::Notification(notice) if notice.method == Method::Cancelled => {
+                    let id = notice.params.get_bytes("requestId").and_then(Id::from_raw);
+                    if let Some(handle) = id.and_then(|id| answers.withdraw.remove(&id)) {
+                        handle.abort();
+                    }
+                }
                 Message::Notification(notice) => self.pass_on(&notice.method, notice.params),
                 Message::Request(request) => self.ask(request, answers),
             }
@@ -267,9 +381,7 @@ impl Follower<'_> {
     }
 
     fn pass_on(&self, method: &Method, params: sentinel_wire::Params) {
-        if keep::is_change(method) {
-            self.inner.refresh.notify_one();
-        }
+        self.inner.hear_of(method, &params);
         let for_this_call = *method != Method::Progress
             || params
                 .get(meta::PROGRESS_TOKEN)
@@ -301,8 +413,7 @@ impl Follower<'_> {
                 Box::pin(std::future::ready(core::Answer::Error(error.into())))
             }
         };
-        let id = request.id;
-        answers.push(Box::pin(async move { (id, answer.await) }));
+        answers.await_for(request.id, answer);
     }
 
     /// Sends an answer back in a request of its own, beside the stream.
@@ -311,7 +422,7 @@ impl Follower<'_> {
         match answer {
             core::Answer::Result(result) => write_result(&id, &result, &mut body),
             core::Answer::Error(error) => {
-                write_error_object(Some(&id), Era::Legacy, &error, &mut body)
+                write_error_object(Some(&id), Revision::NEWEST_LEGACY, &error, &mut body)
             }
         }
         post_aside(

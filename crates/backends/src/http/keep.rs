@@ -1,9 +1,12 @@
 //! Keeping an HTTP backend: find it, read its lists, watch it, read them again when they change.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sentinel_core::catalog::Change;
 use sentinel_core::{Fault, Health, Offer};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_request};
 use sentinel_wire::header::{self, AnnotationError};
@@ -12,8 +15,10 @@ use sentinel_wire::{Incoming, Message, Method, Outcome, Payload, sse};
 
 use super::post::{Answer, Envelope};
 use super::speak::{self, Speaker};
+use super::upstream::Upstream;
 use super::{Inner, Ready, State};
 use crate::discover::{self, Peer};
+use crate::relay;
 
 /// First and longest pause between attempts to reach a server.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -113,8 +118,10 @@ async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Off
 /// Watches a backend that is up; returns why it no longer is.
 async fn watch(inner: &Arc<Inner>, ready: Ready) -> Fault {
     let listening = tokio::spawn(listen(inner.clone()));
+    let subscribing = tokio::spawn(keep_subscribed(inner.clone()));
     let why = pings_and_changes(inner, ready).await;
     listening.abort();
+    subscribing.abort();
     why
 }
 
@@ -168,13 +175,59 @@ async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
 }
 
 async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
+    let said = inner.announced.swap(0, Ordering::Relaxed);
+    let said: Vec<Change> = Change::ALL
+        .into_iter()
+        .filter(|c| said & (1 << *c as u8) != 0)
+        .collect();
     let speaker = Speaker::within(inner, &ready.base);
     let offer = read(inner, &speaker, ready).await?;
-    inner.publisher.publish(offer);
+    inner.publisher.publish_changed(offer, &said);
     Ok(())
 }
 
-/// Hears about changed lists: on the GET stream of a legacy session, or by `subscriptions/listen`.
+/// Keeps our subscriptions at a legacy server in step with what callers want. A modern server is
+/// told with each `subscriptions/listen`.
+async fn keep_subscribed(inner: Arc<Inner>) {
+    let mut changes = inner.publisher.wanted_changes();
+    let mut subscribed: HashSet<Arc<str>> = HashSet::new();
+    let mut at: Option<Arc<Upstream>> = None;
+    loop {
+        changes.borrow_and_update();
+        let State::Ready(ready) = inner.state.borrow().clone() else {
+            return;
+        };
+        if ready.base.revision.is_modern() || !ready.greeting.capabilities.subscribe {
+            return;
+        }
+        if at.as_ref().is_none_or(|at| !Arc::ptr_eq(at, &ready.base)) {
+            // Another session: it knows nothing of what was asked of the one before.
+            subscribed.clear();
+            at = Some(ready.base.clone());
+        }
+        let wanted: HashSet<Arc<str>> = inner.publisher.wanted().into_iter().collect();
+        let speaker = Speaker::within(&inner, &ready.base);
+        let tell = async |method: Method, uri: &str| {
+            let params = serde_json::json!({ "uri": uri }).to_string().into_bytes();
+            if let Err(error) = speaker.request(method, params).await {
+                tracing::debug!(backend = %inner.config.name, uri, "subscriptions: {error}");
+            }
+        };
+        for uri in wanted.difference(&subscribed) {
+            tell(Method::ResourcesSubscribe, uri).await;
+        }
+        for uri in subscribed.difference(&wanted) {
+            tell(Method::ResourcesUnsubscribe, uri).await;
+        }
+        subscribed = wanted;
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Hears what the server says of its own accord: on the GET stream of a legacy session, or by
+/// `subscriptions/listen`.
 async fn listen(inner: Arc<Inner>) {
     let mut pause = RETRY_MIN;
     loop {
@@ -183,6 +236,7 @@ async fn listen(inner: Arc<Inner>) {
         };
         match hear(&inner, &ready).await {
             Heard::NotOffered => return,
+            Heard::OtherWishes => continue,
             Heard::Ended => pause = RETRY_MIN,
             Heard::Failed => pause = (pause * 2).min(RETRY_MAX),
         }
@@ -194,6 +248,8 @@ async fn listen(inner: Arc<Inner>) {
 
 enum Heard {
     NotOffered,
+    /// Callers want to hear of other resources: listen again.
+    OtherWishes,
     Ended,
     Failed,
 }
@@ -209,9 +265,14 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
         session: upstream.session.as_ref(),
         extra: &[],
     };
+    let mut wishes = inner.publisher.wanted_changes();
+    wishes.borrow_and_update();
     let answer = if modern {
-        let wanted = r#""notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
-        let params = discover::own_params(upstream.revision, wanted);
+        let uris = relay::json_strings(&inner.publisher.wanted());
+        let wanted = format!(
+            r#""notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":{uris}}}"#
+        );
+        let params = discover::own_params(upstream.revision, &wanted);
         let mut body = Vec::new();
         write_request(
             inner.mint_id().to_string().as_bytes(),
@@ -230,13 +291,17 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
     };
     let mut decoder = sse::Decoder::new(inner.config.reply_bytes_max);
     loop {
-        match stream.chunk(&inner.post).await {
+        let chunk = tokio::select! {
+            chunk = stream.chunk(&inner.post) => chunk,
+            Ok(()) = wishes.changed(), if modern => return Heard::OtherWishes,
+        };
+        match chunk {
             Ok(Some(mut chunk)) => {
                 while let Some(Ok(event)) = decoder.next(&mut chunk) {
                     if refuses_listening(&event.data) {
                         return Heard::NotOffered;
                     }
-                    inner.hear_change(event.data);
+                    inner.hear_event(event.data);
                 }
             }
             Ok(None) => return Heard::Ended,
@@ -255,13 +320,12 @@ fn refuses_listening(data: &Bytes) -> bool {
 }
 
 impl Inner {
-    /// Notices that say a list changed have it read again.
-    pub(super) fn hear_change(&self, data: Bytes) {
+    /// Takes one event of the server's own stream.
+    fn hear_event(&self, data: Bytes) {
         if let Ok(Incoming::One(Message::Notification(notice))) =
             Incoming::parse(data, Rules::backend())
-            && is_change(&notice.method)
         {
-            self.refresh.notify_one();
+            self.hear_of(&notice.method, &notice.params);
         }
     }
 
@@ -279,13 +343,6 @@ impl Inner {
         tracing::warn!(backend = %self.config.name, "not usable: {why}");
         self.note(Health::Down, None, Some(why));
     }
-}
-
-pub(super) fn is_change(method: &Method) -> bool {
-    matches!(
-        method,
-        Method::ToolsChanged | Method::ResourcesChanged | Method::PromptsChanged
-    )
 }
 
 /// A fault with all its causes, for the log and for operators.

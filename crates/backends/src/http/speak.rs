@@ -145,10 +145,7 @@ pub(super) async fn greet(inner: &Inner) -> Result<Ready, Fault> {
         Probe::Legacy => discover::initialize(&speaker, b"{}").await?,
     };
     let session = speaker.known.into_inner().session;
-    let base = Arc::new(Upstream {
-        revision: greeting.revision,
-        session,
-    });
+    let base = Upstream::new(greeting.revision, session);
     Ok(Ready {
         greeting: Arc::new(greeting),
         base,
@@ -163,10 +160,7 @@ pub(super) async fn open_session(
     let speaker = Speaker::fresh(inner);
     let greeting = discover::initialize(&speaker, capabilities).await?;
     let session = speaker.known.into_inner().session;
-    Ok(Arc::new(Upstream {
-        revision: greeting.revision,
-        session,
-    }))
+    Ok(Upstream::new(greeting.revision, session))
 }
 
 /// Reads the body of a JSON answer to request `id`.

@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 use http::HeaderValue;
 use parking_lot::Mutex;
-use sentinel_core::Caller;
+use sentinel_core::{Caller, LogLevel};
 use sentinel_wire::Revision;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -26,6 +27,23 @@ pub(super) struct Upstream {
     pub(super) revision: Revision,
     /// Absent at modern servers and at legacy ones that keep no sessions.
     pub(super) session: Option<HeaderValue>,
+    /// The least urgent log level asked of this session so far.
+    log_level: AtomicU8,
+}
+
+impl Upstream {
+    pub(super) fn new(revision: Revision, session: Option<HeaderValue>) -> Arc<Self> {
+        Arc::new(Self {
+            revision,
+            session,
+            log_level: AtomicU8::new(LogLevel::NONE),
+        })
+    }
+
+    /// Whether a caller that wants `rank` must be made known to the server first; says yes once.
+    pub(super) fn needs_level(&self, rank: u8) -> bool {
+        !self.revision.is_modern() && self.log_level.fetch_min(rank, Ordering::Relaxed) > rank
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@
 //!
 //! Not here: when there is another life (`super::keeper`), what is said (`super::talk`).
 
+use std::collections::HashSet;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::FusedFuture;
 use parking_lot::Mutex;
-use sentinel_core::catalog::Publisher;
+use sentinel_core::catalog::{Change, Publisher};
 use sentinel_core::{Fault, Offer};
-use sentinel_wire::Era;
+use sentinel_wire::{Era, Method};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -26,7 +27,7 @@ use super::pipe::read_lines;
 use super::stderr::{self, LastWords};
 use super::talk::{Manner, Talk};
 use crate::child::{Child, Exit, Patience, Tether};
-use crate::discover::{self, Greeting, Probe};
+use crate::discover::{self, Greeting, Peer, Probe};
 
 /// List changes come in bursts: one reading for all of them.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -110,7 +111,12 @@ struct Process<'a> {
 
 impl<'a> Process<'a> {
     fn new(plan: &'a Plan, probe: bool) -> Self {
-        let talk = Talk::new(plan.name.clone(), plan.config.timeout, plan.manner);
+        let talk = Talk::new(
+            plan.name.clone(),
+            plan.config.timeout,
+            plan.manner,
+            plan.publisher.clone(),
+        );
         Self {
             plan,
             talk,
@@ -207,7 +213,8 @@ impl<'a> Process<'a> {
             }
         };
         *self.plan.era.lock() = Some(greeting.revision.era());
-        self.talk.agree(greeting.revision);
+        self.talk
+            .agree(greeting.revision, greeting.capabilities.logging);
         let offer = match self.plan.publisher {
             None => None,
             Some(_) => match discover::read_lists(&self.talk, &greeting, &self.plan.name).await {
@@ -252,18 +259,16 @@ impl<'a> Process<'a> {
     /// Publishes the lists anew whenever the child says that they changed.
     async fn follow(&self, mut offer: Offer, publisher: &Publisher) -> Fault {
         let revision = offer.revision;
-        let mut listening = pin!(async {
-            if revision.is_modern() {
-                self.talk.listen().await;
-            }
-            pending::<()>().await
-        });
+        let subscribe = offer.capabilities.subscribe;
+        let mut hearing = pin!(self.hear_of_resources(revision.is_modern(), subscribe, publisher));
         loop {
             let kinds = tokio::select! {
                 kinds = self.talk.changed().next(SETTLE) => kinds,
-                () = &mut listening => unreachable!("it waits for ever"),
+                () = &mut hearing => unreachable!("it waits for ever"),
             };
+            let mut said = Vec::new();
             for kind in kinds {
+                said.extend(Change::of_kind(kind));
                 match discover::read_list(&self.talk, revision, kind, &self.plan.name).await {
                     Ok(items) => *offer.items_mut(kind) = items,
                     Err(fault) => {
@@ -272,7 +277,47 @@ impl<'a> Process<'a> {
                     }
                 }
             }
-            publisher.publish(offer.clone());
+            publisher.publish_changed(offer.clone(), &said);
+        }
+    }
+
+    /// Keeps the child informed of which resources callers want to hear of. Never ends.
+    async fn hear_of_resources(&self, modern: bool, subscribe: bool, publisher: &Publisher) {
+        let mut wishes = publisher.wanted_changes();
+        let mut subscribed: HashSet<Arc<str>> = HashSet::new();
+        loop {
+            wishes.borrow_and_update();
+            let wanted: HashSet<Arc<str>> = publisher.wanted().into_iter().collect();
+            if modern {
+                let uris: Vec<Arc<str>> = wanted.into_iter().collect();
+                let listening = async {
+                    self.talk.listen(&uris).await;
+                    pending::<()>().await
+                };
+                tokio::select! {
+                    () = listening => unreachable!("it waits for ever"),
+                    Ok(()) = wishes.changed() => continue,
+                }
+            }
+            if subscribe {
+                for uri in wanted.difference(&subscribed) {
+                    self.tell(Method::ResourcesSubscribe, uri).await;
+                }
+                for uri in subscribed.difference(&wanted) {
+                    self.tell(Method::ResourcesUnsubscribe, uri).await;
+                }
+                subscribed = wanted;
+            }
+            if wishes.changed().await.is_err() {
+                pending::<()>().await;
+            }
+        }
+    }
+
+    async fn tell(&self, method: Method, uri: &str) {
+        let params = serde_json::json!({ "uri": uri }).to_string().into_bytes();
+        if let Err(error) = self.talk.request(method, params).await {
+            tracing::debug!(backend = %self.plan.name, uri, "subscriptions: {error}");
         }
     }
 }

@@ -19,7 +19,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_core::{Answer, Call, Caller, Fault, ItemKind, Kind, Line as CallerLine, Reply};
+use sentinel_core::catalog::Publisher;
+use sentinel_core::{
+    Answer, Call, Caller, Fault, ItemKind, Kind, Line as CallerLine, LogLevel, Reply,
+};
 use sentinel_wire::envelope::{
     self, INVALID_PARAMS, METHOD_NOT_FOUND, Refusal, error_object, write_error_object, write_result,
 };
@@ -79,6 +82,12 @@ pub(crate) struct Talk {
     turn: Option<Semaphore>,
     timeout: Duration,
     changed: Changed,
+    /// Where news of resources go; a child that belongs to one caller has nobody to tell.
+    publisher: Option<Publisher>,
+    /// The least urgent log level asked of the child so far.
+    log_level: AtomicU8,
+    /// Whether it said that it logs.
+    logs: AtomicBool,
     asks: Mutex<HashMap<Id, AbortHandle>>,
     garbage: Mutex<Quota>,
     served: AtomicBool,
@@ -130,7 +139,12 @@ fn bit(kind: ItemKind) -> u8 {
 }
 
 impl Talk {
-    pub(crate) fn new(name: Arc<str>, timeout: Duration, manner: Manner) -> Arc<Self> {
+    pub(crate) fn new(
+        name: Arc<str>,
+        timeout: Duration,
+        manner: Manner,
+        publisher: Option<Publisher>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             name,
             pipe: Pipe::new(),
@@ -138,6 +152,9 @@ impl Talk {
             turn: (manner == Manner::Interactive).then(|| Semaphore::new(1)),
             timeout,
             changed: Changed::default(),
+            publisher,
+            log_level: AtomicU8::new(LogLevel::NONE),
+            logs: AtomicBool::new(false),
             asks: Mutex::default(),
             garbage: Mutex::new(Quota::new(GARBAGE_PER_SECOND)),
             served: AtomicBool::new(false),
@@ -147,8 +164,9 @@ impl Talk {
     }
 
     /// The handshake is over.
-    pub(crate) fn agree(&self, revision: Revision) {
+    pub(crate) fn agree(&self, revision: Revision, logs: bool) {
         let _ = self.revision.set(revision);
+        self.logs.store(logs, Ordering::Relaxed);
     }
 
     /// What is spoken; the newest legacy revision until the handshake is over.
@@ -218,6 +236,10 @@ impl Talk {
             }
             _ => None,
         };
+        if let Some(reply) = relay::answer_for_modern(call).filter(|_| revision.is_modern()) {
+            return Ok(reply);
+        }
+        self.tell_level(&call.caller).await;
         let (reply, mut answer) = oneshot::channel();
         let side = CallerSide {
             caller: call.caller.clone(),
@@ -245,6 +267,27 @@ impl Talk {
             }
         };
         Ok(relay::reply(outcome, revision)?)
+    }
+
+    /// Asks a legacy child for log lines as chatty as the caller wants them; the first caller that
+    /// wants more than all before it waits for the answer.
+    async fn tell_level(&self, caller: &Caller) {
+        let Some(rank) = caller.log_level.get() else {
+            return;
+        };
+        if self.revision().is_modern() || !self.logs.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.log_level.fetch_min(rank, Ordering::Relaxed) > rank {
+            let level = LogLevel::name(rank)
+                .map(String::from_utf8_lossy)
+                .unwrap_or_default();
+            let params = format!(r#"{{"level":{level}}}"#).into_bytes();
+            let told = self.ask_child(Method::SetLevel, params, PING_TIMEOUT, Leave::Cancelled);
+            if let Err(fault) = Box::pin(told).await {
+                tracing::debug!(backend = %self.name, "logging/setLevel: {fault}");
+            }
+        }
     }
 
     async fn in_time<F: Future>(
@@ -283,10 +326,14 @@ impl Talk {
         matches!(answer.await, Ok(Outcome::Result(_)))
     }
 
-    /// Opens a modern server's stream of list changes. It has no end, so nothing waits for it.
-    pub(crate) async fn listen(&self) {
-        let members = r#""notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
-        let params = discover::own_params(self.revision(), members);
+    /// Opens a modern server's stream of changed lists and of the resources that callers want to
+    /// hear of. It has no end; dropping the future cancels it at the child.
+    pub(crate) async fn listen(&self, uris: &[Arc<str>]) {
+        let uris = relay::json_strings(uris);
+        let members = format!(
+            r#""notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":{uris}}}"#
+        );
+        let params = discover::own_params(self.revision(), &members);
         let (reply, ended) = oneshot::channel();
         let waiter = Waiter { reply, side: None };
         let write = |id: u64, out: &mut Vec<u8>| write_request(id, &Method::Listen, &params, out);
@@ -382,6 +429,11 @@ impl Talk {
                 self.changed.set(&[ItemKind::Resource, ItemKind::Template]);
             }
             Method::PromptsChanged => self.changed.set(&[ItemKind::Prompt]),
+            Method::ResourceUpdated => {
+                if let (Some(publisher), Some(uri)) = (&self.publisher, params.string("uri")) {
+                    publisher.updated(&uri);
+                }
+            }
             Method::Cancelled => self.withdraw_ask(params.get("requestId")),
             _ => {}
         }
@@ -483,7 +535,7 @@ impl Talk {
 
     fn refuse(&self, id: &Id, error: Bytes) {
         self.pipe
-            .post(|out| write_error_object(Some(id), Era::Legacy, &error, out));
+            .post(|out| write_error_object(Some(id), Revision::NEWEST_LEGACY, &error, out));
     }
 
     /// Not a message. If it at least carries an id of ours, its caller should not wait for another.

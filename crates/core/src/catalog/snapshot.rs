@@ -35,6 +35,20 @@ impl Change {
         }
     }
 
+    /// The change that concerns a kind of item.
+    pub fn of_kind(kind: ItemKind) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|change| change.kinds().contains(&kind))
+    }
+
+    /// The change that a backend's notification is about.
+    pub fn of(method: &Method) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|change| change.method() == *method)
+    }
+
     pub fn method(self) -> Method {
         match self {
             Self::Tools => Method::ToolsChanged,
@@ -266,17 +280,30 @@ impl Catalog {
         self.mirrored.get(&(index, own.to_owned())).cloned()
     }
 
-    pub(super) fn generations(&self, before: &Self, seen: &Generations) -> Generations {
+    pub(super) fn generations(
+        &self,
+        before: &Self,
+        seen: &Generations,
+        announced: Option<(usize, &[Change])>,
+    ) -> Generations {
         let mut next = seen.clone();
         for (at, counts) in next.0.iter_mut().enumerate() {
             for change in Change::ALL {
                 let differs = |kind: &ItemKind| {
                     self.lists[at][*kind as usize] != before.lists[at][*kind as usize]
                 };
-                counts[change as usize] += u64::from(change.kinds().iter().any(differs));
+                let said = announced.is_some_and(|(index, changes)| {
+                    (at == 0 || at == index + 1) && changes.contains(&change)
+                });
+                counts[change as usize] += u64::from(said || change.kinds().iter().any(differs));
             }
         }
         next
+    }
+
+    /// Whose resource this is.
+    pub(super) fn owner(&self, view: View, uri: &str) -> Option<usize> {
+        self.by_uri(view, uri).ok().map(|found| found.index)
     }
 
     pub(super) fn resolve(

@@ -82,7 +82,15 @@ async fn serve(
         open.clone(),
     ));
     workers.handle(0).spawn(sweep(door));
-    let announced = RunFile::announce(&config.gateway.data_dir, address.to_string());
+    let probes = match config.gateway.health_listen {
+        Some(address) => Some(listen_for_probes(address, &gateway, workers).await?),
+        None => None,
+    };
+    let announced = RunFile::announce(
+        &config.gateway.data_dir,
+        address.to_string(),
+        probes.map(|at| at.to_string()),
+    );
     if let Err(error) = &announced {
         tracing::warn!("other commands will not find this gateway: {error:#}");
     }
@@ -107,6 +115,26 @@ async fn serve(
     // Children that are left go with their shims, which see this process end.
     let _ = std::io::stderr().flush();
     std::process::exit(if finished { 0 } else { 1 })
+}
+
+/// The second listener. Its connections do not count: a probe that stays connected must not hold up
+/// the end.
+async fn listen_for_probes(
+    address: SocketAddr,
+    gateway: &Arc<Gateway>,
+    workers: &Arc<Workers>,
+) -> anyhow::Result<SocketAddr> {
+    let listener = bind(workers, address)
+        .await
+        .with_context(|| format!("listening on {address} (gateway.health_listen)"))?;
+    let address = listener.local_addr()?;
+    let door = Door::probes_only(gateway.clone());
+    let uncounted = Arc::new(AtomicUsize::new(0));
+    workers
+        .handle(0)
+        .spawn(accept(listener, door, workers.clone(), uncounted));
+    tracing::info!(%address, "listening for probes");
+    Ok(address)
 }
 
 /// Waits until no connection is open; streams end by themselves once draining began.

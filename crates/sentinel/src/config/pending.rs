@@ -49,7 +49,6 @@ const NOTICED: &[(&str, When)] = &[
     ("admission", Present),
     ("audit", Present),
     ("console", Present),
-    ("gateway.health_listen", NotEmpty),
     ("review", Present),
     ("sqlite", Present),
     ("telemetry.otlp_endpoint", NotEmpty),

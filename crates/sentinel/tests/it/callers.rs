@@ -217,6 +217,17 @@ impl Modern {
     }
 
     pub(crate) fn send_as(&self, id: &Value, method: &str, params: Value) -> Sent {
+        self.send_with(id, method, params, &[])
+    }
+
+    /// A request with headers beyond those that every one has.
+    pub(crate) fn send_with(
+        &self,
+        id: &Value,
+        method: &str,
+        params: Value,
+        more: &[(&str, &str)],
+    ) -> Sent {
         let params = introduced(params, &self.capabilities);
         let name = match method {
             "tools/call" | "prompts/get" => params["name"].as_str(),
@@ -225,6 +236,7 @@ impl Modern {
         };
         let mut headers = vec![("MCP-Protocol-Version", MODERN), ("Mcp-Method", method)];
         headers.extend(name.map(|name| ("Mcp-Name", name)));
+        headers.extend(more);
         self.send_raw(&request(id, method, params.clone()), &headers)
     }
 

@@ -6,6 +6,10 @@
     clippy::disallowed_methods,
     reason = "these tests start the program itself, as a user does"
 )]
+#![allow(
+    clippy::print_stderr,
+    reason = "a test says what it measured, and what the gateway logged before it failed"
+)]
 
 mod callers;
 mod cli;
@@ -17,7 +21,6 @@ mod processes;
 mod asks;
 mod children;
 mod doors;
-mod eras;
 mod ids;
 mod in_flight;
 mod lazy;

@@ -1,1 +1,156 @@
+//! G-76, P-R13: the end of a gateway: calls finish, children go, the exit says how it went.
 
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::callers::{Caller, Legacy, Modern, request, text_of, tool};
+use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
+use crate::pipe::Pipe;
+use crate::processes::{alive, below};
+
+#[test]
+fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
+    let server = Server::start(&[]);
+    let config = [
+        stdio_backend("one", &["--era", "legacy"], ""),
+        http_backend("two", &server.address, ""),
+    ];
+    let mut gateway = Gateway::ready(&config.concat());
+    let legacy = Legacy::newest(&gateway);
+    let modern = Modern::new(&gateway, "/mcp");
+    let slow = tool("slow", json!({"ms": 700}));
+    let calls = [
+        legacy.send(&request(&json!(1), "tools/call", slow.clone())),
+        modern.send("tools/call", slow.clone()),
+        Modern::new(&gateway, "/mcp/two").send("tools/call", slow),
+    ];
+    let waits = tool("echo", json!({"text": "they are at work"}));
+    assert!(modern.result("tools/call", waits).is_object());
+    let family = below(gateway.process.pid());
+    assert!(!family.is_empty());
+
+    let start = Instant::now();
+    gateway.process.signal("TERM");
+    until("readiness turns 503", || {
+        (gateway.get("/ready").status == 503).then_some(())
+    });
+    eprintln!("P-R13: not ready {:?} after SIGTERM", start.elapsed());
+    assert_eq!(gateway.get("/health").status, 200, "but alive");
+    let late = modern.send("tools/list", json!({})).finish();
+    assert_eq!(late.status, 503, "nothing new begins: {late:?}");
+    for call in calls {
+        assert_eq!(text_of(&call.finish().json()), "waited 700 ms");
+    }
+    let status = gateway.process.wait();
+    assert_eq!(status.code(), Some(0));
+    eprintln!(
+        "P-R13: exit {:?} after SIGTERM, calls of 700 ms in flight",
+        start.elapsed()
+    );
+    assert!(family.iter().all(|pid| !alive(*pid)), "children are gone");
+    let run = gateway.house.data().join("run");
+    assert_eq!(
+        std::fs::read_dir(run)
+            .map(|files| files.count())
+            .unwrap_or(0),
+        0
+    );
+}
+
+#[test]
+fn p_r13_a_second_signal_ends_at_once() {
+    let config = stdio_backend("one", &[], "");
+    let mut gateway = Gateway::ready(&config);
+    let caller = Modern::new(&gateway, "/mcp");
+    let call = caller.send("tools/call", tool("never", json!({})));
+    assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
+    let family = below(gateway.process.pid());
+    gateway.process.signal("TERM");
+    assert!(call.is_silent(Duration::from_millis(200)), "it drains");
+    let start = Instant::now();
+    gateway.process.signal("INT");
+    assert_ne!(gateway.process.wait().code(), Some(0));
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        start.elapsed()
+    );
+    crate::processes::gone("after a second signal", || {
+        family.iter().copied().filter(|pid| alive(*pid)).collect()
+    });
+}
+
+#[test]
+fn p_r13_draining_ends_when_its_time_is_over() {
+    let config = format!("drain_timeout = 1\n{}", stdio_backend("one", &[], ""));
+    let mut gateway = Gateway::ready(&config);
+    let caller = Modern::new(&gateway, "/mcp");
+    let _call = caller.send("tools/call", tool("never", json!({})));
+    assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
+    let start = Instant::now();
+    gateway.process.signal("TERM");
+    assert!(gateway.process.wait().code().is_some());
+    let took = start.elapsed();
+    assert!(
+        took > Duration::from_millis(900) && took < Duration::from_secs(6),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn g_76_stdio_ends_with_its_input_and_with_a_signal() {
+    let config = stdio_backend("one", &[], "");
+    for by_signal in [false, true] {
+        let pipe = Pipe::legacy(&config, "2025-11-25", json!({}));
+        pipe.wait_for_tool("echo");
+        let family = below(pipe.pid());
+        assert!(!family.is_empty());
+        if by_signal {
+            crate::house::signal(pipe.pid(), "TERM");
+        } else {
+            pipe.close();
+        }
+        assert_eq!(pipe.wait().code(), Some(0));
+        assert!(family.iter().all(|pid| !alive(*pid)), "no child is left");
+    }
+}
+
+#[test]
+fn g_27_nothing_but_messages_reaches_stdout() {
+    let pipe = Pipe::legacy(&stdio_backend("one", &[], ""), "2025-11-25", json!({}));
+    pipe.wait_for_tool("echo");
+    // `line` parses every line that comes; logs went elsewhere.
+    assert_eq!(pipe.said("echo", json!({"text": "x"})), "x");
+    assert!(pipe.house.log().contains("\"message\":\"up\""));
+}
+
+#[test]
+fn p_r13_a_call_in_flight_may_still_be_answered_and_cancelled_while_draining() {
+    let server = Server::start(&["--era", "legacy"]);
+    let mut gateway = Gateway::ready(&http_backend("one", &server.address, ""));
+    let forms = json!({"elicitation": {"form": {}}});
+    let caller = Legacy::with(&gateway, "/mcp", "2025-11-25", forms);
+    let ask = tool("ask", json!({"message": "?"}));
+    let mut asking = caller
+        .send(&request(&json!("ask"), "tools/call", ask))
+        .head();
+    let question = asking.json();
+    let stuck = caller.send(&request(
+        &json!("stuck"),
+        "tools/call",
+        tool("never", json!({})),
+    ));
+    assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
+    gateway.process.signal("TERM");
+    until("it drains", || {
+        (gateway.get("/ready").status == 503).then_some(())
+    });
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"],
+                        "result": {"action": "accept", "content": {"name": "Ada"}}});
+    assert_eq!(caller.post(&answer.to_string()).status, 202);
+    assert_eq!(text_of(&asking.json()), "hello Ada");
+    caller.cancel(&json!("stuck"));
+    assert!(!stuck.finish().text.contains("result"));
+    assert_eq!(gateway.process.wait().code(), Some(0));
+}

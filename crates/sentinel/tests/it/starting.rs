@@ -1,1 +1,103 @@
+//! The gateway answers at once, whatever its backends do.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::callers::{Caller, Modern, initialize_params, request};
+use crate::house::{Gateway, House, Server, http_backend, stdio_backend, until};
+
+/// The promise is 100 ms for a release build on a quiet machine; a debug build beside other tests
+/// may take longer, but not by as much as any backend needs.
+const CEILING: Duration = Duration::from_millis(if cfg!(debug_assertions) { 1000 } else { 300 });
+
+#[test]
+fn p_r17_the_first_answer_comes_at_once_with_ten_backends_one_of_them_hanging() {
+    let hanging = Server::start(&["--hang"]);
+    let mut config = http_backend("hangs", &hanging.address, "");
+    config.push_str(&stdio_backend("silent", &["--hang"], ""));
+    for n in 0..8 {
+        config.push_str(&stdio_backend(
+            &format!("b{n}"),
+            &["--start-delay-ms", "2000"],
+            "",
+        ));
+    }
+    let port = crate::house::free_port();
+    let house = House::new(&config);
+    let address = format!("127.0.0.1:{port}");
+    let body = request(
+        &json!(1),
+        "initialize",
+        initialize_params("2025-11-25", &json!({})),
+    );
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let start = Instant::now();
+    let process = house
+        .command("serve")
+        .args(["--listen", &address])
+        .stdout(std::process::Stdio::null())
+        .stderr(house.log_file())
+        .spawn()
+        .expect("the program starts");
+    let _process = crate::house::Process(process);
+    let mut socket = until("it listens", || TcpStream::connect(&address).ok());
+    socket.write_all((head + &body).as_bytes()).expect("taken");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    let took = start.elapsed();
+    assert!(
+        answer.contains("\"protocolVersion\":\"2025-11-25\""),
+        "{answer}"
+    );
+    eprintln!("start-up: first answer {took:?} after launch, ten backends, two of them hanging");
+    assert!(took < CEILING, "{took:?}");
+}
+
+#[test]
+fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
+    let hanging = Server::start(&["--hang"]);
+    let config = [
+        http_backend("hangs", &hanging.address, ""),
+        stdio_backend("slow", &["--start-delay-ms", "700"], ""),
+    ];
+    let gateway = Gateway::start(&config.concat());
+    let start = Instant::now();
+    let caller = crate::callers::Legacy::newest(&gateway);
+    // Decision 20: what is not known yet counts as capable of everything.
+    assert!(
+        caller.hello["capabilities"]["tools"].is_object(),
+        "{}",
+        caller.hello
+    );
+    assert_eq!(caller.tools(), [""; 0], "no stub tools, ever");
+    assert!(
+        start.elapsed() < Duration::from_millis(600),
+        "nobody waited"
+    );
+    let mut stream = caller.verb("GET").head();
+    let mut heard = Vec::new();
+    while !heard.contains(&json!("notifications/tools/list_changed")) {
+        heard.push(stream.json()["method"].clone());
+    }
+    until("a bare name waits for earlier backends at most 2 s", || {
+        Modern::new(&gateway, "/mcp")
+            .tools()
+            .iter()
+            .any(|name| name.ends_with("echo"))
+            .then_some(())
+    });
+    let slow = Modern::new(&gateway, "/mcp/slow");
+    assert_eq!(slow.said("echo", json!({"text": "x"})), "x");
+    assert_eq!(
+        gateway.get("/ready").status,
+        503,
+        "one was never tried to its end"
+    );
+}

@@ -4,14 +4,13 @@
 //! which only `notifications/cancelled`, DELETE or the end of the session stop.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
-use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, View};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, View};
 use sentinel_wire::envelope::{Refusal, write_result};
 use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 use tokio::sync::{mpsc, oneshot};
@@ -25,6 +24,8 @@ use crate::mcp::{self, Changes, Outlet, SILENCE_MAX, change_message};
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Notices and questions on their way to one caller.
 const MESSAGES_MAX: usize = 64;
+/// News of resources on their way to one caller; one that lags behind this far is cut off.
+const OUTSIDE_MAX: usize = 256;
 
 /// The handshake: answered from what we know, at once.
 pub(super) fn initialize(door: &Arc<Door>, view: View, request: Request) -> Response<Body> {
@@ -37,16 +38,19 @@ pub(super) fn initialize(door: &Arc<Door>, view: View, request: Request) -> Resp
         return fault_reply(StatusCode::OK, &request.id, Revision::NEWEST_LEGACY, &fault);
     };
     let revision = Revision::negotiate(&requested);
-    let opened = door.sessions.open(view, |session| Caller {
-        subject: "local".into(),
-        revision,
-        capabilities: params
-            .get_bytes("capabilities")
-            .and_then(ClientCapabilities::parse)
-            .unwrap_or_default(),
-        client_info: params.get_bytes("clientInfo"),
-        session: Some(session),
-    });
+    let opened = door
+        .sessions
+        .open(&door.gateway.registry, view, |session| Caller {
+            subject: "local".into(),
+            revision,
+            capabilities: params
+                .get_bytes("capabilities")
+                .and_then(ClientCapabilities::parse)
+                .unwrap_or_default(),
+            client_info: params.get_bytes("clientInfo"),
+            session: Some(session),
+            log_level: LogLevel::default(),
+        });
     let Ok(session) = opened else {
         return reply::text(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -123,7 +127,7 @@ pub(super) async fn batch(
     let mut running = Vec::new();
     for message in messages {
         match message {
-            Err(refusal) => ready.push(mcp::refusal_message(&refusal, sentinel_wire::Era::Legacy)),
+            Err(refusal) => ready.push(mcp::refusal_message(&refusal, session.caller.revision)),
             Ok(Message::Response(response)) => session.asks.settle(response),
             Ok(Message::Notification(note)) => notified(&session, &note),
             Ok(Message::Request(request)) if request.method == Method::Initialize => {
@@ -189,9 +193,9 @@ fn local(door: &Door, session: &Session, request: &Request) -> Option<Vec<u8>> {
     }
     match &request.method {
         Method::Ping => done(b"{}"),
-        Method::SetLevel => match request.params.get("level").and_then(mcp::log_level) {
+        Method::SetLevel => match request.params.get("level").and_then(LogLevel::rank) {
             Some(level) => {
-                session.log_level.store(level, Ordering::Relaxed);
+                session.caller.log_level.set(level);
                 done(b"{}")
             }
             None => fail(Fault::new(
@@ -230,7 +234,7 @@ fn begin(
         let outlet = Outlet {
             messages: outbox,
             asks: session.asks.clone(),
-            log_level: session.log_level.clone(),
+            subscriber: session.subscriber.clone(),
         };
         async move {
             let message = mcp::converse(
@@ -315,7 +319,7 @@ fn said(
     )
 }
 
-/// The session's own stream: changed lists.
+/// The session's own stream: changed lists and resources.
 pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Response<Body> {
     if !headers.contains_key(SESSION) {
         return reply::method_not_allowed("POST");
@@ -334,11 +338,11 @@ pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Respo
         Ok(session) => session,
         Err(lost) => return lost.respond_plainly(),
     };
-    let (alive, ended) = mpsc::channel(1);
-    session.listen_on(alive);
+    let (outbox, inbox) = mpsc::channel(OUTSIDE_MAX);
+    session.listen_on(outbox);
     let changes = Changes::of(&door.gateway.registry, view);
     let gateway = door.gateway.clone();
-    let events = stream::unfold((ended, changes), move |(mut ended, mut changes)| {
+    let events = stream::unfold((inbox, changes), move |(mut inbox, mut changes)| {
         let gateway = gateway.clone();
         async move {
             loop {
@@ -347,16 +351,18 @@ pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Respo
                         let changed = changed?;
                         if !changed.is_empty() {
                             let told = framed(changed.into_iter().map(change_message));
-                            return Some((told, (ended, changes)));
+                            return Some((told, (inbox, changes)));
                         }
                     }
-                    // Replaced by a newer stream, or the session ended.
-                    None = ended.recv() => return None,
+                    said = inbox.recv() => {
+                        // Replaced by a newer stream, cut off, or the session ended.
+                        return Some((framed([said?]), (inbox, changes)));
+                    }
                     () = gateway.drained() => return None,
                     () = tokio::time::sleep(SILENCE_MAX) => {
                         let mut out = Vec::new();
                         sse::push_keep_alive(&mut out);
-                        return Some((Bytes::from(out), (ended, changes)));
+                        return Some((Bytes::from(out), (inbox, changes)));
                     }
                 }
             }

@@ -5,16 +5,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream;
 use http::Response;
-use sentinel_core::View;
+use sentinel_core::{Caller, View};
 use sentinel_wire::{Request, sse};
 
 use super::Door;
 use super::body::Body;
 use crate::mcp::{Listener, SILENCE_MAX};
 
-pub(super) fn open(door: &Arc<Door>, view: View, request: Request) -> Response<Body> {
+pub(super) async fn open(
+    door: &Arc<Door>,
+    caller: Caller,
+    view: View,
+    request: Request,
+) -> Response<Body> {
     let gateway = door.gateway.clone();
-    let listener = Listener::new(&gateway.registry, view, request);
+    let listener = Listener::open(&gateway, Arc::new(caller), view, request).await;
     let first = framed([listener.acknowledgement()]);
     let events = stream::unfold((Some(listener), Some(first)), move |(listener, first)| {
         let gateway = gateway.clone();

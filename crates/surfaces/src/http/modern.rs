@@ -46,7 +46,7 @@ pub(super) async fn answer(
         (_, Some(Ok(list))) => result(&request, &list),
         (_, Some(Err(fault))) => fault_response(&request, &fault),
         (Method::Discover, _) => result(&request, &mcp::discover(registry, view)),
-        (Method::Listen, _) => listen::open(door, view, request),
+        (Method::Listen, _) => Box::pin(listen::open(door, caller, view, request)).await,
         _ => call(door, Arc::new(caller), view, request).await,
     }
 }

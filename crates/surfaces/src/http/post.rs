@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use sentinel_core::{Kind, View};
 use sentinel_wire::json::Rules;
-use sentinel_wire::{Era, Incoming, Message, Method, Params, Revision, meta};
+use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 
 use super::body::Body;
 use super::{Door, legacy, modern, reply};
@@ -52,8 +52,9 @@ pub(super) async fn answer(
     match Incoming::parse(bytes, rules) {
         Err(refusal) => reply::json(
             StatusCode::BAD_REQUEST,
-            refusal_message(&refusal, version.era()),
+            refusal_message(&refusal, version.revision()),
         ),
+        Ok(Incoming::One(Message::Request(_))) if door.gateway.is_draining() => reply::going_down(),
         Ok(Incoming::Batch(messages)) => {
             Box::pin(legacy::batch(door, view, &headers, messages)).await
         }
@@ -80,11 +81,11 @@ impl Version {
         }
     }
 
-    fn era(self) -> Era {
-        if self == Self::Known(Revision::NEWEST) {
-            Era::Modern
-        } else {
-            Era::Legacy
+    /// Without a known one the specification says to assume 2025-03-26.
+    fn revision(self) -> Revision {
+        match self {
+            Self::Known(revision) => revision,
+            Self::Absent | Self::Unknown => Revision::V2025_03_26,
         }
     }
 }

@@ -46,6 +46,14 @@ pub(super) fn method_not_allowed(allow: &'static str) -> Response<Body> {
     response
 }
 
+/// Nothing new begins any more.
+pub(super) fn going_down() -> Response<Body> {
+    text(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "this gateway is shutting down\n",
+    )
+}
+
 /// A refusal that happens before any JSON-RPC request could be read.
 pub(super) fn refuse(
     kind: Kind,

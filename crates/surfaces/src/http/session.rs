@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
+use sentinel_core::catalog::Registry;
 use sentinel_core::seal::random_id;
 use sentinel_core::{Caller, View};
 use sentinel_wire::Id;
@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::gateway::Limits;
-use crate::mcp::Asks;
+use crate::mcp::{Asks, Subscriber};
 
 /// Calls one session can have in flight; far beyond what any client does.
 const IN_FLIGHT_MAX: usize = 4096;
@@ -26,12 +26,35 @@ pub(super) struct Session {
     pub(super) caller: Arc<Caller>,
     pub(super) view: View,
     pub(super) asks: Arc<Asks>,
-    pub(super) log_level: Arc<AtomicU8>,
+    pub(super) subscriber: Arc<Subscriber>,
     in_flight: Mutex<HashMap<Id, AbortHandle>>,
-    /// Ends the GET stream when replaced or dropped.
-    stream: Mutex<Option<mpsc::Sender<Bytes>>>,
+    stream: Arc<Outside>,
     /// Milliseconds since the table was made.
     used_ms: AtomicU64,
+}
+
+/// The one GET stream of a session, if it is open: what is said outside of any call.
+#[derive(Default)]
+pub(super) struct Outside(Mutex<Option<mpsc::Sender<Vec<u8>>>>);
+
+impl Outside {
+    /// Says something; a caller that does not keep up is cut off, and may come again.
+    pub(super) fn tell(&self, message: Vec<u8>) {
+        let mut stream = self.0.lock();
+        if stream
+            .as_ref()
+            .is_some_and(|stream| stream.try_send(message).is_err())
+        {
+            *stream = None;
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.0
+            .lock()
+            .as_ref()
+            .is_some_and(|stream| !stream.is_closed())
+    }
 }
 
 /// Why a call cannot be added to a session.
@@ -67,15 +90,12 @@ impl Session {
     }
 
     /// Makes `stream` the one GET stream; an older one ends.
-    pub(super) fn listen_on(&self, stream: mpsc::Sender<Bytes>) {
-        *self.stream.lock() = Some(stream);
+    pub(super) fn listen_on(&self, stream: mpsc::Sender<Vec<u8>>) {
+        *self.stream.0.lock() = Some(stream);
     }
 
     fn is_listening(&self) -> bool {
-        self.stream
-            .lock()
-            .as_ref()
-            .is_some_and(|stream| !stream.is_closed())
+        self.stream.is_open()
     }
 
     fn is_idle(&self) -> bool {
@@ -83,7 +103,7 @@ impl Session {
     }
 
     fn end(&self) {
-        self.stream.lock().take();
+        self.stream.0.lock().take();
         for (_, task) in self.in_flight.lock().drain() {
             task.abort();
         }
@@ -114,18 +134,23 @@ impl Sessions {
     /// Opens a session; `caller` makes the caller that belongs to its id.
     pub(super) fn open(
         &self,
+        registry: &Arc<Registry>,
         view: View,
         caller: impl FnOnce(Arc<str>) -> Caller,
     ) -> Result<Arc<Session>, TooMany> {
+        let stream = Arc::<Outside>::default();
+        let outside = stream.clone();
+        let subscriber =
+            Subscriber::new(registry.clone(), view, move |message| outside.tell(message));
         let id: Arc<str> = random_id().into();
         let session = Arc::new(Session {
             caller: Arc::new(caller(id.clone())),
             id: id.clone(),
             view,
             asks: Arc::default(),
-            log_level: Arc::new(AtomicU8::new(u8::MAX)),
+            subscriber: Arc::new(subscriber),
             in_flight: Mutex::default(),
-            stream: Mutex::default(),
+            stream,
             used_ms: AtomicU64::new(self.now_ms()),
         });
         let mut open = self.open.write();
@@ -199,13 +224,16 @@ mod tests {
             capabilities: ClientCapabilities::default(),
             client_info: None,
             session: Some(session),
+            log_level: sentinel_core::LogLevel::default(),
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_session_is_its_callers_own_and_expires() {
         let sessions = Sessions::new(&Limits::default());
-        let session = sessions.open(View::Merged, caller).expect("room");
+        let session = sessions
+            .open(&Registry::new(Vec::new()), View::Merged, caller)
+            .expect("room");
         assert!(sessions.get(&session.id, "local", View::Merged).is_some());
         assert!(sessions.get(&session.id, "mallory", View::Merged).is_none());
         assert!(sessions.get(&session.id, "local", View::Only(0)).is_none());
@@ -220,13 +248,19 @@ mod tests {
             sessions_max: 2,
             ..Limits::default()
         });
-        let first = sessions.open(View::Merged, caller).expect("room");
+        let first = sessions
+            .open(&Registry::new(Vec::new()), View::Merged, caller)
+            .expect("room");
         tokio::time::advance(Duration::from_secs(1)).await;
-        let second = sessions.open(View::Merged, caller).expect("room");
+        let second = sessions
+            .open(&Registry::new(Vec::new()), View::Merged, caller)
+            .expect("room");
         tokio::time::advance(Duration::from_secs(1)).await;
         sessions.get(&first.id, "local", View::Merged);
         let busy = tokio::spawn(std::future::pending::<()>());
-        sessions.open(View::Merged, caller).expect("room");
+        sessions
+            .open(&Registry::new(Vec::new()), View::Merged, caller)
+            .expect("room");
         assert!(sessions.get(&second.id, "local", View::Merged).is_none());
         assert!(sessions.get(&first.id, "local", View::Merged).is_some());
         assert_eq!(sessions.len(), 2);

@@ -64,8 +64,10 @@ fn capabilities(c: ServerCapabilities, revision: Revision) -> String {
     if c.tools {
         parts.push(r#""tools":{"listChanged":true}"#);
     }
-    if c.resources {
-        parts.push(r#""resources":{"listChanged":true}"#);
+    match (c.resources, c.subscribe) {
+        (true, true) => parts.push(r#""resources":{"subscribe":true,"listChanged":true}"#),
+        (true, false) => parts.push(r#""resources":{"listChanged":true}"#),
+        (false, _) => {}
     }
     if c.prompts {
         parts.push(r#""prompts":{"listChanged":true}"#);

@@ -1,8 +1,8 @@
 //! Who a modern request says it is, in its own `_meta`: every one introduces itself.
 
-use sentinel_core::{Caller, ClientCapabilities};
+use sentinel_core::{Caller, ClientCapabilities, LogLevel};
 use sentinel_wire::envelope::{INVALID_PARAMS, error_object, write_error_object};
-use sentinel_wire::{Era, Id, Request, Revision, json, meta};
+use sentinel_wire::{Id, Request, Revision, json, meta};
 
 const UNSUPPORTED_VERSION: i32 = -32022;
 
@@ -27,7 +27,7 @@ impl Refused {
         let data = self.data.as_deref().map(str::as_bytes);
         let error = error_object(i64::from(self.code), &self.text, data);
         let mut message = Vec::new();
-        write_error_object(Some(id), Era::Modern, &error, &mut message);
+        write_error_object(Some(id), Revision::NEWEST, &error, &mut message);
         message
     }
 }
@@ -55,12 +55,22 @@ impl Introduction {
             .meta_bytes(meta::CLIENT_CAPABILITIES)
             .and_then(ClientCapabilities::parse)
             .ok_or_else(|| missing(meta::CLIENT_CAPABILITIES, "an object"))?;
+        if params
+            .meta(meta::LOG_LEVEL)
+            .is_some_and(|level| LogLevel::rank(level).is_none())
+        {
+            return Err(missing(
+                meta::LOG_LEVEL,
+                "if present, to be one of the eight levels",
+            ));
+        }
         let caller = Caller {
             subject: "local".into(),
             revision: Revision::NEWEST,
             capabilities,
             client_info: params.meta_bytes(meta::CLIENT_INFO),
             session: None,
+            log_level: LogLevel::of(params.meta(meta::LOG_LEVEL).and_then(LogLevel::rank)),
         };
         Ok(Self {
             version: version.into_owned(),

@@ -5,7 +5,6 @@
 //! gateway asks, collects the answers and calls again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::asks::Asks;
 use super::render::{notice_message, outcome_message};
+use super::subscribe::Subscriber;
 use crate::gateway::Gateway;
 
 /// How often one call may come back for more input.
@@ -29,8 +29,7 @@ pub(crate) struct Outlet {
     /// Messages on their way to the caller, ready to be framed.
     pub(crate) messages: mpsc::Sender<Vec<u8>>,
     pub(crate) asks: Arc<Asks>,
-    /// The least urgent log line the caller wants; 255 for none.
-    pub(crate) log_level: Arc<AtomicU8>,
+    pub(crate) subscriber: Arc<Subscriber>,
 }
 
 /// Runs one request of a legacy caller and returns the response message.
@@ -42,10 +41,26 @@ pub(crate) async fn converse(
     outlet: &Outlet,
 ) -> Vec<u8> {
     let Request { id, method, params } = request;
+    let uri = || params.string("uri").map(|uri| uri.into_owned());
+    let listening = (method == Method::ResourcesSubscribe)
+        .then(uri)
+        .flatten()
+        .and_then(|uri| Some((outlet.subscriber.begin(&uri)?, uri)));
     let mut now = params.clone();
     for _ in 0..ROUNDS_MAX {
         let outcome = one_round(gateway, caller, view, &method, now, &params, outlet).await;
         let Some(needed) = input_required(&outcome) else {
+            if let Ok(Reply {
+                outcome: Outcome::Result(_),
+                ..
+            }) = &outcome
+            {
+                if let Some((ticket, uri)) = listening {
+                    outlet.subscriber.keep(uri, ticket);
+                } else if method == Method::ResourcesUnsubscribe {
+                    outlet.subscriber.end(&uri().unwrap_or_default());
+                }
+            }
             return outcome_message(&id, &method, caller.revision, &outcome);
         };
         // Rare, and large: kept out of every call's future.
@@ -75,8 +90,7 @@ async fn one_round(
             Step::Done(outcome) => return outcome,
             Step::Event(Event::Ask(ask)) => put(*ask, caller, outlet),
             Step::Event(Event::Notice(notice)) => {
-                let level =
-                    Some(outlet.log_level.load(Ordering::Relaxed)).filter(|l| *l != u8::MAX);
+                let level = caller.log_level.get();
                 let token = original.meta(meta::PROGRESS_TOKEN);
                 if let Some(message) = notice_message(&notice, token, level) {
                     // A caller who does not read misses notices, not the answer.

@@ -2,13 +2,19 @@
 //! and for `subscriptions/listen` of a modern one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use sentinel_core::View;
 use sentinel_core::catalog::{Change, Generations, Registry};
+use sentinel_core::updates::{Hear, Ticket};
+use sentinel_core::{Caller, Reply, Step, View};
 use sentinel_wire::envelope::{write_notification, write_result};
-use sentinel_wire::json::{Object, Rules};
-use sentinel_wire::{Id, Method, Request, meta};
-use tokio::sync::watch;
+use sentinel_wire::json::{self, Object, Rules};
+use sentinel_wire::{Id, Method, Outcome, Params, Request, meta};
+use tokio::sync::{mpsc, watch};
+
+use super::subscribe::{SUBSCRIPTIONS_MAX, updated_message};
+use crate::gateway::Gateway;
 
 /// What changed in one view since the last look. Changes that come faster than they are heard are
 /// told once.
@@ -42,29 +48,74 @@ pub(crate) fn change_message(change: Change) -> Vec<u8> {
     message
 }
 
+/// News of resources waiting for one listener; one that lags behind this far is cut off.
+const HEARD_MAX: usize = 256;
+/// How long a backend may take to agree to a subscription.
+const AGREE_MAX: Duration = Duration::from_secs(10);
+
 /// One `subscriptions/listen`: which changes its caller wants, under which id.
 pub(crate) struct Listener {
     id: Id,
     wanted: Vec<Change>,
     changes: Changes,
+    followed: Vec<(String, Ticket)>,
+    heard: mpsc::Receiver<String>,
+    /// It did not keep up.
+    lost: Arc<AtomicBool>,
 }
 
 impl Listener {
-    pub(crate) fn new(registry: &Registry, view: View, request: Request) -> Self {
+    /// Asks the owners of the resources it names; what they refuse is left out.
+    pub(crate) async fn open(
+        gateway: &Gateway,
+        caller: Arc<Caller>,
+        view: View,
+        request: Request,
+    ) -> Self {
+        let (tell, heard) = mpsc::channel(HEARD_MAX);
+        let lost = Arc::new(AtomicBool::new(false));
+        let hear: Hear = {
+            let lost = lost.clone();
+            Arc::new(move |uri| {
+                if tell.try_send(uri.to_owned()).is_err() {
+                    lost.store(true, Ordering::Relaxed);
+                }
+            })
+        };
+        let changes = Changes::of(&gateway.registry, view);
+        let mut followed = Vec::new();
+        for uri in resources(&request) {
+            let Some(ticket) = gateway.registry.listen(view, &uri, hear.clone()) else {
+                continue;
+            };
+            if agrees(gateway, &caller, view, &uri).await {
+                followed.push((uri, ticket));
+            }
+        }
         Self {
             wanted: wanted(&request),
             id: request.id,
-            changes: Changes::of(registry, view),
+            changes,
+            followed,
+            heard,
+            lost,
         }
     }
 
     /// The first message: what of the filter is honoured.
     pub(crate) fn acknowledgement(&self) -> Vec<u8> {
-        let honoured: Vec<String> = self
+        let mut honoured: Vec<String> = self
             .wanted
             .iter()
             .map(|c| format!(r#""{}":true"#, filter_key(*c)))
             .collect();
+        if !self.followed.is_empty() {
+            let uris: Vec<&str> = self.followed.iter().map(|(uri, _)| uri.as_str()).collect();
+            honoured.push(format!(
+                r#""resourceSubscriptions":{}"#,
+                serde_json::json!(uris)
+            ));
+        }
         let params = format!(
             r#"{{{},"notifications":{{{}}}}}"#,
             self.id_member(),
@@ -79,22 +130,23 @@ impl Listener {
         message
     }
 
-    /// The next notifications; may be none.
+    /// The next notifications, which may be none; `None` when it is over.
     pub(crate) async fn next(&mut self) -> Option<Vec<Vec<u8>>> {
-        let changed = self.changes.next().await?;
-        let params = format!("{{{}}}", self.id_member());
-        let tell = |change: Change| {
-            let mut message = Vec::new();
-            write_notification(change.method().as_str(), params.as_bytes(), &mut message);
-            message
-        };
-        Some(
-            changed
-                .into_iter()
-                .filter(|c| self.wanted.contains(c))
-                .map(tell)
-                .collect(),
-        )
+        if self.lost.load(Ordering::Relaxed) {
+            return None;
+        }
+        let id = self.id_member();
+        tokio::select! {
+            Some(uri) = self.heard.recv() => Some(vec![updated_message(&uri, &format!(",{id}"))]),
+            changed = self.changes.next() => {
+                let tell = |change: Change| {
+                    let mut message = Vec::new();
+                    write_notification(change.method().as_str(), format!("{{{id}}}").as_bytes(), &mut message);
+                    message
+                };
+                Some(changed?.into_iter().filter(|c| self.wanted.contains(c)).map(tell).collect())
+            }
+        }
     }
 
     /// The last message, when the gateway ends the subscription.
@@ -128,4 +180,45 @@ fn filter_key(change: Change) -> &'static str {
         Change::Resources => "resourcesListChanged",
         Change::Prompts => "promptsListChanged",
     }
+}
+
+/// The resources a listener names, within the bound.
+fn resources(request: &Request) -> Vec<String> {
+    let raw = request.params.get("notifications").unwrap_or_default();
+    let filter = Object::parse(raw, Rules::backend()).unwrap_or_default();
+    let Some(list) = filter.get(raw, "resourceSubscriptions").map(|s| s.of(raw)) else {
+        return Vec::new();
+    };
+    let spans = json::elements(list, Rules::backend()).unwrap_or_default();
+    let uris = spans
+        .iter()
+        .filter_map(|span| json::decode_string(span.of(list)));
+    uris.map(|uri| uri.into_owned())
+        .take(SUBSCRIPTIONS_MAX)
+        .collect()
+}
+
+/// Whether the caller may follow a resource and its backend agrees: asked like any other call.
+async fn agrees(gateway: &Gateway, caller: &Arc<Caller>, view: View, uri: &str) -> bool {
+    let mut params = br#"{"uri":"#.to_vec();
+    json::encode_string(uri, &mut params);
+    params.push(b'}');
+    let params = Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON");
+    let mut talk = gateway
+        .walk
+        .begin(caller.clone(), view, Method::ResourcesSubscribe, params);
+    let outcome = async {
+        loop {
+            if let Step::Done(outcome) = talk.next().await {
+                return outcome;
+            }
+        }
+    };
+    matches!(
+        tokio::time::timeout(AGREE_MAX, outcome).await,
+        Ok(Ok(Reply {
+            outcome: Outcome::Result(_),
+            ..
+        }))
+    )
 }

@@ -13,7 +13,7 @@ use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::{Outcome, Params, Payload, Request, json, meta};
 
 use super::legacy::{can_answer, cannot};
-use super::render::{log_level, notice_message, outcome_message};
+use super::render::{notice_message, outcome_message};
 use crate::gateway::Gateway;
 use crate::rescue;
 
@@ -163,11 +163,7 @@ impl Talk {
             .params
             .meta(meta::PROGRESS_TOKEN)
             .map(<[u8]>::to_vec);
-        let level = self
-            .request
-            .params
-            .meta(meta::LOG_LEVEL)
-            .and_then(log_level);
+        let level = self.caller.log_level.get();
         if !self.unanswered.is_empty() {
             let open = std::mem::take(&mut self.unanswered);
             return self.park(open);

@@ -1,10 +1,10 @@
 //! Messages to callers, in the words of their revision.
 
-use sentinel_core::{Fault, Notice, Reply};
+use sentinel_core::{Fault, LogLevel, Notice, Reply};
 use sentinel_wire::envelope::{
     self, Refusal, error_object, write_error_object, write_notification, write_result,
 };
-use sentinel_wire::{Era, Id, Method, Outcome, Revision, meta, translate};
+use sentinel_wire::{Id, Method, Outcome, Revision, meta, translate};
 
 use crate::rescue;
 
@@ -33,7 +33,7 @@ pub(crate) fn outcome_message(
         }) => {
             write_error_object(
                 Some(id),
-                revision.era(),
+                revision,
                 &translate::error(error, revision),
                 &mut out,
             );
@@ -48,42 +48,19 @@ pub(crate) fn fault_message(id: Option<&Id>, revision: Revision, fault: &Fault) 
         tracing::debug!(kind = fault.kind.as_str(), cause = ?std::error::Error::source(fault), "{fault}");
     }
     let mut out = Vec::new();
-    write_error_object(
-        id,
-        revision.era(),
-        &rescue::error(fault, revision),
-        &mut out,
-    );
+    write_error_object(id, revision, &rescue::error(fault, revision), &mut out);
     out
 }
 
-pub(crate) fn refusal_message(refusal: &Refusal, era: Era) -> Vec<u8> {
+pub(crate) fn refusal_message(refusal: &Refusal, revision: Revision) -> Vec<u8> {
     let kind: &[u8] = match refusal.code {
         envelope::PARSE_ERROR => br#"{"kind":"parse_error"}"#,
         _ => br#"{"kind":"invalid_request"}"#,
     };
     let error = error_object(i64::from(refusal.code), &refusal.message, Some(kind));
     let mut out = Vec::new();
-    write_error_object(refusal.id.as_ref(), era, &error, &mut out);
+    write_error_object(refusal.id.as_ref(), revision, &error, &mut out);
     out
-}
-
-/// The eight levels of RFC 5424, least urgent first; `None` for anything else.
-pub(crate) fn log_level(name: &[u8]) -> Option<u8> {
-    const LEVELS: [&[u8]; 8] = [
-        b"\"debug\"",
-        b"\"info\"",
-        b"\"notice\"",
-        b"\"warning\"",
-        b"\"error\"",
-        b"\"critical\"",
-        b"\"alert\"",
-        b"\"emergency\"",
-    ];
-    LEVELS
-        .iter()
-        .position(|level| *level == name)
-        .map(|at| at as u8)
 }
 
 /// A notice as a notification to the caller; `None` if the caller did not ask for it. `token` is
@@ -103,7 +80,11 @@ pub(crate) fn notice_message(
             write_notification(Method::Progress.as_str(), &params, &mut out);
         }
         Notice::Log(line) => {
-            let urgent = line.get("level").and_then(log_level).unwrap_or(u8::MAX) >= level?;
+            let urgent = line
+                .get("level")
+                .and_then(LogLevel::rank)
+                .unwrap_or(u8::MAX)
+                >= level?;
             if !urgent {
                 return None;
             }

@@ -1,0 +1,118 @@
+//! Who asks: a person must see which server a question comes from, and to the client it all comes
+//! from the gateway. So the backend's configured name is put before the message.
+
+use bytes::Bytes;
+use sentinel_wire::json::{Object, Rules, encode_string};
+use sentinel_wire::{Method, Outcome, Payload};
+
+use crate::call::Reply;
+
+/// The params of a question, with the asker's name in what a person will read.
+pub(crate) fn sign(method: &Method, params: Bytes, asker: &str) -> Bytes {
+    if *method != Method::Elicit {
+        return params;
+    }
+    let Ok(payload) = Payload::parse(params.clone(), Rules::backend()) else {
+        return params;
+    };
+    let Some(message) = payload.string("message") else {
+        return params;
+    };
+    let mut signed = Vec::new();
+    encode_string(&format!("[{asker}] {message}"), &mut signed);
+    let mut out = Vec::with_capacity(params.len() + asker.len() + 3);
+    payload
+        .as_raw()
+        .rewrite(&[("message", Some(&signed))], &mut out);
+    out.into()
+}
+
+/// The same for everything that an `input_required` asks; any other reply is left alone.
+pub(crate) fn sign_reply(reply: Reply, asker: &str) -> Reply {
+    let Outcome::Result(result) = &reply.outcome else {
+        return reply;
+    };
+    if !reply.revision.is_modern() || result.get("resultType") != Some(br#""input_required""#) {
+        return reply;
+    }
+    let Some(signed) = sign_inputs(result, asker) else {
+        return reply;
+    };
+    let mut out = Vec::with_capacity(result.as_bytes().len() + 64);
+    result
+        .as_raw()
+        .rewrite(&[("inputRequests", Some(&signed))], &mut out);
+    match Payload::parse(out.into(), Rules::backend()) {
+        Ok(result) => Reply {
+            outcome: Outcome::Result(result),
+            ..reply
+        },
+        Err(_) => reply,
+    }
+}
+
+fn sign_inputs(result: &Payload, asker: &str) -> Option<Vec<u8>> {
+    let inputs = result.get_bytes("inputRequests")?;
+    let members = Object::parse(&inputs, Rules::backend()).ok()?.members;
+    let mut out = vec![b'{'];
+    for (i, member) in members.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        encode_string(&member.key.decode(&inputs), &mut out);
+        out.push(b':');
+        let input = Payload::parse(inputs.slice(member.value.range()), Rules::backend()).ok()?;
+        let method = Method::parse(&input.string("method").unwrap_or_default());
+        match input.get_bytes("params") {
+            Some(params) => {
+                let signed = sign(&method, params, asker);
+                input
+                    .as_raw()
+                    .rewrite(&[("params", Some(&signed))], &mut out);
+            }
+            None => out.extend_from_slice(input.as_bytes()),
+        }
+    }
+    out.push(b'}');
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sentinel_wire::Revision;
+
+    #[test]
+    fn a_person_sees_which_backend_asks() {
+        let params =
+            Bytes::from_static(br#"{"message":"Your \"name\"?","requestedSchema":{"n":1.0}}"#);
+        let signed = sign(&Method::Elicit, params.clone(), "shop");
+        assert_eq!(
+            signed,
+            &br#"{"message":"[shop] Your \"name\"?","requestedSchema":{"n":1.0}}"#[..]
+        );
+        assert_eq!(sign(&Method::Sample, params.clone(), "shop"), params);
+    }
+
+    #[test]
+    fn a_modern_backends_questions_are_signed_and_the_rest_is_untouched() {
+        let reply = |text: &'static str| Reply {
+            revision: Revision::V2026_07_28,
+            outcome: Outcome::Result(
+                Payload::parse(Bytes::from_static(text.as_bytes()), Rules::backend())
+                    .expect("json"),
+            ),
+        };
+        let text = |reply: Reply| match reply.outcome {
+            Outcome::Result(result) => String::from_utf8_lossy(result.as_bytes()).into_owned(),
+            Outcome::Error(_) => panic!("a result"),
+        };
+        let asked = r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m"}},"b":{"method":"roots/list"}},"requestState":"s"}"#;
+        assert_eq!(
+            text(sign_reply(reply(asked), "x")),
+            r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"[x] m"}},"b":{"method":"roots/list"}},"requestState":"s"}"#
+        );
+        let plain = r#"{ "resultType":"complete", "content":[] }"#;
+        assert_eq!(text(sign_reply(reply(plain), "x")), plain);
+    }
+}

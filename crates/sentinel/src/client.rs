@@ -1,0 +1,346 @@
+//! Asks a gateway on behalf of a person at a terminal.
+//!
+//! Which one: `--url`, else the running gateway of this data directory, else the backends of the
+//! configuration, started in this process. All three become a small gateway of our own (a remote one
+//! is its HTTP backend), so lists, eras, streams and TLS are what they are for every other caller.
+//! `Client::end` stops what was started; if the process is killed instead, the shims clear up.
+//!
+//! Not here: how answers are shown (`commands`).
+
+mod owners;
+mod pipe;
+mod remote;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use sentinel_backends::child;
+use sentinel_core::{Health, ItemKind, Status, View};
+use sentinel_surfaces::Gateway;
+use sentinel_wire::Revision;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+pub(crate) use owners::Listed;
+pub(crate) use pipe::Answer;
+pub(crate) use remote::{endpoint, ready_of};
+
+use crate::cli::{Global, Target};
+use crate::commands::{self, Unreachable};
+use crate::config::{self, Config, Loaded, Outside, suggest};
+use crate::progress::{self, Progress};
+use crate::runfile::RunFile;
+use crate::{logging, wiring};
+
+/// How long backends may take before a list is shown without them.
+const START_MAX: Duration = Duration::from_secs(10);
+/// How long children may take to end.
+const STOP_MAX: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What a command is after; it decides what has to be waited for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Wish<'a> {
+    pub(crate) backend: Option<&'a str>,
+    pub(crate) tool: Option<&'a str>,
+}
+
+/// A backend that could not be used.
+#[derive(Debug, Clone)]
+pub(crate) struct Trouble {
+    pub(crate) backend: String,
+    pub(crate) health: String,
+    pub(crate) problem: Option<String>,
+}
+
+impl Trouble {
+    pub(crate) fn of(backend: &str, status: Status) -> Self {
+        let silent = (status.health == Health::Starting).then(|| "it does not answer".to_owned());
+        let problem = status.problem.or(silent);
+        // What a program said last is usually why it went.
+        let problem = match (problem, status.stderr.last()) {
+            (Some(problem), Some(last)) => Some(format!("{problem}: {last}")),
+            (problem, _) => problem,
+        };
+        Self {
+            backend: backend.to_owned(),
+            health: status.health.as_str().to_owned(),
+            problem,
+        }
+    }
+
+    pub(crate) fn words(&self) -> String {
+        match &self.problem {
+            Some(problem) => format!("backend `{}`: {}", self.backend, commands::plain(problem)),
+            None => format!("backend `{}` is {}", self.backend, self.health),
+        }
+    }
+}
+
+pub(crate) struct Client {
+    gateway: Arc<Gateway>,
+    view: View,
+    /// Backends whose own lists are known, so that an item's owner can be told.
+    parts: Vec<(String, View)>,
+    pub(crate) troubles: Vec<Trouble>,
+}
+
+/// Connects, lets `work` ask, and stops what was started.
+pub(crate) fn with_client(
+    global: &Global,
+    target: &Target,
+    wish: Wish<'_>,
+    work: impl AsyncFnOnce(&Client) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    run(async {
+        let client = connect(global, target, wish).await?;
+        let outcome = match client.check(wish) {
+            Ok(()) => work(&client).await,
+            Err(error) => Err(error),
+        };
+        stop(&client.gateway).await;
+        outcome
+    })
+}
+
+/// Runs a command that asks backends. One person asks: one thread is enough.
+pub(crate) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
+}
+
+pub(crate) async fn stop(gateway: &Gateway) {
+    // A child that does not end in time goes with its shim, which sees this process end.
+    let _ = tokio::time::timeout(STOP_MAX, wiring::stop(gateway)).await;
+}
+
+/// Commands are quiet unless asked: what went wrong is in what they print.
+pub(crate) fn begin_logs(global: &Global, config: &Config) -> anyhow::Result<()> {
+    match global.overrides().log_level {
+        Some(_) => logging::begin(config),
+        None => Ok(()),
+    }
+}
+
+async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Result<Client> {
+    let outside = Outside::of_process()?;
+    let overrides = global.overrides();
+    let defaults = || config::parse("built-in defaults", "", &outside.cwd, &overrides, &outside);
+    if let Some(url) = &target.url {
+        begin_logs(global, &defaults()?)?;
+        return remote::connect(&endpoint(url)?, target.token.as_deref(), wish).await;
+    }
+    let loaded = config::load(&overrides, &outside);
+    // A running gateway can be asked even if, say, a variable is missing in this shell.
+    let running = match &loaded {
+        Ok(loaded) => running(&loaded.config),
+        Err(_) => running(&defaults()?),
+    };
+    if let Some((file, url)) = running {
+        match &loaded {
+            Ok(loaded) => begin_logs(global, &loaded.config)?,
+            Err(_) => commands::warn("the configuration has mistakes; `sentinel check` shows them"),
+        }
+        if Progress::begin().is_seen() {
+            commands::say(&format!(
+                "asking the running gateway at {url} (pid {})",
+                file.pid
+            ));
+        }
+        return remote::connect(&endpoint(&url)?, target.token.as_deref(), wish).await;
+    }
+    let loaded = loaded?;
+    begin_logs(global, &loaded.config)?;
+    local(&loaded, wish).await
+}
+
+/// The gateway that runs on this data directory, and its endpoint; the one started last, if several.
+pub(crate) fn running(config: &Config) -> Option<(RunFile, String)> {
+    let file = RunFile::find(&config.gateway.data_dir).pop()?;
+    let mut address: SocketAddr = file.listen.parse().ok()?;
+    if address.ip().is_unspecified() {
+        // It listens everywhere, so also here.
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Some((file, format!("http://{address}/mcp")))
+}
+
+/// Starts the backends of the configuration here.
+async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
+    let names: Vec<&str> = enabled(&loaded.config);
+    if names.is_empty() {
+        let file = match &loaded.file {
+            Some(file) => format!("{} names no backend", file.display()),
+            None => "there is no configuration file".to_owned(),
+        };
+        return Err(Unreachable(format!(
+            "no gateway is running, and {file}: `sentinel import` takes over the servers of an MCP client, `--url` asks another gateway"
+        ))
+        .into());
+    }
+    let view = match wish.backend {
+        Some(name) => View::Only(position(name, &names)?),
+        None => View::Merged,
+    };
+    child::become_subreaper().context("becoming a subreaper")?;
+    let here = tokio::runtime::Handle::current();
+    let gateway = wiring::build(&loaded.config, |_| here.clone())?;
+    let mut client = Client {
+        gateway,
+        view,
+        parts: names
+            .iter()
+            .enumerate()
+            .map(|(n, name)| ((*name).to_owned(), View::Only(n)))
+            .collect(),
+        troubles: Vec::new(),
+    };
+    client.wait(wish).await;
+    client.troubles = client.not_usable();
+    Ok(client)
+}
+
+pub(crate) fn enabled(config: &Config) -> Vec<&str> {
+    let enabled = config.backends.iter().filter(|backend| backend.enabled);
+    enabled.map(|backend| backend.name.as_str()).collect()
+}
+
+/// Where a backend stands among the known ones.
+fn position(name: &str, names: &[&str]) -> anyhow::Result<usize> {
+    names
+        .iter()
+        .position(|known| *known == name)
+        .with_context(|| {
+            let hint = match suggest::nearest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are: {}", names.join(", ")),
+            };
+            format!("there is no backend `{name}`; {hint}")
+        })
+}
+
+impl Client {
+    /// What callers see, with its owner where that is known.
+    pub(crate) fn list(&self, kind: ItemKind) -> anyhow::Result<Vec<Listed>> {
+        let mut parts = Vec::with_capacity(self.parts.len());
+        // A single backend's items are its own, however alike another's may be.
+        let alone = self.parts.iter().any(|(_, view)| *view == self.view);
+        for (name, view) in &self.parts {
+            if alone && *view != self.view {
+                continue;
+            }
+            parts.push((name.as_str(), self.items(*view, kind)?));
+        }
+        owners::tell(kind, self.items(self.view, kind)?, &parts)
+    }
+
+    fn items(&self, view: View, kind: ItemKind) -> anyhow::Result<Vec<Box<RawValue>>> {
+        let list = self
+            .gateway
+            .registry
+            .catalog()
+            .list(view, kind, Revision::NEWEST);
+        let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&list)?;
+        let items = members
+            .remove(kind.list_member())
+            .context("a list without its items")?;
+        Ok(serde_json::from_str(items.get())?)
+    }
+
+    /// Calls a tool; `arguments` is a JSON object, sent as it is.
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        arguments: &RawValue,
+        progress: &mut Progress,
+    ) -> anyhow::Result<Answer> {
+        pipe::call(&self.gateway, self.view, name, arguments, progress).await
+    }
+
+    /// Backends in the order of their configuration, for grouping.
+    pub(crate) fn backends(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Waits until every backend was tried, or until the one that is needed answers.
+    async fn wait(&self, wish: Wish<'_>) {
+        let mut progress = Progress::begin();
+        let began = Instant::now();
+        let mut settled_before = usize::MAX;
+        while began.elapsed() < START_MAX {
+            let all = self.statuses();
+            let waiting: Vec<&str> = all
+                .iter()
+                .filter(|(_, status)| status.health == Health::Starting)
+                .map(|(name, _)| name.as_str())
+                .collect();
+            let wanted = wish
+                .backend
+                .map_or(!waiting.is_empty(), |name| waiting.contains(&name));
+            if !wanted {
+                return;
+            }
+            if all.len() - waiting.len() != settled_before {
+                settled_before = all.len() - waiting.len();
+                if wish.tool.is_some_and(|tool| self.is_served(tool, &waiting)) {
+                    return;
+                }
+            }
+            progress.show(&progress::starting(&waiting, all.len()));
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Whether a tool's backend is among those that answered.
+    fn is_served(&self, tool: &str, waiting: &[&str]) -> bool {
+        let listed = self.list(ItemKind::Tool).unwrap_or_default();
+        listed.iter().any(|item| {
+            let owner = item.backend.as_deref();
+            item.key == tool && owner.is_some_and(|owner| !waiting.contains(&owner))
+        })
+    }
+
+    fn statuses(&self) -> Vec<(String, Status)> {
+        let backends = self.gateway.registry.backends();
+        backends
+            .map(|(_, backend)| (backend.name().to_owned(), backend.status()))
+            .collect()
+    }
+
+    fn not_usable(&self) -> Vec<Trouble> {
+        self.statuses()
+            .into_iter()
+            .filter(|(_, status)| !matches!(status.health, Health::Up | Health::Asleep))
+            .map(|(name, status)| Trouble::of(&name, status))
+            .collect()
+    }
+
+    /// Nothing that answers is a failure; something missing is worth a warning, which is the command's.
+    fn check(&self, wish: Wish<'_>) -> anyhow::Result<()> {
+        let of_interest = |name: &str| wish.backend.is_none_or(|wanted| wanted == name);
+        let (asked, failed) = (
+            self.backends().filter(|name| of_interest(name)).count(),
+            self.troubles
+                .iter()
+                .filter(|t| of_interest(&t.backend))
+                .collect::<Vec<_>>(),
+        );
+        if asked == 0 || failed.len() < asked {
+            return Ok(());
+        }
+        let mut text = "no backend can be reached; `sentinel doctor` says more".to_owned();
+        for trouble in failed {
+            text.push_str(&format!("\n  {}", trouble.words()));
+        }
+        Err(Unreachable(text).into())
+    }
+}

@@ -1,0 +1,232 @@
+//! A gateway that runs elsewhere: its endpoints are the HTTP backends of a registry of ours.
+//!
+//! The first place is the endpoint that is asked. The others, when a list is wanted and the server is a
+//! Sentinel, are its backends' own endpoints: they tell whose each item is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Uri};
+use sentinel_backends::http::{Config, HttpBackend, get};
+use sentinel_core::catalog::{Listing, Prefix, Registry};
+use sentinel_core::{Health, View};
+use sentinel_surfaces::{Gateway, Limits};
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::{Client, START_MAX, Trouble, Wish, position};
+use crate::commands::{Unreachable, plain};
+use crate::progress::{self, Progress};
+
+/// The gateway's own limits are shorter; this one only ends a wait for a gateway that is gone.
+const CALL_MAX: Duration = Duration::from_secs(3600);
+const READY_BYTES_MAX: usize = 1 << 20;
+const REPLY_BYTES_MAX: usize = 64 << 20;
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What `/ready` says.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Ready {
+    pub(crate) status: String,
+    pub(crate) reason: Option<String>,
+    /// Each backend's health, in the order of the configuration.
+    pub(crate) backends: serde_json::Map<String, serde_json::Value>,
+}
+
+/// An MCP endpoint; `/mcp` is added when there is no path.
+pub(crate) fn endpoint(url: &str) -> anyhow::Result<Uri> {
+    let mut full = url.to_owned();
+    if !full.contains("://") {
+        full.insert_str(0, "http://");
+    }
+    let uri: Uri = full.parse().with_context(|| format!("{url} is no URL"))?;
+    anyhow::ensure!(
+        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some(),
+        "{url} is no http or https URL"
+    );
+    match uri.path() {
+        "" | "/" => with_path(&uri, "/mcp"),
+        _ => Ok(uri),
+    }
+}
+
+fn with_path(uri: &Uri, path: &str) -> anyhow::Result<Uri> {
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(path.parse()?);
+    Ok(Uri::from_parts(parts)?)
+}
+
+/// Asks a Sentinel's `/ready`, beside the endpoint; `None` if there is no such thing.
+pub(crate) async fn ready_of(endpoint: &Uri) -> Option<Ready> {
+    let path = endpoint.path().trim_end_matches('/');
+    let beside = match path.rfind("/mcp") {
+        Some(at) => &path[..at],
+        None => return None,
+    };
+    let url = with_path(endpoint, &format!("{beside}/ready")).ok()?;
+    let (_, body) = get(&url, READY_BYTES_MAX).await.ok()?;
+    serde_json::from_slice(&body).ok()
+}
+
+pub(super) async fn connect(
+    endpoint: &Uri,
+    token: Option<&str>,
+    wish: Wish<'_>,
+) -> anyhow::Result<Client> {
+    let ready = wait(endpoint).await;
+    let names: Vec<&str> = ready
+        .iter()
+        .flat_map(|r| r.backends.keys())
+        .map(String::as_str)
+        .collect();
+    let one = |name: &str| {
+        with_path(
+            endpoint,
+            &format!("{}/{name}", endpoint.path().trim_end_matches('/')),
+        )
+    };
+    let mut places = Vec::new();
+    let mut parts = Vec::new();
+    match wish.backend {
+        Some(name) => {
+            if ready.is_some() {
+                position(name, &names)?;
+            }
+            places.push(one(name)?);
+            parts.push((name.to_owned(), View::Only(0)));
+        }
+        None => {
+            places.push(endpoint.clone());
+            // One that is asked for a single backend knows no others.
+            let listing =
+                wish.tool.is_none() && endpoint.path().trim_end_matches('/').ends_with("/mcp");
+            for name in names.iter().filter(|_| listing) {
+                parts.push(((*name).to_owned(), View::Only(places.len())));
+                places.push(one(name)?);
+            }
+        }
+    }
+    let client = Client {
+        gateway: begin(&places, token)?,
+        view: View::Only(0),
+        parts,
+        troubles: troubles(ready.as_ref()),
+    };
+    client.wait(Wish::default()).await;
+    client.reached(&places[0])?;
+    Ok(client)
+}
+
+/// Waits until a Sentinel has tried its backends.
+async fn wait(endpoint: &Uri) -> Option<Ready> {
+    let mut progress = Progress::begin();
+    let began = Instant::now();
+    loop {
+        let ready = ready_of(endpoint).await?;
+        let all = ready.backends.iter();
+        let waiting: Vec<&str> = all
+            .filter(|(_, health)| *health == Health::Starting.as_str())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if waiting.is_empty() || began.elapsed() >= START_MAX {
+            return Some(ready);
+        }
+        progress.show(&progress::starting(&waiting, ready.backends.len()));
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn troubles(ready: Option<&Ready>) -> Vec<Trouble> {
+    let all = ready.into_iter().flat_map(|ready| &ready.backends);
+    all.filter_map(|(name, health)| Some((name, health.as_str()?)))
+        .filter(|(_, health)| ![Health::Up.as_str(), Health::Asleep.as_str()].contains(health))
+        .map(|(name, health)| Trouble {
+            backend: name.clone(),
+            health: health.to_owned(),
+            problem: None,
+        })
+        .collect()
+}
+
+fn begin(places: &[Uri], token: Option<&str>) -> anyhow::Result<Arc<Gateway>> {
+    let mut headers = Vec::new();
+    if let Some(token) = token {
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+            .ok()
+            .context("the token has characters that a header cannot carry")?;
+        value.set_sensitive(true);
+        headers.push((AUTHORIZATION, value));
+    }
+    let listing = |place: &Uri| Listing {
+        // Equal names are no collision here: these are the same operations, seen twice.
+        prefix: Prefix::Always,
+        ..Listing::new(place.to_string())
+    };
+    let registry = Registry::new(places.iter().map(listing).collect());
+    for (n, place) in places.iter().enumerate() {
+        let config = Config {
+            name: place.to_string(),
+            url: place.clone(),
+            headers: headers.clone(),
+            timeout: CALL_MAX,
+            retries: 1,
+            health_interval: CALL_MAX,
+            unhealthy_after: 1,
+            reply_bytes_max: REPLY_BYTES_MAX,
+            idempotent_tools: Vec::new(),
+        };
+        let backend = HttpBackend::new(config, registry.publisher(n))?;
+        tokio::spawn(backend.clone().run());
+        registry.attach(n, Arc::new(backend));
+    }
+    tokio::spawn(registry.clone().end_cold_start());
+    Ok(Gateway::new(registry, Limits::default()))
+}
+
+impl Client {
+    fn reached(&self, endpoint: &Uri) -> anyhow::Result<()> {
+        let (_, status) = self.statuses().swap_remove(0);
+        if status.health == Health::Up {
+            return Ok(());
+        }
+        let problem = status
+            .problem
+            .unwrap_or_else(|| "it does not answer".to_owned());
+        let help = if problem.contains("401") || problem.contains("403") {
+            "name a token with --token or SENTINEL_TOKEN"
+        } else {
+            "`sentinel serve` starts a gateway, --url names another one"
+        };
+        Err(Unreachable(format!(
+            "{endpoint} cannot be asked: {}; {help}",
+            plain(&problem)
+        ))
+        .into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_may_be_written_short() {
+        let of = |text: &str| endpoint(text).map(|uri| uri.to_string()).ok();
+        assert_eq!(
+            of("127.0.0.1:9200").as_deref(),
+            Some("http://127.0.0.1:9200/mcp")
+        );
+        assert_eq!(
+            of("https://x.example/").as_deref(),
+            Some("https://x.example/mcp")
+        );
+        assert_eq!(
+            of("https://x.example/a/mcp").as_deref(),
+            Some("https://x.example/a/mcp")
+        );
+        assert_eq!(of("ftp://x.example"), None);
+        assert_eq!(of("http://"), None);
+    }
+}

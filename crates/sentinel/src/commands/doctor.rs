@@ -1,0 +1,268 @@
+//! `sentinel doctor`: tries everything once and says what is wrong, why, and what to do.
+//!
+//! It starts the backends of the configuration itself, the lazy ones too, beside a gateway that may be
+//! running: what it finds is true of this configuration, this shell and this moment. With `--url` it
+//! looks at that gateway from outside.
+//!
+//! Not here: how a report is printed (`report`), what is not as safe as it could be (`deviations`), what
+//! to do about a problem (`advice`).
+
+mod advice;
+mod deviations;
+mod report;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use sentinel_backends::child;
+use sentinel_core::{Health, ItemKind, Status, View};
+use sentinel_surfaces::Gateway;
+use serde_json::json;
+use tokio::time::Instant;
+
+use self::report::{Checked, DataDir, Examined, Found, Report};
+use super::{EXIT_UNREACHABLE, print};
+use crate::cli::{Doctor, Global};
+use crate::client::{self, Wish};
+use crate::config::{self, BackendKind, Config, Loaded, Outside, Start, mistake};
+use crate::progress::{self, Progress};
+use crate::wiring;
+
+/// Longest wait for one backend; its own timeout may be shorter.
+const WAIT_MAX: Duration = Duration::from_secs(15);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(global: &Global, args: &Doctor) -> anyhow::Result<ExitCode> {
+    if args.target.url.is_some() {
+        return remote(global, args);
+    }
+    let loaded = match config::load(&global.overrides(), &Outside::of_process()?) {
+        Ok(loaded) => loaded,
+        Err(mistakes) if global.json => {
+            let configuration = json!({ "ok": false, "mistakes": mistakes.to_json() });
+            let answer = json!({ "ok": false, "configuration": configuration });
+            print(&format!("{answer:#}\n"))?;
+            return Ok(ExitCode::from(mistake::EXIT_CODE));
+        }
+        Err(mistakes) => return Err(mistakes.into()),
+    };
+    client::begin_logs(global, &loaded.config)?;
+    let report = client::run(examine(&loaded))?;
+    show(global, &report)
+}
+
+fn show(global: &Global, report: &Report) -> anyhow::Result<ExitCode> {
+    if global.json {
+        print(&format!("{:#}\n", report.to_json()))?;
+    } else {
+        print(&report.to_text())?;
+    }
+    Ok(match report.backends.iter().any(Examined::failed) {
+        true => ExitCode::from(EXIT_UNREACHABLE),
+        false
+            if report
+                .data_dir
+                .as_ref()
+                .is_some_and(|dir| dir.problem.is_some()) =>
+        {
+            ExitCode::FAILURE
+        }
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// A gateway elsewhere: what its callers find.
+fn remote(global: &Global, args: &Doctor) -> anyhow::Result<ExitCode> {
+    let url = args.target.url.as_deref().unwrap_or_default();
+    let endpoint = client::endpoint(url)?;
+    let mut report = Report::default();
+    let outcome = client::with_client(global, &args.target, Wish::default(), async |client| {
+        let ready = client::ready_of(&endpoint).await;
+        let kinds = ItemKind::ALL.map(|kind| client.list(kind).unwrap_or_default());
+        let healths = ready.iter().flat_map(|ready| &ready.backends);
+        for (name, health) in healths {
+            let count = |kind: ItemKind| {
+                let list = kinds[kind as usize].iter();
+                list.filter(|item| item.backend.as_ref() == Some(name))
+                    .count()
+            };
+            report.backends.push(Examined {
+                name: name.clone(),
+                health: health.as_str().unwrap_or_default().to_owned(),
+                reachable: matches!(health.as_str(), Some("up" | "asleep")),
+                counts: ItemKind::ALL.map(count),
+                ..Examined::default()
+            });
+        }
+        let state = ready.map(|ready| match ready.reason {
+            Some(reason) => format!("{}: {reason}", ready.status),
+            None => ready.status,
+        });
+        report.gateway = Some(Found {
+            url: endpoint.to_string(),
+            pid: None,
+            state: state.unwrap_or_else(|| "answers".to_owned()),
+        });
+        Ok(ExitCode::SUCCESS)
+    });
+    // A gateway all of whose backends are away still has a report.
+    match outcome {
+        Err(error) if report.gateway.is_none() => Err(error),
+        _ => show(global, &report),
+    }
+}
+
+async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
+    let config = &loaded.config;
+    let gateway = match client::running(config) {
+        Some((file, url)) => {
+            let ready = client::ready_of(&client::endpoint(&url)?).await;
+            let state = ready.map_or_else(
+                || "does not answer".to_owned(),
+                |ready| match ready.reason {
+                    Some(reason) => format!("{}: {reason}", ready.status),
+                    None => ready.status,
+                },
+            );
+            Some(Found {
+                url,
+                pid: Some(file.pid),
+                state,
+            })
+        }
+        None => None,
+    };
+    let data_dir = data_dir(&config.gateway.data_dir);
+    let (backends, collisions) = try_backends(config).await?;
+    Ok(Report {
+        configuration: Some(Checked {
+            file: loaded.file.clone(),
+        }),
+        data_dir: Some(data_dir),
+        gateway,
+        backends,
+        collisions,
+        deviations: deviations::of(config),
+        notices: config.notices.clone(),
+    })
+}
+
+/// Whether catalogs and run files can be kept.
+fn data_dir(path: &Path) -> DataDir {
+    let tried = std::fs::create_dir_all(path).and_then(|()| {
+        let probe = path.join(format!(".doctor-{}", std::process::id()));
+        std::fs::write(&probe, b"")?;
+        std::fs::remove_file(probe)
+    });
+    DataDir {
+        path: path.to_owned(),
+        problem: tried.err().map(|error| error.to_string()),
+    }
+}
+
+/// Starts all backends and waits for each; also says which names collide.
+async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<String>)> {
+    let mut awake = config.clone();
+    for backend in &mut awake.backends {
+        if let BackendKind::Stdio(program) = &mut backend.kind {
+            program.start = Start::Eager;
+            program.idle_stop = Duration::ZERO;
+        }
+    }
+    child::become_subreaper().context("becoming a subreaper")?;
+    let here = tokio::runtime::Handle::current();
+    let gateway = wiring::build(&awake, |_| here.clone())?;
+    let mut seen = wait(config, &gateway).await.into_iter().enumerate();
+    let mut examined = Vec::new();
+    for backend in &config.backends {
+        let found = if backend.enabled { seen.next() } else { None };
+        examined.push(match found {
+            Some((index, seen)) => look(backend, &gateway, index, seen),
+            None => Examined {
+                name: backend.name.clone(),
+                kind: kind(backend),
+                health: "disabled".into(),
+                ..Examined::default()
+            },
+        });
+    }
+    let collisions = gateway.registry.complaints();
+    client::stop(&gateway).await;
+    Ok((examined, collisions))
+}
+
+fn limit(backend: &config::Backend) -> Duration {
+    backend.timeout.min(WAIT_MAX)
+}
+
+/// How a backend was when it first answered or failed, and how long that took. Later on it may have been
+/// restarted, again and again, while others were still waited for.
+struct Seen {
+    status: Status,
+    took: Duration,
+}
+
+/// Waits for every enabled backend, for each at most its limit.
+async fn wait(config: &Config, gateway: &Gateway) -> Vec<Seen> {
+    let enabled: Vec<_> = config.backends.iter().filter(|b| b.enabled).collect();
+    let mut seen: Vec<Option<Seen>> = enabled.iter().map(|_| None).collect();
+    let mut progress = Progress::begin();
+    let began = Instant::now();
+    loop {
+        for (index, running) in gateway.registry.backends() {
+            let (status, took) = (running.status(), began.elapsed());
+            let settled = status.health != Health::Starting || took >= limit(enabled[index]);
+            if seen[index].is_none() && settled {
+                seen[index] = Some(Seen { status, took });
+            }
+        }
+        let open = enabled.iter().zip(&seen).filter(|(_, seen)| seen.is_none());
+        let waiting: Vec<&str> = open.map(|(backend, _)| backend.name.as_str()).collect();
+        if waiting.is_empty() {
+            return seen.into_iter().flatten().collect();
+        }
+        progress.show(&progress::starting(&waiting, enabled.len()));
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn look(backend: &config::Backend, gateway: &Gateway, index: usize, seen: Seen) -> Examined {
+    let Seen { mut status, took } = seen;
+    let reachable = status.health == Health::Up;
+    let problem = status.problem.filter(|_| !reachable).or_else(|| {
+        (status.health == Health::Starting)
+            .then(|| format!("no answer within {:.0} s", took.as_secs_f64()))
+    });
+    // A program that dies of the probe for its era is started once more, and says the same again.
+    status.stderr.dedup();
+    let catalog = gateway.registry.catalog();
+    Examined {
+        name: backend.name.clone(),
+        kind: kind(backend),
+        health: status.health.as_str().to_owned(),
+        reachable,
+        revision: status.revision.filter(|_| reachable),
+        start_up: status.start_up.filter(|_| reachable),
+        counts: match reachable {
+            true => ItemKind::ALL.map(|kind| catalog.count(View::Only(index), kind)),
+            // What is remembered from another day is no finding.
+            false => [0; 4],
+        },
+        advice: problem
+            .as_deref()
+            .map(|problem| advice::on(backend, problem, &status.stderr)),
+        problem,
+        stderr: if reachable { Vec::new() } else { status.stderr },
+    }
+}
+
+fn kind(backend: &config::Backend) -> &'static str {
+    match backend.kind {
+        BackendKind::Http(_) => "http",
+        BackendKind::Stdio(_) => "stdio",
+        BackendKind::Postgres(_) => "postgres",
+        BackendKind::Openapi(_) => "openapi",
+    }
+}

@@ -1,0 +1,183 @@
+//! Where a configuration is less safe than no configuration (P-S15).
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use crate::config::{self, BackendKind, Config, Outside, Overrides};
+
+/// Every setting that takes a protection away, in words.
+pub(super) fn of(config: &Config) -> Vec<String> {
+    let mut found = Vec::new();
+    let gateway = &config.gateway;
+    let beyond = |at: Option<std::net::SocketAddr>| at.filter(|at| !at.ip().is_loopback());
+    if let Some(at) = beyond(gateway.listen) {
+        let who = match &config.auth {
+            None => "whoever reaches it may call every tool",
+            Some(_) => "callers are authenticated",
+        };
+        found.push(format!(
+            "gateway.listen = \"{at}\" can be reached from the network; {who}"
+        ));
+    }
+    if let Some(at) = beyond(gateway.health_listen) {
+        found.push(format!(
+            "gateway.health_listen = \"{at}\" can be reached from the network; it tells the names and health of backends"
+        ));
+    }
+    for host in &gateway.allowed_hosts {
+        found.push(format!(
+            "gateway.allowed_hosts has \"{host}\": the gateway answers to that name, too"
+        ));
+    }
+    for origin in &gateway.allowed_origins {
+        found.push(format!(
+            "gateway.allowed_origins has \"{origin}\": its pages may call every tool"
+        ));
+    }
+    if !gateway.audit_enabled {
+        found.push("gateway.audit_enabled = false: calls leave no record".into());
+    }
+    found.extend(limits(config));
+    for backend in config.backends.iter().filter(|backend| backend.enabled) {
+        found.extend(backend_deviations(backend));
+    }
+    found
+}
+
+/// Limits above their defaults.
+fn limits(config: &Config) -> Vec<String> {
+    let nothing = Outside {
+        variables: &|_| None,
+        cwd: std::path::PathBuf::from("/"),
+    };
+    let defaults = config::parse(
+        "",
+        "",
+        &nothing.cwd,
+        &Overrides {
+            data_dir: Some("/".into()),
+            ..Overrides::default()
+        },
+        &nothing,
+    );
+    let Ok(defaults) = defaults else {
+        return Vec::new();
+    };
+    let table = |config: &Config| config::normalised(config)["limits"].as_object().cloned();
+    let (now, usual) = (
+        table(config).unwrap_or_default(),
+        table(&defaults).unwrap_or_default(),
+    );
+    let number = |table: &serde_json::Map<String, Value>, key: &str| table.get(key)?.as_f64();
+    now.keys()
+        // Less than this many kilobytes a second is too slow: here the smaller number allows more.
+        .filter(|key| *key != "body_min_kb_per_s")
+        .filter(|key| number(&now, key) > number(&usual, key))
+        .map(|key| format!("limits.{key} = {} is above the default of {}: callers can make the gateway hold more", now[key], usual[key]))
+        .collect()
+}
+
+fn backend_deviations(backend: &config::Backend) -> Vec<String> {
+    let name = &backend.name;
+    let mut found = Vec::new();
+    match &backend.kind {
+        BackendKind::Stdio(program) => {
+            if program.inherit_env {
+                found.push(format!("backend `{name}`: inherit_env = true gives the program every variable of the gateway, credentials included"));
+            }
+            if program.max_restarts == 0 && program.restart_on_exit {
+                found.push(format!(
+                    "backend `{name}`: max_restarts = 0 restarts a failing program forever"
+                ));
+            }
+        }
+        BackendKind::Http(http) => {
+            let url = http.url.expose();
+            if url.scheme_str() == Some("http") && !is_loopback(url.host().unwrap_or_default()) {
+                found.push(format!("backend `{name}`: its url is plain http: arguments, results and credentials travel readable"));
+            }
+        }
+        BackendKind::Postgres(_) | BackendKind::Openapi(_) => {}
+    }
+    if backend.health_interval.is_zero() {
+        found.push(format!(
+            "backend `{name}`: health_interval = 0: a backend that hangs stays listed"
+        ));
+    }
+    if backend.circuit_breaker.threshold == 0 {
+        found.push(format!("backend `{name}`: circuit_breaker.threshold = 0: a failing backend is called all the same"));
+    }
+    found
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deviations(text: &str) -> Vec<String> {
+        let outside = Outside {
+            variables: &|_| None,
+            cwd: "/".into(),
+        };
+        let overrides = Overrides {
+            data_dir: Some("/d".into()),
+            ..Overrides::default()
+        };
+        let config = config::parse("x", text, &outside.cwd, &overrides, &outside);
+        of(&config.unwrap_or_else(|mistakes| panic!("{}", mistakes.render())))
+    }
+
+    #[test]
+    fn ps15_the_defaults_deviate_from_nothing() {
+        assert_eq!(deviations(""), Vec::<String>::new());
+        let plain = "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\n[[backends]]\nname = \"b\"\ntype = \"http\"\nurl = \"http://127.0.0.1:1\"";
+        assert_eq!(deviations(plain), Vec::<String>::new());
+    }
+
+    #[test]
+    fn ps15_every_deviation_is_named() {
+        let check = |text: &str, words: &str| {
+            let found = deviations(text);
+            assert!(
+                found.len() == 1 && found[0].contains(words),
+                "{text}: {found:?}"
+            );
+        };
+        check(
+            "[gateway]\nlisten = \"0.0.0.0:1\"\nallow_unauthenticated_network = true",
+            "gateway.listen",
+        );
+        check(
+            "[gateway]\nhealth_listen = \"0.0.0.0:1\"\nallow_unauthenticated_network = true",
+            "health_listen",
+        );
+        check(
+            "[gateway]\nallowed_hosts = [\"x.example\"]",
+            "allowed_hosts",
+        );
+        check(
+            "[gateway]\nallowed_origins = [\"https://x.example\"]",
+            "allowed_origins",
+        );
+        check("[gateway]\naudit_enabled = false", "audit_enabled");
+        check("[limits]\nbody_mb = 100", "limits.body_mb = 100");
+        let stdio = "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\n";
+        check(&format!("{stdio}inherit_env = true"), "inherit_env");
+        check(&format!("{stdio}max_restarts = 0"), "max_restarts");
+        check(&format!("{stdio}health_interval = 0"), "health_interval");
+        check(
+            &format!("{stdio}circuit_breaker = {{ threshold = 0 }}"),
+            "threshold",
+        );
+        check(
+            "[[backends]]\nname = \"b\"\ntype = \"http\"\nurl = \"http://x.example\"",
+            "plain http",
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! tools, resources, prompts and call, against the configuration, a running gateway and a URL.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::house::{House, Served, program, stdio};
+
+#[test]
+fn lists_are_grouped_by_backend_and_aligned() {
+    let never = stdio("b", &["--era", "legacy"], "prefix = \"always\"");
+    let house = House::new("", &[stdio("a", &[], ""), never]);
+    let ran = house.run(&["tools"]).well();
+    assert_eq!(ran.err, "");
+    assert!(!ran.out.contains('\u{1b}'), "no colours in a pipe");
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[0].starts_with("a  28 tools"), "{}", ran.out);
+    let echo = lines
+        .iter()
+        .find(|line| line.starts_with("  echo "))
+        .expect("echo");
+    assert!(
+        echo.contains("  read-only    Returns its text")
+            || echo.contains("  read-only  Returns its text"),
+        "{echo}"
+    );
+    let b = lines.iter().position(|line| line.starts_with("b  "));
+    let others = &lines[b.expect("a group") + 1..];
+    assert!(
+        others.iter().all(|line| line.starts_with("  b__")),
+        "{others:?}"
+    );
+
+    let coloured = house.run(&["tools", "--color", "always"]).well();
+    assert!(coloured.out.contains('\u{1b}'));
+    assert!(
+        house
+            .run(&["resources"])
+            .well()
+            .out
+            .contains("test://items/{id}  template")
+    );
+    assert!(house.run(&["prompts"]).well().out.contains("<who>"));
+}
+
+#[test]
+fn one_backend_is_listed_under_its_own_names() {
+    let house = House::new(
+        "",
+        &[stdio("a", &[], ""), stdio("b", &["--tools", "1"], "")],
+    );
+    let ran = house.run(&["tools", "--backend", "b"]).well();
+    assert!(ran.out.starts_with("b  29 tools\n  echo "), "{}", ran.out);
+    let wrong = house.run(&["tools", "--backend", "bb"]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.err.contains("did you mean `b`?"), "{}", wrong.err);
+}
+
+#[test]
+fn machines_get_what_callers_see() {
+    let house = House::new("", &[stdio("a", &[], "")]);
+    let tools = house.run(&["tools", "--json"]).well().json();
+    let echo = &tools["tools"][0];
+    assert_eq!(echo["name"], "echo");
+    assert!(echo["inputSchema"]["properties"]["text"].is_object());
+    let resources = house.run(&["resources", "--json"]).well().json();
+    assert!(resources["resources"].is_array() && resources["resourceTemplates"].is_array());
+}
+
+#[test]
+fn a_call_prints_what_the_tool_said() {
+    let house = House::new("", &[stdio("a", &[], "")]);
+    let said = house
+        .run(&["call", "echo", r#"{"text": "two\nlines\u001b[1m"}"#])
+        .well();
+    assert_eq!(said.out, "two\nlines\u{1b}[1m\n", "a pipe gets the bytes");
+    let read = house.run_with_input(
+        &["call", "echo", "-"],
+        "{\n  \"text\": \"from a pipe\"\n}\n",
+    );
+    assert_eq!(read.well().out, "from a pipe\n");
+    let structured = house.run(&["call", "structured"]).well();
+    assert_eq!(
+        structured.out,
+        "{\n  \"city\": \"Bern\",\n  \"degrees\": 21.5\n}\n"
+    );
+    let raw = house.run(&["call", "exact", "--json"]).well();
+    for exact in [
+        "12345678901234567890123",
+        "\"one\":1.0",
+        "1e400",
+        "[ 1 , 2 ]",
+    ] {
+        assert!(raw.out.contains(exact), "{exact} is not in {}", raw.out);
+    }
+}
+
+#[test]
+fn a_call_that_fails_has_exit_code_1() {
+    let house = House::new("", &[stdio("a", &[], "")]);
+    let failed = house.run(&["call", "fail", r#"{"text": "sorry"}"#]);
+    assert_eq!((failed.code, failed.out.as_str()), (Some(1), "sorry\n"));
+    let unknown = house.run(&["call", "ecko"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(
+        unknown.err.contains("did you mean `echo`?"),
+        "{}",
+        unknown.err
+    );
+    let error = house.run(&[
+        "call",
+        "rpc_error",
+        r#"{"code": -4, "message": "mine"}"#,
+        "--json",
+    ]);
+    assert_eq!(error.code, Some(1));
+    assert_eq!(error.json()["error"]["code"], -4);
+    let bad = house.run(&["call", "echo", "text"]);
+    assert_eq!(bad.code, Some(1));
+    assert!(bad.err.contains("not JSON"), "{}", bad.err);
+}
+
+#[test]
+fn a_running_gateway_is_asked_before_anything_is_started() {
+    let house = House::new("", &[stdio("a", &[], ""), stdio("b", &[], "")]);
+    let count = |house: &House| house.run(&["call", "count", r#"{"key": "k"}"#]).well().out;
+    let first = count(&house);
+    assert_eq!(count(&house), first, "each time a server of its own");
+    let served = house.serve();
+    assert_eq!(count(&house), first);
+    assert_ne!(
+        count(&house),
+        first,
+        "the same server, which counted the call before"
+    );
+    let tools = house.run(&["tools"]).well();
+    assert!(
+        tools.out.contains("b  28 tools\n  b__echo"),
+        "owners are known: {}",
+        tools.out
+    );
+    let own = house.run(&["tools", "--backend", "b"]).well();
+    assert!(own.out.contains("b  28 tools\n  echo"), "{}", own.out);
+
+    // From elsewhere, and although nothing is configured there.
+    let away = House::new("", &[]);
+    let there = away.run(&[
+        "call",
+        "b__echo",
+        r#"{"text": "x"}"#,
+        "--url",
+        served.text("listen"),
+    ]);
+    assert_eq!(there.well().out, "x\n");
+    let examined = away
+        .run(&["doctor", "--json", "--url", served.text("listen")])
+        .well()
+        .json();
+    assert_eq!(examined["gateway"]["state"], "ready");
+    assert_eq!(examined["backends"][1]["tools"], 28);
+    let here = house.run(&["doctor", "--json"]).well().json();
+    assert_eq!(here["gateway"]["pid"], served.child.id());
+
+    // A variable that only the gateway's shell has is no reason not to ask it.
+    let path = house.0.path().join("sentinel.toml");
+    fs::write(
+        path,
+        "[[backends]]\nname = \"a\"\ntype = \"http\"\nurl_env = \"MISSING\"",
+    )
+    .expect("a file");
+    let asked = house.run(&["call", "echo", r#"{"text": "still"}"#]).well();
+    assert_eq!(asked.out, "still\n");
+    assert!(asked.err.contains("sentinel check"), "{}", asked.err);
+}
+
+#[test]
+fn any_mcp_server_can_be_asked_in_its_era() {
+    let house = House::new("", &[]);
+    for options in [
+        ["--era", "modern"],
+        ["--era", "legacy"],
+        ["--revision", "2025-03-26"],
+    ] {
+        let server = Served::fixture(&options);
+        let ran = house.run(&[
+            "call",
+            "echo",
+            r#"{"text": "x"}"#,
+            "--url",
+            server.text("url"),
+        ]);
+        assert_eq!(ran.well().out, "x\n", "{options:?}");
+        let tools = house.run(&["tools", "--url", server.text("url")]).well();
+        assert!(
+            tools.out.starts_with("  echo "),
+            "no owner is known: {}",
+            tools.out
+        );
+    }
+}
+
+#[test]
+fn a_token_is_sent_and_missed() {
+    let house = House::new("", &[]);
+    let server = Served::fixture(&["--require-header", "authorization: Bearer sesame"]);
+    let without = house.run(&["tools", "--url", server.text("url")]);
+    assert_eq!(without.code, Some(3), "{}", without.err);
+    assert!(without.err.contains("--token"), "{}", without.err);
+    let with = house.run(&["tools", "--url", server.text("url"), "--token", "sesame"]);
+    with.well();
+}
+
+#[test]
+fn nobody_to_ask_has_exit_code_3_and_says_what_to_do() {
+    let empty = House::new("", &[]);
+    let none = empty.run(&["tools"]);
+    assert_eq!((none.code, none.out.as_str()), (Some(3), ""));
+    assert!(none.err.contains("sentinel import"), "{}", none.err);
+    let refused = empty.run(&["tools", "--url", "http://127.0.0.1:1"]);
+    assert_eq!(refused.code, Some(3));
+    assert!(refused.err.contains("sentinel serve"), "{}", refused.err);
+
+    let broken = House::new("", &[program("x", "no-such-program", &[], "")]);
+    let failed = broken.run(&["tools"]);
+    assert_eq!(failed.code, Some(3));
+    assert!(failed.err.contains("no-such-program"), "{}", failed.err);
+    let mixed = House::new(
+        "",
+        &[
+            program("x", "no-such-program", &[], ""),
+            stdio("a", &[], ""),
+        ],
+    );
+    let some = mixed.run(&["tools"]).well();
+    assert!(some.err.contains("warning: backend `x`"), "{}", some.err);
+    assert!(some.out.contains("  echo"));
+}
+
+#[test]
+fn a_call_does_not_wait_for_backends_that_it_does_not_need() {
+    let house = House::new(
+        "",
+        &[
+            stdio("a", &[], ""),
+            stdio("hung", &["--hang"], "timeout = 60"),
+        ],
+    );
+    let began = Instant::now();
+    assert_eq!(
+        house.run(&["call", "echo", r#"{"text": "x"}"#]).well().out,
+        "x\n"
+    );
+    // The gateway probes a silent server for ten seconds.
+    assert!(
+        began.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        began.elapsed()
+    );
+}

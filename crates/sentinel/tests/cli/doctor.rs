@@ -1,0 +1,121 @@
+//! doctor: what it finds, says and exits with.
+
+use std::time::{Duration, Instant};
+
+use crate::house::{House, program, stdio};
+
+#[test]
+fn doctor_finds_nothing_wrong_with_what_works() {
+    let lazy = stdio("b", &["--era", "legacy"], "start = \"lazy\"");
+    let house = House::new("", &[stdio("a", &[], ""), lazy]);
+    let ran = house.run(&["doctor"]).well();
+    for words in [
+        "no mistakes",
+        "writable",
+        "not running",
+        "2026-07-28",
+        "2025-11-25",
+        "28 tools",
+        "exposed as `b__echo`",
+        "all well",
+    ] {
+        assert!(ran.out.contains(words), "{words} is not in\n{}", ran.out);
+    }
+    let report = house.run(&["doctor", "--json"]).well().json();
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["backends"][0]["era"], "modern");
+    assert_eq!(report["backends"][1]["era"], "legacy");
+    assert!(report["backends"][1]["start_up_ms"].is_u64());
+    assert_eq!(report["deviations"], serde_json::json!([]), "ps15");
+}
+
+#[test]
+fn doctor_says_why_a_backend_fails_and_what_to_do() {
+    let backends = [
+        program(
+            "loud",
+            "sh",
+            &["-c", "echo API_KEY is not set >&2; exit 7"],
+            "",
+        ),
+        program("absent", "no-such-program", &[], ""),
+        stdio("hung", &["--hang"], "timeout = 1"),
+        "[[backends]]\nname = \"gone\"\ntype = \"http\"\nurl = \"http://127.0.0.1:1\"\n".to_owned(),
+        stdio("off", &[], "enabled = false"),
+        stdio("fine", &[], "inherit_env = true"),
+    ];
+    let house = House::new("", &backends);
+    let began = Instant::now();
+    let ran = house.run(&["doctor", "--json"]);
+    assert!(
+        began.elapsed() < Duration::from_secs(12),
+        "a backend's own timeout ends the wait"
+    );
+    assert_eq!(ran.code, Some(3));
+    let report = ran.json();
+    let of = |name: &str| {
+        let all = report["backends"].as_array().expect("a list");
+        all.iter()
+            .find(|b| b["name"] == name)
+            .cloned()
+            .expect("a backend")
+    };
+    assert_eq!(
+        of("loud")["stderr"],
+        serde_json::json!(["API_KEY is not set"])
+    );
+    let check = |name: &str, member: &str, words: &str| {
+        let text = of(name)[member].to_string();
+        assert!(text.contains(words), "{name}: {text}");
+    };
+    check("loud", "problem", "7");
+    check("loud", "advice", "credential");
+    check("absent", "problem", "no such program on PATH");
+    check("hung", "problem", "no answer within 1 s");
+    check("gone", "advice", "nothing listens there");
+    check("off", "health", "disabled");
+    check("fine", "reachable", "true");
+    assert!(
+        report["deviations"][0]
+            .as_str()
+            .expect("text")
+            .contains("inherit_env"),
+        "ps15"
+    );
+    let human = house.run(&["doctor"]);
+    assert_eq!(human.code, Some(3));
+    assert!(
+        human.out.contains("stderr   API_KEY is not set"),
+        "{}",
+        human.out
+    );
+    assert!(
+        human.out.contains("4 backends cannot be used"),
+        "{}",
+        human.out
+    );
+}
+
+#[test]
+fn doctor_reports_mistakes_with_exit_code_2() {
+    let house = House::new("listn = 1", &[]);
+    let ran = house.run(&["doctor"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert!(ran.err.contains("did you mean `listen`?"), "{}", ran.err);
+    let json = house.run(&["doctor", "--json"]);
+    assert_eq!(json.code, Some(2));
+    assert_eq!(
+        json.json()["configuration"]["mistakes"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_used_is_reported() {
+    let house = House::new("data_dir = \"sentinel.toml/data\"", &[stdio("a", &[], "")]);
+    let ran = house.run(&["doctor"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.out);
+    assert!(ran.out.contains("not writable"), "{}", ran.out);
+}

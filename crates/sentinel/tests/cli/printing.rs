@@ -1,0 +1,131 @@
+//! What goes to which stream, the second listener, and the README.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::house::{House, PATIENCE, Ran, program, stdio};
+
+#[test]
+fn commands_log_only_when_asked() {
+    let house = House::new("log_format = \"json\"", &[stdio("a", &[], "")]);
+    assert_eq!(house.run(&["tools"]).well().err, "");
+    let debug = house.run(&["tools", "--log-level", "debug"]).well();
+    let mut lines = debug.err.lines();
+    assert!(lines.clone().count() > 0);
+    assert!(
+        lines.all(|line| serde_json::from_str::<Value>(line).is_ok()),
+        "{}",
+        debug.err
+    );
+}
+
+#[test]
+fn stdio_prints_nothing_but_json_rpc() {
+    for format in ["json", "pretty"] {
+        // One that prints what it should not, one that is missing: both are talked about.
+        let chatter = program("x", "sh", &["-c", "echo hello; echo there >&2; exit 1"], "");
+        let gateway = format!("log_format = \"{format}\"");
+        let house = House::new(&gateway, &[stdio("a", &[], ""), chatter]);
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+        let mut child = house
+            .command(&["stdio", "--log-level", "debug"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut requests = child.stdin.take().expect("it was asked for");
+        let mut answers = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let mut all = String::new();
+        for (id, method) in ["server/discover", "tools/list", "no/such"]
+            .iter()
+            .enumerate()
+        {
+            writeln!(
+                requests,
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{meta}}}}}"#
+            )
+            .expect("it reads");
+            answers.read_line(&mut all).expect("an answer");
+        }
+        writeln!(requests, "no JSON").expect("it reads");
+        answers.read_line(&mut all).expect("an answer");
+        let mut log = String::new();
+        let mut logs = BufReader::new(child.stderr.take().expect("it was asked for"));
+        while !log.contains("there") {
+            assert!(
+                logs.read_line(&mut log).expect("a line") > 0,
+                "what a child says goes to the log: {log}"
+            );
+        }
+        drop(requests);
+        answers.read_to_string(&mut all).expect("its end");
+        logs.read_to_string(&mut log).expect("its end");
+        assert_eq!(child.wait().expect("it ends").code(), Some(0));
+        let messages: Vec<Value> = all
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect();
+        assert_eq!(messages.len(), 4, "{all}");
+        assert!(
+            messages.iter().all(|message| message["jsonrpc"] == "2.0"),
+            "{all}"
+        );
+        let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
+        assert_eq!(log.lines().all(is_json), format == "json", "{log}");
+    }
+}
+
+fn get(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    write!(stream, "{request} HTTP/1.1\r\nHost: probe.example\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn the_second_listener_serves_probes_and_nothing_else() {
+    let house = House::new("health_listen = \"127.0.0.1:0\"", &[stdio("a", &[], "")]);
+    let checked = house.run(&["check"]).well();
+    assert!(
+        !checked.err.contains("health_listen"),
+        "it has an effect: {}",
+        checked.err
+    );
+    let served = house.serve();
+    house.run(&["tools"]).well();
+    let probes = served.text("health_listen");
+    assert!(get(probes, "GET /health").starts_with("HTTP/1.1 200"));
+    let ready = get(probes, "GET /ready");
+    assert!(
+        ready.starts_with("HTTP/1.1 200") && ready.contains("\"a\":\"up\""),
+        "{ready}"
+    );
+    for request in ["POST /mcp", "GET /mcp/a", "GET /"] {
+        assert!(
+            get(probes, request).starts_with("HTTP/1.1 404"),
+            "{request}"
+        );
+    }
+    // The first listener knows that name no more than before.
+    assert!(get(served.text("listen"), "POST /mcp").starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn the_configuration_in_the_readme_passes_check() {
+    let readme = include_str!("../../../../README.md");
+    let (_, rest) = readme.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let house = House::new("", &[]);
+    fs::write(house.0.path().join("sentinel.toml"), example).expect("a file");
+    let mut check = house.command(&["check"]);
+    check.env("GITHUB_AUTH", "Bearer x");
+    let ran = Ran::of(&check.output().expect("the program starts")).well();
+    assert!(!ran.err.contains("warning"), "{}", ran.err);
+}
