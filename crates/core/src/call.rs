@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sentinel_wire::header::Param;
 use sentinel_wire::{Method, Outcome, Params, Revision};
 
+use crate::audit::Trail;
 use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::circuit::Circuit;
@@ -41,6 +42,8 @@ pub struct Call {
     pub line: Line,
     /// Set by the walk's first step.
     pub target: Option<Target>,
+    /// What its audit record will say.
+    pub trail: Arc<Trail>,
 }
 
 /// A backend's final answer, as it came, and the revision it was written in.

@@ -30,6 +30,8 @@ pub enum Kind {
     MissingCapability,
     Cancelled,
     TooLarge,
+    /// The record that the guarantee `sync` wants could not be written.
+    AuditUnavailable,
     Internal,
 }
 
@@ -51,6 +53,7 @@ impl Kind {
             Self::MissingCapability => "missing_capability",
             Self::Cancelled => "cancelled",
             Self::TooLarge => "too_large",
+            Self::AuditUnavailable => "audit_unavailable",
             Self::Internal => "internal",
         }
     }
@@ -61,7 +64,7 @@ impl Kind {
             | Self::BackendUnavailable
             | Self::BackendTimeout
             | Self::BackendBadReply => Side::Backend,
-            Self::Internal => Side::Gateway,
+            Self::AuditUnavailable | Self::Internal => Side::Gateway,
             _ => Side::Caller,
         }
     }

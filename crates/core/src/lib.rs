@@ -7,6 +7,7 @@
 //! Not here: sockets, processes, HTTP statuses and JSON-RPC codes (`surfaces::rescue`).
 
 mod attribution;
+pub mod audit;
 pub mod backend;
 pub mod call;
 pub mod caller;
@@ -14,12 +15,14 @@ pub mod catalog;
 pub mod circuit;
 pub mod fault;
 pub mod line;
+pub mod metrics;
 pub mod offer;
 pub mod park;
 pub mod seal;
 pub mod updates;
 pub mod walk;
 
+pub use audit::{Auditor, Entry};
 pub use backend::{Backend, Health, Status};
 pub use call::{Call, Reply, Target, View};
 pub use caller::{Caller, ClientCapabilities, LogLevel};

@@ -15,6 +15,7 @@ use sentinel_wire::{Method, Payload};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::attribution;
+use crate::audit::Trail;
 use crate::call::Reply;
 use crate::fault::Fault;
 
@@ -117,18 +118,26 @@ pub struct Conversation {
     reply: BoxFuture<'static, Result<Reply, Fault>>,
     events: mpsc::Receiver<Event>,
     done: Option<Result<Reply, Fault>>,
+    trail: Arc<Trail>,
 }
 
 impl Conversation {
     pub fn new(
         reply: BoxFuture<'static, Result<Reply, Fault>>,
         events: mpsc::Receiver<Event>,
+        trail: Arc<Trail>,
     ) -> Self {
         Self {
             reply,
             events,
             done: None,
+            trail,
         }
+    }
+
+    /// What the walk noted about the call.
+    pub fn trail(&self) -> &Trail {
+        &self.trail
     }
 
     /// The next event, or the reply once every event before it was heard. Not to be called again
@@ -175,7 +184,7 @@ mod tests {
             line.notice(log(r#"{"n":2}"#));
             Err(Fault::new(Kind::Internal, "end"))
         });
-        let mut talk = Conversation::new(reply, events);
+        let mut talk = Conversation::new(reply, events, Arc::default());
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Done(Err(_))));
@@ -194,7 +203,7 @@ mod tests {
                 String::from_utf8_lossy(&raw).into_owned(),
             ))
         });
-        let mut talk = Conversation::new(reply, events);
+        let mut talk = Conversation::new(reply, events, Arc::default());
         let Step::Event(Event::Ask(ask)) = talk.next().await else {
             panic!("expected an ask")
         };

@@ -12,6 +12,7 @@ use tower::layer::layer_fn;
 use tower::{Service, ServiceBuilder};
 
 use crate::attribution;
+use crate::audit::{Auditor, Trail};
 use crate::call::{Call, Reply, View};
 use crate::caller::Caller;
 use crate::catalog::Registry;
@@ -22,16 +23,20 @@ type Outcome = BoxFuture<'static, Result<Reply, Fault>>;
 
 /// The composed walk; cheap to clone.
 #[derive(Clone)]
-pub struct Walk(Resolve<Break<Route>>);
+pub struct Walk(Resolve<Break<Intend<Route>>>);
 
 /// Composes the walk.
-pub fn walk(registry: Arc<Registry>) -> Walk {
+pub fn walk(registry: Arc<Registry>, auditor: Arc<Auditor>) -> Walk {
     let stack = ServiceBuilder::new()
         .layer(layer_fn(|inner| Resolve {
             registry: registry.clone(),
             inner,
         })) // whose is it?
         .layer(layer_fn(|inner| Break { inner })) // fail at once while its backend keeps failing
+        .layer(layer_fn(|inner| Intend {
+            auditor: auditor.clone(),
+            inner,
+        })) // last before the work: where `sync` is promised, the intent is on disk first
         .service(Route);
     Walk(stack)
 }
@@ -44,6 +49,7 @@ impl Walk {
         view: View,
         method: sentinel_wire::Method,
         params: sentinel_wire::Params,
+        trail: Arc<Trail>,
     ) -> Conversation {
         let (line, events) = Line::open();
         let call = Call {
@@ -53,8 +59,9 @@ impl Walk {
             params,
             line,
             target: None,
+            trail: trail.clone(),
         };
-        Conversation::new(self.0.clone().call(call), events)
+        Conversation::new(self.0.clone().call(call), events, trail)
     }
 }
 
@@ -78,6 +85,7 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Resolve<S> {
         match self.registry.resolve(&call) {
             Ok(target) => {
                 call.line = call.line.signed(target.backend.name());
+                call.trail.resolved(&target, &call.params);
                 call.target = Some(target);
                 self.inner.call(call)
             }
@@ -123,6 +131,41 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Break<S> {
                 Err(_) => drop(pass),
             }
             outcome
+        }
+        .boxed()
+    }
+}
+
+/// Writes the intent of calls whose records are `sync`; without it the call is not made.
+#[derive(Clone)]
+struct Intend<S> {
+    auditor: Arc<Auditor>,
+    inner: S,
+}
+
+impl<S> Service<Call> for Intend<S>
+where
+    S: Service<Call, Response = Reply, Error = Fault, Future = Outcome> + Clone + Send + 'static,
+{
+    type Response = Reply;
+    type Error = Fault;
+    type Future = Outcome;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> Outcome {
+        let Some(intent) = self.auditor.intend(&call) else {
+            return self.inner.call(call);
+        };
+        let mut inner = self.inner.clone();
+        async move {
+            if let Err(error) = intent.await {
+                let text = "the audit record of this call could not be written, so it was not made";
+                return Err(Fault::new(Kind::AuditUnavailable, text).because(error));
+            }
+            inner.call(call).await
         }
         .boxed()
     }

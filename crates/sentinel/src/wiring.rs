@@ -39,7 +39,7 @@ pub(crate) fn build(
         registry.attach(index, running);
         places.push((publisher, place));
     }
-    let gateway = Gateway::new(registry.clone(), limits(config));
+    let gateway = Gateway::new(registry.clone(), limits(config), sentinel_core::Auditor::off());
     let handle = home(0);
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(remember::keep_writing(registry, places));

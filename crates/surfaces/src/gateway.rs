@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sentinel_core::audit::{self, Surface};
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
-use sentinel_core::{Walk, walk};
+use sentinel_core::{Auditor, Entry, Walk, walk};
+use sentinel_wire::Request;
 use tokio::sync::watch;
 
 /// Bounds on what callers can make us hold; each has its key in the configuration.
@@ -40,6 +42,7 @@ impl Default for Limits {
 pub struct Gateway {
     pub registry: Arc<Registry>,
     pub walk: Walk,
+    pub auditor: Arc<Auditor>,
     pub limits: Limits,
     pub(crate) sealer: Sealer,
     pub(crate) lot: Lot,
@@ -47,15 +50,47 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    pub fn new(registry: Arc<Registry>, limits: Limits) -> Arc<Self> {
+    pub fn new(registry: Arc<Registry>, limits: Limits, auditor: Arc<Auditor>) -> Arc<Self> {
         Arc::new(Self {
-            walk: walk(registry.clone()),
+            walk: walk(registry.clone(), auditor.clone()),
+            auditor,
             registry,
             limits,
             sealer: Sealer::new(),
             lot: Lot::default(),
             draining: watch::Sender::new(false),
         })
+    }
+
+    /// A request was read; whoever answers it finishes the entry.
+    pub(crate) fn heard(&self, surface: Surface, request: &Request, bytes_in: usize) -> Entry {
+        self.auditor.open(&audit::Request {
+            surface,
+            id: Some(request.id.as_bytes()),
+            method: Some(&request.method),
+            params: Some(&request.params),
+            bytes_in,
+        })
+    }
+
+    /// Something came that was no request one could read, and was refused.
+    pub(crate) fn refused(
+        &self,
+        surface: Surface,
+        id: Option<&sentinel_wire::Id>,
+        kind: &'static str,
+        bytes_in: usize,
+        bytes_out: usize,
+    ) {
+        let request = audit::Request {
+            surface,
+            id: id.map(sentinel_wire::Id::as_bytes),
+            method: None,
+            params: None,
+            bytes_in,
+        };
+        let entry = self.auditor.open(&request);
+        entry.finish(&audit::Ending::Malformed(kind), bytes_out);
     }
 
     /// From now on readiness says no, streams end in order, and connections close after their

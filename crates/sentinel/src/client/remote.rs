@@ -182,7 +182,7 @@ fn begin(places: &[Uri], token: Option<&str>) -> anyhow::Result<Arc<Gateway>> {
         registry.attach(n, Arc::new(backend));
     }
     tokio::spawn(registry.clone().end_cold_start());
-    Ok(Gateway::new(registry, Limits::default()))
+    Ok(Gateway::new(registry, Limits::default()), sentinel_core::Auditor::off())
 }
 
 impl Client {

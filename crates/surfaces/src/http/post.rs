@@ -7,13 +7,14 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
+use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::{Kind, View};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 
 use super::body::Body;
 use super::{Door, legacy, modern, reply};
-use crate::mcp::refusal_message;
+use crate::mcp::{refusal_kind, refusal_message};
 
 /// A body must have come whole by then; 4 MiB at the slowest rate we tolerate would take longer,
 /// but nobody sends that much that slowly in good faith.
@@ -34,12 +35,15 @@ pub(super) async fn answer(
         .get(CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
     if declared.is_some_and(|len| len > limit) {
-        return too_large(limit);
+        return too_large(door, declared.unwrap_or_default());
     }
     let gathered = tokio::time::timeout(BODY_TIMEOUT, gather(body, limit));
     let bytes = match gathered.await {
         Ok(Ok(bytes)) => bytes,
-        Ok(Err(refusal)) => return refusal,
+        Ok(Err(NotRead::TooLarge(len))) => return too_large(door, len),
+        Ok(Err(NotRead::Broken)) => {
+            return reply::text(StatusCode::BAD_REQUEST, "the body could not be read\n");
+        }
         Err(_) => {
             return reply::text(
                 StatusCode::REQUEST_TIMEOUT,
@@ -49,16 +53,24 @@ pub(super) async fn answer(
     };
     let rules = Rules::caller(door.gateway.limits.json_depth_max);
     let version = Version::of(&headers);
+    let bytes_in = bytes.len();
     match Incoming::parse(bytes, rules) {
-        Err(refusal) => reply::json(
-            StatusCode::BAD_REQUEST,
-            refusal_message(&refusal, version.revision()),
-        ),
-        Ok(Incoming::One(Message::Request(_))) if door.gateway.is_draining() => reply::going_down(),
+        Err(refusal) => {
+            let message = refusal_message(&refusal, version.revision());
+            let (id, kind) = (refusal.id.as_ref(), refusal_kind(&refusal));
+            let gateway = &door.gateway;
+            gateway.refused(Surface::Http, id, kind, bytes_in, message.len());
+            reply::json(StatusCode::BAD_REQUEST, message)
+        }
+        Ok(Incoming::One(Message::Request(request))) if door.gateway.is_draining() => {
+            let entry = door.gateway.heard(Surface::Http, &request, bytes_in);
+            entry.finish(&Ending::Malformed("going_down"), 0);
+            reply::going_down()
+        }
         Ok(Incoming::Batch(messages)) => {
             Box::pin(legacy::batch(door, view, &headers, messages)).await
         }
-        Ok(Incoming::One(message)) => route(door, view, &headers, version, message).await,
+        Ok(Incoming::One(message)) => route(door, view, &headers, version, message, bytes_in).await,
     }
 }
 
@@ -98,7 +110,12 @@ async fn route(
     headers: &HeaderMap,
     version: Version,
     message: Message,
+    bytes_in: usize,
 ) -> Response<Body> {
+    let entry = match &message {
+        Message::Request(request) => Some(door.gateway.heard(Surface::Http, request, bytes_in)),
+        _ => None,
+    };
     let is_modern = |params: &Params| {
         params.meta(meta::PROTOCOL_VERSION).is_some()
             || matches!(
@@ -106,26 +123,27 @@ async fn route(
                 Version::Unknown | Version::Known(Revision::V2026_07_28)
             )
     };
-    match message {
-        Message::Request(request)
+    match (message, entry) {
+        (Message::Request(request), Some(entry))
             if request.method == Method::Initialize
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none() =>
         {
-            legacy::initialize(door, view, request)
+            legacy::initialize(door, view, request, entry)
         }
-        Message::Request(request) if is_modern(&request.params) => {
+        (Message::Request(request), Some(entry)) if is_modern(&request.params) => {
             // A header of a session's revision that we do not know stays a legacy mistake.
             if version == Version::Unknown
                 && headers.contains_key("mcp-session-id")
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none()
             {
+                entry.finish(&Ending::Refused(Kind::InvalidRequest), 0);
                 return reply::refuse(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
             }
-            modern::answer(door, view, headers, request).await
+            modern::answer(door, view, headers, request, entry).await
         }
         // Nothing that a modern client notifies over HTTP means anything; it is taken and dropped.
-        Message::Notification(note) if is_modern(&note.params) => reply::accepted(),
-        message => legacy::message(door, view, headers, message).await,
+        (Message::Notification(note), _) if is_modern(&note.params) => reply::accepted(),
+        (message, entry) => legacy::message(door, view, headers, message, entry).await,
     }
 }
 
@@ -160,21 +178,25 @@ fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
     None
 }
 
-async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, Response<Body>> {
+/// Why a body was not read.
+enum NotRead {
+    /// So much had come by then.
+    TooLarge(usize),
+    Broken,
+}
+
+async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, NotRead> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
-            return Err(reply::text(
-                StatusCode::BAD_REQUEST,
-                "the body could not be read\n",
-            ));
+            return Err(NotRead::Broken);
         };
         let Ok(data) = frame.into_data() else {
             continue;
         };
         if first.len() + rest.len() + data.len() > limit {
-            return Err(too_large(limit));
+            return Err(NotRead::TooLarge(first.len() + rest.len() + data.len()));
         }
         if first.is_empty() && rest.is_empty() {
             first = data;
@@ -190,7 +212,10 @@ async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, Response<Body
     })
 }
 
-fn too_large(limit: usize) -> Response<Body> {
+fn too_large(door: &Door, len: usize) -> Response<Body> {
+    let limit = door.gateway.limits.body_bytes_max;
+    let kind = Kind::TooLarge.as_str();
+    door.gateway.refused(Surface::Http, None, kind, len, 0);
     reply::refuse(
         Kind::TooLarge,
         format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),

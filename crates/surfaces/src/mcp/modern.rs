@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ring::digest::{Context, SHA256};
+use sentinel_core::audit::Ending;
 use sentinel_core::park::Parked;
-use sentinel_core::{Answer, Ask, Caller, Conversation, Event, Fault, Kind, Reply, Step, View};
+use sentinel_core::{
+    Answer, Ask, Caller, Conversation, Entry, Event, Fault, Kind, Reply, Step, View,
+};
 use sentinel_wire::envelope::write_result;
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::{Outcome, Params, Payload, Request, json, meta};
@@ -34,6 +37,8 @@ pub(crate) struct Talk {
     /// Questions of an earlier round that the retry did not answer.
     unanswered: Vec<(String, Ask)>,
     rounds: u32,
+    /// Until the answer is ready.
+    entry: Option<Entry>,
 }
 
 /// What comes next for the caller.
@@ -45,13 +50,15 @@ pub(crate) enum Turn {
 }
 
 impl Talk {
-    /// Begins a call, or takes up a parked one where the request is a retry of it.
+    /// Begins a call, or takes up a parked one where the request is a retry of it. The error is the
+    /// response.
     pub(crate) fn begin(
         gateway: &Arc<Gateway>,
         caller: Arc<Caller>,
         view: View,
         request: Request,
-    ) -> Result<Self, Fault> {
+        entry: Entry,
+    ) -> Result<Self, Vec<u8>> {
         let mut this = Self {
             gateway: gateway.clone(),
             caller,
@@ -60,6 +67,7 @@ impl Talk {
             talk: None,
             unanswered: Vec::new(),
             rounds: 0,
+            entry: Some(entry),
         };
         match this
             .request
@@ -67,19 +75,35 @@ impl Talk {
             .string("requestState")
             .map(|s| s.into_owned())
         {
-            Some(state) if this.request.method.may_need_input() => this.resume(&state)?,
+            Some(state) if this.request.method.may_need_input() => {
+                if let Err(fault) = this.resume(&state) {
+                    let outcome = Err(fault);
+                    let Request { id, method, .. } = &this.request;
+                    let message = outcome_message(id, method, this.caller.revision, &outcome);
+                    this.ended(&Ending::of(&outcome), message.len());
+                    return Err(message);
+                }
+            }
             _ => this.start(this.request.params.clone()),
         }
         Ok(this)
     }
 
+    fn ended(&mut self, ending: &Ending, bytes_out: usize) {
+        if let Some(entry) = self.entry.take() {
+            entry.finish(ending, bytes_out);
+        }
+    }
+
     fn start(&mut self, params: Params) {
         let method = self.request.method.clone();
-        self.talk = Some(
-            self.gateway
-                .walk
-                .begin(self.caller.clone(), self.view, method, params),
-        );
+        let trail = self.entry.as_ref().map(Entry::trail).unwrap_or_default();
+        self.talk =
+            Some(
+                self.gateway
+                    .walk
+                    .begin(self.caller.clone(), self.view, method, params, trail),
+            );
     }
 
     /// Goes on from a state that we sealed for exactly this caller and request.
@@ -153,6 +177,9 @@ impl Talk {
             }
         }
         self.unanswered = open;
+        if let Some(entry) = &self.entry {
+            entry.continues(parked.talk.trail());
+        }
         self.talk = Some(parked.talk);
     }
 
@@ -224,7 +251,7 @@ impl Talk {
     }
 
     fn park(&mut self, asks: Vec<(String, Ask)>) -> Turn {
-        let fail = |this: &Self, text: &'static str| {
+        let fail = |this: &mut Self, text: &'static str| {
             let fault = Fault::new(Kind::BackendBadReply, text);
             this.answer(&Err(fault))
         };
@@ -252,6 +279,7 @@ impl Talk {
         );
         let mut message = Vec::new();
         write_result(&self.request.id, result.as_bytes(), &mut message);
+        self.ended(&Ending::InputRequired, message.len());
         Turn::Answer(message, None)
     }
 
@@ -263,9 +291,10 @@ impl Talk {
         self.answer(&outcome)
     }
 
-    fn answer(&self, outcome: &Result<Reply, Fault>) -> Turn {
+    fn answer(&mut self, outcome: &Result<Reply, Fault>) -> Turn {
         let Request { id, method, .. } = &self.request;
         let message = outcome_message(id, method, self.caller.revision, outcome);
+        self.ended(&Ending::of(outcome), message.len());
         Turn::Answer(message, error_code(outcome))
     }
 
