@@ -2,6 +2,7 @@
 //!
 //! Not here: what a command does (`commands`), flags and help (`cli`).
 
+mod audit;
 mod cli;
 mod client;
 mod commands;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Check => commands::check::run(&cli.global),
         Command::Import(args) => commands::import::run(&cli.global, args),
         Command::Schema => commands::schema::run(),
+        Command::Audit(args) => commands::audit::run(&cli.global, args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Tools(args) => commands::tools::run(&cli.global, args),
         Command::Resources(args) => commands::resources::run(&cli.global, args),

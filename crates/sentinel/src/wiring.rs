@@ -11,7 +11,7 @@ use sentinel_backends::child::{self, Patience, ShimProgram};
 use sentinel_backends::stdio::{Interactive, Isolation, supervisor::Policy};
 use sentinel_backends::{http as http_backend, stdio};
 use sentinel_core::catalog::{Glob, Listing, Prefix, Publisher, Registry};
-use sentinel_core::{Backend, circuit};
+use sentinel_core::{Auditor, Backend, circuit};
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
@@ -25,6 +25,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 pub(crate) fn build(
     config: &Config,
     home: impl Fn(usize) -> Handle,
+    auditor: Arc<Auditor>,
 ) -> anyhow::Result<Arc<Gateway>> {
     let enabled: Vec<&config::Backend> = config.backends.iter().filter(|b| b.enabled).collect();
     let registry = Registry::new(enabled.iter().map(|backend| listing(backend)).collect());
@@ -39,7 +40,7 @@ pub(crate) fn build(
         registry.attach(index, running);
         places.push((publisher, place));
     }
-    let gateway = Gateway::new(registry.clone(), limits(config), sentinel_core::Auditor::off());
+    let gateway = Gateway::new(registry.clone(), limits(config), auditor);
     let handle = home(0);
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(remember::keep_writing(registry, places));

@@ -7,7 +7,9 @@
 //! Not here: what a record or a review means (`sentinel_core`), the PostgreSQL *backend*
 //! (`sentinel_backends`).
 
+pub mod audit;
 pub mod error;
+pub mod spool;
 pub mod sqlite;
 
 pub use error::StoreError;

@@ -1,4 +1,4 @@
-//! The HTTP door: one listener for MCP, health and readiness.
+//! The HTTP door: one listener for MCP, health, readiness and metrics.
 //!
 //! `Door` is shared by all connections; `serve` drives one of them to its end. Each connection is a
 //! task of the worker that accepted it, and so is everything its requests do.
@@ -27,12 +27,14 @@ mod guard;
 mod health;
 mod legacy;
 mod listen;
+mod metrics;
 mod modern;
 mod post;
 mod reply;
 mod session;
 
 pub use guard::Allowed;
+pub use metrics::Scrape;
 
 use body::Body;
 use session::Sessions;
@@ -50,6 +52,7 @@ pub struct Door {
     sessions: Sessions,
     streams: Arc<AtomicUsize>,
     serves: Serves,
+    scrape: Scrape,
 }
 
 /// One open event stream, counted while it lives.
@@ -70,16 +73,21 @@ enum Serves {
 }
 
 impl Door {
-    pub fn new(gateway: Arc<Gateway>, allowed: Allowed) -> Arc<Self> {
-        Self::serving(Serves::Everything, gateway, allowed)
+    pub fn new(gateway: Arc<Gateway>, allowed: Allowed, scrape: Scrape) -> Arc<Self> {
+        Self::serving(Serves::Everything, gateway, allowed, scrape)
     }
 
-    /// A door with `/health` and `/ready` and nothing else.
-    pub fn probes_only(gateway: Arc<Gateway>) -> Arc<Self> {
-        Self::serving(Serves::ProbesOnly, gateway, Allowed::default())
+    /// A door with `/health`, `/ready` and `/metrics` and nothing else.
+    pub fn probes_only(gateway: Arc<Gateway>, scrape: Scrape) -> Arc<Self> {
+        Self::serving(Serves::ProbesOnly, gateway, Allowed::default(), scrape)
     }
 
-    fn serving(serves: Serves, gateway: Arc<Gateway>, allowed: Allowed) -> Arc<Self> {
+    fn serving(
+        serves: Serves,
+        gateway: Arc<Gateway>,
+        allowed: Allowed,
+        scrape: Scrape,
+    ) -> Arc<Self> {
         let sessions = Sessions::new(&gateway.limits);
         Arc::new(Self {
             gateway,
@@ -87,6 +95,7 @@ impl Door {
             sessions,
             streams: Arc::default(),
             serves,
+            scrape,
         })
     }
 
@@ -127,6 +136,21 @@ impl Door {
     /// Ends sessions nobody used for too long; called every few seconds.
     pub fn sweep(&self) {
         self.sessions.sweep();
+        let metrics = &self.gateway.auditor.metrics;
+        metrics
+            .sessions
+            .store(self.sessions.len() as u64, Ordering::Relaxed);
+        let streams = self.streams.load(Ordering::Relaxed);
+        metrics.streams.store(streams as u64, Ordering::Relaxed);
+    }
+
+    fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
+        metrics::answer(
+            request.method(),
+            request.headers(),
+            &self.scrape,
+            &self.gateway,
+        )
     }
 
     pub fn sessions_len(&self) -> usize {
@@ -158,13 +182,20 @@ impl Door {
             _ => {}
         }
         if self.serves == Serves::ProbesOnly {
-            return reply::text(
-                StatusCode::NOT_FOUND,
-                "not found; here are only /health and /ready\n",
-            );
+            return match path {
+                "/metrics" => self.metrics(&request),
+                _ => reply::text(
+                    StatusCode::NOT_FOUND,
+                    "not found; here are only /health, /ready and /metrics\n",
+                ),
+            };
         }
         if let Err(refused) = self.allowed.check(request.headers()) {
             return refused.respond();
+        }
+        if path == "/metrics" {
+            self.sweep();
+            return self.metrics(&request);
         }
         // A POST may hold an answer or a cancellation for a call in flight; it is looked at first.
         if self.gateway.is_draining() && request.method() != Verb::POST {

@@ -54,8 +54,10 @@ pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// PostgreSQL cannot keep a zero character, so a text ends there.
 fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TEXT_LEN_MAX)]
+    let text = &text[..text.floor_char_boundary(TEXT_LEN_MAX)];
+    text.split('\0').next().unwrap_or_default()
 }
 
 pub fn decode(bytes: &[u8]) -> Result<Record, Corrupt> {

@@ -182,7 +182,11 @@ fn begin(places: &[Uri], token: Option<&str>) -> anyhow::Result<Arc<Gateway>> {
         registry.attach(n, Arc::new(backend));
     }
     tokio::spawn(registry.clone().end_cold_start());
-    Ok(Gateway::new(registry, Limits::default()), sentinel_core::Auditor::off())
+    Ok(Gateway::new(
+        registry,
+        Limits::default(),
+        sentinel_core::Auditor::off(),
+    ))
 }
 
 impl Client {

@@ -7,6 +7,7 @@ use anyhow::Context;
 use sentinel_backends::child;
 
 use super::serve::Signals;
+use crate::audit::Audit;
 use crate::cli::Global;
 use crate::config::{self, Outside};
 use crate::{logging, wiring};
@@ -27,7 +28,8 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         .build()?;
     main.block_on(async {
         let handle = tokio::runtime::Handle::current();
-        let gateway = wiring::build(&config, |_| handle.clone())?;
+        let audit = Audit::start(&config)?;
+        let gateway = wiring::build(&config, |_| handle.clone(), audit.auditor.clone())?;
         let mut signals = Signals::new()?;
         let mut caller = tokio::spawn(sentinel_surfaces::stdio::serve(
             gateway.clone(),
@@ -46,6 +48,10 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         }
         tokio::select! {
             _ = tokio::time::timeout(STOP_MAX, wiring::stop(&gateway)) => {}
+            () = signals.next() => std::process::exit(1),
+        }
+        tokio::select! {
+            () = audit.finish() => {}
             () = signals.next() => std::process::exit(1),
         }
         // Standard input is read by a thread that cannot be woken.

@@ -27,30 +27,17 @@ const REFUSED: &[(&str, When, &str)] = &[
     ("rate_limits", Present, "rate limits"),
     ("kill_switch.disabled_tools", NotEmpty, "the kill switch"),
     ("kill_switch.disabled_backends", NotEmpty, "the kill switch"),
-    ("postgres", Present, "the PostgreSQL store"),
     ("redis", Present, "shared rate limits"),
-    (
-        "audit.guarantee",
-        Is("sync"),
-        "the audit guarantee \"sync\"",
-    ),
     ("backends.*.type", Is("postgres"), "PostgreSQL backends"),
     ("backends.*.type", Is("openapi"), "OpenAPI backends"),
-    (
-        "backends.*.guarantee",
-        Is("sync"),
-        "the audit guarantee \"sync\"",
-    ),
     ("backends.*.pin", Is("enforce"), "enforced pins"),
 ];
 
 /// The rest: worth a word, not worth a refusal.
 const NOTICED: &[(&str, When)] = &[
     ("admission", Present),
-    ("audit", Present),
     ("console", Present),
     ("review", Present),
-    ("sqlite", Present),
     ("telemetry.otlp_endpoint", NotEmpty),
     ("backends.*.admission", Present),
     ("backends.*.pin", Is("warn")),
