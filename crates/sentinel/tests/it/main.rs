@@ -27,7 +27,10 @@ mod lazy;
 mod names;
 mod orphans;
 mod others;
+#[path = "../../../stores/src/audit/tests/cluster.rs"]
+mod postgres;
 mod quadrants;
+mod records;
 mod revisions;
 mod schemas;
 mod servers;

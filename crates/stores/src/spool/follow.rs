@@ -164,13 +164,18 @@ impl Follower {
     /// missing.
     fn reach(&mut self, seq: u64, batch: &mut Batch) {
         let lane = self.start.as_ref().map_or(0, |start| start.lane);
-        match self.expected {
-            Some(expected) if seq > expected => batch.gaps.push(Gap {
-                lane,
-                from_seq: expected,
-                to_seq: seq - 1,
-            }),
-            _ => {}
+        if let Some(expected) = self.expected
+            && seq > expected
+        {
+            match batch.gaps.last_mut() {
+                // One run of missing records is one gap, however many segments it covers.
+                Some(gap) if gap.to_seq + 1 == expected => gap.to_seq = seq - 1,
+                _ => batch.gaps.push(Gap {
+                    lane,
+                    from_seq: expected,
+                    to_seq: seq - 1,
+                }),
+            }
         }
         self.expected = Some(self.expected.map_or(seq, |expected| expected.max(seq)));
     }

@@ -221,7 +221,8 @@ impl FileLane {
     /// How far the reader may read: the segment being written, and how much of it is there.
     pub(crate) fn end(&self, reading: u64) -> (u64, u64) {
         let mut inner = self.inner.lock();
-        inner.reading = reading;
+        // A reader that has not begun will begin with the first.
+        inner.reading = reading.max(1);
         (inner.segment, inner.written)
     }
 
