@@ -36,7 +36,7 @@ const STEPS: &[&str] = &["CREATE TABLE audit (
      );"];
 
 /// Two gateways that start together migrate one after the other.
-const MIGRATION_LOCK: i64 = 0x5347_6175_6469_74;
+const MIGRATION_LOCK: i64 = 0x0053_4761_7564_6974;
 
 pub struct PostgresAudit {
     url: String,

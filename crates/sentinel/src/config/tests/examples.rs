@@ -256,7 +256,7 @@ fn what_check_prints_is_a_file_that_means_the_same() {
 #[test]
 fn a_section_that_would_be_refused_is_not_printed() {
     let printed = normalised(&config_of(""));
-    for section in ["auth", "rbac", "rate_limits", "postgres", "redis"] {
+    for section in ["auth", "rbac", "rate_limits", "redis"] {
         assert!(
             pending::refuses_section(section),
             "{section} is built: print it, and drop it here"

@@ -281,8 +281,6 @@ fn protections_that_are_not_built_are_refused() {
         "[kill_switch]\ndisabled_tools = [\"x\"]",
         "[kill_switch]\ndisabled_backends = [\"review\"]",
         "[redis]",
-        "[postgres]",
-        "[audit]\nguarantee = \"sync\"",
         "[[backends]]\nname = \"a\"\ntype = \"openapi\"\nspec = \"x\"",
         "[[backends]]\nname = \"a\"\ntype = \"postgres\"\nurl_env = \"URL\"",
         "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\npin = \"enforce\"",
