@@ -159,7 +159,10 @@ async fn tail(
     };
     let known = store.find(recent).await.map_err(failed)?;
     let mut seen: HashSet<Key> = known.into_iter().map(|s| s.key).collect();
-    while follow {
+    if !follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let since = at_ms.saturating_sub(LATE_MS);
         let more = Query {
@@ -176,7 +179,6 @@ async fn tail(
         at_ms = found.last().map_or(at_ms, |last| last.record.at_ms);
         seen = found.into_iter().map(|s| s.key).collect();
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn check(store: &dyn AuditStore, config: &Config, json: bool) -> anyhow::Result<ExitCode> {
