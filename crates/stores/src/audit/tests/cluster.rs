@@ -57,20 +57,20 @@ fn serve(folder: &TempDir, port: u16) -> Child {
         .arg(folder.path().join("data"))
         .stderr(Stdio::null())
         .spawn()
-        .unwrap()
+        .expect("the system allows it")
 }
 
 impl Cluster {
     pub(crate) fn start() -> Self {
-        let folder = TempDir::new().unwrap();
+        let folder = TempDir::new().expect("a temporary directory");
         let data = folder.path().join("data");
-        fs::create_dir(&data).unwrap();
+        fs::create_dir(&data).expect("the system allows it");
         if rustix::process::geteuid().is_root() {
             let owned = Command::new("chown")
                 .args(["-R", "postgres"])
                 .arg(folder.path())
                 .status();
-            assert!(owned.unwrap().success());
+            assert!(owned.expect("chown starts").success());
         }
         let made = unprivileged("initdb")
             .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
@@ -80,9 +80,9 @@ impl Cluster {
             .expect("initdb starts (tests/setup installs PostgreSQL)");
         assert!(made.success());
         let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
+            .expect("the system allows it")
             .local_addr()
-            .unwrap()
+            .expect("the system allows it")
             .port();
         let cluster = Self {
             server: serve(&folder, port),
@@ -118,7 +118,7 @@ impl Cluster {
                 .args(["-q", "-h", "127.0.0.1", "-p"])
                 .arg(self.port.to_string())
                 .status();
-            if ready.unwrap().success() {
+            if ready.expect("pg_isready starts").success() {
                 return;
             }
             assert!(
