@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """The official conformance suite, directly against a fixture and then through the gateway in front of it.
 
-    tests/conformance.py [--direct] [--cross] [--only SCENARIO]
+    tests/conformance.py [--direct] [--only SCENARIO]
 
 Compares scenario by scenario and check by check: what passes directly must pass through `/mcp/<backend>`. Some scenarios
 pass even when the tool does not exist, so the answers that the suite saw are compared as well. Differences that belong to
 later work are listed by name, with a reason, in conformance-pending.toml; an entry that has nothing left to excuse fails
 the run, so that the list only shrinks.
 
+Then the four pairings of legacy and modern caller and backend, each with a server that speaks one era only. Where the eras
+differ the suite cannot run directly, so the yardstick is the same server with both eras. What no gateway can translate is
+listed by name in conformance-impossible.toml, under the same rule.
+
     --direct   only the fixtures themselves
-    --cross    also a server of the other era behind the gateway: there the suite cannot run directly, so the yardstick is
-               the Python fixture that serves both; reported only
 """
 
 import argparse
@@ -26,6 +28,7 @@ import harness
 
 SUITE = harness.MODULES / "@modelcontextprotocol/conformance/dist/index.js"
 PENDING = harness.TESTS / "conformance-pending.toml"
+IMPOSSIBLE = harness.TESTS / "conformance-impossible.toml"
 SCENARIO_LIMIT_MS = 15_000
 RUN_LIMIT_S = 280
 # Most of a run is waiting, so more runs than cores fit; more than this makes the suite's own timers late.
@@ -41,11 +44,14 @@ RUNS = [
     (TS1, "2025-11-25", "frozen"),
     (TS2, "2026-07-28", "all"),
 ]
-CROSS = [
-    (f"{PYTHON} --era legacy", "2026-07-28", "frozen"),
-    (f"{PYTHON} --era modern", "2025-06-18", "all"),
-    (f"{PYTHON} --era modern", "2025-11-25", "frozen"),
-]
+LEGACY_ONLY, MODERN_ONLY = f"{PYTHON} --era legacy", f"{PYTHON} --era modern"
+# Caller, then backend: legacy or modern.
+QUADRANTS = {
+    "LL": (LEGACY_ONLY, "2025-11-25", "frozen"),
+    "LM": (MODERN_ONLY, "2025-11-25", "frozen"),
+    "ML": (LEGACY_ONLY, "2026-07-28", "frozen"),
+    "MM": (MODERN_ONLY, "2026-07-28", "frozen"),
+}
 
 # What an entry of the pending list may be about: asks, notices, subscriptions, tasks, resumption, caching.
 MAY_WAIT = re.compile(
@@ -88,6 +94,9 @@ def read_results(output, problem):
     outcome = Outcome(problem=problem)
     for folder in sorted(output.iterdir()):
         scenario = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z", folder.name)[1]
+        if not (folder / "checks.json").is_file():
+            # A scenario that this revision does not have, or that never ended: then `compare` misses it.
+            continue
         checks = outcome.scenarios.setdefault(scenario, {})
         for check in json.loads((folder / "checks.json").read_text()):
             key = unique(checks, check["id"])
@@ -152,7 +161,10 @@ def compare(fixture, version, direct, through):
 
 
 @dataclass
-class Pending:
+class Entry:
+    """A difference that is known, by name and with its reason."""
+
+    file: str
     scenario: str
     reason: str
     versions: list
@@ -169,16 +181,23 @@ class Pending:
         )
 
 
-def load_pending():
-    entries = tomllib.loads(PENDING.read_text()).get("pending", []) if PENDING.is_file() else []
+def load(path):
+    """The entries of a list; its table is named after the file: conformance-pending.toml has [[pending]]."""
+    kind = path.stem.removeprefix("conformance-")
+    entries = tomllib.loads(path.read_text()).get(kind, []) if path.is_file() else []
     return [
-        Pending(e["scenario"], e["reason"], e.get("versions", []), e.get("fixtures", []), e.get("checks", []))
+        Entry(path.name, e["scenario"], e["reason"], e.get("versions", []), e.get("fixtures", []), e.get("checks", []))
         for e in entries
     ]
 
 
 def misplaced(entry):
-    """Why an entry may not be on the list, or None."""
+    """Why an entry may not be on its list, or None."""
+    if entry.file == IMPOSSIBLE.name:
+        # Within one era there is nothing to translate, so nothing can be impossible.
+        across = [{"fixtures": [f], "versions": [v]} for q, (f, v, _) in QUADRANTS.items() if q in ("LM", "ML")]
+        here = {"fixtures": entry.fixtures, "versions": entry.versions}
+        return None if here in across else "name the one fixture and version of a pair of different eras"
     allowed = MAY_WAIT_CHECKS.get(entry.scenario)
     if allowed:
         if not entry.checks or not all(allowed.fullmatch(check) for check in entry.checks):
@@ -187,8 +206,7 @@ def misplaced(entry):
     return None if MAY_WAIT.fullmatch(entry.scenario) else "this scenario may not wait"
 
 
-def table(rows):
-    head = ("fixture", "revision", "direct", "through the gateway")
+def table(head, rows):
     widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
     for row in [head, *rows]:
         print("  " + "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip())
@@ -223,58 +241,79 @@ def start_runs(stack_folder, runs, only, through):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--direct", action="store_true", help="only the fixtures themselves")
-    parser.add_argument("--cross", action="store_true", help="also the other era behind the gateway, reported only")
     parser.add_argument("--only", metavar="SCENARIO", help="one scenario, at every revision that has it")
     options = parser.parse_args()
     harness.need(harness.NODE, harness.PYTHON, SUITE)
     try:
         with harness.scratch() as folder:
-            for name in ("direct", "through", "cross"):
+            for name in ("direct", "through", "pairs"):
                 (folder / name).mkdir()
             direct = start_runs(folder / "direct", RUNS, options.only, through=False)
             through = [] if options.direct else start_runs(folder / "through", RUNS, options.only, through=True)
-            cross = start_runs(folder / "cross", CROSS, options.only, through=True) if options.cross else []
+            pairs = list(QUADRANTS.values())
+            pairs = [] if options.direct else start_runs(folder / "pairs", pairs, options.only, through=True)
     except harness.NotReady as problem:
         print(problem)
         print("conformance: 0 passed, 1 failed")
         return 1
-    return judge(direct, through, cross, bool(options.only))
+    return judge(direct, through, pairs, bool(options.only))
 
 
-def judge(direct, through, cross, partial):
-    rows, failures = [], []
+def judge(direct, through, pairs, partial):
+    rows, failures, differences = [], [], []
     for n, ((fixture, version, _), outcome) in enumerate(zip(RUNS, direct)):
         rows.append((fixture, version, counts(outcome), counts(through[n]) if through else "-"))
         if outcome.problem or outcome.count("FAILURE") or (not outcome.scenarios and not partial):
             failures.append(f"{version} {fixture}: fails directly: {outcome.problem or failed_names(outcome)}")
-    differences = []
     for (fixture, version, _), before, after in zip(RUNS, direct, through):
         differences += compare(fixture, version, before, after)
     yardstick = {version: outcome for (fixture, version, _), outcome in zip(RUNS, direct) if fixture == PYTHON}
-    crossed = []
-    for (fixture, version, _), outcome in zip(CROSS, cross):
-        rows.append((fixture, version, "-", counts(outcome)))
-        crossed += compare(fixture, version, yardstick[version], outcome)
-    table(rows)
-    pending = load_pending() if through else []
+    quadrants = {}
+    for (quadrant, (fixture, version, _)), outcome in zip(QUADRANTS.items(), pairs):
+        quadrants[quadrant] = compare(fixture, version, yardstick[version], outcome)
+        differences += quadrants[quadrant]
+    table(("fixture", "revision", "direct", "through the gateway"), rows)
+    pending, impossible = (load(PENDING), load(IMPOSSIBLE)) if through else ([], [])
+    excused = sift(differences, pending, impossible, failures, partial)
+    if pairs:
+        print_quadrants(pairs, yardstick, quadrants, excused)
+    report("on the pending list", [str(d) for d in differences if excused.get(str(d)) == PENDING.name])
+    report("impossible", [str(d) for d in differences if excused.get(str(d)) == IMPOSSIBLE.name])
+    report("failures", failures)
+    passed = sum(o.count("SUCCESS") for o in [*through, *pairs] or direct)
+    print(f"conformance: {passed} passed, {len(failures)} failed, {len(excused)} excused")
+    return 1 if failures else 0
+
+
+def sift(differences, pending, impossible, failures, partial):
+    """Which differences are on a list, and on which; the others are failures, and so are entries without any."""
+    excused = {}
     for difference in differences:
-        entry = next((entry for entry in pending if entry.covers(difference)), None)
-        if entry:
+        entries = [entry for entry in [*impossible, *pending] if entry.covers(difference)]
+        for entry in entries:
             entry.used = True
+        if entries:
+            excused[str(difference)] = entries[0].file
         else:
             failures.append(str(difference))
-    for entry in pending:
+    for entry in [*pending, *impossible]:
         if misplaced(entry):
-            failures.append(f"conformance-pending.toml: {entry.scenario}: {misplaced(entry)}")
+            failures.append(f"{entry.file}: {entry.scenario}: {misplaced(entry)}")
         elif not entry.used and not partial:
-            failures.append(f"conformance-pending.toml: {entry.scenario} passes now: please remove the entry")
-    report("differences that are on the pending list", [str(d) for d in differences if str(d) not in failures])
-    report("cross-era differences (reported only)", [str(d) for d in crossed])
-    report("failures", failures)
-    passed = sum(o.count("SUCCESS") for o in (through or direct))
-    excused = sum(str(difference) not in failures for difference in differences)
-    print(f"conformance: {passed} passed, {len(failures)} failed, {excused} pending")
-    return 1 if failures else 0
+            failures.append(f"{entry.file}: {entry.scenario} passes now: please remove the entry")
+    return excused
+
+
+def print_quadrants(pairs, yardstick, quadrants, excused):
+    """The four pairings, as a table that can stand in the README."""
+    print("| | caller | backend | directly | through the gateway | not possible | pending | wrong |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for (quadrant, (fixture, version, _)), outcome in zip(QUADRANTS.items(), pairs):
+        found = [excused.get(str(difference), "wrong") for difference in quadrants[quadrant]]
+        numbers = [found.count(kind) for kind in (IMPOSSIBLE.name, PENDING.name, "wrong")]
+        backend = "2026-07-28" if fixture == MODERN_ONLY else "2025-11-25"
+        cells = [version, backend, yardstick[version].count("SUCCESS"), outcome.count("SUCCESS"), *numbers]
+        print(f"| {quadrant} | " + " | ".join(map(str, cells)) + " |")
 
 
 def failed_names(outcome):

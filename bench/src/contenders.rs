@@ -13,6 +13,9 @@ use crate::load::{self, Caller};
 use crate::options::{Contender, Options};
 use crate::usage;
 
+/// More places at a backend than the load has callers.
+const PLACES: &str = "[backends.admission]\nmax_concurrent = 4096\n";
+
 /// Longest start of a contender.
 const START: Duration = Duration::from_secs(15);
 
@@ -191,9 +194,11 @@ impl Stage {
             Some(path) => {
                 std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?
             }
-            None => String::new(),
+            // The load is one caller and one tool: limits that it cannot reach, but does pay for.
+            None => "[rate_limits]\ndefault_rpm = 1000000000\n\n\
+                     [admission]\nmax_concurrent = 4096\n"
+                .to_owned(),
         };
-        // The load is one caller and one tool, so the limit of calls per minute must go.
         let config = format!(
             "[gateway]\nlisten = \"{address}\"\ndata_dir = {directory:?}\nlog_level = \"warn\"\n\n\
              {backends}\n{extra}\n"
@@ -208,13 +213,13 @@ impl Stage {
     fn http_backend(&self, name: &str) -> String {
         let address = self.backend.address;
         format!(
-            "[[backends]]\nname = \"{name}\"\ntype = \"http\"\nurl = \"http://{address}/mcp\"\n\n"
+            "[[backends]]\nname = \"{name}\"\ntype = \"http\"\nurl = \"http://{address}/mcp\"\n{PLACES}\n"
         )
     }
 
     fn stdio_backend(&self, name: &str, options: &Options) -> String {
         format!(
-            "[[backends]]\nname = \"{name}\"\ntype = \"stdio\"\ncommand = {:?}\nargs = [\"stdio\", \"--era\", \"{}\"]\n\n",
+            "[[backends]]\nname = \"{name}\"\ntype = \"stdio\"\ncommand = {:?}\nargs = [\"stdio\", \"--era\", \"{}\"]\n{PLACES}\n",
             self.fixture,
             options.era.name()
         )

@@ -186,8 +186,14 @@ fn greeting(revision: Revision, result: &Payload, server_info: Option<Bytes>) ->
     }
 }
 
-/// Reads everything the server lists.
-pub async fn read_lists(peer: &impl Peer, greeting: &Greeting, name: &str) -> Result<Offer, Fault> {
+/// Reads everything the server lists. `before` is what it listed the last time: a list that it
+/// fails to give now is taken to be as it was.
+pub async fn read_lists(
+    peer: &impl Peer,
+    greeting: &Greeting,
+    name: &str,
+    before: Option<&Offer>,
+) -> Result<Offer, Fault> {
     let mut offer = Offer {
         revision: greeting.revision,
         capabilities: greeting.capabilities,
@@ -205,17 +211,20 @@ pub async fn read_lists(peer: &impl Peer, greeting: &Greeting, name: &str) -> Re
         ItemKind::Prompt => greeting.capabilities.prompts,
     };
     for kind in ItemKind::ALL.into_iter().filter(|kind| has(*kind)) {
-        *offer.items_mut(kind) = read_list(peer, greeting.revision, kind, name).await?;
+        let before = before.map(|offer| offer.items(kind)).unwrap_or_default();
+        *offer.items_mut(kind) = read_list(peer, greeting.revision, kind, name, before).await?;
     }
     Ok(offer)
 }
 
-/// Drains one list. A server that refuses it has none; one that fails to answer is failing.
+/// Drains one list. A server that does not know the method has none; one that refuses for another
+/// reason has what it had before; one that does not answer is failing.
 pub async fn read_list(
     peer: &impl Peer,
     revision: Revision,
     kind: ItemKind,
     name: &str,
+    before: &[Item],
 ) -> Result<Vec<Item>, Fault> {
     let mut items = Vec::new();
     let mut seen = HashSet::new();
@@ -230,7 +239,8 @@ pub async fn read_list(
             Outcome::Error(error) => {
                 let why = error.string("message").unwrap_or_default();
                 tracing::debug!(backend = name, list = kind.list_member(), "refused: {why}");
-                break;
+                let unknown = error.get("code") == Some(b"-32601");
+                return Ok(if unknown { Vec::new() } else { before.to_vec() });
             }
         };
         take_page(kind, &page, &mut items, name);

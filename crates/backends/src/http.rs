@@ -23,13 +23,15 @@ use crate::discover::Greeting;
 
 mod call;
 mod get;
+mod hook;
 mod keep;
-mod pool;
+pub(crate) mod pool;
 mod post;
 mod speak;
 mod upstream;
 
 pub use get::get;
+pub use hook::Hook;
 
 use post::Post;
 use upstream::{Sessions, Upstream};

@@ -5,6 +5,7 @@
 
 pub mod child;
 pub mod discover;
+pub mod fetch;
 pub mod http;
 pub mod relay;
 pub mod stdio;

@@ -32,10 +32,12 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
     let id_text = itoa::Buffer::new().format(id).to_owned();
     let from = call.caller.revision;
     let stamped = to.is_modern() && !from.is_modern();
-    let capabilities = if stamped {
-        declared(&call.caller)
-    } else {
-        Vec::new()
+    let capabilities = match stamped {
+        // We poll for a caller that knows nothing of tasks.
+        true if call.method == Method::ToolsCall => with_tasks(declared(&call.caller)),
+        true if is_about_a_task(&call.method) => with_tasks(declared(&call.caller)),
+        true => declared(&call.caller),
+        false => Vec::new(),
     };
     let wants_progress = call.params.meta(meta::PROGRESS_TOKEN).is_some();
     let outgoing = Outgoing {
@@ -56,6 +58,22 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
     begin_request(id_text.as_bytes(), call.method.as_str(), out);
     outgoing.write(&call.params, out);
     out.push(b'}');
+}
+
+fn is_about_a_task(method: &Method) -> bool {
+    matches!(
+        method,
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel
+    )
+}
+
+fn with_tasks(mut declared: Vec<u8>) -> Vec<u8> {
+    declared.pop();
+    if declared.len() > 1 {
+        declared.push(b',');
+    }
+    declared.extend_from_slice(br#""extensions":{"io.modelcontextprotocol/tasks":{}}}"#);
+    declared
 }
 
 /// What a caller can be asked for, in words that both eras understand: no `listChanged` for roots,

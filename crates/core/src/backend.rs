@@ -18,6 +18,11 @@ pub trait Backend: Send + Sync + 'static {
     /// everything it held. `call.target` is this backend.
     fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>>;
 
+    /// Whether it is a part of the gateway: such a backend says nothing about the world outside.
+    fn is_builtin(&self) -> bool {
+        false
+    }
+
     /// How it is doing, for operators.
     fn status(&self) -> Status;
 

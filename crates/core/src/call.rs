@@ -8,8 +8,10 @@ use sentinel_wire::{Method, Outcome, Params, Revision};
 use crate::audit::Trail;
 use crate::backend::Backend;
 use crate::caller::Caller;
+use crate::catalog::Operation;
 use crate::circuit::Circuit;
 use crate::line::Line;
+use crate::policy::{Policy, Slot};
 
 /// Which endpoint a call came in by, and so which names it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +33,8 @@ pub struct Target {
     pub circuit: Arc<Circuit>,
     /// Arguments to repeat in headers, where the backend wants that.
     pub mirrored: Option<Arc<[Param]>>,
+    /// What policy decides on.
+    pub operation: Arc<Operation>,
 }
 
 pub struct Call {
@@ -44,6 +48,16 @@ pub struct Call {
     pub target: Option<Target>,
     /// What its audit record will say.
     pub trail: Arc<Trail>,
+    /// What governs it, as it was when the call began.
+    pub policy: Arc<Policy>,
+    /// Its place among the calls that run; to be given back while it waits for a person.
+    pub slot: Slot,
+}
+
+impl Call {
+    pub(crate) fn target(&self) -> &Target {
+        self.target.as_ref().expect("resolved by the first step")
+    }
 }
 
 /// A backend's final answer, as it came, and the revision it was written in.

@@ -12,6 +12,11 @@ use sentinel_wire::{Payload, Revision};
 pub struct Caller {
     /// Who it is; `local` while nobody is asked to prove it.
     pub subject: Arc<str>,
+    /// What it may do; `admin` while nobody is asked to prove anything.
+    pub role: Arc<str>,
+    /// Of its token; empty for others.
+    pub scopes: Arc<[Arc<str>]>,
+    pub tenant: Option<Arc<str>>,
     pub revision: Revision,
     pub capabilities: ClientCapabilities,
     /// `clientInfo` as it was sent, for backends to see.
@@ -82,6 +87,8 @@ pub struct ClientCapabilities {
     pub sampling: bool,
     pub sampling_tools: bool,
     pub roots: bool,
+    /// It understands tasks, the extension of 2026-07-28.
+    pub tasks: bool,
 }
 
 impl ClientCapabilities {
@@ -103,6 +110,9 @@ impl ClientCapabilities {
             sampling: sampling.is_some(),
             sampling_tools: sampling.is_some_and(|s| has(s, "tools")),
             roots: payload.get("roots").is_some(),
+            tasks: payload
+                .get("extensions")
+                .is_some_and(|e| has(e, "io.modelcontextprotocol/tasks")),
             raw: Some(raw),
         })
     }

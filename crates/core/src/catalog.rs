@@ -11,8 +11,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_wire::header::Param;
+use sentinel_wire::{Method, Params};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -26,10 +27,14 @@ use crate::updates::{Hear, Ticket, Updates};
 mod glob;
 mod lists;
 mod naming;
+mod operation;
 mod snapshot;
+pub(crate) mod unknown;
 
 pub use glob::Glob;
 pub use naming::Prefix;
+pub use operation::Operation;
+pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
 
 use naming::Names;
@@ -99,6 +104,8 @@ pub struct Registry {
     catalog: ArcSwap<Catalog>,
     changes: watch::Sender<Arc<Generations>>,
     updates: Arc<Updates>,
+    /// Who we say we are, where that is not the gateway.
+    introduction: OnceLock<Bytes>,
 }
 
 impl Registry {
@@ -114,8 +121,9 @@ impl Registry {
             })
             .collect();
         let generations = Arc::new(Generations::new(slots.len()));
+        let listings: Vec<&Listing> = slots.iter().map(|slot| &slot.listing).collect();
         let registry = Arc::new(Self {
-            catalog: ArcSwap::from_pointee(Catalog::empty(slots.len())),
+            catalog: ArcSwap::from_pointee(Catalog::empty(&listings)),
             changes: watch::Sender::new(generations),
             inner: Mutex::new(Inner {
                 known,
@@ -124,6 +132,7 @@ impl Registry {
             }),
             started: Instant::now(),
             updates: Updates::new(slots.len()),
+            introduction: OnceLock::new(),
             slots,
         });
         registry.rebuild(None);
@@ -159,12 +168,30 @@ impl Registry {
             .filter_map(|(i, slot)| Some((i, slot.backend.get()?)))
     }
 
+    /// How many backends are configured.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     pub fn index_of(&self, name: &str) -> Option<usize> {
         self.slots.iter().position(|slot| slot.listing.name == name)
     }
 
     pub fn name_of(&self, index: usize) -> &str {
         &self.slots[index].listing.name
+    }
+
+    /// Callers are told this `serverInfo` in place of the gateway's. Once, before the first call.
+    pub fn introduce_as(&self, server_info: Bytes) {
+        let _ = self.introduction.set(server_info);
+    }
+
+    pub fn introduction(&self) -> Option<&Bytes> {
+        self.introduction.get()
     }
 
     /// Every backend was tried once, so the catalog is as full as it gets for now.
@@ -178,24 +205,43 @@ impl Registry {
             .catalog
             .load()
             .resolve(call.view, &call.method, &call.params)?;
-        let slot = &self.slots[found.index];
+        let slot = &self.slots[found.operation.index];
         let backend = slot
             .backend
             .get()
             .expect("backends are attached before the first call");
         Ok(Target {
             backend: backend.clone(),
-            index: found.index,
+            index: found.operation.index,
             own_name: found.own_name,
             circuit: slot.circuit.clone(),
-            mirrored: found.mirrored,
+            mirrored: found.operation.mirrored.clone(),
+            operation: found.operation,
         })
     }
 
-    /// The arguments of a tool that a modern caller repeats in headers, for checking them; `None`
-    /// for nearly every tool, and for those that do not exist.
-    pub fn mirrored(&self, view: View, tool: &str) -> Option<Arc<[Param]>> {
-        self.catalog.load().mirrored(view, tool)
+    /// Whose operation a request names.
+    pub fn owner(&self, view: View, method: &Method, params: &Params) -> Option<usize> {
+        self.catalog
+            .load()
+            .resolve(view, method, params)
+            .ok()
+            .map(|found| found.operation.index)
+    }
+
+    /// The tool of this name in a view.
+    pub fn tool(&self, view: View, name: &str) -> Option<Arc<Operation>> {
+        self.catalog.load().tool(view, name).cloned()
+    }
+
+    /// Tells everybody that lists may look different, although no backend changed: policy did.
+    pub fn announce(&self) {
+        let _in_order = self.inner.lock();
+        self.changes.send_modify(|current| {
+            let mut next = (**current).clone();
+            next.bump();
+            *current = Arc::new(next);
+        });
     }
 
     /// Listens for changes of a resource; `None` if nobody owns it, or too many listen.

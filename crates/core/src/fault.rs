@@ -18,9 +18,20 @@ pub enum Kind {
     /// A URI that no backend owns.
     UnknownResource,
     InvalidParams,
+    /// Arguments that the tool's own schema does not allow.
+    InvalidArguments,
     /// A retry whose `requestState` is altered, expired, used or somebody else's.
     BadState,
     NotInitialized,
+    /// No credential, or none that is good.
+    Unauthorized,
+    /// Visible to this caller, but not callable; or a good credential that does not reach this far.
+    Forbidden,
+    /// Switched off by an operator.
+    Disabled,
+    RateLimited,
+    /// No place for another call.
+    Overloaded,
     CircuitOpen,
     BackendUnavailable,
     BackendTimeout,
@@ -44,8 +55,14 @@ impl Kind {
             Self::UnknownName => "unknown_name",
             Self::UnknownResource => "unknown_resource",
             Self::InvalidParams => "invalid_params",
+            Self::InvalidArguments => "invalid_arguments",
             Self::BadState => "bad_state",
             Self::NotInitialized => "not_initialized",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::Disabled => "disabled",
+            Self::RateLimited => "rate_limited",
+            Self::Overloaded => "overloaded",
             Self::CircuitOpen => "circuit_open",
             Self::BackendUnavailable => "backend_unavailable",
             Self::BackendTimeout => "backend_timeout",
@@ -64,7 +81,9 @@ impl Kind {
             | Self::BackendUnavailable
             | Self::BackendTimeout
             | Self::BackendBadReply => Side::Backend,
-            Self::AuditUnavailable | Self::Internal => Side::Gateway,
+            Self::AuditUnavailable | Self::Internal | Self::Disabled | Self::Overloaded => {
+                Side::Gateway
+            }
             _ => Side::Caller,
         }
     }
@@ -87,6 +106,8 @@ pub struct Fault {
     pub retry_after_ms: Option<u64>,
     /// Further members for `error.data`, as JSON members without braces (`"uri":"x"`).
     pub data: Option<String>,
+    /// A configured code for callers up to 2025-11-25, in place of the kind's own.
+    pub legacy_code: Option<i32>,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -97,6 +118,7 @@ impl Fault {
             public: public.into(),
             retry_after_ms: None,
             data: None,
+            legacy_code: None,
             source: None,
         }
     }
@@ -116,6 +138,12 @@ impl Fault {
     #[must_use]
     pub fn with_data(mut self, members: impl Into<String>) -> Self {
         self.data = Some(members.into());
+        self
+    }
+
+    #[must_use]
+    pub fn legacy_code(mut self, code: i32) -> Self {
+        self.legacy_code = Some(code);
         self
     }
 

@@ -18,6 +18,7 @@ use crate::attribution;
 use crate::audit::Trail;
 use crate::call::Reply;
 use crate::fault::Fault;
+use crate::policy::Slot;
 
 /// Notices a caller may lag behind before further ones are dropped: enough for a burst, small
 /// enough that ten thousand calls cannot hold much.
@@ -119,6 +120,7 @@ pub struct Conversation {
     events: mpsc::Receiver<Event>,
     done: Option<Result<Reply, Fault>>,
     trail: Arc<Trail>,
+    slot: Slot,
 }
 
 impl Conversation {
@@ -132,12 +134,25 @@ impl Conversation {
             events,
             done: None,
             trail,
+            slot: Slot::default(),
         }
     }
 
     /// What the walk noted about the call.
     pub fn trail(&self) -> &Trail {
         &self.trail
+    }
+
+    /// Whose place among running calls is this one.
+    #[must_use]
+    pub(crate) fn holding(mut self, slot: Slot) -> Self {
+        self.slot = slot;
+        self
+    }
+
+    /// Gives the call's place to others while its caller thinks; the next step takes one again.
+    pub fn set_aside(&self) {
+        self.slot.park();
     }
 
     /// The next event, or the reply once every event before it was heard. Not to be called again

@@ -7,6 +7,8 @@ use sentinel_wire::header::{self, Param};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload, Revision};
 
+use crate::policy::Schema;
+
 /// The kinds of operation in a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ItemKind {
@@ -56,6 +58,8 @@ pub struct Item {
     pub raw: Bytes,
     /// Arguments that a caller of 2026-07-28 repeats in headers; tools only, and usually none.
     pub mirrored: Arc<[Param]>,
+    /// What its arguments must look like; tools only.
+    pub schema: Arc<Schema>,
 }
 
 impl Item {
@@ -70,10 +74,15 @@ impl Item {
         let mirrored = schema
             .and_then(|schema| header::annotations(schema).ok())
             .unwrap_or_default();
+        let schema = match kind {
+            ItemKind::Tool => payload.get_bytes("inputSchema"),
+            _ => None,
+        };
         Some(Self {
             key,
             raw,
             mirrored: mirrored.into(),
+            schema: Arc::new(Schema::new(schema)),
         })
     }
 }

@@ -15,8 +15,6 @@ use tokio::time::Instant;
 use crate::line::{Ask, Conversation};
 use crate::seal::random_id;
 
-/// How long a caller may think.
-const THINK_MAX: Duration = Duration::from_secs(600);
 /// Parked calls at once, over all callers and for one: each holds a call open at a backend.
 const PARKED_MAX: usize = 4096;
 const PARKED_PER_CALLER_MAX: usize = 64;
@@ -36,9 +34,10 @@ struct Place {
     until: Instant,
 }
 
-#[derive(Default)]
 pub struct Lot {
     places: Mutex<HashMap<String, Place>>,
+    /// How long a caller may think.
+    ttl: Duration,
 }
 
 /// There is no room; the call is dropped, which cancels it.
@@ -46,6 +45,13 @@ pub struct Lot {
 pub struct Full;
 
 impl Lot {
+    pub fn new(ttl: Duration) -> Self {
+        Self {
+            places: Mutex::default(),
+            ttl,
+        }
+    }
+
     /// Sets a call aside and returns the id to find it by.
     pub fn park(&self, subject: &Arc<str>, parked: Parked) -> Result<String, Full> {
         let mut places = self.places.lock();
@@ -57,7 +63,7 @@ impl Lot {
             return Err(Full);
         }
         let id = random_id();
-        let until = Instant::now() + THINK_MAX;
+        let until = Instant::now() + self.ttl;
         places.insert(
             id.clone(),
             Place {
@@ -105,6 +111,8 @@ mod tests {
     use super::*;
     use crate::line::Line;
 
+    const TTL: Duration = Duration::from_secs(600);
+
     fn parked() -> Parked {
         let (_, events) = Line::open();
         let talk = Conversation::new(Box::pin(std::future::pending()), events, Arc::default());
@@ -117,23 +125,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_place_is_taken_once_and_expires() {
-        let lot = Lot::default();
+        let lot = Lot::new(TTL);
         let alice: Arc<str> = "alice".into();
         let id = lot.park(&alice, parked()).expect("room");
         assert!(lot.take(&id).is_some());
         assert!(lot.take(&id).is_none());
         let id = lot.park(&alice, parked()).expect("room");
-        tokio::time::advance(THINK_MAX + Duration::from_secs(1)).await;
+        tokio::time::advance(TTL + Duration::from_secs(1)).await;
         assert!(lot.take(&id).is_none());
         lot.park(&alice, parked()).expect("room");
-        tokio::time::advance(THINK_MAX + Duration::from_secs(1)).await;
+        tokio::time::advance(TTL + Duration::from_secs(1)).await;
         lot.sweep();
         assert!(lot.is_empty());
     }
 
     #[tokio::test]
     async fn one_caller_cannot_fill_the_lot() {
-        let lot = Lot::default();
+        let lot = Lot::new(TTL);
         let (alice, bob): (Arc<str>, Arc<str>) = ("alice".into(), "bob".into());
         for _ in 0..PARKED_PER_CALLER_MAX {
             lot.park(&alice, parked()).expect("room");

@@ -6,21 +6,33 @@ use std::time::Duration;
 use anyhow::Context;
 use sentinel_core::audit::{Arguments, AuditStore, Auditor, Guarantee};
 use sentinel_core::metrics::Metrics;
-use sentinel_stores::audit::{Ingest, MIGRATIONS, PostgresAudit, SqliteAudit};
+use sentinel_stores::Sqlite;
+use sentinel_stores::audit::{Ingest, PostgresAudit, SqliteAudit};
 use sentinel_stores::spool::{Limits, Recorder};
-use sentinel_stores::{Sqlite, Synchronous};
 
 use crate::config::{self, AuditArguments, Config};
+use crate::wiring;
 
 /// How long the end waits for the store; what is left then is in the spool.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Audit {
     pub(crate) auditor: Arc<Auditor>,
+    /// Open where records go to it, for whatever else is kept there.
+    pub(crate) db: Option<Sqlite>,
     ingest: Option<Ingest>,
 }
 
 impl Audit {
+    /// Keeps no records.
+    pub(crate) fn off() -> Self {
+        Self {
+            auditor: Auditor::off(),
+            db: None,
+            ingest: None,
+        }
+    }
+
     /// Begins to record, as the configuration says.
     pub(crate) fn start(config: &Config) -> anyhow::Result<Self> {
         let metrics = Arc::<Metrics>::default();
@@ -36,6 +48,7 @@ impl Audit {
             let auditor = Auditor::new(metrics, None, arguments, Guarantee::Memory, by_backend);
             return Ok(Self {
                 auditor,
+                db: None,
                 ingest: None,
             });
         }
@@ -43,7 +56,8 @@ impl Audit {
         let recorder = recorder(config, metrics.clone())?;
         let days = u64::from(config.audit.retention_days);
         let retention = (days > 0).then(|| Duration::from_secs(days * 86_400));
-        let ingest = Ingest::start(recorder.clone(), store(config)?, data_dir, retention)
+        let (store, db) = open(config)?;
+        let ingest = Ingest::start(recorder.clone(), store, data_dir, retention)
             .context("starting the audit")?;
         let auditor = Auditor::new(
             metrics,
@@ -54,6 +68,7 @@ impl Audit {
         );
         Ok(Self {
             auditor,
+            db,
             ingest: Some(ingest),
         })
     }
@@ -85,17 +100,20 @@ pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result
     })
 }
 
-/// Where records end up. PostgreSQL is reached when it is there; the start does not wait for it.
+/// Where records end up.
 pub(crate) fn store(config: &Config) -> anyhow::Result<Arc<dyn AuditStore>> {
+    Ok(open(config)?.0)
+}
+
+/// The store, and the database it is in where that is ours. PostgreSQL is reached when it is there; the
+/// start does not wait for it.
+fn open(config: &Config) -> anyhow::Result<(Arc<dyn AuditStore>, Option<Sqlite>)> {
     if let Some(postgres) = &config.postgres {
-        return Ok(Arc::new(PostgresAudit::new(
-            postgres.url.expose().to_owned(),
-        )));
+        let url = postgres.url.expose().to_owned();
+        return Ok((Arc::new(PostgresAudit::new(url)), None));
     }
-    let path = &config.sqlite.path;
-    let db = Sqlite::open(path, Synchronous::Full, &[MIGRATIONS])
-        .with_context(|| format!("opening the store {}", path.display()))?;
-    Ok(Arc::new(SqliteAudit::new(&db)))
+    let db = wiring::open_db(config)?;
+    Ok((Arc::new(SqliteAudit::new(&db)), Some(db)))
 }
 
 fn guarantee(word: config::Guarantee) -> Guarantee {

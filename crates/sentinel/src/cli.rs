@@ -9,6 +9,10 @@ use clap_complete::Shell;
 
 use crate::config::Overrides;
 
+mod review;
+
+pub(crate) use review::{Review, ReviewCommand};
+
 /// One gateway in front of many MCP servers.
 ///
 /// Agents connect to Sentinel; Sentinel connects to the servers named in its configuration, starts the
@@ -211,6 +215,37 @@ Examples:
   sentinel audit verify                               exit code 1 if a record was changed or removed")]
     Audit(Audit),
 
+    /// Review code between agents: serve, list, show, watch, back up
+    #[command(after_help = "\
+Examples:
+  sentinel review serve                      the broker alone, on http://127.0.0.1:8321/mcp
+  sentinel review list --status created
+  sentinel review show 1f0c                  the beginning of an id is enough
+  sentinel review watch
+  sentinel review backup reviews-today.db")]
+    Review(Review),
+
+    /// Mint a development token with the configured secret
+    #[command(after_help = "\
+Examples:
+  sentinel token --role admin --subject alice
+  curl -H \"Authorization: Bearer $(sentinel token --role viewer --subject ci --expires 15m)\" ...
+
+The token is signed with HS256 and the secret that auth.jwt_secret_env names. Whoever has the secret can
+make any token; give people and programs tokens of an identity provider, or API keys.")]
+    Token(Token),
+
+    /// Create, list and revoke API keys
+    #[command(after_help = "\
+Examples:
+  sentinel key create ci --role developer --expires 30d
+  sentinel key list
+  sentinel key revoke 3f9c0a61b2d4
+
+A key is shown once, when it is created; only its hash is kept. A revoked key is refused at once by every
+gateway of this data directory.")]
+    Key(Key),
+
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:
@@ -361,6 +396,75 @@ pub(crate) struct AuditFilter {
     /// Before then
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Token {
+    /// Role of the bearer
+    #[arg(long)]
+    pub(crate) role: String,
+    /// Who the bearer is
+    #[arg(long)]
+    pub(crate) subject: String,
+    /// Tenant of the bearer
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
+    /// A scope; may be given several times
+    #[arg(long)]
+    pub(crate) scope: Vec<String>,
+    /// How long it is good, such as 90s, 15m, 1h or 30d
+    #[arg(long, default_value = "1h", value_name = "TIME", value_parser = lifetime)]
+    pub(crate) expires: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Key {
+    #[command(subcommand)]
+    pub(crate) action: KeyAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyAction {
+    /// Make a key and print it, once
+    Create {
+        /// What to call it
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Role of the bearer
+        #[arg(long)]
+        role: String,
+        /// How long it is good, such as 12h or 30d [default: until it is revoked]
+        #[arg(long, value_name = "TIME", value_parser = lifetime)]
+        expires: Option<u64>,
+    },
+    /// List the keys, without their secrets
+    List,
+    /// Refuse a key from now on
+    Revoke {
+        /// The key's id, as `key list` shows it
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+}
+
+/// A time such as `90s`, `15m`, `12h` or `30d`, in seconds.
+fn lifetime(text: &str) -> Result<u64, String> {
+    let unit = text.chars().last().unwrap_or_default();
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err("expected a number with s, m, h or d, such as 30d".into()),
+    };
+    let number: u64 = text[..text.len() - unit.len_utf8()]
+        .parse()
+        .map_err(|_| "expected a number with s, m, h or d, such as 30d")?;
+    match number.checked_mul(seconds) {
+        // A century is as good as for ever, and no date overflows.
+        Some(time @ 1..=3_155_760_000) => Ok(time),
+        _ => Err("expected a time between 1s and a hundred years".into()),
+    }
 }
 
 #[derive(Debug, Args)]

@@ -196,7 +196,7 @@ async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
     let gateway = wiring::build(
         &loaded.config,
         |_| here.clone(),
-        sentinel_core::Auditor::off(),
+        &crate::audit::Audit::off(),
     )?;
     let mut client = Client {
         gateway,

@@ -9,12 +9,15 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod import;
+pub(crate) mod key;
 mod lists;
 pub(crate) mod prompts;
 pub(crate) mod resources;
+pub(crate) mod review;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stdio;
+pub(crate) mod token;
 pub(crate) mod tools;
 
 use std::io::{self, Write};

@@ -39,7 +39,8 @@ pub(crate) use build::backend::{OWN_HEADERS, command_line};
 pub(crate) use raw::{AuditArguments, Guarantee, LogFormat};
 pub(crate) use raw_backend::{Interactive, Isolation, Prefix, Start};
 pub(crate) use schema::schema;
-pub(crate) use settings::{Backend, BackendKind, Config};
+pub(crate) use secret::Origin;
+pub(crate) use settings::{Auth, Backend, BackendKind, Config, KeySource};
 
 /// What the command line says about the configuration; it wins over the file.
 #[derive(Debug, Clone, Default)]

@@ -7,7 +7,9 @@ mod cli;
 mod client;
 mod commands;
 mod config;
+mod identity;
 mod import;
+mod key_file;
 mod logging;
 mod progress;
 mod remember;
@@ -39,6 +41,9 @@ fn main() -> ExitCode {
         Command::Import(args) => commands::import::run(&cli.global, args),
         Command::Schema => commands::schema::run(),
         Command::Audit(args) => commands::audit::run(&cli.global, args),
+        Command::Review(args) => commands::review::run(&cli.global, args),
+        Command::Token(args) => commands::token::run(&cli.global, args),
+        Command::Key(args) => commands::key::run(&cli.global, args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Tools(args) => commands::tools::run(&cli.global, args),
         Command::Resources(args) => commands::resources::run(&cli.global, args),

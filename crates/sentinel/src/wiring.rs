@@ -8,27 +8,41 @@ use anyhow::Context;
 use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue};
 use sentinel_backends::child::{self, Patience, ShimProgram};
-use sentinel_backends::stdio::{Interactive, Isolation, supervisor::Policy};
+use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
 use sentinel_backends::{http as http_backend, stdio};
 use sentinel_core::catalog::{Glob, Listing, Prefix, Publisher, Registry};
-use sentinel_core::{Auditor, Backend, circuit};
+use sentinel_core::clock::SystemClock;
+use sentinel_core::{Backend, Policy, circuit};
+use sentinel_review::{Service, Settings, machine};
+use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, audit, review};
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
+use crate::audit::Audit;
 use crate::config::{self, BackendKind, Config};
 use crate::remember::{self, Place};
 
-/// How often expired sessions and parked calls are swept.
-const SWEEP: Duration = Duration::from_secs(5);
+mod governing;
+
+/// How often expired sessions and parked calls are swept; a shorter `park_ttl` makes it oftener.
+const SWEEP_MAX: Duration = Duration::from_secs(5);
 
 /// Builds the gateway and sets its backends going, each on the runtime that `home` names for it.
 pub(crate) fn build(
     config: &Config,
     home: impl Fn(usize) -> Handle,
-    auditor: Arc<Auditor>,
+    audit: &Audit,
 ) -> anyhow::Result<Arc<Gateway>> {
     let enabled: Vec<&config::Backend> = config.backends.iter().filter(|b| b.enabled).collect();
-    let registry = Registry::new(enabled.iter().map(|backend| listing(backend)).collect());
+    let reviews = reviews(config, audit.db.as_ref());
+    let mut listings: Vec<Listing> = enabled.iter().map(|backend| listing(backend)).collect();
+    // Built-ins come last, so that a contested name is the configured backend's.
+    listings.extend(
+        reviews
+            .iter()
+            .map(|_| Listing::new(sentinel_review::tools::NAME)),
+    );
+    let registry = Registry::new(listings);
     let mut places = Vec::new();
     for (index, backend) in enabled.iter().enumerate() {
         let publisher = registry.publisher(index);
@@ -40,12 +54,79 @@ pub(crate) fn build(
         registry.attach(index, running);
         places.push((publisher, place));
     }
-    let gateway = Gateway::new(registry.clone(), limits(config), auditor);
+    if let Some(service) = reviews {
+        attach_reviews(
+            &registry,
+            enabled.len(),
+            service,
+            &home(enabled.len()),
+            config.review.alone,
+        );
+    }
     let handle = home(0);
+    let policy = Policy::new(
+        registry.clone(),
+        governing::settings(config, &enabled, &handle),
+    );
+    let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(remember::keep_writing(registry, places));
     handle.spawn(sweep(gateway.clone()));
     Ok(gateway)
+}
+
+/// The review broker, if it is wanted and its store opens. A gateway whose disk is broken still serves
+/// its backends; `review serve` opens the store itself first and fails.
+fn reviews(config: &Config, db: Option<&Sqlite>) -> Option<Arc<Service>> {
+    if !config.review.enabled {
+        return None;
+    }
+    match db.cloned().map_or_else(|| open_db(config), Ok) {
+        Ok(db) => Some(reviews_in(config, &db)),
+        Err(error) => {
+            tracing::error!("no review tools: {error:#}");
+            None
+        }
+    }
+}
+
+/// The review broker over the store that the configuration names.
+pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<Service>> {
+    Ok(reviews_in(config, &open_db(config)?))
+}
+
+/// The database of reviews and audit records. A gateway opens it once and shares the handle.
+pub(crate) fn open_db(config: &Config) -> anyhow::Result<Sqlite> {
+    let path = &config.sqlite.path;
+    let migrations = [review::MIGRATIONS, audit::MIGRATIONS];
+    Sqlite::open(path, Synchronous::Full, &migrations)
+        .with_context(|| format!("opening {}", path.display()))
+}
+
+fn reviews_in(config: &Config, db: &Sqlite) -> Arc<Service> {
+    let store = SqliteReviews::new(db, Arc::new(SystemClock::new()), machine::expire);
+    let settings = Settings {
+        claim_timeout: config.review.claim_timeout,
+        extended_tools: config.review.extended_tools,
+    };
+    Service::new(Arc::new(store), settings)
+}
+
+fn attach_reviews(
+    registry: &Arc<Registry>,
+    index: usize,
+    service: Arc<Service>,
+    home: &Handle,
+    alone: bool,
+) {
+    let backend = sentinel_review::backend(service.clone());
+    let offer = backend.offer();
+    if let Some(info) = offer.server_info.clone().filter(|_| alone) {
+        registry.introduce_as(info);
+    }
+    registry.publisher(index).publish(offer);
+    registry.attach(index, Arc::new(backend));
+    home.spawn(service.run());
 }
 
 /// Stops every backend; children get their time to end.
@@ -60,8 +141,9 @@ pub(crate) async fn stop(gateway: &Gateway) {
 }
 
 async fn sweep(gateway: Arc<Gateway>) {
+    let pause = SWEEP_MAX.min(gateway.limits.park_ttl);
     loop {
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(pause).await;
         gateway.sweep();
         child::reap_strangers();
     }
@@ -76,6 +158,7 @@ fn limits(config: &Config) -> Limits {
         sessions_max: limits.sessions as usize,
         session_idle: limits.session_idle,
         streams_max: limits.streams as usize,
+        park_ttl: limits.park_ttl,
     }
 }
 
@@ -156,7 +239,7 @@ fn start(
                 cwd: program.cwd.clone(),
                 shim: ShimProgram::ThisProgram,
             };
-            let policy = Policy {
+            let policy = supervisor::Policy {
                 restart_on_exit: program.restart_on_exit,
                 max_restarts: (program.max_restarts > 0).then_some(program.max_restarts),
                 lazy: program.start == config::Start::Lazy,

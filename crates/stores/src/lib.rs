@@ -9,9 +9,11 @@
 
 pub mod audit;
 pub mod error;
+pub mod review;
 pub mod spool;
 pub mod sqlite;
 
 pub use error::StoreError;
+pub use review::SqliteReviews;
 pub use rusqlite;
 pub use sqlite::{Migrations, Sqlite, Synchronous};

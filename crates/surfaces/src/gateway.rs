@@ -7,7 +7,7 @@ use sentinel_core::audit::{self, Surface};
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
-use sentinel_core::{Auditor, Entry, Walk, walk};
+use sentinel_core::{Auditor, Entry, Kind, Policy, Walk, walk};
 use sentinel_wire::Request;
 use tokio::sync::watch;
 
@@ -24,6 +24,8 @@ pub struct Limits {
     pub session_idle: Duration,
     /// Open event streams at once.
     pub streams_max: usize,
+    /// How long a caller may think about a question.
+    pub park_ttl: Duration,
 }
 
 impl Default for Limits {
@@ -35,12 +37,14 @@ impl Default for Limits {
             sessions_max: 10_000,
             session_idle: Duration::from_secs(1800),
             streams_max: 20_000,
+            park_ttl: Duration::from_secs(600),
         }
     }
 }
 
 pub struct Gateway {
     pub registry: Arc<Registry>,
+    pub policy: Arc<Policy>,
     pub walk: Walk,
     pub auditor: Arc<Auditor>,
     pub limits: Limits,
@@ -50,14 +54,15 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    pub fn new(registry: Arc<Registry>, limits: Limits, auditor: Arc<Auditor>) -> Arc<Self> {
+    pub fn new(policy: Arc<Policy>, limits: Limits, auditor: Arc<Auditor>) -> Arc<Self> {
         Arc::new(Self {
-            walk: walk(registry.clone(), auditor.clone()),
+            walk: walk(policy.clone(), auditor.clone()),
             auditor,
-            registry,
+            registry: policy.registry().clone(),
+            policy,
+            lot: Lot::new(limits.park_ttl),
             limits,
             sealer: Sealer::new(),
-            lot: Lot::default(),
             draining: watch::Sender::new(false),
         })
     }
@@ -91,6 +96,19 @@ impl Gateway {
         };
         let entry = self.auditor.open(&request);
         entry.finish(&audit::Ending::Malformed(kind), bytes_out);
+    }
+
+    /// Somebody was not let in; what it wanted was not even read.
+    pub(crate) fn turned_away(&self, surface: Surface, kind: Kind) {
+        let request = audit::Request {
+            surface,
+            id: None,
+            method: None,
+            params: None,
+            bytes_in: 0,
+        };
+        let entry = self.auditor.open(&request);
+        entry.finish(&audit::Ending::Refused(kind), 0);
     }
 
     /// From now on readiness says no, streams end in order, and connections close after their

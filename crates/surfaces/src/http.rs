@@ -17,11 +17,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sentinel_core::View;
+use sentinel_core::audit::Surface;
+use sentinel_core::{Identity, Kind, View};
 use tokio::net::TcpStream;
 
 use crate::gateway::Gateway;
 
+mod admin;
+mod auth;
 mod body;
 mod guard;
 mod health;
@@ -31,8 +34,11 @@ mod metrics;
 mod modern;
 mod post;
 mod reply;
+mod resume;
 mod session;
+mod sse2024;
 
+pub use auth::{Access, OAuth};
 pub use guard::Allowed;
 pub use metrics::Scrape;
 
@@ -43,13 +49,17 @@ use session::Sessions;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// The same for connections that come while we go down: long enough for a probe.
 const LATE_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a connection may buffer; a request's head must fit.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// What a connection may buffer.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// A request's head; the buffer alone does not bound it, for one read may go beyond.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 pub struct Door {
     gateway: Arc<Gateway>,
     allowed: Allowed,
+    access: Access,
     sessions: Sessions,
+    lines: sse2024::Lines,
     streams: Arc<AtomicUsize>,
     serves: Serves,
     scrape: Scrape,
@@ -73,26 +83,37 @@ enum Serves {
 }
 
 impl Door {
-    pub fn new(gateway: Arc<Gateway>, allowed: Allowed, scrape: Scrape) -> Arc<Self> {
-        Self::serving(Serves::Everything, gateway, allowed, scrape)
+    pub fn new(
+        gateway: Arc<Gateway>,
+        allowed: Allowed,
+        access: Access,
+        scrape: Scrape,
+    ) -> Arc<Self> {
+        Self::serving(Serves::Everything, gateway, allowed, access, scrape)
     }
 
     /// A door with `/health`, `/ready` and `/metrics` and nothing else.
     pub fn probes_only(gateway: Arc<Gateway>, scrape: Scrape) -> Arc<Self> {
-        Self::serving(Serves::ProbesOnly, gateway, Allowed::default(), scrape)
+        // Nobody comes further than the probes, whoever it is.
+        let nobody = Access::Trusted(Identity::local(""));
+        let anywhere = Allowed::default();
+        Self::serving(Serves::ProbesOnly, gateway, anywhere, nobody, scrape)
     }
 
     fn serving(
         serves: Serves,
         gateway: Arc<Gateway>,
         allowed: Allowed,
+        access: Access,
         scrape: Scrape,
     ) -> Arc<Self> {
         let sessions = Sessions::new(&gateway.limits);
         Arc::new(Self {
             gateway,
             allowed,
+            access,
             sessions,
+            lines: sse2024::Lines::default(),
             streams: Arc::default(),
             serves,
             scrape,
@@ -117,7 +138,8 @@ impl Door {
             } else {
                 HEAD_TIMEOUT
             })
-            .max_buf_size(HEAD_BYTES_MAX)
+            .max_buf_size(BUFFER_BYTES_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
             .keep_alive(!late)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
@@ -173,7 +195,12 @@ impl Door {
         reply::events(Body::stream(counted))
     }
 
-    /// The walk of one HTTP request: probes, the guard at the door, then MCP.
+    /// Whether a stream that need not be could be opened.
+    fn has_room_for_events(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) < self.gateway.limits.streams_max
+    }
+
+    /// The walk of one HTTP request: probes, the guard at the door, who it is, then MCP.
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path();
         match path {
@@ -191,6 +218,7 @@ impl Door {
             };
         }
         if let Err(refused) = self.allowed.check(request.headers()) {
+            self.gateway.turned_away(Surface::Http, Kind::Forbidden);
             return refused.respond();
         }
         if path == "/metrics" {
@@ -201,17 +229,54 @@ impl Door {
         if self.gateway.is_draining() && request.method() != Verb::POST {
             return reply::going_down();
         }
-        match self.view(path) {
-            Some(view) => self.mcp(view, request).await,
-            None => reply::text(
+        let headers = request.headers();
+        if let Some(document) = self.access.metadata(request.method(), path, headers) {
+            return document;
+        }
+        let identity = match self.access.admit(headers).await {
+            Ok(identity) => identity,
+            Err(refused) => {
+                let kind = match refused.status() {
+                    StatusCode::FORBIDDEN => Kind::Forbidden,
+                    _ => Kind::Unauthorized,
+                };
+                self.gateway.turned_away(Surface::Http, kind);
+                return refused;
+            }
+        };
+        let response = self.known(&identity, request).await;
+        self.access.watch(identity, response)
+    }
+
+    /// The rest of the walk, for somebody we know.
+    async fn known(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
+        let path = request.uri().path();
+        if path.starts_with(admin::PREFIX) {
+            return Box::pin(admin::answer(self, identity, request)).await;
+        }
+        if let Some(view) = self.view("/mcp", path) {
+            return self.mcp(identity, view, request).await;
+        }
+        match (request.method(), self.view("/sse", path)) {
+            (&Verb::GET, Some(view)) => sse2024::open(self, identity, view),
+            (_, Some(_)) => reply::method_not_allowed("GET"),
+            (&Verb::POST, _) if path == "/messages" => {
+                sse2024::message(self, identity, request).await
+            }
+            _ => reply::text(
                 StatusCode::NOT_FOUND,
                 "not found; MCP is at /mcp and /mcp/<backend>\n",
             ),
         }
     }
 
-    fn view(&self, path: &str) -> Option<View> {
-        match path.strip_prefix("/mcp")? {
+    /// What a path below `base` shows: everything, or one backend.
+    fn view(&self, base: &str, path: &str) -> Option<View> {
+        match path.strip_prefix(base)? {
             "" | "/" => Some(View::Merged),
             rest => self
                 .gateway
@@ -221,11 +286,16 @@ impl Door {
         }
     }
 
-    async fn mcp(self: &Arc<Self>, view: View, request: Request<Incoming>) -> Response<Body> {
+    async fn mcp(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        view: View,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
         match *request.method() {
-            Verb::POST => post::answer(self, view, request).await,
-            Verb::GET => legacy::stream(self, view, request.headers()),
-            Verb::DELETE => legacy::end(self, view, request.headers()),
+            Verb::POST => post::answer(self, identity, view, request).await,
+            Verb::GET => legacy::stream(self, identity, view, request.headers()),
+            Verb::DELETE => legacy::end(self, identity, view, request.headers()),
             _ => reply::method_not_allowed("POST, GET, DELETE"),
         }
     }

@@ -11,6 +11,7 @@ mod listen;
 mod modern;
 mod render;
 mod subscribe;
+mod tasks;
 
 pub(crate) use asks::Asks;
 pub(crate) use hello::{answer_list, discover, initialize};

@@ -41,13 +41,20 @@ pub fn row(kind: Kind) -> Row {
             modern: INVALID_PARAMS,
             status: StatusCode::NOT_FOUND,
         },
-        Kind::InvalidParams | Kind::BadState => same(INVALID_PARAMS, StatusCode::BAD_REQUEST),
+        Kind::InvalidParams | Kind::InvalidArguments | Kind::BadState => {
+            same(INVALID_PARAMS, StatusCode::BAD_REQUEST)
+        }
         Kind::NotInitialized => Row {
             legacy: -32002,
             modern: INVALID_REQUEST,
             status: StatusCode::BAD_REQUEST,
         },
-        Kind::CircuitOpen => seed(-32000, StatusCode::SERVICE_UNAVAILABLE),
+        Kind::Unauthorized => seed(-32001, StatusCode::UNAUTHORIZED),
+        Kind::Forbidden => seed(-32001, StatusCode::FORBIDDEN),
+        Kind::RateLimited => seed(-32000, StatusCode::TOO_MANY_REQUESTS),
+        // The legacy code is configurable: `Fault::legacy_code`.
+        Kind::Overloaded => seed(-32001, StatusCode::SERVICE_UNAVAILABLE),
+        Kind::Disabled | Kind::CircuitOpen => seed(-32000, StatusCode::SERVICE_UNAVAILABLE),
         Kind::BackendUnavailable | Kind::BackendBadReply => {
             same(INTERNAL_ERROR, StatusCode::BAD_GATEWAY)
         }
@@ -68,7 +75,7 @@ pub fn error(fault: &Fault, revision: Revision) -> Vec<u8> {
     let code = if revision.is_modern() {
         row.modern
     } else {
-        row.legacy
+        fault.legacy_code.unwrap_or(row.legacy)
     };
     let mut data = br#"{"kind":"#.to_vec();
     json::encode_string(fault.kind.as_str(), &mut data);
@@ -99,6 +106,12 @@ mod tests {
             (Kind::InvalidParams, -32602, -32602, 400),
             (Kind::BadState, -32602, -32602, 400),
             (Kind::NotInitialized, -32002, -32600, 400),
+            (Kind::InvalidArguments, -32602, -32602, 400),
+            (Kind::Unauthorized, -32001, -31401, 401),
+            (Kind::Forbidden, -32001, -31403, 403),
+            (Kind::Disabled, -32000, -31503, 503),
+            (Kind::RateLimited, -32000, -31429, 429),
+            (Kind::Overloaded, -32001, -31503, 503),
             (Kind::CircuitOpen, -32000, -31503, 503),
             (Kind::BackendUnavailable, -32603, -32603, 502),
             (Kind::BackendBadReply, -32603, -32603, 502),
@@ -116,6 +129,18 @@ mod tests {
                 "{kind:?}"
             );
         }
+    }
+
+    #[test]
+    fn p_1_the_overload_code_is_configurable_for_legacy_callers() {
+        let fault = Fault::new(Kind::Overloaded, "SERVER_OVERLOADED").legacy_code(-7);
+        let code = |revision| {
+            let error: serde_json::Value =
+                serde_json::from_slice(&error(&fault, revision)).expect("JSON");
+            error["code"].as_i64()
+        };
+        assert_eq!(code(Revision::V2025_11_25), Some(-7));
+        assert_eq!(code(Revision::V2026_07_28), Some(-31503));
     }
 
     #[test]

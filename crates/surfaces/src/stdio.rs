@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use sentinel_core::audit::{Ending, Surface, Trail};
-use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Kind, LogLevel, View};
+use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
 use sentinel_wire::json::Rules;
 use sentinel_wire::lines::{LineDecoder, push_line};
@@ -31,24 +31,48 @@ const OUTBOX_MAX: usize = 1024;
 const IN_FLIGHT_MAX: usize = 4096;
 const READ_BYTES: usize = 64 * 1024;
 
-/// Serves one caller of the merged catalog until its input ends or draining is over.
-pub async fn serve<R, W>(gateway: Arc<Gateway>, input: R, output: W)
+/// Serves one caller of the merged catalog until its input ends or draining is over. Who it is was
+/// settled at the start (G-19): nothing it sends changes that.
+pub async fn serve<R, W>(gateway: Arc<Gateway>, identity: Arc<Identity>, input: R, output: W)
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    serve_view(gateway, View::Merged, input, output).await;
+    serve_view(gateway, identity, View::Merged, input, output).await;
 }
 
 /// Serves one caller of one view, as `/mcp` and `/mcp/<backend>` do over HTTP.
-pub async fn serve_view<R, W>(gateway: Arc<Gateway>, view: View, mut input: R, output: W)
-where
+pub async fn serve_view<R, W>(
+    gateway: Arc<Gateway>,
+    identity: Arc<Identity>,
+    view: View,
+    input: R,
+    output: W,
+) where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    // A process on pipes has one caller, so any name will do.
+    let at = (Surface::Stdio, "stdio".into());
+    serve_session(gateway, identity, view, at, input, output).await;
+}
+
+/// The same where there are several callers at once: the session tells them apart, the surface says
+/// which door is behind the pipes.
+pub(crate) async fn serve_session<R, W>(
+    gateway: Arc<Gateway>,
+    identity: Arc<Identity>,
+    view: View,
+    at: (Surface, Arc<str>),
+    mut input: R,
+    output: W,
+) where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), view, outbox);
+    let mut connection = Connection::new(gateway.clone(), identity, view, at, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -97,7 +121,10 @@ enum Stage {
 
 struct Connection {
     gateway: Arc<Gateway>,
+    identity: Arc<Identity>,
     view: View,
+    surface: Surface,
+    session: Arc<str>,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
     asks: Arc<Asks>,
@@ -107,7 +134,13 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(gateway: Arc<Gateway>, view: View, outbox: mpsc::Sender<Vec<u8>>) -> Self {
+    fn new(
+        gateway: Arc<Gateway>,
+        identity: Arc<Identity>,
+        view: View,
+        (surface, session): (Surface, Arc<str>),
+        outbox: mpsc::Sender<Vec<u8>>,
+    ) -> Self {
         let told = outbox.clone();
         let subscriber = Subscriber::new(gateway.registry.clone(), view, move |message| {
             // A caller that does not read misses news; its answers wait for it.
@@ -115,7 +148,10 @@ impl Connection {
         });
         Self {
             gateway,
+            identity,
             view,
+            surface,
+            session,
             outbox,
             stage: Stage::Created,
             asks: Arc::default(),
@@ -165,7 +201,7 @@ impl Connection {
         let message = mcp::refusal_message(refusal, self.revision());
         let (id, kind) = (refusal.id.as_ref(), mcp::refusal_kind(refusal));
         let gateway = &self.gateway;
-        gateway.refused(Surface::Stdio, id, kind, len, message.len());
+        gateway.refused(self.surface, id, kind, len, message.len());
         self.send(message).await;
     }
 
@@ -176,7 +212,8 @@ impl Connection {
             Message::Notification(note) => self.notified(note),
             Message::Request(request) => {
                 let len = len.max(request.params.as_bytes().len());
-                let entry = self.gateway.heard(Surface::Stdio, &request, len);
+                let mut entry = self.gateway.heard(self.surface, &request, len);
+                entry.from(&self.identity);
                 if request.params.meta(meta::PROTOCOL_VERSION).is_some() {
                     self.modern(request, entry).await;
                 } else {
@@ -225,7 +262,6 @@ impl Connection {
         if let Stage::Initializing(caller) | Stage::Operational(caller) = &self.stage {
             entry.by(caller);
         }
-        let registry = self.gateway.registry.clone();
         match (&request.method, &self.stage) {
             (Method::Ping, _) => return self.result(entry, &request.id, b"{}").await,
             (Method::Initialize, _) => return self.initialize(request, entry).await,
@@ -251,11 +287,11 @@ impl Connection {
         let caller = caller.clone();
         let revision = caller.revision;
         if let Some(listed) = mcp::answer_list(
-            &registry,
+            &self.gateway.policy,
+            &caller,
             self.view,
             &request.method,
             &request.params,
-            revision,
         ) {
             return match listed {
                 Ok(list) => self.result(entry, &request.id, &list).await,
@@ -311,46 +347,50 @@ impl Connection {
             .get_bytes("capabilities")
             .and_then(ClientCapabilities::parse);
         let caller = Arc::new(Caller {
-            subject: "local".into(),
+            subject: self.identity.subject.clone(),
+            role: self.identity.role.clone(),
+            scopes: self.identity.scopes.clone(),
+            tenant: self.identity.tenant.clone(),
             revision,
             capabilities: capabilities.unwrap_or_default(),
             client_info: request.params.get_bytes("clientInfo"),
-            session: Some("stdio".into()),
+            session: Some(self.session.clone()),
             log_level: LogLevel::default(),
         });
         entry.by(&caller);
+        let result = mcp::initialize(&self.gateway.policy, &caller, self.view);
         self.stage = Stage::Initializing(caller);
-        let result = mcp::initialize(&self.gateway.registry, self.view, revision);
         self.result(entry, &request.id, &result).await;
     }
 
     async fn modern(&mut self, request: Request, mut entry: Entry) {
-        let caller = match Introduction::read(&request).and_then(Introduction::caller) {
-            Ok(caller) => Caller {
-                session: Some("stdio".into()),
-                ..caller
-            },
-            Err(refused) => {
-                let message = refused.message(&request.id);
-                entry.finish(&Ending::Malformed(refused.kind()), message.len());
-                return self.send(message).await;
-            }
-        };
+        let caller =
+            match Introduction::read(&request, &self.identity).and_then(Introduction::caller) {
+                Ok(caller) => Caller {
+                    session: Some(self.session.clone()),
+                    ..caller
+                },
+                Err(refused) => {
+                    let message = refused.message(&request.id);
+                    entry.finish(&Ending::Malformed(refused.kind()), message.len());
+                    return self.send(message).await;
+                }
+            };
         entry.by(&caller);
-        let registry = self.gateway.registry.clone();
+        let policy = self.gateway.policy.clone();
         let listed = mcp::answer_list(
-            &registry,
+            &policy,
+            &caller,
             self.view,
             &request.method,
             &request.params,
-            caller.revision,
         );
         match (&request.method, listed) {
             (_, Some(Ok(list))) => self.result(entry, &request.id, &list).await,
             (_, Some(Err(fault))) => self.modern_fault(entry, &request.id, &fault).await,
             (Method::Discover, _) => {
-                self.result(entry, &request.id, &mcp::discover(&registry, self.view))
-                    .await
+                let discovered = mcp::discover(&policy, &caller, self.view);
+                self.result(entry, &request.id, &discovered).await
             }
             (Method::Listen, _) => self.listen(caller, request, entry).await,
             (method, _) if method.is_request_in(Revision::NEWEST) => {
@@ -371,7 +411,7 @@ impl Connection {
         self.spawn(id, trail, async move {
             let mut talk = match Talk::begin(&gateway, Arc::new(caller), view, request, entry) {
                 Ok(talk) => talk,
-                Err(message) => {
+                Err((_, message)) => {
                     let _ = outbox.send(message).await;
                     return;
                 }
@@ -481,7 +521,7 @@ impl Connection {
     async fn refuse(&self, kind: Kind, text: String) {
         let message = mcp::fault_message(None, self.revision(), &Fault::new(kind, text));
         let gateway = &self.gateway;
-        gateway.refused(Surface::Stdio, None, kind.as_str(), 0, message.len());
+        gateway.refused(self.surface, None, kind.as_str(), 0, message.len());
         self.send(message).await;
     }
 }

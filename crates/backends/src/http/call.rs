@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, BoxFuture, abortable};
 use futures_util::stream::FuturesUnordered;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue};
 use sentinel_core::{self as core, Call, Fault, Kind, Line, LogLevel, Reply};
 use sentinel_wire::envelope::{
     Id, error_object, write_error_object, write_notification, write_result,
@@ -159,11 +159,7 @@ fn mirrored(call: &Call) -> Result<Vec<(HeaderName, HeaderValue)>, Fault> {
 }
 
 fn is_unknown_session(answer: &Answer, upstream: &Upstream) -> bool {
-    let status = match answer {
-        Answer::Json { status, .. } | Answer::Refused { status, .. } => *status,
-        _ => return false,
-    };
-    status == StatusCode::NOT_FOUND && upstream.session.is_some()
+    upstream.session.is_some() && answer.is_unknown()
 }
 
 impl Inner {
@@ -213,7 +209,7 @@ impl Inner {
     }
 
     /// Replaces a session that the server no longer knows.
-    async fn renew(
+    pub(super) async fn renew(
         &self,
         ready: &Ready,
         key: Option<Key>,

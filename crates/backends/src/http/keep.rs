@@ -97,7 +97,14 @@ async fn find(inner: &Inner) -> Result<Ready, Fault> {
 /// Its lists, without tools whose header annotations break the rules: over HTTP those must not be
 /// used.
 async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Offer, Fault> {
-    let mut offer = discover::read_lists(speaker, &ready.greeting, &inner.config.name).await?;
+    let before = inner.publisher.offer();
+    let mut offer = discover::read_lists(
+        speaker,
+        &ready.greeting,
+        &inner.config.name,
+        before.as_deref(),
+    )
+    .await?;
     offer.tools.retain(|tool| {
         let schema = Payload::parse(tool.raw.clone(), Rules::backend())
             .ok()
@@ -129,16 +136,21 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
     let mut failures = 0;
     let mut next_ping = inner.config.health_interval;
     loop {
-        let outcome = tokio::select! {
-            () = tokio::time::sleep(next_ping) => ping(inner, &ready).await,
+        let changed = tokio::select! {
+            () = tokio::time::sleep(next_ping) => false,
             () = inner.refresh.notified() => {
                 tokio::time::sleep(SETTLE).await;
-                reread(inner, &ready).await
+                true
             }
         };
+        // A call may have renewed the session meanwhile.
         if let State::Ready(current) = &*inner.state.borrow() {
             ready = current.clone();
         }
+        let outcome = match changed {
+            true => reread(inner, &ready).await,
+            false => ping(inner, &ready).await,
+        };
         match outcome {
             Ok(()) => {
                 failures = 0;
@@ -167,11 +179,13 @@ async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
         Method::Ping
     };
     // Any answer is a sign of life, an error included.
-    speaker
+    let outcome = speaker
         .request(method, discover::own_params(revision, ""))
-        .await
-        .map(drop)
-        .map_err(Fault::from)
+        .await;
+    if speaker.has_lost_session() {
+        return inner.renew(ready, None, &ready.base).await;
+    }
+    outcome.map(drop).map_err(Fault::from)
 }
 
 async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
@@ -181,8 +195,12 @@ async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
         .filter(|c| said & (1 << *c as u8) != 0)
         .collect();
     let speaker = Speaker::within(inner, &ready.base);
-    let offer = read(inner, &speaker, ready).await?;
-    inner.publisher.publish_changed(offer, &said);
+    let offer = read(inner, &speaker, ready).await;
+    if speaker.has_lost_session() {
+        // Renewing has the lists read again.
+        return inner.renew(ready, None, &ready.base).await;
+    }
+    inner.publisher.publish_changed(offer?, &said);
     Ok(())
 }
 
@@ -286,6 +304,8 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
     };
     let mut stream = match answer {
         Ok(Answer::Stream { events, .. }) => events,
+        // Listening goes on in the session that takes the place of a forgotten one.
+        Ok(answer) if upstream.session.is_some() && answer.is_unknown() => return Heard::Failed,
         Ok(_) => return Heard::NotOffered,
         Err(_) => return Heard::Failed,
     };

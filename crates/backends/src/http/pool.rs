@@ -35,11 +35,11 @@ thread_local! {
     static SHELF: usize = NEXT_SHELF.fetch_add(1, Ordering::Relaxed) % SHELVES;
 }
 
-pub(super) type Sender = SendRequest<Full<Bytes>>;
+pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
 /// Where a server is and how to get there.
 #[derive(Clone)]
-pub(super) struct Address {
+pub(crate) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) tls: Option<TlsConnector>,
@@ -47,7 +47,7 @@ pub(super) struct Address {
 
 impl Address {
     /// Takes the place out of an `http` or `https` URL.
-    pub(super) fn of(url: &http::Uri) -> Result<Self, String> {
+    pub(crate) fn of(url: &http::Uri) -> Result<Self, String> {
         let host = url.host().ok_or("the URL has no host")?;
         let secure = url.scheme_str() == Some("https");
         Ok(Self {
@@ -79,19 +79,19 @@ struct Idle {
     since: Instant,
 }
 
-pub(super) struct Pool {
+pub(crate) struct Pool {
     address: Address,
     shelves: Box<[Mutex<VecDeque<Idle>>]>,
 }
 
 /// A connection that a request can be written to, and whether it was used before.
-pub(super) struct Lent {
-    pub(super) sender: Sender,
+pub(crate) struct Lent {
+    pub(crate) sender: Sender,
     pub(super) reused: bool,
 }
 
 impl Pool {
-    pub(super) fn new(address: Address) -> Self {
+    pub(crate) fn new(address: Address) -> Self {
         Self {
             address,
             shelves: (0..SHELVES).map(|_| Mutex::default()).collect(),
@@ -99,7 +99,7 @@ impl Pool {
     }
 
     /// An idle connection of this thread, or a new one.
-    pub(super) async fn take(&self) -> io::Result<Lent> {
+    pub(crate) async fn take(&self) -> io::Result<Lent> {
         if let Some(sender) = self.take_idle() {
             return Ok(Lent {
                 sender,

@@ -63,6 +63,16 @@ pub(super) enum Answer {
     },
 }
 
+impl Answer {
+    /// 404, which in a session means that the server does not know it (any more).
+    pub(super) fn is_unknown(&self) -> bool {
+        matches!(
+            self,
+            Self::Json { status, .. } | Self::Refused { status, .. } if *status == StatusCode::NOT_FOUND
+        )
+    }
+}
+
 /// Why nothing came back.
 #[derive(Debug)]
 pub(super) enum Failure {

@@ -29,6 +29,8 @@ pub(super) struct Speaker<'a> {
 struct Known {
     revision: Option<Revision>,
     session: Option<HeaderValue>,
+    /// The server no longer knows the session.
+    is_lost: bool,
 }
 
 impl<'a> Speaker<'a> {
@@ -39,6 +41,7 @@ impl<'a> Speaker<'a> {
             known: Mutex::new(Known {
                 revision: None,
                 session: None,
+                is_lost: false,
             }),
         }
     }
@@ -48,11 +51,17 @@ impl<'a> Speaker<'a> {
         let known = Known {
             revision: Some(upstream.revision),
             session: upstream.session.clone(),
+            is_lost: false,
         };
         Self {
             inner,
             known: Mutex::new(known),
         }
+    }
+
+    /// Whether the server said that it does not know our session any more.
+    pub(super) fn has_lost_session(&self) -> bool {
+        self.known.lock().is_lost
     }
 
     async fn post(&self, method: &Method, body: Vec<u8>) -> Result<Answer, PeerError> {
@@ -101,7 +110,23 @@ impl Peer for Speaker<'_> {
             &params,
             &mut body,
         );
-        let outcome = match self.post(&method, body).await? {
+        let answer = self.post(&method, body).await?;
+        if method != Method::Initialize
+            && self.known.lock().session.is_some()
+            && answer.is_unknown()
+        {
+            // An error in such an answer says nothing about what was asked.
+            self.known.lock().is_lost = true;
+            let text = format!(
+                "backend `{}` has forgotten the session",
+                self.inner.config.name
+            );
+            return Err(PeerError::Failed(Fault::new(
+                Kind::BackendUnavailable,
+                text,
+            )));
+        }
+        let outcome = match answer {
             Answer::Json { status, body, .. } => read_json(self.inner, status, body, id)?,
             Answer::Stream { events, .. } => {
                 let waited =

@@ -217,10 +217,12 @@ impl<'a> Process<'a> {
             .agree(greeting.revision, greeting.capabilities.logging);
         let offer = match self.plan.publisher {
             None => None,
-            Some(_) => match discover::read_lists(&self.talk, &greeting, &self.plan.name).await {
-                Ok(offer) => Some(offer),
-                Err(fault) => return fault,
-            },
+            Some(_) => {
+                match discover::read_lists(&self.talk, &greeting, &self.plan.name, None).await {
+                    Ok(offer) => Some(offer),
+                    Err(fault) => return fault,
+                }
+            }
         };
         if let Some(ready) = ready.take() {
             let _ = ready.send(Ready {
@@ -269,7 +271,15 @@ impl<'a> Process<'a> {
             let mut said = Vec::new();
             for kind in kinds {
                 said.extend(Change::of_kind(kind));
-                match discover::read_list(&self.talk, revision, kind, &self.plan.name).await {
+                match discover::read_list(
+                    &self.talk,
+                    revision,
+                    kind,
+                    &self.plan.name,
+                    offer.items(kind),
+                )
+                .await
+                {
                     Ok(items) => *offer.items_mut(kind) = items,
                     Err(fault) => {
                         let why = chain(&fault);

@@ -70,8 +70,11 @@ pub(crate) struct Waiter {
 struct CallerSide {
     caller: Arc<Caller>,
     line: CallerLine,
-    /// Questions that its caller has not answered yet.
+    /// Questions that its caller has not answered yet, and since when there are any.
     asking: u32,
+    since: Instant,
+    /// How long its caller thought about those before.
+    thought: Duration,
 }
 
 pub(crate) struct Talk {
@@ -88,7 +91,8 @@ pub(crate) struct Talk {
     log_level: AtomicU8,
     /// Whether it said that it logs.
     logs: AtomicBool,
-    asks: Mutex<HashMap<Id, AbortHandle>>,
+    /// Questions of the child, each with the call it belongs to.
+    asks: Mutex<HashMap<Id, (u64, AbortHandle)>>,
     garbage: Mutex<Quota>,
     served: AtomicBool,
     born: Instant,
@@ -204,7 +208,7 @@ impl Talk {
     /// The process is gone: everything that waits fails now.
     pub(crate) fn close(&self) {
         self.pipe.close();
-        for (_, ask) in self.asks.lock().drain() {
+        for (_, (_, ask)) in self.asks.lock().drain() {
             ask.abort();
         }
     }
@@ -245,6 +249,8 @@ impl Talk {
             caller: call.caller.clone(),
             line: call.line.clone(),
             asking: 0,
+            since: Instant::now(),
+            thought: Duration::ZERO,
         };
         let waiter = Waiter {
             reply,
@@ -259,11 +265,10 @@ impl Talk {
             match self.in_time(&mut time, &mut answer).await {
                 Ok(Ok(outcome)) => break outcome?,
                 Ok(Err(dropped)) => return Err(self.gone().because(dropped).into()),
-                // People take their time; while one is asked, the child is not late.
-                Err(_) if self.is_asking(&ticket) => {
-                    time.as_mut().reset(Instant::now() + ASKING_AGAIN);
-                }
-                Err(late) => return Err(late.into()),
+                Err(late) => match self.longer(&ticket, deadline) {
+                    Some(until) => time.as_mut().reset(until),
+                    None => return Err(late.into()),
+                },
             }
         };
         Ok(relay::reply(outcome, revision)?)
@@ -305,9 +310,27 @@ impl Talk {
         }
     }
 
-    fn is_asking(&self, ticket: &Ticket<Waiter>) -> bool {
-        let asking = |waiter: &mut Waiter| waiter.side.as_ref().is_some_and(|s| s.asking > 0);
-        self.pipe.with(ticket.id(), asking).unwrap_or(false)
+    /// Until when to wait instead. People take their time: while one is asked the clock stands still,
+    /// also for a call that was set aside and is looked at again only after the answer.
+    fn longer(&self, ticket: &Ticket<Waiter>, deadline: Instant) -> Option<Instant> {
+        let side = |waiter: &mut Waiter| waiter.side.as_ref().map(|s| (s.asking, s.thought));
+        let (asking, thought) = self.pipe.with(ticket.id(), side).flatten()?;
+        if asking > 0 {
+            return Some(Instant::now() + ASKING_AGAIN);
+        }
+        Some(deadline + thought).filter(|until| *until > Instant::now())
+    }
+
+    /// One question less that the caller thinks about.
+    fn answered(&self, call: u64) {
+        self.pipe.with(call, |waiter| {
+            if let Some(side) = &mut waiter.side {
+                side.asking = side.asking.saturating_sub(1);
+                if side.asking == 0 {
+                    side.thought += side.since.elapsed();
+                }
+            }
+        });
     }
 
     pub(crate) fn gone(&self) -> Fault {
@@ -478,6 +501,9 @@ impl Talk {
         let begin = |call: u64, waiter: &mut Waiter| {
             let side = waiter.side.as_mut()?;
             can_answer(&side.caller, &method).then(|| {
+                if side.asking == 0 {
+                    side.since = Instant::now();
+                }
                 side.asking += 1;
                 (call, side.line.clone())
             })
@@ -505,16 +531,12 @@ impl Talk {
         let talk = Arc::clone(self);
         let asked = id.clone();
         let task = tokio::spawn(async move { talk.answer(call, &asked, answer.await.ok()) });
-        asks.insert(id, task.abort_handle());
+        asks.insert(id, (call, task.abort_handle()));
     }
 
     fn answer(&self, call: u64, id: &Id, answer: Option<Answer>) {
         self.asks.lock().remove(id);
-        self.pipe.with(call, |waiter| {
-            if let Some(side) = &mut waiter.side {
-                side.asking = side.asking.saturating_sub(1);
-            }
-        });
+        self.answered(call);
         match answer {
             Some(Answer::Result(result)) => self.pipe.post(|out| write_result(id, &result, out)),
             Some(Answer::Error(error)) => self.refuse(id, error),
@@ -528,8 +550,10 @@ impl Talk {
     /// The child no longer wants to know.
     fn withdraw_ask(&self, id: Option<&[u8]>) {
         let id = id.map(Bytes::copy_from_slice).and_then(Id::from_raw);
-        if let Some(ask) = id.and_then(|id| self.asks.lock().remove(&id)) {
+        let found = id.and_then(|id| self.asks.lock().remove(&id));
+        if let Some((call, ask)) = found {
             ask.abort();
+            self.answered(call);
         }
     }
 

@@ -11,7 +11,7 @@ use sentinel_backends::stdio::{Config, Interactive, Isolation, Stdio};
 use sentinel_core::catalog::Listing;
 use sentinel_core::{
     Auditor, Backend, Caller, ClientCapabilities, Conversation, Event, Fault, Health, Kind,
-    Registry, Step, View, Walk, walk,
+    LogLevel, Registry, Step, View, Walk, walk,
 };
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Outcome, Params, Revision};
@@ -66,7 +66,13 @@ pub(crate) fn house_with(
     let backend = config.build(registry.publisher(0));
     registry.attach(0, backend.clone());
     House {
-        walk: walk(registry.clone(), Auditor::off()),
+        walk: walk(
+            sentinel_core::Policy::new(
+                registry.clone(),
+                sentinel_core::policy::Settings::default(),
+            ),
+            Auditor::off(),
+        ),
         registry,
         backend,
         mark,
@@ -78,10 +84,14 @@ pub(crate) fn caller(session: &str, capabilities: Value) -> Arc<Caller> {
     let capabilities = Bytes::from(capabilities.to_string());
     Arc::new(Caller {
         subject: "local".into(),
+        role: "admin".into(),
+        scopes: Arc::default(),
+        tenant: None,
         revision: Revision::V2025_11_25,
         capabilities: ClientCapabilities::parse(capabilities).unwrap(),
         client_info: None,
         session: Some(session.into()),
+        log_level: LogLevel::default(),
     })
 }
 

@@ -12,6 +12,7 @@ use super::{Arguments, NotKept, Sink};
 use crate::call::{Call, Reply, Target};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind};
+use crate::identity::Identity;
 use crate::metrics::Metrics;
 
 /// Opens entries; one per gateway.
@@ -181,7 +182,7 @@ impl Auditor {
         Entry {
             auditor: self.clone(),
             trail: Arc::new(trail),
-            caller: None,
+            who: None,
             ended: false,
         }
     }
@@ -207,7 +208,8 @@ impl Auditor {
         }
         let draft = Draft {
             caller: &call.caller.subject,
-            role: "-",
+            role: &call.caller.role,
+            tenant: call.caller.tenant.as_deref().unwrap_or_default(),
             revision: call.caller.revision.as_str(),
             decision: "allow",
             outcome: "intent",
@@ -278,8 +280,17 @@ impl Trail {
 pub struct Entry {
     auditor: Arc<Auditor>,
     trail: Arc<Trail>,
-    caller: Option<(Arc<str>, Revision)>,
+    who: Option<Who>,
     ended: bool,
+}
+
+/// As whom a request came, as far as that is known.
+struct Who {
+    subject: Arc<str>,
+    role: Arc<str>,
+    tenant: Option<Arc<str>>,
+    /// Of the protocol; `None` until the request or its session said.
+    revision: Option<Revision>,
 }
 
 impl Entry {
@@ -288,9 +299,24 @@ impl Entry {
         self.trail.clone()
     }
 
+    /// Who was let in, before anything is known about what it speaks.
+    pub fn from(&mut self, identity: &Identity) {
+        self.who = Some(Who {
+            subject: identity.subject.clone(),
+            role: identity.role.clone(),
+            tenant: identity.tenant.clone(),
+            revision: None,
+        });
+    }
+
     /// Who it is, once known.
     pub fn by(&mut self, caller: &Caller) {
-        self.caller = Some((caller.subject.clone(), caller.revision));
+        self.who = Some(Who {
+            subject: caller.subject.clone(),
+            role: caller.role.clone(),
+            tenant: caller.tenant.clone(),
+            revision: Some(caller.revision),
+        });
     }
 
     /// This request goes on with a call that an earlier one began.
@@ -335,14 +361,14 @@ impl Entry {
         };
         let dispatched = trail.dispatched.load(Ordering::Relaxed);
         let refused = matches!(ending, Ending::Refused(_) | Ending::Malformed(_));
-        let (caller, revision) = match &self.caller {
-            Some((subject, revision)) => (&**subject, revision.as_str()),
-            None => ("", ""),
-        };
+        let who = self.who.as_ref();
+        let revision = who.and_then(|who| who.revision);
+        let tenant = who.and_then(|who| who.tenant.as_deref());
         sink.append(&Draft {
-            caller,
-            role: "-",
-            revision,
+            caller: who.map_or("", |who| &who.subject),
+            role: who.map_or("-", |who| &who.role),
+            tenant: tenant.unwrap_or_default(),
+            revision: revision.map_or("", Revision::as_str),
             decision: if refused && !dispatched {
                 "deny"
             } else {

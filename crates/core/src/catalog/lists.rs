@@ -1,17 +1,26 @@
 //! One list of the catalog, rendered once per revision and then served as ready bytes.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use sentinel_wire::{Revision, translate};
 
+use super::Operation;
 use crate::offer::ItemKind;
 
 /// An item as its backend sent it (but for its exposed name), and the revision it came in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct ListItem {
     pub(super) revision: Revision,
     pub(super) raw: Bytes,
+    pub(super) operation: Arc<Operation>,
+}
+
+impl PartialEq for ListItem {
+    /// Whether callers would see the same.
+    fn eq(&self, other: &Self) -> bool {
+        self.revision == other.revision && self.raw == other.raw
+    }
 }
 
 #[derive(Default)]
@@ -33,6 +42,23 @@ impl List {
 
     pub(super) fn len(&self) -> usize {
         self.items.len()
+    }
+
+    pub(super) fn operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
+        self.items.iter().map(|item| &item.operation)
+    }
+
+    /// The part of it that `sees` lets through.
+    pub(super) fn filtered(&self, sees: &impl Fn(&Operation) -> bool) -> Self {
+        Self {
+            items: self
+                .items
+                .iter()
+                .filter(|item| sees(&item.operation))
+                .cloned()
+                .collect(),
+            rendered: Default::default(),
+        }
     }
 
     pub(super) fn render(&self, kind: ItemKind, revision: Revision) -> Bytes {

@@ -4,17 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sentinel_wire::header::Param;
-use sentinel_wire::json::Rules;
+use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::template::Template;
 use sentinel_wire::{Method, Params, Payload, Revision};
 
 use super::lists::{List, ListItem};
 use super::naming::Names;
-use super::{Listing, Prefix};
+use super::unknown::{required, unknown_method, unknown_name, unknown_resource};
+use super::{Listing, Operation, Prefix};
 use crate::call::View;
 use crate::fault::{Fault, Kind};
 use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
+
+const UI: &str = "io.modelcontextprotocol/ui";
+const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// What callers are told about by a `list_changed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,9 @@ impl Change {
     }
 }
 
+/// Longest instructions taken from all backends together; models pay for every byte of them.
+const INSTRUCTIONS_LEN_MAX: usize = 16 * 1024;
+
 /// How often each list changed so far, per view. Listeners compare with what they saw last, so any
 /// number of changes between two looks is told once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +72,11 @@ pub struct Generations(Vec<[u64; 3]>);
 impl Generations {
     pub(super) fn new(backends: usize) -> Self {
         Self(vec![[0; 3]; backends + 1])
+    }
+
+    /// As if every list had changed.
+    pub(super) fn bump(&mut self) {
+        self.0.as_flattened_mut().iter_mut().for_each(|n| *n += 1);
     }
 
     /// The kinds of list in `view` that changed since `seen`.
@@ -87,52 +98,52 @@ fn place(view: View) -> usize {
 /// Where an operation was found.
 #[derive(Debug)]
 pub(super) struct Found {
-    pub(super) index: usize,
+    pub(super) operation: Arc<Operation>,
+    /// The own name, where the caller used another.
     pub(super) own_name: Option<Arc<str>>,
-    pub(super) mirrored: Option<Arc<[Param]>>,
 }
 
-impl Found {
-    fn plain(index: usize) -> Self {
-        Self {
-            index,
-            own_name: None,
-            mirrored: None,
-        }
-    }
-}
-
-/// An exposed name's owner and what it is called there, if that differs.
-type Owned = (usize, Option<Arc<str>>);
+/// Operations by a name.
+type ByName = HashMap<Arc<str>, Arc<Operation>>;
 
 pub struct Catalog {
-    tools: HashMap<Arc<str>, Owned>,
-    prompts: HashMap<Arc<str>, Owned>,
-    /// Tools with arguments that are repeated in headers, by backend and own name.
-    mirrored: HashMap<(usize, String), Arc<[Param]>>,
+    /// Tools and prompts by exposed name.
+    exposed: [ByName; 2],
+    /// The same by backend and own name.
+    own: Vec<[ByName; 2]>,
     resources: HashMap<String, usize>,
     /// Most literal characters first, so that the first match is the best.
-    templates: Vec<(Template, usize)>,
+    templates: Vec<(Template, Arc<Operation>)>,
     /// What each backend offers while it is listed.
     offers: Vec<Option<Arc<Offer>>>,
-    /// Configured to be shown, by backend.
-    shown: Vec<Vec<bool>>,
+    /// The backends' names.
+    backends: Vec<Arc<str>>,
+    prefixed: Vec<bool>,
     /// Per view, per kind.
     lists: Vec<[List; 4]>,
     capabilities: Vec<ServerCapabilities>,
     instructions: Vec<Option<String>>,
 }
 
+/// Where tools and prompts are in a pair of tables.
+fn table(kind: ItemKind) -> usize {
+    usize::from(kind == ItemKind::Prompt)
+}
+
 impl Catalog {
-    pub(super) fn empty(backends: usize) -> Self {
+    pub(super) fn empty(listings: &[&Listing]) -> Self {
+        let backends = listings.len();
         Self {
-            tools: HashMap::new(),
-            prompts: HashMap::new(),
-            mirrored: HashMap::new(),
+            exposed: Default::default(),
+            own: (0..backends).map(|_| Default::default()).collect(),
             resources: HashMap::new(),
             templates: Vec::new(),
             offers: vec![None; backends],
-            shown: vec![Vec::new(); backends],
+            backends: listings.iter().map(|l| l.name.as_str().into()).collect(),
+            prefixed: listings
+                .iter()
+                .map(|l| l.prefix == Prefix::Always)
+                .collect(),
             lists: (0..=backends).map(|_| Default::default()).collect(),
             capabilities: vec![ServerCapabilities::UNKNOWN; backends + 1],
             instructions: vec![None; backends + 1],
@@ -146,7 +157,7 @@ impl Catalog {
         offers: Vec<Option<Arc<Offer>>>,
         names: &Names,
     ) -> Self {
-        let mut next = Self::empty(offers.len());
+        let mut next = Self::empty(listings);
         for (index, offer) in offers.iter().enumerate() {
             match offer {
                 Some(offer) => next.add(index, listings[index], offer, names),
@@ -161,25 +172,19 @@ impl Catalog {
             .copied()
             .reduce(ServerCapabilities::union);
         next.capabilities[0] = union.unwrap_or_default();
-        next.instructions[0] = merged_instructions(listings, &offers);
         next.offers = offers;
+        next.instructions[0] = next.merged_instructions(|_| true);
         next
     }
 
     fn add(&mut self, index: usize, listing: &Listing, offer: &Offer, names: &Names) {
         self.capabilities[index + 1] = offer.capabilities;
         self.instructions[index + 1] = offer.instructions.clone();
-        self.shown[index] = offer
-            .tools
-            .iter()
-            .map(|tool| listing.shows(&tool.key))
-            .collect();
         for kind in ItemKind::ALL {
-            for (at, item) in offer.items(kind).iter().enumerate() {
-                if kind == ItemKind::Tool && !self.shown[index][at] {
-                    continue;
+            for item in offer.items(kind) {
+                if kind != ItemKind::Tool || listing.shows(&item.key) {
+                    self.add_item(index, kind, item, offer.revision, names);
                 }
-                self.add_item(index, kind, item, offer.revision, names);
             }
         }
     }
@@ -192,31 +197,38 @@ impl Catalog {
         revision: Revision,
         names: &Names,
     ) {
-        if !item.mirrored.is_empty() {
-            self.mirrored
-                .insert((index, item.key.clone()), item.mirrored.clone());
-        }
-        self.lists[index + 1][kind as usize].push(ListItem {
+        let exposed = match kind {
+            ItemKind::Tool | ItemKind::Prompt => names.exposed(kind, index, &item.key),
+            ItemKind::Resource | ItemKind::Template => None,
+        };
+        let backend = &self.backends[index];
+        let operation = Arc::new(Operation::listed(
+            kind,
+            index,
+            backend,
+            item,
+            exposed.clone(),
+        ));
+        let listed = |raw: Bytes| ListItem {
             revision,
-            raw: item.raw.clone(),
-        });
+            raw,
+            operation: operation.clone(),
+        };
+        self.lists[index + 1][kind as usize].push(listed(item.raw.clone()));
         let merged = match kind {
             ItemKind::Tool | ItemKind::Prompt => {
-                let Some(exposed) = names.exposed(kind, index, &item.key) else {
+                let own = &mut self.own[index][table(kind)];
+                own.entry(operation.own.clone())
+                    .or_insert_with(|| operation.clone());
+                let Some(exposed) = exposed else {
                     return;
                 };
-                let own = (*exposed != item.key).then(|| Arc::from(item.key.as_str()));
-                let raw = if own.is_some() {
+                let raw = if *exposed != item.key {
                     renamed(&item.raw, &exposed)
                 } else {
                     item.raw.clone()
                 };
-                let table = if kind == ItemKind::Tool {
-                    &mut self.tools
-                } else {
-                    &mut self.prompts
-                };
-                table.insert(exposed, (index, own));
+                self.exposed[table(kind)].insert(exposed, operation.clone());
                 raw
             }
             ItemKind::Resource => {
@@ -229,15 +241,60 @@ impl Catalog {
             }
             ItemKind::Template => {
                 if let Ok(template) = Template::parse(&item.key) {
-                    self.templates.push((template, index));
+                    self.templates.push((template, operation.clone()));
                 }
                 item.raw.clone()
             }
         };
-        self.lists[0][kind as usize].push(ListItem {
-            revision,
-            raw: merged,
-        });
+        self.lists[0][kind as usize].push(listed(merged));
+    }
+
+    /// What of this catalog `sees` lets through.
+    pub(crate) fn filtered(&self, sees: impl Fn(&Operation) -> bool) -> Filtered {
+        let lists: Vec<[List; 4]> = self
+            .lists
+            .iter()
+            .map(|kinds| std::array::from_fn(|kind| kinds[kind].filtered(&sees)))
+            .collect();
+        // What a backend says about itself is for those who see something of it.
+        let shows = |index: usize| lists[index + 1].iter().any(|list| list.len() > 0);
+        let own = |index: usize| {
+            self.instructions[index + 1]
+                .clone()
+                .filter(|_| shows(index))
+        };
+        let mut instructions = vec![self.merged_instructions(shows)];
+        instructions.extend((0..self.offers.len()).map(own));
+        Filtered {
+            lists,
+            instructions,
+        }
+    }
+
+    /// The instructions of each backend that `shows`, under a heading of its own.
+    fn merged_instructions(&self, shows: impl Fn(usize) -> bool) -> Option<String> {
+        let mut all = String::new();
+        for (index, name) in self.backends.iter().enumerate().filter(|(i, _)| shows(*i)) {
+            let Some(text) = &self.instructions[index + 1] else {
+                continue;
+            };
+            let prefix = if self.prefixed[index] {
+                " (names begin with it)"
+            } else {
+                ""
+            };
+            let section = format!("## {name}{prefix}\n\n{}\n\n", text.trim());
+            if all.len() + section.len() <= INSTRUCTIONS_LEN_MAX {
+                all.push_str(&section);
+            }
+        }
+        let all = all.trim_end();
+        (!all.is_empty()).then(|| all.to_owned())
+    }
+
+    /// Every listed operation of one backend.
+    pub fn operations(&self, index: usize) -> impl Iterator<Item = &Arc<Operation>> {
+        self.lists[index + 1].iter().flat_map(List::operations)
     }
 
     /// The complete result of a list method, ready to be sent to a caller of this revision.
@@ -254,6 +311,37 @@ impl Catalog {
         self.capabilities[place(view)]
     }
 
+    /// The extensions a caller of this revision can use through us, as the backends declare them:
+    /// tasks between modern peers, apps in both eras, and on one backend's own endpoint whatever
+    /// that backend has.
+    pub fn extensions(&self, view: View, revision: Revision) -> Vec<(String, Bytes)> {
+        let mut found: Vec<(String, Bytes)> = Vec::new();
+        let chosen = self.offers.iter().enumerate().filter(|(i, _)| match view {
+            View::Merged => true,
+            View::Only(index) => index == *i,
+        });
+        for offer in chosen.filter_map(|(_, offer)| offer.as_ref()) {
+            let Some(raw) = &offer.extensions else {
+                continue;
+            };
+            let Ok(object) = Object::parse(raw, Rules::backend()) else {
+                continue;
+            };
+            for member in &object.members {
+                let name = member.key.decode(raw).into_owned();
+                let carried = match &*name {
+                    UI => true,
+                    TASKS => revision.is_modern() && offer.revision.is_modern(),
+                    _ => revision == offer.revision && matches!(view, View::Only(_)),
+                };
+                if carried && found.iter().all(|(known, _)| *known != name) {
+                    found.push((name, raw.slice(member.value.range())));
+                }
+            }
+        }
+        found
+    }
+
     pub fn instructions(&self, view: View) -> Option<&str> {
         self.instructions[place(view)].as_deref()
     }
@@ -263,21 +351,16 @@ impl Catalog {
         self.offers[index].is_some()
     }
 
-    pub(super) fn mirrored(&self, view: View, tool: &str) -> Option<Arc<[Param]>> {
-        if self.mirrored.is_empty() {
-            return None;
-        }
-        self.by_name(view, ItemKind::Tool, tool.into())
-            .ok()?
-            .mirrored
+    /// A tool by the name it has in a view.
+    pub(super) fn tool(&self, view: View, name: &str) -> Option<&Arc<Operation>> {
+        self.named(view, ItemKind::Tool, name)
     }
 
-    /// The arguments of a backend's own tool that are repeated in headers.
-    fn mirrored_of(&self, index: usize, own: &str) -> Option<Arc<[Param]>> {
-        if self.mirrored.is_empty() {
-            return None;
+    fn named(&self, view: View, kind: ItemKind, name: &str) -> Option<&Arc<Operation>> {
+        match view {
+            View::Merged => self.exposed[table(kind)].get(name),
+            View::Only(index) => self.own[index][table(kind)].get(name),
         }
-        self.mirrored.get(&(index, own.to_owned())).cloned()
     }
 
     pub(super) fn generations(
@@ -303,7 +386,9 @@ impl Catalog {
 
     /// Whose resource this is.
     pub(super) fn owner(&self, view: View, uri: &str) -> Option<usize> {
-        self.by_uri(view, uri).ok().map(|found| found.index)
+        self.by_uri(view, uri)
+            .ok()
+            .map(|found| found.operation.index)
     }
 
     pub(super) fn resolve(
@@ -313,98 +398,75 @@ impl Catalog {
         params: &Params,
     ) -> Result<Found, Fault> {
         match method {
-            Method::ToolsCall => self.by_name(view, ItemKind::Tool, required(params, "name")?),
-            Method::PromptsGet => self.by_name(view, ItemKind::Prompt, required(params, "name")?),
+            Method::ToolsCall => self.by_name(view, ItemKind::Tool, &required(params, "name")?),
+            Method::PromptsGet => self.by_name(view, ItemKind::Prompt, &required(params, "name")?),
             Method::ResourcesRead | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => {
                 self.by_uri(view, &required(params, "uri")?)
             }
             Method::Complete => self.by_reference(view, params),
             // Nobody owns a vendor's method in an aggregate; one backend alone may know it.
             other => match view {
-                View::Only(index) => Ok(Found::plain(index)),
+                View::Only(index) => Ok(self.unlisted(index, None, other.as_str())),
                 View::Merged => Err(unknown_method(other)),
             },
         }
     }
 
-    fn by_name(
-        &self,
-        view: View,
-        kind: ItemKind,
-        name: std::borrow::Cow<'_, str>,
-    ) -> Result<Found, Fault> {
-        let noun = if kind == ItemKind::Tool {
-            "tool"
-        } else {
-            "prompt"
-        };
-        let unknown = || Fault::new(Kind::UnknownName, format!("unknown {noun}: {name}"));
-        match view {
-            View::Merged => {
-                let table = if kind == ItemKind::Tool {
-                    &self.tools
-                } else {
-                    &self.prompts
-                };
-                let (index, own_name) = table.get(&*name).ok_or_else(unknown)?;
-                let own = own_name.as_deref().unwrap_or(&name);
-                let mirrored = self
-                    .mirrored_of(*index, own)
-                    .filter(|_| kind == ItemKind::Tool);
-                Ok(Found {
-                    index: *index,
-                    own_name: own_name.clone(),
-                    mirrored,
-                })
-            }
-            View::Only(index) => {
-                let offer = self.offers[index].as_ref().ok_or_else(unknown)?;
-                let at = offer.items(kind).iter().position(|item| item.key == *name);
-                let shown = |at: usize| kind == ItemKind::Prompt || self.shown[index][at];
-                at.filter(|at| shown(*at)).ok_or_else(unknown)?;
-                let mirrored = self
-                    .mirrored_of(index, &name)
-                    .filter(|_| kind == ItemKind::Tool);
-                Ok(Found {
-                    index,
-                    own_name: None,
-                    mirrored,
-                })
-            }
+    fn by_name(&self, view: View, kind: ItemKind, name: &str) -> Result<Found, Fault> {
+        let operation = self
+            .named(view, kind, name)
+            .ok_or_else(|| unknown_name(kind, name))?;
+        Ok(Found {
+            own_name: (*operation.own != *name).then(|| operation.own.clone()),
+            operation: operation.clone(),
+        })
+    }
+
+    fn unlisted(&self, index: usize, kind: Option<ItemKind>, name: &str) -> Found {
+        let backend = &self.backends[index];
+        Found {
+            operation: Arc::new(Operation::unlisted(kind, index, backend, name)),
+            own_name: None,
         }
     }
 
     fn by_uri(&self, view: View, uri: &str) -> Result<Found, Fault> {
+        let template = self.templates.iter().find(|(template, operation)| {
+            let here = match view {
+                View::Merged => true,
+                View::Only(index) => operation.index == index,
+            };
+            here && template.matches(uri)
+        });
+        let template = template.map(|(_, operation)| operation);
         let index = match view {
             // Resources need not be listed to be readable; with one backend there is no doubt.
             View::Only(index) => Some(index).filter(|index| self.is_listed(*index)),
-            View::Merged => self.owner_of(uri),
+            View::Merged => self.resources.get(uri).copied().or_else(|| {
+                template
+                    .map(|operation| operation.index)
+                    .or_else(|| self.only_with_resources())
+            }),
         };
-        let index = index.ok_or_else(|| {
-            let mut data = br#""uri":"#.to_vec();
-            sentinel_wire::json::encode_string(uri, &mut data);
-            let data = String::from_utf8(data).expect("JSON is UTF-8");
-            Fault::new(Kind::UnknownResource, format!("unknown resource: {uri}")).with_data(data)
-        })?;
-        Ok(Found::plain(index))
+        let index = index.ok_or_else(|| unknown_resource(uri))?;
+        let backend = &self.backends[index];
+        let mut operation = Operation::unlisted(Some(ItemKind::Resource), index, backend, uri);
+        operation.template = template
+            .filter(|operation| operation.index == index)
+            .map(|operation| operation.own.clone());
+        Ok(Found {
+            operation: Arc::new(operation),
+            own_name: None,
+        })
     }
 
-    fn owner_of(&self, uri: &str) -> Option<usize> {
-        let exact = self.resources.get(uri).copied();
-        let by_template = || {
-            self.templates
-                .iter()
-                .find(|(t, _)| t.matches(uri))
-                .map(|(_, i)| *i)
-        };
-        exact.or_else(by_template).or_else(|| {
-            // The only backend with resources may know more than it lists.
-            let mut with_resources = (0..self.offers.len())
-                .filter(|i| self.is_listed(*i) && self.capabilities[i + 1].resources);
-            with_resources
-                .next()
-                .filter(|_| with_resources.next().is_none())
-        })
+    /// The only backend with resources may know more than it lists.
+    fn only_with_resources(&self) -> Option<usize> {
+        let mut with_resources = (0..self.offers.len())
+            .filter(|i| self.is_listed(*i) && self.capabilities[i + 1].resources);
+        with_resources
+            .next()
+            .filter(|_| with_resources.next().is_none())
     }
 
     fn by_reference(&self, view: View, params: &Params) -> Result<Found, Fault> {
@@ -420,7 +482,7 @@ impl Catalog {
             "ref/prompt" => self.by_name(
                 view,
                 ItemKind::Prompt,
-                reference.string("name").ok_or_else(bad)?,
+                &reference.string("name").ok_or_else(bad)?,
             ),
             "ref/resource" => {
                 let uri = reference.string("uri").ok_or_else(bad)?;
@@ -432,27 +494,14 @@ impl Catalog {
                         .position(|o| o.as_ref().is_some_and(template)),
                     View::Only(index) => Some(index),
                 };
-                owner.map_or_else(|| self.by_uri(view, &uri), |index| Ok(Found::plain(index)))
+                match owner {
+                    Some(index) => Ok(self.unlisted(index, Some(ItemKind::Template), &uri)),
+                    None => self.by_uri(view, &uri),
+                }
             }
             _ => Err(bad()),
         }
     }
-}
-
-fn required<'p>(params: &'p Params, name: &str) -> Result<std::borrow::Cow<'p, str>, Fault> {
-    params.string(name).ok_or_else(|| {
-        Fault::new(
-            Kind::InvalidParams,
-            format!("`{name}` is missing or no string"),
-        )
-    })
-}
-
-fn unknown_method(method: &Method) -> Fault {
-    Fault::new(
-        Kind::MethodNotFound,
-        format!("unknown method: {}", method.as_str()),
-    )
 }
 
 /// The item with its exposed name in place of its own.
@@ -467,26 +516,18 @@ fn renamed(raw: &Bytes, exposed: &str) -> Bytes {
     out.into()
 }
 
-/// Longest instructions taken from all backends together; models pay for every byte of them.
-const INSTRUCTIONS_LEN_MAX: usize = 16 * 1024;
+/// What one kind of caller sees of a catalog, as ready bytes.
+pub(crate) struct Filtered {
+    lists: Vec<[List; 4]>,
+    instructions: Vec<Option<String>>,
+}
 
-/// Each backend's instructions under a heading of its own.
-fn merged_instructions(listings: &[&Listing], offers: &[Option<Arc<Offer>>]) -> Option<String> {
-    let mut all = String::new();
-    for (listing, offer) in listings.iter().zip(offers) {
-        let Some(text) = offer.as_ref().and_then(|o| o.instructions.as_deref()) else {
-            continue;
-        };
-        let prefix = if listing.prefix == Prefix::Always {
-            " (names begin with it)"
-        } else {
-            ""
-        };
-        let section = format!("## {}{prefix}\n\n{}\n\n", listing.name, text.trim());
-        if all.len() + section.len() <= INSTRUCTIONS_LEN_MAX {
-            all.push_str(&section);
-        }
+impl Filtered {
+    pub(crate) fn list(&self, view: View, kind: ItemKind, revision: Revision) -> Bytes {
+        self.lists[place(view)][kind as usize].render(kind, revision)
     }
-    let all = all.trim_end();
-    (!all.is_empty()).then(|| all.to_owned())
+
+    pub(crate) fn instructions(&self, view: View) -> Option<&str> {
+        self.instructions[place(view)].as_deref()
+    }
 }

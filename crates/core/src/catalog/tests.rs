@@ -103,7 +103,7 @@ fn find(
         .catalog()
         .resolve(view, &method, &params)
         .map_err(|fault| fault.kind)?;
-    Ok((found.index, found.own_name.map(|n| n.to_string())))
+    Ok((found.operation.index, found.own_name.map(|n| n.to_string())))
 }
 
 fn find_tool(registry: &Registry, name: &str) -> Result<(usize, Option<String>), Kind> {

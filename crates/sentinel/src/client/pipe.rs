@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use sentinel_core::View;
+use sentinel_core::{Identity, View};
 use sentinel_surfaces::{Gateway, stdio};
 use sentinel_wire::{Revision, meta};
 use serde::Deserialize;
@@ -39,7 +39,14 @@ pub(super) async fn call(
 ) -> anyhow::Result<Answer> {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (input, output) = tokio::io::split(theirs);
-    let door = tokio::spawn(stdio::serve_view(gateway.clone(), view, input, output));
+    let door = tokio::spawn(stdio::serve_view(
+        gateway.clone(),
+        // Whoever may read the configuration may do what it does.
+        Identity::local("admin"),
+        view,
+        input,
+        output,
+    ));
     let (answers, mut requests) = tokio::io::split(ours);
     requests
         .write_all(&request(name, arguments, progress.is_seen()))

@@ -3,6 +3,7 @@
 //! The first place is the endpoint that is asked. The others, when a list is wanted and the server is a
 //! Sentinel, are its backends' own endpoints: they tell whose each item is.
 
+use sentinel_core::policy::{Policy, Settings};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,11 +183,9 @@ fn begin(places: &[Uri], token: Option<&str>) -> anyhow::Result<Arc<Gateway>> {
         registry.attach(n, Arc::new(backend));
     }
     tokio::spawn(registry.clone().end_cold_start());
-    Ok(Gateway::new(
-        registry,
-        Limits::default(),
-        sentinel_core::Auditor::off(),
-    ))
+    let policy = Policy::new(registry, Settings::default());
+    let auditor = sentinel_core::Auditor::off();
+    Ok(Gateway::new(policy, Limits::default(), auditor))
 }
 
 impl Client {

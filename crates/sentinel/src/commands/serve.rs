@@ -19,7 +19,7 @@ use crate::cli::{Global, Serve};
 use crate::config::{self, Config, Outside};
 use crate::runfile::RunFile;
 use crate::workers::Workers;
-use crate::{logging, wiring};
+use crate::{identity, logging, wiring};
 
 /// How long children may take to end after the last call did.
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -32,8 +32,12 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
         ..global.overrides()
     };
     let loaded = config::load(&overrides, &Outside::of_process()?)?;
-    let config = loaded.config;
-    logging::begin(&config)?;
+    listen(&loaded.config)
+}
+
+/// Serves a configuration until told to stop.
+pub(super) fn listen(config: &Config) -> anyhow::Result<ExitCode> {
+    logging::begin(config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");
     }
@@ -47,7 +51,7 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
     let main = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = main.block_on(serve(&config, address, &workers));
+    let outcome = main.block_on(serve(config, address, &workers));
     if let Ok(workers) = Arc::try_unwrap(workers) {
         workers.stop();
     }
@@ -65,7 +69,7 @@ async fn serve(
     let address = listener.local_addr()?;
     let audit = Audit::start(config)?;
     let home = |index| workers.handle(index).clone();
-    let gateway = wiring::build(config, home, audit.auditor.clone())?;
+    let gateway = wiring::build(config, home, &audit)?;
     let allowed = Allowed {
         hosts: config
             .gateway
@@ -76,8 +80,9 @@ async fn serve(
             .collect(),
         origins: config.gateway.allowed_origins.clone(),
     };
+    let access = identity::access(config, workers.handle(0))?;
     let scrape = scrape(config);
-    let door = Door::new(gateway.clone(), allowed, scrape.clone());
+    let door = Door::new(gateway.clone(), allowed, access, scrape.clone());
     let open = Arc::new(AtomicUsize::new(0));
     let accepting = workers.handle(0).spawn(accept(
         listener,
@@ -273,6 +278,9 @@ fn greet(address: SocketAddr, config: &Config) {
     );
     for backend in config.backends.iter().filter(|b| b.enabled) {
         text.push_str(&format!("  one backend    {url}/{}\n", backend.name));
+    }
+    if config.review.enabled {
+        text.push_str(&format!("  code review    {url}/review\n"));
     }
     text.push_str(&format!(
         "  health         http://{address}/health   readiness   http://{address}/ready\n\n\

@@ -10,7 +10,7 @@ use super::serve::Signals;
 use crate::audit::Audit;
 use crate::cli::Global;
 use crate::config::{self, Outside};
-use crate::{logging, wiring};
+use crate::{identity, logging, wiring};
 
 const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -28,11 +28,14 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         .build()?;
     main.block_on(async {
         let handle = tokio::runtime::Handle::current();
+        // Before any child starts: who may not come in starts nothing.
+        let caller_is = identity::of_stdio(&config).await?;
         let audit = Audit::start(&config)?;
-        let gateway = wiring::build(&config, |_| handle.clone(), audit.auditor.clone())?;
+        let gateway = wiring::build(&config, |_| handle.clone(), &audit)?;
         let mut signals = Signals::new()?;
         let mut caller = tokio::spawn(sentinel_surfaces::stdio::serve(
             gateway.clone(),
+            caller_is,
             tokio::io::stdin(),
             tokio::io::stdout(),
         ));

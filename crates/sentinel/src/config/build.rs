@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path as FilePath, PathBuf};
 use std::time::Duration;
 
+use sentinel_core::identity::jwk::HS256_SECRET_BYTES_MIN;
+
 use super::mistake::Mistake;
 use super::raw::{
     RawAdmission, RawAudit, RawAuth, RawConfig, RawGateway, RawKillSwitch, RawLimits, RawRbac,
@@ -193,6 +195,31 @@ impl Builder<'_> {
             self.mistakes
                 .push(mistake.help("set jwt_secret_env or jwks, or allow api_keys"));
         }
+        for (key, value) in [
+            ("jwt_issuer", &raw.jwt_issuer),
+            ("jwt_audience", &raw.jwt_audience),
+            ("role_claim", &raw.role_claim),
+        ] {
+            if value.is_empty() {
+                let message = format!("`{key}` must not be empty");
+                self.wrong(&at(key), message, "");
+            }
+        }
+        if let Some(secret) = &jwt_secret
+            && secret.expose().len() < HS256_SECRET_BYTES_MIN
+        {
+            self.notices.push(format!(
+                "the secret of HS256 tokens has fewer than {HS256_SECRET_BYTES_MIN} bytes: it can be guessed"
+            ));
+        }
+        for (index, scope) in raw.required_scopes.iter().enumerate() {
+            // RFC 6749 3.3: visible characters without quotes.
+            let odd = |b: u8| !b.is_ascii_graphic() || matches!(b, b'"' | b'\\');
+            if scope.is_empty() || scope.bytes().any(odd) {
+                let place = at("required_scopes").index(index);
+                self.wrong(&place, format!("\"{scope}\" is no scope"), "one word");
+            }
+        }
         for (index, server) in raw.authorization_servers.iter().enumerate() {
             self.web_url(&at("authorization_servers").index(index), server);
         }
@@ -207,6 +234,7 @@ impl Builder<'_> {
             api_keys: raw.api_keys,
             resource: raw.resource.clone(),
             authorization_servers: raw.authorization_servers.clone(),
+            required_scopes: raw.required_scopes.clone(),
             role_claim: raw.role_claim.clone(),
             default_role: raw.default_role.clone(),
             tenant_claim: raw.tenant_claim.clone(),
@@ -369,6 +397,7 @@ impl Builder<'_> {
             claim_timeout: Duration::from_secs_f64(raw.claim_timeout),
             extended_tools: raw.extended_tools,
             listen,
+            alone: false,
         }
     }
 
@@ -409,5 +438,6 @@ fn limits(raw: &RawLimits) -> Limits {
         sessions: raw.sessions,
         session_idle: Duration::from_secs_f64(raw.session_idle),
         streams: raw.streams,
+        park_ttl: Duration::from_secs_f64(raw.park_ttl),
     }
 }

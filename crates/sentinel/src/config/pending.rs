@@ -22,11 +22,6 @@ use When::{Is, NotEmpty, Present};
 
 /// Protections: starting without them would be unsafe. `*` stands for every element of an array.
 const REFUSED: &[(&str, When, &str)] = &[
-    ("auth", Present, "authentication"),
-    ("rbac", Present, "roles"),
-    ("rate_limits", Present, "rate limits"),
-    ("kill_switch.disabled_tools", NotEmpty, "the kill switch"),
-    ("kill_switch.disabled_backends", NotEmpty, "the kill switch"),
     ("redis", Present, "shared rate limits"),
     ("backends.*.type", Is("postgres"), "PostgreSQL backends"),
     ("backends.*.type", Is("openapi"), "OpenAPI backends"),
@@ -35,11 +30,8 @@ const REFUSED: &[(&str, When, &str)] = &[
 
 /// The rest: worth a word, not worth a refusal.
 const NOTICED: &[(&str, When)] = &[
-    ("admission", Present),
     ("console", Present),
-    ("review", Present),
     ("telemetry.otlp_endpoint", NotEmpty),
-    ("backends.*.admission", Present),
     ("backends.*.pin", Is("warn")),
 ];
 

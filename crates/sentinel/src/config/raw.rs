@@ -111,6 +111,8 @@ pub(crate) struct RawAuth {
     pub(crate) resource: String,
     /// OAuth authorization servers that the metadata names.
     pub(crate) authorization_servers: Vec<String>,
+    /// Scopes that every token must have, whatever it is used for. Tokens without them get 403.
+    pub(crate) required_scopes: Vec<String>,
     /// Claim that holds the role.
     pub(crate) role_claim: String,
     /// Role of a token without that claim. Empty refuses such tokens.
@@ -136,6 +138,7 @@ impl Default for RawAuth {
             api_keys: true,
             resource: String::new(),
             authorization_servers: Vec::new(),
+            required_scopes: Vec::new(),
             role_claim: "role".into(),
             default_role: String::new(),
             tenant_claim: "tenant_id".into(),
@@ -358,6 +361,9 @@ pub(crate) struct RawLimits {
     /// Open streams at the same time.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub(crate) streams: u32,
+    /// Seconds a call waits for its caller to answer a backend's question.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub(crate) park_ttl: f64,
 }
 
 impl Default for RawLimits {
@@ -377,6 +383,7 @@ impl Default for RawLimits {
             sessions: 10_000,
             session_idle: 1800.0,
             streams: 20_000,
+            park_ttl: 600.0,
         }
     }
 }

@@ -75,6 +75,7 @@ pub(crate) struct Auth {
     pub(crate) api_keys: bool,
     pub(crate) resource: String,
     pub(crate) authorization_servers: Vec<String>,
+    pub(crate) required_scopes: Vec<String>,
     pub(crate) role_claim: String,
     /// Empty refuses tokens without a role.
     pub(crate) default_role: String,
@@ -195,6 +196,8 @@ pub(crate) struct Limits {
     #[serde(serialize_with = "seconds")]
     pub(crate) session_idle: Duration,
     pub(crate) streams: u32,
+    #[serde(serialize_with = "seconds")]
+    pub(crate) park_ttl: Duration,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -205,6 +208,9 @@ pub(crate) struct Review {
     pub(crate) extended_tools: bool,
     #[serde(serialize_with = "address_or_off")]
     pub(crate) listen: Option<SocketAddr>,
+    /// `sentinel review serve`: callers meet the broker, not a gateway.
+    #[serde(skip)]
+    pub(crate) alone: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]

@@ -44,7 +44,8 @@ fn g_24_a_legacy_caller_is_asked_on_the_calls_own_stream_and_answers_with_a_post
             question["method"], "elicitation/create",
             "{backend}: {question}"
         );
-        assert_eq!(question["params"]["message"], "Who are you?");
+        let signed = format!("[{backend}] Who are you?");
+        assert_eq!(question["params"]["message"], signed, "it says who asks");
         assert_eq!(
             question["params"]["requestedSchema"]["properties"]["name"]["type"],
             "string"
@@ -110,7 +111,12 @@ fn first_round(caller: &impl Caller, message: &str) -> Value {
     assert_eq!(requests.len(), 1, "{result}");
     let question = requests.values().next().expect("one");
     assert_eq!(question["method"], "elicitation/create");
-    assert_eq!(question["params"]["message"], message);
+    // Signed with the backend's name, so that a person knows who asks.
+    let asked = question["params"]["message"].as_str().expect("text");
+    assert!(
+        asked.starts_with('[') && asked.ends_with(&format!("] {message}")),
+        "{asked}"
+    );
     result
 }
 

@@ -171,6 +171,13 @@ impl Legacy {
         http::send(&self.address, method, &self.path, &self.headers(), "")
     }
 
+    /// Takes up a stream after the event of this id.
+    pub(crate) fn resume(&self, after: &str) -> Sent {
+        let mut headers = self.headers();
+        headers.push(("Last-Event-ID", after));
+        http::send(&self.address, "GET", &self.path, &headers, "")
+    }
+
     pub(crate) fn cancel(&self, id: &Value) {
         let note = notification("notifications/cancelled", json!({"requestId": id}));
         assert_eq!(self.post(&note).status, 202);

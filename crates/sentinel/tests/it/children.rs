@@ -274,3 +274,25 @@ fn g_45_children_of_every_revision_and_manner_are_discovered() {
         assert_eq!(caller.post(&body).json()["result"]["isError"], true);
     }
 }
+
+#[test]
+fn g_53_isolated_children_are_one_per_session_or_one_per_caller() {
+    let config = [
+        stdio_backend("session", &[], "isolation = \"session\""),
+        stdio_backend("caller", &[], "isolation = \"caller\""),
+        stdio_backend("shared", &[], ""),
+    ];
+    let gateway = Gateway::ready(&config.concat());
+    let pid = |caller: &dyn Caller| parse(&caller.said("whoami", json!({})))["pid"].clone();
+    let session =
+        |backend: &str| Legacy::connect(&gateway, &format!("/mcp/{backend}"), "2025-11-25");
+    let (a, b) = (session("session"), session("session"));
+    assert_ne!(pid(&a), pid(&b));
+    assert_eq!(pid(&a), pid(&a), "the same child for the whole session");
+    for backend in ["caller", "shared"] {
+        assert_eq!(pid(&session(backend)), pid(&session(backend)), "{backend}");
+    }
+    // What one session's child remembers, the other's does not know.
+    assert_eq!(a.said("count", json!({"key": "k"})), "1");
+    assert_eq!(b.said("executed", json!({"key": "k"})), "0");
+}

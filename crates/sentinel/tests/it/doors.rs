@@ -90,3 +90,47 @@ fn g_74_c_36_health_is_alive_and_ready_says_what_is_missing() {
     assert_eq!(ready.status, 503);
     assert_eq!(ready.json()["backends"]["stuck"], "starting");
 }
+
+#[test]
+fn g_3_a_body_in_chunks_is_read_up_to_the_limit() {
+    use std::io::{Read, Write};
+    let gateway = Gateway::start("[limits]\nbody_mb = 1\n");
+    let post = |chunks: &[&[u8]]| {
+        let mut socket = std::net::TcpStream::connect(&gateway.address).expect("it listens");
+        socket
+            .set_read_timeout(Some(crate::house::PATIENCE))
+            .expect("a time-out");
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             Accept: */*\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n",
+            gateway.address
+        );
+        socket.write_all(head.as_bytes()).expect("a head is taken");
+        for chunk in chunks.iter().copied().chain([&b""[..]]) {
+            // It may be refused before its end.
+            let _ = write!(socket, "{:x}\r\n", chunk.len());
+            let _ = socket
+                .write_all(chunk)
+                .and_then(|()| socket.write_all(b"\r\n"));
+        }
+        let mut answer = Vec::new();
+        let _ = socket.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let ping = request(&json!(1), "ping", json!({})).into_bytes();
+    let (first, rest) = ping.split_at(7);
+    let answer = post(&[first, rest]);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let large = vec![b' '; 300 << 10];
+    let answer = post(&[&large, &large, &large, &large, &ping]);
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+#[test]
+fn g_3_a_head_beyond_the_limit_is_refused() {
+    let gateway = Gateway::start("");
+    let long = "x".repeat(100 << 10);
+    let answer = http::send(&gateway.address, "GET", "/health", &[("X-Long", &long)], "").head();
+    assert_eq!(answer.status, 431);
+    assert_eq!(gateway.get("/health").status, 200);
+}

@@ -59,6 +59,18 @@ pub(crate) fn send(
     Sent(socket)
 }
 
+/// The status of a GET; `None` where the connection ended before one came, as it may for those
+/// that were accepted but not yet heard when the gateway began to go down.
+pub(crate) fn status(address: &str, path: &str) -> Option<u16> {
+    let mut socket = TcpStream::connect(address).ok()?;
+    socket.set_read_timeout(Some(PATIENCE)).ok()?;
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    socket.write_all(head.as_bytes()).ok()?;
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line).ok()?;
+    line.split(' ').nth(1)?.parse().ok()
+}
+
 impl Sent {
     /// Waits for the head of the answer.
     pub(crate) fn head(self) -> Stream {
@@ -145,32 +157,34 @@ impl Stream {
         true
     }
 
-    /// The next message: an event's data, or the whole of a JSON body; `None` at the end.
-    pub(crate) fn message(&mut self) -> Option<String> {
+    /// The next event as it was written, comments and all; `None` at the end.
+    pub(crate) fn event(&mut self) -> Option<String> {
         loop {
-            if self.is_events() {
-                let text = std::str::from_utf8(&self.buffer).expect("events are text");
-                if let Some((event, rest)) = text.split_once("\n\n") {
-                    let data: Vec<&str> = event
-                        .lines()
-                        .filter_map(|line| line.strip_prefix("data:"))
-                        .map(str::trim_start)
-                        .collect();
-                    let data = data.join("\n");
-                    self.buffer = rest.as_bytes().to_vec();
-                    if data.is_empty() {
-                        continue;
-                    }
-                    return Some(data);
-                }
-            } else if self.ended && !self.buffer.is_empty() {
-                let whole = std::mem::take(&mut self.buffer);
-                return Some(String::from_utf8(whole).expect("text"));
+            let text = std::str::from_utf8(&self.buffer).expect("events are text");
+            if let Some((event, rest)) = text.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.as_bytes().to_vec());
+                self.buffer = rest;
+                return Some(event);
             }
             if !self.fill() {
                 return None;
             }
         }
+    }
+
+    /// The next message: an event's data, or the whole of a JSON body; `None` at the end.
+    pub(crate) fn message(&mut self) -> Option<String> {
+        if self.is_events() {
+            return loop {
+                let data = data_of(&self.event()?);
+                if !data.is_empty() {
+                    break Some(data);
+                }
+            };
+        }
+        while self.fill() {}
+        let whole = std::mem::take(&mut self.buffer);
+        (!whole.is_empty()).then(|| String::from_utf8(whole).expect("text"))
     }
 
     pub(crate) fn json(&mut self) -> Value {
@@ -192,6 +206,16 @@ impl Stream {
     }
 }
 
+/// The data of an event; empty if it has none.
+pub(crate) fn data_of(event: &str) -> String {
+    let data: Vec<&str> = event
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .map(str::trim_start)
+        .collect();
+    data.join("\n")
+}
+
 #[track_caller]
 pub(crate) fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text:?}"))
@@ -202,9 +226,18 @@ impl Answer {
         find(&self.headers, name)
     }
 
+    /// The body, or the last message of a stream.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        parse(&self.text)
+        if !self.header("content-type").starts_with("text/event-stream") {
+            return parse(&self.text);
+        }
+        let last = self
+            .text
+            .rsplit("\n\n")
+            .map(data_of)
+            .find(|data| !data.is_empty());
+        parse(&last.unwrap_or_else(|| panic!("no message in {self:?}")))
     }
 
     /// The code of the error in it.

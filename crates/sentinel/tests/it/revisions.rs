@@ -290,16 +290,16 @@ fn c_39_an_unknown_version_is_named_together_with_ours() {
 fn c_16_unknown_methods_are_404_for_modern_callers_and_ping_is_one() {
     let gateway = gateway();
     let modern = Modern::new(&gateway, "/mcp");
-    for method in [
-        "ping",
-        "no/such",
-        "logging/setLevel",
-        "resources/subscribe",
-        "tasks/get",
-    ] {
+    for method in ["ping", "no/such", "logging/setLevel", "resources/subscribe"] {
         let answer = modern.send(method, json!({})).finish();
         assert_eq!((answer.status, answer.code()), (404, -32601), "{method}");
     }
+    // Tasks are an extension that this caller did not declare.
+    let task = json!({"taskId": "x"});
+    let answer = modern
+        .send_with(&json!(1), "tasks/get", task, &[("Mcp-Name", "x")])
+        .finish();
+    assert_eq!((answer.status, answer.code()), (400, -32021));
     let legacy = Legacy::newest(&gateway);
     for method in ["no/such", "server/discover", "subscriptions/listen"] {
         let answer = legacy.post(&request(&json!(1), method, json!({})));

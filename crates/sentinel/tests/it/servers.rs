@@ -307,3 +307,23 @@ fn g_54_a_server_over_http_that_lies_harms_no_other_call() {
         assert_eq!(text_of(&innocent.finish().json()), "passed i", "{era}");
     }
 }
+
+#[test]
+fn g_50_a_forgotten_session_costs_no_tool_and_changes_are_heard_in_the_next_one() {
+    let server = Server::start(&["--era", "legacy"]);
+    let gateway = Gateway::ready(&http_backend("one", &server.address, "health_interval = 1"));
+    let caller = Legacy::newest(&gateway);
+    let tools = caller.tools();
+    caller.said("forget_sessions", json!({}));
+    // Nobody calls: the gateway itself has to notice, first by its stream, then by its pings.
+    let start = std::time::Instant::now();
+    while start.elapsed() < std::time::Duration::from_millis(2500) {
+        assert_eq!(caller.tools(), tools);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(gateway.health("one"), "up");
+    until("a new tool is heard of", || {
+        caller.said("grow", json!({}));
+        caller.tools().contains(&"grown_1".to_owned()).then_some(())
+    });
+}

@@ -1,13 +1,36 @@
 //! G-76, P-R13: the end of a gateway: calls finish, children go, the exit says how it went.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::callers::{Caller, Legacy, Modern, request, text_of, tool};
 use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
+use crate::http::{parse, status};
 use crate::pipe::Pipe;
-use crate::processes::{alive, below};
+use crate::processes::{alive, below, gone, running};
+
+fn until_it_drains(gateway: &Gateway) {
+    until("readiness turns 503", || {
+        (status(&gateway.address, "/ready")? == 503).then_some(())
+    });
+}
+
+/// The one call at the barrier is in flight.
+fn until_it_waits(caller: &impl Caller) {
+    until("the call waits", || {
+        (caller.said("waiting", json!({"name": "b"})) == "1").then_some(())
+    });
+}
+
+/// A gateway that ended has waited for its children; their shims may be a moment behind it.
+fn went_with_it(children: &[u32], family: &HashSet<u32>) {
+    assert!(children.iter().all(|pid| !alive(*pid)), "children first");
+    gone("after an orderly end", || {
+        family.iter().copied().filter(|pid| alive(*pid)).collect()
+    });
+}
 
 #[test]
 fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
@@ -19,36 +42,41 @@ fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
     let mut gateway = Gateway::ready(&config.concat());
     let legacy = Legacy::newest(&gateway);
     let modern = Modern::new(&gateway, "/mcp");
-    let slow = tool("slow", json!({"ms": 700}));
-    let calls = [
-        legacy.send(&request(&json!(1), "tools/call", slow.clone())),
-        modern.send("tools/call", slow.clone()),
-        Modern::new(&gateway, "/mcp/two").send("tools/call", slow),
+    let talk = || json!({"name": "chatty", "arguments": {"n": 8, "ms": 100}, "_meta": {"progressToken": 1}});
+    let mut calls = [
+        legacy
+            .send(&request(&json!("c"), "tools/call", talk()))
+            .head(),
+        modern.send("tools/call", talk()).head(),
+        Modern::new(&gateway, "/mcp/two")
+            .send("tools/call", talk())
+            .head(),
     ];
-    let waits = tool("echo", json!({"text": "they are at work"}));
-    assert!(modern.result("tools/call", waits).is_object());
+    for call in &mut calls {
+        assert_eq!(call.json()["method"], "notifications/progress");
+    }
     let family = below(gateway.process.pid());
-    assert!(!family.is_empty());
+    let children = running(gateway.process.pid(), "sentinel-fixture");
+    assert_eq!(children.len(), 1);
 
     let start = Instant::now();
     gateway.process.signal("TERM");
-    until("readiness turns 503", || {
-        (gateway.get("/ready").status == 503).then_some(())
-    });
+    until_it_drains(&gateway);
     eprintln!("P-R13: not ready {:?} after SIGTERM", start.elapsed());
     assert_eq!(gateway.get("/health").status, 200, "but alive");
     let late = modern.send("tools/list", json!({})).finish();
     assert_eq!(late.status, 503, "nothing new begins: {late:?}");
-    for call in calls {
-        assert_eq!(text_of(&call.finish().json()), "waited 700 ms");
+    for mut call in calls {
+        let last = std::iter::from_fn(|| call.message()).last();
+        assert_eq!(text_of(&parse(&last.expect("an answer"))), "said 8");
     }
     let status = gateway.process.wait();
     assert_eq!(status.code(), Some(0));
     eprintln!(
-        "P-R13: exit {:?} after SIGTERM, calls of 700 ms in flight",
+        "P-R13: exit {:?} after SIGTERM, calls of 800 ms in flight",
         start.elapsed()
     );
-    assert!(family.iter().all(|pid| !alive(*pid)), "children are gone");
+    went_with_it(&children, &family);
     let run = gateway.house.data().join("run");
     assert_eq!(
         std::fs::read_dir(run)
@@ -63,8 +91,8 @@ fn p_r13_a_second_signal_ends_at_once() {
     let config = stdio_backend("one", &[], "");
     let mut gateway = Gateway::ready(&config);
     let caller = Modern::new(&gateway, "/mcp");
-    let call = caller.send("tools/call", tool("never", json!({})));
-    assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
+    let call = caller.send("tools/call", tool("barrier", json!({"name": "b"})));
+    until_it_waits(&caller);
     let family = below(gateway.process.pid());
     gateway.process.signal("TERM");
     assert!(call.is_silent(Duration::from_millis(200)), "it drains");
@@ -76,7 +104,7 @@ fn p_r13_a_second_signal_ends_at_once() {
         "{:?}",
         start.elapsed()
     );
-    crate::processes::gone("after a second signal", || {
+    gone("after a second signal", || {
         family.iter().copied().filter(|pid| alive(*pid)).collect()
     });
 }
@@ -86,8 +114,8 @@ fn p_r13_draining_ends_when_its_time_is_over() {
     let config = format!("drain_timeout = 1\n{}", stdio_backend("one", &[], ""));
     let mut gateway = Gateway::ready(&config);
     let caller = Modern::new(&gateway, "/mcp");
-    let _call = caller.send("tools/call", tool("never", json!({})));
-    assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
+    let _call = caller.send("tools/call", tool("barrier", json!({"name": "b"})));
+    until_it_waits(&caller);
     let start = Instant::now();
     gateway.process.signal("TERM");
     assert!(gateway.process.wait().code().is_some());
@@ -105,14 +133,15 @@ fn g_76_stdio_ends_with_its_input_and_with_a_signal() {
         let pipe = Pipe::legacy(&config, "2025-11-25", json!({}));
         pipe.wait_for_tool("echo");
         let family = below(pipe.pid());
-        assert!(!family.is_empty());
+        let children = running(pipe.pid(), "sentinel-fixture");
+        assert_eq!(children.len(), 1);
         if by_signal {
             crate::house::signal(pipe.pid(), "TERM");
         } else {
             pipe.close();
         }
         assert_eq!(pipe.wait().code(), Some(0));
-        assert!(family.iter().all(|pid| !alive(*pid)), "no child is left");
+        went_with_it(&children, &family);
     }
 }
 
@@ -139,13 +168,11 @@ fn p_r13_a_call_in_flight_may_still_be_answered_and_cancelled_while_draining() {
     let stuck = caller.send(&request(
         &json!("stuck"),
         "tools/call",
-        tool("never", json!({})),
+        tool("barrier", json!({"name": "b"})),
     ));
-    assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
+    until_it_waits(&caller);
     gateway.process.signal("TERM");
-    until("it drains", || {
-        (gateway.get("/ready").status == 503).then_some(())
-    });
+    until_it_drains(&gateway);
     let answer = json!({"jsonrpc": "2.0", "id": question["id"],
                         "result": {"action": "accept", "content": {"name": "Ada"}}});
     assert_eq!(caller.post(&answer.to_string()).status, 202);

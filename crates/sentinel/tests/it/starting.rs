@@ -101,3 +101,20 @@ fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
         "one was never tried to its end"
     );
 }
+
+#[test]
+fn g_82_two_gateways_share_a_data_directory() {
+    let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
+    let mut second = gateway.house.serve();
+    let runs = gateway.house.data().join("run");
+    let files = std::fs::read_dir(&runs).expect("a folder").count();
+    assert_eq!(files, 2, "each says where it is");
+    second.signal("TERM");
+    assert_eq!(second.wait().code(), Some(0));
+    assert_eq!(std::fs::read_dir(&runs).expect("a folder").count(), 1);
+    let caller = Modern::new(&gateway, "/mcp");
+    assert_eq!(
+        caller.said("echo", json!({"text": "still here"})),
+        "still here"
+    );
+}

@@ -25,7 +25,8 @@ pub(super) fn ready(verb: &Verb, gateway: &Gateway) -> Response<Body> {
     let mut checks = serde_json::Map::new();
     let mut usable = 0;
     let mut starting = 0;
-    for (_, backend) in registry.backends() {
+    // Built-ins are always up: they must not hide that nothing else is.
+    for (_, backend) in registry.backends().filter(|(_, b)| !b.is_builtin()) {
         let health = backend.status().health;
         usable += usize::from(matches!(health, Health::Up | Health::Asleep));
         starting += usize::from(health == Health::Starting);

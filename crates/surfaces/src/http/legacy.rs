@@ -1,17 +1,18 @@
 //! Requests of the handshake era over HTTP: sessions, one POST per message, a GET stream.
 //!
 //! A call belongs to its session, not to the connection it came by: it runs as a task of its own,
-//! which only `notifications/cancelled`, DELETE or the end of the session stop.
+//! which only `notifications/cancelled`, DELETE or the end of the session stop. Whoever loses its
+//! stream takes it up again with GET (`resume`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
 use sentinel_core::audit::{Ending, Surface};
-use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Kind, LogLevel, View};
+use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{Refusal, write_result};
 use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 use tokio::sync::{mpsc, oneshot};
@@ -19,18 +20,24 @@ use tokio::sync::{mpsc, oneshot};
 use super::body::Body;
 use super::listen::framed;
 use super::session::{NotTaken, Session};
-use super::{Door, reply};
+use super::{Door, reply, resume};
 use crate::mcp::{self, Changes, Outlet, SILENCE_MAX, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Notices and questions on their way to one caller.
 const MESSAGES_MAX: usize = 64;
+/// A caller that can resume gets its stream after this long, so that a lost connection does not
+/// cost it the answer of a long call. Whatever comes sooner is plain JSON: some clients refuse an
+/// event of more than a mebibyte and take a body of any size.
+const SOON: Duration = Duration::from_secs(2);
 /// News of resources on their way to one caller; one that lags behind this far is cut off.
 const OUTSIDE_MAX: usize = 256;
 
 /// The handshake: answered from what we know, at once.
 pub(super) fn initialize(
     door: &Arc<Door>,
+    identity: &Identity,
     view: View,
     request: Request,
     mut entry: Entry,
@@ -49,7 +56,10 @@ pub(super) fn initialize(
     let opened = door
         .sessions
         .open(&door.gateway.registry, view, |session| Caller {
-            subject: "local".into(),
+            subject: identity.subject.clone(),
+            role: identity.role.clone(),
+            scopes: identity.scopes.clone(),
+            tenant: identity.tenant.clone(),
             revision,
             capabilities: params
                 .get_bytes("capabilities")
@@ -69,7 +79,7 @@ pub(super) fn initialize(
     let mut out = Vec::new();
     write_result(
         &request.id,
-        &mcp::initialize(&door.gateway.registry, view, revision),
+        &mcp::initialize(&door.gateway.policy, &session.caller, view),
         &mut out,
     );
     entry.by(&session.caller);
@@ -83,6 +93,7 @@ pub(super) fn initialize(
 /// Any other message of a session.
 pub(super) async fn message(
     door: &Arc<Door>,
+    identity: &Identity,
     view: View,
     headers: &HeaderMap,
     message: Message,
@@ -98,7 +109,7 @@ pub(super) async fn message(
         finish(entry, &Ending::Success, out.len());
         return reply::json(StatusCode::OK, out);
     }
-    let session = match find(door, view, headers) {
+    let session = match find(door, identity, view, headers) {
         Ok(session) => session,
         Err(lost) => {
             finish(entry, &Ending::Refused(lost.parts().1.kind), 0);
@@ -121,7 +132,7 @@ pub(super) async fn message(
             let entry = entry.expect("a request has an entry");
             match local(door, &session, &request, entry) {
                 Ok(message) => reply::json(StatusCode::OK, message),
-                Err(entry) => call(door, session, request, entry).await,
+                Err(entry) => call(door, session, headers, request, entry).await,
             }
         }
     }
@@ -136,6 +147,7 @@ fn finish(entry: Option<Entry>, ending: &Ending, bytes_out: usize) {
 /// A batch, which only 2025-03-26 knows.
 pub(super) async fn batch(
     door: &Arc<Door>,
+    identity: &Identity,
     view: View,
     headers: &HeaderMap,
     messages: Vec<Result<Message, Refusal>>,
@@ -148,7 +160,7 @@ pub(super) async fn batch(
             "batches exist only in sessions of 2025-03-26",
         )
     };
-    let Ok(session) = find(door, view, headers) else {
+    let Ok(session) = find(door, identity, view, headers) else {
         return no_batches();
     };
     if session.caller.revision != Revision::V2025_03_26 {
@@ -195,7 +207,7 @@ pub(super) async fn batch(
     if ready.is_empty() && running.is_empty() {
         return reply::accepted();
     }
-    let mut answers: Answers = Box::pin(async move {
+    let mut answers: resume::Answers = Box::pin(async move {
         for answer in running {
             ready.extend(answer.await.ok());
         }
@@ -213,7 +225,8 @@ pub(super) async fn batch(
         }
         () = tokio::time::sleep(SILENCE_MAX) => None,
     };
-    door.events(said(inbox, answers, first))
+    let heard = session.streams.open(false, first, inbox, answers);
+    door.events(resume::events(heard))
 }
 
 /// What the gateway answers itself; for anything else the entry comes back.
@@ -233,7 +246,7 @@ fn local(
 }
 
 fn answer_locally(door: &Door, session: &Session, request: &Request) -> Option<(Vec<u8>, Ending)> {
-    let registry = &door.gateway.registry;
+    let policy = &door.gateway.policy;
     let revision = session.caller.revision;
     let done = |body: &[u8]| {
         let mut out = Vec::new();
@@ -245,11 +258,11 @@ fn answer_locally(door: &Door, session: &Session, request: &Request) -> Option<(
         Some((message, Ending::Refused(fault.kind)))
     };
     if let Some(listed) = mcp::answer_list(
-        registry,
+        policy,
+        &session.caller,
         session.view,
         &request.method,
         &request.params,
-        revision,
     ) {
         return listed.map_or_else(fail, |list| done(&list));
     }
@@ -336,6 +349,7 @@ fn begin(
 async fn call(
     door: &Arc<Door>,
     session: Arc<Session>,
+    headers: &HeaderMap,
     request: Request,
     entry: Entry,
 ) -> Response<Body> {
@@ -343,6 +357,11 @@ async fn call(
     let mut answered = match begin(door, &session, request, outbox, entry) {
         Ok(answered) => answered,
         Err(message) => return reply::json(StatusCode::OK, message),
+    };
+    let primed = session.caller.revision >= Revision::V2025_11_25;
+    let silence = match primed && accepts_events(headers) && door.has_room_for_events() {
+        true => SOON,
+        false => SILENCE_MAX,
     };
     let first = tokio::select! {
         biased;
@@ -352,63 +371,36 @@ async fn call(
             // Cancelled: nothing more is said about it.
             Err(_) => reply::events(Body::empty()),
         },
-        () = tokio::time::sleep(SILENCE_MAX) => None,
+        () = tokio::time::sleep(silence) => None,
     };
     let answers = Box::pin(async move { answered.await.into_iter().collect() });
-    door.events(said(inbox, answers, first))
-}
-
-/// The answers that a stream ends with.
-type Answers = BoxFuture<'static, Vec<Vec<u8>>>;
-
-/// Notices, questions and at last the answers, as events.
-fn said(
-    inbox: mpsc::Receiver<Vec<u8>>,
-    answers: Answers,
-    first: Option<Vec<u8>>,
-) -> impl futures_util::Stream<Item = Bytes> + Send {
-    stream::unfold(
-        (Some((inbox, answers)), first),
-        |(open, first)| async move {
-            let (mut inbox, mut answers) = open?;
-            let message = match first {
-                Some(first) => Some(first),
-                None => tokio::select! {
-                    biased;
-                    Some(message) = inbox.recv() => Some(message),
-                    answers = &mut answers => return Some((framed(answers), (None, None))),
-                    () = tokio::time::sleep(SILENCE_MAX) => None,
-                },
-            };
-            let mut out = Vec::new();
-            match message {
-                Some(message) => sse::push_message(&mut out, &message),
-                None => sse::push_keep_alive(&mut out),
-            }
-            Some((Bytes::from(out), (Some((inbox, answers)), None)))
-        },
-    )
+    let heard = session.streams.open(primed, first, inbox, answers);
+    door.events(resume::events(heard))
 }
 
 /// The session's own stream: changed lists and resources.
-pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Response<Body> {
+pub(super) fn stream(
+    door: &Arc<Door>,
+    identity: &Identity,
+    view: View,
+    headers: &HeaderMap,
+) -> Response<Body> {
     if !headers.contains_key(SESSION) {
         return reply::method_not_allowed("POST");
     }
-    let wants = |v: &HeaderValue| {
-        v.to_str()
-            .is_ok_and(|v| v.contains("text/event-stream") || v.contains("*/*"))
-    };
-    if !headers.get_all(ACCEPT).iter().any(wants) {
+    if !accepts_events(headers) {
         return reply::text(
             StatusCode::NOT_ACCEPTABLE,
             "send Accept: text/event-stream\n",
         );
     }
-    let session = match find(door, view, headers) {
+    let session = match find(door, identity, view, headers) {
         Ok(session) => session,
         Err(lost) => return lost.respond_plainly(),
     };
+    if let Some(after) = headers.get(LAST_EVENT_ID) {
+        return resume(door, &session, after);
+    }
     let (outbox, inbox) = mpsc::channel(OUTSIDE_MAX);
     session.listen_on(outbox);
     let changes = Changes::of(&door.gateway.registry, view);
@@ -442,12 +434,46 @@ pub(super) fn stream(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Respo
     door.events(events)
 }
 
+/// The rest of a stream that the caller lost. Not a 404 if it is not known, for that would end the
+/// session.
+fn resume(door: &Door, session: &Session, after: &HeaderValue) -> Response<Body> {
+    let heard = after
+        .to_str()
+        .map_err(|_| resume::Expired)
+        .and_then(|after| session.streams.resume(after));
+    match heard {
+        Ok(heard) => door.events(resume::events(heard)),
+        Err(resume::Expired) => {
+            let fault = Fault::new(
+                Kind::InvalidRequest,
+                "Last-Event-ID is unknown or expired in this session",
+            );
+            reply::json(
+                StatusCode::BAD_REQUEST,
+                mcp::fault_message(None, session.caller.revision, &fault),
+            )
+        }
+    }
+}
+
+fn accepts_events(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|v| {
+        v.to_str()
+            .is_ok_and(|v| v.contains("text/event-stream") || v.contains("*/*"))
+    })
+}
+
 /// The caller is done.
-pub(super) fn end(door: &Arc<Door>, view: View, headers: &HeaderMap) -> Response<Body> {
+pub(super) fn end(
+    door: &Arc<Door>,
+    identity: &Identity,
+    view: View,
+    headers: &HeaderMap,
+) -> Response<Body> {
     if !headers.contains_key(SESSION) {
         return reply::method_not_allowed("POST");
     }
-    match find(door, view, headers) {
+    match find(door, identity, view, headers) {
         Ok(session) => {
             door.sessions.end(&session.id);
             reply::text(StatusCode::OK, "")
@@ -505,12 +531,17 @@ impl Lost {
     }
 }
 
-fn find(door: &Door, view: View, headers: &HeaderMap) -> Result<Arc<Session>, Lost> {
+fn find(
+    door: &Door,
+    identity: &Identity,
+    view: View,
+    headers: &HeaderMap,
+) -> Result<Arc<Session>, Lost> {
     let mut ids = headers.get_all(SESSION).iter();
     let id = ids.next().ok_or(Lost::Missing)?;
     if ids.next().is_some() {
         return Err(Lost::Unknown);
     }
     let id = id.to_str().map_err(|_| Lost::Unknown)?;
-    door.sessions.get(id, "local", view).ok_or(Lost::Unknown)
+    door.sessions.get(id, identity, view).ok_or(Lost::Unknown)
 }

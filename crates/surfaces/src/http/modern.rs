@@ -7,7 +7,7 @@ use futures_util::stream;
 use http::header::{HeaderMap, HeaderName};
 use http::{Response, StatusCode};
 use sentinel_core::audit::Ending;
-use sentinel_core::{Caller, Entry, Registry, View};
+use sentinel_core::{Caller, Entry, Fault, Identity, Kind, Policy, View};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_result};
 use sentinel_wire::{Method, Request, Revision, header, sse};
 use serde_json::value::RawValue;
@@ -22,6 +22,7 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 pub(super) async fn answer(
     door: &Arc<Door>,
+    identity: &Identity,
     view: View,
     headers: &HeaderMap,
     request: Request,
@@ -32,26 +33,20 @@ pub(super) async fn answer(
         entry.finish(&Ending::Malformed(refused.kind()), message.len());
         reply::json(StatusCode::BAD_REQUEST, message)
     };
-    let caller = match check(headers, &request) {
+    let caller = match check(headers, identity, &request) {
         Ok(caller) => caller,
         Err(refused) => return refuse(entry, refused),
     };
     entry.by(&caller);
-    let registry = &door.gateway.registry;
-    if let Err(refused) = check_mirrored(registry, view, headers, &request) {
+    let policy = &door.gateway.policy;
+    if let Err(refused) = check_mirrored(policy, &caller, view, headers, &request) {
         return refuse(entry, refused);
     }
-    let listed = mcp::answer_list(
-        registry,
-        view,
-        &request.method,
-        &request.params,
-        caller.revision,
-    );
+    let listed = mcp::answer_list(policy, &caller, view, &request.method, &request.params);
     match (&request.method, listed) {
         (_, Some(Ok(list))) => result(&request, &list, entry),
         (_, Some(Err(fault))) => fault_response(&request, &fault, entry),
-        (Method::Discover, _) => result(&request, &mcp::discover(registry, view), entry),
+        (Method::Discover, _) => result(&request, &mcp::discover(policy, &caller, view), entry),
         (Method::Listen, _) => {
             let opened = Box::pin(listen::open(door, caller, view, request)).await;
             entry.finish(&Ending::Success, 0);
@@ -68,15 +63,18 @@ fn result(request: &Request, result: &[u8], entry: Entry) -> Response<Body> {
     reply::json(StatusCode::OK, out)
 }
 
-fn fault_response(request: &Request, fault: &sentinel_core::Fault, entry: Entry) -> Response<Body> {
-    let status = match fault.kind {
-        sentinel_core::Kind::MethodNotFound => StatusCode::NOT_FOUND,
-        sentinel_core::Kind::MissingCapability => StatusCode::BAD_REQUEST,
-        _ => StatusCode::OK,
-    };
+fn fault_response(request: &Request, fault: &Fault, entry: Entry) -> Response<Body> {
     let message = mcp::fault_message(Some(&request.id), Revision::NEWEST, fault);
     entry.finish(&Ending::Refused(fault.kind), message.len());
-    reply::json(status, message)
+    reply::json(fault_status(fault.kind), message)
+}
+
+fn fault_status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::MethodNotFound => StatusCode::NOT_FOUND,
+        Kind::MissingCapability => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
 }
 
 /// Runs a call: JSON if the first thing to say is the answer, otherwise a stream.
@@ -93,7 +91,7 @@ async fn call(
     }
     let mut talk = match Talk::begin(&door.gateway, caller, view, request, entry) {
         Ok(talk) => talk,
-        Err(message) => return reply::json(StatusCode::OK, message),
+        Err((kind, message)) => return reply::json(fault_status(kind), message),
     };
     match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
         Ok(Turn::Answer(message, code)) => reply::json(answer_status(code), message),
@@ -141,8 +139,8 @@ fn unknown_method(request: &Request, entry: Entry) -> Response<Body> {
 }
 
 /// The ladder: `_meta`, headers, version; the method comes after.
-fn check(headers: &HeaderMap, request: &Request) -> Result<Caller, Refused> {
-    let introduction = Introduction::read(request)?;
+fn check(headers: &HeaderMap, identity: &Identity, request: &Request) -> Result<Caller, Refused> {
+    let introduction = Introduction::read(request, identity)?;
     check_headers(headers, request, &introduction.version)?;
     introduction.caller()
 }
@@ -192,7 +190,8 @@ fn check_headers(headers: &HeaderMap, request: &Request, version: &str) -> Resul
 
 /// The same for arguments that the tool's schema wants repeated.
 fn check_mirrored(
-    registry: &Registry,
+    policy: &Policy,
+    caller: &Caller,
     view: View,
     headers: &HeaderMap,
     request: &Request,
@@ -201,7 +200,9 @@ fn check_mirrored(
         return Ok(());
     }
     let name = request.params.string("name").unwrap_or_default();
-    let Some(params) = registry.mirrored(view, &name) else {
+    // A tool that the caller may not call has no headers to be wrong about.
+    let tool = policy.callable_tool(caller, view, &name);
+    let Some(params) = tool.and_then(|tool| tool.mirrored.clone()) else {
         return Ok(());
     };
     let arguments: Option<&RawValue> = request

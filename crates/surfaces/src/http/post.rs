@@ -8,7 +8,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use sentinel_core::audit::{Ending, Surface};
-use sentinel_core::{Kind, View};
+use sentinel_core::{Entry, Identity, Kind, View};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 
@@ -22,34 +22,15 @@ const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 pub(super) async fn answer(
     door: &Arc<Door>,
+    identity: &Arc<Identity>,
     view: View,
     request: Request<HttpBody>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     let headers = head.headers;
-    if let Some(refusal) = check_types(&headers) {
-        return refusal;
-    }
-    let limit = door.gateway.limits.body_bytes_max;
-    let declared = headers
-        .get(CONTENT_LENGTH)
-        .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|len| len > limit) {
-        return too_large(door, declared.unwrap_or_default());
-    }
-    let gathered = tokio::time::timeout(BODY_TIMEOUT, gather(body, limit));
-    let bytes = match gathered.await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(NotRead::TooLarge(len))) => return too_large(door, len),
-        Ok(Err(NotRead::Broken)) => {
-            return reply::text(StatusCode::BAD_REQUEST, "the body could not be read\n");
-        }
-        Err(_) => {
-            return reply::text(
-                StatusCode::REQUEST_TIMEOUT,
-                "the body did not come in time\n",
-            );
-        }
+    let bytes = match take_body(door, &headers, body).await {
+        Ok(bytes) => bytes,
+        Err(refusal) => return refusal,
     };
     let rules = Rules::caller(door.gateway.limits.json_depth_max);
     let version = Version::of(&headers);
@@ -63,15 +44,60 @@ pub(super) async fn answer(
             reply::json(StatusCode::BAD_REQUEST, message)
         }
         Ok(Incoming::One(Message::Request(request))) if door.gateway.is_draining() => {
-            let entry = door.gateway.heard(Surface::Http, &request, bytes_in);
+            let mut entry = door.gateway.heard(Surface::Http, &request, bytes_in);
+            entry.from(identity);
             entry.finish(&Ending::Malformed("going_down"), 0);
             reply::going_down()
         }
         Ok(Incoming::Batch(messages)) => {
-            Box::pin(legacy::batch(door, view, &headers, messages)).await
+            Box::pin(legacy::batch(door, identity, view, &headers, messages)).await
         }
-        Ok(Incoming::One(message)) => route(door, view, &headers, version, message, bytes_in).await,
+        Ok(Incoming::One(message)) => {
+            let entry = match &message {
+                Message::Request(request) => {
+                    let mut entry = door.gateway.heard(Surface::Http, request, bytes_in);
+                    entry.from(identity);
+                    Some(entry)
+                }
+                _ => None,
+            };
+            route(door, identity, view, &headers, version, message, entry).await
+        }
     }
+}
+
+/// The body of a POST of JSON, within its bounds.
+pub(super) async fn take_body(
+    door: &Door,
+    headers: &HeaderMap,
+    body: HttpBody,
+) -> Result<Bytes, Response<Body>> {
+    if let Some(refusal) = check_types(headers) {
+        return Err(refusal);
+    }
+    let limit = door.gateway.limits.body_bytes_max;
+    let declared = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+    let gathered = match declared {
+        Some(len) if len > limit => Err(NotRead::TooLarge(len)),
+        _ => match tokio::time::timeout(BODY_TIMEOUT, gather(body, limit)).await {
+            Ok(gathered) => gathered,
+            Err(_) => {
+                return Err(reply::text(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "the body did not come in time\n",
+                ));
+            }
+        },
+    };
+    gathered.map_err(|why| {
+        if let NotRead::TooLarge(len) = why {
+            let kind = Kind::TooLarge.as_str();
+            door.gateway.refused(Surface::Http, None, kind, len, 0);
+        }
+        why.respond(limit)
+    })
 }
 
 /// What the version header says.
@@ -83,7 +109,7 @@ pub(super) enum Version {
 }
 
 impl Version {
-    fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
         match headers.get("mcp-protocol-version") {
             None => Self::Absent,
             Some(value) => match value.to_str().ok().and_then(|v| Revision::parse(v.trim())) {
@@ -94,7 +120,7 @@ impl Version {
     }
 
     /// Without a known one the specification says to assume 2025-03-26.
-    fn revision(self) -> Revision {
+    pub(super) fn revision(self) -> Revision {
         match self {
             Self::Known(revision) => revision,
             Self::Absent | Self::Unknown => Revision::V2025_03_26,
@@ -106,16 +132,13 @@ impl Version {
 /// a header that names something newer than the handshake era is modern and malformed.
 async fn route(
     door: &Arc<Door>,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
     version: Version,
     message: Message,
-    bytes_in: usize,
+    entry: Option<Entry>,
 ) -> Response<Body> {
-    let entry = match &message {
-        Message::Request(request) => Some(door.gateway.heard(Surface::Http, request, bytes_in)),
-        _ => None,
-    };
     let is_modern = |params: &Params| {
         params.meta(meta::PROTOCOL_VERSION).is_some()
             || matches!(
@@ -128,7 +151,7 @@ async fn route(
             if request.method == Method::Initialize
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none() =>
         {
-            legacy::initialize(door, view, request, entry)
+            legacy::initialize(door, identity, view, request, entry)
         }
         (Message::Request(request), Some(entry)) if is_modern(&request.params) => {
             // A header of a session's revision that we do not know stays a legacy mistake.
@@ -139,15 +162,15 @@ async fn route(
                 entry.finish(&Ending::Refused(Kind::InvalidRequest), 0);
                 return reply::refuse(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
             }
-            modern::answer(door, view, headers, request, entry).await
+            modern::answer(door, identity, view, headers, request, entry).await
         }
         // Nothing that a modern client notifies over HTTP means anything; it is taken and dropped.
         (Message::Notification(note), _) if is_modern(&note.params) => reply::accepted(),
-        (message, entry) => legacy::message(door, view, headers, message, entry).await,
+        (message, entry) => legacy::message(door, identity, view, headers, message, entry).await,
     }
 }
 
-fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
+pub(super) fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
     let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |v| v.as_bytes());
     let essence = kind
         .split(|b| *b == b';')
@@ -179,13 +202,25 @@ fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
 }
 
 /// Why a body was not read.
-enum NotRead {
+pub(super) enum NotRead {
     /// So much had come by then.
     TooLarge(usize),
     Broken,
 }
 
-async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, NotRead> {
+impl NotRead {
+    pub(super) fn respond(&self, limit: usize) -> Response<Body> {
+        match self {
+            Self::TooLarge(_) => reply::refuse(
+                Kind::TooLarge,
+                format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
+            ),
+            Self::Broken => reply::text(StatusCode::BAD_REQUEST, "the body could not be read\n"),
+        }
+    }
+}
+
+pub(super) async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, NotRead> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -210,14 +245,4 @@ async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, NotRead> {
     } else {
         rest.freeze()
     })
-}
-
-fn too_large(door: &Door, len: usize) -> Response<Body> {
-    let limit = door.gateway.limits.body_bytes_max;
-    let kind = Kind::TooLarge.as_str();
-    door.gateway.refused(Surface::Http, None, kind, len, 0);
-    reply::refuse(
-        Kind::TooLarge,
-        format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
-    )
 }

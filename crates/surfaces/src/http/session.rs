@@ -9,12 +9,13 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use sentinel_core::catalog::Registry;
 use sentinel_core::seal::random_id;
-use sentinel_core::{Caller, View};
+use sentinel_core::{Caller, Identity, View};
 use sentinel_wire::Id;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::resume::{Streams, Total};
 use crate::gateway::Limits;
 use crate::mcp::{Asks, Subscriber};
 
@@ -27,6 +28,7 @@ pub(super) struct Session {
     pub(super) view: View,
     pub(super) asks: Arc<Asks>,
     pub(super) subscriber: Arc<Subscriber>,
+    pub(super) streams: Arc<Streams>,
     in_flight: Mutex<HashMap<Id, AbortHandle>>,
     stream: Arc<Outside>,
     /// Milliseconds since the table was made.
@@ -98,6 +100,14 @@ impl Session {
         self.stream.is_open()
     }
 
+    fn belongs_to(&self, identity: &Identity) -> bool {
+        let caller = &*self.caller;
+        caller.subject == identity.subject
+            && caller.role == identity.role
+            && caller.tenant == identity.tenant
+            && caller.scopes == identity.scopes
+    }
+
     fn is_idle(&self) -> bool {
         self.in_flight.lock().is_empty() && !self.is_listening()
     }
@@ -115,6 +125,7 @@ pub(super) struct Sessions {
     began: Instant,
     len_max: usize,
     idle_max: Duration,
+    kept: Total,
 }
 
 /// There are as many sessions as allowed, and all are in use.
@@ -128,6 +139,7 @@ impl Sessions {
             began: Instant::now(),
             len_max: limits.sessions_max,
             idle_max: limits.session_idle,
+            kept: Total::default(),
         }
     }
 
@@ -149,6 +161,7 @@ impl Sessions {
             view,
             asks: Arc::default(),
             subscriber: Arc::new(subscriber),
+            streams: Streams::new(self.kept.clone()),
             in_flight: Mutex::default(),
             stream,
             used_ms: AtomicU64::new(self.now_ms()),
@@ -168,10 +181,11 @@ impl Sessions {
         Ok(session)
     }
 
-    /// A session, if it belongs to this caller and endpoint; anything else does not exist.
-    pub(super) fn get(&self, id: &str, subject: &str, view: View) -> Option<Arc<Session>> {
+    /// A session, if it belongs to this caller and endpoint; anything else does not exist. Whoever comes
+    /// back with other rights begins anew, so a session never outlives what it was opened with.
+    pub(super) fn get(&self, id: &str, identity: &Identity, view: View) -> Option<Arc<Session>> {
         let session = self.open.read().get(id)?.clone();
-        if &*session.caller.subject != subject || session.view != view {
+        if !session.belongs_to(identity) || session.view != view {
             return None;
         }
         session.used_ms.store(self.now_ms(), Ordering::Relaxed);
@@ -190,13 +204,13 @@ impl Sessions {
         let stale = |s: &Session| {
             now.saturating_sub(s.used_ms.load(Ordering::Relaxed)) > idle_ms && !s.is_listening()
         };
-        let expired: Vec<Arc<str>> = self
-            .open
-            .read()
-            .values()
-            .filter(|s| stale(s))
-            .map(|s| s.id.clone())
-            .collect();
+        let mut expired: Vec<Arc<str>> = Vec::new();
+        for session in self.open.read().values() {
+            session.streams.sweep();
+            if stale(session) {
+                expired.push(session.id.clone());
+            }
+        }
         for id in expired {
             self.end(&id);
         }
@@ -220,6 +234,9 @@ mod tests {
     fn caller(session: Arc<str>) -> Caller {
         Caller {
             subject: "local".into(),
+            role: "admin".into(),
+            scopes: Arc::default(),
+            tenant: None,
             revision: Revision::V2025_11_25,
             capabilities: ClientCapabilities::default(),
             client_info: None,
@@ -231,19 +248,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_session_is_its_callers_own_and_expires() {
         let sessions = Sessions::new(&Limits::default());
+        let local = Identity::local("admin");
+        // The same subject with another role is somebody else.
+        let mallory = Identity::local("viewer");
         let session = sessions
             .open(&Registry::new(Vec::new()), View::Merged, caller)
             .expect("room");
-        assert!(sessions.get(&session.id, "local", View::Merged).is_some());
-        assert!(sessions.get(&session.id, "mallory", View::Merged).is_none());
-        assert!(sessions.get(&session.id, "local", View::Only(0)).is_none());
+        assert!(sessions.get(&session.id, &local, View::Merged).is_some());
+        assert!(sessions.get(&session.id, &mallory, View::Merged).is_none());
+        assert!(sessions.get(&session.id, &local, View::Only(0)).is_none());
         tokio::time::advance(Duration::from_secs(1801)).await;
         sessions.sweep();
-        assert!(sessions.get(&session.id, "local", View::Merged).is_none());
+        assert!(sessions.get(&session.id, &local, View::Merged).is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_unused_session_makes_room_for_a_new_one() {
+        let local = Identity::local("admin");
         let sessions = Sessions::new(&Limits {
             sessions_max: 2,
             ..Limits::default()
@@ -256,13 +277,13 @@ mod tests {
             .open(&Registry::new(Vec::new()), View::Merged, caller)
             .expect("room");
         tokio::time::advance(Duration::from_secs(1)).await;
-        sessions.get(&first.id, "local", View::Merged);
+        sessions.get(&first.id, &local, View::Merged);
         let busy = tokio::spawn(std::future::pending::<()>());
         sessions
             .open(&Registry::new(Vec::new()), View::Merged, caller)
             .expect("room");
-        assert!(sessions.get(&second.id, "local", View::Merged).is_none());
-        assert!(sessions.get(&first.id, "local", View::Merged).is_some());
+        assert!(sessions.get(&second.id, &local, View::Merged).is_none());
+        assert!(sessions.get(&first.id, &local, View::Merged).is_some());
         assert_eq!(sessions.len(), 2);
         let id = Id::from_number(1);
         first.begin(&id, busy.abort_handle()).expect("free");

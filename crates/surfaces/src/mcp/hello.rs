@@ -2,49 +2,54 @@
 
 use bytes::Bytes;
 use sentinel_core::catalog::Registry;
-use sentinel_core::{Fault, ItemKind, Kind, ServerCapabilities, View};
+use sentinel_core::{Caller, Fault, ItemKind, Kind, Policy, ServerCapabilities, View};
 use sentinel_wire::{Method, Params, Revision, json, meta};
 
 /// Who we say we are to callers.
-fn server_info() -> &'static str {
-    concat!(
-        r#"{"name":"sentinel-gateway","title":"Sentinel Gateway","version":""#,
-        env!("CARGO_PKG_VERSION"),
-        r#""}"#
-    )
+fn server_info(registry: &Registry) -> &str {
+    let own = registry.introduction();
+    own.and_then(|info| std::str::from_utf8(info).ok())
+        .unwrap_or(concat!(
+            r#"{"name":"sentinel-gateway","title":"Sentinel Gateway","version":""#,
+            env!("CARGO_PKG_VERSION"),
+            r#""}"#
+        ))
 }
 
 /// The result of `initialize`.
-pub(crate) fn initialize(registry: &Registry, view: View, revision: Revision) -> Vec<u8> {
-    let catalog = registry.catalog();
-    let capabilities = capabilities(catalog.capabilities(view), revision);
+pub(crate) fn initialize(policy: &Policy, caller: &Caller, view: View) -> Vec<u8> {
+    let revision = caller.revision;
+    let catalog = policy.registry().catalog();
+    let extensions = catalog.extensions(view, revision);
+    let capabilities = capabilities(catalog.capabilities(view), &extensions, revision);
     let mut out = format!(
         r#"{{"protocolVersion":"{revision}","capabilities":{capabilities},"serverInfo":{}"#,
-        server_info()
+        server_info(policy.registry())
     );
-    push_instructions(catalog.instructions(view), &mut out);
+    push_instructions(policy.instructions(caller, view).as_deref(), &mut out);
     out.push('}');
     out.into_bytes()
 }
 
 /// The result of `server/discover`.
-pub(crate) fn discover(registry: &Registry, view: View) -> Vec<u8> {
-    let catalog = registry.catalog();
+pub(crate) fn discover(policy: &Policy, caller: &Caller, view: View) -> Vec<u8> {
+    let catalog = policy.registry().catalog();
     let versions: Vec<String> = Revision::ALL
         .iter()
         .rev()
         .map(|r| format!("\"{r}\""))
         .collect();
-    let capabilities = capabilities(catalog.capabilities(view), Revision::NEWEST);
+    let extensions = catalog.extensions(view, Revision::NEWEST);
+    let capabilities = capabilities(catalog.capabilities(view), &extensions, Revision::NEWEST);
     let mut out = format!(
         r#"{{"resultType":"complete","supportedVersions":[{}],"capabilities":{capabilities},"ttlMs":0,"cacheScope":"private""#,
         versions.join(",")
     );
-    push_instructions(catalog.instructions(view), &mut out);
+    push_instructions(policy.instructions(caller, view).as_deref(), &mut out);
     out.push_str(&format!(
         r#","_meta":{{"{}":{}}}}}"#,
         meta::SERVER_INFO,
-        server_info()
+        server_info(policy.registry())
     ));
     out.into_bytes()
 }
@@ -59,7 +64,11 @@ fn push_instructions(instructions: Option<&str>, out: &mut String) {
 }
 
 /// Only what some backend has, and what we can deliver.
-fn capabilities(c: ServerCapabilities, revision: Revision) -> String {
+fn capabilities(
+    c: ServerCapabilities,
+    extensions: &[(String, Bytes)],
+    revision: Revision,
+) -> String {
     let mut parts: Vec<&str> = Vec::new();
     if c.tools {
         parts.push(r#""tools":{"listChanged":true}"#);
@@ -78,16 +87,30 @@ fn capabilities(c: ServerCapabilities, revision: Revision) -> String {
     if c.logging {
         parts.push(r#""logging":{}"#);
     }
+    let extensions: Vec<String> = extensions
+        .iter()
+        .map(|(name, settings)| {
+            format!(
+                "{}:{}",
+                serde_json::json!(name),
+                String::from_utf8_lossy(settings)
+            )
+        })
+        .collect();
+    let extensions = format!(r#""extensions":{{{}}}"#, extensions.join(","));
+    if extensions != r#""extensions":{}"# {
+        parts.push(&extensions);
+    }
     format!("{{{}}}", parts.join(","))
 }
 
 /// The result of a list method, if `method` is one.
 pub(crate) fn answer_list(
-    registry: &Registry,
+    policy: &Policy,
+    caller: &Caller,
     view: View,
     method: &Method,
     params: &Params,
-    revision: Revision,
 ) -> Option<Result<Bytes, Fault>> {
     let kind = match method {
         Method::ToolsList => ItemKind::Tool,
@@ -103,5 +126,5 @@ pub(crate) fn answer_list(
             "unknown cursor: lists here have one page",
         )));
     }
-    Some(Ok(registry.catalog().list(view, kind, revision)))
+    Some(Ok(policy.list(caller, view, kind)))
 }

@@ -1,6 +1,6 @@
 //! Who a modern request says it is, in its own `_meta`: every one introduces itself.
 
-use sentinel_core::{Caller, ClientCapabilities, LogLevel};
+use sentinel_core::{Caller, ClientCapabilities, Identity, LogLevel};
 use sentinel_wire::envelope::{INVALID_PARAMS, METHOD_NOT_FOUND, error_object, write_error_object};
 use sentinel_wire::{Id, Request, Revision, json, meta};
 
@@ -51,7 +51,7 @@ pub(crate) struct Introduction {
 }
 
 impl Introduction {
-    pub(crate) fn read(request: &Request) -> Result<Self, Refused> {
+    pub(crate) fn read(request: &Request, identity: &Identity) -> Result<Self, Refused> {
         let params = &request.params;
         let missing = |key: &str, what: &str| {
             Refused::new(
@@ -77,7 +77,10 @@ impl Introduction {
             ));
         }
         let caller = Caller {
-            subject: "local".into(),
+            subject: identity.subject.clone(),
+            role: identity.role.clone(),
+            scopes: identity.scopes.clone(),
+            tenant: identity.tenant.clone(),
             revision: Revision::NEWEST,
             capabilities,
             client_info: params.meta_bytes(meta::CLIENT_INFO),

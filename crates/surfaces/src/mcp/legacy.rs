@@ -18,12 +18,11 @@ use tokio::sync::{mpsc, oneshot};
 use super::asks::Asks;
 use super::render::{notice_message, outcome_message};
 use super::subscribe::Subscriber;
+use super::tasks::{self, Driven};
 use crate::gateway::Gateway;
 
 /// How often one call may come back for more input.
 const ROUNDS_MAX: u32 = 10;
-/// How long a caller may think about one round of questions.
-const THINK_MAX: Duration = Duration::from_secs(600);
 
 /// The way back to one legacy caller.
 pub(crate) struct Outlet {
@@ -55,6 +54,15 @@ pub(crate) async fn converse(
     let mut now = params.clone();
     for _ in 0..ROUNDS_MAX {
         let outcome = one_round(gateway, caller, view, &method, now, &params, outlet, &entry).await;
+        let outcome = match outcome {
+            Ok(reply) if tasks::is_task(&reply).is_some() => {
+                Box::pin(drive(
+                    gateway, caller, view, &method, &params, reply, outlet, &entry,
+                ))
+                .await
+            }
+            other => other,
+        };
         let Some(needed) = input_required(&outcome) else {
             if let Ok(Reply {
                 outcome: Outcome::Result(_),
@@ -71,7 +79,7 @@ pub(crate) async fn converse(
             return finish(entry, message, &outcome);
         };
         // Rare, and large: kept out of every call's future.
-        match Box::pin(collect(&needed, caller, outlet)).await {
+        match Box::pin(collect(&needed, caller, outlet, gateway.limits.park_ttl)).await {
             Ok(answers) => now = with_input(&params, &needed, &answers),
             Err(stop) => {
                 let message = outcome_message(&id, &method, caller.revision, &stop);
@@ -117,6 +125,32 @@ async fn one_round(
                 }
             }
         }
+    }
+}
+
+/// A task in place of a result: the caller waits as for any slow call.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of one conversation, each with its own life"
+)]
+async fn drive(
+    gateway: &Gateway,
+    caller: &Arc<Caller>,
+    view: View,
+    method: &Method,
+    params: &Params,
+    reply: Reply,
+    outlet: &Outlet,
+    entry: &Entry,
+) -> Result<Reply, Fault> {
+    let owner = gateway.registry.owner(view, method, params);
+    match (tasks::is_task(&reply), owner) {
+        (Some(task), Some(owner)) => {
+            Driven::new(gateway, caller, owner, task, entry.trail())
+                .run(task, outlet)
+                .await
+        }
+        _ => Ok(reply),
     }
 }
 
@@ -168,10 +202,10 @@ pub(crate) fn cannot(method: &Method) -> Bytes {
 }
 
 /// What a modern backend wants to know before it goes on.
-struct Needed {
+pub(crate) struct Needed {
     /// Key, method and params of each question.
-    inputs: Vec<(String, Method, Bytes)>,
-    state: Option<Bytes>,
+    pub(crate) inputs: Vec<(String, Method, Bytes)>,
+    pub(crate) state: Option<Bytes>,
 }
 
 fn input_required(outcome: &Result<Reply, Fault>) -> Option<Needed> {
@@ -191,7 +225,7 @@ fn input_required(outcome: &Result<Reply, Fault>) -> Option<Needed> {
     })
 }
 
-fn read_inputs(result: &Payload) -> Vec<(String, Method, Bytes)> {
+pub(crate) fn read_inputs(result: &Payload) -> Vec<(String, Method, Bytes)> {
     let Some(raw) = result.get_bytes("inputRequests") else {
         return Vec::new();
     };
@@ -211,10 +245,11 @@ fn read_inputs(result: &Payload) -> Vec<(String, Method, Bytes)> {
 
 /// Asks everything at once and waits for all answers. An error ends the call: there is no way to
 /// hand it to the backend, except for elicitation, where it means "cancel".
-async fn collect(
+pub(crate) async fn collect(
     needed: &Needed,
     caller: &Caller,
     outlet: &Outlet,
+    think: Duration,
 ) -> Result<Vec<u8>, Result<Reply, Fault>> {
     if needed.inputs.is_empty() {
         // Load shedding: the backend only wants to be called again.
@@ -236,7 +271,7 @@ async fn collect(
     }
     let mut answers = vec![b'{'];
     for (key, method, heard) in waiting {
-        let answer = tokio::time::timeout(THINK_MAX, heard).await;
+        let answer = tokio::time::timeout(think, heard).await;
         let result: Bytes = match answer {
             Ok(Ok(Answer::Result(result))) => result,
             Ok(Ok(Answer::Error(_))) if *method == Method::Elicit => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ring::digest::{Context, SHA256};
-use sentinel_core::audit::Ending;
+use sentinel_core::audit::{Ending, Trail};
 use sentinel_core::park::Parked;
 use sentinel_core::{
     Answer, Ask, Caller, Conversation, Entry, Event, Fault, Kind, Reply, Step, View,
@@ -16,7 +16,8 @@ use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::{Outcome, Params, Payload, Request, json, meta};
 
 use super::legacy::{can_answer, cannot};
-use super::render::{notice_message, outcome_message};
+use super::render::{fault_message, notice_message, outcome_message};
+use super::tasks;
 use crate::gateway::Gateway;
 use crate::rescue;
 
@@ -34,6 +35,8 @@ pub(crate) struct Talk {
     request: Request,
     view: View,
     talk: Option<Conversation>,
+    /// The handle the caller used, where the request is about a task.
+    task: Option<String>,
     /// Questions of an earlier round that the retry did not answer.
     unanswered: Vec<(String, Ask)>,
     rounds: u32,
@@ -50,15 +53,15 @@ pub(crate) enum Turn {
 }
 
 impl Talk {
-    /// Begins a call, or takes up a parked one where the request is a retry of it. The error is the
-    /// response.
+    /// Begins a call, or takes up a parked one where the request is a retry of it. The error is why
+    /// not, and the response.
     pub(crate) fn begin(
         gateway: &Arc<Gateway>,
         caller: Arc<Caller>,
         view: View,
         request: Request,
         entry: Entry,
-    ) -> Result<Self, Vec<u8>> {
+    ) -> Result<Self, (Kind, Vec<u8>)> {
         let mut this = Self {
             gateway: gateway.clone(),
             caller,
@@ -66,6 +69,7 @@ impl Talk {
             view,
             talk: None,
             unanswered: Vec::new(),
+            task: None,
             rounds: 0,
             entry: Some(entry),
         };
@@ -75,13 +79,14 @@ impl Talk {
             .string("requestState")
             .map(|s| s.into_owned())
         {
+            _ if tasks::is_task_method(&this.request.method) => {
+                if let Err(fault) = this.start_task() {
+                    return Err(this.refused(&fault));
+                }
+            }
             Some(state) if this.request.method.may_need_input() => {
                 if let Err(fault) = this.resume(&state) {
-                    let outcome = Err(fault);
-                    let Request { id, method, .. } = &this.request;
-                    let message = outcome_message(id, method, this.caller.revision, &outcome);
-                    this.ended(&Ending::of(&outcome), message.len());
-                    return Err(message);
+                    return Err(this.refused(&fault));
                 }
             }
             _ => this.start(this.request.params.clone()),
@@ -95,15 +100,61 @@ impl Talk {
         }
     }
 
+    fn refused(&mut self, fault: &Fault) -> (Kind, Vec<u8>) {
+        let message = fault_message(Some(&self.request.id), self.caller.revision, fault);
+        self.ended(&Ending::Refused(fault.kind), message.len());
+        (fault.kind, message)
+    }
+
+    fn trail(&self) -> Arc<Trail> {
+        self.entry.as_ref().map(Entry::trail).unwrap_or_default()
+    }
+
     fn start(&mut self, params: Params) {
         let method = self.request.method.clone();
-        let trail = self.entry.as_ref().map(Entry::trail).unwrap_or_default();
+        let trail = self.trail();
         self.talk =
             Some(
                 self.gateway
                     .walk
                     .begin(self.caller.clone(), self.view, method, params, trail),
             );
+    }
+
+    /// A request about a task goes to the backend that its handle names.
+    fn start_task(&mut self) -> Result<(), Fault> {
+        if !self.caller.capabilities.tasks {
+            let required =
+                r#""requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+            return Err(
+                Fault::new(Kind::MissingCapability, "tasks were not declared").with_data(required),
+            );
+        }
+        let missing = || Fault::new(Kind::InvalidParams, "`taskId` is missing or no string");
+        let handle = self
+            .request
+            .params
+            .string("taskId")
+            .ok_or_else(missing)?
+            .into_owned();
+        let (owner, inner) = tasks::open(&self.gateway, &self.caller, &handle)?;
+        let mut quoted = Vec::new();
+        json::encode_string(&inner, &mut quoted);
+        let mut params = Vec::new();
+        self.request
+            .params
+            .as_raw()
+            .rewrite(&[("taskId", Some(&quoted))], &mut params);
+        let params = Params::parse(params.into(), Rules::backend()).map_err(|_| missing())?;
+        let (caller, method) = (self.caller.clone(), self.request.method.clone());
+        self.task = Some(handle);
+        self.talk =
+            Some(
+                self.gateway
+                    .walk
+                    .begin(caller, View::Only(owner), method, params, self.trail()),
+            );
+        Ok(())
     }
 
     /// Goes on from a state that we sealed for exactly this caller and request.
@@ -152,6 +203,7 @@ impl Talk {
         let view = format!("{:?}", self.view);
         let mut bound = [
             self.caller.subject.as_bytes(),
+            self.caller.role.as_bytes(),
             self.request.method.as_str().as_bytes(),
             view.as_bytes(),
         ]
@@ -260,6 +312,7 @@ impl Talk {
         }
         let requests = input_requests(&asks);
         let talk = self.talk.take().expect("an ask comes from a running call");
+        talk.set_aside();
         let parked = Parked {
             talk,
             asks,
@@ -287,7 +340,7 @@ impl Talk {
     /// us, sealed.
     fn finish(&mut self, outcome: Result<Reply, Fault>) -> Turn {
         self.talk = None;
-        let outcome = outcome.map(|reply| self.seal_state(reply));
+        let outcome = outcome.map(|reply| self.seal_task(self.seal_state(reply)));
         self.answer(&outcome)
     }
 
@@ -296,6 +349,32 @@ impl Talk {
         let message = outcome_message(id, method, self.caller.revision, outcome);
         self.ended(&Ending::of(outcome), message.len());
         Turn::Answer(message, error_code(outcome))
+    }
+
+    /// A new task gets a handle of ours; later answers about it bear the handle the caller used.
+    fn seal_task(&self, reply: Reply) -> Reply {
+        let Outcome::Result(result) = &reply.outcome else {
+            return reply;
+        };
+        let Some(inner) = result.string("taskId") else {
+            return reply;
+        };
+        let handle = match &self.task {
+            Some(handle) => handle.clone(),
+            None if tasks::is_task(&reply).is_none() => return reply,
+            None => {
+                let Request { method, params, .. } = &self.request;
+                let Some(owner) = self.gateway.registry.owner(self.view, method, params) else {
+                    return reply;
+                };
+                tasks::seal(&self.gateway, &self.caller, owner, &inner)
+            }
+        };
+        let sealed = tasks::with_id(result, &handle);
+        Reply {
+            outcome: Outcome::Result(sealed),
+            ..reply
+        }
     }
 
     fn seal_state(&self, reply: Reply) -> Reply {

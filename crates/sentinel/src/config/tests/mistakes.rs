@@ -274,12 +274,6 @@ fn ps15_the_command_line_is_no_way_around() {
 #[test]
 fn protections_that_are_not_built_are_refused() {
     for text in [
-        "[auth]",
-        "[rbac.roles.dev]\npermissions = []",
-        "[rate_limits]\ndefault_rpm = 1000",
-        "[rate_limits.per_tool]\nx = 1",
-        "[kill_switch]\ndisabled_tools = [\"x\"]",
-        "[kill_switch]\ndisabled_backends = [\"review\"]",
         "[redis]",
         "[[backends]]\nname = \"a\"\ntype = \"openapi\"\nspec = \"x\"",
         "[[backends]]\nname = \"a\"\ntype = \"postgres\"\nurl_env = \"URL\"",
@@ -297,15 +291,14 @@ fn protections_that_are_not_built_are_refused() {
             "{mistakes}"
         );
     }
-    config_of("[kill_switch]\ndisabled_tools = []\ndisabled_backends = []");
 }
 
 #[test]
 fn keys_without_effect_are_noticed() {
-    let notices = config_of("[review]\nenabled = false").notices;
+    let notices = config_of("[console]\nenabled = false").notices;
     assert_eq!(
         notices,
-        ["`review` is understood but has no effect in this version"]
+        ["`console` is understood but has no effect in this version"]
     );
     assert_eq!(config_of("").notices, Vec::<String>::new());
 }

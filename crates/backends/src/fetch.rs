@@ -1,0 +1,111 @@
+//! One bounded GET of a URL that the configuration names: public keys, documents.
+//!
+//! Only the configuration says where to go: redirects are not followed, and nothing a caller sends gets
+//! here. One connection per fetch; whoever fetches decides how often.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, HOST, USER_AGENT};
+use http::{Request, Uri};
+use http_body_util::{BodyExt, Full};
+
+use crate::http::pool::{Address, Pool};
+
+/// Why nothing came.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    #[error("the URL cannot be used: {0}")]
+    Url(String),
+    #[error("nothing came within {0:?}")]
+    TimedOut(Duration),
+    #[error("the server could not be reached")]
+    Unreachable(#[source] std::io::Error),
+    #[error("the answer could not be read")]
+    Broken(#[source] hyper::Error),
+    #[error("the server answered {0}")]
+    Status(http::StatusCode),
+    #[error("the answer is larger than {0} bytes")]
+    TooLarge(usize),
+}
+
+/// The body of a 200 answer, if it comes whole within the bounds.
+pub async fn get(url: &Uri, bytes_max: usize, time_max: Duration) -> Result<Bytes, FetchError> {
+    tokio::time::timeout(time_max, Box::pin(get_unbounded(url, bytes_max)))
+        .await
+        .unwrap_or(Err(FetchError::TimedOut(time_max)))
+}
+
+async fn get_unbounded(url: &Uri, bytes_max: usize) -> Result<Bytes, FetchError> {
+    let bad = |why: &str| FetchError::Url(why.to_owned());
+    let address = Address::of(url).map_err(FetchError::Url)?;
+    let authority = url.authority().ok_or_else(|| bad("it has no host"))?;
+    let path = url.path_and_query().map_or("/", |p| p.as_str());
+    let request = Request::get(path)
+        .header(HOST, authority.as_str())
+        .header(ACCEPT, "application/json, */*")
+        .header(USER_AGENT, concat!("sentinel/", env!("CARGO_PKG_VERSION")))
+        .body(Full::<Bytes>::default())
+        .map_err(|_| bad("it is no path"))?;
+    let pool = Pool::new(address);
+    let mut sender = pool.take().await.map_err(FetchError::Unreachable)?.sender;
+    let answer = sender.send_request(request).await;
+    let answer = answer.map_err(FetchError::Broken)?;
+    if answer.status() != http::StatusCode::OK {
+        return Err(FetchError::Status(answer.status()));
+    }
+    let mut body = answer.into_body();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(FetchError::Broken)?.into_data() else {
+            continue;
+        };
+        if whole.len() + data.len() > bytes_max {
+            return Err(FetchError::TooLarge(bytes_max));
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A server that says one thing, once.
+    async fn server(says: &'static str) -> Uri {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/keys", listener.local_addr().expect("bound"));
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.expect("a caller");
+            let mut head = vec![0; 4096];
+            let _ = socket.read(&mut head).await;
+            let _ = socket.write_all(says.as_bytes()).await;
+            let _ = socket.read(&mut head).await;
+        });
+        url.parse().expect("a URL")
+    }
+
+    async fn fetch(says: &'static str) -> Result<Bytes, FetchError> {
+        get(&server(says).await, 16, Duration::from_millis(300)).await
+    }
+
+    #[tokio::test]
+    async fn a_fetch_is_bounded_and_follows_nobody() {
+        let whole = fetch("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
+        assert_eq!(whole.expect("a body"), "{}");
+        let away =
+            "HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n";
+        assert!(matches!(fetch(away).await, Err(FetchError::Status(_))));
+        let large = "HTTP/1.1 200 OK\r\ncontent-length: 17\r\n\r\n12345678901234567";
+        assert!(matches!(fetch(large).await, Err(FetchError::TooLarge(16))));
+        let slow = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{";
+        assert!(matches!(fetch(slow).await, Err(FetchError::TimedOut(_))));
+        let nobody = "http://127.0.0.1:1/".parse().expect("a URL");
+        let refused = get(&nobody, 16, Duration::from_secs(5)).await;
+        assert!(matches!(refused, Err(FetchError::Unreachable(_))));
+    }
+}

@@ -1,0 +1,376 @@
+//! Tools that the gateway has itself: one declaration each, served as a backend like any other.
+//!
+//! A declaration names the tool, says what it is for, tags it and gives its handler. Both schemas
+//! come from the handler's own types, so what is listed is what is accepted and returned. The
+//! catalog, policy and audit see an ordinary backend; only its work is done in this process.
+//!
+//! A handler that refuses (`Refused`) makes a tool result with `isError`, which the model reads;
+//! a fault would be for somebody else. Handlers must not block: waiting is an await.
+//!
+//! Not here: any particular tool.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Method, Outcome, Payload, Revision};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::backend::{Backend, Health, Status};
+use crate::call::{Call, Reply};
+use crate::caller::Caller;
+use crate::fault::{Fault, Kind};
+use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
+
+/// Why a tool did not do what it was asked, for the model that asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// A stable word for programs, such as `stale_claim`.
+    pub kind: &'static str,
+    pub message: String,
+}
+
+impl Refused {
+    pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+}
+
+/// What calling a tool does to the world, for its annotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Reads,
+    /// Adds something at every call.
+    Writes,
+    /// Adds something once; the same call again changes nothing.
+    WritesOnce,
+}
+
+/// The declaration of a tool, apart from its handler.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    pub name: &'static str,
+    pub title: &'static str,
+    /// For a model that has to choose among many tools.
+    pub description: &'static str,
+    pub tags: &'static [&'static str],
+    pub effect: Effect,
+}
+
+type Run<S> = Box<
+    dyn Fn(Arc<S>, Arc<Caller>, Bytes) -> BoxFuture<'static, Result<String, Refused>> + Send + Sync,
+>;
+
+/// A declared tool over some state `S`.
+pub struct Tool<S> {
+    about: About,
+    input: Schema,
+    output: Schema,
+    run: Run<S>,
+}
+
+impl<S: Send + Sync + 'static> Tool<S> {
+    /// Declares a tool. `In` must be an object that refuses unknown members, or a slip of the model
+    /// would go unnoticed; `Out` must be an object.
+    pub fn new<In, Out, F, Fut>(about: About, handler: F) -> Self
+    where
+        In: DeserializeOwned + JsonSchema + Send,
+        Out: Serialize + JsonSchema,
+        F: Fn(Arc<S>, Arc<Caller>, In) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Out, Refused>> + Send + 'static,
+    {
+        let run: Run<S> = Box::new(move |state, caller, arguments| {
+            let arguments = match serde_json::from_slice::<In>(&arguments) {
+                Ok(arguments) => arguments,
+                Err(error) => {
+                    let refused = Refused::new("invalid_arguments", error.to_string());
+                    return ready(Err(refused)).boxed();
+                }
+            };
+            let work = handler(state, caller, arguments);
+            async move {
+                let document = work.await?;
+                serde_json::to_string(&document)
+                    .map_err(|error| Refused::new("internal", error.to_string()))
+            }
+            .boxed()
+        });
+        Self {
+            about,
+            input: schema::<In>(),
+            output: schema::<Out>(),
+            run,
+        }
+    }
+
+    fn item(&self) -> Item {
+        let About {
+            name,
+            title,
+            description,
+            tags,
+            effect,
+        } = self.about;
+        let declared = json!({
+            "name": name,
+            "title": title,
+            "description": description,
+            "inputSchema": self.input,
+            "outputSchema": self.output,
+            "annotations": {
+                "readOnlyHint": effect == Effect::Reads,
+                "destructiveHint": false,
+                "idempotentHint": effect != Effect::Writes,
+                "openWorldHint": false,
+            },
+            "_meta": { "tags": tags },
+        });
+        Item::parse(ItemKind::Tool, declared.to_string().into())
+            .expect("a declared tool has a name")
+    }
+}
+
+/// Schemas as every client reads them: no references, no number formats of Rust's.
+fn schema<T: JsonSchema>() -> Schema {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+        settings.transforms.push(Box::new(Plain));
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    // The name and words of a Rust type tell a model nothing.
+    schema.remove("title");
+    schema.remove("description");
+    schema
+}
+
+#[derive(Clone)]
+struct Plain;
+
+impl Transform for Plain {
+    fn transform(&mut self, schema: &mut Schema) {
+        let is_number = |format: &Value| {
+            format
+                .as_str()
+                .is_some_and(|f| f.starts_with("int") || f.starts_with("uint") || f == "double")
+        };
+        if schema.get("format").is_some_and(is_number) {
+            schema.remove("format");
+        }
+        transform_subschemas(self, schema);
+    }
+}
+
+type Read<S> = fn(Arc<S>, String) -> BoxFuture<'static, Result<Option<String>, Refused>>;
+
+/// A family of documents that can be read by URI.
+pub struct Documents<S> {
+    pub uri_template: &'static str,
+    pub name: &'static str,
+    pub description: &'static str,
+    pub mime_type: &'static str,
+    /// The document at a URI; `None` where there is none.
+    pub read: Read<S>,
+}
+
+/// A backend made of declared tools.
+pub struct Builtin<S> {
+    name: &'static str,
+    instructions: &'static str,
+    server_info: Value,
+    state: Arc<S>,
+    tools: Arc<HashMap<&'static str, Tool<S>>>,
+    /// In the order of declaration.
+    listed: Vec<Item>,
+    documents: Option<Documents<S>>,
+}
+
+impl<S: Send + Sync + 'static> Builtin<S> {
+    pub fn new(
+        name: &'static str,
+        server_info: Value,
+        instructions: &'static str,
+        state: Arc<S>,
+        tools: Vec<Tool<S>>,
+    ) -> Self {
+        Self {
+            name,
+            instructions,
+            server_info,
+            state,
+            listed: tools.iter().map(Tool::item).collect(),
+            tools: Arc::new(
+                tools
+                    .into_iter()
+                    .map(|tool| (tool.about.name, tool))
+                    .collect(),
+            ),
+            documents: None,
+        }
+    }
+
+    #[must_use]
+    pub fn with_documents(mut self, documents: Documents<S>) -> Self {
+        self.documents = Some(documents);
+        self
+    }
+
+    /// What to publish to the registry.
+    pub fn offer(&self) -> Offer {
+        let templates = self.documents.iter().filter_map(|documents| {
+            let declared = json!({
+                "uriTemplate": documents.uri_template,
+                "name": documents.name,
+                "description": documents.description,
+                "mimeType": documents.mime_type,
+            });
+            Item::parse(ItemKind::Template, declared.to_string().into())
+        });
+        Offer {
+            revision: Revision::NEWEST,
+            capabilities: ServerCapabilities {
+                tools: true,
+                resources: self.documents.is_some(),
+                ..ServerCapabilities::default()
+            },
+            extensions: None,
+            server_info: Some(self.server_info.to_string().into()),
+            instructions: Some(self.instructions.to_owned()),
+            tools: self.listed.clone(),
+            resources: Vec::new(),
+            templates: templates.collect(),
+            prompts: Vec::new(),
+        }
+    }
+
+    fn tool_call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let own = call
+            .target
+            .as_ref()
+            .and_then(|target| target.own_name.clone());
+        let name = match own {
+            Some(own) => own.to_string(),
+            None => call.params.string("name").unwrap_or_default().into_owned(),
+        };
+        if !self.tools.contains_key(&*name) {
+            let fault = Fault::new(Kind::UnknownName, format!("unknown tool: {name}"));
+            return ready(Err(fault)).boxed();
+        }
+        let arguments = call
+            .params
+            .get_bytes("arguments")
+            .unwrap_or_else(|| Bytes::from_static(b"{}"));
+        let tools = self.tools.clone();
+        let work = (tools[&*name].run)(self.state.clone(), call.caller.clone(), arguments);
+        async move { Ok(reply(result(work.await))) }.boxed()
+    }
+
+    fn read(&self, call: &Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let uri = call.params.string("uri").unwrap_or_default().into_owned();
+        let Some(documents) = &self.documents else {
+            return ready(Err(unknown_resource(&uri))).boxed();
+        };
+        let mime_type = documents.mime_type;
+        let work = (documents.read)(self.state.clone(), uri.clone());
+        async move {
+            match work.await {
+                Ok(Some(text)) => Ok(reply(
+                    json!({
+                        "resultType": "complete",
+                        "contents": [{ "uri": uri, "mimeType": mime_type, "text": text }],
+                        "ttlMs": 0,
+                        "cacheScope": "private",
+                    })
+                    .to_string(),
+                )),
+                Ok(None) => Err(unknown_resource(&uri)),
+                Err(refused) => Err(Fault::new(Kind::Internal, refused.message)),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl<S: Send + Sync + 'static> Backend for Builtin<S> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+        match call.method {
+            Method::ToolsCall => self.tool_call(call),
+            Method::ResourcesRead => self.read(&call),
+            _ => {
+                let text = format!("unknown method: {}", call.method.as_str());
+                ready(Err(Fault::new(Kind::MethodNotFound, text))).boxed()
+            }
+        }
+    }
+
+    fn is_builtin(&self) -> bool {
+        true
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            health: Health::Up,
+            revision: Some(Revision::NEWEST),
+            start_up: None,
+            restarts: 0,
+            problem: None,
+            stderr: Vec::new(),
+        }
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        ready(()).boxed()
+    }
+}
+
+fn unknown_resource(uri: &str) -> Fault {
+    let uri_json = Value::from(uri).to_string();
+    Fault::new(Kind::UnknownResource, "no such resource").with_data(format!("\"uri\":{uri_json}"))
+}
+
+/// The document twice: as structure for programs, as text for clients that only show text.
+fn result(outcome: Result<String, Refused>) -> String {
+    match outcome {
+        Ok(document) => {
+            let text = Value::from(document.as_str()).to_string();
+            format!(
+                r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"structuredContent":{document},"isError":false}}"#
+            )
+        }
+        // No `structuredContent`: clients check it against the schema even in errors.
+        Err(Refused { kind, message }) => {
+            let text = json!({ "error": kind, "message": message }).to_string();
+            let content = json!([{ "type": "text", "text": text }]);
+            format!(r#"{{"resultType":"complete","content":{content},"isError":true}}"#)
+        }
+    }
+}
+
+fn reply(result: String) -> Reply {
+    let payload =
+        Payload::parse(result.into(), Rules::backend()).expect("written as JSON just now");
+    Reply {
+        revision: Revision::NEWEST,
+        outcome: Outcome::Result(payload),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! One operation as policy knows it: whose it is and what it is called, whatever name a caller used.
+
+use std::sync::Arc;
+
+use sentinel_wire::header::Param;
+
+use crate::offer::{Item, ItemKind};
+use crate::policy::Schema;
+
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// `None` for a method that only one backend knows (`/mcp/<backend>`).
+    pub kind: Option<ItemKind>,
+    /// The backend's position in the configuration.
+    pub index: usize,
+    pub backend: Arc<str>,
+    /// The backend's own name for it, or the URI.
+    pub own: Arc<str>,
+    /// Its name in the merged catalog; the own name where it has none there.
+    pub exposed: Arc<str>,
+    /// The listed template that a URI was found by.
+    pub template: Option<Arc<str>>,
+    /// What a tool's arguments must look like.
+    pub schema: Option<Arc<Schema>>,
+    /// Arguments to repeat in headers, where the backend wants that.
+    pub mirrored: Option<Arc<[Param]>>,
+}
+
+impl Operation {
+    pub(super) fn listed(
+        kind: ItemKind,
+        index: usize,
+        backend: &Arc<str>,
+        item: &Item,
+        exposed: Option<Arc<str>>,
+    ) -> Self {
+        let own: Arc<str> = item.key.as_str().into();
+        Self {
+            kind: Some(kind),
+            index,
+            backend: backend.clone(),
+            exposed: exposed.unwrap_or_else(|| own.clone()),
+            own,
+            template: None,
+            schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
+            mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
+        }
+    }
+
+    /// Something that is in no list: a URI, or a method of the backend's own.
+    pub(super) fn unlisted(
+        kind: Option<ItemKind>,
+        index: usize,
+        backend: &Arc<str>,
+        name: &str,
+    ) -> Self {
+        let name: Arc<str> = name.into();
+        Self {
+            kind,
+            index,
+            backend: backend.clone(),
+            own: name.clone(),
+            exposed: name,
+            template: None,
+            schema: None,
+            mirrored: None,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What is said about names that do not exist. What a caller may not see is answered with the very
+//! same words, so these are the only place they are written.
+
+use std::borrow::Cow;
+
+use sentinel_wire::{Method, Params, json};
+
+use super::Operation;
+use crate::call::View;
+use crate::fault::{Fault, Kind};
+use crate::offer::ItemKind;
+
+/// The answer to a call for an operation that its caller does not see.
+pub(crate) fn unseen(operation: &Operation, view: View, method: &Method) -> Fault {
+    let used = match view {
+        View::Merged => &operation.exposed,
+        View::Only(_) => &operation.own,
+    };
+    match operation.kind {
+        Some(kind @ (ItemKind::Tool | ItemKind::Prompt)) => unknown_name(kind, used),
+        Some(ItemKind::Resource | ItemKind::Template) => unknown_resource(used),
+        None => unknown_method(method),
+    }
+}
+
+pub(super) fn unknown_name(kind: ItemKind, name: &str) -> Fault {
+    let noun = if kind == ItemKind::Tool {
+        "tool"
+    } else {
+        "prompt"
+    };
+    Fault::new(Kind::UnknownName, format!("unknown {noun}: {name}"))
+}
+
+pub(super) fn unknown_resource(uri: &str) -> Fault {
+    let mut data = br#""uri":"#.to_vec();
+    json::encode_string(uri, &mut data);
+    let data = String::from_utf8(data).expect("JSON is UTF-8");
+    Fault::new(Kind::UnknownResource, format!("unknown resource: {uri}")).with_data(data)
+}
+
+pub(super) fn unknown_method(method: &Method) -> Fault {
+    Fault::new(
+        Kind::MethodNotFound,
+        format!("unknown method: {}", method.as_str()),
+    )
+}
+
+pub(super) fn required<'p>(params: &'p Params, name: &str) -> Result<Cow<'p, str>, Fault> {
+    params.string(name).ok_or_else(|| {
+        Fault::new(
+            Kind::InvalidParams,
+            format!("`{name}` is missing or no string"),
+        )
+    })
+}

@@ -1,0 +1,202 @@
+//! What governs calls: who sees and calls what, what is switched off, how often, with which
+//! arguments, and how many at once.
+//!
+//! One `Policy` per gateway. The walk asks it on the way of every call, surfaces ask it for lists;
+//! both go through `grant`, so that what is listed and what can be called agree everywhere.
+//!
+//! Not here: who a caller is (surfaces), what codes refusals have (`surfaces::rescue`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::call::View;
+use crate::caller::Caller;
+use crate::catalog::{Catalog, Filtered, Operation, Registry};
+use crate::offer::ItemKind;
+
+mod admission;
+mod arguments;
+mod kill;
+mod rates;
+mod roles;
+pub(crate) mod steps;
+
+pub use admission::{
+    Admission, AdmissionConfig, Bounds, Figures, Hook, Overload, Reason, Refused, Slot,
+};
+pub use arguments::Schema;
+pub use kill::{KillSwitch, Killed, Kills, Scope};
+pub use rates::{Limited, RateConfig, Rates};
+pub use roles::{ADMIN, Grant, Role, Roles};
+
+/// What a policy is made of.
+pub struct Settings {
+    pub roles: Roles,
+    pub kills: KillSwitch,
+    pub rates: RateConfig,
+    /// `None`: nobody waits and nobody is refused.
+    pub admission: Option<Arc<Admission>>,
+}
+
+impl Default for Settings {
+    /// Roles that allow everything to `admin`, and no limits.
+    fn default() -> Self {
+        Self {
+            roles: Roles::default(),
+            kills: KillSwitch::open(Vec::new(), None),
+            rates: RateConfig::default(),
+            admission: None,
+        }
+    }
+}
+
+pub struct Policy {
+    pub(crate) registry: Arc<Registry>,
+    roles: ArcSwap<Roles>,
+    kills: KillSwitch,
+    rates: Rates,
+    admission: Option<Arc<Admission>>,
+    /// What each role sees; one entry per configured role, and one for all others.
+    views: Mutex<HashMap<Option<Arc<str>>, RoleView>>,
+}
+
+/// A role's view, and what it was made from.
+struct RoleView {
+    catalog: Arc<Catalog>,
+    roles: Arc<Roles>,
+    kills: Arc<Kills>,
+    seen: Arc<Filtered>,
+}
+
+impl Policy {
+    pub fn new(registry: Arc<Registry>, settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            registry,
+            roles: ArcSwap::from_pointee(settings.roles),
+            kills: settings.kills,
+            rates: Rates::new(settings.rates),
+            admission: settings.admission,
+            views: Mutex::default(),
+        })
+    }
+
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// What a caller may do with an operation, before anything is switched off.
+    pub fn grant(&self, caller: &Caller, operation: &Operation) -> Grant {
+        let roles = self.roles.load();
+        roles
+            .get(&caller.role)
+            .map_or(Grant::NONE, |role| role.grant(operation))
+    }
+
+    /// Whether a caller may use the admin API.
+    pub fn is_admin(&self, caller: &Caller) -> bool {
+        let roles = self.roles.load();
+        roles.get(&caller.role).is_some_and(|role| role.is_admin())
+    }
+
+    /// New roles, in force for every call that begins after this.
+    pub fn set_roles(&self, roles: Roles) {
+        self.roles.store(Arc::new(roles));
+        self.registry.announce();
+    }
+
+    pub fn kills(&self) -> &KillSwitch {
+        &self.kills
+    }
+
+    /// Switches something off; see `KillSwitch::kill`. Blocks on the disk.
+    pub fn kill(&self, one: Killed) -> std::io::Result<()> {
+        let saved = self.kills.kill(one);
+        self.registry.announce();
+        saved
+    }
+
+    /// Switches something on again. Blocks on the disk.
+    pub fn revive(&self, scope: Scope, name: &str) -> std::io::Result<bool> {
+        let revived = self.kills.revive(scope, name)?;
+        self.registry.announce();
+        Ok(revived)
+    }
+
+    pub fn rates(&self) -> &Rates {
+        &self.rates
+    }
+
+    pub fn admission(&self) -> Option<&Arc<Admission>> {
+        self.admission.as_ref()
+    }
+
+    /// The complete result of a list method for this caller.
+    pub fn list(&self, caller: &Caller, view: View, kind: ItemKind) -> Bytes {
+        match self.seen(caller) {
+            Seen::Everything(catalog) => catalog.list(view, kind, caller.revision),
+            Seen::Part(seen) => seen.list(view, kind, caller.revision),
+        }
+    }
+
+    /// What the backends that this caller sees say about themselves.
+    pub fn instructions(&self, caller: &Caller, view: View) -> Option<String> {
+        match self.seen(caller) {
+            Seen::Everything(catalog) => catalog.instructions(view).map(str::to_owned),
+            Seen::Part(seen) => seen.instructions(view).map(str::to_owned),
+        }
+    }
+
+    /// A tool by the name it has in a view, if this caller may call it.
+    pub fn callable_tool(&self, caller: &Caller, view: View, name: &str) -> Option<Arc<Operation>> {
+        let tool = self.registry.tool(view, name)?;
+        self.grant(caller, &tool).call.then_some(tool)
+    }
+
+    fn seen(&self, caller: &Caller) -> Seen {
+        let (catalog, roles, kills) = (
+            self.registry.catalog(),
+            self.roles.load_full(),
+            self.kills.now(),
+        );
+        let role = roles.get(&caller.role).cloned();
+        if kills.is_empty() && role.as_ref().is_some_and(|role| role.is_full()) {
+            return Seen::Everything(catalog);
+        }
+        if kills.hits_caller(&caller.subject) {
+            return Seen::Part(Arc::new(catalog.filtered(|_| false)));
+        }
+        let key = role.as_ref().map(|_| caller.role.clone());
+        let mut views = self.views.lock();
+        if let Some(known) = views.get(&key)
+            && Arc::ptr_eq(&known.catalog, &catalog)
+            && Arc::ptr_eq(&known.roles, &roles)
+            && Arc::ptr_eq(&known.kills, &kills)
+        {
+            return Seen::Part(known.seen.clone());
+        }
+        let sees = |operation: &Operation| {
+            role.as_ref().is_some_and(|role| role.grant(operation).see)
+                && !kills.hits_operation(operation)
+        };
+        let seen = Arc::new(catalog.filtered(sees));
+        // Roles that a reload took away are forgotten with their views.
+        views.retain(|role, _| role.as_ref().is_none_or(|role| roles.get(role).is_some()));
+        let view = RoleView {
+            seen: seen.clone(),
+            catalog,
+            roles,
+            kills,
+        };
+        views.insert(key, view);
+        Seen::Part(seen)
+    }
+}
+
+enum Seen {
+    Everything(Arc<Catalog>),
+    Part(Arc<Filtered>),
+}

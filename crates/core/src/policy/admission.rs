@@ -1,0 +1,255 @@
+//! Admission: how many calls run at once, how many wait, and what the others are told.
+//!
+//! `Scheduler` decides; here are the clock, the error object and the hook. A call holds its permit in
+//! a `Slot`, which gives it back while the call waits for somebody rather than for its backend.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::fault::{Fault, Kind};
+
+mod scheduler;
+
+pub use scheduler::{Bounds, Figures, Reason, Refused};
+use scheduler::{Entry, Scheduler, State};
+
+/// What callers are told to wait; a queue moves in less.
+const RETRY_AFTER_MS: u64 = 1000;
+/// Overloads are logged this often at most.
+const LOG_EVERY_MS: u64 = 1000;
+
+type Permit = scheduler::Permit<Mutex<State>>;
+
+#[derive(Clone, Debug)]
+pub struct AdmissionConfig {
+    pub bounds: Bounds,
+    pub queue_timeout: Duration,
+    /// For callers up to 2025-11-25.
+    pub overload_error_code: i32,
+    /// One per backend, in configuration order.
+    pub backends: Vec<Bounds>,
+}
+
+/// One overload, for the hook.
+#[derive(Clone, Copy, Debug)]
+pub struct Overload {
+    pub refused: Refused,
+    pub queue_timeout_ms: u64,
+}
+
+impl Overload {
+    /// The seven members that say what happened.
+    pub fn members(&self) -> String {
+        let Refused {
+            reason,
+            active,
+            queued,
+            bounds,
+        } = self.refused;
+        format!(
+            r#""reason":"{}","active":{active},"queued":{queued},"max_concurrent":{},"queue_size":{},"queue_timeout_ms":{},"retry_after_ms":{RETRY_AFTER_MS}"#,
+            reason.as_str(),
+            bounds.max_concurrent,
+            bounds.queue_size,
+            self.queue_timeout_ms,
+        )
+    }
+}
+
+/// Called on each overload; must not wait.
+pub type Hook = Box<dyn Fn(&Overload) + Send + Sync>;
+
+pub struct Admission {
+    scheduler: Arc<Scheduler<Mutex<State>>>,
+    queue_timeout: Duration,
+    code: i32,
+    hook: Option<Hook>,
+    began: Instant,
+    /// When an overload was last logged, in milliseconds since then, plus one.
+    logged_ms: AtomicU64,
+    unlogged: AtomicU64,
+}
+
+impl Admission {
+    pub fn new(config: &AdmissionConfig, hook: Option<Hook>) -> Arc<Self> {
+        Arc::new(Self {
+            scheduler: Scheduler::new(config.bounds, config.backends.iter().copied()),
+            queue_timeout: config.queue_timeout,
+            code: config.overload_error_code,
+            hook,
+            began: Instant::now(),
+            logged_ms: AtomicU64::new(0),
+            unlogged: AtomicU64::new(0),
+        })
+    }
+
+    /// Waits for a place; a fault when there is none to wait for, or not in time.
+    async fn admit(&self, subject: &Arc<str>, backend: usize) -> Result<Permit, Fault> {
+        match self.scheduler.enter(subject, backend) {
+            Ok(Entry::Now(permit)) => Ok(permit),
+            Ok(Entry::Wait(mut ticket)) => {
+                tokio::select! {
+                    biased;
+                    permit = &mut ticket => Ok(permit),
+                    () = tokio::time::sleep(self.queue_timeout) => {
+                        ticket.give_up().map_err(|refused| self.overloaded(refused))
+                    }
+                }
+            }
+            Err(refused) => Err(self.overloaded(refused)),
+        }
+    }
+
+    fn overloaded(&self, refused: Refused) -> Fault {
+        let overload = Overload {
+            refused,
+            queue_timeout_ms: self.queue_timeout.as_millis() as u64,
+        };
+        self.log(&overload);
+        if let Some(hook) = &self.hook {
+            hook(&overload);
+        }
+        Fault::new(Kind::Overloaded, "SERVER_OVERLOADED")
+            .legacy_code(self.code)
+            .with_data(overload.members())
+    }
+
+    fn log(&self, overload: &Overload) {
+        let now = self.began.elapsed().as_millis() as u64 + 1;
+        let last = self.logged_ms.load(Ordering::Relaxed);
+        let due = last == 0 || now >= last + LOG_EVERY_MS;
+        if due
+            && self
+                .logged_ms
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            let others = self.unlogged.swap(0, Ordering::Relaxed);
+            tracing::warn!(
+                reason = overload.refused.reason.as_str(),
+                active = overload.refused.active,
+                queued = overload.refused.queued,
+                others,
+                "overloaded: a call was refused"
+            );
+        } else {
+            self.unlogged.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn figures(&self) -> Figures {
+        self.scheduler.figures()
+    }
+
+    /// Running and waiting at one backend.
+    pub fn backend(&self, index: usize) -> (u32, u32) {
+        self.scheduler.room(index)
+    }
+}
+
+/// Where a call holds its permit. Clones are the same slot.
+#[derive(Clone, Default)]
+pub struct Slot(Arc<Place>);
+
+#[derive(Default)]
+struct Place {
+    permit: Mutex<Option<Permit>>,
+    claim: Mutex<Option<Claim>>,
+    /// Set aside from outside: not to be driven before it has a permit again.
+    parked: AtomicBool,
+}
+
+#[derive(Clone)]
+struct Claim {
+    admission: Arc<Admission>,
+    subject: Arc<str>,
+    backend: usize,
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Slot")
+    }
+}
+
+impl Slot {
+    /// Begins a call's work once there is a permit, and drives it while holding that; it gives it
+    /// back while the call is parked.
+    pub(super) async fn run<T>(
+        &self,
+        admission: &Arc<Admission>,
+        subject: &Arc<str>,
+        backend: usize,
+        begin: impl FnOnce() -> BoxFuture<'static, Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        let permit = admission.admit(subject, backend).await?;
+        *self.0.claim.lock() = Some(Claim {
+            admission: admission.clone(),
+            subject: subject.clone(),
+            backend,
+        });
+        *self.0.permit.lock() = Some(permit);
+        let _emptied = Emptied(self);
+        let mut work = begin();
+        loop {
+            let parked = &self.0.parked;
+            let step = std::future::poll_fn(|cx| {
+                if parked.load(Ordering::Acquire) {
+                    return std::task::Poll::Ready(None);
+                }
+                work.as_mut().poll(cx).map(Some)
+            });
+            match step.await {
+                Some(outcome) => return outcome,
+                None => {
+                    self.resume().await?;
+                    parked.store(false, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    /// The caller is being waited for, and nothing runs meanwhile: the permit goes back, and the call
+    /// takes another before its next step.
+    pub fn park(&self) {
+        if self.set_aside() {
+            self.0.parked.store(true, Ordering::Release);
+        }
+    }
+
+    /// For a backend that waits for somebody in the middle of a call: gives the permit back, true if
+    /// there was one. Before going on: `resume`.
+    pub fn set_aside(&self) -> bool {
+        let permit = self.0.permit.lock().take();
+        permit.is_some()
+    }
+
+    /// Takes a permit again, like any other call; nothing if there never was one.
+    pub async fn resume(&self) -> Result<(), Fault> {
+        let claim = self.0.claim.lock().clone();
+        if let Some(claim) = claim {
+            let permit = claim.admission.admit(&claim.subject, claim.backend).await?;
+            *self.0.permit.lock() = Some(permit);
+        }
+        Ok(())
+    }
+}
+
+/// Gives the permit back however the call ends.
+struct Emptied<'a>(&'a Slot);
+
+impl Drop for Emptied<'_> {
+    fn drop(&mut self) {
+        self.0.0.claim.lock().take();
+        let permit = self.0.0.permit.lock().take();
+        drop(permit);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,459 @@
+//! Who runs, who waits and who is refused: plain state under one lock.
+//!
+//! A call needs a place globally and one at its backend (its room). Whoever finds both free runs at
+//! once; others wait if both queues have space, each caller's in the order they came, callers in
+//! turn: a freed place goes to the caller who was served longest ago among those it can be given to.
+//! So while any place is free, nobody waits who could take it.
+//!
+//! Permits and tickets are owned: dropping one, for whatever reason, gives everything back. The lock
+//! is a parameter so that the interleaving checker can put its own in place of the real one; there
+//! is no other shared state and no clock here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use slab::Slab;
+
+/// A lock around the state.
+pub(super) trait Lock<T>: Send + Sync {
+    fn new(value: T) -> Self;
+    fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R;
+}
+
+impl<T: Send> Lock<T> for parking_lot::Mutex<T> {
+    fn new(value: T) -> Self {
+        Self::new(value)
+    }
+    fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        f(&mut self.lock())
+    }
+}
+
+/// How many run, how many wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub max_concurrent: u32,
+    /// 0 refuses at once.
+    pub queue_size: u32,
+}
+
+/// Why a call is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    QueueFull,
+    QueueTimeout,
+    ConcurrencyLimit,
+}
+
+impl Reason {
+    pub const ALL: [Self; 3] = [Self::QueueFull, Self::QueueTimeout, Self::ConcurrencyLimit];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::QueueTimeout => "queue_timeout",
+            Self::ConcurrencyLimit => "concurrency_limit",
+        }
+    }
+}
+
+/// A refusal, with the figures of whatever refused: everything, or one backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub reason: Reason,
+    pub active: u32,
+    pub queued: u32,
+    pub bounds: Bounds,
+}
+
+/// Counters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub active: u32,
+    pub queued: u32,
+    pub admitted: u64,
+    /// By `Reason`.
+    pub rejected: [u64; 3],
+}
+
+#[derive(Debug)]
+struct Room {
+    bounds: Bounds,
+    active: u32,
+    queued: u32,
+    /// Callers with calls waiting for this room, by when they were last served.
+    ring: BTreeMap<u64, Arc<str>>,
+}
+
+impl Room {
+    fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            active: 0,
+            queued: 0,
+            ring: BTreeMap::new(),
+        }
+    }
+
+    fn has_place(&self) -> bool {
+        self.active < self.bounds.max_concurrent
+    }
+
+    /// Why nobody can join the queue, if so.
+    fn full(&self) -> Option<Refused> {
+        (self.queued >= self.bounds.queue_size).then(|| {
+            self.refused(match self.bounds.queue_size {
+                0 => Reason::ConcurrencyLimit,
+                _ => Reason::QueueFull,
+            })
+        })
+    }
+
+    fn refused(&self, reason: Reason) -> Refused {
+        Refused {
+            reason,
+            active: self.active,
+            queued: self.queued,
+            bounds: self.bounds,
+        }
+    }
+}
+
+/// One caller with calls that wait.
+struct Waiting {
+    turn: u64,
+    /// By room: order of arrival to place in the slab.
+    rooms: BTreeMap<usize, BTreeMap<u64, usize>>,
+}
+
+struct Waiter {
+    subject: Arc<str>,
+    arrival: u64,
+    granted: bool,
+    waker: Option<Waker>,
+}
+
+pub(super) struct State {
+    all: Room,
+    rooms: Vec<Room>,
+    callers: HashMap<Arc<str>, Waiting>,
+    waiters: Slab<Waiter>,
+    /// Counts arrivals and turns.
+    clock: u64,
+    admitted: u64,
+    rejected: [u64; 3],
+}
+
+impl State {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn occupy(&mut self, room: usize) {
+        self.all.active += 1;
+        self.rooms[room].active += 1;
+        self.admitted += 1;
+    }
+
+    fn refuse(&mut self, refused: Refused) -> Refused {
+        self.rejected[refused.reason as usize] += 1;
+        refused
+    }
+
+    fn enter(&mut self, subject: &Arc<str>, room: usize) -> Result<Option<usize>, Refused> {
+        let here = &self.rooms[room];
+        if self.all.has_place() && here.has_place() {
+            self.occupy(room);
+            return Ok(None);
+        }
+        // What is full answers first.
+        let refused = if self.all.has_place() {
+            here.full().or_else(|| self.all.full())
+        } else {
+            self.all.full().or_else(|| here.full())
+        };
+        match refused {
+            Some(refused) => Err(self.refuse(refused)),
+            None => Ok(Some(self.enqueue(subject, room))),
+        }
+    }
+
+    fn enqueue(&mut self, subject: &Arc<str>, room: usize) -> usize {
+        let arrival = self.tick();
+        let key = self.waiters.insert(Waiter {
+            subject: subject.clone(),
+            arrival,
+            granted: false,
+            waker: None,
+        });
+        // Whoever joins is served after those who wait already.
+        let caller = self
+            .callers
+            .entry(subject.clone())
+            .or_insert_with(|| Waiting {
+                turn: arrival,
+                rooms: BTreeMap::new(),
+            });
+        caller.rooms.entry(room).or_default().insert(arrival, key);
+        self.rooms[room].ring.insert(caller.turn, subject.clone());
+        self.all.queued += 1;
+        self.rooms[room].queued += 1;
+        key
+    }
+
+    /// Takes a call out of the queue.
+    fn dequeue(&mut self, subject: &Arc<str>, room: usize, arrival: u64) -> usize {
+        self.all.queued -= 1;
+        self.rooms[room].queued -= 1;
+        let caller = self
+            .callers
+            .get_mut(subject)
+            .expect("a waiting call's caller is known");
+        let queue = caller
+            .rooms
+            .get_mut(&room)
+            .expect("its queue for the room exists");
+        let key = queue.remove(&arrival).expect("the call is in it");
+        if queue.is_empty() {
+            caller.rooms.remove(&room);
+            self.rooms[room].ring.remove(&caller.turn);
+            if caller.rooms.is_empty() {
+                self.callers.remove(subject);
+            }
+        }
+        key
+    }
+
+    fn release(&mut self, room: usize) -> Option<Waker> {
+        self.all.active -= 1;
+        self.rooms[room].active -= 1;
+        self.grant_next()
+    }
+
+    /// Gives a free place to whoever is next, if anybody can use it.
+    fn grant_next(&mut self) -> Option<Waker> {
+        if self.all.queued == 0 || !self.all.has_place() {
+            return None;
+        }
+        let open = |(index, room): (usize, &Room)| {
+            let (turn, _) = room.ring.first_key_value()?;
+            room.has_place().then_some((*turn, index))
+        };
+        let (turn, room) = self.rooms.iter().enumerate().filter_map(open).min()?;
+        let subject = self.rooms[room].ring[&turn].clone();
+        let (arrival, key) = {
+            let queue = &self.callers[&subject].rooms[&room];
+            let (arrival, key) = queue.first_key_value().expect("empty queues are removed");
+            (*arrival, *key)
+        };
+        self.dequeue(&subject, room, arrival);
+        self.served(&subject);
+        self.occupy(room);
+        let waiter = &mut self.waiters[key];
+        waiter.granted = true;
+        waiter.waker.take()
+    }
+
+    /// Moves a caller to the end of every ring.
+    fn served(&mut self, subject: &Arc<str>) {
+        let turn = self.tick();
+        if let Some(caller) = self.callers.get_mut(subject) {
+            for room in caller.rooms.keys() {
+                let ring = &mut self.rooms[*room].ring;
+                ring.remove(&caller.turn);
+                ring.insert(turn, subject.clone());
+            }
+            caller.turn = turn;
+        }
+    }
+}
+
+pub(super) struct Scheduler<L> {
+    state: L,
+}
+
+/// What becomes of a call that wants to run.
+pub(super) enum Entry<L: Lock<State>> {
+    Now(Permit<L>),
+    Wait(Ticket<L>),
+}
+
+impl<L: Lock<State>> Scheduler<L> {
+    pub(super) fn new(all: Bounds, rooms: impl IntoIterator<Item = Bounds>) -> Arc<Self> {
+        Arc::new(Self {
+            state: L::new(State {
+                all: Room::new(all),
+                rooms: rooms.into_iter().map(Room::new).collect(),
+                callers: HashMap::new(),
+                waiters: Slab::new(),
+                clock: 0,
+                admitted: 0,
+                rejected: [0; 3],
+            }),
+        })
+    }
+
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        subject: &Arc<str>,
+        room: usize,
+    ) -> Result<Entry<L>, Refused> {
+        let entered = self.state.with(|state| state.enter(subject, room))?;
+        Ok(match entered {
+            None => Entry::Now(self.permit(room)),
+            Some(key) => Entry::Wait(Ticket {
+                scheduler: self.clone(),
+                key,
+                room,
+                done: false,
+            }),
+        })
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        self.state.with(|state| Figures {
+            active: state.all.active,
+            queued: state.all.queued,
+            admitted: state.admitted,
+            rejected: state.rejected,
+        })
+    }
+
+    /// Running and waiting at one backend.
+    pub(super) fn room(&self, room: usize) -> (u32, u32) {
+        self.state
+            .with(|state| (state.rooms[room].active, state.rooms[room].queued))
+    }
+
+    /// Whether every bound holds and every count agrees with what it counts.
+    #[cfg(test)]
+    pub(super) fn is_consistent(&self) -> bool {
+        self.state.with(|state| {
+            let waiting = state.waiters.iter().filter(|(_, w)| !w.granted).count();
+            let listed: usize = state
+                .callers
+                .values()
+                .flat_map(|c| c.rooms.values().map(BTreeMap::len))
+                .sum();
+            let fits = |room: &Room| {
+                room.active <= room.bounds.max_concurrent && room.queued <= room.bounds.queue_size
+            };
+            let sum = |f: fn(&Room) -> u32| state.rooms.iter().map(f).sum::<u32>();
+            let could_run = state.all.has_place()
+                && state
+                    .rooms
+                    .iter()
+                    .any(|room| room.has_place() && !room.ring.is_empty());
+            state.all.active <= state.all.bounds.max_concurrent
+                && state.all.queued <= state.all.bounds.queue_size
+                && state.rooms.iter().all(fits)
+                && sum(|r| r.active) == state.all.active
+                && sum(|r| r.queued) == state.all.queued
+                && waiting == state.all.queued as usize
+                && listed == waiting
+                && !could_run
+        })
+    }
+
+    fn permit(self: &Arc<Self>, room: usize) -> Permit<L> {
+        Permit {
+            scheduler: self.clone(),
+            room,
+        }
+    }
+}
+
+/// A call's right to run, given back when dropped.
+pub(super) struct Permit<L: Lock<State>> {
+    scheduler: Arc<Scheduler<L>>,
+    room: usize,
+}
+
+impl<L: Lock<State>> Drop for Permit<L> {
+    fn drop(&mut self) {
+        let woken = self.scheduler.state.with(|state| state.release(self.room));
+        if let Some(waker) = woken {
+            waker.wake();
+        }
+    }
+}
+
+/// A call's place in the queue; it becomes a permit. Dropping it leaves the queue.
+pub(super) struct Ticket<L: Lock<State>> {
+    scheduler: Arc<Scheduler<L>>,
+    key: usize,
+    room: usize,
+    done: bool,
+}
+
+impl<L: Lock<State>> Future for Ticket<L> {
+    type Output = Permit<L>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit<L>> {
+        let key = self.key;
+        let granted = self.scheduler.state.with(|state| {
+            if state.waiters[key].granted {
+                state.waiters.remove(key);
+                return true;
+            }
+            let waker = &mut state.waiters[key].waker;
+            match waker {
+                Some(known) => known.clone_from(cx.waker()),
+                None => *waker = Some(cx.waker().clone()),
+            }
+            false
+        });
+        if !granted {
+            return Poll::Pending;
+        }
+        self.done = true;
+        Poll::Ready(self.scheduler.permit(self.room))
+    }
+}
+
+impl<L: Lock<State>> Ticket<L> {
+    /// Waiting took too long. A place that was given at the last moment is taken.
+    pub(super) fn give_up(mut self) -> Result<Permit<L>, Refused> {
+        self.done = true;
+        let (key, room) = (self.key, self.room);
+        let refused = self.scheduler.state.with(|state| {
+            let waiter = state.waiters.remove(key);
+            if waiter.granted {
+                return None;
+            }
+            state.dequeue(&waiter.subject, room, waiter.arrival);
+            let full = match state.all.has_place() {
+                true => &state.rooms[room],
+                false => &state.all,
+            };
+            let refused = full.refused(Reason::QueueTimeout);
+            Some(state.refuse(refused))
+        });
+        match refused {
+            Some(refused) => Err(refused),
+            None => Ok(self.scheduler.permit(room)),
+        }
+    }
+}
+
+impl<L: Lock<State>> Drop for Ticket<L> {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        let woken = self.scheduler.state.with(|state| {
+            let waiter = state.waiters.remove(self.key);
+            if waiter.granted {
+                return state.release(self.room);
+            }
+            state.dequeue(&waiter.subject, self.room, waiter.arrival);
+            None
+        });
+        if let Some(waker) = woken {
+            waker.wake();
+        }
+    }
+}

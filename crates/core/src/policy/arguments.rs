@@ -1,0 +1,251 @@
+//! Arguments checked against a tool's input schema before any backend sees them.
+//!
+//! A schema is compiled at the first call and kept with the tool for as long as the backend offers
+//! it unchanged. The bytes were refused earlier if any object in them repeats a key, so what is
+//! decoded here is what the backend will read. References to other documents are never followed.
+
+use std::fmt::Write;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use jsonschema::{PatternOptions, Validator};
+use sentinel_wire::json::{self, Rules};
+use sentinel_wire::{Outcome, Payload, Revision};
+use serde_json::Value;
+
+use crate::call::Reply;
+use crate::fault::{Fault, Kind};
+
+/// Larger schemas are not compiled: checking would cost more than it protects.
+const SCHEMA_BYTES_MAX: usize = 256 * 1024;
+/// What one pattern may cost: compiled size, and steps on one string.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+const BACKTRACK_MAX: usize = 100_000;
+/// A caller that is wrong in more places than this knows enough.
+const ISSUES_MAX: usize = 10;
+const ISSUE_CHARS_MAX: usize = 300;
+
+/// A tool's input schema: as it was sent, and compiled when first needed.
+pub struct Schema {
+    raw: Option<Bytes>,
+    compiled: OnceLock<Option<Box<Validator>>>,
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Schema").field(&self.raw).finish()
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+impl Eq for Schema {}
+
+impl Schema {
+    pub fn new(raw: Option<Bytes>) -> Self {
+        Self {
+            raw,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// What is wrong with these arguments; empty if nothing is, or if nothing is asked of them.
+    pub(super) fn check(&self, tool: &str, arguments: &[u8]) -> Vec<String> {
+        let Some(validator) = self.validator(tool) else {
+            return Vec::new();
+        };
+        let value: Value = match serde_json::from_slice(arguments) {
+            Ok(value) => value,
+            // JSON, but no number or text that could be compared with anything.
+            Err(error) => return vec![format!("the arguments cannot be read: {error}")],
+        };
+        if validator.is_valid(&value) {
+            return Vec::new();
+        }
+        validator
+            .iter_errors(&value)
+            .take(ISSUES_MAX)
+            .map(|error| {
+                let at = error.instance_path().to_string();
+                let at = if at.is_empty() { "arguments" } else { &at };
+                let text: String = error.to_string().chars().take(ISSUE_CHARS_MAX).collect();
+                format!("{at}: {text}")
+            })
+            .collect()
+    }
+
+    fn validator(&self, tool: &str) -> Option<&Validator> {
+        let compiled = self.compiled.get_or_init(|| {
+            let raw = self.raw.as_deref()?;
+            match compile(raw) {
+                Ok(validator) => validator.map(Box::new),
+                Err(why) => {
+                    tracing::warn!(
+                        tool,
+                        "the tool's arguments are not checked, its inputSchema cannot be used: {why}"
+                    );
+                    None
+                }
+            }
+        });
+        compiled.as_deref()
+    }
+}
+
+/// `None` for a schema that asks for nothing but an object.
+fn compile(raw: &[u8]) -> Result<Option<Validator>, String> {
+    if raw.len() > SCHEMA_BYTES_MAX {
+        return Err(format!("it is larger than {SCHEMA_BYTES_MAX} bytes"));
+    }
+    let schema: Value = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
+    if is_trivial(&schema) {
+        return Ok(None);
+    }
+    let patterns = PatternOptions::fancy_regex()
+        .backtrack_limit(BACKTRACK_MAX)
+        .size_limit(PATTERN_BYTES_MAX);
+    // 2020-12 unless it says otherwise; the crate is built without anything that could fetch.
+    jsonschema::options()
+        .with_pattern_options(patterns)
+        .offline()
+        .build(&schema)
+        .map(Some)
+        .map_err(|error| error.to_string().chars().take(ISSUE_CHARS_MAX).collect())
+}
+
+fn is_trivial(schema: &Value) -> bool {
+    let Some(members) = schema.as_object() else {
+        return schema == &Value::Bool(true);
+    };
+    members.iter().all(|(name, value)| match name.as_str() {
+        "$schema" | "$id" | "title" | "description" | "$comment" => true,
+        "type" => value == "object",
+        "properties" => value.as_object().is_some_and(|p| p.is_empty()),
+        "required" => value.as_array().is_some_and(|r| r.is_empty()),
+        "additionalProperties" => value == &Value::Bool(true),
+        _ => false,
+    })
+}
+
+/// How each revision wants to hear of wrong arguments: since 2025-11-25 as the tool's own error, so
+/// that a model can correct itself.
+pub(super) fn refusal(tool: &str, issues: &[String], revision: Revision) -> Result<Reply, Fault> {
+    let mut text = format!("invalid arguments for {tool}:");
+    for issue in issues {
+        let _ = write!(text, "\n- {issue}");
+    }
+    if revision < Revision::V2025_11_25 {
+        return Err(Fault::new(Kind::InvalidArguments, text));
+    }
+    let mut out = Vec::with_capacity(text.len() + 128);
+    out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
+    json::encode_string(&text, &mut out);
+    out.extend_from_slice(br#"}],"isError":true"#);
+    if revision.is_modern() {
+        out.extend_from_slice(br#","resultType":"complete""#);
+    }
+    out.push(b'}');
+    let result = Payload::parse(out.into(), Rules::backend()).expect("what we wrote is JSON");
+    Ok(Reply {
+        revision,
+        outcome: Outcome::Result(result),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(text: &'static str) -> Schema {
+        Schema::new(Some(Bytes::from_static(text.as_bytes())))
+    }
+
+    #[test]
+    fn c_17_arguments_are_compared_with_the_schema() {
+        let echo = schema(
+            r#"{"type":"object","properties":{"text":{"type":"string","maxLength":3},"n":{"type":"integer"}},"required":["text"],"additionalProperties":false}"#,
+        );
+        assert!(echo.check("echo", br#"{"text":"abc","n":1}"#).is_empty());
+        for (wrong, words) in [
+            (&br#"{}"#[..], "text"),
+            (br#"{"text":1}"#, "/text"),
+            (br#"{"text":"abcd"}"#, "/text"),
+            (br#"{"text":"a","n":1.5}"#, "/n"),
+            (br#"{"text":"a","x":1}"#, "x"),
+        ] {
+            let issues = echo.check("echo", wrong);
+            assert_eq!(issues.len(), 1, "{issues:?}");
+            assert!(issues[0].contains(words), "{issues:?}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_asks_for_nothing_costs_nothing() {
+        for text in [
+            r#"{"type":"object"}"#,
+            "{}",
+            r#"{"type":"object","properties":{},"required":[],"additionalProperties":true,"$schema":"x"}"#,
+        ] {
+            let schema = Schema::new(Some(Bytes::copy_from_slice(text.as_bytes())));
+            assert!(schema.validator("x").is_none(), "{text}");
+            // Not even decoded.
+            assert!(schema.check("x", b"not JSON").is_empty());
+        }
+    }
+
+    #[test]
+    fn a_schema_that_cannot_be_used_checks_nothing_and_reaches_nowhere() {
+        for text in [
+            r#"{"$ref":"http://127.0.0.1:1/schema.json"}"#,
+            r#"{"$ref":"file:///etc/passwd"}"#,
+            r#"{"type":"objekt"}"#,
+            r#"{"properties":{"a":{"pattern":"("}}}"#,
+        ] {
+            let schema = Schema::new(Some(Bytes::copy_from_slice(text.as_bytes())));
+            assert!(schema.validator("x").is_none(), "{text}");
+        }
+        let huge = format!(r#"{{"description":"{}"}}"#, "x".repeat(SCHEMA_BYTES_MAX));
+        assert!(compile(huge.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn references_within_the_schema_and_older_drafts_work() {
+        let inner = schema(
+            r##"{"$defs":{"n":{"type":"integer"}},"properties":{"a":{"$ref":"#/$defs/n"}}}"##,
+        );
+        assert!(inner.check("x", br#"{"a":1}"#).is_empty());
+        assert!(!inner.check("x", br#"{"a":"1"}"#).is_empty());
+        let old = schema(
+            r#"{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"type":"array","items":[{"type":"integer"}]}}}"#,
+        );
+        assert!(!old.check("x", br#"{"a":["1"]}"#).is_empty());
+    }
+
+    #[test]
+    fn a_hostile_pattern_is_bounded() {
+        let evil = schema(r#"{"properties":{"a":{"pattern":"^(a|aa)+(?=$)b"}}}"#);
+        let began = tokio::time::Instant::now();
+        let long = format!(r#"{{"a":"{}"}}"#, "a".repeat(5000));
+        let _ = evil.check("x", long.as_bytes());
+        assert!(began.elapsed() < std::time::Duration::from_secs(5));
+    }
+
+    #[test]
+    fn c_17_each_revision_hears_of_it_in_its_own_way() {
+        let issues = vec!["/a: no".to_owned()];
+        let old = refusal("echo", &issues, Revision::V2025_06_18).expect_err("an error");
+        assert_eq!(old.kind, Kind::InvalidArguments);
+        for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+            let reply = refusal("echo", &issues, revision).expect("a result");
+            let Outcome::Result(result) = reply.outcome else {
+                panic!("a result")
+            };
+            assert_eq!(result.get("isError"), Some(&b"true"[..]));
+            assert_eq!(result.get("resultType").is_some(), revision.is_modern());
+        }
+    }
+}

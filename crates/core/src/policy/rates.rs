@@ -1,0 +1,307 @@
+//! Rate limits: a token bucket per caller and tool, exact.
+//!
+//! One token is `MINUTE_NS` units and a limit of n calls a minute refills n units a nanosecond, so
+//! no fraction is ever rounded: in any window a caller gets at most the burst and what flowed in.
+//! A full bucket is the same as none; that is how buckets are forgotten.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+const MINUTE_NS: u128 = 60_000_000_000;
+/// Each has its own lock, so that calls on different threads rarely meet.
+const SHARDS: usize = 64;
+/// Buckets per shard, a quarter of a million together: every caller of a busy gateway times every
+/// tool it used within the last minute.
+const SHARD_LEN_MAX: usize = 4096;
+/// Below this many buckets nobody looks for full ones.
+const SWEEP_LEN_MIN: usize = 64;
+/// What a caller is told for whom there is no bucket left.
+const CROWDED_MS: u64 = 1000;
+
+#[derive(Clone, Debug, Default)]
+pub struct RateConfig {
+    /// Calls in a minute; 0 is no limit.
+    pub default_rpm: u32,
+    /// Calls that may come at once; 0 is the minute's allowance.
+    pub burst: u32,
+    /// By exposed name.
+    pub per_tool: HashMap<String, u32>,
+}
+
+type Key = (Arc<str>, usize, Arc<str>);
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    units: u128,
+    at_ns: u64,
+    rpm: u32,
+    capacity: u128,
+}
+
+struct Shard {
+    buckets: HashMap<Key, Bucket>,
+    /// Look for full buckets when there are so many.
+    sweep_at: usize,
+    swept_ns: Option<u64>,
+}
+
+pub struct Rates {
+    config: ArcSwap<RateConfig>,
+    began: Instant,
+    hasher: RandomState,
+    shards: Vec<Mutex<Shard>>,
+}
+
+/// Too many calls; try again after so many milliseconds.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Limited {
+    pub retry_after_ms: u64,
+}
+
+impl Rates {
+    pub fn new(config: RateConfig) -> Self {
+        let shard = || {
+            Mutex::new(Shard {
+                buckets: HashMap::new(),
+                sweep_at: SWEEP_LEN_MIN,
+                swept_ns: None,
+            })
+        };
+        Self {
+            config: ArcSwap::from_pointee(config),
+            began: Instant::now(),
+            hasher: RandomState::new(),
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+        }
+    }
+
+    /// New limits; what was used up stays used up.
+    pub fn reconfigure(&self, config: RateConfig) {
+        self.config.store(Arc::new(config));
+    }
+
+    /// Takes a token for one call of a tool, given by backend, own name and exposed name.
+    pub fn take(
+        &self,
+        subject: &Arc<str>,
+        index: usize,
+        own: &Arc<str>,
+        exposed: &str,
+    ) -> Result<(), Limited> {
+        let config = self.config.load();
+        let rpm = match config.per_tool.is_empty() {
+            true => config.default_rpm,
+            false => *config.per_tool.get(exposed).unwrap_or(&config.default_rpm),
+        };
+        if rpm == 0 {
+            return Ok(());
+        }
+        let capacity = u128::from(if config.burst == 0 { rpm } else { config.burst }) * MINUTE_NS;
+        let key = (subject.clone(), index, own.clone());
+        let at = self.hasher.hash_one(&key) as usize % SHARDS;
+        // Under the lock, so that time never runs backwards for a bucket.
+        let mut shard = self.shards[at].lock();
+        let now_ns = self.began.elapsed().as_nanos() as u64;
+        shard.take(key, rpm, capacity, now_ns)
+    }
+
+    /// Buckets at present.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().buckets.len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Shard {
+    fn take(&mut self, key: Key, rpm: u32, capacity: u128, now_ns: u64) -> Result<(), Limited> {
+        if self.buckets.len() >= self.sweep_at && !self.buckets.contains_key(&key) {
+            self.sweep(now_ns);
+            if self.buckets.len() >= SHARD_LEN_MAX {
+                return Err(Limited {
+                    retry_after_ms: CROWDED_MS,
+                });
+            }
+        }
+        let bucket = self.buckets.entry(key).or_insert(Bucket {
+            units: capacity,
+            at_ns: now_ns,
+            rpm,
+            capacity,
+        });
+        bucket.refill(now_ns);
+        (bucket.rpm, bucket.capacity) = (rpm, capacity);
+        bucket.units = bucket.units.min(capacity);
+        match bucket.units.checked_sub(MINUTE_NS) {
+            Some(left) => {
+                bucket.units = left;
+                Ok(())
+            }
+            None => {
+                let missing = MINUTE_NS - bucket.units;
+                let wait_ns = missing.div_ceil(u128::from(rpm));
+                Err(Limited {
+                    retry_after_ms: wait_ns.div_ceil(1_000_000) as u64,
+                })
+            }
+        }
+    }
+
+    /// Forgets full buckets. At the bound it looks once a second, so that a crowd cannot make every
+    /// call look through the shard.
+    fn sweep(&mut self, now_ns: u64) {
+        let at_bound = self.buckets.len() >= SHARD_LEN_MAX;
+        let lately = |then: u64| now_ns.saturating_sub(then) < 1_000_000_000;
+        if at_bound && self.swept_ns.is_some_and(lately) {
+            return;
+        }
+        self.swept_ns = Some(now_ns);
+        self.buckets.retain(|_, bucket| {
+            let mut then = *bucket;
+            then.refill(now_ns);
+            then.units < then.capacity
+        });
+        self.sweep_at = (2 * self.buckets.len()).clamp(SWEEP_LEN_MIN, SHARD_LEN_MAX);
+    }
+}
+
+impl Bucket {
+    fn refill(&mut self, now_ns: u64) {
+        let elapsed = u128::from(now_ns.saturating_sub(self.at_ns));
+        let units = self.units + elapsed * u128::from(self.rpm);
+        self.units = units.min(self.capacity);
+        self.at_ns = self.at_ns.max(now_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rates(default_rpm: u32, burst: u32) -> Rates {
+        Rates::new(RateConfig {
+            default_rpm,
+            burst,
+            per_tool: HashMap::from([("slow".to_owned(), 2), ("free".to_owned(), 0)]),
+        })
+    }
+
+    fn take(rates: &Rates, who: &str, tool: &str) -> Result<(), Limited> {
+        rates.take(&who.into(), 0, &tool.into(), tool)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn g_67_limits_are_per_caller_and_tool_with_their_own_values() {
+        let rates = rates(3, 0);
+        for _ in 0..3 {
+            take(&rates, "alice", "echo").expect("allowed");
+        }
+        assert_eq!(
+            take(&rates, "alice", "echo"),
+            Err(Limited {
+                retry_after_ms: 20_000
+            })
+        );
+        take(&rates, "bob", "echo").expect("another caller");
+        take(&rates, "alice", "other").expect("another tool");
+        take(&rates, "alice", "slow").expect("allowed");
+        take(&rates, "alice", "slow").expect("allowed");
+        assert!(take(&rates, "alice", "slow").is_err());
+        for _ in 0..100 {
+            take(&rates, "alice", "free").expect("0 is no limit");
+        }
+        tokio::time::advance(Duration::from_millis(19_999)).await;
+        assert!(take(&rates, "alice", "echo").is_err());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        take(&rates, "alice", "echo").expect("told the exact time");
+        assert!(take(&rates, "alice", "echo").is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn full_buckets_are_forgotten() {
+        let rates = rates(60, 1);
+        for n in 0..20 * SWEEP_LEN_MIN * SHARDS {
+            take(&rates, &format!("caller {n}"), "echo").expect("allowed");
+            if n % 1000 == 0 {
+                tokio::time::advance(Duration::from_secs(2)).await;
+            }
+        }
+        assert!(rates.len() <= 2 * SWEEP_LEN_MIN * SHARDS, "{}", rates.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_is_bounded_and_nobody_gets_more_than_allowed() {
+        let rates = rates(1, 1);
+        let mut refused = 0;
+        for n in 0..2 * SHARDS * SHARD_LEN_MAX {
+            refused += usize::from(take(&rates, &format!("caller {n}"), "echo").is_err());
+        }
+        assert!(rates.len() <= SHARDS * SHARD_LEN_MAX);
+        assert!(refused >= SHARDS * SHARD_LEN_MAX);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        /// P-R07: in every window at most burst + rate * t, and a greedy caller loses at most 1 %.
+        #[test]
+        fn p_r07_every_window_holds_exactly(
+            rpm in 1u32..100_000,
+            burst in 1u32..50,
+            pauses in prop::collection::vec(0u64..200_000_000, 1..400),
+        ) {
+            let mut shard = Shard { buckets: HashMap::new(), sweep_at: 64, swept_ns: None };
+            let key: Key = ("alice".into(), 0, "echo".into());
+            let capacity = u128::from(burst) * MINUTE_NS;
+            let (mut now, mut admitted) = (0u64, Vec::new());
+            for pause in pauses {
+                now += pause;
+                while shard.take(key.clone(), rpm, capacity, now).is_ok() {
+                    admitted.push(now);
+                }
+                // Greedy: nothing that flowed in is left.
+                let flowed = u128::from(now) * u128::from(rpm);
+                let most = (capacity + flowed) / MINUTE_NS;
+                prop_assert!(admitted.len() as u128 <= most);
+            }
+            // Calls i to j fit their window: (j - i + 1) tokens <= burst + rate * (t_j - t_i), for all
+            // pairs at once by keeping the smallest left side of the i seen so far.
+            let spent = |k: usize, at: u64| {
+                k as i128 * MINUTE_NS as i128 - i128::from(at) * i128::from(rpm)
+            };
+            let mut least = i128::MAX;
+            for (k, at) in admitted.iter().enumerate() {
+                least = least.min(spent(k, *at));
+                prop_assert!(spent(k + 1, *at) - least <= capacity as i128);
+            }
+        }
+
+        /// Asking exactly when told never finds the bucket empty, and never a millisecond too late.
+        #[test]
+        fn retry_after_is_the_first_millisecond_that_works(rpm in 1u32..10_000, offset in 0u64..1_000_000) {
+            let mut shard = Shard { buckets: HashMap::new(), sweep_at: 64, swept_ns: None };
+            let key: Key = ("alice".into(), 0, "echo".into());
+            let capacity = MINUTE_NS;
+            let mut now = offset;
+            for _ in 0..50 {
+                prop_assert!(shard.take(key.clone(), rpm, capacity, now).is_ok());
+                let told = shard.take(key.clone(), rpm, capacity, now).expect_err("empty");
+                let early = now + told.retry_after_ms * 1_000_000 - 1_000_000;
+                if early > now {
+                    prop_assert!(shard.take(key.clone(), rpm, capacity, early).is_err());
+                }
+                now += told.retry_after_ms * 1_000_000;
+            }
+        }
+    }
+}

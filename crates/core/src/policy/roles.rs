@@ -1,0 +1,268 @@
+//! Roles: what each may see and call.
+//!
+//! `Role::grant` is the only predicate. Lists show what it lets a caller see, calls pass if it lets
+//! the caller call, on every endpoint and in every revision; so the two cannot differ.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::catalog::{Glob, Operation};
+use crate::offer::ItemKind;
+
+/// The role that exists without being configured.
+pub const ADMIN: &str = "admin";
+
+/// What a role may do with one operation. Callable is always visible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub see: bool,
+    pub call: bool,
+}
+
+impl Grant {
+    pub const NONE: Self = Self {
+        see: false,
+        call: false,
+    };
+    pub const FULL: Self = Self {
+        see: true,
+        call: true,
+    };
+    const SEE: Self = Self {
+        see: true,
+        call: false,
+    };
+}
+
+/// A name in a rule: plain patterns mean merged names of tools, `<backend>.<glob>` own names of any
+/// kind of operation.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    merged: Glob,
+    own: Option<(String, Glob)>,
+}
+
+impl Pattern {
+    pub(super) fn new(text: &str) -> Self {
+        Self {
+            merged: Glob::new(text),
+            own: text
+                .split_once('.')
+                .map(|(backend, glob)| (backend.to_owned(), Glob::new(glob))),
+        }
+    }
+
+    pub(super) fn matches(&self, operation: &Operation) -> bool {
+        let own = |(backend, glob): &(String, Glob)| {
+            **backend == *operation.backend && glob.matches(&operation.own)
+        };
+        self.own.as_ref().is_some_and(own)
+            || (operation.kind == Some(ItemKind::Tool) && self.merged.matches(&operation.exposed))
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Rule {
+    /// `tool:<glob>`
+    Tool(Glob),
+    /// `<backend>.<glob>`
+    Own(String, Glob),
+}
+
+impl Rule {
+    fn matches(&self, operation: &Operation) -> bool {
+        match self {
+            Self::Tool(glob) => {
+                operation.kind == Some(ItemKind::Tool) && glob.matches(&operation.exposed)
+            }
+            Self::Own(backend, glob) => {
+                let template = operation.template.as_deref();
+                **backend == *operation.backend
+                    && (glob.matches(&operation.own) || template.is_some_and(|t| glob.matches(t)))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Role {
+    read: bool,
+    execute: bool,
+    admin: bool,
+    rules: Vec<Rule>,
+    denied: Vec<Pattern>,
+}
+
+impl Role {
+    /// From `permissions` and `denied_tools` as they are configured. A permission that means nothing
+    /// grants nothing; the configuration reports it.
+    pub fn new<P: AsRef<str>>(
+        permissions: impl IntoIterator<Item = P>,
+        denied: impl IntoIterator<Item = P>,
+    ) -> Self {
+        let mut role = Self {
+            denied: denied
+                .into_iter()
+                .map(|d| Pattern::new(d.as_ref()))
+                .collect(),
+            ..Self::default()
+        };
+        for permission in permissions {
+            match permission.as_ref() {
+                "*" => (role.read, role.execute, role.admin) = (true, true, true),
+                "admin" => role.admin = true,
+                "tools.read" => role.read = true,
+                // Whoever may call a thing sees it: callable is a subset of listed.
+                "tools.execute" => (role.read, role.execute) = (true, true),
+                other => role.rules.extend(rule(other)),
+            }
+        }
+        role
+    }
+
+    /// Whether this role may use the admin API.
+    pub fn is_admin(&self) -> bool {
+        self.admin
+    }
+
+    /// Whether it sees and calls everything, so that nobody needs to look at single operations.
+    pub(super) fn is_full(&self) -> bool {
+        self.execute && self.denied.is_empty()
+    }
+
+    pub fn grant(&self, operation: &Operation) -> Grant {
+        if self.denied.iter().any(|denied| denied.matches(operation)) {
+            return Grant::NONE;
+        }
+        if self.execute || self.rules.iter().any(|rule| rule.matches(operation)) {
+            return Grant::FULL;
+        }
+        if self.read { Grant::SEE } else { Grant::NONE }
+    }
+}
+
+fn rule(text: &str) -> Option<Rule> {
+    if let Some(glob) = text.strip_prefix("tool:") {
+        return Some(Rule::Tool(Glob::new(glob)));
+    }
+    let (backend, glob) = text.split_once('.')?;
+    Some(Rule::Own(backend.to_owned(), Glob::new(glob)))
+}
+
+/// All roles by name.
+#[derive(Clone, Debug)]
+pub struct Roles(HashMap<Arc<str>, Arc<Role>>);
+
+impl Roles {
+    pub fn new(roles: impl IntoIterator<Item = (String, Role)>) -> Self {
+        let mut all: HashMap<Arc<str>, Arc<Role>> = roles
+            .into_iter()
+            .map(|(name, role)| (name.into(), Arc::new(role)))
+            .collect();
+        all.entry(ADMIN.into())
+            .or_insert_with(|| Arc::new(Role::new(["*"], [])));
+        Self(all)
+    }
+
+    /// `None` for a role that nobody configured: it sees nothing.
+    pub fn get(&self, name: &str) -> Option<&Arc<Role>> {
+        self.0.get(name)
+    }
+}
+
+impl Default for Roles {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(kind: ItemKind, backend: &str, own: &str, exposed: &str) -> Operation {
+        Operation {
+            kind: Some(kind),
+            index: 0,
+            backend: backend.into(),
+            own: own.into(),
+            exposed: exposed.into(),
+            template: None,
+            schema: None,
+            mirrored: None,
+        }
+    }
+
+    fn grant(permissions: &[&str], denied: &[&str], operation: &Operation) -> Grant {
+        Role::new(permissions.to_vec(), denied.to_vec()).grant(operation)
+    }
+
+    #[test]
+    fn g_66_each_permission_means_what_it_says() {
+        let echo = operation(ItemKind::Tool, "gamma", "echo", "gamma__echo");
+        let page = operation(ItemKind::Resource, "gamma", "test://a", "test://a");
+        for (permissions, for_echo, for_page) in [
+            (&["*"][..], Grant::FULL, Grant::FULL),
+            (&["tools.read"], Grant::SEE, Grant::SEE),
+            (&["tools.execute"], Grant::FULL, Grant::FULL),
+            (&["tools.read", "tools.execute"], Grant::FULL, Grant::FULL),
+            (&["admin"], Grant::NONE, Grant::NONE),
+            (&[], Grant::NONE, Grant::NONE),
+            (&["gamma.*"], Grant::FULL, Grant::FULL),
+            (&["gamma.ec*"], Grant::FULL, Grant::NONE),
+            (&["gamma.test://*"], Grant::NONE, Grant::FULL),
+            (&["beta.*"], Grant::NONE, Grant::NONE),
+            (&["tool:gamma__*"], Grant::FULL, Grant::NONE),
+            // The merged name, not the own one.
+            (&["tool:echo"], Grant::NONE, Grant::NONE),
+            (&["tool:*"], Grant::FULL, Grant::NONE),
+            (&["tools.read", "gamma.echo"], Grant::FULL, Grant::SEE),
+            (&["nonsense"], Grant::NONE, Grant::NONE),
+        ] {
+            assert_eq!(grant(permissions, &[], &echo), for_echo, "{permissions:?}");
+            assert_eq!(grant(permissions, &[], &page), for_page, "{permissions:?}");
+        }
+    }
+
+    #[test]
+    fn denied_tools_win_over_everything() {
+        let echo = operation(ItemKind::Tool, "gamma", "echo", "gamma__echo");
+        let prompt = operation(ItemKind::Prompt, "gamma", "gamma__echo", "gamma__echo");
+        for denied in ["gamma__echo", "*", "gamma.echo", "gamma.*", "*echo"] {
+            for permissions in [
+                &["*"][..],
+                &["tool:gamma__echo"],
+                &["gamma.*", "tools.execute"],
+            ] {
+                assert_eq!(
+                    grant(permissions, &[denied], &echo),
+                    Grant::NONE,
+                    "{denied}"
+                );
+            }
+        }
+        assert_eq!(grant(&["*"], &["echo"], &echo), Grant::FULL);
+        assert_eq!(grant(&["*"], &["beta.echo"], &echo), Grant::FULL);
+        // A plain pattern is about tools.
+        assert_eq!(grant(&["*"], &["gamma__echo"], &prompt), Grant::FULL);
+    }
+
+    #[test]
+    fn a_uri_found_by_a_template_is_granted_with_it_unless_denied() {
+        let mut page = operation(ItemKind::Resource, "gamma", "doc://7", "doc://7");
+        page.template = Some("doc://{id}".into());
+        assert_eq!(grant(&["gamma.doc://{id}"], &[], &page), Grant::FULL);
+        assert_eq!(
+            grant(&["gamma.doc://{id}"], &["gamma.doc://7"], &page),
+            Grant::NONE
+        );
+    }
+
+    #[test]
+    fn decision_3_admin_is_built_in_and_may_be_written() {
+        assert!(Roles::default().get(ADMIN).is_some_and(|r| r.is_full()));
+        let narrow = Roles::new([(ADMIN.to_owned(), Role::new(["tools.read"], []))]);
+        assert!(!narrow.get(ADMIN).is_some_and(|r| r.is_full()));
+        assert!(narrow.get("nobody").is_none());
+    }
+}

@@ -1,0 +1,122 @@
+//! The steps that policy adds to the walk of a call, each testable alone. `walk` puts them in order.
+
+use std::ops::ControlFlow;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use sentinel_wire::Method;
+use sentinel_wire::json::Kind as JsonKind;
+
+use super::{Policy, arguments, kill};
+use crate::call::{Call, Reply};
+use crate::catalog::unknown::unseen;
+use crate::fault::{Fault, Kind};
+
+/// The terminal answer of a call that goes no further, or nothing.
+pub(crate) type Verdict = ControlFlow<Result<Reply, Fault>>;
+
+fn stop(fault: Fault) -> Verdict {
+    ControlFlow::Break(Err(fault))
+}
+
+/// May this caller see it, and call it?
+pub(crate) fn authorize(policy: &Policy, call: &Call) -> Verdict {
+    let operation = &call.target().operation;
+    let grant = policy.grant(&call.caller, operation);
+    if !grant.see {
+        // Word for word what is said about a name that does not exist.
+        return stop(unseen(operation, call.view, &call.method));
+    }
+    if !grant.call {
+        let text = format!("your role may see `{}` but not use it", operation.exposed);
+        return stop(Fault::new(Kind::Forbidden, text));
+    }
+    ControlFlow::Continue(())
+}
+
+/// Is it switched off? And does it stay on while the call runs?
+pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
+    let operation = &call.target().operation;
+    if policy.kills.now().hits(&call.caller, operation) {
+        return stop(kill::disabled(operation));
+    }
+    ControlFlow::Continue(())
+}
+
+type Work = BoxFuture<'static, Result<Reply, Fault>>;
+
+/// Drives the rest of the walk for as long as nothing switches it off.
+pub(crate) fn until_killed(call: &Call) -> impl FnOnce(Work) -> Work + use<> {
+    let policy = call.policy.clone();
+    let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
+    move |work| async move { policy.kills.watch(&caller, &operation, work).await }.boxed()
+}
+
+/// Does this caller call this tool too often?
+pub(crate) fn limit(policy: &Policy, call: &Call) -> Verdict {
+    if call.method != Method::ToolsCall {
+        return ControlFlow::Continue(());
+    }
+    let operation = &call.target().operation;
+    let taken = policy.rates.take(
+        &call.caller.subject,
+        operation.index,
+        &operation.own,
+        &operation.exposed,
+    );
+    match taken {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(limited) => {
+            let text = format!("too many calls of `{}`; try again later", operation.exposed);
+            let fault = Fault::new(Kind::RateLimited, text);
+            stop(fault.retry_after_ms(limited.retry_after_ms))
+        }
+    }
+}
+
+/// Are the arguments what the tool's schema asks for?
+pub(crate) fn check_arguments(_: &Policy, call: &Call) -> Verdict {
+    if call.method != Method::ToolsCall {
+        return ControlFlow::Continue(());
+    }
+    let arguments = call.params.get("arguments").unwrap_or(b"{}");
+    if JsonKind::of(arguments) != Some(JsonKind::Object) {
+        let text = "`arguments` must be an object";
+        return stop(Fault::new(Kind::InvalidParams, text));
+    }
+    let operation = &call.target().operation;
+    let Some(schema) = &operation.schema else {
+        return ControlFlow::Continue(());
+    };
+    let issues = schema.check(&operation.exposed, arguments);
+    if issues.is_empty() {
+        return ControlFlow::Continue(());
+    }
+    let name = call.params.string("name").unwrap_or_default();
+    ControlFlow::Break(arguments::refusal(&name, &issues, call.caller.revision))
+}
+
+/// Whether calls of this method take one of the places of `admission`.
+pub(crate) fn takes_a_place(method: &Method) -> bool {
+    matches!(
+        method,
+        Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet | Method::Complete
+    )
+}
+
+/// Waits for a place, then begins the rest of the walk and drives it while holding that. Until then
+/// a call holds nothing but its turn, and no deadline of its backend's runs.
+pub(crate) fn admit<B>(call: &Call) -> impl FnOnce(B) -> Work + use<B>
+where
+    B: FnOnce() -> Work + Send + 'static,
+{
+    let admission = call.policy.admission.clone();
+    let admission = admission.filter(|_| takes_a_place(&call.method));
+    let (slot, subject) = (call.slot.clone(), call.caller.subject.clone());
+    let backend = call.target().index;
+    move |begin| match admission {
+        Some(admission) => {
+            async move { slot.run(&admission, &subject, backend, begin).await }.boxed()
+        }
+        None => begin(),
+    }
+}

@@ -1,0 +1,18 @@
+//! The review broker: two agents and a person review code through the gateway.
+//!
+//! A proposer submits an intent and a diff, a reviewer claims it, they talk, the reviewer gives a
+//! verdict, the proposer applies and closes. `machine` is the rules, pure; `service` runs them
+//! against a `ReviewStore` and lets callers wait for changes; `tools` declares what agents see.
+//!
+//! Diffs are text here: nothing is applied, nothing touches the file system. Roles are for
+//! attribution; who may call at all is decided before a call comes here.
+//!
+//! Not here: SQL (`sentinel_stores`), HTTP, processes.
+
+pub mod diff;
+pub mod machine;
+pub mod service;
+pub mod tools;
+
+pub use service::{Service, Settings};
+pub use tools::backend;

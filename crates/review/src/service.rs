@@ -1,0 +1,327 @@
+//! Runs the rules against a store, and lets callers wait for changes.
+//!
+//! Everything here is a short await on the store, or a wait that ends: by a change, by its time, or
+//! because the caller left. `run` ends claims whose lease is over; whoever builds the service spawns
+//! it. Other processes may write to the same store, so a wait looks again from time to time.
+//!
+//! Not here: what arguments look like (`tools`), who may call at all.
+
+mod bells;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ring::digest::{SHA256, digest};
+use sentinel_core::Caller;
+use sentinel_core::builtin::Refused;
+use sentinel_core::review::{
+    Acted, Addition, Decision, Filter, Key, Listed, NewReview, Page, Review, ReviewStore, Status,
+    Trouble,
+};
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::machine::{self, Claimant};
+use bells::Bells;
+
+/// The longest wait: clients give up on a tool call after 30 s, some after 60.
+pub const WAIT_MAX: Duration = Duration::from_secs(25);
+/// Waits at once; beyond, a wait answers at once, as polling would. Each holds a few hundred bytes.
+const WAITERS_MAX: usize = 4096;
+/// How soon a wait sees what another process wrote.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// The topic of the queue of unclaimed reviews; no review has this id.
+const QUEUE: &str = "queue";
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How long a claim holds without activity.
+    pub claim_timeout: Duration,
+    /// Offer the less common tools as well.
+    pub extended_tools: bool,
+}
+
+/// What a caller last saw of a review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    Version(u64),
+    Status(Status),
+}
+
+impl Since {
+    fn differs(self, review: &Review) -> bool {
+        match self {
+            Self::Version(version) => review.version != version,
+            Self::Status(status) => review.status != status,
+        }
+    }
+}
+
+pub struct Service {
+    pub store: Arc<dyn ReviewStore>,
+    settings: Settings,
+    bells: Bells,
+    waiters: Semaphore,
+}
+
+impl Service {
+    pub fn new(store: Arc<dyn ReviewStore>, settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            settings,
+            bells: Bells::default(),
+            waiters: Semaphore::new(WAITERS_MAX),
+        })
+    }
+
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    fn timeout_ms(&self) -> i64 {
+        i64::try_from(self.settings.claim_timeout.as_millis()).unwrap_or(i64::MAX / 4)
+    }
+
+    /// Ends claims whose lease is over, until dropped.
+    pub async fn run(self: Arc<Self>) {
+        let pause = self.settings.claim_timeout / 10;
+        let pause = pause.clamp(Duration::from_millis(50), Duration::from_secs(5));
+        loop {
+            tokio::time::sleep(pause).await;
+            match self.store.expire().await {
+                Ok(expired) => {
+                    for review in expired {
+                        tracing::info!(review = %review.review_id, "a claim expired");
+                        self.changed(&review.review_id);
+                    }
+                }
+                Err(error) => tracing::warn!("claims could not be checked for expiry: {error}"),
+            }
+        }
+    }
+
+    /// Wakes whoever waits for this review or for the queue.
+    fn changed(&self, id: &str) {
+        self.bells.ring(id);
+        self.bells.ring(QUEUE);
+    }
+
+    async fn finish(&self, work: sentinel_core::review::Promised<Acted>) -> Result<Acted, Refused> {
+        let acted = work.await.map_err(refused)?;
+        if !acted.repeated {
+            self.changed(&acted.review.review_id);
+        }
+        Ok(acted)
+    }
+
+    pub async fn submit(&self, new: NewReview, key: Option<Key>) -> Result<Acted, Refused> {
+        self.finish(self.store.submit(new, key)).await
+    }
+
+    pub async fn claim(
+        &self,
+        id: String,
+        actor: String,
+        claimant: String,
+    ) -> Result<Acted, Refused> {
+        let timeout = self.timeout_ms();
+        let decide = Box::new(move |review: &Review, now: &_| {
+            machine::claim(review, now, &claimant, timeout)
+        });
+        self.finish(self.store.act(id, actor, None, decide)).await
+    }
+
+    /// Adds a message, a patch or a judgement.
+    pub async fn add(
+        &self,
+        id: String,
+        actor: String,
+        claimant: Claimant,
+        key: Option<Key>,
+        addition: Addition,
+    ) -> Result<Acted, Refused> {
+        let timeout = self.timeout_ms();
+        let decide = Box::new(move |review: &Review, now: &_| {
+            machine::add(review, now, &claimant, timeout, addition)
+        });
+        self.finish(self.store.act(id, actor, key, decide)).await
+    }
+
+    pub async fn verdict(
+        &self,
+        id: String,
+        actor: String,
+        key: Option<Key>,
+        generation: Option<u64>,
+        decision: Decision,
+        reason: Option<String>,
+    ) -> Result<Acted, Refused> {
+        let decide = Box::new(move |review: &Review, now: &_| {
+            machine::verdict(review, now, generation, decision, reason)
+        });
+        self.finish(self.store.act(id, actor, key, decide)).await
+    }
+
+    pub async fn close(&self, id: String, actor: String) -> Result<Acted, Refused> {
+        let decide = Box::new(|review: &Review, now: &_| machine::close(review, now));
+        self.finish(self.store.act(id, actor, None, decide)).await
+    }
+
+    /// The review, once it differs from what the caller saw, or when the time is over.
+    pub async fn status(
+        &self,
+        id: String,
+        since: Option<Since>,
+        wait: Duration,
+    ) -> Result<Review, Refused> {
+        let look = || async {
+            let review = self.store.get(id.clone()).await.map_err(refused)?;
+            let news = since.is_none_or(|since| since.differs(&review));
+            Ok((news, review))
+        };
+        self.wait(&id, wait, look).await
+    }
+
+    /// The queue and its version, once it differs from `since`, or when the time is over. Without
+    /// `since`, an empty queue is waited for.
+    pub async fn pending(
+        &self,
+        filter: Filter,
+        page: Page,
+        since: Option<u64>,
+        wait: Duration,
+    ) -> Result<(Listed<Review>, u64), Refused> {
+        let look = || async {
+            // The version first: what happens in between is seen again, never missed.
+            let version = self.store.queue_version(filter.projects.clone());
+            let version = version.await.map_err(refused)?;
+            let news = since.is_none_or(|since| since != version);
+            if !news && !wait.is_zero() {
+                // Nothing to send while waiting; the list is read at the end.
+                return Ok((false, (None, version)));
+            }
+            let listed = self
+                .store
+                .list(filter.clone(), page)
+                .await
+                .map_err(refused)?;
+            let news = if since.is_some() {
+                news
+            } else {
+                listed.total > 0
+            };
+            Ok((news, (Some(listed), version)))
+        };
+        match self.wait(QUEUE, wait, look).await? {
+            (Some(listed), version) => Ok((listed, version)),
+            (None, version) => {
+                let listed = self
+                    .store
+                    .list(filter.clone(), page)
+                    .await
+                    .map_err(refused)?;
+                Ok((listed, version))
+            }
+        }
+    }
+
+    /// Looks until there is news or the time is over; the last look is the answer. The bell is
+    /// heard from before the look, so nothing falls in between.
+    async fn wait<T, F, Fut>(&self, topic: &str, wait: Duration, look: F) -> Result<T, Refused>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<(bool, T), Refused>>,
+    {
+        let permit = if wait.is_zero() {
+            None
+        } else {
+            self.waiters.try_acquire().ok()
+        };
+        if permit.is_none() {
+            return Ok(look().await?.1);
+        }
+        let until = Instant::now() + wait.min(WAIT_MAX);
+        let bell = self.bells.listen(topic);
+        loop {
+            let mut rung = std::pin::pin!(bell.notified());
+            rung.as_mut().enable();
+            let (news, seen) = look().await?;
+            let now = Instant::now();
+            if news || now >= until {
+                return Ok(seen);
+            }
+            tokio::select! {
+                () = rung => {}
+                () = tokio::time::sleep_until(until.min(now + LOOK_AGAIN)) => {}
+            }
+        }
+    }
+}
+
+/// What a store's trouble means to the model that asked.
+pub fn refused(trouble: Trouble) -> Refused {
+    match trouble {
+        Trouble::Refused(refused) => refused,
+        Trouble::NoReview(id) => Refused::new("not_found", format!("there is no review `{id}`")),
+        Trouble::KeyReused => Refused::new(
+            "key_reused",
+            "this idempotency_key (or review_id) was used before with other content: choose a new one",
+        ),
+        Trouble::Store { kind, message } => {
+            tracing::warn!(kind, "the review store failed: {message}");
+            let advice = match kind {
+                "storage_full" => {
+                    "the disk is full: nothing was written; free some space and try again"
+                }
+                "busy" => "the database is busy: nothing was written; try again",
+                _ => "the review store failed: nothing was acknowledged; see the gateway's log",
+            };
+            Refused::new(kind, advice)
+        }
+    }
+}
+
+/// Who holds a claim: `reviewer_id`, else a proven identity, else the session. `None` for a caller
+/// who has none of them.
+pub fn claimant(reviewer_id: Option<&str>, caller: &Caller) -> Claimant {
+    if let Some(id) = reviewer_id {
+        return Some(format!("reviewer:{id}"));
+    }
+    if &*caller.subject != "local" {
+        return Some(format!("caller:{}", caller.subject));
+    }
+    // A session's id is a credential; who reads a review sees only its fingerprint.
+    let session = caller.session.as_deref()?;
+    Some(format!("session:{}", fingerprint(session)))
+}
+
+/// Who acts, for the record: the principal, and what it calls itself.
+pub fn actor(reviewer_id: Option<&str>, caller: &Caller) -> String {
+    match (reviewer_id, &caller.session) {
+        (Some(id), _) => format!("{} as {id}", caller.subject),
+        (None, Some(session)) => format!("{} in session {}", caller.subject, fingerprint(session)),
+        (None, None) => caller.subject.to_string(),
+    }
+}
+
+fn fingerprint(session: &str) -> String {
+    let digest = digest(&SHA256, session.as_bytes());
+    digest.as_ref()[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// The key of a write: per tool and caller, bound to everything the caller sent.
+pub fn key(tool: &str, caller: &Caller, key: &str, arguments: &impl Serialize) -> Key {
+    let content = serde_json::to_vec(arguments).expect("arguments came as JSON");
+    let digest = digest(&SHA256, &content);
+    Key {
+        key: format!("{tool}\n{}\n{key}", caller.subject),
+        digest: digest.as_ref().try_into().expect("SHA-256 has 32 bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

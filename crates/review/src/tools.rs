@@ -1,0 +1,82 @@
+//! What agents see: one declaration per tool, in the groups of the seed.
+//!
+//! Tools check their arguments, hand over to the service and return whole documents: whoever acted
+//! sees the review as it is now, without asking again.
+
+mod arguments;
+mod discussion;
+mod extended;
+mod proposal;
+mod review;
+mod status;
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use sentinel_core::builtin::{Builtin, Documents, Refused};
+use sentinel_core::random::is_uuid;
+use sentinel_core::review::Page;
+use serde_json::json;
+
+use crate::service::{Service, refused};
+
+/// The backend's name: `/mcp/review`.
+pub const NAME: &str = "review";
+
+const INSTRUCTIONS: &str = "Code review between agents. Proposer: submit_proposal, then \
+get_review_status with since and wait_ms until the status changes; read get_messages and get_patch, \
+answer with post_message; when approved, apply the agreed diff yourself and close_review; when rejected, \
+submit again with parent_id. Reviewer: list_pending with wait_ms, claim_review, get_proposal, then \
+post_message or submit_patch, and submit_verdict with your claim_generation.";
+
+/// All tools over a service, as a backend.
+pub fn backend(service: Arc<Service>) -> Builtin<Service> {
+    let extended = service.settings().extended_tools;
+    let mut tools = Vec::new();
+    tools.extend(proposal::tools());
+    tools.extend(review::tools());
+    tools.extend(discussion::tools());
+    tools.extend(status::tools());
+    if extended {
+        tools.extend(extended::tools());
+    }
+    let info = json!({
+        "name": "gsd-review-broker",
+        "title": "Sentinel review broker",
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    Builtin::new(NAME, info, INSTRUCTIONS, service, tools).with_documents(Documents {
+        uri_template: "review://{id}",
+        name: "review",
+        description: "A whole review: proposal, discussion, patches, verdicts, resubmissions.",
+        mime_type: "application/json",
+        read: |service, uri| document(service, uri).boxed(),
+    })
+}
+
+/// Messages that the document of a review shows; the rest is paged by `get_messages`.
+const DOCUMENT_MESSAGES: u64 = 500;
+
+async fn document(service: Arc<Service>, uri: String) -> Result<Option<String>, Refused> {
+    let Some(id) = uri.strip_prefix("review://").filter(|id| is_uuid(id)) else {
+        return Ok(None);
+    };
+    let proposal = match proposal::whole(&service, id.to_owned(), None, None).await {
+        Err(missing) if missing.kind == "not_found" => return Ok(None),
+        other => other?,
+    };
+    let page = Page {
+        offset: 0,
+        limit: DOCUMENT_MESSAGES,
+    };
+    let messages = service
+        .store
+        .messages(id.to_owned(), page)
+        .await
+        .map_err(refused)?;
+    let document = json!({ "proposal": proposal, "messages": messages.items, "message_count": messages.total });
+    Ok(Some(document.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! What arguments have in common, and their limits.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use sentinel_core::builtin::Refused;
+use sentinel_core::random::is_uuid;
+use sentinel_core::review::{DIFF_PAGE, Page, Slice, Status};
+use serde::{Deserialize, Serialize};
+
+use crate::service::{self, WAIT_MAX};
+
+/// A name, a phase, a key: what stands in one line.
+const LINE_BYTES_MAX: usize = 512;
+/// A message or a description; code belongs in a diff.
+const TEXT_BYTES_MAX: usize = 256 << 10;
+/// Items in one page of a list.
+const PAGE_MAX: u64 = 200;
+const PAGE_DEFAULT: u64 = 50;
+
+pub(super) fn invalid(message: impl Into<String>) -> Refused {
+    Refused::new("invalid_arguments", message)
+}
+
+/// A review's id as it must be spelled.
+pub(super) fn id(name: &str, text: String) -> Result<String, Refused> {
+    if is_uuid(&text) {
+        Ok(text)
+    } else {
+        Err(invalid(format!(
+            "{name} must be a UUID in lower case, as submit_proposal returned it; got `{text}`"
+        )))
+    }
+}
+
+/// A text that must say something.
+pub(super) fn text(name: &str, text: String) -> Result<String, Refused> {
+    within(name, &text, TEXT_BYTES_MAX)?;
+    Ok(text)
+}
+
+pub(super) fn line(name: &str, text: String) -> Result<String, Refused> {
+    within(name, &text, LINE_BYTES_MAX)?;
+    Ok(text)
+}
+
+fn within(name: &str, text: &str, max: usize) -> Result<(), Refused> {
+    if text.trim().is_empty() {
+        return Err(invalid(format!("{name} must not be empty")));
+    }
+    if text.len() > max {
+        return Err(invalid(format!(
+            "{name} has {} bytes; at most {max} are taken",
+            text.len()
+        )));
+    }
+    // SQLite keeps such a text, but its tools end it here; nothing readable has one.
+    if text.contains('\0') {
+        return Err(invalid(format!("{name} must not contain NUL")));
+    }
+    Ok(())
+}
+
+/// An optional line; empty counts as absent.
+pub(super) fn maybe(name: &str, text: Option<String>) -> Result<Option<String>, Refused> {
+    text.filter(|text| !text.is_empty())
+        .map(|text| line(name, text))
+        .transpose()
+}
+
+pub(super) fn maybe_text(name: &str, value: Option<String>) -> Result<Option<String>, Refused> {
+    value
+        .filter(|value| !value.is_empty())
+        .map(|value| text(name, value))
+        .transpose()
+}
+
+pub(super) fn page(offset: Option<u64>, limit: Option<u64>) -> Result<Page, Refused> {
+    let limit = limit.unwrap_or(PAGE_DEFAULT);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(invalid(format!("limit must be from 1 to {PAGE_MAX}")));
+    }
+    Ok(Page {
+        offset: offset.unwrap_or(0),
+        limit,
+    })
+}
+
+/// Where the next page begins.
+pub(super) fn next(page: Page, got: usize, total: u64) -> Option<u64> {
+    let next = page.offset.saturating_add(got as u64);
+    (got > 0 && next < total).then_some(next)
+}
+
+pub(super) fn slice(offset: Option<u64>, limit: Option<u64>) -> Result<Slice, Refused> {
+    let limit = limit.unwrap_or(DIFF_PAGE);
+    if !(1..=DIFF_PAGE).contains(&limit) {
+        return Err(invalid(format!(
+            "limit must be from 1 to {DIFF_PAGE} bytes"
+        )));
+    }
+    Ok(Slice {
+        offset: offset.unwrap_or(0),
+        limit,
+    })
+}
+
+pub(super) fn wait(wait_ms: Option<u64>) -> Result<Duration, Refused> {
+    let wait = Duration::from_millis(wait_ms.unwrap_or(0));
+    if wait > WAIT_MAX {
+        return Err(invalid(format!(
+            "wait_ms is at most {}",
+            WAIT_MAX.as_millis()
+        )));
+    }
+    Ok(wait)
+}
+
+/// The projects of a filter: one, or several.
+pub(super) fn projects(
+    one: Option<String>,
+    many: Option<Vec<String>>,
+) -> Result<Vec<String>, Refused> {
+    match (one, many) {
+        (Some(_), Some(_)) => Err(invalid("give project or projects, not both")),
+        (Some(one), None) => Ok(vec![line("project", one)?]),
+        (None, Some(many)) if many.is_empty() => Err(invalid("projects must not be empty")),
+        (None, Some(many)) if many.len() > 100 => Err(invalid("at most 100 projects")),
+        (None, Some(many)) => Ok(many),
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+/// A status in a filter; the names of other brokers are understood here, and only here.
+pub(super) fn status_filter(text: &str) -> Result<Status, Refused> {
+    match text {
+        "pending" => Ok(Status::Created),
+        "changes_requested" => Ok(Status::Rejected),
+        other => Status::parse(other).ok_or_else(|| unknown_status(other)),
+    }
+}
+
+fn unknown_status(text: &str) -> Refused {
+    let known: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
+    invalid(format!(
+        "unknown status `{text}`, expected one of {}",
+        known.join(", ")
+    ))
+}
+
+/// What the caller last saw: a status, or a version.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(super) enum Since {
+    Version(u64),
+    Status(String),
+}
+
+impl Since {
+    pub(super) fn known(self) -> Result<service::Since, Refused> {
+        match self {
+            Self::Version(version) => Ok(service::Since::Version(version)),
+            Self::Status(text) => match Status::parse(&text) {
+                Some(status) => Ok(service::Since::Status(status)),
+                None => Err(unknown_status(&text)),
+            },
+        }
+    }
+}

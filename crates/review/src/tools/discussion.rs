@@ -1,0 +1,266 @@
+//! Tools of the tag `discussion`.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use sentinel_core::Caller;
+use sentinel_core::builtin::{About, Effect, Refused, Tool};
+use sentinel_core::review::{Added, Addition, Message, Patch, Review, Role, Status};
+use serde::{Deserialize, Serialize};
+
+use super::arguments::{id, line, maybe, maybe_text, next, page, slice, text};
+use crate::diff;
+use crate::service::{Service, actor, claimant, key, refused};
+
+const TAGS: &[&str] = &["discussion"];
+
+pub(super) fn tools() -> Vec<Tool<Service>> {
+    let post = About {
+        name: "post_message",
+        title: "Post a message",
+        description: "Say something in the discussion of a claimed review: a question, a requested change, an answer. \
+Moves the review to `in_discussion`. Messages cannot be changed or deleted.",
+        tags: TAGS,
+        effect: Effect::Writes,
+    };
+    let messages = About {
+        name: "get_messages",
+        title: "Read the discussion",
+        description: "Read the messages of a review in the order they were posted. Long threads come in pages: repeat \
+with offset = next_offset.",
+        tags: TAGS,
+        effect: Effect::Reads,
+    };
+    let patch = About {
+        name: "submit_patch",
+        title: "Attach a patch",
+        description: "Attach an alternative unified diff to a claimed review. It is stored for the proposer to read \
+and judge; nothing is applied and the status stays.",
+        tags: TAGS,
+        effect: Effect::Writes,
+    };
+    let patches = About {
+        name: "get_patch",
+        title: "Read the patches",
+        description: "Read all diffs of a review in order: the original first, then alternatives. A diff above 256 KiB \
+is cut: repeat with its patch_id and offset = next_offset.",
+        tags: TAGS,
+        effect: Effect::Reads,
+    };
+    vec![
+        Tool::new(post, post_message),
+        Tool::new(messages, get_messages),
+        Tool::new(patch, submit_patch),
+        Tool::new(patches, get_patch),
+    ]
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Post {
+    review_id: String,
+    /// What you say. Markdown.
+    body: String,
+    /// Which side you are on.
+    role: Role,
+    /// Your name, if you claimed with one; it renews the claim.
+    reviewer_id: Option<String>,
+    /// Names this message: repeating it after a lost answer does not post twice.
+    idempotency_key: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Posted {
+    message: Message,
+    review: Review,
+    /// This was posted before; nothing was added.
+    repeated: bool,
+}
+
+async fn post_message(
+    service: Arc<Service>,
+    caller: Arc<Caller>,
+    post: Post,
+) -> Result<Posted, Refused> {
+    let named = match &post.idempotency_key {
+        Some(given) => Some(key(
+            "post_message",
+            &caller,
+            &line("idempotency_key", given.clone())?,
+            &post,
+        )),
+        None => None,
+    };
+    let reviewer = maybe("reviewer_id", post.reviewer_id)?;
+    let addition = Addition::Message {
+        role: post.role,
+        body: text("body", post.body)?,
+    };
+    let acted = service
+        .add(
+            id("review_id", post.review_id)?,
+            actor(reviewer.as_deref(), &caller),
+            claimant(reviewer.as_deref(), &caller),
+            named,
+            addition,
+        )
+        .await?;
+    match acted.added {
+        Some(Added::Message(message)) => Ok(Posted {
+            message,
+            review: acted.review,
+            repeated: acted.repeated,
+        }),
+        _ => Err(Refused::new("internal", "the message was not kept")),
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetMessages {
+    review_id: String,
+    /// Messages to skip.
+    offset: Option<u64>,
+    /// Messages to return, at most 200; 50 when absent.
+    limit: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Messages {
+    review_id: String,
+    status: Status,
+    /// The review's version as of these messages, for `since`.
+    version: u64,
+    items: Vec<Message>,
+    total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+}
+
+async fn get_messages(
+    service: Arc<Service>,
+    _: Arc<Caller>,
+    get: GetMessages,
+) -> Result<Messages, Refused> {
+    let page = page(get.offset, get.limit)?;
+    let id = id("review_id", get.review_id)?;
+    // The version first: whoever waits from it on sees anything posted in between again.
+    let review = service.store.get(id.clone()).await.map_err(refused)?;
+    let listed = service.store.messages(id, page).await.map_err(refused)?;
+    Ok(Messages {
+        next_offset: next(page, listed.items.len(), listed.total),
+        review_id: review.review_id,
+        status: review.status,
+        version: review.version,
+        items: listed.items,
+        total: listed.total,
+    })
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SubmitPatch {
+    review_id: String,
+    /// The alternative as a unified diff with relative paths, at most 3 MiB.
+    diff: String,
+    /// Which side you are on.
+    role: Role,
+    /// What this patch does differently.
+    description: Option<String>,
+    /// Your name, if you claimed with one; it renews the claim.
+    reviewer_id: Option<String>,
+    /// Names this patch: repeating it after a lost answer does not attach twice.
+    idempotency_key: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Patched {
+    patch: Patch,
+    review: Review,
+    /// This was attached before; nothing was added.
+    repeated: bool,
+}
+
+async fn submit_patch(
+    service: Arc<Service>,
+    caller: Arc<Caller>,
+    submit: SubmitPatch,
+) -> Result<Patched, Refused> {
+    let named = match &submit.idempotency_key {
+        Some(given) => Some(key(
+            "submit_patch",
+            &caller,
+            &line("idempotency_key", given.clone())?,
+            &submit,
+        )),
+        None => None,
+    };
+    let reviewer = maybe("reviewer_id", submit.reviewer_id)?;
+    let addition = Addition::Patch {
+        role: submit.role,
+        description: maybe_text("description", submit.description)?,
+        affected_files: diff::check(&submit.diff)?,
+        diff: submit.diff,
+    };
+    let acted = service
+        .add(
+            id("review_id", submit.review_id)?,
+            actor(reviewer.as_deref(), &caller),
+            claimant(reviewer.as_deref(), &caller),
+            named,
+            addition,
+        )
+        .await?;
+    match acted.added {
+        Some(Added::Patch(patch)) => Ok(Patched {
+            patch,
+            review: acted.review,
+            repeated: acted.repeated,
+        }),
+        _ => Err(Refused::new("internal", "the patch was not kept")),
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetPatch {
+    review_id: String,
+    /// Only this patch.
+    patch_id: Option<String>,
+    /// Where to begin in a large diff, in bytes; with patch_id.
+    offset: Option<u64>,
+    /// Bytes of each diff to return, at most 262144.
+    limit: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Patches {
+    review_id: String,
+    patches: Vec<Patch>,
+}
+
+async fn get_patch(
+    service: Arc<Service>,
+    _: Arc<Caller>,
+    get: GetPatch,
+) -> Result<Patches, Refused> {
+    let slice = slice(get.offset, get.limit)?;
+    let review_id = id("review_id", get.review_id)?;
+    let patches = match get.patch_id {
+        Some(patch_id) => {
+            let patch = service.store.patch(review_id.clone(), patch_id, slice);
+            vec![patch.await.map_err(refused)?]
+        }
+        None if slice.offset > 0 => {
+            return Err(super::arguments::invalid(
+                "offset goes with patch_id: which diff is meant?",
+            ));
+        }
+        None => service
+            .store
+            .patches(review_id.clone(), slice)
+            .await
+            .map_err(refused)?,
+    };
+    Ok(Patches { review_id, patches })
+}

@@ -1,0 +1,197 @@
+//! The tools that `review.extended_tools` adds: history, figures, and what becomes of a patch.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use sentinel_core::Caller;
+use sentinel_core::builtin::{About, Effect, Refused, Tool};
+use sentinel_core::review::{Addition, DIFF_PAGE, Event, Patch, Review, Slice, Statistics};
+use serde::{Deserialize, Serialize};
+
+use super::arguments::{id, maybe, next, page};
+use crate::service::{Service, actor, refused};
+
+pub(super) fn tools() -> Vec<Tool<Service>> {
+    let about = |name, title, description, tags, effect| About {
+        name,
+        title,
+        description,
+        tags,
+        effect,
+    };
+    vec![
+        Tool::new(
+            about(
+                "get_review_timeline",
+                "Read a review's history",
+                "Everything that happened to a review, in order: who did what, and the statuses before and after.",
+                &["status"],
+                Effect::Reads,
+            ),
+            get_review_timeline,
+        ),
+        Tool::new(
+            about(
+                "get_review_stats",
+                "Read figures",
+                "How many reviews there are by status and category, the approval rate, and mean times to verdict and \
+close. Unknown figures are absent.",
+                &["status"],
+                Effect::Reads,
+            ),
+            get_review_stats,
+        ),
+        Tool::new(
+            about(
+                "get_audit_log",
+                "Read the history of all reviews",
+                "The events of all reviews in order, in pages; each is chained to the one before by a hash.",
+                &["status"],
+                Effect::Reads,
+            ),
+            get_audit_log,
+        ),
+        Tool::new(
+            about(
+                "accept_patch",
+                "Accept a patch",
+                "Say as the proposer that you will apply this patch. Nothing is applied here.",
+                &["discussion"],
+                Effect::WritesOnce,
+            ),
+            |service, caller, judge| judge_patch(service, caller, judge, true),
+        ),
+        Tool::new(
+            about(
+                "reject_patch",
+                "Decline a patch",
+                "Say as the proposer that you will not apply this patch.",
+                &["discussion"],
+                Effect::WritesOnce,
+            ),
+            |service, caller, judge| judge_patch(service, caller, judge, false),
+        ),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Timeline {
+    review_id: String,
+    offset: Option<u64>,
+    limit: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Events {
+    items: Vec<Event>,
+    total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+}
+
+async fn get_review_timeline(
+    service: Arc<Service>,
+    _: Arc<Caller>,
+    get: Timeline,
+) -> Result<Events, Refused> {
+    let review_id = id("review_id", get.review_id)?;
+    events(&service, Some(review_id), get.offset, get.limit).await
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AuditLog {
+    offset: Option<u64>,
+    limit: Option<u64>,
+}
+
+async fn get_audit_log(
+    service: Arc<Service>,
+    _: Arc<Caller>,
+    get: AuditLog,
+) -> Result<Events, Refused> {
+    events(&service, None, get.offset, get.limit).await
+}
+
+async fn events(
+    service: &Service,
+    review_id: Option<String>,
+    offset: Option<u64>,
+    limit: Option<u64>,
+) -> Result<Events, Refused> {
+    let page = page(offset, limit)?;
+    let listed = service
+        .store
+        .events(review_id, page)
+        .await
+        .map_err(refused)?;
+    Ok(Events {
+        next_offset: next(page, listed.items.len(), listed.total),
+        items: listed.items,
+        total: listed.total,
+    })
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Stats {
+    project: Option<String>,
+}
+
+async fn get_review_stats(
+    service: Arc<Service>,
+    _: Arc<Caller>,
+    get: Stats,
+) -> Result<Statistics, Refused> {
+    let project = maybe("project", get.project)?;
+    service.store.statistics(project).await.map_err(refused)
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct JudgePatch {
+    review_id: String,
+    patch_id: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Judged {
+    patch: Patch,
+    review: Review,
+}
+
+async fn judge_patch(
+    service: Arc<Service>,
+    caller: Arc<Caller>,
+    judge: JudgePatch,
+    accepted: bool,
+) -> Result<Judged, Refused> {
+    let review_id = id("review_id", judge.review_id)?;
+    let addition = Addition::Judgement {
+        patch_id: judge.patch_id.clone(),
+        accepted,
+    };
+    let acted = service
+        .add(
+            review_id.clone(),
+            actor(None, &caller),
+            None,
+            None,
+            addition,
+        )
+        .await?;
+    let first = Slice {
+        offset: 0,
+        limit: DIFF_PAGE,
+    };
+    let patch = service
+        .store
+        .patch(review_id, judge.patch_id, first)
+        .await
+        .map_err(refused)?;
+    Ok(Judged {
+        patch,
+        review: acted.review,
+    })
+}

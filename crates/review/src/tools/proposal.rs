@@ -1,0 +1,242 @@
+//! Tools of the tag `proposal`.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use sentinel_core::Caller;
+use sentinel_core::builtin::{About, Effect, Refused, Tool};
+use sentinel_core::random::uuid;
+use sentinel_core::review::{Category, NewReview, Patch, Priority, Review, Status, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::arguments::{id, line, maybe, maybe_text, slice, text};
+use crate::diff;
+use crate::service::{Service, actor, key, refused};
+
+const TAGS: &[&str] = &["proposal"];
+
+pub(super) fn tools() -> Vec<Tool<Service>> {
+    let submit = About {
+        name: "submit_proposal",
+        title: "Submit a proposal",
+        description: "Propose a code change for review: what you intend and the unified diff (as `git diff` prints \
+it). Creates a review with status `created` and returns it with its review_id. Afterwards wait with get_review_status. \
+To follow up on a rejected review, submit the new diff with parent_id.",
+        tags: TAGS,
+        effect: Effect::Writes,
+    };
+    let get = About {
+        name: "get_proposal",
+        title: "Read a proposal",
+        description: "Read what is proposed: intent, metadata, the original diff, verdicts so far, and the chain of \
+resubmissions. A diff above 256 KiB comes in pages: repeat with offset = patch.next_offset.",
+        tags: TAGS,
+        effect: Effect::Reads,
+    };
+    vec![
+        Tool::new(submit, submit_proposal),
+        Tool::new(get, get_proposal),
+    ]
+}
+
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Submit {
+    /// What the change is for, in words that a reviewer understands without the diff.
+    intent: String,
+    /// The change as a unified diff with relative paths, at most 3 MiB.
+    diff: String,
+    /// What kind of agent proposes, such as gsd-executor or gsd-planner.
+    agent_type: String,
+    /// The phase of the work, such as 3.2 or verify.
+    phase: String,
+    /// The plan this belongs to.
+    plan: Option<String>,
+    /// The task this belongs to.
+    task: Option<String>,
+    /// More for the reviewer to know: what was tried, how it was tested. Markdown.
+    description: Option<String>,
+    /// The project, for filtering.
+    project: Option<String>,
+    /// Inferred from agent_type and phase when absent.
+    category: Option<Category>,
+    /// Inferred when absent: planners are critical, verification is low.
+    priority: Option<Priority>,
+    /// The rejected review that this proposal replaces.
+    parent_id: Option<String>,
+    /// A UUID of your own for the review. Submitting the same again returns the same review.
+    review_id: Option<String>,
+    /// Any text that names this submission: repeating it after a lost answer does not submit twice.
+    idempotency_key: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Submitted {
+    #[serde(flatten)]
+    review: Review,
+    /// The original diff's id among the patches.
+    patch_id: Option<String>,
+    /// This was submitted before; nothing was added.
+    repeated: bool,
+}
+
+async fn submit_proposal(
+    service: Arc<Service>,
+    caller: Arc<Caller>,
+    submit: Submit,
+) -> Result<Submitted, Refused> {
+    let named = match (&submit.idempotency_key, &submit.review_id) {
+        (Some(given), _) => Some(key(
+            "submit_proposal",
+            &caller,
+            &line("idempotency_key", given.clone())?,
+            &submit,
+        )),
+        (None, Some(own)) => Some(key("review_id", &caller, own, &submit)),
+        (None, None) => None,
+    };
+    let affected_files = diff::check(&submit.diff)?;
+    let agent_type = line("agent_type", submit.agent_type)?;
+    let phase = line("phase", submit.phase)?;
+    let (inferred_category, inferred_priority) = infer(&agent_type, &phase);
+    let new = NewReview {
+        review_id: match submit.review_id {
+            Some(own) => id("review_id", own)?,
+            None => uuid(),
+        },
+        intent: text("intent", submit.intent)?,
+        description: maybe_text("description", submit.description)?,
+        plan: maybe("plan", submit.plan)?,
+        task: maybe("task", submit.task)?,
+        project: maybe("project", submit.project)?,
+        category: submit.category.unwrap_or(inferred_category),
+        priority: submit.priority.unwrap_or(inferred_priority),
+        proposed_by: actor(None, &caller),
+        parent_id: submit
+            .parent_id
+            .map(|parent| id("parent_id", parent))
+            .transpose()?,
+        diff: submit.diff,
+        affected_files,
+        agent_type,
+        phase,
+    };
+    let acted = service.submit(new, named).await?;
+    let patch_id = match acted.added {
+        Some(sentinel_core::review::Added::Patch(patch)) => Some(patch.patch_id),
+        _ => None,
+    };
+    Ok(Submitted {
+        review: acted.review,
+        patch_id,
+        repeated: acted.repeated,
+    })
+}
+
+/// Planners come first, verification last; a planner's verification is still a planner's.
+fn infer(agent_type: &str, phase: &str) -> (Category, Priority) {
+    if agent_type.to_lowercase().contains("planner") {
+        (Category::PlanReview, Priority::Critical)
+    } else if phase.to_lowercase().contains("verify") {
+        (Category::Verification, Priority::Low)
+    } else {
+        (Category::CodeChange, Priority::Normal)
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Get {
+    review_id: String,
+    /// Where to begin in a large diff, in bytes.
+    offset: Option<u64>,
+    /// Bytes of diff to return, at most 262144.
+    limit: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Proposal {
+    #[serde(flatten)]
+    review: Review,
+    /// The original diff.
+    patch: Patch,
+    verdicts: Vec<Verdict>,
+    /// This review and its resubmissions, oldest first.
+    chain: Vec<Link>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Link {
+    review_id: String,
+    status: Status,
+    intent: String,
+    created_at: String,
+}
+
+async fn get_proposal(
+    service: Arc<Service>,
+    _: Arc<Caller>,
+    get: Get,
+) -> Result<Proposal, Refused> {
+    whole(
+        &service,
+        id("review_id", get.review_id)?,
+        get.offset,
+        get.limit,
+    )
+    .await
+}
+
+/// A review with everything but the discussion.
+pub(super) async fn whole(
+    service: &Service,
+    id: String,
+    offset: Option<u64>,
+    limit: Option<u64>,
+) -> Result<Proposal, Refused> {
+    let slice = slice(offset, limit)?;
+    let store = &service.store;
+    let review = store.get(id.clone()).await.map_err(refused)?;
+    let mut patches = store.patches(id.clone(), slice).await.map_err(refused)?;
+    if patches.is_empty() {
+        return Err(Refused::new("corrupt", "this review lost its diff"));
+    }
+    let chain = store.chain(id.clone()).await.map_err(refused)?;
+    Ok(Proposal {
+        review,
+        patch: patches.swap_remove(0),
+        verdicts: store.verdicts(id).await.map_err(refused)?,
+        chain: chain
+            .into_iter()
+            .map(|review| Link {
+                review_id: review.review_id,
+                status: review.status,
+                intent: review.intent,
+                created_at: review.created_at,
+            })
+            .collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Section 2.1: planner wins, case does not matter.
+    #[test]
+    fn urgency_is_inferred_from_agent_and_phase() {
+        assert_eq!(
+            infer("GSD-Planner", "verify"),
+            (Category::PlanReview, Priority::Critical)
+        );
+        assert_eq!(
+            infer("gsd-executor", "4 Verify"),
+            (Category::Verification, Priority::Low)
+        );
+        assert_eq!(
+            infer("gsd-executor", "3.2"),
+            (Category::CodeChange, Priority::Normal)
+        );
+    }
+}

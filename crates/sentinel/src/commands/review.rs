@@ -1,0 +1,98 @@
+//! `sentinel review`: the broker alone, and what people see of it in a terminal.
+//!
+//! All but `serve` open the store beside whoever else has it open; none but `serve` writes reviews.
+
+mod look;
+mod paint;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use sentinel_core::review::ReviewStore;
+use tokio::runtime::Runtime;
+
+use crate::cli::{Global, Review, ReviewCommand};
+use crate::config::{self, Config, Outside};
+use crate::wiring;
+
+pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
+    let loaded = config::load(&global.overrides(), &Outside::of_process()?)?;
+    let mut config = loaded.config;
+    if let Some(db) = &args.db {
+        config.sqlite.path = std::path::absolute(db)?;
+    }
+    match &args.command {
+        ReviewCommand::Serve { port } => serve(config, *port),
+        ReviewCommand::List {
+            status,
+            project,
+            limit,
+        } => {
+            let (store, runtime) = open(&config)?;
+            let list = look::list(
+                &*store,
+                status.as_deref(),
+                project.clone(),
+                *limit,
+                global.json,
+            );
+            super::print(&runtime.block_on(list)?)
+        }
+        ReviewCommand::Show { id } => {
+            let (store, runtime) = open(&config)?;
+            super::print(&runtime.block_on(look::show(&*store, id, global.json))?)
+        }
+        ReviewCommand::Watch { id } => {
+            let (store, runtime) = open(&config)?;
+            runtime.block_on(look::watch(&*store, id.as_deref(), global.json))
+        }
+        ReviewCommand::Backup { to } => {
+            let (store, runtime) = open(&config)?;
+            let to = std::path::absolute(to)?;
+            runtime.block_on(store.backup(to.clone()))?;
+            super::say(&format!("wrote {}", to.display()));
+            Ok(ExitCode::SUCCESS)
+        }
+        ReviewCommand::Verify => {
+            let (store, runtime) = open(&config)?;
+            let events = runtime.block_on(store.verify())?;
+            super::print(&format!("{events} events, each as it was written\n"))
+        }
+    }
+}
+
+/// The gateway with nothing but the review tools.
+fn serve(mut config: Config, port: Option<u16>) -> anyhow::Result<ExitCode> {
+    let mut address = config
+        .review
+        .listen
+        .context("review.listen is \"off\": nothing to serve")?;
+    if let Some(port) = port {
+        address = ([127, 0, 0, 1], port).into();
+    }
+    config.gateway.listen = Some(address);
+    config.review.enabled = true;
+    config.review.alone = true;
+    config.backends.clear();
+    // Opened again by the gateway; a broker without its store must not start at all.
+    drop(wiring::open_reviews(&config)?);
+    super::serve::listen(&config)
+}
+
+fn open(config: &Config) -> anyhow::Result<(Arc<dyn ReviewStore>, Runtime)> {
+    exists(&config.sqlite.path)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    Ok((wiring::open_reviews(config)?.store.clone(), runtime))
+}
+
+/// Looking at reviews must not make an empty database where somebody mistyped a name.
+fn exists(path: &Path) -> anyhow::Result<()> {
+    if !path.exists() {
+        anyhow::bail!("there is no database at {} yet", path.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Reviews as coloured text.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+use sentinel_core::review::{Event, Message, Patch, Review, Role, Status, Verdict};
+
+pub(super) const DIM: Style = Style::new().dimmed();
+pub(super) const BOLD: Style = Style::new().bold();
+const RED: Style = AnsiColor::Red.on_default();
+const GREEN: Style = AnsiColor::Green.on_default();
+const CYAN: Style = AnsiColor::Cyan.on_default();
+const YELLOW: Style = AnsiColor::Yellow.on_default();
+
+pub(super) fn status(status: Status) -> String {
+    let style = match status {
+        Status::Created => YELLOW,
+        Status::Claimed | Status::InDiscussion => CYAN,
+        Status::Approved => GREEN,
+        Status::Rejected => RED,
+        Status::Closed => DIM,
+    };
+    format!("{style}{status:<13}{style:#}")
+}
+
+/// One line of a list.
+pub(super) fn line(review: &Review) -> String {
+    let intent = review.intent.lines().next().unwrap_or_default();
+    format!(
+        "{BOLD}{}{BOLD:#}  {}  {:8}  {DIM}{}{DIM:#}  {}\n",
+        &review.review_id[..8],
+        status(review.status),
+        review.priority,
+        minute(&review.updated_at),
+        plain(&shorten(intent, 72)),
+    )
+}
+
+/// `2026-07-28T09:30:00.000Z` to the minute.
+fn minute(time: &str) -> String {
+    time.get(..16).unwrap_or(time).replace('T', " ")
+}
+
+fn shorten(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// What agents wrote must not steer the terminal: control characters become visible.
+pub(super) fn plain(text: &str) -> String {
+    let visible = |c: char| match c {
+        '\n' | '\t' => c,
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(visible).collect()
+}
+
+pub(super) fn head(review: &Review, out: &mut String) {
+    let _ = writeln!(out, "{BOLD}{}{BOLD:#}", plain(&review.intent));
+    let mut field = |name: &str, value: &str| {
+        let _ = writeln!(out, "{DIM}{name:>10}{DIM:#}  {}", plain(value));
+    };
+    field("review", &review.review_id);
+    field("status", review.status.as_str());
+    field(
+        "agent",
+        &format!("{}, phase {}", review.agent_type, review.phase),
+    );
+    let optional = [
+        ("plan", &review.plan),
+        ("task", &review.task),
+        ("project", &review.project),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            field(name, value);
+        }
+    }
+    field("kind", &format!("{}, {}", review.category, review.priority));
+    field(
+        "proposed",
+        &format!("{} by {}", minute(&review.created_at), review.proposed_by),
+    );
+    if let Some(by) = &review.claimed_by {
+        field(
+            "claimed",
+            &format!("{by}, generation {}", review.claim_generation),
+        );
+    }
+    if let Some(text) = &review.description {
+        let _ = writeln!(out, "\n{}", plain(text));
+    }
+}
+
+pub(super) fn message(message: &Message, out: &mut String) {
+    let style = match message.role {
+        Role::Proposer => CYAN,
+        Role::Reviewer => YELLOW,
+    };
+    let _ = writeln!(
+        out,
+        "\n{style}{}{style:#} {DIM}{} {}{DIM:#}",
+        message.role,
+        minute(&message.created_at),
+        plain(&message.posted_by)
+    );
+    for line in message.body.lines() {
+        let _ = writeln!(out, "  {}", plain(line));
+    }
+}
+
+pub(super) fn verdict(verdict: &Verdict, out: &mut String) {
+    let style = if verdict.decision.as_str() == "approved" {
+        GREEN
+    } else {
+        RED
+    };
+    let _ = writeln!(
+        out,
+        "\n{style}{}{style:#} {DIM}{} {}{DIM:#}",
+        verdict.decision,
+        minute(&verdict.created_at),
+        plain(&verdict.given_by)
+    );
+    for line in verdict.reason.iter().flat_map(|reason| reason.lines()) {
+        let _ = writeln!(out, "  {}", plain(line));
+    }
+}
+
+pub(super) fn patch(patch: &Patch, title: &str, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "\n{BOLD}{title}{BOLD:#} {DIM}{} {} {}{DIM:#}",
+        patch.role,
+        minute(&patch.created_at),
+        plain(&patch.submitted_by)
+    );
+    if let Some(text) = &patch.description {
+        let _ = writeln!(out, "  {}", plain(text));
+    }
+    for file in &patch.affected_files {
+        let _ = writeln!(
+            out,
+            "  {} {} {GREEN}+{}{GREEN:#} {RED}-{}{RED:#}",
+            file.change,
+            plain(&file.path),
+            file.added,
+            file.removed
+        );
+    }
+    out.push('\n');
+    diff(&patch.diff, out);
+}
+
+/// A diff in the usual colours.
+fn diff(text: &str, out: &mut String) {
+    for line in text.lines() {
+        let style =
+            if line.starts_with("+++") || line.starts_with("---") || line.starts_with("diff ") {
+                BOLD
+            } else if line.starts_with('+') {
+                GREEN
+            } else if line.starts_with('-') {
+                RED
+            } else if line.starts_with("@@") {
+                CYAN
+            } else {
+                Style::new()
+            };
+        let _ = writeln!(out, "{style}{}{style:#}", plain(line));
+    }
+}
+
+pub(super) fn event(event: &Event) -> String {
+    let moved = match (event.old_status, event.new_status) {
+        (Some(old), Some(new)) if old != new => format!("{old} -> {}", status(new).trim_end()),
+        (_, Some(new)) => status(new).trim_end().to_owned(),
+        _ => String::new(),
+    };
+    format!(
+        "{DIM}{}{DIM:#}  {BOLD}{}{BOLD:#}  {:18}  {moved}  {DIM}{}{DIM:#}\n",
+        event.created_at,
+        &event.review_id[..8.min(event.review_id.len())],
+        event.event,
+        plain(&event.actor),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_is_coloured_by_line() {
+        let mut out = String::new();
+        diff(
+            "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n",
+            &mut out,
+        );
+        let lines: Vec<&str> = out.lines().collect();
+        assert_eq!(lines[3], format!("{RED}-old{RED:#}"));
+        assert_eq!(lines[4], format!("{GREEN}+new{GREEN:#}"));
+        assert_eq!(lines[5], " same");
+        assert!(lines[0].contains("--- a/x") && !lines[0].starts_with(&RED.to_string()));
+    }
+
+    #[test]
+    fn escape_sequences_of_agents_do_not_reach_the_terminal() {
+        assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\nc");
+    }
+}

@@ -1,0 +1,222 @@
+//! API keys in a file, `<data_dir>/keys.json`: hashes, never secrets, readable by its owner alone.
+//!
+//! The file is replaced, not written into, so a reader sees the old one or the new one. A reader looks at
+//! its stamp each time it is asked for a key, which costs less than a microsecond and means that a key
+//! revoked by another process is refused by the very next request (P-S07).
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use rustix::fs::{FlockOperation, flock};
+use sentinel_core::identity::{KeyRecord, KeyStore, StoreProblem};
+use serde::{Deserialize, Serialize};
+
+/// Keys of one gateway; a program that makes them in a loop is stopped here.
+const KEYS_MAX: usize = 10_000;
+
+pub(crate) struct KeyFile {
+    path: PathBuf,
+    known: RwLock<Known>,
+}
+
+/// What the file said when it was last read.
+#[derive(Clone, Default)]
+struct Known {
+    version: Version,
+    keys: Arc<HashMap<String, KeyRecord>>,
+}
+
+/// Tells one file of this name from the next: inode, length, and when it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Version(Option<(u64, u64, i64, i64)>);
+
+impl Version {
+    fn of(metadata: &fs::Metadata) -> Self {
+        let m = metadata;
+        Self(Some((m.ino(), m.size(), m.ctime(), m.ctime_nsec())))
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Contents {
+    keys: Vec<KeyRecord>,
+}
+
+impl KeyFile {
+    pub(crate) fn new(data_dir: &Path) -> Self {
+        Self {
+            path: data_dir.join("keys.json"),
+            known: RwLock::default(),
+        }
+    }
+
+    /// Changes whenever the file does.
+    pub(crate) fn version(&self) -> Version {
+        fs::metadata(&self.path).map_or(Version::default(), |m| Version::of(&m))
+    }
+
+    fn keys(&self) -> Arc<HashMap<String, KeyRecord>> {
+        let version = self.version();
+        {
+            let known = self.known.read();
+            if known.version == version {
+                return known.keys.clone();
+            }
+        }
+        let (version, contents) = match self.read() {
+            Ok(read) => read,
+            Err(error) => {
+                // Whoever cannot read which keys are revoked must accept none.
+                tracing::error!("{}: {error}: no API key is accepted", self.path.display());
+                (version, Contents::default())
+            }
+        };
+        let keys = contents.keys.into_iter().map(|key| (key.id.clone(), key));
+        let fresh = Known {
+            version,
+            keys: Arc::new(keys.collect()),
+        };
+        *self.known.write() = fresh.clone();
+        fresh.keys
+    }
+
+    /// The file and the version that was read, which may be newer than the one looked at.
+    fn read(&self) -> io::Result<(Version, Contents)> {
+        let file = match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
+            opened => opened?,
+        };
+        let version = Version::of(&file.metadata()?);
+        Ok((version, serde_json::from_reader(io::BufReader::new(file))?))
+    }
+
+    /// Changes the file while no other process does.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Vec<KeyRecord>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+        let lock = private(&self.path.with_extension("lock"), false)?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        let (_, mut contents) = self.read()?;
+        let done = change(&mut contents.keys)?;
+        let fresh = self.path.with_extension("new");
+        let mut file = private(&fresh, true)?;
+        file.write_all(&serde_json::to_vec_pretty(&contents)?)?;
+        file.sync_all()?;
+        fs::rename(&fresh, &self.path)?;
+        File::open(folder)?.sync_all()?;
+        Ok(done)
+    }
+
+    fn problem(&self, error: io::Error) -> StoreProblem {
+        StoreProblem {
+            what: format!(
+                "{}: the API keys cannot be read or written",
+                self.path.display()
+            ),
+            source: Some(Box::new(error)),
+        }
+    }
+}
+
+/// A file that its owner alone may read.
+fn private(path: &Path, truncate: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(truncate)
+        .mode(0o600)
+        .open(path)
+}
+
+impl KeyStore for KeyFile {
+    fn find(&self, id: &str) -> Option<KeyRecord> {
+        self.keys().get(id).cloned()
+    }
+
+    fn list(&self) -> Result<Vec<KeyRecord>, StoreProblem> {
+        self.read()
+            .map(|(_, contents)| contents.keys)
+            .map_err(|error| self.problem(error))
+    }
+
+    fn add(&self, record: KeyRecord) -> Result<(), StoreProblem> {
+        self.change(|keys| {
+            if keys.len() >= KEYS_MAX {
+                return Err(io::Error::other(format!(
+                    "there are {KEYS_MAX} keys already"
+                )));
+            }
+            keys.push(record);
+            Ok(())
+        })
+        .map_err(|error| self.problem(error))
+    }
+
+    fn revoke(&self, id: &str, now: u64) -> Result<bool, StoreProblem> {
+        self.change(|keys| {
+            let live = |key: &&mut KeyRecord| key.id == id && key.revoked_at.is_none();
+            Ok(keys
+                .iter_mut()
+                .find(live)
+                .map(|key| key.revoked_at = Some(now))
+                .is_some())
+        })
+        .map_err(|error| self.problem(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn made(store: &KeyFile, name: &str) -> KeyRecord {
+        let (record, _) = KeyRecord::create(name, "developer", 1, None);
+        store.add(record.clone()).expect("kept");
+        record
+    }
+
+    #[test]
+    fn ps07_another_process_s_revocation_is_seen_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let gateway = KeyFile::new(&folder.path().join("data"));
+        let command = KeyFile::new(&folder.path().join("data"));
+        assert_eq!(gateway.find("x"), None);
+        for n in 0..50 {
+            let record = made(&command, &format!("k{n}"));
+            assert_eq!(gateway.find(&record.id), Some(record.clone()));
+            assert!(command.revoke(&record.id, 7).expect("written"));
+            let seen = gateway.find(&record.id).expect("kept for the record");
+            assert_eq!(seen.revoked_at, Some(7));
+            assert!(!command.revoke(&record.id, 8).expect("written"));
+        }
+        assert_eq!(command.list().expect("read").len(), 50);
+        let mode = fs::metadata(&gateway.path).expect("a file").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_accepts_no_key_and_is_not_overwritten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = KeyFile::new(folder.path());
+        let record = made(&store, "a");
+        assert!(store.find(&record.id).is_some());
+        fs::write(folder.path().join("other"), "{").expect("written");
+        fs::rename(folder.path().join("other"), &store.path).expect("moved");
+        assert_eq!(store.find(&record.id), None);
+        assert!(store.add(record).is_err());
+        assert_eq!(fs::read(&store.path).expect("a file"), b"{");
+    }
+}

@@ -1,0 +1,100 @@
+//! What governs calls, from the configuration: roles, the kill switch, limits, admission.
+
+use std::sync::Arc;
+
+use sentinel_backends::http::Hook as Webhook;
+use sentinel_core::policy::{
+    Admission, AdmissionConfig, Bounds, Hook, KillSwitch, Killed, Overload, RateConfig, Role,
+    Roles, Scope, Settings,
+};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::config::{self, Config};
+
+/// Overloads that wait to be posted; during a storm most are only counted.
+const HOOK_QUEUE_MAX: usize = 64;
+/// What was switched off at run time.
+const KILL_FILE: &str = "kill_switch.json";
+
+pub(super) fn settings(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Settings {
+    let file = config.gateway.data_dir.join(KILL_FILE);
+    Settings {
+        roles: roles(config),
+        kills: KillSwitch::open(configured_kills(config), Some(file)),
+        rates: rates(config),
+        admission: Some(admission(config, enabled, home)),
+    }
+}
+
+pub(crate) fn roles(config: &Config) -> Roles {
+    Roles::new(config.rbac.roles.iter().map(|(name, role)| {
+        let role = Role::new(&role.permissions, &role.denied_tools);
+        (name.clone(), role)
+    }))
+}
+
+pub(crate) fn configured_kills(config: &Config) -> Vec<Killed> {
+    let off = |scope: Scope, name: &String| Killed {
+        scope,
+        name: name.clone(),
+        reason: "configured".to_owned(),
+    };
+    let switch = &config.kill_switch;
+    let tools = switch.disabled_tools.iter().map(|t| off(Scope::Tool, t));
+    let backends = switch.disabled_backends.iter();
+    tools
+        .chain(backends.map(|b| off(Scope::Backend, b)))
+        .collect()
+}
+
+pub(crate) fn rates(config: &Config) -> RateConfig {
+    let limits = &config.rate_limits;
+    RateConfig {
+        default_rpm: limits.default_rpm,
+        burst: limits.burst,
+        per_tool: limits.per_tool.clone().into_iter().collect(),
+    }
+}
+
+fn admission(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Arc<Admission> {
+    let settings = &config.admission;
+    let admission = AdmissionConfig {
+        bounds: Bounds {
+            max_concurrent: settings.max_concurrent,
+            queue_size: settings.queue_size,
+        },
+        queue_timeout: settings.queue_timeout,
+        overload_error_code: settings.overload_error_code,
+        backends: enabled
+            .iter()
+            .map(|backend| Bounds {
+                max_concurrent: backend.admission.max_concurrent,
+                queue_size: backend.admission.queue_size,
+            })
+            .collect(),
+    };
+    let hook = settings.on_overload.as_ref().map(|url| hook(url, home));
+    Admission::new(&admission, hook)
+}
+
+/// Posts overloads to a URL, one after the other; those that come faster are not posted.
+fn hook(url: &http::Uri, home: &Handle) -> Hook {
+    let (told, mut telling) = mpsc::channel::<Overload>(HOOK_QUEUE_MAX);
+    let url = url.clone();
+    home.spawn(async move {
+        let hook = match Webhook::new(&url) {
+            Ok(hook) => hook,
+            Err(error) => return tracing::error!("admission.on_overload: {error}"),
+        };
+        while let Some(overload) = telling.recv().await {
+            let body = format!("{{\"kind\":\"overloaded\",{}}}", overload.members());
+            if let Err(error) = hook.post(body.into()).await {
+                tracing::debug!("admission.on_overload was not told: {error}");
+            }
+        }
+    });
+    Box::new(move |overload| {
+        let _ = told.try_send(*overload);
+    })
+}

@@ -1,0 +1,373 @@
+//! Who sees and calls what, through the real program: one verdict on every endpoint, in every
+//! revision, over both transports (P-S02), the kill switch, limits, and arguments.
+
+use serde_json::{Value, json};
+
+use crate::callers::{Caller, LEGACY, Legacy, Modern, kind_of, text_of};
+use crate::house::{Gateway, House, Server, http_backend};
+use crate::pipe::Pipe;
+
+/// What a role may do with a tool, said again in other words than the program's.
+struct Rule {
+    permissions: &'static str,
+    denied: &'static str,
+    sees: fn(backend: &str, own: &str) -> bool,
+    calls: fn(backend: &str, own: &str) -> bool,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        permissions: r#"["*"]"#,
+        denied: "[]",
+        sees: |_, _| true,
+        calls: |_, _| true,
+    },
+    Rule {
+        permissions: r#"["tools.read"]"#,
+        denied: r#"["alpha.c*"]"#,
+        sees: |backend, own| !(backend == "alpha" && own.starts_with('c')),
+        calls: |_, _| false,
+    },
+    Rule {
+        permissions: r#"["beta.*"]"#,
+        denied: "[]",
+        sees: |backend, _| backend == "beta",
+        calls: |backend, _| backend == "beta",
+    },
+    Rule {
+        // `tool:` is about merged names, and beta's begin with its own.
+        permissions: r#"["tool:echo*", "beta.count", "tools.read"]"#,
+        denied: r#"["beta__blob"]"#,
+        sees: |backend, own| !(backend == "beta" && own == "blob"),
+        calls: |backend, own| match backend {
+            "alpha" => own.starts_with("echo"),
+            _ => own == "count",
+        },
+    },
+    Rule {
+        permissions: r#"["tools.read", "tools.execute"]"#,
+        denied: r#"["echo*", "beta.*"]"#,
+        sees: |backend, own| backend == "alpha" && !own.starts_with("echo"),
+        calls: |backend, own| backend == "alpha" && !own.starts_with("echo"),
+    },
+    Rule {
+        permissions: "[]",
+        denied: "[]",
+        sees: |_, _| false,
+        calls: |_, _| false,
+    },
+];
+
+fn backends(alpha: &Server, beta: &Server) -> String {
+    http_backend("alpha", &alpha.address, "")
+        + &http_backend("beta", &beta.address, "prefix = \"always\"")
+}
+
+/// An answer without its id, with the name in it made neutral.
+fn neutral(answer: &Value, name: &str) -> String {
+    let mut answer = answer.clone();
+    answer["id"] = Value::Null;
+    answer.to_string().replace(name, "NAME")
+}
+
+#[derive(Default)]
+struct Tally {
+    cells: usize,
+    refused: usize,
+}
+
+/// Compares the list and a call of every tool with the rule.
+fn check(
+    rule: &Rule,
+    who: &str,
+    caller: &dyn Caller,
+    tools: &[(String, String, String)],
+    tally: &mut Tally,
+) {
+    let listed = caller.tools();
+    let nonesuch = neutral(&call(caller, "no_such_tool"), "no_such_tool");
+    for (backend, own, name) in tools {
+        let (sees, calls) = ((rule.sees)(backend, own), (rule.calls)(backend, own));
+        let cell = format!("{who} with {}: {backend}'s {own}", rule.permissions);
+        assert_eq!(listed.contains(name), sees, "listed? {cell}");
+        let answer = call(caller, name);
+        // Arguments that are no object stop the call after every other question; where they are
+        // repeated in headers, that is asked first of those who may call.
+        let verdict = match kind_of(&answer) {
+            "" if answer["error"]["code"] == -32020 => (true, true),
+            "invalid_params" => (true, true),
+            "forbidden" => (true, false),
+            "unknown_name" => (false, false),
+            other => panic!("{cell}: {other}: {answer}"),
+        };
+        assert_eq!(verdict, (sees, calls), "{cell}: {answer}");
+        if !sees {
+            assert_eq!(neutral(&answer, name), nonesuch, "{cell}");
+        }
+        tally.cells += 1;
+        tally.refused += usize::from(!calls);
+    }
+}
+
+fn call(caller: &dyn Caller, tool: &str) -> Value {
+    caller.ask("tools/call", json!({"name": tool, "arguments": 5}))
+}
+
+#[test]
+fn p_s02_list_and_call_agree_in_every_revision_on_every_endpoint_over_both_transports() {
+    let alpha = Server::start(&["--tools", "40"]);
+    let beta = Server::start(&["--tools", "10"]);
+    let behind = backends(&alpha, &beta);
+    let all = Gateway::ready(&behind);
+    let names = |path: &str| Modern::new(&all, path).tools();
+    let own = |backend: &str| -> Vec<(String, String, String)> {
+        let names = names(&format!("/mcp/{backend}")).into_iter();
+        names
+            .map(|own| (backend.to_owned(), own.clone(), own))
+            .collect()
+    };
+    let (of_alpha, of_beta) = (own("alpha"), own("beta"));
+    let prefixed = |(backend, own, _): &(String, String, String)| {
+        (backend.clone(), own.clone(), format!("beta__{own}"))
+    };
+    let merged: Vec<_> = of_alpha
+        .iter()
+        .cloned()
+        .chain(of_beta.iter().map(prefixed))
+        .collect();
+    assert_eq!(merged.len(), names("/mcp").len());
+    drop(all);
+
+    let mut tally = Tally::default();
+    for rule in RULES {
+        let role = |name: &str| {
+            format!(
+                "[rbac.roles.{name}]\npermissions = {}\ndenied_tools = {}\n",
+                rule.permissions, rule.denied
+            )
+        };
+        // Callers over HTTP are `admin` while nobody has to say who they are.
+        let gateway = Gateway::ready(&format!("{}{behind}", role("admin")));
+        for (path, tools) in [
+            ("/mcp", &merged),
+            ("/mcp/alpha", &of_alpha),
+            ("/mcp/beta", &of_beta),
+        ] {
+            for revision in LEGACY {
+                let caller = Legacy::connect(&gateway, path, revision);
+                check(
+                    rule,
+                    &format!("{revision} at {path}"),
+                    &caller,
+                    tools,
+                    &mut tally,
+                );
+            }
+            let caller = Modern::new(&gateway, path);
+            check(
+                rule,
+                &format!("2026-07-28 at {path}"),
+                &caller,
+                tools,
+                &mut tally,
+            );
+        }
+        let config = format!("stdio_role = \"it\"\n{}{behind}", role("it"));
+        // One of each backend's, so that both are there.
+        let visible: Vec<&String> = ["alpha", "beta"]
+            .iter()
+            .filter_map(|backend| {
+                let mut tools = merged.iter();
+                tools.find(|(of, own, _)| of == backend && (rule.sees)(of, own))
+            })
+            .map(|(_, _, name)| name)
+            .collect();
+        let ready = |caller: &Pipe| visible.iter().for_each(|name| caller.wait_for_tool(name));
+        for revision in LEGACY {
+            let caller = Pipe::legacy(&config, revision, json!({}));
+            ready(&caller);
+            check(
+                rule,
+                &format!("{revision} on stdio"),
+                &caller,
+                &merged,
+                &mut tally,
+            );
+        }
+        let caller = Pipe::modern(&config, json!({}));
+        ready(&caller);
+        check(rule, "2026-07-28 on stdio", &caller, &merged, &mut tally);
+    }
+    let Tally { cells, refused } = tally;
+    println!("P-S02: {cells} cells, {refused} refused, one verdict");
+    assert!(cells >= 5_000, "{cells}");
+    assert!(
+        refused * 4 >= cells && refused < cells,
+        "{refused} of {cells}"
+    );
+}
+
+#[test]
+fn c_11_resources_prompts_and_completion_follow_the_same_predicate() {
+    let server = Server::start(&[]);
+    let seen = |permissions: &str| {
+        let role = format!("[rbac.roles.admin]\npermissions = {permissions}\n");
+        Gateway::ready(&(role + &http_backend("alpha", &server.address, "")))
+    };
+    let verdicts = |gateway: &Gateway| -> Vec<String> {
+        let caller = Legacy::newest(gateway);
+        let kind = |method: &str, params: Value| {
+            let answer = caller.ask(method, params);
+            match answer["result"].is_object() {
+                true => "ok".to_owned(),
+                false => kind_of(&answer).to_owned(),
+            }
+        };
+        let reference = json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "who", "value": "a"}});
+        let template = json!({"ref": {"type": "ref/resource", "uri": "test://items/{id}"}, "argument": {"name": "id", "value": "1"}});
+        vec![
+            caller
+                .names("resources/list", "resources", "uri")
+                .len()
+                .to_string(),
+            caller
+                .names(
+                    "resources/templates/list",
+                    "resourceTemplates",
+                    "uriTemplate",
+                )
+                .len()
+                .to_string(),
+            caller
+                .names("prompts/list", "prompts", "name")
+                .len()
+                .to_string(),
+            kind("resources/read", json!({"uri": "test://static"})),
+            kind("resources/read", json!({"uri": "test://items/7"})),
+            kind("prompts/get", json!({"name": "plain"})),
+            kind("completion/complete", reference),
+            kind("completion/complete", template),
+        ]
+    };
+    let ok = "ok";
+    assert_eq!(verdicts(&seen(r#"["*"]"#))[3..], [ok, ok, ok, ok, ok]);
+    let forbidden = "forbidden";
+    let reader = verdicts(&seen(r#"["tools.read"]"#));
+    assert_ne!(reader[0], "0");
+    assert_eq!(reader[3..], [forbidden; 5]);
+    let (no_name, no_uri) = ("unknown_name", "unknown_resource");
+    assert_eq!(
+        verdicts(&seen(r#"["tool:*"]"#)),
+        ["0", "0", "0", no_uri, no_uri, no_name, no_name, no_uri]
+    );
+    assert_eq!(
+        verdicts(&seen(r#"["alpha.test://static", "alpha.plain"]"#)),
+        ["1", "0", "1", ok, no_uri, ok, no_name, no_uri]
+    );
+    assert_eq!(
+        verdicts(&seen(r#"["alpha.test://items/*"]"#)),
+        ["0", "1", "0", no_uri, ok, no_name, no_name, ok]
+    );
+}
+
+#[test]
+fn g_41_what_is_switched_off_is_hidden_and_says_so_to_those_who_could_see_it() {
+    let server = Server::start(&[]);
+    let config = format!(
+        "[rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = [\"fail\"]\n\
+         [kill_switch]\ndisabled_tools = [\"echo\", \"fail\"]\n{}",
+        http_backend("alpha", &server.address, "")
+    );
+    let gateway = Gateway::ready(&config);
+    for caller in [
+        Box::new(Legacy::newest(&gateway)) as Box<dyn Caller>,
+        Box::new(Modern::new(&gateway, "/mcp/alpha")),
+    ] {
+        let tools = caller.tools();
+        assert!(!tools.contains(&"echo".to_owned()) && tools.contains(&"slow".to_owned()));
+        let off = caller.call("echo", json!({"text": "x"}));
+        assert_eq!(kind_of(&off), "disabled", "{off}");
+        let code = if caller.is_modern() { -31503 } else { -32000 };
+        assert_eq!(off["error"]["code"], code);
+        // Denied and off: not seen, so not even that is said.
+        assert_eq!(kind_of(&caller.call("fail", json!({}))), "unknown_name");
+        assert_eq!(caller.said("slow", json!({"ms": 0})), "waited 0 ms");
+    }
+}
+
+#[test]
+fn p_s06_a_state_that_cannot_be_read_keeps_everything_closed() {
+    let server = Server::start(&[]);
+    let house = House::new(&http_backend("alpha", &server.address, ""));
+    std::fs::create_dir_all(house.data()).expect("a directory");
+    std::fs::write(house.data().join("kill_switch.json"), "{\"killed\":[{").expect("written");
+    let gateway = Gateway::start_in(house);
+    gateway.wait_ready();
+    let caller = Modern::new(&gateway, "/mcp");
+    assert!(caller.tools().is_empty());
+    assert_eq!(
+        kind_of(&caller.call("echo", json!({"text": "x"}))),
+        "disabled"
+    );
+    assert!(gateway.house.log().contains("everything is off"));
+}
+
+#[test]
+fn g_40_a_caller_who_calls_too_often_is_told_when_to_come_back() {
+    let server = Server::start(&[]);
+    let config = format!(
+        "[rate_limits]\ndefault_rpm = 600\nburst = 3\n[rate_limits.per_tool]\necho = 1\n{}",
+        http_backend("alpha", &server.address, "")
+    );
+    let gateway = Gateway::ready(&config);
+    let (old, new) = (
+        Legacy::newest(&gateway),
+        Modern::new(&gateway, "/mcp/alpha"),
+    );
+    // One caller, however it comes in; three at once, then one a minute.
+    assert_eq!(old.said("echo", json!({"text": "1"})), "1");
+    assert_eq!(new.said("echo", json!({"text": "2"})), "2");
+    assert_eq!(old.said("echo", json!({"text": "3"})), "3");
+    for (caller, code) in [(&old as &dyn Caller, -32000), (&new, -31429)] {
+        let limited = caller.call("echo", json!({"text": "4"}));
+        assert_eq!(kind_of(&limited), "rate_limited", "{limited}");
+        assert_eq!(limited["error"]["code"], code);
+        let after = limited["error"]["data"]["retry_after_ms"]
+            .as_u64()
+            .expect("a time");
+        assert!((50_000..=60_000).contains(&after), "{after}");
+    }
+    assert_eq!(
+        old.said("slow", json!({"ms": 0})),
+        "waited 0 ms",
+        "another tool"
+    );
+}
+
+#[test]
+fn c_17_arguments_that_the_schema_refuses_never_reach_the_backend() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    for revision in LEGACY {
+        let caller = Legacy::connect(&gateway, "/mcp", revision);
+        let wrong = caller.call("count", json!({"key": 5}));
+        if revision < "2025-11-25" {
+            assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+            assert_eq!(kind_of(&wrong), "invalid_arguments");
+        } else {
+            assert_eq!(wrong["result"]["isError"], true, "{wrong}");
+            assert!(text_of(&wrong).contains("/key"), "{wrong}");
+        }
+    }
+    let caller = Modern::new(&gateway, "/mcp");
+    for wrong in [json!({}), json!({"key": null}), json!({"key": ["x"]})] {
+        let answer = caller.call("count", wrong);
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        assert_eq!(answer["result"]["resultType"], "complete");
+    }
+    assert_eq!(
+        caller.said("count", json!({"key": "k"})),
+        "1",
+        "nothing was counted before"
+    );
+}

@@ -1,0 +1,458 @@
+//! Who callers are: at every route, in every session, on stdio (G-19 to G-21, P-S01, P-S04, P-S07).
+
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::callers::{MODERN, introduced, notification, request, tool};
+use crate::house::{Gateway, House, Server, http_backend, stdio_backend, until};
+use crate::http::{self, Answer};
+use crate::tokens::{JSON_BODY, PING, Signer, claims, ping, ping_as, token};
+
+const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
+const PROBES: [&str; 2] = ["/health", "/ready"];
+const METADATA: &str = "/.well-known/oauth-protected-resource";
+
+fn bearer(credential: &str) -> String {
+    format!("Bearer {credential}")
+}
+
+fn post(gateway: &Gateway, credential: &str, more: &[(&str, &str)], body: &str) -> Answer {
+    let authorization = bearer(credential);
+    let mut headers = vec![JSON_BODY, ACCEPT, ("Authorization", &authorization)];
+    headers.extend(more);
+    http::send(&gateway.address, "POST", "/mcp", &headers, body).finish()
+}
+
+/// Opens a session and returns its id.
+fn session(gateway: &Gateway, credential: &str) -> String {
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+                        "clientInfo": {"name": "it", "version": "1"}});
+    let hello = post(
+        gateway,
+        credential,
+        &[],
+        &request(&json!(1), "initialize", params),
+    );
+    assert_eq!(hello.status, 200, "{hello:?}");
+    let id = hello.header("mcp-session-id").to_owned();
+    let ready = notification("notifications/initialized", json!({}));
+    assert_eq!(
+        post(gateway, credential, &[("Mcp-Session-Id", &id)], &ready).status,
+        202
+    );
+    id
+}
+
+/// `sentinel key …` in the house of a gateway.
+fn key(house: &House, args: &[&str]) -> Output {
+    let output = house.command("key").args(args).output();
+    output.expect("the program runs")
+}
+
+fn created(house: &House, role: &str) -> String {
+    let output = key(house, &["create", "it", "--role", role]);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout)
+        .expect("text")
+        .trim()
+        .to_owned()
+}
+
+fn id_of(key: &str) -> &str {
+    key.split('_').nth(1).expect("an id")
+}
+
+#[test]
+fn ps01_without_a_credential_only_probes_and_metadata_answer() {
+    let backend = stdio_backend("alpha", &[], "");
+    let gateway = Gateway::ready(&format!(
+        "[auth]\nresource = \"http://127.0.0.1/mcp\"\nauthorization_servers = [\"https://as.example\"]\n{backend}"
+    ));
+    let mut paths: Vec<String> = [
+        "/",
+        "/mcp",
+        "/mcp/",
+        "/mcp/alpha",
+        "/mcp/alpha/",
+        "/mcp/nobody",
+        "/MCP",
+        "//mcp",
+        "/mcp//alpha",
+        "/./mcp",
+        "/mcp/../mcp",
+        "/health/../mcp",
+        "/ready/../mcp/alpha",
+        "/%6dcp",
+        "/mcp%2falpha",
+        "/mcp/%61lpha",
+        "/mcp;a",
+        "/mcp?access_token=x",
+        "/mcp#x",
+        "/mcp%00",
+        "/mcp%20",
+        "/health/",
+        "/health/mcp",
+        "/healthz",
+        "/Health",
+        "/health%2f..%2fmcp",
+        "/ready/",
+        "/readyz",
+        "/api",
+        "/api/tools",
+        "/api/alpha/echo",
+        "/openapi.json",
+        "/explorer",
+        "/rpc",
+        "/console",
+        "/console/",
+        "/admin",
+        "/admin/api/status",
+        "/admin/api/keys",
+        "/admin/api/reload",
+        "/metrics",
+        "/llms.txt",
+        "/sse",
+        "/messages",
+        "/favicon.ico",
+        "/.well-known/openid-configuration",
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/oauth-protected-resource/other",
+        "/.well-known/oauth-protected-resourcex",
+        "/.well-known/oauth-protected-resource/../../mcp",
+        "/.well-known/../mcp",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    paths.push(format!("http://{}/mcp", gateway.address));
+    let open: Vec<String> = PROBES
+        .iter()
+        .map(|p| (*p).to_owned())
+        .chain(["", "/mcp", "/mcp/alpha"].map(|below| format!("{METADATA}{below}")))
+        .collect();
+    let verbs = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW",
+    ];
+    let initialize = request(
+        &json!(1),
+        "initialize",
+        json!({"protocolVersion": "2025-11-25"}),
+    );
+    let mut tried = 0;
+    for verb in verbs {
+        for path in paths.iter().chain(&open) {
+            for body in [PING, &initialize, ""] {
+                let headers = [JSON_BODY, ACCEPT];
+                let answer = http::send(&gateway.address, verb, path, &headers, body).finish();
+                let may = open.contains(path) && ["GET", "HEAD"].contains(&verb);
+                let good = (200..300).contains(&answer.status);
+                assert_eq!(good, may, "{verb} {path}: {answer:?}");
+                tried += 1;
+            }
+        }
+    }
+    eprintln!("{tried} requests without a credential");
+    // With one, all of them is somebody's or nobody's, and MCP is there.
+    assert_eq!(ping_as(&gateway, &token(json!({}))).status, 200);
+}
+
+#[test]
+fn the_metadata_names_the_authorization_server_and_the_challenge_names_the_metadata() {
+    let gateway = Gateway::start(
+        "[auth]\nresource = \"https://gw.example/mcp/\"\nauthorization_servers = [\"https://as.example\"]\nrequired_scopes = [\"mcp:use\", \"mcp:more\"]\n",
+    );
+    let document = gateway.get(&format!("{METADATA}/mcp")).json();
+    assert_eq!(document["resource"], "https://gw.example/mcp");
+    assert_eq!(
+        document["authorization_servers"],
+        json!(["https://as.example"])
+    );
+    assert_eq!(document["scopes_supported"], json!(["mcp:use", "mcp:more"]));
+
+    let url = "https://gw.example/.well-known/oauth-protected-resource/mcp";
+    let missing = ping(&gateway, &[]);
+    assert_eq!((missing.status, missing.code()), (401, -32001));
+    assert_eq!(
+        missing.header("www-authenticate"),
+        format!("Bearer resource_metadata=\"{url}\", scope=\"mcp:use mcp:more\"")
+    );
+    let modern = ping(&gateway, &[("MCP-Protocol-Version", MODERN)]);
+    assert_eq!((modern.status, modern.code()), (401, -31401));
+
+    let narrow = ping_as(&gateway, &token(json!({"scope": "mcp:use"})));
+    assert_eq!((narrow.status, narrow.code()), (403, -32001));
+    assert_eq!(narrow.json()["error"]["data"]["kind"], "forbidden");
+    let challenge = narrow.header("www-authenticate");
+    assert!(
+        challenge.contains("error=\"insufficient_scope\""),
+        "{challenge}"
+    );
+    assert!(
+        challenge.contains("scope=\"mcp:use mcp:more\""),
+        "{challenge}"
+    );
+    // For the resource itself, which is what OAuth clients ask tokens for.
+    let wide = token(json!({"scp": ["mcp:use", "mcp:more"], "aud": "https://gw.example/mcp"}));
+    assert_eq!(ping_as(&gateway, &wide).status, 200);
+}
+
+#[test]
+fn g21_a_session_is_no_credential_and_is_its_owners_own() {
+    let gateway = Gateway::start("[auth]\n");
+    let alice = token(json!({}));
+    let id = session(&gateway, &alice);
+    let list = request(&json!(2), "tools/list", json!({}));
+    let named = [("Mcp-Session-Id", id.as_str())];
+    assert_eq!(post(&gateway, &alice, &named, &list).status, 200);
+    // A renewed token of the same caller goes on with it.
+    let later = token(json!({"exp": crate::tokens::now() + 1200}));
+    assert_eq!(post(&gateway, &later, &named, &list).status, 200);
+    for other in [
+        json!({"sub": "bob"}),
+        json!({"role": "viewer"}),
+        json!({"tenant_id": "acme"}),
+        json!({"scope": "more"}),
+    ] {
+        let other = token(other);
+        assert_eq!(post(&gateway, &other, &named, &list).status, 404);
+        for verb in ["GET", "DELETE"] {
+            let authorization = bearer(&other);
+            let headers = [ACCEPT, named[0], ("Authorization", authorization.as_str())];
+            let answer = http::send(&gateway.address, verb, "/mcp", &headers, "").finish();
+            assert_eq!(answer.status, 404, "{verb}");
+        }
+    }
+    for verb in ["POST", "GET", "DELETE"] {
+        let headers = [JSON_BODY, ACCEPT, named[0]];
+        let answer = http::send(&gateway.address, verb, "/mcp", &headers, &list).finish();
+        assert_eq!(answer.status, 401, "{verb}");
+    }
+    assert_eq!(post(&gateway, &alice, &named, &list).status, 200);
+}
+
+#[test]
+fn an_anonymous_role_is_for_callers_without_credentials_only() {
+    let gateway = Gateway::start("[auth]\nanonymous_role = \"admin\"\n");
+    assert_eq!(ping(&gateway, &[]).status, 200);
+    assert_eq!(ping_as(&gateway, &token(json!({}))).status, 200);
+    assert_eq!(ping_as(&gateway, "wrong").status, 401);
+    assert_eq!(
+        ping(&gateway, &[("Authorization", "Basic YTpi")]).status,
+        401
+    );
+}
+
+#[test]
+fn ps07_a_revoked_key_is_refused_at_once_and_its_stream_ends() {
+    let gateway = Gateway::start("[auth]\n");
+    let (kept, lost) = (
+        created(&gateway.house, "admin"),
+        created(&gateway.house, "admin"),
+    );
+    let on_disk = std::fs::read_to_string(gateway.house.data().join("keys.json")).expect("a file");
+    for key in [&kept, &lost] {
+        assert_eq!(ping_as(&gateway, key).status, 200);
+        let secret = key.splitn(3, '_').nth(2).expect("a secret");
+        assert!(!on_disk.contains(secret));
+    }
+    let id = session(&gateway, &lost);
+    let authorization = bearer(&lost);
+    let headers = [
+        ACCEPT,
+        ("Mcp-Session-Id", id.as_str()),
+        ("Authorization", authorization.as_str()),
+    ];
+    let mut stream = http::send(&gateway.address, "GET", "/mcp", &headers, "").head();
+    assert_eq!(stream.status, 200);
+    let output = key(&gateway.house, &["revoke", id_of(&lost)]);
+    assert!(output.status.success(), "{output:?}");
+    let revoked = Instant::now();
+    assert_eq!(ping_as(&gateway, &lost).status, 401);
+    while stream.message().is_some() {}
+    assert!(
+        revoked.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        revoked.elapsed()
+    );
+    assert_eq!(ping_as(&gateway, &kept).status, 200);
+    let again = key(&gateway.house, &["revoke", id_of(&lost)]);
+    assert_eq!(again.status.code(), Some(1));
+    let list = key(&gateway.house, &["list", "--json"]).stdout;
+    let list: Value = serde_json::from_slice(&list).expect("JSON");
+    let states: Vec<_> = list["keys"]
+        .as_array()
+        .expect("keys")
+        .iter()
+        .map(|k| &k["state"])
+        .collect();
+    assert_eq!(states, ["good", "revoked"]);
+}
+
+#[test]
+fn ps07_keys_are_rotated_without_a_restart() {
+    let (old, new) = (Signer::new(), Signer::new());
+    let house = House::new("[auth]\njwks = \"set.json\"\n");
+    let file = house.data().with_file_name("set.json");
+    let publish = |keys: Value| {
+        let fresh = file.with_extension("new");
+        std::fs::write(&fresh, json!({"keys": keys}).to_string()).expect("written");
+        std::fs::rename(&fresh, &file).expect("moved");
+    };
+    publish(json!([old.jwk("old")]));
+    let gateway = Gateway::start_in(house);
+    let signed = |signer: &Signer, kid: &str| {
+        signer.token(
+            &json!({"alg": "ES256", "kid": kid}),
+            &claims(json!({})).to_string(),
+        )
+    };
+    let (before, after) = (signed(&old, "old"), signed(&new, "new"));
+    assert_eq!(ping_as(&gateway, &before).status, 200);
+    assert_eq!(ping_as(&gateway, &after).status, 401);
+    publish(json!([old.jwk("old"), new.jwk("new")]));
+    until("the new key is known", || {
+        (ping_as(&gateway, &after).status == 200).then_some(())
+    });
+    assert_eq!(ping_as(&gateway, &before).status, 200);
+    // A file that cannot be read changes nothing.
+    std::fs::write(&file, "{").expect("written");
+    until("it was looked at", || {
+        gateway
+            .house
+            .log()
+            .contains("stay as they are")
+            .then_some(())
+    });
+    assert_eq!(ping_as(&gateway, &before).status, 200);
+    publish(json!([new.jwk("new")]));
+    until("the old key is gone", || {
+        (ping_as(&gateway, &before).status == 401).then_some(())
+    });
+    assert_eq!(ping_as(&gateway, &after).status, 200);
+}
+
+#[test]
+fn g37_a_minted_token_is_good_here() {
+    let gateway = Gateway::start("[auth]\n");
+    let args = ["--role", "admin", "--subject", "alice", "--expires", "2m"];
+    let output = gateway
+        .house
+        .command("token")
+        .args(args)
+        .output()
+        .expect("the program runs");
+    assert!(output.status.success(), "{output:?}");
+    let minted = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(ping_as(&gateway, minted.trim()).status, 200);
+}
+
+/// P-S04: what callers prove themselves with never reaches a backend.
+#[test]
+fn ps04_credentials_never_reach_a_backend() {
+    let server = Server::start(&[]);
+    let backends = [
+        http_backend("web", &server.address, "prefix = \"always\""),
+        stdio_backend("child", &[], "prefix = \"always\""),
+    ];
+    let gateway = Gateway::ready(&format!("[auth]\n{}", backends.concat()));
+    let api_key = created(&gateway.house, "admin");
+    for credential in [token(json!({"tenant_id": "acme"})), api_key] {
+        let id = session(&gateway, &credential);
+        for name in ["web__whoami", "child__whoami"] {
+            let extra = [
+                ("Cookie", "canary-cookie"),
+                ("X-Api-Key", "canary-key"),
+                ("Proxy-Authorization", "Basic canary-proxy"),
+                ("X-User-Id", "canary-user"),
+                ("X-Tenant-Id", "canary-tenant"),
+            ];
+            let legacy = request(&json!(5), "tools/call", tool(name, json!({})));
+            let named: Vec<_> = extra
+                .into_iter()
+                .chain([("Mcp-Session-Id", id.as_str())])
+                .collect();
+            let modern = introduced(tool(name, json!({})), &json!({}));
+            let modern = request(&json!(6), "tools/call", modern);
+            let said: Vec<_> = extra
+                .into_iter()
+                .chain([
+                    ("MCP-Protocol-Version", MODERN),
+                    ("Mcp-Method", "tools/call"),
+                    ("Mcp-Name", name),
+                ])
+                .collect();
+            for answer in [
+                post(&gateway, &credential, &named, &legacy),
+                post(&gateway, &credential, &said, &modern),
+            ] {
+                assert!(answer.text.contains("pid"), "it answered: {answer:?}");
+                assert!(!answer.text.contains("canary"), "{answer:?}");
+                let parts = credential.split(['.', '_']).filter(|part| part.len() > 20);
+                for part in parts {
+                    assert!(!answer.text.contains(part), "{answer:?}");
+                }
+            }
+        }
+    }
+    assert!(!gateway.house.log().contains("canary"));
+}
+
+fn stdio_with(house: &House, token: &str) -> Output {
+    let mut process = house
+        .command("stdio")
+        .env("STDIO_TOKEN", token)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut input = process.stdin.take().expect("a pipe");
+    // It may be gone already.
+    let _ = std::io::Write::write_all(&mut input, format!("{PING}\n").as_bytes());
+    drop(input);
+    process.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn c6_a_stdio_token_is_checked_once_at_the_start() {
+    let house = House::new("[auth]\nstdio_token_env = \"STDIO_TOKEN\"\n");
+    let good = stdio_with(&house, &token(json!({})));
+    assert_eq!(good.status.code(), Some(0), "{good:?}");
+    assert!(String::from_utf8_lossy(&good.stdout).contains("\"result\":{}"));
+    let bad = stdio_with(&house, &token(json!({"exp": 1})));
+    assert_eq!(bad.status.code(), Some(1), "{bad:?}");
+    assert!(bad.stdout.is_empty());
+    let said = String::from_utf8_lossy(&bad.stderr);
+    assert!(
+        said.contains("STDIO_TOKEN is not accepted: the token is expired"),
+        "{said}"
+    );
+}
+
+#[test]
+fn ps15_beyond_loopback_callers_are_asked() {
+    let house = House::new("[auth]\n");
+    let mut process = house
+        .command("serve")
+        .args(["--listen", "0.0.0.0:0"])
+        .stdout(Stdio::null())
+        .stderr(house.log_file())
+        .spawn()
+        .expect("the program starts");
+    let listening = until("it listens or ends", || {
+        let log = house.log();
+        let ended = process.try_wait().expect("our child").is_some();
+        (ended || log.contains("0.0.0.0:")).then_some(!ended)
+    });
+    let _ = process.kill();
+    let _ = process.wait();
+    assert!(listening, "{}", house.log());
+    // Nobody who is not asked may be reached from the network.
+    let house = House::new("");
+    let refused = house
+        .command("serve")
+        .args(["--listen", "0.0.0.0:0"])
+        .output();
+    assert_eq!(refused.expect("it runs").status.code(), Some(2));
+}

@@ -1,0 +1,157 @@
+//! Reviews in SQLite: one transaction per action, its event in the same transaction.
+//!
+//! Every acknowledged action is on the disk (`synchronous=FULL`). The decision of `act` runs in the
+//! writer's transaction, on the row as it is then. `write` holds the named queries that change
+//! something, `read` those that do not, `chain` the hashes over the history.
+//!
+//! Not here: what may be done when (`sentinel_review::machine`).
+
+mod chain;
+mod read;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use rusqlite::Connection;
+use sentinel_core::clock::{Clock, Moment};
+use sentinel_core::review::{
+    Acted, Decide, Event, Filter, Key, Listed, Message, NewReview, Page, Patch, Promised, Review,
+    ReviewStore, Slice, Statistics, Trouble, Verdict,
+};
+
+use crate::error::StoreError;
+use crate::sqlite::{Migrations, Sqlite, Synchronous};
+
+/// The tables of reviews.
+pub const MIGRATIONS: Migrations = Migrations {
+    component: "review",
+    steps: &[include_str!("review/tables.sql")],
+};
+
+/// Decides what becomes of a claim whose lease may be over.
+pub type Expire = fn(&Review, &Moment) -> Option<sentinel_core::review::Effect>;
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Store {
+            kind: error.as_str(),
+            message: error.to_string(),
+        }
+    }
+}
+
+/// SQL failures inside a closure, as troubles.
+fn sql(error: rusqlite::Error) -> Trouble {
+    StoreError::from(error).into()
+}
+
+pub struct SqliteReviews {
+    db: Sqlite,
+    clock: Arc<dyn Clock>,
+    expire: Expire,
+}
+
+impl SqliteReviews {
+    /// The database must have been opened with `MIGRATIONS`.
+    pub fn new(db: &Sqlite, clock: Arc<dyn Clock>, expire: Expire) -> Self {
+        Self {
+            db: db.with_synchronous(Synchronous::Full),
+            clock,
+            expire,
+        }
+    }
+
+    fn reading<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'static,
+    ) -> Promised<T> {
+        let db = self.db.clone();
+        async move { db.read(work).await }.boxed()
+    }
+
+    /// Time is read in the transaction, so that it grows with the history.
+    fn writing<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &Moment) -> Result<T, Trouble> + Send + 'static,
+    ) -> Promised<T> {
+        let (db, clock) = (self.db.clone(), self.clock.clone());
+        async move { db.write(move |tx| work(tx, &clock.now())).await }.boxed()
+    }
+}
+
+impl ReviewStore for SqliteReviews {
+    fn submit(&self, new: NewReview, key: Option<Key>) -> Promised<Acted> {
+        self.writing(move |tx, now| write::submit(tx, now, new, key))
+    }
+
+    fn act(&self, id: String, actor: String, key: Option<Key>, decide: Decide) -> Promised<Acted> {
+        self.writing(move |tx, now| write::act(tx, now, &id, &actor, key, decide))
+    }
+
+    fn expire(&self) -> Promised<Vec<Review>> {
+        let (db, clock, decide) = (self.db.clone(), self.clock.clone(), self.expire);
+        async move {
+            let now = clock.now();
+            let due: bool = db.read(move |tx| write::any_expired(tx, &now)).await?;
+            if !due {
+                return Ok(Vec::new());
+            }
+            db.write(move |tx| write::expire(tx, &clock.now(), decide))
+                .await
+        }
+        .boxed()
+    }
+
+    fn get(&self, id: String) -> Promised<Review> {
+        self.reading(move |tx| read::review(tx, &id))
+    }
+
+    fn list(&self, filter: Filter, page: Page) -> Promised<Listed<Review>> {
+        self.reading(move |tx| read::list(tx, &filter, page))
+    }
+
+    fn messages(&self, id: String, page: Page) -> Promised<Listed<Message>> {
+        self.reading(move |tx| read::messages(tx, &id, page))
+    }
+
+    fn verdicts(&self, id: String) -> Promised<Vec<Verdict>> {
+        self.reading(move |tx| read::verdicts(tx, &id))
+    }
+
+    fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>> {
+        self.reading(move |tx| read::patches(tx, &id, slice))
+    }
+
+    fn patch(&self, id: String, patch_id: String, slice: Slice) -> Promised<Patch> {
+        self.reading(move |tx| read::patch(tx, &id, &patch_id, slice))
+    }
+
+    fn events(&self, id: Option<String>, page: Page) -> Promised<Listed<Event>> {
+        self.reading(move |tx| read::events(tx, id.as_deref(), page))
+    }
+
+    fn chain(&self, id: String) -> Promised<Vec<Review>> {
+        self.reading(move |tx| read::relatives(tx, &id))
+    }
+
+    fn statistics(&self, project: Option<String>) -> Promised<Statistics> {
+        self.reading(move |tx| read::statistics(tx, project.as_deref()))
+    }
+
+    fn queue_version(&self, projects: Vec<String>) -> Promised<u64> {
+        self.reading(move |tx| read::queue_version(tx, &projects))
+    }
+
+    fn backup(&self, to: PathBuf) -> Promised<()> {
+        self.reading(move |tx| read::backup(tx, &to))
+    }
+
+    fn verify(&self) -> Promised<u64> {
+        self.reading(chain::verify)
+    }
+}

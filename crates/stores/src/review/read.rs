@@ -1,0 +1,331 @@
+//! The queries that change nothing.
+
+use std::path::Path;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+use sentinel_core::builtin::Refused;
+use sentinel_core::review::{
+    Event, Filter, Listed, Message, Order, Page, Patch, Review, Slice, Statistics, Trouble, Verdict,
+};
+
+use super::{rows, sql};
+
+/// Resubmissions in a row that a chain shows: more is a loop of agents, not a discussion.
+const CHAIN_LEN_MAX: usize = 200;
+
+pub(super) fn review(tx: &Connection, id: &str) -> Result<Review, Trouble> {
+    let query = format!("SELECT {} FROM reviews WHERE id = ?1", rows::REVIEW);
+    tx.prepare_cached(&query)
+        .and_then(|mut query| query.query_row([id], rows::review).optional())
+        .map_err(sql)?
+        .ok_or_else(|| Trouble::NoReview(id.to_owned()))
+}
+
+/// The conditions of a filter and their values.
+fn conditions(filter: &Filter) -> (String, Vec<Value>) {
+    let mut clauses = vec!["1".to_owned()];
+    let mut values: Vec<Value> = Vec::new();
+    let mut one_of = |column: &str, wanted: Vec<Value>| {
+        if !wanted.is_empty() {
+            let marks = vec!["?"; wanted.len()].join(", ");
+            clauses.push(format!("{column} IN ({marks})"));
+            values.extend(wanted);
+        }
+    };
+    let text = |text: &str| Value::from(text.to_owned());
+    one_of(
+        "status",
+        filter
+            .statuses
+            .iter()
+            .map(|status| text(status.as_str()))
+            .collect(),
+    );
+    one_of(
+        "category",
+        filter
+            .category
+            .iter()
+            .map(|category| text(category.as_str()))
+            .collect(),
+    );
+    one_of(
+        "priority",
+        filter
+            .priority
+            .iter()
+            .map(|priority| Value::from(*priority as i64))
+            .collect(),
+    );
+    one_of(
+        "project",
+        filter
+            .projects
+            .iter()
+            .map(|project| text(project))
+            .collect(),
+    );
+    one_of(
+        "agent_type",
+        filter.agent_type.iter().map(|agent| text(agent)).collect(),
+    );
+    one_of(
+        "parent_id",
+        filter.parent_id.iter().map(|parent| text(parent)).collect(),
+    );
+    (clauses.join(" AND "), values)
+}
+
+pub(super) fn list(
+    tx: &Connection,
+    filter: &Filter,
+    page: Page,
+) -> Result<Listed<Review>, Trouble> {
+    let (conditions, mut values) = conditions(filter);
+    let total: i64 = tx
+        .prepare_cached(&format!("SELECT count(*) FROM reviews WHERE {conditions}"))
+        .and_then(|mut query| query.query_row(params_from_iter(&values), |row| row.get(0)))
+        .map_err(sql)?;
+    let order = match filter.order {
+        Order::Urgency => "priority, seq",
+        Order::Recent => "updated_at DESC, seq DESC",
+    };
+    values.extend([number(page.limit), number(page.offset)]);
+    let query = format!(
+        "SELECT {} FROM reviews WHERE {conditions} ORDER BY {order} LIMIT ? OFFSET ?",
+        rows::REVIEW
+    );
+    let items = tx
+        .prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_map(params_from_iter(&values), rows::review)?
+                .collect()
+        })
+        .map_err(sql)?;
+    Ok(Listed {
+        items,
+        total: total as u64,
+    })
+}
+
+fn number(n: u64) -> Value {
+    Value::from(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+pub(super) fn messages(tx: &Connection, id: &str, page: Page) -> Result<Listed<Message>, Trouble> {
+    let review = review(tx, id)?;
+    let query = format!(
+        "SELECT {} FROM messages WHERE review_id = ? ORDER BY seq LIMIT ? OFFSET ?",
+        rows::MESSAGE
+    );
+    let values = [
+        Value::from(id.to_owned()),
+        number(page.limit),
+        number(page.offset),
+    ];
+    let items = tx
+        .prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_map(params_from_iter(&values), rows::message)?
+                .collect()
+        })
+        .map_err(sql)?;
+    Ok(Listed {
+        items,
+        total: review.message_count,
+    })
+}
+
+pub(super) fn verdicts(tx: &Connection, id: &str) -> Result<Vec<Verdict>, Trouble> {
+    let query = format!(
+        "SELECT {} FROM verdicts WHERE review_id = ?1 ORDER BY seq",
+        rows::VERDICT
+    );
+    tx.prepare_cached(&query)
+        .and_then(|mut query| query.query_map([id], rows::verdict)?.collect())
+        .map_err(sql)
+}
+
+pub(super) fn patches(tx: &Connection, id: &str, slice: Slice) -> Result<Vec<Patch>, Trouble> {
+    review(tx, id)?;
+    let query = format!(
+        "SELECT {} FROM patches WHERE review_id = ?1 ORDER BY seq",
+        rows::PATCH
+    );
+    tx.prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_map([id], |row| rows::patch(row, slice))?
+                .collect()
+        })
+        .map_err(sql)
+}
+
+pub(super) fn patch(
+    tx: &Connection,
+    id: &str,
+    patch_id: &str,
+    slice: Slice,
+) -> Result<Patch, Trouble> {
+    review(tx, id)?;
+    let query = format!(
+        "SELECT {} FROM patches WHERE review_id = ?1 AND id = ?2",
+        rows::PATCH
+    );
+    tx.prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_row([id, patch_id], |row| rows::patch(row, slice))
+                .optional()
+        })
+        .map_err(sql)?
+        .ok_or_else(|| {
+            Refused::new(
+                "unknown_patch",
+                format!("this review has no patch `{patch_id}`"),
+            )
+            .into()
+        })
+}
+
+pub(super) fn events(
+    tx: &Connection,
+    id: Option<&str>,
+    page: Page,
+) -> Result<Listed<Event>, Trouble> {
+    if let Some(id) = id {
+        review(tx, id)?;
+    }
+    let total: i64 = tx
+        .query_row(
+            "SELECT count(*) FROM review_events WHERE ?1 IS NULL OR review_id = ?1",
+            [id],
+            |row| row.get(0),
+        )
+        .map_err(sql)?;
+    let query = format!(
+        "SELECT {} FROM review_events WHERE ?1 IS NULL OR review_id = ?1 ORDER BY seq LIMIT ?2 OFFSET ?3",
+        rows::EVENT
+    );
+    let items = tx
+        .prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_map(
+                    params![id, number(page.limit), number(page.offset)],
+                    rows::event,
+                )?
+                .collect()
+        })
+        .map_err(sql)?;
+    Ok(Listed {
+        items,
+        total: total as u64,
+    })
+}
+
+pub(super) fn relatives(tx: &Connection, id: &str) -> Result<Vec<Review>, Trouble> {
+    let mut first = review(tx, id)?;
+    for _ in 0..CHAIN_LEN_MAX {
+        match &first.parent_id {
+            Some(parent) => first = review(tx, parent)?,
+            None => break,
+        }
+    }
+    let query = format!(
+        "WITH RECURSIVE family (id) AS (
+             SELECT ?1 UNION SELECT r.id FROM reviews r JOIN family f ON r.parent_id = f.id LIMIT ?2)
+         SELECT {} FROM reviews WHERE id IN (SELECT id FROM family) ORDER BY seq",
+        rows::REVIEW
+    );
+    tx.prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_map(params![first.review_id, CHAIN_LEN_MAX as i64], rows::review)?
+                .collect()
+        })
+        .map_err(sql)
+}
+
+pub(super) fn statistics(tx: &Connection, project: Option<&str>) -> Result<Statistics, Trouble> {
+    let counted = |column: &str| {
+        tx.prepare_cached(&format!(
+            "SELECT {column}, count(*) FROM reviews WHERE ?1 IS NULL OR project = ?1 GROUP BY 1"
+        ))
+        .and_then(|mut query| {
+            query
+                .query_map([project], |row| {
+                    Ok((row.get(0)?, rows::count(row, "count(*)")?))
+                })?
+                .collect()
+        })
+        .map_err(sql)
+    };
+    let by_status: std::collections::BTreeMap<String, u64> = counted("status")?;
+    let figure = |query: &str| -> Result<Option<f64>, Trouble> {
+        tx.query_row(query, [project], |row| row.get(0))
+            .map_err(sql)
+    };
+    let seconds = |event: &str| {
+        figure(&format!(
+            "SELECT avg((julianday(e.at) - julianday(r.created_at)) * 86400.0)
+             FROM reviews r JOIN (SELECT review_id, min(created_at) AS at FROM review_events
+                 WHERE event IN ({event}) GROUP BY review_id) e ON e.review_id = r.id
+             WHERE ?1 IS NULL OR r.project = ?1"
+        ))
+    };
+    Ok(Statistics {
+        total: by_status.values().sum(),
+        by_category: counted("category")?,
+        by_status,
+        approval_rate_pct: figure(
+            "SELECT avg(v.decision = 'approved') * 100.0 FROM verdicts v JOIN reviews r ON r.id = v.review_id
+             WHERE ?1 IS NULL OR r.project = ?1",
+        )?,
+        mean_s_to_verdict: seconds("'verdict_approved', 'verdict_rejected'")?,
+        mean_s_to_close: seconds("'review_closed'")?,
+    })
+}
+
+pub(super) fn queue_version(tx: &Connection, projects: &[String]) -> Result<u64, Trouble> {
+    let query = if projects.is_empty() {
+        "SELECT seq FROM review_events WHERE queue = 1 ORDER BY seq DESC LIMIT 1".to_owned()
+    } else {
+        let marks = vec!["?"; projects.len()].join(", ");
+        format!(
+            "SELECT e.seq FROM review_events e JOIN reviews r ON r.id = e.review_id
+             WHERE e.queue = 1 AND r.project IN ({marks}) ORDER BY e.seq DESC LIMIT 1"
+        )
+    };
+    let found: Option<i64> = tx
+        .prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_row(params_from_iter(projects), |row| row.get(0))
+                .optional()
+        })
+        .map_err(sql)?;
+    Ok(found.unwrap_or(0) as u64)
+}
+
+/// A consistent copy, compact, while others go on writing.
+pub(super) fn backup(tx: &Connection, to: &Path) -> Result<(), Trouble> {
+    let failed = |what: String| Trouble::Store {
+        kind: "io",
+        message: what,
+    };
+    if to.exists() {
+        return Err(failed(format!("{} exists", to.display())));
+    }
+    let name = to
+        .to_str()
+        .ok_or_else(|| failed(format!("{} is not a name in UTF-8", to.display())))?;
+    tx.execute("VACUUM INTO ?1", [name]).map_err(sql)?;
+    // A backup that a power failure takes away is none.
+    std::fs::File::open(to)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| failed(format!("{}: {error}", to.display())))
+}

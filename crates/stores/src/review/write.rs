@@ -1,0 +1,494 @@
+//! The queries that change something. Each runs inside the writer's transaction.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sentinel_core::builtin::Refused;
+use sentinel_core::clock::Moment;
+use sentinel_core::random::uuid;
+use sentinel_core::review::{
+    Acted, Added, Addition, DIFF_PAGE, Decide, Effect, Key, NewEvent, NewReview, Review, Role,
+    Slice, Status, Trouble,
+};
+
+use super::chain::{self, Link};
+use super::{Expire, read, rows, sql};
+
+/// What an event is about: the row that came with it and the digest of its text.
+#[derive(Default)]
+struct About {
+    id: Option<String>,
+    content: Option<[u8; 32]>,
+}
+
+pub(super) fn submit(
+    tx: &Connection,
+    now: &Moment,
+    new: NewReview,
+    key: Option<Key>,
+) -> Result<Acted, Trouble> {
+    if let Some(first) = first_try(tx, key.as_ref())? {
+        return Ok(first);
+    }
+    if let Some(parent) = &new.parent_id {
+        let parent = read::review(tx, parent)?;
+        if !matches!(parent.status, Status::Rejected | Status::Closed) {
+            let message = format!(
+                "the review `{}` is '{}': only one that was rejected or closed can be followed by a resubmission",
+                parent.review_id, parent.status
+            );
+            return Err(Refused::new("parent_still_open", message).into());
+        }
+    }
+    let taken = tx
+        .prepare_cached("SELECT 1 FROM reviews WHERE id = ?1")
+        .and_then(|mut query| query.exists([&new.review_id]))
+        .map_err(sql)?;
+    if taken {
+        return Err(Trouble::KeyReused);
+    }
+    let patch_id = uuid();
+    let about = About {
+        id: Some(patch_id.clone()),
+        content: Some(chain::content(&[
+            Role::Proposer.as_str(),
+            &new.diff,
+            &new.intent,
+        ])),
+    };
+    let event = NewEvent {
+        event: "review_created",
+        old_status: None,
+        new_status: Some(Status::Created),
+        detail: new
+            .parent_id
+            .as_ref()
+            .map(|id| serde_json::json!({ "parent_id": id })),
+    };
+    let seq = log(tx, now, &new.review_id, &new.proposed_by, &event, &about)?;
+    let files = serde_json::to_string(&new.affected_files).expect("plain data");
+    tx.prepare_cached(
+        "INSERT INTO reviews (id, seq, intent, description, agent_type, phase, plan, task, project, category,
+             priority, proposed_by, parent_id, affected_files, patch_count, created_at, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 1, ?15, ?15)",
+    )
+    .and_then(|mut insert| {
+        insert.execute(params![
+            new.review_id, seq, new.intent, new.description, new.agent_type, new.phase, new.plan, new.task,
+            new.project, new.category.as_str(), new.priority as i64, new.proposed_by, new.parent_id, files,
+            now.iso(),
+        ])
+    })
+    .map_err(sql)?;
+    insert_patch(
+        tx,
+        now,
+        seq,
+        &patch_id,
+        &new.review_id,
+        &new.proposed_by,
+        Role::Proposer,
+        None,
+        &new.diff,
+        &files,
+    )?;
+    remember(tx, key, &new.review_id, Some(&patch_id))?;
+    acted(tx, &new.review_id, Some(&patch_id))
+}
+
+pub(super) fn act(
+    tx: &Connection,
+    now: &Moment,
+    id: &str,
+    actor: &str,
+    key: Option<Key>,
+    decide: Decide,
+) -> Result<Acted, Trouble> {
+    if let Some(first) = first_try(tx, key.as_ref())? {
+        return Ok(first);
+    }
+    let review = read::review(tx, id)?;
+    let effect = decide(&review, now)?;
+    let about = apply(tx, now, &review, actor, effect)?;
+    remember(tx, key, id, about.as_deref())?;
+    acted(tx, id, about.as_deref())
+}
+
+/// Whether `expire` would find anything, without taking the writer's lock.
+pub(super) fn any_expired(tx: &Connection, now: &Moment) -> Result<bool, Trouble> {
+    Ok(!leased(tx, now)?.is_empty())
+}
+
+fn leased(tx: &Connection, now: &Moment) -> Result<Vec<Review>, Trouble> {
+    let query = format!(
+        "SELECT {} FROM reviews WHERE lease_boot_id IS NOT NULL ORDER BY seq",
+        rows::REVIEW
+    );
+    let all = tx
+        .prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_map([], rows::review)?
+                .collect::<Result<Vec<_>, _>>()
+        })
+        .map_err(sql)?;
+    let over = |review: &Review| {
+        review
+            .lease
+            .as_ref()
+            .is_some_and(|lease| lease.is_over(now))
+    };
+    Ok(all.into_iter().filter(over).collect())
+}
+
+pub(super) fn expire(
+    tx: &Connection,
+    now: &Moment,
+    decide: Expire,
+) -> Result<Vec<Review>, Trouble> {
+    let mut changed = Vec::new();
+    for review in leased(tx, now)? {
+        if let Some(effect) = decide(&review, now) {
+            apply(tx, now, &review, "broker", effect)?;
+            changed.push(read::review(tx, &review.review_id)?);
+        }
+    }
+    Ok(changed)
+}
+
+/// Writes an effect; the id of what was added.
+fn apply(
+    tx: &Connection,
+    now: &Moment,
+    review: &Review,
+    actor: &str,
+    effect: Effect,
+) -> Result<Option<String>, Trouble> {
+    let about = effect.addition.as_ref().map(describe).unwrap_or_default();
+    let mut seq = 0;
+    let count = effect.events.len();
+    for (at, event) in effect.events.iter().enumerate() {
+        // The addition belongs to the last event; those before it led there.
+        let nothing = About::default();
+        let about = if at + 1 == count { &about } else { &nothing };
+        seq = log(tx, now, &review.review_id, actor, event, about)?;
+    }
+    let (mut messages, mut patches) = (0, 0);
+    match (&effect.addition, &about.id) {
+        (Some(Addition::Message { role, body }), Some(id)) => {
+            messages = 1;
+            insert_message(tx, now, seq, id, review, actor, *role, body)?;
+        }
+        (
+            Some(Addition::Patch {
+                role,
+                description,
+                diff,
+                affected_files,
+            }),
+            Some(id),
+        ) => {
+            patches = 1;
+            let files = serde_json::to_string(affected_files).expect("plain data");
+            insert_patch(
+                tx,
+                now,
+                seq,
+                id,
+                &review.review_id,
+                actor,
+                *role,
+                description.as_deref(),
+                diff,
+                &files,
+            )?;
+        }
+        (Some(Addition::Verdict { decision, reason }), Some(id)) => {
+            tx.prepare_cached(
+                "INSERT INTO verdicts (id, review_id, seq, decision, reason, given_by, created_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )
+            .and_then(|mut insert| {
+                insert.execute(params![
+                    id,
+                    review.review_id,
+                    seq,
+                    decision.as_str(),
+                    reason,
+                    actor,
+                    now.iso()
+                ])
+            })
+            .map_err(sql)?;
+        }
+        (Some(Addition::Judgement { patch_id, accepted }), _) => {
+            let done = tx
+                .execute(
+                    "UPDATE patches SET accepted = ?3 WHERE id = ?1 AND review_id = ?2",
+                    params![patch_id, review.review_id, accepted],
+                )
+                .map_err(sql)?;
+            if done == 0 {
+                let message = format!("this review has no patch `{patch_id}`");
+                return Err(Refused::new("unknown_patch", message).into());
+            }
+        }
+        _ => {}
+    }
+    update(tx, now, review, &effect, messages, patches)?;
+    Ok(about.id)
+}
+
+fn update(
+    tx: &Connection,
+    now: &Moment,
+    review: &Review,
+    effect: &Effect,
+    messages: u64,
+    patches: u64,
+) -> Result<(), Trouble> {
+    let changed = !effect.events.is_empty();
+    if !changed && effect.lease == review.lease {
+        return Ok(());
+    }
+    let lease = effect.lease.as_ref();
+    tx.prepare_cached(
+        "UPDATE reviews SET status = ?2, claimed_by = ?3, claim_generation = ?4, lease_boot_id = ?5,
+             lease_boot_ms = ?6, lease_wall_ms = ?7, version = version + ?8, updated_at = ?9,
+             message_count = message_count + ?10, patch_count = patch_count + ?11
+         WHERE id = ?1",
+    )
+    .and_then(|mut update| {
+        update.execute(params![
+            review.review_id,
+            effect.status.as_str(),
+            effect.claimed_by,
+            effect.claim_generation as i64,
+            lease.map(|lease| &lease.boot_id),
+            lease.map(|lease| lease.boot_until_ms),
+            lease.map(|lease| lease.wall_until_ms),
+            i64::from(changed),
+            if changed { now.iso() } else { review.updated_at.clone() },
+            messages as i64,
+            patches as i64,
+        ])
+    })
+    .map_err(sql)?;
+    Ok(())
+}
+
+fn describe(addition: &Addition) -> About {
+    let (id, content) = match addition {
+        Addition::Message { role, body } => (uuid(), chain::content(&[role.as_str(), body, ""])),
+        Addition::Patch {
+            role,
+            description,
+            diff,
+            ..
+        } => {
+            let description = description.as_deref().unwrap_or_default();
+            (uuid(), chain::content(&[role.as_str(), diff, description]))
+        }
+        Addition::Verdict { decision, reason } => {
+            let reason = reason.as_deref().unwrap_or_default();
+            (uuid(), chain::content(&[decision.as_str(), reason, ""]))
+        }
+        Addition::Judgement { patch_id, .. } => {
+            return About {
+                id: Some(patch_id.clone()),
+                content: None,
+            };
+        }
+    };
+    About {
+        id: Some(id),
+        content: Some(content),
+    }
+}
+
+/// Adds an event to the chain; its number.
+fn log(
+    tx: &Connection,
+    now: &Moment,
+    review_id: &str,
+    actor: &str,
+    event: &NewEvent,
+    about: &About,
+) -> Result<i64, Trouble> {
+    let before = chain::last(tx)?;
+    // Not the largest that is left: a tail that somebody cut off must leave a gap.
+    let seq: i64 = tx
+        .prepare_cached(
+            "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'review_events'",
+        )
+        .and_then(|mut query| query.query_row([], |row| row.get(0)))
+        .map_err(sql)?;
+    let created_at = now.iso();
+    let detail = event.detail.as_ref().map(ToString::to_string);
+    let link = Link {
+        seq,
+        review_id,
+        event: event.event,
+        actor,
+        old_status: event.old_status.map(Status::as_str),
+        new_status: event.new_status.map(Status::as_str),
+        about_id: about.id.as_deref(),
+        content: about.content.as_ref().map(|content| &content[..]),
+        detail: detail.as_deref(),
+        created_at: &created_at,
+    };
+    let hash = link.hash(&before);
+    // The queue is what waits for a reviewer: entering and leaving `created` changes it.
+    let enters = event.new_status == Some(Status::Created);
+    let leaves = event.old_status == Some(Status::Created);
+    tx.prepare_cached(
+        "INSERT INTO review_events (seq, review_id, event, actor, old_status, new_status, about_id, content,
+             detail, created_at, queue, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )
+    .and_then(|mut insert| {
+        insert.execute(params![
+            seq, review_id, link.event, actor, link.old_status, link.new_status, link.about_id, link.content,
+            link.detail, created_at, enters != leaves, &hash[..],
+        ])
+    })
+    .map_err(sql)?;
+    Ok(seq)
+}
+
+#[expect(clippy::too_many_arguments, reason = "the columns of one row")]
+fn insert_message(
+    tx: &Connection,
+    now: &Moment,
+    seq: i64,
+    id: &str,
+    review: &Review,
+    actor: &str,
+    role: Role,
+    body: &str,
+) -> Result<(), Trouble> {
+    tx.prepare_cached(
+        "INSERT INTO messages (id, review_id, seq, role, body, posted_by, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )
+    .and_then(|mut insert| {
+        insert.execute(params![
+            id,
+            review.review_id,
+            seq,
+            role.as_str(),
+            body,
+            actor,
+            now.iso()
+        ])
+    })
+    .map_err(sql)?;
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "the columns of one row")]
+fn insert_patch(
+    tx: &Connection,
+    now: &Moment,
+    seq: i64,
+    id: &str,
+    review_id: &str,
+    actor: &str,
+    role: Role,
+    description: Option<&str>,
+    diff: &str,
+    files: &str,
+) -> Result<(), Trouble> {
+    tx.prepare_cached(
+        "INSERT INTO patches (id, review_id, seq, role, description, affected_files, submitted_by, created_at, diff)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )
+    .and_then(|mut insert| {
+        insert.execute(params![id, review_id, seq, role.as_str(), description, files, actor, now.iso(), diff])
+    })
+    .map_err(sql)?;
+    Ok(())
+}
+
+/// What the first try under this key left, if there was one.
+fn first_try(tx: &Connection, key: Option<&Key>) -> Result<Option<Acted>, Trouble> {
+    let Some(key) = key else {
+        return Ok(None);
+    };
+    let found: Option<(Vec<u8>, String, Option<String>)> = tx
+        .prepare_cached("SELECT digest, review_id, about_id FROM review_keys WHERE key = ?1")
+        .and_then(|mut query| {
+            query
+                .query_row([&key.key], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })
+                .optional()
+        })
+        .map_err(sql)?;
+    match found {
+        None => Ok(None),
+        Some((digest, ..)) if digest[..] != key.digest[..] => Err(Trouble::KeyReused),
+        Some((_, review_id, about_id)) => {
+            let mut first = acted(tx, &review_id, about_id.as_deref())?;
+            first.repeated = true;
+            Ok(Some(first))
+        }
+    }
+}
+
+fn remember(
+    tx: &Connection,
+    key: Option<Key>,
+    review_id: &str,
+    about_id: Option<&str>,
+) -> Result<(), Trouble> {
+    if let Some(key) = key {
+        tx.prepare_cached(
+            "INSERT INTO review_keys (key, digest, review_id, about_id) VALUES (?1, ?2, ?3, ?4)",
+        )
+        .and_then(|mut insert| {
+            insert.execute(params![key.key, &key.digest[..], review_id, about_id])
+        })
+        .map_err(sql)?;
+    }
+    Ok(())
+}
+
+/// The documents after an action; of a large diff the first page.
+fn acted(tx: &Connection, review_id: &str, about_id: Option<&str>) -> Result<Acted, Trouble> {
+    let review = read::review(tx, review_id)?;
+    let added = match about_id {
+        Some(id) => added(tx, id)?,
+        None => None,
+    };
+    Ok(Acted {
+        review,
+        added,
+        repeated: false,
+    })
+}
+
+fn added(tx: &Connection, id: &str) -> Result<Option<Added>, Trouble> {
+    let message = format!("SELECT {} FROM messages WHERE id = ?1", rows::MESSAGE);
+    if let Some(found) = one(tx, &message, id, rows::message)? {
+        return Ok(Some(Added::Message(found)));
+    }
+    let verdict = format!("SELECT {} FROM verdicts WHERE id = ?1", rows::VERDICT);
+    if let Some(found) = one(tx, &verdict, id, rows::verdict)? {
+        return Ok(Some(Added::Verdict(found)));
+    }
+    let patch = format!("SELECT {} FROM patches WHERE id = ?1", rows::PATCH);
+    let first = Slice {
+        offset: 0,
+        limit: DIFF_PAGE,
+    };
+    Ok(one(tx, &patch, id, |row| rows::patch(row, first))?.map(Added::Patch))
+}
+
+fn one<T>(
+    tx: &Connection,
+    query: &str,
+    id: &str,
+    read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>, Trouble> {
+    tx.prepare_cached(query)
+        .and_then(|mut query| query.query_row([id], read).optional())
+        .map_err(sql)
+}

@@ -1,0 +1,325 @@
+//! Who is at the door: the `Authorization` header of every request (G-21), and what is said to those
+//! who are not let in.
+//!
+//! A session id is no credential, nor is anything in the URL. Where OAuth is configured, the challenge
+//! names this gateway's metadata, and the metadata names who issues tokens (RFC 9728).
+//!
+//! Not here: whether a credential is good (`core::identity`), what its bearer may do (the walk).
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use http::header::{AUTHORIZATION, CACHE_CONTROL, HOST, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method as Verb, Response, Uri};
+use sentinel_core::identity::{Authenticator, Proof, Reject};
+use sentinel_core::{Fault, Identity, Kind};
+use serde_json::json;
+
+use super::body::Body;
+use super::post::Version;
+use super::reply;
+use crate::mcp::fault_message;
+use crate::rescue;
+
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+/// What the metadata says, where OAuth is configured.
+#[derive(Clone, Debug, Default)]
+pub struct OAuth {
+    /// The gateway's canonical URI without a slash at its end; empty: as the caller addressed it.
+    pub resource: String,
+    pub authorization_servers: Vec<String>,
+    /// Scopes without which a token opens no endpoint at all.
+    pub required_scopes: Vec<String>,
+}
+
+/// Who may come in, and as whom.
+pub enum Access {
+    /// Nobody is asked: everybody is this caller.
+    Trusted(Arc<Identity>),
+    Guarded {
+        authenticator: Arc<Authenticator>,
+        oauth: OAuth,
+    },
+}
+
+/// Why a request is not let in.
+enum Refused {
+    /// Without a credential, or with one that is not even looked at.
+    Missing(&'static str),
+    Rejected(Reject),
+    Scope,
+}
+
+impl Access {
+    /// Whoever sends these headers, or the answer that turns it away.
+    pub(super) async fn admit(&self, headers: &HeaderMap) -> Result<Arc<Identity>, Response<Body>> {
+        let (authenticator, oauth) = match self {
+            Self::Trusted(local) => return Ok(local.clone()),
+            Self::Guarded {
+                authenticator,
+                oauth,
+            } => (authenticator, oauth),
+        };
+        let credential = match credential(headers) {
+            Ok(Some(credential)) => credential,
+            Ok(None) => {
+                return authenticator.anonymous().ok_or_else(|| {
+                    oauth.refuse(headers, &Refused::Missing("a credential is needed"))
+                });
+            }
+            Err(refused) => return Err(oauth.refuse(headers, &refused)),
+        };
+        let mut verdict = authenticator.verify(credential);
+        if verdict == Err(Reject::UnknownKey) && Box::pin(authenticator.ask_for_keys()).await {
+            verdict = authenticator.verify(credential);
+        }
+        let refused = match verdict {
+            Ok(identity) if oauth.suffices(&identity) => return Ok(identity),
+            Ok(_) => Refused::Scope,
+            Err(reject) => Refused::Rejected(reject),
+        };
+        Err(oauth.refuse(headers, &refused))
+    }
+
+    /// The protected-resource metadata, if that is what is asked for.
+    pub(super) fn metadata(
+        &self,
+        verb: &Verb,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Option<Response<Body>> {
+        let Self::Guarded { oauth, .. } = self else {
+            return None;
+        };
+        let below = path.strip_prefix(WELL_KNOWN)?;
+        // One document for every endpoint: all have the same audience.
+        let known = matches!(below, "" | "/" | "/mcp") || below.starts_with("/mcp/");
+        if !oauth.is_published() || !(known || below == oauth.path()) {
+            return None;
+        }
+        if !matches!(*verb, Verb::GET | Verb::HEAD) {
+            return Some(reply::method_not_allowed("GET, HEAD"));
+        }
+        let mut response = reply::json(http::StatusCode::OK, oauth.document(headers));
+        response
+            .headers_mut()
+            .insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        Some(response)
+    }
+
+    /// Ends a stream when the identity it was opened with no longer holds (P-S07).
+    pub(super) fn watch(
+        &self,
+        identity: Arc<Identity>,
+        response: Response<Body>,
+    ) -> Response<Body> {
+        let Self::Guarded { authenticator, .. } = self else {
+            return response;
+        };
+        if identity.proof == Proof::None || !matches!(response.body(), Body::Stream(_)) {
+            return response;
+        }
+        let authenticator = authenticator.clone();
+        response.map(|body| match body {
+            Body::Stream(chunks) => {
+                let ended = async move { authenticator.ended(&identity).await };
+                Body::stream(chunks.take_until(Box::pin(ended)))
+            }
+            ready => ready,
+        })
+    }
+}
+
+/// The bearer credential of a request. Several, or one of another scheme, are refused and not ignored:
+/// whoever stands between us and the caller may have looked at another one.
+fn credential(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        return Err(Refused::Missing("there are several Authorization headers"));
+    }
+    let bearer = || {
+        let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
+        let token = rest.trim_matches(' ');
+        let good = scheme.eq_ignore_ascii_case("bearer")
+            && !token.is_empty()
+            && token.bytes().all(|b| b.is_ascii_graphic() && b != b',');
+        good.then_some(token)
+    };
+    bearer()
+        .map(Some)
+        .ok_or(Refused::Missing("send Authorization: Bearer <token>"))
+}
+
+impl OAuth {
+    fn is_published(&self) -> bool {
+        !self.resource.is_empty() || !self.authorization_servers.is_empty()
+    }
+
+    /// API keys and anonymous callers have no scopes to speak of; their role says everything.
+    fn suffices(&self, identity: &Identity) -> bool {
+        let has = |wanted: &String| identity.scopes.iter().any(|s| **s == **wanted);
+        !matches!(identity.proof, Proof::Token { .. }) || self.required_scopes.iter().all(has)
+    }
+
+    fn resource(&self, headers: &HeaderMap) -> String {
+        if !self.resource.is_empty() {
+            return self.resource.clone();
+        }
+        // The guard at the door has checked it.
+        let host = headers.get(HOST).and_then(|h| h.to_str().ok());
+        format!("http://{}/mcp", host.unwrap_or("localhost"))
+    }
+
+    fn path(&self) -> &str {
+        let rest = self.resource.split_once("://").map_or("", |(_, rest)| rest);
+        rest.find('/').map_or("", |at| &rest[at..])
+    }
+
+    fn document(&self, headers: &HeaderMap) -> Vec<u8> {
+        let mut document = json!({
+            "resource": self.resource(headers),
+            "resource_name": "Sentinel Gateway",
+            "bearer_methods_supported": ["header"],
+        });
+        for (name, list) in [
+            ("authorization_servers", &self.authorization_servers),
+            ("scopes_supported", &self.required_scopes),
+        ] {
+            if !list.is_empty() {
+                document[name] = json!(list);
+            }
+        }
+        document.to_string().into_bytes()
+    }
+
+    fn metadata_url(&self, headers: &HeaderMap) -> Option<String> {
+        let resource: Uri = self.resource(headers).parse().ok()?;
+        let (scheme, authority) = (resource.scheme_str()?, resource.authority()?);
+        let path = resource.path().trim_end_matches('/');
+        Some(format!("{scheme}://{authority}{WELL_KNOWN}{path}"))
+    }
+
+    fn refuse(&self, headers: &HeaderMap, refused: &Refused) -> Response<Body> {
+        let (kind, text, error) = match refused {
+            Refused::Missing(text) => (Kind::Unauthorized, (*text).to_owned(), None),
+            Refused::Rejected(reject) => (
+                Kind::Unauthorized,
+                reject.to_string(),
+                Some("invalid_token"),
+            ),
+            Refused::Scope => (
+                Kind::Forbidden,
+                format!(
+                    "the token needs the scopes: {}",
+                    self.required_scopes.join(" ")
+                ),
+                Some("insufficient_scope"),
+            ),
+        };
+        tracing::debug!("a request is turned away: {text}");
+        let fault = Fault::new(kind, text.clone());
+        let message = fault_message(None, Version::of(headers).revision(), &fault);
+        let mut response = reply::json(rescue::row(kind).status, message);
+        let mut challenge = match self.is_published().then(|| self.metadata_url(headers)) {
+            Some(Some(url)) => format!("Bearer resource_metadata=\"{url}\""),
+            _ => "Bearer realm=\"sentinel\"".to_owned(),
+        };
+        if let Some(error) = error {
+            challenge.push_str(&format!(
+                ", error=\"{error}\", error_description=\"{}\"",
+                quotable(&text)
+            ));
+        }
+        if !self.required_scopes.is_empty() {
+            challenge.push_str(&format!(", scope=\"{}\"", self.required_scopes.join(" ")));
+        }
+        if let Ok(value) = HeaderValue::from_str(&challenge) {
+            response.headers_mut().insert(WWW_AUTHENTICATE, value);
+        }
+        response
+    }
+}
+
+/// Text as a quoted string of a challenge may hold it.
+fn quotable(text: &str) -> String {
+    text.chars()
+        .filter(|c| (' '..='~').contains(c) && !matches!(c, '"' | '\\'))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(
+                AUTHORIZATION,
+                HeaderValue::from_str(value).expect("a value"),
+            );
+        }
+        headers.insert(HOST, HeaderValue::from_static("127.0.0.1:9200"));
+        headers
+    }
+
+    #[test]
+    fn only_one_bearer_credential_is_looked_at() {
+        let of = |values: &[&str]| {
+            credential(&headers(values))
+                .map(|c| c.map(str::to_owned))
+                .ok()
+        };
+        assert_eq!(of(&[]), Some(None));
+        assert_eq!(of(&["Bearer abc"]), Some(Some("abc".into())));
+        assert_eq!(of(&["bEARER   abc "]), Some(Some("abc".into())));
+        for wrong in [
+            "Bearer",
+            "Bearer ",
+            "abc",
+            "Basic abc",
+            "Bearer a b",
+            "Bearer a,b",
+            "Bearerabc",
+            "Bearer a, Bearer b",
+            "Token abc",
+            "",
+        ] {
+            assert_eq!(of(&[wrong]), None, "{wrong}");
+        }
+        assert_eq!(of(&["Bearer abc", "Bearer abc"]), None);
+    }
+
+    #[test]
+    fn the_challenge_names_the_metadata_beside_the_resource() {
+        let oauth = OAuth {
+            resource: "https://gw.example:8443/mcp".into(),
+            ..OAuth::default()
+        };
+        assert_eq!(
+            oauth.metadata_url(&headers(&[])).as_deref(),
+            Some("https://gw.example:8443/.well-known/oauth-protected-resource/mcp")
+        );
+        assert_eq!(oauth.path(), "/mcp");
+        let oauth = OAuth {
+            authorization_servers: vec!["https://as.example".into()],
+            ..OAuth::default()
+        };
+        assert_eq!(
+            oauth.metadata_url(&headers(&[])).as_deref(),
+            Some("http://127.0.0.1:9200/.well-known/oauth-protected-resource/mcp")
+        );
+        let refused = oauth.refuse(&headers(&[]), &Refused::Rejected(Reject::TooLong));
+        assert_eq!(refused.status(), 401);
+        assert!(
+            refused.headers()[WWW_AUTHENTICATE]
+                .to_str()
+                .expect("text")
+                .contains("invalid_token")
+        );
+    }
+}

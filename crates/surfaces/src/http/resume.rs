@@ -1,0 +1,297 @@
+//! Streams of legacy callers that outlive their connection: what was said on them is kept for a
+//! while, and a GET with `Last-Event-ID` hears the rest.
+//!
+//! Each session has one `Streams`, so nobody can ask for what was said to somebody else. A stream
+//! is fed by a task of its own (`Streams::open`), which ends with the calls it belongs to; whoever
+//! is connected listens by a bounded channel and may leave, or be replaced, at any time.
+//!
+//! An event's id is `<stream>-<number>`, so it names its stream. Number 0 is the priming event.
+//!
+//! Not here: the session's own GET stream of changes, which has nothing to catch up on but the
+//! lists themselves, and is opened anew instead.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{Stream, stream};
+use parking_lot::Mutex;
+use sentinel_wire::sse;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::mcp::SILENCE_MAX;
+
+/// Events that one session keeps: every stream of a busy client for a few seconds. The oldest go
+/// first, whichever stream they are of.
+const KEPT_MAX: usize = 256;
+/// The same in bytes: several ordinary answers. The newest event is kept whatever its size, or a
+/// large answer could never be fetched again.
+const KEPT_BYTES_MAX: usize = 1024 * 1024;
+/// What all sessions together keep: a gateway with thousands of them stays small. Beyond this, a
+/// session that speaks keeps only its newest event.
+const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Whoever lost its connection comes back within seconds; later nobody will ask.
+const KEPT_FOR: Duration = Duration::from_secs(120);
+/// Events on their way to one listener; a caller who does not read misses notices, not the answer.
+const UNREAD_MAX: usize = 64;
+/// How long a caller shall wait before it comes back: a moment, for its call is still running.
+const RETRY_MS: u64 = 1000;
+
+/// The answers that a stream ends with; none if its calls were cancelled.
+pub(super) type Answers = BoxFuture<'static, Vec<Vec<u8>>>;
+
+/// What goes out on a stream, framed.
+pub(super) type Heard = mpsc::Receiver<Bytes>;
+
+/// The event id is none of this session's, or too much was said since.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Expired;
+
+/// Bytes that all sessions of a door keep.
+pub(super) type Total = Arc<AtomicUsize>;
+
+/// The streams of one session.
+#[derive(Default)]
+pub(super) struct Streams(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    begun: u64,
+    /// Streams without an answer yet: never more than the session has calls in flight.
+    open: HashMap<u64, Open>,
+    kept: VecDeque<Kept>,
+    kept_bytes: usize,
+    total: Total,
+}
+
+struct Open {
+    /// The number of the last event.
+    last: u64,
+    listener: Option<Listener>,
+}
+
+struct Listener {
+    events: mpsc::Sender<Bytes>,
+    /// Room for the answers, whatever else is unread.
+    end: mpsc::OwnedPermit<Bytes>,
+}
+
+struct Kept {
+    stream: u64,
+    number: u64,
+    event: Bytes,
+    at: Instant,
+}
+
+impl Streams {
+    pub(super) fn new(total: Total) -> Arc<Self> {
+        let streams = Self::default();
+        streams.0.lock().total = total;
+        Arc::new(streams)
+    }
+
+    /// Forgets what nobody came back for.
+    pub(super) fn sweep(&self) {
+        let mut table = self.0.lock();
+        while table
+            .kept
+            .front()
+            .is_some_and(|k| k.at.elapsed() > KEPT_FOR)
+        {
+            table.forget_oldest();
+        }
+    }
+
+    /// Begins a stream and listens to it. `inbox` is said as it comes, after `first`.
+    pub(super) fn open(
+        self: &Arc<Self>,
+        primed: bool,
+        first: Option<Vec<u8>>,
+        mut inbox: mpsc::Receiver<Vec<u8>>,
+        mut answers: Answers,
+    ) -> Heard {
+        let (stream, heard) = self.0.lock().begin(primed);
+        if let Some(first) = first {
+            self.0.lock().say(stream, &first);
+        }
+        let streams = self.clone();
+        tokio::spawn(async move {
+            let answers = loop {
+                tokio::select! {
+                    biased;
+                    Some(message) = inbox.recv() => streams.0.lock().say(stream, &message),
+                    answers = &mut answers => break answers,
+                }
+            };
+            // An answer is the last thing said: what came with it goes before it.
+            while let Ok(message) = inbox.try_recv() {
+                streams.0.lock().say(stream, &message);
+            }
+            streams.0.lock().finish(stream, &answers);
+        });
+        heard
+    }
+
+    /// Listens on after the event of this id; an older listener's stream ends.
+    pub(super) fn resume(&self, after: &str) -> Result<Heard, Expired> {
+        let (stream, number) = parse_id(after).ok_or(Expired)?;
+        self.0.lock().resume(stream, number)
+    }
+}
+
+impl Table {
+    fn begin(&mut self, primed: bool) -> (u64, Heard) {
+        self.begun += 1;
+        let (listener, heard) = Listener::hearing([]);
+        if primed {
+            let mut out = Vec::new();
+            sse::push_priming(&mut out, &event_id(self.begun, 0), Some(RETRY_MS));
+            // Not kept: nobody can ask for what came after an event before the first.
+            let _ = listener.events.try_send(out.into());
+        }
+        let open = Open {
+            last: 0,
+            listener: Some(listener),
+        };
+        self.open.insert(self.begun, open);
+        (self.begun, heard)
+    }
+
+    fn say(&mut self, stream: u64, message: &[u8]) {
+        let Some(open) = self.open.get_mut(&stream) else {
+            return;
+        };
+        open.last += 1;
+        let number = open.last;
+        let event = framed(stream, number, message);
+        if let Some(listener) = &open.listener {
+            use mpsc::error::TrySendError::Closed;
+            if let Err(Closed(_)) = listener.events.try_send(event.clone()) {
+                open.listener = None;
+            }
+        }
+        self.keep(stream, number, event);
+    }
+
+    /// The last words of a stream, to be heard whole.
+    fn finish(&mut self, stream: u64, answers: &[Vec<u8>]) {
+        let Some(Open { last, listener }) = self.open.remove(&stream) else {
+            return;
+        };
+        let mut all = Vec::new();
+        for (number, answer) in (last + 1..).zip(answers) {
+            let event = framed(stream, number, answer);
+            all.push(event.clone());
+            self.keep(stream, number, event);
+        }
+        let whole = match &all[..] {
+            [] => return,
+            [one] => one.clone(),
+            many => many.concat().into(),
+        };
+        if let Some(listener) = listener {
+            listener.end.send(whole);
+        }
+    }
+
+    fn keep(&mut self, stream: u64, number: u64, event: Bytes) {
+        self.kept_bytes += event.len();
+        self.total.fetch_add(event.len(), Ordering::Relaxed);
+        self.kept.push_back(Kept {
+            stream,
+            number,
+            event,
+            at: Instant::now(),
+        });
+        while self.kept.len() > 1 && self.is_too_much() {
+            self.forget_oldest();
+        }
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.kept.len() > KEPT_MAX
+            || self.kept_bytes > KEPT_BYTES_MAX
+            || self.total.load(Ordering::Relaxed) > ALL_BYTES_MAX
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.kept.pop_front() {
+            self.kept_bytes -= oldest.event.len();
+            self.total.fetch_sub(oldest.event.len(), Ordering::Relaxed);
+        }
+    }
+
+    fn resume(&mut self, stream: u64, after: u64) -> Result<Heard, Expired> {
+        let of_stream = || self.kept.iter().filter(|kept| kept.stream == stream);
+        let last = match self.open.get(&stream) {
+            Some(open) => Some(open.last),
+            None => of_stream().next_back().map(|kept| kept.number),
+        };
+        if last.is_none_or(|last| after > last) {
+            return Err(Expired);
+        }
+        let later = of_stream().filter(|kept| kept.number > after);
+        let (listener, heard) = Listener::hearing(later.map(|kept| kept.event.clone()));
+        // A stream that is over ends here: without an open entry, the listener is dropped.
+        if let Some(open) = self.open.get_mut(&stream) {
+            open.listener = Some(listener);
+        }
+        Ok(heard)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.kept_bytes, Ordering::Relaxed);
+    }
+}
+
+impl Listener {
+    /// A listener that has these events before it already.
+    fn hearing(before: impl IntoIterator<Item = Bytes>) -> (Self, Heard) {
+        let before: Vec<Bytes> = before.into_iter().collect();
+        let (events, heard) = mpsc::channel(before.len() + UNREAD_MAX + 1);
+        let end = events.clone().try_reserve_owned();
+        let end = end.expect("a new channel has room");
+        for event in before {
+            let _ = events.try_send(event);
+        }
+        (Self { events, end }, heard)
+    }
+}
+
+/// What is heard as the body of a response, kept alive while nothing is.
+pub(super) fn events(heard: Heard) -> impl Stream<Item = Bytes> + Send {
+    stream::unfold(heard, |mut heard| async move {
+        match tokio::time::timeout(SILENCE_MAX, heard.recv()).await {
+            Ok(event) => Some((event?, heard)),
+            Err(_) => {
+                let mut out = Vec::new();
+                sse::push_keep_alive(&mut out);
+                Some((out.into(), heard))
+            }
+        }
+    })
+}
+
+fn framed(stream: u64, number: u64, message: &[u8]) -> Bytes {
+    let mut out = Vec::new();
+    sse::push_event(&mut out, Some(&event_id(stream, number)), None, message);
+    out.into()
+}
+
+fn event_id(stream: u64, number: u64) -> String {
+    format!("{stream}-{number}")
+}
+
+fn parse_id(id: &str) -> Option<(u64, u64)> {
+    let (stream, number) = id.split_once('-')?;
+    Some((stream.parse().ok()?, number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+use super::*;
+use tokio::sync::oneshot;
+
+/// A stream that the test speaks on.
+struct Spoken {
+    outbox: mpsc::Sender<Vec<u8>>,
+    answer: oneshot::Sender<Vec<u8>>,
+    heard: Heard,
+}
+
+fn speak(streams: &Arc<Streams>, primed: bool) -> Spoken {
+    let (outbox, inbox) = mpsc::channel(8);
+    let (answer, answered) = oneshot::channel();
+    let answers = Box::pin(async move { answered.await.into_iter().collect() });
+    let heard = streams.open(primed, None, inbox, answers);
+    Spoken {
+        outbox,
+        answer,
+        heard,
+    }
+}
+
+async fn all(mut heard: Heard) -> String {
+    let mut out = Vec::new();
+    while let Some(event) = heard.recv().await {
+        out.extend_from_slice(&event);
+    }
+    String::from_utf8(out).expect("text")
+}
+
+async fn next(heard: &mut Heard) -> String {
+    String::from_utf8(heard.recv().await.expect("an event").to_vec()).expect("text")
+}
+
+#[tokio::test]
+async fn a_stream_begins_with_an_event_to_resume_from_and_ends_with_the_answer() {
+    let streams = Arc::<Streams>::default();
+    let spoken = speak(&streams, true);
+    spoken.outbox.send(b"\"a\"".to_vec()).await.expect("room");
+    spoken.answer.send(b"\"z\"".to_vec()).expect("it waits");
+    assert_eq!(
+        all(spoken.heard).await,
+        "id: 1-0\nretry: 1000\ndata: \n\nid: 1-1\ndata: \"a\"\n\nid: 1-2\ndata: \"z\"\n\n"
+    );
+}
+
+#[tokio::test]
+async fn whoever_left_hears_the_rest_of_its_own_stream_and_goes_on_live() {
+    let streams = Arc::<Streams>::default();
+    let mut lost = speak(&streams, true);
+    let mut other = speak(&streams, true);
+    lost.outbox.send(b"1".to_vec()).await.expect("room");
+    next(&mut lost.heard).await;
+    next(&mut lost.heard).await;
+    drop(lost.heard);
+    other.outbox.send(b"9".to_vec()).await.expect("room");
+    next(&mut other.heard).await;
+    next(&mut other.heard).await;
+    lost.outbox.send(b"2".to_vec()).await.expect("room");
+    while lost.outbox.capacity() < 8 {
+        tokio::task::yield_now().await;
+    }
+    let mut again = streams.resume("1-1").expect("kept");
+    assert_eq!(next(&mut again).await, "id: 1-2\ndata: 2\n\n");
+    lost.answer.send(b"3".to_vec()).expect("it waits");
+    assert_eq!(all(again).await, "id: 1-3\ndata: 3\n\n");
+    // It is over now, and can be heard once more.
+    let replay = streams.resume("1-0").expect("kept");
+    assert_eq!(
+        all(replay).await,
+        "id: 1-1\ndata: 1\n\nid: 1-2\ndata: 2\n\nid: 1-3\ndata: 3\n\n"
+    );
+    assert_eq!(all(streams.resume("1-3").expect("kept")).await, "");
+}
+
+#[tokio::test]
+async fn a_newer_listener_ends_the_older_ones_stream() {
+    let streams = Arc::<Streams>::default();
+    let spoken = speak(&streams, true);
+    let again = streams.resume("1-0").expect("open");
+    assert_eq!(all(spoken.heard).await, "id: 1-0\nretry: 1000\ndata: \n\n");
+    spoken.answer.send(b"1".to_vec()).expect("it waits");
+    assert_eq!(all(again).await, "id: 1-1\ndata: 1\n\n");
+}
+
+#[tokio::test]
+async fn a_listener_that_does_not_read_misses_notices_and_hears_the_answer() {
+    let streams = Arc::<Streams>::default();
+    let spoken = speak(&streams, false);
+    for _ in 0..2 * UNREAD_MAX {
+        spoken.outbox.send(b"0".to_vec()).await.expect("room");
+    }
+    spoken.answer.send(b"1".to_vec()).expect("it waits");
+    while !streams.0.lock().open.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let heard = all(spoken.heard).await;
+    assert_eq!(heard.matches("data: 0").count(), UNREAD_MAX);
+    assert!(heard.ends_with("data: 1\n\n"), "{heard}");
+    // What it missed is still there to be asked for.
+    let rest = all(streams.resume("1-64").expect("kept")).await;
+    assert_eq!(rest.matches("data: ").count(), UNREAD_MAX + 1);
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends_its_stream_without_an_answer() {
+    let streams = Arc::<Streams>::default();
+    let spoken = speak(&streams, false);
+    drop(spoken.answer);
+    assert_eq!(all(spoken.heard).await, "");
+    assert!(streams.0.lock().open.is_empty());
+}
+
+#[test]
+fn ids_that_were_never_given_or_are_forgotten_are_refused() {
+    let streams = Streams::default();
+    let (first, _heard) = streams.0.lock().begin(true);
+    streams.0.lock().finish(first, &[b"1".to_vec()]);
+    for wrong in ["", "1", "-", "x-1", "1-x", "1-1-1", "2-0", "1-2", "1--1"] {
+        assert_eq!(streams.resume(wrong).err(), Some(Expired), "{wrong}");
+    }
+    assert!(streams.resume("1-0").is_ok());
+    let (chatty, _heard) = streams.0.lock().begin(true);
+    for _ in 0..KEPT_MAX {
+        streams.0.lock().say(chatty, b"0");
+    }
+    assert_eq!(streams.resume("1-0").err(), Some(Expired));
+    assert!(streams.resume("2-0").is_ok());
+}
+
+#[test]
+fn what_is_kept_is_bounded_in_number_and_bytes_save_for_the_newest() {
+    let mut table = Table::default();
+    let (stream, _heard) = table.begin(false);
+    for _ in 0..3 * KEPT_MAX {
+        table.say(stream, b"0");
+    }
+    assert_eq!(table.kept.len(), KEPT_MAX);
+    for _ in 0..10 {
+        table.say(stream, &vec![b'0'; KEPT_BYTES_MAX / 4]);
+    }
+    assert!(table.kept_bytes <= KEPT_BYTES_MAX && table.kept.len() == 3);
+    table.say(stream, &vec![b'0'; 2 * KEPT_BYTES_MAX]);
+    assert_eq!(table.kept.len(), 1);
+    table.say(stream, b"0");
+    assert_eq!(table.kept.len(), 1);
+    assert_eq!(table.kept_bytes, table.kept[0].event.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_all_sessions_keep_is_bounded_and_forgotten_in_time_or_with_the_session() {
+    let total = Total::default();
+    let loud = Streams::new(total.clone());
+    let quiet = Streams::new(total.clone());
+    let (stream, _heard) = quiet.0.lock().begin(false);
+    quiet.0.lock().say(stream, b"0");
+    quiet.0.lock().say(stream, b"0");
+    let alone = total.load(Ordering::Relaxed);
+    let (stream, _heard) = loud.0.lock().begin(false);
+    loud.0.lock().say(stream, &vec![b'0'; ALL_BYTES_MAX]);
+    quiet.0.lock().say(1, b"0");
+    assert_eq!(quiet.0.lock().kept.len(), 1, "only its newest");
+    drop(loud);
+    assert_eq!(total.load(Ordering::Relaxed), alone / 2);
+    quiet.sweep();
+    assert!(quiet.resume("1-2").is_ok());
+    tokio::time::advance(KEPT_FOR + Duration::from_secs(1)).await;
+    quiet.sweep();
+    assert_eq!(total.load(Ordering::Relaxed), 0);
+}
