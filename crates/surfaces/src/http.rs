@@ -221,7 +221,9 @@ impl Door {
             self.gateway.turned_away(Surface::Http, Kind::Forbidden);
             return refused.respond();
         }
-        if path == "/metrics" {
+        // Where callers must prove who they are, the figures are for them or for whoever has the token.
+        let scraped = path == "/metrics";
+        if scraped && !(self.scrape.is_open() && self.access.is_guarded()) {
             self.sweep();
             return self.metrics(&request);
         }
@@ -255,6 +257,10 @@ impl Door {
         request: Request<Incoming>,
     ) -> Response<Body> {
         let path = request.uri().path();
+        if path == "/metrics" {
+            self.sweep();
+            return self.metrics(&request);
+        }
         if path.starts_with(admin::PREFIX) {
             return Box::pin(admin::answer(self, identity, request)).await;
         }

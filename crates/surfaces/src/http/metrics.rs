@@ -25,6 +25,10 @@ pub enum Scrape {
 }
 
 impl Scrape {
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
     pub fn with_token(token: &str) -> Self {
         Self::Token(hash(token.as_bytes()))
     }
