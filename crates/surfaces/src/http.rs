@@ -1,4 +1,4 @@
-//! The HTTP door: one listener for MCP, health, readiness and metrics.
+//! The HTTP door: one listener for MCP, health and readiness.
 //!
 //! `Door` is shared by all connections; `serve` drives one of them to its end. Each connection is a
 //! task of the worker that accepted it, and so is everything its requests do.
@@ -17,8 +17,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sentinel_core::audit::Surface;
-use sentinel_core::{Identity, Kind, View};
+use sentinel_core::{Identity, View};
 use tokio::net::TcpStream;
 
 use crate::gateway::Gateway;
@@ -30,7 +29,6 @@ mod guard;
 mod health;
 mod legacy;
 mod listen;
-mod metrics;
 mod modern;
 mod post;
 mod reply;
@@ -40,7 +38,6 @@ mod sse2024;
 
 pub use auth::{Access, OAuth};
 pub use guard::Allowed;
-pub use metrics::Scrape;
 
 use body::Body;
 use session::Sessions;
@@ -62,7 +59,6 @@ pub struct Door {
     lines: sse2024::Lines,
     streams: Arc<AtomicUsize>,
     serves: Serves,
-    scrape: Scrape,
 }
 
 /// One open event stream, counted while it lives.
@@ -83,21 +79,15 @@ enum Serves {
 }
 
 impl Door {
-    pub fn new(
-        gateway: Arc<Gateway>,
-        allowed: Allowed,
-        access: Access,
-        scrape: Scrape,
-    ) -> Arc<Self> {
-        Self::serving(Serves::Everything, gateway, allowed, access, scrape)
+    pub fn new(gateway: Arc<Gateway>, allowed: Allowed, access: Access) -> Arc<Self> {
+        Self::serving(Serves::Everything, gateway, allowed, access)
     }
 
-    /// A door with `/health`, `/ready` and `/metrics` and nothing else.
-    pub fn probes_only(gateway: Arc<Gateway>, scrape: Scrape) -> Arc<Self> {
+    /// A door with `/health` and `/ready` and nothing else.
+    pub fn probes_only(gateway: Arc<Gateway>) -> Arc<Self> {
         // Nobody comes further than the probes, whoever it is.
         let nobody = Access::Trusted(Identity::local(""));
-        let anywhere = Allowed::default();
-        Self::serving(Serves::ProbesOnly, gateway, anywhere, nobody, scrape)
+        Self::serving(Serves::ProbesOnly, gateway, Allowed::default(), nobody)
     }
 
     fn serving(
@@ -105,7 +95,6 @@ impl Door {
         gateway: Arc<Gateway>,
         allowed: Allowed,
         access: Access,
-        scrape: Scrape,
     ) -> Arc<Self> {
         let sessions = Sessions::new(&gateway.limits);
         Arc::new(Self {
@@ -116,7 +105,6 @@ impl Door {
             lines: sse2024::Lines::default(),
             streams: Arc::default(),
             serves,
-            scrape,
         })
     }
 
@@ -158,21 +146,6 @@ impl Door {
     /// Ends sessions nobody used for too long; called every few seconds.
     pub fn sweep(&self) {
         self.sessions.sweep();
-        let metrics = &self.gateway.auditor.metrics;
-        metrics
-            .sessions
-            .store(self.sessions.len() as u64, Ordering::Relaxed);
-        let streams = self.streams.load(Ordering::Relaxed);
-        metrics.streams.store(streams as u64, Ordering::Relaxed);
-    }
-
-    fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
-        metrics::answer(
-            request.method(),
-            request.headers(),
-            &self.scrape,
-            &self.gateway,
-        )
     }
 
     pub fn sessions_len(&self) -> usize {
@@ -209,23 +182,13 @@ impl Door {
             _ => {}
         }
         if self.serves == Serves::ProbesOnly {
-            return match path {
-                "/metrics" => self.metrics(&request),
-                _ => reply::text(
-                    StatusCode::NOT_FOUND,
-                    "not found; here are only /health, /ready and /metrics\n",
-                ),
-            };
+            return reply::text(
+                StatusCode::NOT_FOUND,
+                "not found; here are only /health and /ready\n",
+            );
         }
         if let Err(refused) = self.allowed.check(request.headers()) {
-            self.gateway.turned_away(Surface::Http, Kind::Forbidden);
             return refused.respond();
-        }
-        // Where callers must prove who they are, the figures are for them or for whoever has the token.
-        let scraped = path == "/metrics";
-        if scraped && !(self.scrape.is_open() && self.access.is_guarded()) {
-            self.sweep();
-            return self.metrics(&request);
         }
         // A POST may hold an answer or a cancellation for a call in flight; it is looked at first.
         if self.gateway.is_draining() && request.method() != Verb::POST {
@@ -237,14 +200,7 @@ impl Door {
         }
         let identity = match self.access.admit(headers).await {
             Ok(identity) => identity,
-            Err(refused) => {
-                let kind = match refused.status() {
-                    StatusCode::FORBIDDEN => Kind::Forbidden,
-                    _ => Kind::Unauthorized,
-                };
-                self.gateway.turned_away(Surface::Http, kind);
-                return refused;
-            }
+            Err(refused) => return refused,
         };
         let response = self.known(&identity, request).await;
         self.access.watch(identity, response)
@@ -257,10 +213,6 @@ impl Door {
         request: Request<Incoming>,
     ) -> Response<Body> {
         let path = request.uri().path();
-        if path == "/metrics" {
-            self.sweep();
-            return self.metrics(&request);
-        }
         if path.starts_with(admin::PREFIX) {
             return Box::pin(admin::answer(self, identity, request)).await;
         }

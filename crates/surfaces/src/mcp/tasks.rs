@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sentinel_core::audit::Trail;
 use sentinel_core::{Caller, Fault, Kind, Reply, Step, View};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Outcome, Params, Payload};
@@ -80,8 +79,6 @@ pub(crate) struct Driven<'a> {
     caller: &'a Arc<Caller>,
     owner: usize,
     id: String,
-    /// Of the call that became a task: its record covers all that is said about it.
-    trail: Arc<Trail>,
     /// Dropped before its end: the backend is told.
     ended: bool,
 }
@@ -92,7 +89,6 @@ impl<'a> Driven<'a> {
         caller: &'a Arc<Caller>,
         owner: usize,
         task: &Payload,
-        trail: Arc<Trail>,
     ) -> Self {
         let id = task.string("taskId").unwrap_or_default().into_owned();
         Self {
@@ -100,7 +96,6 @@ impl<'a> Driven<'a> {
             caller,
             owner,
             id,
-            trail,
             ended: false,
         }
     }
@@ -158,8 +153,10 @@ impl<'a> Driven<'a> {
     async fn send(&self, method: Method, members: &str) -> Result<Reply, Fault> {
         let params = task_params(&self.id, members);
         let view = View::Only(self.owner);
-        let (caller, trail) = (self.caller.clone(), self.trail.clone());
-        let mut talk = self.gateway.walk.begin(caller, view, method, params, trail);
+        let mut talk = self
+            .gateway
+            .walk
+            .begin(self.caller.clone(), view, method, params);
         loop {
             if let Step::Done(outcome) = talk.next().await {
                 return outcome;
@@ -175,11 +172,10 @@ impl Drop for Driven<'_> {
         }
         let params = task_params(&self.id, "");
         let view = View::Only(self.owner);
-        let (caller, trail) = (self.caller.clone(), self.trail.clone());
-        let mut talk = self
-            .gateway
-            .walk
-            .begin(caller, view, Method::TasksCancel, params, trail);
+        let mut talk =
+            self.gateway
+                .walk
+                .begin(self.caller.clone(), view, Method::TasksCancel, params);
         tokio::spawn(async move { while !matches!(talk.next().await, Step::Done(_)) {} });
     }
 }
