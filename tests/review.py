@@ -199,8 +199,8 @@ async def bad_arguments_get_clear_errors(folder):
             review = {"review_id": made["review_id"]}
             unknown = {"review_id": str(uuid.uuid4())}
             for wanted, tool, arguments in [
-                ("invalid arguments for post_message", "post_message", {**review, "body": "x", "role": "boss"}),
-                ("invalid arguments for submit_verdict", "submit_verdict", {**review, "decision": "maybe"}),
+                ('/role: "boss" is not one of "proposer" or "reviewer"', "post_message", {**review, "body": "x", "role": "boss"}),
+                ('/decision: "maybe" is not one of "approved" or "rejected"', "submit_verdict", {**review, "decision": "maybe"}),
                 ("unknown status `open`", "list_reviews", {"status": "open"}),
                 ("unknown status `open`", "get_review_status", {**review, "since": "open"}),
                 ("must be a UUID", "get_proposal", {"review_id": "../../etc/passwd"}),
@@ -213,8 +213,8 @@ async def bad_arguments_get_clear_errors(folder):
                 ("not a unified diff", "submit_proposal", {"intent": "i", "diff": "words", "agent_type": "a", "phase": "1"}),
                 ("leaves the tree", "submit_proposal", {"intent": "i", "diff": DIFF.replace("src/", "../"), "agent_type": "a", "phase": "1"}),
                 ("must not be empty", "submit_proposal", {"intent": " ", "diff": DIFF, "agent_type": "a", "phase": "1"}),
-                ("phase", "submit_proposal", {"intent": "i", "diff": DIFF, "agent_type": "a"}),
-                ("dif", "submit_proposal", {"intent": "i", "dif": DIFF, "agent_type": "a", "phase": "1"}),
+                ('"phase" is a required property', "submit_proposal", {"intent": "i", "diff": DIFF, "agent_type": "a"}),
+                ("'dif' was unexpected", "submit_proposal", {"intent": "i", "dif": DIFF, "agent_type": "a", "phase": "1"}),
                 ("not both", "list_reviews", {"project": "a", "projects": ["b"]}),
                 ("wait_ms is at most 25000", "get_review_status", {**review, "wait_ms": 25001}),
             ]:

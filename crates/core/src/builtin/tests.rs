@@ -140,7 +140,7 @@ async fn refusals_and_bad_arguments_are_results_that_the_model_reads() {
         match serde_json::from_str::<Value>(text) {
             Ok(text) => assert_eq!(text["error"], kind),
             Err(_) => assert!(
-                kind == "invalid_arguments" && text.contains("argument"),
+                kind == "invalid_arguments" && text.starts_with("invalid arguments for add:\n- "),
                 "{text}"
             ),
         }
