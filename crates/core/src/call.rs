@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sentinel_wire::header::Param;
 use sentinel_wire::{Method, Outcome, Params, Revision};
 
+use crate::audit::Trail;
 use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::catalog::Operation;
@@ -45,6 +46,8 @@ pub struct Call {
     pub line: Line,
     /// Set by the walk's first step.
     pub target: Option<Target>,
+    /// What its audit record will say.
+    pub trail: Arc<Trail>,
     /// What governs it, as it was when the call began.
     pub policy: Arc<Policy>,
     /// Its place among the calls that run; to be given back while it waits for a person.

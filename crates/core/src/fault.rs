@@ -41,6 +41,8 @@ pub enum Kind {
     MissingCapability,
     Cancelled,
     TooLarge,
+    /// The record that the guarantee `sync` wants could not be written.
+    AuditUnavailable,
     Internal,
 }
 
@@ -68,6 +70,7 @@ impl Kind {
             Self::MissingCapability => "missing_capability",
             Self::Cancelled => "cancelled",
             Self::TooLarge => "too_large",
+            Self::AuditUnavailable => "audit_unavailable",
             Self::Internal => "internal",
         }
     }
@@ -78,7 +81,9 @@ impl Kind {
             | Self::BackendUnavailable
             | Self::BackendTimeout
             | Self::BackendBadReply => Side::Backend,
-            Self::Internal | Self::Disabled | Self::Overloaded => Side::Gateway,
+            Self::AuditUnavailable | Self::Internal | Self::Disabled | Self::Overloaded => {
+                Side::Gateway
+            }
             _ => Side::Caller,
         }
     }

@@ -7,6 +7,7 @@
 //! Not here: sockets, processes, HTTP statuses and JSON-RPC codes (`surfaces::rescue`).
 
 mod attribution;
+pub mod audit;
 pub mod backend;
 pub mod builtin;
 pub mod call;
@@ -17,6 +18,7 @@ pub mod clock;
 pub mod fault;
 pub mod identity;
 pub mod line;
+pub mod metrics;
 pub mod offer;
 pub mod park;
 pub mod policy;
@@ -26,6 +28,7 @@ pub mod seal;
 pub mod updates;
 pub mod walk;
 
+pub use audit::{Auditor, Entry};
 pub use backend::{Backend, Health, Status};
 pub use call::{Call, Reply, Target, View};
 pub use caller::{Caller, ClientCapabilities, LogLevel};

@@ -15,6 +15,7 @@ use sentinel_wire::{Method, Payload};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::attribution;
+use crate::audit::Trail;
 use crate::call::Reply;
 use crate::fault::Fault;
 use crate::policy::Slot;
@@ -118,6 +119,7 @@ pub struct Conversation {
     reply: BoxFuture<'static, Result<Reply, Fault>>,
     events: mpsc::Receiver<Event>,
     done: Option<Result<Reply, Fault>>,
+    trail: Arc<Trail>,
     slot: Slot,
 }
 
@@ -125,13 +127,20 @@ impl Conversation {
     pub fn new(
         reply: BoxFuture<'static, Result<Reply, Fault>>,
         events: mpsc::Receiver<Event>,
+        trail: Arc<Trail>,
     ) -> Self {
         Self {
             reply,
             events,
             done: None,
+            trail,
             slot: Slot::default(),
         }
+    }
+
+    /// What the walk noted about the call.
+    pub fn trail(&self) -> &Trail {
+        &self.trail
     }
 
     /// Whose place among running calls is this one.
@@ -190,7 +199,7 @@ mod tests {
             line.notice(log(r#"{"n":2}"#));
             Err(Fault::new(Kind::Internal, "end"))
         });
-        let mut talk = Conversation::new(reply, events);
+        let mut talk = Conversation::new(reply, events, Arc::default());
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Done(Err(_))));
@@ -209,7 +218,7 @@ mod tests {
                 String::from_utf8_lossy(&raw).into_owned(),
             ))
         });
-        let mut talk = Conversation::new(reply, events);
+        let mut talk = Conversation::new(reply, events, Arc::default());
         let Step::Event(Event::Ask(ask)) = talk.next().await else {
             panic!("expected an ask")
         };

@@ -115,7 +115,7 @@ mod tests {
 
     fn parked() -> Parked {
         let (_, events) = Line::open();
-        let talk = Conversation::new(Box::pin(std::future::pending()), events);
+        let talk = Conversation::new(Box::pin(std::future::pending()), events, Arc::default());
         Parked {
             talk,
             asks: Vec::new(),

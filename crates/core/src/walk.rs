@@ -14,6 +14,7 @@ use tower::layer::layer_fn;
 use tower::{Layer, Service, ServiceBuilder};
 
 use crate::attribution;
+use crate::audit::{Auditor, Trail};
 use crate::call::{Call, Reply, View};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind, Side};
@@ -30,12 +31,13 @@ pub struct Walk {
     stack: Stack,
 }
 
-type Stack = Resolve<Check<Kill<Check<Check<Break<Admit<Route>>>>>>>;
+type Stack = Resolve<Check<Kill<Check<Check<Break<Admit<Intend<Route>>>>>>>>;
 
 /// Composes the walk, in the order in which things happen. Authorization comes before the kill switch
 /// and the kill switch before the limit, so that nobody unauthorized drains a bucket and a disabled
-/// tool costs nothing; admission comes last, so that a waiting call holds nothing else.
-pub fn walk(policy: Arc<Policy>) -> Walk {
+/// tool costs nothing; admission comes last, so that a waiting call holds nothing else. The record of
+/// the call is the surface's, around all of this; only the intent is written here.
+pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
     let stack = ServiceBuilder::new()
         .layer(layer_fn(|inner| Resolve { inner })) // whose is it?
         .layer(check(steps::authorize)) // may this caller see it, and call it?
@@ -44,6 +46,10 @@ pub fn walk(policy: Arc<Policy>) -> Walk {
         .layer(check(steps::check_arguments)) // are the arguments what it asks for?
         .layer(layer_fn(|inner| Break { inner })) // fail at once while its backend keeps failing
         .layer(layer_fn(|inner| Admit { inner })) // wait for a place, and hold it to the end
+        .layer(layer_fn(|inner| Intend {
+            auditor: auditor.clone(),
+            inner,
+        })) // last before the work: where `sync` is promised, the intent is on disk first
         .service(Route); // to its backend
     Walk { policy, stack }
 }
@@ -56,6 +62,7 @@ impl Walk {
         view: View,
         method: Method,
         params: Params,
+        trail: Arc<Trail>,
     ) -> Conversation {
         let (line, events) = Line::open();
         let slot = Slot::default();
@@ -66,10 +73,11 @@ impl Walk {
             params,
             line,
             target: None,
+            trail: trail.clone(),
             policy: self.policy.clone(),
             slot: slot.clone(),
         };
-        Conversation::new(self.stack.clone().call(call), events).holding(slot)
+        Conversation::new(self.stack.clone().call(call), events, trail).holding(slot)
     }
 }
 
@@ -92,6 +100,7 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Resolve<S> {
         match call.policy.registry.resolve(&call) {
             Ok(target) => {
                 call.line = call.line.signed(target.backend.name());
+                call.trail.resolved(&target, &call.params);
                 call.target = Some(target);
                 self.inner.call(call)
             }
@@ -220,6 +229,41 @@ where
     }
 }
 
+/// Writes the intent of calls whose records are `sync`; without it the call is not made.
+#[derive(Clone)]
+struct Intend<S> {
+    auditor: Arc<Auditor>,
+    inner: S,
+}
+
+impl<S> Service<Call> for Intend<S>
+where
+    S: Service<Call, Response = Reply, Error = Fault, Future = Outcome> + Clone + Send + 'static,
+{
+    type Response = Reply;
+    type Error = Fault;
+    type Future = Outcome;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> Outcome {
+        let Some(intent) = self.auditor.intend(&call) else {
+            return self.inner.call(call);
+        };
+        let mut inner = self.inner.clone();
+        async move {
+            if let Err(error) = intent.await {
+                let text = "the audit record of this call could not be written, so it was not made";
+                return Err(Fault::new(Kind::AuditUnavailable, text).because(error));
+            }
+            inner.call(call).await
+        }
+        .boxed()
+    }
+}
+
 /// Hands the call to its backend.
 #[derive(Clone)]
 struct Route;
@@ -234,6 +278,7 @@ impl Service<Call> for Route {
     }
 
     fn call(&mut self, call: Call) -> Outcome {
+        call.trail.dispatched();
         let backend = call.target().backend.clone();
         let asker = backend.clone();
         backend

@@ -206,6 +206,15 @@ Examples:
   sentinel doctor --url http://127.0.0.1:9200/mcp")]
     Doctor(Doctor),
 
+    /// Read, export and verify the audit records
+    #[command(after_help = "\
+Examples:
+  sentinel audit tail                                 what happens, as it happens
+  sentinel audit search --tool echo --outcome denied --since 1h
+  sentinel audit export --since 2026-07-28 > audit.jsonl
+  sentinel audit verify                               exit code 1 if a record was changed or removed")]
+    Audit(Audit),
+
     /// Review code between agents: serve, list, show, watch, back up
     #[command(after_help = "\
 Examples:
@@ -329,6 +338,64 @@ pub(crate) struct Call {
 pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    #[command(subcommand)]
+    pub(crate) action: AuditAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditAction {
+    /// Print the last records, then new ones as they come
+    Tail {
+        #[command(flatten)]
+        filter: AuditFilter,
+        /// Records to begin with
+        #[arg(long, short = 'n', default_value_t = 20, value_name = "COUNT")]
+        lines: usize,
+        /// Do not wait for more
+        #[arg(long)]
+        stop: bool,
+    },
+    /// Find records
+    Search {
+        #[command(flatten)]
+        filter: AuditFilter,
+        /// At most so many, the newest
+        #[arg(long, default_value_t = 100, value_name = "COUNT")]
+        limit: usize,
+    },
+    /// Print all records as JSON lines
+    Export {
+        #[command(flatten)]
+        filter: AuditFilter,
+    },
+    /// Check the hash chains; says which record is the first that was changed or removed
+    Verify,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditFilter {
+    /// Only this caller's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) caller: Option<String>,
+    /// Only this tool, prompt or resource, as the caller named it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// Only this backend's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Option<String>,
+    /// Only these: success, error, denied, rate_limited, killed, circuit_open, overloaded, cancelled
+    #[arg(long, value_name = "OUTCOME")]
+    pub(crate) outcome: Option<String>,
+    /// From then on: 15m, 2h, 7d ago, or 2026-07-28T10:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Before then
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -193,7 +193,11 @@ async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
     };
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
-    let gateway = wiring::build(&loaded.config, |_| here.clone())?;
+    let gateway = wiring::build(
+        &loaded.config,
+        |_| here.clone(),
+        &crate::audit::Audit::off(),
+    )?;
     let mut client = Client {
         gateway,
         view,

@@ -3,6 +3,7 @@
 //! Only this module and those below print; results go to standard output, everything else to standard
 //! error. A reader that closes its end (`sentinel schema | head`) is no failure.
 
+pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod completions;

@@ -36,7 +36,7 @@ use serde_json::Value;
 use tree::Tree;
 
 pub(crate) use build::backend::{OWN_HEADERS, command_line};
-pub(crate) use raw::LogFormat;
+pub(crate) use raw::{AuditArguments, Guarantee, LogFormat};
 pub(crate) use raw_backend::{Interactive, Isolation, Prefix, Start};
 pub(crate) use schema::schema;
 pub(crate) use secret::Origin;

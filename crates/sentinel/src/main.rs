@@ -2,6 +2,7 @@
 //!
 //! Not here: what a command does (`commands`), flags and help (`cli`).
 
+mod audit;
 mod cli;
 mod client;
 mod commands;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Check => commands::check::run(&cli.global),
         Command::Import(args) => commands::import::run(&cli.global, args),
         Command::Schema => commands::schema::run(),
+        Command::Audit(args) => commands::audit::run(&cli.global, args),
         Command::Review(args) => commands::review::run(&cli.global, args),
         Command::Token(args) => commands::token::run(&cli.global, args),
         Command::Key(args) => commands::key::run(&cli.global, args),

@@ -14,10 +14,11 @@ use sentinel_core::catalog::{Glob, Listing, Prefix, Publisher, Registry};
 use sentinel_core::clock::SystemClock;
 use sentinel_core::{Backend, Policy, circuit};
 use sentinel_review::{Service, Settings, machine};
-use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, review};
+use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, audit, review};
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
+use crate::audit::Audit;
 use crate::config::{self, BackendKind, Config};
 use crate::remember::{self, Place};
 
@@ -30,9 +31,10 @@ const SWEEP_MAX: Duration = Duration::from_secs(5);
 pub(crate) fn build(
     config: &Config,
     home: impl Fn(usize) -> Handle,
+    audit: &Audit,
 ) -> anyhow::Result<Arc<Gateway>> {
     let enabled: Vec<&config::Backend> = config.backends.iter().filter(|b| b.enabled).collect();
-    let reviews = reviews(config);
+    let reviews = reviews(config, audit.db.as_ref());
     let mut listings: Vec<Listing> = enabled.iter().map(|backend| listing(backend)).collect();
     // Built-ins come last, so that a contested name is the configured backend's.
     listings.extend(
@@ -66,7 +68,7 @@ pub(crate) fn build(
         registry.clone(),
         governing::settings(config, &enabled, &handle),
     );
-    let gateway = Gateway::new(policy, limits(config));
+    let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(remember::keep_writing(registry, places));
     handle.spawn(sweep(gateway.clone()));
@@ -75,12 +77,12 @@ pub(crate) fn build(
 
 /// The review broker, if it is wanted and its store opens. A gateway whose disk is broken still serves
 /// its backends; `review serve` opens the store itself first and fails.
-fn reviews(config: &Config) -> Option<Arc<Service>> {
+fn reviews(config: &Config, db: Option<&Sqlite>) -> Option<Arc<Service>> {
     if !config.review.enabled {
         return None;
     }
-    match open_reviews(config) {
-        Ok(service) => Some(service),
+    match db.cloned().map_or_else(|| open_db(config), Ok) {
+        Ok(db) => Some(reviews_in(config, &db)),
         Err(error) => {
             tracing::error!("no review tools: {error:#}");
             None
@@ -90,15 +92,24 @@ fn reviews(config: &Config) -> Option<Arc<Service>> {
 
 /// The review broker over the store that the configuration names.
 pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<Service>> {
+    Ok(reviews_in(config, &open_db(config)?))
+}
+
+/// The database of reviews and audit records. A gateway opens it once and shares the handle.
+pub(crate) fn open_db(config: &Config) -> anyhow::Result<Sqlite> {
     let path = &config.sqlite.path;
-    let db = Sqlite::open(path, Synchronous::Full, &[review::MIGRATIONS])
-        .with_context(|| format!("opening {}", path.display()))?;
-    let store = SqliteReviews::new(&db, Arc::new(SystemClock::new()), machine::expire);
+    let migrations = [review::MIGRATIONS, audit::MIGRATIONS];
+    Sqlite::open(path, Synchronous::Full, &migrations)
+        .with_context(|| format!("opening {}", path.display()))
+}
+
+fn reviews_in(config: &Config, db: &Sqlite) -> Arc<Service> {
+    let store = SqliteReviews::new(db, Arc::new(SystemClock::new()), machine::expire);
     let settings = Settings {
         claim_timeout: config.review.claim_timeout,
         extended_tools: config.review.extended_tools,
     };
-    Ok(Service::new(Arc::new(store), settings))
+    Service::new(Arc::new(store), settings)
 }
 
 fn attach_reviews(

@@ -7,8 +7,10 @@
 //! Not here: what a record or a review means (`sentinel_core`), the PostgreSQL *backend*
 //! (`sentinel_backends`).
 
+pub mod audit;
 pub mod error;
 pub mod review;
+pub mod spool;
 pub mod sqlite;
 
 pub use error::StoreError;

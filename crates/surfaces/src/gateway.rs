@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sentinel_core::audit::{self, Surface};
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
-use sentinel_core::{Policy, Walk, walk};
+use sentinel_core::{Auditor, Entry, Kind, Policy, Walk, walk};
+use sentinel_wire::Request;
 use tokio::sync::watch;
 
 /// Bounds on what callers can make us hold; each has its key in the configuration.
@@ -44,6 +46,7 @@ pub struct Gateway {
     pub registry: Arc<Registry>,
     pub policy: Arc<Policy>,
     pub walk: Walk,
+    pub auditor: Arc<Auditor>,
     pub limits: Limits,
     pub(crate) sealer: Sealer,
     pub(crate) lot: Lot,
@@ -51,9 +54,10 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    pub fn new(policy: Arc<Policy>, limits: Limits) -> Arc<Self> {
+    pub fn new(policy: Arc<Policy>, limits: Limits, auditor: Arc<Auditor>) -> Arc<Self> {
         Arc::new(Self {
-            walk: walk(policy.clone()),
+            walk: walk(policy.clone(), auditor.clone()),
+            auditor,
             registry: policy.registry().clone(),
             policy,
             lot: Lot::new(limits.park_ttl),
@@ -61,6 +65,50 @@ impl Gateway {
             sealer: Sealer::new(),
             draining: watch::Sender::new(false),
         })
+    }
+
+    /// A request was read; whoever answers it finishes the entry.
+    pub(crate) fn heard(&self, surface: Surface, request: &Request, bytes_in: usize) -> Entry {
+        self.auditor.open(&audit::Request {
+            surface,
+            id: Some(request.id.as_bytes()),
+            method: Some(&request.method),
+            params: Some(&request.params),
+            bytes_in,
+        })
+    }
+
+    /// Something came that was no request one could read, and was refused.
+    pub(crate) fn refused(
+        &self,
+        surface: Surface,
+        id: Option<&sentinel_wire::Id>,
+        kind: &'static str,
+        bytes_in: usize,
+        bytes_out: usize,
+    ) {
+        let request = audit::Request {
+            surface,
+            id: id.map(sentinel_wire::Id::as_bytes),
+            method: None,
+            params: None,
+            bytes_in,
+        };
+        let entry = self.auditor.open(&request);
+        entry.finish(&audit::Ending::Malformed(kind), bytes_out);
+    }
+
+    /// Somebody was not let in; what it wanted was not even read.
+    pub(crate) fn turned_away(&self, surface: Surface, kind: Kind) {
+        let request = audit::Request {
+            surface,
+            id: None,
+            method: None,
+            params: None,
+            bytes_in: 0,
+        };
+        let entry = self.auditor.open(&request);
+        entry.finish(&audit::Ending::Refused(kind), 0);
     }
 
     /// From now on readiness says no, streams end in order, and connections close after their

@@ -1,4 +1,4 @@
-//! The HTTP door: one listener for MCP, health and readiness.
+//! The HTTP door: one listener for MCP, health, readiness and metrics.
 //!
 //! `Door` is shared by all connections; `serve` drives one of them to its end. Each connection is a
 //! task of the worker that accepted it, and so is everything its requests do.
@@ -17,7 +17,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sentinel_core::{Identity, View};
+use sentinel_core::audit::Surface;
+use sentinel_core::{Identity, Kind, View};
 use tokio::net::TcpStream;
 
 use crate::gateway::Gateway;
@@ -29,6 +30,7 @@ mod guard;
 mod health;
 mod legacy;
 mod listen;
+mod metrics;
 mod modern;
 mod post;
 mod reply;
@@ -38,6 +40,7 @@ mod sse2024;
 
 pub use auth::{Access, OAuth};
 pub use guard::Allowed;
+pub use metrics::Scrape;
 
 use body::Body;
 use session::Sessions;
@@ -59,6 +62,7 @@ pub struct Door {
     lines: sse2024::Lines,
     streams: Arc<AtomicUsize>,
     serves: Serves,
+    scrape: Scrape,
 }
 
 /// One open event stream, counted while it lives.
@@ -79,15 +83,21 @@ enum Serves {
 }
 
 impl Door {
-    pub fn new(gateway: Arc<Gateway>, allowed: Allowed, access: Access) -> Arc<Self> {
-        Self::serving(Serves::Everything, gateway, allowed, access)
+    pub fn new(
+        gateway: Arc<Gateway>,
+        allowed: Allowed,
+        access: Access,
+        scrape: Scrape,
+    ) -> Arc<Self> {
+        Self::serving(Serves::Everything, gateway, allowed, access, scrape)
     }
 
-    /// A door with `/health` and `/ready` and nothing else.
-    pub fn probes_only(gateway: Arc<Gateway>) -> Arc<Self> {
+    /// A door with `/health`, `/ready` and `/metrics` and nothing else.
+    pub fn probes_only(gateway: Arc<Gateway>, scrape: Scrape) -> Arc<Self> {
         // Nobody comes further than the probes, whoever it is.
         let nobody = Access::Trusted(Identity::local(""));
-        Self::serving(Serves::ProbesOnly, gateway, Allowed::default(), nobody)
+        let anywhere = Allowed::default();
+        Self::serving(Serves::ProbesOnly, gateway, anywhere, nobody, scrape)
     }
 
     fn serving(
@@ -95,6 +105,7 @@ impl Door {
         gateway: Arc<Gateway>,
         allowed: Allowed,
         access: Access,
+        scrape: Scrape,
     ) -> Arc<Self> {
         let sessions = Sessions::new(&gateway.limits);
         Arc::new(Self {
@@ -105,6 +116,7 @@ impl Door {
             lines: sse2024::Lines::default(),
             streams: Arc::default(),
             serves,
+            scrape,
         })
     }
 
@@ -146,6 +158,21 @@ impl Door {
     /// Ends sessions nobody used for too long; called every few seconds.
     pub fn sweep(&self) {
         self.sessions.sweep();
+        let metrics = &self.gateway.auditor.metrics;
+        metrics
+            .sessions
+            .store(self.sessions.len() as u64, Ordering::Relaxed);
+        let streams = self.streams.load(Ordering::Relaxed);
+        metrics.streams.store(streams as u64, Ordering::Relaxed);
+    }
+
+    fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
+        metrics::answer(
+            request.method(),
+            request.headers(),
+            &self.scrape,
+            &self.gateway,
+        )
     }
 
     pub fn sessions_len(&self) -> usize {
@@ -182,13 +209,23 @@ impl Door {
             _ => {}
         }
         if self.serves == Serves::ProbesOnly {
-            return reply::text(
-                StatusCode::NOT_FOUND,
-                "not found; here are only /health and /ready\n",
-            );
+            return match path {
+                "/metrics" => self.metrics(&request),
+                _ => reply::text(
+                    StatusCode::NOT_FOUND,
+                    "not found; here are only /health, /ready and /metrics\n",
+                ),
+            };
         }
         if let Err(refused) = self.allowed.check(request.headers()) {
+            self.gateway.turned_away(Surface::Http, Kind::Forbidden);
             return refused.respond();
+        }
+        // Where callers must prove who they are, the figures are for them or for whoever has the token.
+        let scraped = path == "/metrics";
+        if scraped && !(self.scrape.is_open() && self.access.is_guarded()) {
+            self.sweep();
+            return self.metrics(&request);
         }
         // A POST may hold an answer or a cancellation for a call in flight; it is looked at first.
         if self.gateway.is_draining() && request.method() != Verb::POST {
@@ -200,7 +237,14 @@ impl Door {
         }
         let identity = match self.access.admit(headers).await {
             Ok(identity) => identity,
-            Err(refused) => return refused,
+            Err(refused) => {
+                let kind = match refused.status() {
+                    StatusCode::FORBIDDEN => Kind::Forbidden,
+                    _ => Kind::Unauthorized,
+                };
+                self.gateway.turned_away(Surface::Http, kind);
+                return refused;
+            }
         };
         let response = self.known(&identity, request).await;
         self.access.watch(identity, response)
@@ -213,6 +257,10 @@ impl Door {
         request: Request<Incoming>,
     ) -> Response<Body> {
         let path = request.uri().path();
+        if path == "/metrics" {
+            self.sweep();
+            return self.metrics(&request);
+        }
         if path.starts_with(admin::PREFIX) {
             return Box::pin(admin::answer(self, identity, request)).await;
         }

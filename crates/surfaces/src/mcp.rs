@@ -15,11 +15,11 @@ mod tasks;
 
 pub(crate) use asks::Asks;
 pub(crate) use hello::{answer_list, discover, initialize};
-pub(crate) use introduction::{Introduction, Refused};
+pub(crate) use introduction::{HEADER_MISMATCH, Introduction, Refused};
 pub(crate) use legacy::{Outlet, converse};
 pub(crate) use listen::{Changes, Listener, change_message};
 pub(crate) use modern::{Talk, Turn};
-pub(crate) use render::{fault_message, refusal_message};
+pub(crate) use render::{fault_message, refusal_kind, refusal_message};
 pub(crate) use subscribe::Subscriber;
 
 /// Nothing to say for this long turns an answer into a stream, and keeps a stream alive.

@@ -64,6 +64,7 @@ pub fn row(kind: Kind) -> Row {
             modern: -32021,
             status: StatusCode::BAD_REQUEST,
         },
+        Kind::AuditUnavailable => same(INTERNAL_ERROR, StatusCode::SERVICE_UNAVAILABLE),
         Kind::Cancelled | Kind::Internal => same(INTERNAL_ERROR, StatusCode::INTERNAL_SERVER_ERROR),
     }
 }
@@ -117,6 +118,7 @@ mod tests {
             (Kind::BackendTimeout, -32603, -32603, 504),
             (Kind::MissingCapability, -32603, -32021, 400),
             (Kind::Cancelled, -32603, -32603, 500),
+            (Kind::AuditUnavailable, -32603, -32603, 503),
             (Kind::Internal, -32603, -32603, 500),
         ];
         for (kind, legacy, modern, status) in rows {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel, View};
+use sentinel_core::audit::{Ending, Surface, Trail};
+use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
 use sentinel_wire::json::Rules;
 use sentinel_wire::lines::{LineDecoder, push_line};
@@ -52,15 +53,17 @@ pub async fn serve_view<R, W>(
     W: AsyncWrite + Unpin + Send + 'static,
 {
     // A process on pipes has one caller, so any name will do.
-    serve_session(gateway, identity, view, "stdio".into(), input, output).await;
+    let at = (Surface::Stdio, "stdio".into());
+    serve_session(gateway, identity, view, at, input, output).await;
 }
 
-/// The same where there are several callers at once: `session` tells them apart.
+/// The same where there are several callers at once: the session tells them apart, the surface says
+/// which door is behind the pipes.
 pub(crate) async fn serve_session<R, W>(
     gateway: Arc<Gateway>,
     identity: Arc<Identity>,
     view: View,
-    session: Arc<str>,
+    at: (Surface, Arc<str>),
     mut input: R,
     output: W,
 ) where
@@ -69,7 +72,7 @@ pub(crate) async fn serve_session<R, W>(
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
-    let mut connection = Connection::new(gateway.clone(), identity, view, session, outbox);
+    let mut connection = Connection::new(gateway.clone(), identity, view, at, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -120,6 +123,7 @@ struct Connection {
     gateway: Arc<Gateway>,
     identity: Arc<Identity>,
     view: View,
+    surface: Surface,
     session: Arc<str>,
     outbox: mpsc::Sender<Vec<u8>>,
     stage: Stage,
@@ -134,7 +138,7 @@ impl Connection {
         gateway: Arc<Gateway>,
         identity: Arc<Identity>,
         view: View,
-        session: Arc<str>,
+        (surface, session): (Surface, Arc<str>),
         outbox: mpsc::Sender<Vec<u8>>,
     ) -> Self {
         let told = outbox.clone();
@@ -146,6 +150,7 @@ impl Connection {
             gateway,
             identity,
             view,
+            surface,
             session,
             outbox,
             stage: Stage::Created,
@@ -165,13 +170,11 @@ impl Connection {
 
     async fn line(&mut self, line: Result<Bytes, String>) {
         let rules = Rules::caller(self.gateway.limits.json_depth_max);
+        let len = line.as_ref().map_or(0, Bytes::len);
         match line.map(|line| Incoming::parse(line, rules)) {
             Err(too_long) => self.refuse(Kind::TooLarge, too_long).await,
-            Ok(Err(refusal)) => {
-                self.send(mcp::refusal_message(&refusal, self.revision()))
-                    .await
-            }
-            Ok(Ok(Incoming::One(message))) => self.message(message).await,
+            Ok(Err(refusal)) => self.malformed(&refusal, len).await,
+            Ok(Ok(Incoming::One(message))) => self.message(message, len).await,
             Ok(Ok(Incoming::Batch(messages))) => self.batch(messages).await,
         }
     }
@@ -188,23 +191,35 @@ impl Connection {
         }
         for message in messages {
             match message {
-                Ok(message) => self.message(message).await,
-                Err(refusal) => {
-                    self.send(mcp::refusal_message(&refusal, self.revision()))
-                        .await
-                }
+                Ok(message) => self.message(message, 0).await,
+                Err(refusal) => self.malformed(&refusal, 0).await,
             }
         }
     }
 
-    async fn message(&mut self, message: Message) {
+    async fn malformed(&self, refusal: &Refusal, len: usize) {
+        let message = mcp::refusal_message(refusal, self.revision());
+        let (id, kind) = (refusal.id.as_ref(), mcp::refusal_kind(refusal));
+        let gateway = &self.gateway;
+        gateway.refused(self.surface, id, kind, len, message.len());
+        self.send(message).await;
+    }
+
+    /// `len` is the line's; a batch's elements count their params.
+    async fn message(&mut self, message: Message, len: usize) {
         match message {
             Message::Response(response) => self.asks.settle(response),
             Message::Notification(note) => self.notified(note),
-            Message::Request(request) if request.params.meta(meta::PROTOCOL_VERSION).is_some() => {
-                self.modern(request).await;
+            Message::Request(request) => {
+                let len = len.max(request.params.as_bytes().len());
+                let mut entry = self.gateway.heard(self.surface, &request, len);
+                entry.from(&self.identity);
+                if request.params.meta(meta::PROTOCOL_VERSION).is_some() {
+                    self.modern(request, entry).await;
+                } else {
+                    self.legacy(request, entry).await;
+                }
             }
-            Message::Request(request) => self.legacy(request).await,
         }
     }
 
@@ -243,16 +258,19 @@ impl Connection {
         self.changes = Some(task.abort_handle());
     }
 
-    async fn legacy(&mut self, request: Request) {
+    async fn legacy(&mut self, request: Request, mut entry: Entry) {
+        if let Stage::Initializing(caller) | Stage::Operational(caller) = &self.stage {
+            entry.by(caller);
+        }
         match (&request.method, &self.stage) {
-            (Method::Ping, _) => return self.result(&request.id, b"{}").await,
-            (Method::Initialize, _) => return self.initialize(request).await,
+            (Method::Ping, _) => return self.result(entry, &request.id, b"{}").await,
+            (Method::Initialize, _) => return self.initialize(request, entry).await,
             (Method::Discover, _) => {
                 // A modern client's probe that forgot to say so.
                 let text = format!("params._meta needs {:?}", meta::PROTOCOL_VERSION);
-                return self
-                    .send(Refused::new(INVALID_PARAMS, text).message(&request.id))
-                    .await;
+                let message = Refused::new(INVALID_PARAMS, text).message(&request.id);
+                entry.finish(&Ending::Refused(Kind::InvalidParams), message.len());
+                return self.send(message).await;
             }
             (_, Stage::Operational(_)) => {}
             _ => {
@@ -260,7 +278,7 @@ impl Connection {
                     Kind::NotInitialized,
                     "begin with initialize, then notifications/initialized",
                 );
-                return self.fault(&request.id, &fault).await;
+                return self.fault(entry, &request.id, &fault).await;
             }
         }
         let Stage::Operational(caller) = &self.stage else {
@@ -276,29 +294,29 @@ impl Connection {
             &request.params,
         ) {
             return match listed {
-                Ok(list) => self.result(&request.id, &list).await,
-                Err(fault) => self.fault(&request.id, &fault).await,
+                Ok(list) => self.result(entry, &request.id, &list).await,
+                Err(fault) => self.fault(entry, &request.id, &fault).await,
             };
         }
         if request.method == Method::SetLevel {
             return match request.params.get("level").and_then(LogLevel::rank) {
                 Some(level) => {
                     caller.log_level.set(level);
-                    self.result(&request.id, b"{}").await;
+                    self.result(entry, &request.id, b"{}").await;
                 }
                 None => {
                     let fault = Fault::new(
                         Kind::InvalidParams,
                         "`level` must be one of the eight log levels",
                     );
-                    self.fault(&request.id, &fault).await;
+                    self.fault(entry, &request.id, &fault).await;
                 }
             };
         }
         if !request.method.is_request_in(revision) {
             let text = format!("unknown method: {}", request.method.as_str());
             return self
-                .fault(&request.id, &Fault::new(Kind::MethodNotFound, text))
+                .fault(entry, &request.id, &Fault::new(Kind::MethodNotFound, text))
                 .await;
         }
         let (gateway, view) = (self.gateway.clone(), self.view);
@@ -307,20 +325,21 @@ impl Connection {
             asks: self.asks.clone(),
             subscriber: self.subscriber.clone(),
         };
-        self.spawn(request.id.clone(), async move {
-            let answer = mcp::converse(&gateway, &caller, view, request, &outlet).await;
+        let trail = entry.trail();
+        self.spawn(request.id.clone(), trail, async move {
+            let answer = mcp::converse(&gateway, &caller, view, request, &outlet, entry).await;
             let _ = outlet.messages.send(answer).await;
         })
         .await;
     }
 
-    async fn initialize(&mut self, request: Request) {
+    async fn initialize(&mut self, request: Request, mut entry: Entry) {
         let Some(requested) = request.params.string("protocolVersion") else {
             let fault = Fault::new(
                 Kind::InvalidParams,
                 "`protocolVersion` is missing or no string",
             );
-            return self.fault(&request.id, &fault).await;
+            return self.fault(entry, &request.id, &fault).await;
         };
         let revision = Revision::negotiate(&requested);
         let capabilities = request
@@ -338,20 +357,26 @@ impl Connection {
             session: Some(self.session.clone()),
             log_level: LogLevel::default(),
         });
+        entry.by(&caller);
         let result = mcp::initialize(&self.gateway.policy, &caller, self.view);
         self.stage = Stage::Initializing(caller);
-        self.result(&request.id, &result).await;
+        self.result(entry, &request.id, &result).await;
     }
 
-    async fn modern(&mut self, request: Request) {
+    async fn modern(&mut self, request: Request, mut entry: Entry) {
         let caller =
             match Introduction::read(&request, &self.identity).and_then(Introduction::caller) {
                 Ok(caller) => Caller {
                     session: Some(self.session.clone()),
                     ..caller
                 },
-                Err(refused) => return self.send(refused.message(&request.id)).await,
+                Err(refused) => {
+                    let message = refused.message(&request.id);
+                    entry.finish(&Ending::Malformed(refused.kind()), message.len());
+                    return self.send(message).await;
+                }
             };
+        entry.by(&caller);
         let policy = self.gateway.policy.clone();
         let listed = mcp::answer_list(
             &policy,
@@ -361,32 +386,32 @@ impl Connection {
             &request.params,
         );
         match (&request.method, listed) {
-            (_, Some(Ok(list))) => self.result(&request.id, &list).await,
-            (_, Some(Err(fault))) => self.modern_fault(&request.id, &fault).await,
+            (_, Some(Ok(list))) => self.result(entry, &request.id, &list).await,
+            (_, Some(Err(fault))) => self.modern_fault(entry, &request.id, &fault).await,
             (Method::Discover, _) => {
-                self.result(&request.id, &mcp::discover(&policy, &caller, self.view))
-                    .await
+                let discovered = mcp::discover(&policy, &caller, self.view);
+                self.result(entry, &request.id, &discovered).await
             }
-            (Method::Listen, _) => self.listen(caller, request).await,
+            (Method::Listen, _) => self.listen(caller, request, entry).await,
             (method, _) if method.is_request_in(Revision::NEWEST) => {
-                self.call(caller, request).await
+                self.call(caller, request, entry).await
             }
             (method, _) => {
                 let text = format!("unknown method: {}", method.as_str());
-                self.modern_fault(&request.id, &Fault::new(Kind::MethodNotFound, text))
+                self.modern_fault(entry, &request.id, &Fault::new(Kind::MethodNotFound, text))
                     .await;
             }
         }
     }
 
-    async fn call(&mut self, caller: Caller, request: Request) {
+    async fn call(&mut self, caller: Caller, request: Request, entry: Entry) {
         let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
         let (id, view) = (request.id.clone(), self.view);
-        self.spawn(id.clone(), async move {
-            let mut talk = match Talk::begin(&gateway, Arc::new(caller), view, request) {
+        let trail = entry.trail();
+        self.spawn(id, trail, async move {
+            let mut talk = match Talk::begin(&gateway, Arc::new(caller), view, request, entry) {
                 Ok(talk) => talk,
-                Err(fault) => {
-                    let message = mcp::fault_message(Some(&id), Revision::NEWEST, &fault);
+                Err((_, message)) => {
                     let _ = outbox.send(message).await;
                     return;
                 }
@@ -404,11 +429,14 @@ impl Connection {
         .await;
     }
 
-    async fn listen(&mut self, caller: Caller, request: Request) {
+    async fn listen(&mut self, caller: Caller, request: Request, entry: Entry) {
         let (gateway, outbox, view) = (self.gateway.clone(), self.outbox.clone(), self.view);
-        self.spawn(request.id.clone(), async move {
+        let trail = entry.trail();
+        self.spawn(request.id.clone(), trail, async move {
             let mut listener = Listener::open(&gateway, Arc::new(caller), view, request).await;
-            let _ = outbox.send(listener.acknowledgement()).await;
+            let acknowledgement = listener.acknowledgement();
+            entry.finish(&Ending::Success, acknowledgement.len());
+            let _ = outbox.send(acknowledgement).await;
             loop {
                 tokio::select! {
                     messages = listener.next() => {
@@ -430,7 +458,12 @@ impl Connection {
     }
 
     /// Runs a call as a task that can be cancelled by its id.
-    async fn spawn(&mut self, id: Id, work: impl Future<Output = ()> + Send + 'static) {
+    async fn spawn(
+        &mut self,
+        id: Id,
+        trail: Arc<Trail>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
         let problem = {
             let calls = self.in_flight.lock();
             match calls.get(&id) {
@@ -440,9 +473,11 @@ impl Connection {
             }
         };
         if let Some(problem) = problem {
-            return self
-                .fault(&id, &Fault::new(Kind::InvalidRequest, problem))
-                .await;
+            // The entry goes with the work that is dropped here.
+            trail.refuse(Kind::InvalidRequest);
+            let fault = Fault::new(Kind::InvalidRequest, problem);
+            let message = mcp::fault_message(Some(&id), self.revision(), &fault);
+            return self.send(message).await;
         }
         let mut calls = self.in_flight.lock();
         let (table, done) = (self.in_flight.clone(), id.clone());
@@ -464,29 +499,30 @@ impl Connection {
         let _ = self.outbox.send(message).await;
     }
 
-    async fn result(&self, id: &Id, result: &[u8]) {
+    async fn result(&self, entry: Entry, id: &Id, result: &[u8]) {
         let mut message = Vec::new();
         write_result(id, result, &mut message);
+        entry.finish(&Ending::Success, message.len());
         self.send(message).await;
     }
 
-    async fn fault(&self, id: &Id, fault: &Fault) {
-        self.send(mcp::fault_message(Some(id), self.revision(), fault))
-            .await;
+    async fn fault(&self, entry: Entry, id: &Id, fault: &Fault) {
+        let message = mcp::fault_message(Some(id), self.revision(), fault);
+        entry.finish(&Ending::Refused(fault.kind), message.len());
+        self.send(message).await;
     }
 
-    async fn modern_fault(&self, id: &Id, fault: &Fault) {
-        self.send(mcp::fault_message(Some(id), Revision::NEWEST, fault))
-            .await;
+    async fn modern_fault(&self, entry: Entry, id: &Id, fault: &Fault) {
+        let message = mcp::fault_message(Some(id), Revision::NEWEST, fault);
+        entry.finish(&Ending::Refused(fault.kind), message.len());
+        self.send(message).await;
     }
 
     async fn refuse(&self, kind: Kind, text: String) {
-        self.send(mcp::fault_message(
-            None,
-            self.revision(),
-            &Fault::new(kind, text),
-        ))
-        .await;
+        let message = mcp::fault_message(None, self.revision(), &Fault::new(kind, text));
+        let gateway = &self.gateway;
+        gateway.refused(self.surface, None, kind.as_str(), 0, message.len());
+        self.send(message).await;
     }
 }
 

@@ -19,6 +19,14 @@ macro_rules! methods {
                 }
             }
 
+            /// The name, if it is one of MCP's own.
+            pub fn known(&self) -> Option<&'static str> {
+                match self {
+                    $(Self::$name => Some($text),)*
+                    Self::Other(_) => None,
+                }
+            }
+
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$name => $text,)*

@@ -10,8 +10,8 @@ use sentinel_backends::stdio::supervisor::Policy;
 use sentinel_backends::stdio::{Config, Interactive, Isolation, Stdio};
 use sentinel_core::catalog::Listing;
 use sentinel_core::{
-    Backend, Caller, ClientCapabilities, Conversation, Event, Fault, Health, Kind, LogLevel,
-    Registry, Step, View, Walk, walk,
+    Auditor, Backend, Caller, ClientCapabilities, Conversation, Event, Fault, Health, Kind,
+    LogLevel, Registry, Step, View, Walk, walk,
 };
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Outcome, Params, Revision};
@@ -66,10 +66,13 @@ pub(crate) fn house_with(
     let backend = config.build(registry.publisher(0));
     registry.attach(0, backend.clone());
     House {
-        walk: walk(sentinel_core::Policy::new(
-            registry.clone(),
-            sentinel_core::policy::Settings::default(),
-        )),
+        walk: walk(
+            sentinel_core::Policy::new(
+                registry.clone(),
+                sentinel_core::policy::Settings::default(),
+            ),
+            Auditor::off(),
+        ),
         registry,
         backend,
         mark,
@@ -101,8 +104,13 @@ impl House {
     pub(crate) fn begin(&self, caller: Arc<Caller>, tool: &str, args: Value) -> Conversation {
         let params = json!({"name": tool, "arguments": args, "_meta": {"progressToken": "mine"}});
         let params = Params::parse(params.to_string().into(), Rules::caller(64)).unwrap();
-        self.walk
-            .begin(caller, View::Only(0), Method::ToolsCall, params)
+        self.walk.begin(
+            caller,
+            View::Only(0),
+            Method::ToolsCall,
+            params,
+            Arc::default(),
+        )
     }
 
     pub(crate) async fn call_as(

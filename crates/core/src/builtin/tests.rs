@@ -76,7 +76,13 @@ async fn call(method: Method, params: &'static str) -> Result<Value, Fault> {
     };
     let params = sentinel_wire::Params::parse(params.into(), Rules::caller(64)).unwrap();
     let policy = crate::Policy::new(registry, crate::policy::Settings::default());
-    let mut talk = walk(policy).begin(Arc::new(caller), View::Merged, method, params);
+    let mut talk = walk(policy, crate::Auditor::off()).begin(
+        Arc::new(caller),
+        View::Merged,
+        method,
+        params,
+        Arc::default(),
+    );
     let Step::Done(outcome) = talk.next().await else {
         panic!("nothing is asked")
     };

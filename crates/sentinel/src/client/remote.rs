@@ -184,7 +184,8 @@ fn begin(places: &[Uri], token: Option<&str>) -> anyhow::Result<Arc<Gateway>> {
     }
     tokio::spawn(registry.clone().end_cold_start());
     let policy = Policy::new(registry, Settings::default());
-    Ok(Gateway::new(policy, Limits::default()))
+    let auditor = sentinel_core::Auditor::off();
+    Ok(Gateway::new(policy, Limits::default(), auditor))
 }
 
 impl Client {

@@ -173,7 +173,7 @@ async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<Str
     }
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
-    let gateway = wiring::build(&awake, |_| here.clone())?;
+    let gateway = wiring::build(&awake, |_| here.clone(), &crate::audit::Audit::off())?;
     let mut seen = wait(config, &gateway).await.into_iter().enumerate();
     let mut examined = Vec::new();
     for backend in &config.backends {

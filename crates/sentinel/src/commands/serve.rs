@@ -10,10 +10,11 @@ use std::time::Duration;
 use anyhow::Context;
 use sentinel_backends::child;
 use sentinel_surfaces::Gateway;
-use sentinel_surfaces::http::{Allowed, Door};
+use sentinel_surfaces::http::{Allowed, Door, Scrape};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::audit::Audit;
 use crate::cli::{Global, Serve};
 use crate::config::{self, Config, Outside};
 use crate::runfile::RunFile;
@@ -66,7 +67,9 @@ async fn serve(
         .await
         .with_context(|| format!("listening on {address}"))?;
     let address = listener.local_addr()?;
-    let gateway = wiring::build(config, |index| workers.handle(index).clone())?;
+    let audit = Audit::start(config)?;
+    let home = |index| workers.handle(index).clone();
+    let gateway = wiring::build(config, home, &audit)?;
     let allowed = Allowed {
         hosts: config
             .gateway
@@ -78,7 +81,8 @@ async fn serve(
         origins: config.gateway.allowed_origins.clone(),
     };
     let access = identity::access(config, workers.handle(0))?;
-    let door = Door::new(gateway.clone(), allowed, access);
+    let scrape = scrape(config);
+    let door = Door::new(gateway.clone(), allowed, access, scrape.clone());
     let open = Arc::new(AtomicUsize::new(0));
     let accepting = workers.handle(0).spawn(accept(
         listener,
@@ -88,7 +92,7 @@ async fn serve(
     ));
     workers.handle(0).spawn(sweep(door));
     let probes = match config.gateway.health_listen {
-        Some(address) => Some(listen_for_probes(address, &gateway, workers).await?),
+        Some(address) => Some(listen_for_probes(address, &gateway, workers, scrape).await?),
         None => None,
     };
     let announced = RunFile::announce(
@@ -116,10 +120,25 @@ async fn serve(
             () = signals.next() => {}
         }
     }
+    tokio::select! {
+        () = audit.finish() => {}
+        () = signals.next() => {}
+    }
     drop(announced);
     // Children that are left go with their shims, which see this process end.
     let _ = std::io::stderr().flush();
     std::process::exit(if finished { 0 } else { 1 })
+}
+
+/// Who may read `/metrics`.
+fn scrape(config: &Config) -> Scrape {
+    if !config.telemetry.metrics {
+        return Scrape::Off;
+    }
+    match std::env::var("HEALTH_TOKEN") {
+        Ok(token) if !token.is_empty() => Scrape::with_token(&token),
+        _ => Scrape::Open,
+    }
 }
 
 /// The second listener. Its connections do not count: a probe that stays connected must not hold up
@@ -128,12 +147,13 @@ async fn listen_for_probes(
     address: SocketAddr,
     gateway: &Arc<Gateway>,
     workers: &Arc<Workers>,
+    scrape: Scrape,
 ) -> anyhow::Result<SocketAddr> {
     let listener = bind(workers, address)
         .await
         .with_context(|| format!("listening on {address} (gateway.health_listen)"))?;
     let address = listener.local_addr()?;
-    let door = Door::probes_only(gateway.clone());
+    let door = Door::probes_only(gateway.clone(), scrape);
     let uncounted = Arc::new(AtomicUsize::new(0));
     workers
         .handle(0)

@@ -7,6 +7,7 @@ use anyhow::Context;
 use sentinel_backends::child;
 
 use super::serve::Signals;
+use crate::audit::Audit;
 use crate::cli::Global;
 use crate::config::{self, Outside};
 use crate::{identity, logging, wiring};
@@ -29,7 +30,8 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         let handle = tokio::runtime::Handle::current();
         // Before any child starts: who may not come in starts nothing.
         let caller_is = identity::of_stdio(&config).await?;
-        let gateway = wiring::build(&config, |_| handle.clone())?;
+        let audit = Audit::start(&config)?;
+        let gateway = wiring::build(&config, |_| handle.clone(), &audit)?;
         let mut signals = Signals::new()?;
         let mut caller = tokio::spawn(sentinel_surfaces::stdio::serve(
             gateway.clone(),
@@ -49,6 +51,10 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         }
         tokio::select! {
             _ = tokio::time::timeout(STOP_MAX, wiring::stop(&gateway)) => {}
+            () = signals.next() => std::process::exit(1),
+        }
+        tokio::select! {
+            () = audit.finish() => {}
             () = signals.next() => std::process::exit(1),
         }
         // Standard input is read by a thread that cannot be woken.

@@ -22,26 +22,14 @@ use When::{Is, NotEmpty, Present};
 
 /// Protections: starting without them would be unsafe. `*` stands for every element of an array.
 const REFUSED: &[(&str, When, &str)] = &[
-    ("postgres", Present, "the PostgreSQL store"),
     ("redis", Present, "shared rate limits"),
-    (
-        "audit.guarantee",
-        Is("sync"),
-        "the audit guarantee \"sync\"",
-    ),
     ("backends.*.type", Is("postgres"), "PostgreSQL backends"),
     ("backends.*.type", Is("openapi"), "OpenAPI backends"),
-    (
-        "backends.*.guarantee",
-        Is("sync"),
-        "the audit guarantee \"sync\"",
-    ),
     ("backends.*.pin", Is("enforce"), "enforced pins"),
 ];
 
 /// The rest: worth a word, not worth a refusal.
 const NOTICED: &[(&str, When)] = &[
-    ("audit", Present),
     ("console", Present),
     ("telemetry.otlp_endpoint", NotEmpty),
     ("backends.*.pin", Is("warn")),

@@ -86,12 +86,20 @@ pub(crate) fn program_backend(name: &str, program: &str, args: &[&str], more: &s
 /// A directory with a configuration, from which gateways are started one after the other.
 pub(crate) struct House {
     dir: TempDir,
+    /// Variables that the configuration names.
+    env: Vec<(String, String)>,
 }
 
 impl House {
     pub(crate) fn new(config: &str) -> Self {
+        Self::with_env(config, &[])
+    }
+
+    pub(crate) fn with_env(config: &str, env: &[(&str, &str)]) -> Self {
+        let own = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
         let house = Self {
             dir: TempDir::new().expect("a temporary directory"),
+            env: env.iter().map(own).collect(),
         };
         house.rewrite(config);
         house
@@ -133,6 +141,7 @@ impl House {
             .args(["--config", self.file().to_str().expect("text"), subcommand])
             .current_dir(self.dir.path())
             .env_clear()
+            .envs(self.env.iter().cloned())
             .env("HOME", self.dir.path())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             // Without [auth] nobody reads it.

@@ -35,7 +35,10 @@ mod names;
 mod orphans;
 mod others;
 mod overload;
+#[path = "../../../stores/src/audit/tests/cluster.rs"]
+mod postgres;
 mod quadrants;
+mod records;
 mod resume;
 mod revisions;
 mod schemas;

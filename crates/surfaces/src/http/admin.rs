@@ -137,7 +137,7 @@ async fn switch(policy: &Arc<Policy>, request: Request<Incoming>, throw: Switch)
     }
     let bytes = match post::gather(body, BODY_BYTES_MAX).await {
         Ok(bytes) => bytes,
-        Err(refusal) => return refusal,
+        Err(why) => return why.respond(BODY_BYTES_MAX),
     };
     let one: Killed = match serde_json::from_slice(&bytes) {
         Ok(one) => one,

@@ -52,6 +52,10 @@ enum Refused {
 }
 
 impl Access {
+    pub(super) fn is_guarded(&self) -> bool {
+        matches!(self, Self::Guarded { .. })
+    }
+
     /// Whoever sends these headers, or the answer that turns it away.
     pub(super) async fn admit(&self, headers: &HeaderMap) -> Result<Arc<Identity>, Response<Body>> {
         let (authenticator, oauth) = match self {

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
-use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel, View};
+use sentinel_core::audit::{Ending, Surface};
+use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{Refusal, write_result};
 use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 use tokio::sync::{mpsc, oneshot};
@@ -39,6 +40,7 @@ pub(super) fn initialize(
     identity: &Identity,
     view: View,
     request: Request,
+    mut entry: Entry,
 ) -> Response<Body> {
     let params = &request.params;
     let Some(requested) = params.string("protocolVersion") else {
@@ -46,7 +48,9 @@ pub(super) fn initialize(
             Kind::InvalidParams,
             "`protocolVersion` is missing or no string",
         );
-        return fault_reply(StatusCode::OK, &request.id, Revision::NEWEST_LEGACY, &fault);
+        let message = mcp::fault_message(Some(&request.id), Revision::NEWEST_LEGACY, &fault);
+        entry.finish(&Ending::Refused(fault.kind), message.len());
+        return reply::json(StatusCode::OK, message);
     };
     let revision = Revision::negotiate(&requested);
     let opened = door
@@ -66,6 +70,7 @@ pub(super) fn initialize(
             log_level: LogLevel::default(),
         });
     let Ok(session) = opened else {
+        entry.finish(&Ending::Malformed("too_many_sessions"), 0);
         return reply::text(
             StatusCode::SERVICE_UNAVAILABLE,
             "too many sessions (limits.sessions)\n",
@@ -77,6 +82,8 @@ pub(super) fn initialize(
         &mcp::initialize(&door.gateway.policy, &session.caller, view),
         &mut out,
     );
+    entry.by(&session.caller);
+    entry.finish(&Ending::Success, out.len());
     let mut response = reply::json(StatusCode::OK, out);
     let id = HeaderValue::from_str(&session.id).expect("session ids are visible ASCII");
     response.headers_mut().insert(SESSION, id);
@@ -90,18 +97,28 @@ pub(super) async fn message(
     view: View,
     headers: &HeaderMap,
     message: Message,
+    mut entry: Option<Entry>,
 ) -> Response<Body> {
     // A ping is answered whoever asks.
     if let Message::Request(request) = &message
         && request.method == Method::Ping
         && !headers.contains_key(SESSION)
     {
-        return result(&request.id, b"{}");
+        let mut out = Vec::new();
+        write_result(&request.id, b"{}", &mut out);
+        finish(entry, &Ending::Success, out.len());
+        return reply::json(StatusCode::OK, out);
     }
     let session = match find(door, identity, view, headers) {
         Ok(session) => session,
-        Err(lost) => return lost.respond(&message),
+        Err(lost) => {
+            finish(entry, &Ending::Refused(lost.parts().1.kind), 0);
+            return lost.respond(&message);
+        }
     };
+    if let Some(entry) = &mut entry {
+        entry.by(&session.caller);
+    }
     match message {
         Message::Response(response) => {
             session.asks.settle(response);
@@ -111,10 +128,19 @@ pub(super) async fn message(
             notified(&session, &note);
             reply::accepted()
         }
-        Message::Request(request) => match local(door, &session, &request) {
-            Some(message) => reply::json(StatusCode::OK, message),
-            None => call(door, session, headers, request).await,
-        },
+        Message::Request(request) => {
+            let entry = entry.expect("a request has an entry");
+            match local(door, &session, &request, entry) {
+                Ok(message) => reply::json(StatusCode::OK, message),
+                Err(entry) => call(door, session, headers, request, entry).await,
+            }
+        }
+    }
+}
+
+fn finish(entry: Option<Entry>, ending: &Ending, bytes_out: usize) {
+    if let Some(entry) = entry {
+        entry.finish(ending, bytes_out);
     }
 }
 
@@ -127,6 +153,8 @@ pub(super) async fn batch(
     messages: Vec<Result<Message, Refusal>>,
 ) -> Response<Body> {
     let no_batches = || {
+        door.gateway
+            .refused(Surface::Http, None, "invalid_request", 0, 0);
         reply::refuse(
             Kind::InvalidRequest,
             "batches exist only in sessions of 2025-03-26",
@@ -143,24 +171,36 @@ pub(super) async fn batch(
     let mut running = Vec::new();
     for message in messages {
         match message {
-            Err(refusal) => ready.push(mcp::refusal_message(&refusal, session.caller.revision)),
+            Err(refusal) => {
+                let message = mcp::refusal_message(&refusal, session.caller.revision);
+                let (id, kind) = (refusal.id.as_ref(), mcp::refusal_kind(&refusal));
+                let gateway = &door.gateway;
+                gateway.refused(Surface::Http, id, kind, 0, message.len());
+                ready.push(message);
+            }
             Ok(Message::Response(response)) => session.asks.settle(response),
             Ok(Message::Notification(note)) => notified(&session, &note),
-            Ok(Message::Request(request)) if request.method == Method::Initialize => {
-                let fault = Fault::new(Kind::InvalidRequest, "initialize must not be in a batch");
-                ready.push(mcp::fault_message(
-                    Some(&request.id),
-                    session.caller.revision,
-                    &fault,
-                ));
+            Ok(Message::Request(request)) => {
+                let len = request.params.as_bytes().len();
+                let mut entry = door.gateway.heard(Surface::Http, &request, len);
+                entry.by(&session.caller);
+                if request.method == Method::Initialize {
+                    let fault =
+                        Fault::new(Kind::InvalidRequest, "initialize must not be in a batch");
+                    let revision = session.caller.revision;
+                    let message = mcp::fault_message(Some(&request.id), revision, &fault);
+                    entry.finish(&Ending::Refused(fault.kind), message.len());
+                    ready.push(message);
+                    continue;
+                }
+                match local(door, &session, &request, entry) {
+                    Ok(message) => ready.push(message),
+                    Err(entry) => match begin(door, &session, request, outbox.clone(), entry) {
+                        Ok(answer) => running.push(answer),
+                        Err(message) => ready.push(message),
+                    },
+                }
             }
-            Ok(Message::Request(request)) => match local(door, &session, &request) {
-                Some(message) => ready.push(message),
-                None => match begin(door, &session, request, outbox.clone()) {
-                    Ok(answer) => running.push(answer),
-                    Err(message) => ready.push(message),
-                },
-            },
         }
     }
     drop(outbox);
@@ -189,16 +229,34 @@ pub(super) async fn batch(
     door.events(resume::events(heard))
 }
 
-/// What the gateway answers itself.
-fn local(door: &Door, session: &Session, request: &Request) -> Option<Vec<u8>> {
+/// What the gateway answers itself; for anything else the entry comes back.
+fn local(
+    door: &Door,
+    session: &Session,
+    request: &Request,
+    entry: Entry,
+) -> Result<Vec<u8>, Entry> {
+    match answer_locally(door, session, request) {
+        None => Err(entry),
+        Some((message, ending)) => {
+            entry.finish(&ending, message.len());
+            Ok(message)
+        }
+    }
+}
+
+fn answer_locally(door: &Door, session: &Session, request: &Request) -> Option<(Vec<u8>, Ending)> {
     let policy = &door.gateway.policy;
     let revision = session.caller.revision;
     let done = |body: &[u8]| {
         let mut out = Vec::new();
         write_result(&request.id, body, &mut out);
-        Some(out)
+        Some((out, Ending::Success))
     };
-    let fail = |fault: Fault| Some(mcp::fault_message(Some(&request.id), revision, &fault));
+    let fail = |fault: Fault| {
+        let message = mcp::fault_message(Some(&request.id), revision, &fault);
+        Some((message, Ending::Refused(fault.kind)))
+    };
     if let Some(listed) = mcp::answer_list(
         policy,
         &session.caller,
@@ -243,8 +301,10 @@ fn begin(
     session: &Arc<Session>,
     request: Request,
     outbox: mpsc::Sender<Vec<u8>>,
+    entry: Entry,
 ) -> Result<oneshot::Receiver<Vec<u8>>, Vec<u8>> {
     let (answer, answered) = oneshot::channel();
+    let trail = entry.trail();
     let id = request.id.clone();
     let task = {
         let (door, session, id) = (door.clone(), session.clone(), id.clone());
@@ -260,6 +320,7 @@ fn begin(
                 session.view,
                 request,
                 &outlet,
+                entry,
             )
             .await;
             session.finish(&id);
@@ -268,6 +329,7 @@ fn begin(
     };
     let task = tokio::spawn(task);
     if let Err(why) = session.begin(&id, task.abort_handle()) {
+        trail.refuse(Kind::InvalidRequest);
         task.abort();
         let text = match why {
             NotTaken::IdInUse => "this id is in use by a request in flight",
@@ -289,9 +351,10 @@ async fn call(
     session: Arc<Session>,
     headers: &HeaderMap,
     request: Request,
+    entry: Entry,
 ) -> Response<Body> {
     let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
-    let mut answered = match begin(door, &session, request, outbox) {
+    let mut answered = match begin(door, &session, request, outbox, entry) {
         Ok(answered) => answered,
         Err(message) => return reply::json(StatusCode::OK, message),
     };
@@ -481,14 +544,4 @@ fn find(
     }
     let id = id.to_str().map_err(|_| Lost::Unknown)?;
     door.sessions.get(id, identity, view).ok_or(Lost::Unknown)
-}
-
-fn result(id: &Id, body: &[u8]) -> Response<Body> {
-    let mut out = Vec::new();
-    write_result(id, body, &mut out);
-    reply::json(StatusCode::OK, out)
-}
-
-fn fault_reply(status: StatusCode, id: &Id, revision: Revision, fault: &Fault) -> Response<Body> {
-    reply::json(status, mcp::fault_message(Some(id), revision, fault))
 }

@@ -6,20 +6,19 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header::{HeaderMap, HeaderName};
 use http::{Response, StatusCode};
-use sentinel_core::{Caller, Identity, Policy, View};
+use sentinel_core::audit::Ending;
+use sentinel_core::{Caller, Entry, Fault, Identity, Kind, Policy, View};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_result};
-use sentinel_wire::{Id, Method, Request, Revision, header, sse};
+use sentinel_wire::{Method, Request, Revision, header, sse};
 use serde_json::value::RawValue;
 
 use super::body::Body;
 use super::{Door, listen, reply};
-use crate::mcp::{self, Introduction, Refused, SILENCE_MAX, Talk, Turn};
+use crate::mcp::{self, HEADER_MISMATCH, Introduction, Refused, SILENCE_MAX, Talk, Turn};
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-
-const HEADER_MISMATCH: i32 = -32020;
 
 pub(super) async fn answer(
     door: &Arc<Door>,
@@ -27,41 +26,55 @@ pub(super) async fn answer(
     view: View,
     headers: &HeaderMap,
     request: Request,
+    mut entry: Entry,
 ) -> Response<Body> {
+    let refuse = |entry: Entry, refused: Refused| {
+        let message = refused.message(&request.id);
+        entry.finish(&Ending::Malformed(refused.kind()), message.len());
+        reply::json(StatusCode::BAD_REQUEST, message)
+    };
     let caller = match check(headers, identity, &request) {
         Ok(caller) => caller,
-        Err(refused) => return reply::json(StatusCode::BAD_REQUEST, refused.message(&request.id)),
+        Err(refused) => return refuse(entry, refused),
     };
+    entry.by(&caller);
     let policy = &door.gateway.policy;
     if let Err(refused) = check_mirrored(policy, &caller, view, headers, &request) {
-        return reply::json(StatusCode::BAD_REQUEST, refused.message(&request.id));
+        return refuse(entry, refused);
     }
     let listed = mcp::answer_list(policy, &caller, view, &request.method, &request.params);
     match (&request.method, listed) {
-        (_, Some(Ok(list))) => result(&request, &list),
-        (_, Some(Err(fault))) => fault_response(&request.id, &fault),
-        (Method::Discover, _) => result(&request, &mcp::discover(policy, &caller, view)),
-        (Method::Listen, _) => Box::pin(listen::open(door, caller, view, request)).await,
-        _ => call(door, Arc::new(caller), view, request).await,
+        (_, Some(Ok(list))) => result(&request, &list, entry),
+        (_, Some(Err(fault))) => fault_response(&request, &fault, entry),
+        (Method::Discover, _) => result(&request, &mcp::discover(policy, &caller, view), entry),
+        (Method::Listen, _) => {
+            let opened = Box::pin(listen::open(door, caller, view, request)).await;
+            entry.finish(&Ending::Success, 0);
+            opened
+        }
+        _ => call(door, Arc::new(caller), view, request, entry).await,
     }
 }
 
-fn result(request: &Request, result: &[u8]) -> Response<Body> {
+fn result(request: &Request, result: &[u8], entry: Entry) -> Response<Body> {
     let mut out = Vec::new();
     write_result(&request.id, result, &mut out);
+    entry.finish(&Ending::Success, out.len());
     reply::json(StatusCode::OK, out)
 }
 
-fn fault_response(id: &Id, fault: &sentinel_core::Fault) -> Response<Body> {
-    let status = match fault.kind {
-        sentinel_core::Kind::MethodNotFound => StatusCode::NOT_FOUND,
-        sentinel_core::Kind::MissingCapability => StatusCode::BAD_REQUEST,
+fn fault_response(request: &Request, fault: &Fault, entry: Entry) -> Response<Body> {
+    let message = mcp::fault_message(Some(&request.id), Revision::NEWEST, fault);
+    entry.finish(&Ending::Refused(fault.kind), message.len());
+    reply::json(fault_status(fault.kind), message)
+}
+
+fn fault_status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::MethodNotFound => StatusCode::NOT_FOUND,
+        Kind::MissingCapability => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
-    };
-    reply::json(
-        status,
-        mcp::fault_message(Some(id), Revision::NEWEST, fault),
-    )
+    }
 }
 
 /// Runs a call: JSON if the first thing to say is the answer, otherwise a stream.
@@ -70,15 +83,15 @@ async fn call(
     caller: Arc<Caller>,
     view: View,
     request: Request,
+    entry: Entry,
 ) -> Response<Body> {
     let known = request.method.is_request_in(Revision::NEWEST);
     if !known && !matches!((&request.method, view), (Method::Other(_), View::Only(_))) {
-        return unknown_method(&request);
+        return unknown_method(&request, entry);
     }
-    let id = request.id.clone();
-    let mut talk = match Talk::begin(&door.gateway, caller, view, request) {
+    let mut talk = match Talk::begin(&door.gateway, caller, view, request, entry) {
         Ok(talk) => talk,
-        Err(fault) => return fault_response(&id, &fault),
+        Err((kind, message)) => return reply::json(fault_status(kind), message),
     };
     match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
         Ok(Turn::Answer(message, code)) => reply::json(answer_status(code), message),
@@ -117,12 +130,12 @@ fn turns(talk: Talk, first: Option<Vec<u8>>) -> impl futures_util::Stream<Item =
     })
 }
 
-fn unknown_method(request: &Request) -> Response<Body> {
+fn unknown_method(request: &Request, entry: Entry) -> Response<Body> {
     let text = format!("unknown method: {}", request.method.as_str());
-    reply::json(
-        StatusCode::NOT_FOUND,
-        Refused::new(METHOD_NOT_FOUND, text).message(&request.id),
-    )
+    let refused = Refused::new(METHOD_NOT_FOUND, text);
+    let message = refused.message(&request.id);
+    entry.finish(&Ending::Malformed(refused.kind()), message.len());
+    reply::json(StatusCode::NOT_FOUND, message)
 }
 
 /// The ladder: `_meta`, headers, version; the method comes after.

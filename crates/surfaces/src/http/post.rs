@@ -7,13 +7,14 @@ use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
-use sentinel_core::{Identity, Kind, View};
+use sentinel_core::audit::{Ending, Surface};
+use sentinel_core::{Entry, Identity, Kind, View};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 
 use super::body::Body;
 use super::{Door, legacy, modern, reply};
-use crate::mcp::refusal_message;
+use crate::mcp::{refusal_kind, refusal_message};
 
 /// A body must have come whole by then; 4 MiB at the slowest rate we tolerate would take longer,
 /// but nobody sends that much that slowly in good faith.
@@ -33,16 +34,35 @@ pub(super) async fn answer(
     };
     let rules = Rules::caller(door.gateway.limits.json_depth_max);
     let version = Version::of(&headers);
+    let bytes_in = bytes.len();
     match Incoming::parse(bytes, rules) {
-        Err(refusal) => reply::json(
-            StatusCode::BAD_REQUEST,
-            refusal_message(&refusal, version.revision()),
-        ),
-        Ok(Incoming::One(Message::Request(_))) if door.gateway.is_draining() => reply::going_down(),
+        Err(refusal) => {
+            let message = refusal_message(&refusal, version.revision());
+            let (id, kind) = (refusal.id.as_ref(), refusal_kind(&refusal));
+            let gateway = &door.gateway;
+            gateway.refused(Surface::Http, id, kind, bytes_in, message.len());
+            reply::json(StatusCode::BAD_REQUEST, message)
+        }
+        Ok(Incoming::One(Message::Request(request))) if door.gateway.is_draining() => {
+            let mut entry = door.gateway.heard(Surface::Http, &request, bytes_in);
+            entry.from(identity);
+            entry.finish(&Ending::Malformed("going_down"), 0);
+            reply::going_down()
+        }
         Ok(Incoming::Batch(messages)) => {
             Box::pin(legacy::batch(door, identity, view, &headers, messages)).await
         }
-        Ok(Incoming::One(message)) => route(door, identity, view, &headers, version, message).await,
+        Ok(Incoming::One(message)) => {
+            let entry = match &message {
+                Message::Request(request) => {
+                    let mut entry = door.gateway.heard(Surface::Http, request, bytes_in);
+                    entry.from(identity);
+                    Some(entry)
+                }
+                _ => None,
+            };
+            route(door, identity, view, &headers, version, message, entry).await
+        }
     }
 }
 
@@ -59,16 +79,25 @@ pub(super) async fn take_body(
     let declared = headers
         .get(CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|len| len > limit) {
-        return Err(too_large(limit));
-    }
-    match tokio::time::timeout(BODY_TIMEOUT, gather(body, limit)).await {
-        Ok(gathered) => gathered,
-        Err(_) => Err(reply::text(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body did not come in time\n",
-        )),
-    }
+    let gathered = match declared {
+        Some(len) if len > limit => Err(NotRead::TooLarge(len)),
+        _ => match tokio::time::timeout(BODY_TIMEOUT, gather(body, limit)).await {
+            Ok(gathered) => gathered,
+            Err(_) => {
+                return Err(reply::text(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "the body did not come in time\n",
+                ));
+            }
+        },
+    };
+    gathered.map_err(|why| {
+        if let NotRead::TooLarge(len) = why {
+            let kind = Kind::TooLarge.as_str();
+            door.gateway.refused(Surface::Http, None, kind, len, 0);
+        }
+        why.respond(limit)
+    })
 }
 
 /// What the version header says.
@@ -108,6 +137,7 @@ async fn route(
     headers: &HeaderMap,
     version: Version,
     message: Message,
+    entry: Option<Entry>,
 ) -> Response<Body> {
     let is_modern = |params: &Params| {
         params.meta(meta::PROTOCOL_VERSION).is_some()
@@ -116,26 +146,27 @@ async fn route(
                 Version::Unknown | Version::Known(Revision::V2026_07_28)
             )
     };
-    match message {
-        Message::Request(request)
+    match (message, entry) {
+        (Message::Request(request), Some(entry))
             if request.method == Method::Initialize
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none() =>
         {
-            legacy::initialize(door, identity, view, request)
+            legacy::initialize(door, identity, view, request, entry)
         }
-        Message::Request(request) if is_modern(&request.params) => {
+        (Message::Request(request), Some(entry)) if is_modern(&request.params) => {
             // A header of a session's revision that we do not know stays a legacy mistake.
             if version == Version::Unknown
                 && headers.contains_key("mcp-session-id")
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none()
             {
+                entry.finish(&Ending::Refused(Kind::InvalidRequest), 0);
                 return reply::refuse(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
             }
-            modern::answer(door, identity, view, headers, request).await
+            modern::answer(door, identity, view, headers, request, entry).await
         }
         // Nothing that a modern client notifies over HTTP means anything; it is taken and dropped.
-        Message::Notification(note) if is_modern(&note.params) => reply::accepted(),
-        message => legacy::message(door, identity, view, headers, message).await,
+        (Message::Notification(note), _) if is_modern(&note.params) => reply::accepted(),
+        (message, entry) => legacy::message(door, identity, view, headers, message, entry).await,
     }
 }
 
@@ -170,21 +201,37 @@ pub(super) fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
     None
 }
 
-pub(super) async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, Response<Body>> {
+/// Why a body was not read.
+pub(super) enum NotRead {
+    /// So much had come by then.
+    TooLarge(usize),
+    Broken,
+}
+
+impl NotRead {
+    pub(super) fn respond(&self, limit: usize) -> Response<Body> {
+        match self {
+            Self::TooLarge(_) => reply::refuse(
+                Kind::TooLarge,
+                format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
+            ),
+            Self::Broken => reply::text(StatusCode::BAD_REQUEST, "the body could not be read\n"),
+        }
+    }
+}
+
+pub(super) async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, NotRead> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
-            return Err(reply::text(
-                StatusCode::BAD_REQUEST,
-                "the body could not be read\n",
-            ));
+            return Err(NotRead::Broken);
         };
         let Ok(data) = frame.into_data() else {
             continue;
         };
         if first.len() + rest.len() + data.len() > limit {
-            return Err(too_large(limit));
+            return Err(NotRead::TooLarge(first.len() + rest.len() + data.len()));
         }
         if first.is_empty() && rest.is_empty() {
             first = data;
@@ -198,11 +245,4 @@ pub(super) async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, Re
     } else {
         rest.freeze()
     })
-}
-
-fn too_large(limit: usize) -> Response<Body> {
-    reply::refuse(
-        Kind::TooLarge,
-        format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
-    )
 }

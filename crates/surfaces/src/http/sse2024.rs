@@ -16,6 +16,7 @@ use futures_util::{Stream, stream};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
+use sentinel_core::audit::Surface;
 use sentinel_core::seal::random_id;
 use sentinel_core::{Identity, View};
 use sentinel_wire::lines::{LineDecoder, push_line};
@@ -75,7 +76,7 @@ pub(super) fn open(door: &Arc<Door>, identity: &Arc<Identity>, view: View) -> Re
         door.gateway.clone(),
         identity.clone(),
         view,
-        id.clone(),
+        (Surface::Http, id.clone()),
         input,
         output,
     );

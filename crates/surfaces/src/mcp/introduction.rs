@@ -1,10 +1,11 @@
 //! Who a modern request says it is, in its own `_meta`: every one introduces itself.
 
 use sentinel_core::{Caller, ClientCapabilities, Identity, LogLevel};
-use sentinel_wire::envelope::{INVALID_PARAMS, error_object, write_error_object};
+use sentinel_wire::envelope::{INVALID_PARAMS, METHOD_NOT_FOUND, error_object, write_error_object};
 use sentinel_wire::{Id, Request, Revision, json, meta};
 
 const UNSUPPORTED_VERSION: i32 = -32022;
+pub(crate) const HEADER_MISMATCH: i32 = -32020;
 
 /// A request that does not get as far as being routed.
 #[derive(Debug)]
@@ -20,6 +21,17 @@ impl Refused {
             code,
             text: text.into(),
             data: None,
+        }
+    }
+
+    /// For the audit record.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.code {
+            INVALID_PARAMS => "invalid_params",
+            METHOD_NOT_FOUND => "method_not_found",
+            HEADER_MISMATCH => "header_mismatch",
+            UNSUPPORTED_VERSION => "unsupported_version",
+            _ => "invalid_request",
         }
     }
 

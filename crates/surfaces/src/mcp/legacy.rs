@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sentinel_core::{Answer, Ask, Caller, Event, Fault, Kind, Reply, Step, View};
+use sentinel_core::audit::Ending;
+use sentinel_core::{Answer, Ask, Caller, Entry, Event, Fault, Kind, Reply, Step, View};
 use sentinel_wire::envelope::{error_object, write_request};
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::{Method, Outcome, Params, Payload, Request, json, meta};
@@ -38,7 +39,12 @@ pub(crate) async fn converse(
     view: View,
     request: Request,
     outlet: &Outlet,
+    entry: Entry,
 ) -> Vec<u8> {
+    let finish = |entry: Entry, message: Vec<u8>, outcome: &Result<Reply, Fault>| {
+        entry.finish(&Ending::of(outcome), message.len());
+        message
+    };
     let Request { id, method, params } = request;
     let uri = || params.string("uri").map(|uri| uri.into_owned());
     let listening = (method == Method::ResourcesSubscribe)
@@ -47,11 +53,11 @@ pub(crate) async fn converse(
         .and_then(|uri| Some((outlet.subscriber.begin(&uri)?, uri)));
     let mut now = params.clone();
     for _ in 0..ROUNDS_MAX {
-        let outcome = one_round(gateway, caller, view, &method, now, &params, outlet).await;
+        let outcome = one_round(gateway, caller, view, &method, now, &params, outlet, &entry).await;
         let outcome = match outcome {
             Ok(reply) if tasks::is_task(&reply).is_some() => {
                 Box::pin(drive(
-                    gateway, caller, view, &method, &params, reply, outlet,
+                    gateway, caller, view, &method, &params, reply, outlet, &entry,
                 ))
                 .await
             }
@@ -69,18 +75,30 @@ pub(crate) async fn converse(
                     outlet.subscriber.end(&uri().unwrap_or_default());
                 }
             }
-            return outcome_message(&id, &method, caller.revision, &outcome);
+            let message = outcome_message(&id, &method, caller.revision, &outcome);
+            return finish(entry, message, &outcome);
         };
         // Rare, and large: kept out of every call's future.
         match Box::pin(collect(&needed, caller, outlet, gateway.limits.park_ttl)).await {
             Ok(answers) => now = with_input(&params, &needed, &answers),
-            Err(stop) => return outcome_message(&id, &method, caller.revision, &stop),
+            Err(stop) => {
+                let message = outcome_message(&id, &method, caller.revision, &stop);
+                return finish(entry, message, &stop);
+            }
         }
     }
-    let fault = Fault::new(Kind::BackendBadReply, "the backend keeps asking for input");
-    outcome_message(&id, &method, caller.revision, &Err(fault))
+    let outcome = Err(Fault::new(
+        Kind::BackendBadReply,
+        "the backend keeps asking for input",
+    ));
+    let message = outcome_message(&id, &method, caller.revision, &outcome);
+    finish(entry, message, &outcome)
 }
 
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of one conversation, each with its own life"
+)]
 async fn one_round(
     gateway: &Gateway,
     caller: &Arc<Caller>,
@@ -89,10 +107,11 @@ async fn one_round(
     now: Params,
     original: &Params,
     outlet: &Outlet,
+    entry: &Entry,
 ) -> Result<Reply, Fault> {
     let mut talk = gateway
         .walk
-        .begin(caller.clone(), view, method.clone(), now);
+        .begin(caller.clone(), view, method.clone(), now, entry.trail());
     loop {
         match talk.next().await {
             Step::Done(outcome) => return outcome,
@@ -110,6 +129,10 @@ async fn one_round(
 }
 
 /// A task in place of a result: the caller waits as for any slow call.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of one conversation, each with its own life"
+)]
 async fn drive(
     gateway: &Gateway,
     caller: &Arc<Caller>,
@@ -118,11 +141,12 @@ async fn drive(
     params: &Params,
     reply: Reply,
     outlet: &Outlet,
+    entry: &Entry,
 ) -> Result<Reply, Fault> {
     let owner = gateway.registry.owner(view, method, params);
     match (tasks::is_task(&reply), owner) {
         (Some(task), Some(owner)) => {
-            Driven::new(gateway, caller, owner, task)
+            Driven::new(gateway, caller, owner, task, entry.trail())
                 .run(task, outlet)
                 .await
         }

@@ -204,9 +204,13 @@ async fn agrees(gateway: &Gateway, caller: &Arc<Caller>, view: View, uri: &str) 
     json::encode_string(uri, &mut params);
     params.push(b'}');
     let params = Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON");
-    let mut talk = gateway
-        .walk
-        .begin(caller.clone(), view, Method::ResourcesSubscribe, params);
+    let mut talk = gateway.walk.begin(
+        caller.clone(),
+        view,
+        Method::ResourcesSubscribe,
+        params,
+        Arc::default(),
+    );
     let outcome = async {
         loop {
             if let Step::Done(outcome) = talk.next().await {

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ring::digest::{Context, SHA256};
+use sentinel_core::audit::{Ending, Trail};
 use sentinel_core::park::Parked;
-use sentinel_core::{Answer, Ask, Caller, Conversation, Event, Fault, Kind, Reply, Step, View};
+use sentinel_core::{
+    Answer, Ask, Caller, Conversation, Entry, Event, Fault, Kind, Reply, Step, View,
+};
 use sentinel_wire::envelope::write_result;
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::{Outcome, Params, Payload, Request, json, meta};
 
 use super::legacy::{can_answer, cannot};
-use super::render::{notice_message, outcome_message};
+use super::render::{fault_message, notice_message, outcome_message};
 use super::tasks;
 use crate::gateway::Gateway;
 use crate::rescue;
@@ -37,6 +40,8 @@ pub(crate) struct Talk {
     /// Questions of an earlier round that the retry did not answer.
     unanswered: Vec<(String, Ask)>,
     rounds: u32,
+    /// Until the answer is ready.
+    entry: Option<Entry>,
 }
 
 /// What comes next for the caller.
@@ -48,13 +53,15 @@ pub(crate) enum Turn {
 }
 
 impl Talk {
-    /// Begins a call, or takes up a parked one where the request is a retry of it.
+    /// Begins a call, or takes up a parked one where the request is a retry of it. The error is why
+    /// not, and the response.
     pub(crate) fn begin(
         gateway: &Arc<Gateway>,
         caller: Arc<Caller>,
         view: View,
         request: Request,
-    ) -> Result<Self, Fault> {
+        entry: Entry,
+    ) -> Result<Self, (Kind, Vec<u8>)> {
         let mut this = Self {
             gateway: gateway.clone(),
             caller,
@@ -64,6 +71,7 @@ impl Talk {
             unanswered: Vec::new(),
             task: None,
             rounds: 0,
+            entry: Some(entry),
         };
         match this
             .request
@@ -71,20 +79,46 @@ impl Talk {
             .string("requestState")
             .map(|s| s.into_owned())
         {
-            _ if tasks::is_task_method(&this.request.method) => this.start_task()?,
-            Some(state) if this.request.method.may_need_input() => this.resume(&state)?,
+            _ if tasks::is_task_method(&this.request.method) => {
+                if let Err(fault) = this.start_task() {
+                    return Err(this.refused(&fault));
+                }
+            }
+            Some(state) if this.request.method.may_need_input() => {
+                if let Err(fault) = this.resume(&state) {
+                    return Err(this.refused(&fault));
+                }
+            }
             _ => this.start(this.request.params.clone()),
         }
         Ok(this)
     }
 
+    fn ended(&mut self, ending: &Ending, bytes_out: usize) {
+        if let Some(entry) = self.entry.take() {
+            entry.finish(ending, bytes_out);
+        }
+    }
+
+    fn refused(&mut self, fault: &Fault) -> (Kind, Vec<u8>) {
+        let message = fault_message(Some(&self.request.id), self.caller.revision, fault);
+        self.ended(&Ending::Refused(fault.kind), message.len());
+        (fault.kind, message)
+    }
+
+    fn trail(&self) -> Arc<Trail> {
+        self.entry.as_ref().map(Entry::trail).unwrap_or_default()
+    }
+
     fn start(&mut self, params: Params) {
         let method = self.request.method.clone();
-        self.talk = Some(
-            self.gateway
-                .walk
-                .begin(self.caller.clone(), self.view, method, params),
-        );
+        let trail = self.trail();
+        self.talk =
+            Some(
+                self.gateway
+                    .walk
+                    .begin(self.caller.clone(), self.view, method, params, trail),
+            );
     }
 
     /// A request about a task goes to the backend that its handle names.
@@ -114,11 +148,12 @@ impl Talk {
         let params = Params::parse(params.into(), Rules::backend()).map_err(|_| missing())?;
         let (caller, method) = (self.caller.clone(), self.request.method.clone());
         self.task = Some(handle);
-        self.talk = Some(
-            self.gateway
-                .walk
-                .begin(caller, View::Only(owner), method, params),
-        );
+        self.talk =
+            Some(
+                self.gateway
+                    .walk
+                    .begin(caller, View::Only(owner), method, params, self.trail()),
+            );
         Ok(())
     }
 
@@ -194,6 +229,9 @@ impl Talk {
             }
         }
         self.unanswered = open;
+        if let Some(entry) = &self.entry {
+            entry.continues(parked.talk.trail());
+        }
         self.talk = Some(parked.talk);
     }
 
@@ -265,7 +303,7 @@ impl Talk {
     }
 
     fn park(&mut self, asks: Vec<(String, Ask)>) -> Turn {
-        let fail = |this: &Self, text: &'static str| {
+        let fail = |this: &mut Self, text: &'static str| {
             let fault = Fault::new(Kind::BackendBadReply, text);
             this.answer(&Err(fault))
         };
@@ -294,6 +332,7 @@ impl Talk {
         );
         let mut message = Vec::new();
         write_result(&self.request.id, result.as_bytes(), &mut message);
+        self.ended(&Ending::InputRequired, message.len());
         Turn::Answer(message, None)
     }
 
@@ -305,9 +344,10 @@ impl Talk {
         self.answer(&outcome)
     }
 
-    fn answer(&self, outcome: &Result<Reply, Fault>) -> Turn {
+    fn answer(&mut self, outcome: &Result<Reply, Fault>) -> Turn {
         let Request { id, method, .. } = &self.request;
         let message = outcome_message(id, method, self.caller.revision, outcome);
+        self.ended(&Ending::of(outcome), message.len());
         Turn::Answer(message, error_code(outcome))
     }
 

@@ -52,6 +52,14 @@ pub(crate) fn fault_message(id: Option<&Id>, revision: Revision, fault: &Fault) 
     out
 }
 
+/// For the audit record.
+pub(crate) fn refusal_kind(refusal: &Refusal) -> &'static str {
+    match refusal.code {
+        envelope::PARSE_ERROR => "parse_error",
+        _ => "invalid_request",
+    }
+}
+
 pub(crate) fn refusal_message(refusal: &Refusal, revision: Revision) -> Vec<u8> {
     let kind: &[u8] = match refusal.code {
         envelope::PARSE_ERROR => br#"{"kind":"parse_error"}"#,

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sentinel_core::audit::Trail;
 use sentinel_core::{Caller, Fault, Kind, Reply, Step, View};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Outcome, Params, Payload};
@@ -79,6 +80,8 @@ pub(crate) struct Driven<'a> {
     caller: &'a Arc<Caller>,
     owner: usize,
     id: String,
+    /// Of the call that became a task: its record covers all that is said about it.
+    trail: Arc<Trail>,
     /// Dropped before its end: the backend is told.
     ended: bool,
 }
@@ -89,6 +92,7 @@ impl<'a> Driven<'a> {
         caller: &'a Arc<Caller>,
         owner: usize,
         task: &Payload,
+        trail: Arc<Trail>,
     ) -> Self {
         let id = task.string("taskId").unwrap_or_default().into_owned();
         Self {
@@ -96,6 +100,7 @@ impl<'a> Driven<'a> {
             caller,
             owner,
             id,
+            trail,
             ended: false,
         }
     }
@@ -153,10 +158,8 @@ impl<'a> Driven<'a> {
     async fn send(&self, method: Method, members: &str) -> Result<Reply, Fault> {
         let params = task_params(&self.id, members);
         let view = View::Only(self.owner);
-        let mut talk = self
-            .gateway
-            .walk
-            .begin(self.caller.clone(), view, method, params);
+        let (caller, trail) = (self.caller.clone(), self.trail.clone());
+        let mut talk = self.gateway.walk.begin(caller, view, method, params, trail);
         loop {
             if let Step::Done(outcome) = talk.next().await {
                 return outcome;
@@ -172,10 +175,11 @@ impl Drop for Driven<'_> {
         }
         let params = task_params(&self.id, "");
         let view = View::Only(self.owner);
-        let mut talk =
-            self.gateway
-                .walk
-                .begin(self.caller.clone(), view, Method::TasksCancel, params);
+        let (caller, trail) = (self.caller.clone(), self.trail.clone());
+        let mut talk = self
+            .gateway
+            .walk
+            .begin(caller, view, Method::TasksCancel, params, trail);
         tokio::spawn(async move { while !matches!(talk.next().await, Step::Done(_)) {} });
     }
 }

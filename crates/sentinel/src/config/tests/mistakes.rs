@@ -275,8 +275,6 @@ fn ps15_the_command_line_is_no_way_around() {
 fn protections_that_are_not_built_are_refused() {
     for text in [
         "[redis]",
-        "[postgres]",
-        "[audit]\nguarantee = \"sync\"",
         "[[backends]]\nname = \"a\"\ntype = \"openapi\"\nspec = \"x\"",
         "[[backends]]\nname = \"a\"\ntype = \"postgres\"\nurl_env = \"URL\"",
         "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\npin = \"enforce\"",

@@ -1,0 +1,133 @@
+//! A record as bytes: the same record always gives the same bytes, so that a hash over them can be
+//! checked against what a store returns.
+//!
+//! Version 1: numbers as little-endian `u64`, then the digest, then each text with its length. The
+//! version is in the frame that carries it.
+
+use super::record::{Draft, Guarantee, Record};
+
+/// Texts are cut here: names are short, and what is longer is a caller's attempt to fill the disk.
+const TEXT_LEN_MAX: usize = 4096;
+
+/// The bytes are no record.
+#[derive(Debug, thiserror::Error)]
+#[error("not an audit record")]
+pub struct Corrupt;
+
+pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
+    for number in [
+        draft.at_ms,
+        draft.latency_us,
+        draft.bytes_in,
+        draft.bytes_out,
+        draft.policy_version,
+        draft.intent,
+    ] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.push(draft.guarantee as u8);
+    out.push(u8::from(draft.args_digest.is_some()) | u8::from(draft.args.is_some()) << 1);
+    if let Some(digest) = &draft.args_digest {
+        out.extend_from_slice(digest);
+    }
+    for text in [
+        draft.request_id,
+        draft.surface,
+        draft.revision,
+        draft.caller,
+        draft.role,
+        draft.tenant,
+        draft.method,
+        draft.backend,
+        draft.operation,
+        draft.decision,
+        draft.outcome,
+        draft.kind,
+    ] {
+        let text = cut(text);
+        out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+        out.extend_from_slice(text.as_bytes());
+    }
+    if let Some(args) = draft.args {
+        out.extend_from_slice(&(args.len() as u32).to_le_bytes());
+        out.extend_from_slice(args.as_bytes());
+    }
+}
+
+/// PostgreSQL cannot keep a zero character, so a text ends there.
+fn cut(text: &str) -> &str {
+    let text = &text[..text.floor_char_boundary(TEXT_LEN_MAX)];
+    text.split('\0').next().unwrap_or_default()
+}
+
+pub fn decode(bytes: &[u8]) -> Result<Record, Corrupt> {
+    let mut rest = Reader(bytes);
+    let mut record = Record {
+        at_ms: rest.number()?,
+        latency_us: rest.number()?,
+        bytes_in: rest.number()?,
+        bytes_out: rest.number()?,
+        policy_version: rest.number()?,
+        intent: rest.number()?,
+        guarantee: match rest.byte()? {
+            0 => Guarantee::Memory,
+            1 => Guarantee::Spool,
+            2 => Guarantee::Sync,
+            _ => return Err(Corrupt),
+        },
+        ..Record::default()
+    };
+    let flags = rest.byte()?;
+    if flags & 1 != 0 {
+        record.args_digest = Some(rest.array()?);
+    }
+    record.request_id = rest.text()?;
+    record.surface = rest.text()?;
+    record.revision = rest.text()?;
+    record.caller = rest.text()?;
+    record.role = rest.text()?;
+    record.tenant = rest.text()?;
+    record.method = rest.text()?;
+    record.backend = rest.text()?;
+    record.operation = rest.text()?;
+    record.decision = rest.text()?;
+    record.outcome = rest.text()?;
+    record.kind = rest.text()?;
+    if flags & 2 != 0 {
+        let len = u32::from_le_bytes(rest.array()?) as usize;
+        record.args = Some(rest.utf8(len)?);
+    }
+    rest.0.is_empty().then_some(record).ok_or(Corrupt)
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Corrupt> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(Corrupt)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Corrupt> {
+        self.take(N)?.try_into().map_err(|_| Corrupt)
+    }
+
+    fn byte(&mut self) -> Result<u8, Corrupt> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn number(&mut self) -> Result<u64, Corrupt> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn text(&mut self) -> Result<String, Corrupt> {
+        let len = u16::from_le_bytes(self.array()?);
+        self.utf8(len.into())
+    }
+
+    fn utf8(&mut self, len: usize) -> Result<String, Corrupt> {
+        let bytes = self.take(len)?;
+        Ok(std::str::from_utf8(bytes).map_err(|_| Corrupt)?.to_owned())
+    }
+}

@@ -1,0 +1,398 @@
+//! One request on its way to becoming a record.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sentinel_wire::{Method, Outcome, Params, Revision};
+use tokio::time::Instant;
+
+use super::record::{Draft, Guarantee, Surface};
+use super::{Arguments, NotKept, Sink};
+use crate::call::{Call, Reply, Target};
+use crate::caller::Caller;
+use crate::fault::{Fault, Kind};
+use crate::identity::Identity;
+use crate::metrics::Metrics;
+
+/// Opens entries; one per gateway.
+pub struct Auditor {
+    pub metrics: Arc<Metrics>,
+    sink: Option<Arc<dyn Sink>>,
+    arguments: Arguments,
+    guarantee: Guarantee,
+    /// Per backend, in configuration order, where it differs.
+    by_backend: Vec<Option<Guarantee>>,
+}
+
+/// What a surface has read.
+pub struct Request<'a> {
+    pub surface: Surface,
+    /// The id as it was sent; `None` where none could be read.
+    pub id: Option<&'a [u8]>,
+    pub method: Option<&'a Method>,
+    pub params: Option<&'a Params>,
+    pub bytes_in: usize,
+}
+
+/// What is known of a request, shared by the surface that answers it and the walk it takes.
+#[derive(Default)]
+pub struct Trail {
+    facts: Option<Facts>,
+    went: OnceLock<Went>,
+    dispatched: AtomicBool,
+    intent: AtomicU64,
+    refused: OnceLock<Kind>,
+}
+
+struct Facts {
+    surface: Surface,
+    request_id: Box<str>,
+    method: Option<Method>,
+    operation: Box<str>,
+    args_digest: Option<[u8; 32]>,
+    args: Option<String>,
+    at_ms: u64,
+    began: Instant,
+    bytes_in: usize,
+}
+
+/// Where the catalog sent it.
+#[derive(Clone)]
+struct Went {
+    target: Target,
+    own_name: Arc<str>,
+}
+
+/// How a request ended.
+pub enum Ending {
+    /// The gateway or the backend answered.
+    Success,
+    /// The backend's tool said `isError`, or the backend answered with an error of its own.
+    BackendError,
+    /// The caller is asked for input first.
+    InputRequired,
+    Refused(Kind),
+    /// Refused before a kind was known: an error code of the protocol's own.
+    Malformed(&'static str),
+    Cancelled,
+}
+
+impl Ending {
+    pub fn of(outcome: &Result<Reply, Fault>) -> Self {
+        match outcome {
+            Err(fault) => Self::Refused(fault.kind),
+            Ok(Reply {
+                outcome: Outcome::Error(_),
+                ..
+            }) => Self::BackendError,
+            Ok(Reply {
+                outcome: Outcome::Result(result),
+                ..
+            }) => {
+                if result.get("isError") == Some(b"true") {
+                    Self::BackendError
+                } else if result.get("resultType") == Some(br#""input_required""#) {
+                    Self::InputRequired
+                } else {
+                    Self::Success
+                }
+            }
+        }
+    }
+
+    /// The outcome and the kind, as records and metrics name them.
+    fn words(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Success => ("success", ""),
+            Self::BackendError => ("error", "backend_error"),
+            Self::InputRequired => ("input_required", ""),
+            Self::Malformed(kind) => ("error", kind),
+            Self::Cancelled => ("cancelled", ""),
+            Self::Refused(kind) => {
+                let kind = kind.as_str();
+                let outcome = match kind {
+                    "unauthorized" | "forbidden" | "unknown_name" | "unknown_resource" => "denied",
+                    "rate_limited" | "circuit_open" | "overloaded" | "cancelled" => kind,
+                    "disabled" => "killed",
+                    _ => "error",
+                };
+                (outcome, kind)
+            }
+        }
+    }
+}
+
+impl Auditor {
+    pub fn new(
+        metrics: Arc<Metrics>,
+        sink: Option<Arc<dyn Sink>>,
+        arguments: Arguments,
+        guarantee: Guarantee,
+        by_backend: Vec<Option<Guarantee>>,
+    ) -> Arc<Self> {
+        let arguments = if sink.is_some() {
+            arguments
+        } else {
+            Arguments::Off
+        };
+        Arc::new(Self {
+            metrics,
+            sink,
+            arguments,
+            guarantee,
+            by_backend,
+        })
+    }
+
+    /// Counts, but keeps no records.
+    pub fn off() -> Arc<Self> {
+        Self::new(
+            Arc::default(),
+            None,
+            Arguments::Off,
+            Guarantee::Memory,
+            Vec::new(),
+        )
+    }
+
+    /// A request was read.
+    pub fn open(self: &Arc<Self>, request: &Request<'_>) -> Entry {
+        let params = request.params;
+        let named = request.method.and_then(Method::name_member);
+        let operation = named.and_then(|member| params?.string(member));
+        let (args_digest, args) = self
+            .arguments
+            .of(params.and_then(|params| params.get("arguments")));
+        let facts = Facts {
+            surface: request.surface,
+            request_id: String::from_utf8_lossy(request.id.unwrap_or_default()).into(),
+            method: request.method.cloned(),
+            operation: operation.unwrap_or_default().into(),
+            args_digest,
+            args,
+            at_ms: now_ms(),
+            began: Instant::now(),
+            bytes_in: request.bytes_in,
+        };
+        let trail = Trail {
+            facts: Some(facts),
+            ..Trail::default()
+        };
+        Entry {
+            auditor: self.clone(),
+            trail: Arc::new(trail),
+            who: None,
+            ended: false,
+        }
+    }
+
+    fn guarantee(&self, trail: &Trail) -> Guarantee {
+        trail
+            .went
+            .get()
+            .and_then(|went| *self.by_backend.get(went.target.index)?)
+            .unwrap_or(self.guarantee)
+    }
+
+    /// For the guarantee `sync`: the future that puts the intent on disk. `None` for the others.
+    pub(crate) fn intend(
+        &self,
+        call: &Call,
+    ) -> Option<impl Future<Output = Result<(), NotKept>> + Send + 'static> {
+        let sink = self.sink.as_ref()?;
+        let trail = call.trail.clone();
+        // A second round of the same request has its intent already.
+        if self.guarantee(&trail) != Guarantee::Sync || trail.intent.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let draft = Draft {
+            caller: &call.caller.subject,
+            role: &call.caller.role,
+            tenant: call.caller.tenant.as_deref().unwrap_or_default(),
+            revision: call.caller.revision.as_str(),
+            decision: "allow",
+            outcome: "intent",
+            guarantee: Guarantee::Sync,
+            ..trail.draft()
+        };
+        let kept = sink.intend(&draft);
+        Some(async move {
+            trail.intent.store(kept.await?, Ordering::Relaxed);
+            Ok(())
+        })
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
+}
+
+impl Trail {
+    /// The catalog knows where it goes.
+    pub(crate) fn resolved(&self, target: &Target, params: &Params) {
+        let own_name = match &target.own_name {
+            Some(name) => name.clone(),
+            None => params.string("name").unwrap_or_default().into(),
+        };
+        let _ = self.went.set(Went {
+            target: target.clone(),
+            own_name,
+        });
+    }
+
+    /// Nothing stands between the call and its backend any more.
+    pub(crate) fn dispatched(&self) {
+        self.dispatched.store(true, Ordering::Relaxed);
+    }
+
+    /// Whoever drops the entry refused the request for this reason.
+    pub fn refuse(&self, kind: Kind) {
+        let _ = self.refused.set(kind);
+    }
+
+    fn draft(&self) -> Draft<'_> {
+        let backend = self
+            .went
+            .get()
+            .map_or("", |went| went.target.backend.name());
+        let Some(facts) = &self.facts else {
+            return Draft::default();
+        };
+        Draft {
+            at_ms: facts.at_ms,
+            request_id: &facts.request_id,
+            surface: facts.surface.as_str(),
+            method: facts.method.as_ref().map_or("", Method::as_str),
+            backend,
+            operation: &facts.operation,
+            bytes_in: facts.bytes_in as u64,
+            args_digest: facts.args_digest,
+            args: facts.args.as_deref(),
+            ..Draft::default()
+        }
+    }
+}
+
+/// The record in the making. Whoever answers finishes it; dropping it means nobody was left to.
+pub struct Entry {
+    auditor: Arc<Auditor>,
+    trail: Arc<Trail>,
+    who: Option<Who>,
+    ended: bool,
+}
+
+/// As whom a request came, as far as that is known.
+struct Who {
+    subject: Arc<str>,
+    role: Arc<str>,
+    tenant: Option<Arc<str>>,
+    /// Of the protocol; `None` until the request or its session said.
+    revision: Option<Revision>,
+}
+
+impl Entry {
+    /// For the walk.
+    pub fn trail(&self) -> Arc<Trail> {
+        self.trail.clone()
+    }
+
+    /// Who was let in, before anything is known about what it speaks.
+    pub fn from(&mut self, identity: &Identity) {
+        self.who = Some(Who {
+            subject: identity.subject.clone(),
+            role: identity.role.clone(),
+            tenant: identity.tenant.clone(),
+            revision: None,
+        });
+    }
+
+    /// Who it is, once known.
+    pub fn by(&mut self, caller: &Caller) {
+        self.who = Some(Who {
+            subject: caller.subject.clone(),
+            role: caller.role.clone(),
+            tenant: caller.tenant.clone(),
+            revision: Some(caller.revision),
+        });
+    }
+
+    /// This request goes on with a call that an earlier one began.
+    pub fn continues(&self, earlier: &Trail) {
+        if let Some(went) = earlier.went.get() {
+            let _ = self.trail.went.set(went.clone());
+        }
+        if earlier.dispatched.load(Ordering::Relaxed) {
+            self.trail.dispatched();
+        }
+        let intent = earlier.intent.load(Ordering::Relaxed);
+        self.trail.intent.store(intent, Ordering::Relaxed);
+    }
+
+    /// The answer is ready and has not left.
+    pub fn finish(mut self, ending: &Ending, bytes_out: usize) {
+        self.end(ending, bytes_out);
+    }
+
+    fn end(&mut self, ending: &Ending, bytes_out: usize) {
+        self.ended = true;
+        let trail = &self.trail;
+        let Some(facts) = &trail.facts else {
+            return;
+        };
+        let (outcome, kind) = ending.words();
+        let latency = facts.began.elapsed();
+        let went = trail.went.get();
+        let (backend, own_name) = went.map_or(("", ""), |went| {
+            (went.target.backend.name(), &*went.own_name)
+        });
+        self.auditor.metrics.ended(
+            facts.method.as_ref(),
+            backend,
+            own_name,
+            outcome,
+            kind,
+            latency,
+        );
+        let Some(sink) = &self.auditor.sink else {
+            return;
+        };
+        let dispatched = trail.dispatched.load(Ordering::Relaxed);
+        let refused = matches!(ending, Ending::Refused(_) | Ending::Malformed(_));
+        let who = self.who.as_ref();
+        let revision = who.and_then(|who| who.revision);
+        let tenant = who.and_then(|who| who.tenant.as_deref());
+        sink.append(&Draft {
+            caller: who.map_or("", |who| &who.subject),
+            role: who.map_or("-", |who| &who.role),
+            tenant: tenant.unwrap_or_default(),
+            revision: revision.map_or("", Revision::as_str),
+            decision: if refused && !dispatched {
+                "deny"
+            } else {
+                "allow"
+            },
+            outcome,
+            kind,
+            latency_us: latency.as_micros() as u64,
+            bytes_out: bytes_out as u64,
+            guarantee: self.auditor.guarantee(trail),
+            intent: trail.intent.load(Ordering::Relaxed),
+            ..trail.draft()
+        });
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if !self.ended {
+            let refused = self.trail.refused.get();
+            self.end(
+                &refused.map_or(Ending::Cancelled, |kind| Ending::Refused(*kind)),
+                0,
+            );
+        }
+    }
+}

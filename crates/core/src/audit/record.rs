@@ -1,0 +1,183 @@
+//! What a record says.
+
+use ring::digest::{Context, SHA256};
+
+use super::codec;
+
+/// A lane's record number; together they name a record for ever.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The data directory's name for itself.
+    pub node: String,
+    /// One writer: a process that ran once. Chains are per lane.
+    pub lane: i64,
+    /// From 1, without holes unless a gap record says so.
+    pub seq: u64,
+}
+
+/// The door a request came in by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surface {
+    Http,
+    Stdio,
+    /// Records of the audit about itself: starts, anchors, gaps.
+    Gateway,
+}
+
+impl Surface {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Stdio => "stdio",
+            Self::Gateway => "gateway",
+        }
+    }
+}
+
+/// What is promised about a record before its reply leaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Guarantee {
+    /// It is in a bounded ring; the oldest may be dropped.
+    Memory,
+    /// It is in a file and survives kill -9.
+    #[default]
+    Spool,
+    /// As `Spool`, and an intent was fsynced before the backend saw the call.
+    Sync,
+}
+
+impl Guarantee {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Spool => "spool",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+/// A record about to be written, borrowed from the request it is about.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Draft<'a> {
+    pub at_ms: u64,
+    pub request_id: &'a str,
+    pub surface: &'a str,
+    pub revision: &'a str,
+    pub caller: &'a str,
+    pub role: &'a str,
+    pub tenant: &'a str,
+    pub method: &'a str,
+    pub backend: &'a str,
+    pub operation: &'a str,
+    /// `allow` or `deny`.
+    pub decision: &'a str,
+    pub outcome: &'a str,
+    /// The fault's kind, where there was one.
+    pub kind: &'a str,
+    pub latency_us: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub args_digest: Option<[u8; 32]>,
+    pub args: Option<&'a str>,
+    pub policy_version: u64,
+    pub guarantee: Guarantee,
+    /// The number of the intent that this completes; 0 for none.
+    pub intent: u64,
+}
+
+/// The same, owned: as it is read back from a spool or a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    pub at_ms: u64,
+    pub request_id: String,
+    pub surface: String,
+    pub revision: String,
+    pub caller: String,
+    pub role: String,
+    pub tenant: String,
+    pub method: String,
+    pub backend: String,
+    pub operation: String,
+    pub decision: String,
+    pub outcome: String,
+    pub kind: String,
+    pub latency_us: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub args_digest: Option<[u8; 32]>,
+    pub args: Option<String>,
+    pub policy_version: u64,
+    pub guarantee: Guarantee,
+    pub intent: u64,
+}
+
+impl Record {
+    pub fn draft(&self) -> Draft<'_> {
+        Draft {
+            at_ms: self.at_ms,
+            request_id: &self.request_id,
+            surface: &self.surface,
+            revision: &self.revision,
+            caller: &self.caller,
+            role: &self.role,
+            tenant: &self.tenant,
+            method: &self.method,
+            backend: &self.backend,
+            operation: &self.operation,
+            decision: &self.decision,
+            outcome: &self.outcome,
+            kind: &self.kind,
+            latency_us: self.latency_us,
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            args_digest: self.args_digest,
+            args: self.args.as_deref(),
+            policy_version: self.policy_version,
+            guarantee: self.guarantee,
+            intent: self.intent,
+        }
+    }
+}
+
+/// A record with its place in the chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub key: Key,
+    pub record: Record,
+    pub hash: [u8; 32],
+}
+
+impl Stored {
+    /// Whether the hash is the one that follows `before`.
+    pub fn follows(&self, before: &[u8; 32], scratch: &mut Vec<u8>) -> bool {
+        scratch.clear();
+        codec::encode(&self.record.draft(), scratch);
+        chain(before, self.key.seq, scratch) == self.hash
+    }
+}
+
+/// The hash before a lane's first record.
+pub fn genesis(node: &str, lane: i64) -> [u8; 32] {
+    let mut digest = Context::new(&SHA256);
+    digest.update(b"sentinel audit lane\0");
+    digest.update(node.as_bytes());
+    digest.update(&lane.to_le_bytes());
+    finished(digest)
+}
+
+/// The hash of a record that follows `before`.
+pub fn chain(before: &[u8; 32], seq: u64, encoded: &[u8]) -> [u8; 32] {
+    let mut digest = Context::new(&SHA256);
+    digest.update(before);
+    digest.update(&seq.to_le_bytes());
+    digest.update(encoded);
+    finished(digest)
+}
+
+fn finished(digest: Context) -> [u8; 32] {
+    digest
+        .finish()
+        .as_ref()
+        .try_into()
+        .expect("SHA-256 has 32 bytes")
+}

@@ -1,0 +1,102 @@
+//! What a record says of a call's arguments.
+
+use ring::digest::{SHA256, digest};
+use serde_json::Value;
+
+/// `audit.arguments`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arguments {
+    /// Nothing at all.
+    Off,
+    /// Their SHA-256, as they were sent.
+    #[default]
+    Digest,
+    /// The digest and the arguments, secrets blanked by the names of their keys.
+    Redacted,
+    /// The digest and the arguments as they were sent.
+    Full,
+}
+
+/// Arguments beyond this are left out of the record; the digest stays.
+const KEPT_LEN_MAX: usize = 256 * 1024;
+
+/// A key that contains one of these, whatever its case and separators, holds a secret.
+const SECRET: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "authorization",
+    "credential",
+    "cookie",
+    "privatekey",
+    "accesskey",
+    "sessionid",
+    "signature",
+    "pin",
+];
+/// Those of them that are common inside other words must be the whole key.
+const WHOLE: &[&str] = &["pin"];
+
+impl Arguments {
+    /// Digest and text for a record.
+    pub fn of(self, raw: Option<&[u8]>) -> (Option<[u8; 32]>, Option<String>) {
+        let Some(raw) = raw.filter(|_| self != Self::Off) else {
+            return (None, None);
+        };
+        let hash = digest(&SHA256, raw)
+            .as_ref()
+            .try_into()
+            .expect("SHA-256 has 32 bytes");
+        let text = match self {
+            Self::Off | Self::Digest => None,
+            _ if raw.len() > KEPT_LEN_MAX => Some(r#"{"left_out":"too long"}"#.to_owned()),
+            Self::Full => Some(String::from_utf8_lossy(raw).into_owned()),
+            Self::Redacted => Some(redacted(raw)),
+        };
+        (Some(hash), text)
+    }
+}
+
+fn redacted(raw: &[u8]) -> String {
+    match serde_json::from_slice::<Value>(raw) {
+        Ok(mut value) => {
+            blank(&mut value);
+            value.to_string()
+        }
+        Err(_) => r#"{"left_out":"unreadable"}"#.to_owned(),
+    }
+}
+
+fn blank(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (key, inner) in members {
+                if is_secret(key) {
+                    *inner = Value::from("[redacted]");
+                } else {
+                    blank(inner);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(blank),
+        _ => {}
+    }
+}
+
+fn is_secret(key: &str) -> bool {
+    let plain: String = key
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect();
+    SECRET.iter().any(|word| {
+        if WHOLE.contains(word) {
+            plain == *word
+        } else {
+            plain.contains(word)
+        }
+    })
+}

@@ -1,0 +1,161 @@
+//! G-18, G-36, P-A06: what records say, and that every request leaves one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt, ready};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Method, Params};
+
+use super::*;
+use crate::fault::Kind;
+
+#[derive(Default)]
+struct Kept(Mutex<Vec<Record>>);
+
+impl Sink for Kept {
+    fn append(&self, draft: &Draft<'_>) {
+        let mut bytes = Vec::new();
+        encode(draft, &mut bytes);
+        self.0.lock().push(decode(&bytes).unwrap());
+    }
+
+    fn intend(&self, _: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>> {
+        ready(Ok(1)).boxed()
+    }
+}
+
+fn auditor(arguments: Arguments) -> (Arc<Auditor>, Arc<Kept>) {
+    let kept = Arc::new(Kept::default());
+    let auditor = Auditor::new(
+        Arc::default(),
+        Some(kept.clone()),
+        arguments,
+        Guarantee::Spool,
+        Vec::new(),
+    );
+    (auditor, kept)
+}
+
+fn open(auditor: &Arc<Auditor>, params: &'static str) -> Entry {
+    let params = Params::parse(Bytes::from_static(params.as_bytes()), Rules::backend()).unwrap();
+    auditor.open(&Request {
+        surface: Surface::Http,
+        id: Some(b"\"a-7\""),
+        method: Some(&Method::ToolsCall),
+        params: Some(&params),
+        bytes_in: 99,
+    })
+}
+
+#[test]
+fn a_finished_request_leaves_one_record_with_what_was_asked() {
+    let (auditor, kept) = auditor(Arguments::Digest);
+    let entry = open(&auditor, r#"{"name":"echo","arguments":{"a":1}}"#);
+    entry.finish(&Ending::Success, 12);
+    let kept = kept.0.lock();
+    let [record] = &kept[..] else {
+        panic!("one record, not {}", kept.len())
+    };
+    assert_eq!(record.request_id, "\"a-7\"");
+    assert_eq!(
+        (&*record.method, &*record.operation),
+        ("tools/call", "echo")
+    );
+    assert_eq!((&*record.decision, &*record.outcome), ("allow", "success"));
+    assert_eq!((record.bytes_in, record.bytes_out), (99, 12));
+    let digest = ring::digest::digest(&ring::digest::SHA256, br#"{"a":1}"#);
+    assert_eq!(record.args_digest.unwrap(), digest.as_ref());
+    assert_eq!(record.args, None);
+}
+
+#[test]
+fn a_request_nobody_answers_is_recorded_as_cancelled() {
+    let (auditor, kept) = auditor(Arguments::Off);
+    drop(open(&auditor, r#"{"name":"echo"}"#));
+    let kept = kept.0.lock();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0].outcome, "cancelled");
+    assert_eq!(kept[0].args_digest, None);
+}
+
+#[test]
+fn a_refusal_before_any_backend_is_a_denial() {
+    let (auditor, kept) = auditor(Arguments::Digest);
+    open(&auditor, r#"{"name":"nope"}"#).finish(&Ending::Refused(Kind::UnknownName), 1);
+    let entry = open(&auditor, r#"{"name":"late"}"#);
+    entry.trail().dispatched();
+    entry.finish(&Ending::Refused(Kind::BackendTimeout), 1);
+    let kept = kept.0.lock();
+    let words = |r: &Record| (r.decision.clone(), r.outcome.clone(), r.kind.clone());
+    assert_eq!(
+        words(&kept[0]),
+        ("deny".into(), "denied".into(), "unknown_name".into())
+    );
+    assert_eq!(
+        words(&kept[1]),
+        ("allow".into(), "error".into(), "backend_timeout".into())
+    );
+}
+
+#[test]
+fn secrets_are_blanked_by_the_names_of_their_keys() {
+    let raw = br#"{"user":"u","Api-Key":"k","deep":[{"db_password":{"x":1},"spin":2}],"pin":3}"#;
+    let (digest, text) = Arguments::Redacted.of(Some(raw));
+    assert!(digest.is_some());
+    assert_eq!(
+        text.unwrap(),
+        r#"{"user":"u","Api-Key":"[redacted]","deep":[{"db_password":"[redacted]","spin":2}],"pin":"[redacted]"}"#
+    );
+    assert_eq!(Arguments::Off.of(Some(raw)), (None, None));
+    let (_, text) = Arguments::Full.of(Some(raw));
+    assert_eq!(text.unwrap().as_bytes(), raw);
+}
+
+#[test]
+fn metrics_take_no_label_from_a_caller() {
+    let (auditor, _) = auditor(Arguments::Off);
+    open(&auditor, r#"{"name":"made up"}"#).finish(&Ending::Refused(Kind::UnknownName), 1);
+    let other = Method::Other("made/up".into());
+    auditor
+        .open(&Request {
+            surface: Surface::Stdio,
+            id: None,
+            method: Some(&other),
+            params: None,
+            bytes_in: 1,
+        })
+        .finish(&Ending::Refused(Kind::MethodNotFound), 1);
+    let rows = auditor.metrics.rows();
+    let labels: Vec<_> = rows
+        .iter()
+        .map(|r| (r.method, &*r.backend, &*r.tool))
+        .collect();
+    assert_eq!(labels, [("other", "", ""), ("tools/call", "", "")]);
+}
+
+proptest! {
+    #[test]
+    fn any_record_comes_back_as_it_was_written(
+        at_ms: u64,
+        texts in proptest::array::uniform12("[^\\x00]{0,40}"),
+        args in proptest::option::of(".{0,200}"),
+        args_digest: Option<[u8; 32]>,
+        cut in 0_usize..400,
+    ) {
+        let [request_id, surface, revision, caller, role, tenant, method, backend, operation, decision, outcome, kind] = texts;
+        let record = Record {
+            at_ms, request_id, surface, revision, caller, role, tenant, method, backend, operation,
+            decision, outcome, kind, args, args_digest, latency_us: 1, bytes_in: 2, bytes_out: 3,
+            policy_version: 4, guarantee: Guarantee::Sync, intent: 5,
+        };
+        let mut bytes = Vec::new();
+        encode(&record.draft(), &mut bytes);
+        prop_assert_eq!(decode(&bytes).unwrap(), record);
+        if cut < bytes.len() {
+            prop_assert!(decode(&bytes[..cut]).is_err());
+        }
+    }
+}

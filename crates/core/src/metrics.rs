@@ -1,0 +1,188 @@
+//! Counters: plain atomics, read when somebody asks for `/metrics`.
+//!
+//! Labels come from the catalog and from words of ours, never from what a caller sent: a name that
+//! did not resolve has no label.
+//!
+//! Not here: how they are written down (`surfaces::http::metrics`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use sentinel_wire::Method;
+
+/// Upper bounds of the duration buckets, in microseconds.
+pub const BUCKETS_US: [u64; 12] = [
+    500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000,
+    30_000_000,
+];
+
+/// How requests end, in the order of `Operation::ended`.
+pub const STATUSES: [&str; 9] = [
+    "success",
+    "error",
+    "denied",
+    "rate_limited",
+    "killed",
+    "circuit_open",
+    "overloaded",
+    "cancelled",
+    "input_required",
+];
+
+/// Operations counted apart; those beyond share one place. Catalogs are far smaller.
+const OPERATIONS_MAX: usize = 10_000;
+
+#[derive(Default)]
+pub struct Metrics {
+    operations: RwLock<Operations>,
+    pub audit: AuditMetrics,
+    pub sessions: AtomicU64,
+    pub streams: AtomicU64,
+}
+
+/// By method, backend and own name.
+type ByName = HashMap<Box<str>, HashMap<Box<str>, Arc<Operation>>>;
+
+#[derive(Default)]
+struct Operations {
+    by_method: HashMap<&'static str, ByName>,
+    len: usize,
+}
+
+/// What is counted of one operation.
+#[derive(Default)]
+pub struct Operation {
+    pub ended: [AtomicU64; STATUSES.len()],
+    pub buckets: [AtomicU64; BUCKETS_US.len() + 1],
+    pub sum_us: AtomicU64,
+    /// By kind, which are few.
+    pub errors: Mutex<Vec<(&'static str, u64)>>,
+}
+
+/// What the audit's writers and readers count.
+#[derive(Default)]
+pub struct AuditMetrics {
+    pub enabled: AtomicU64,
+    /// Records written to the ring or the spool.
+    pub records: AtomicU64,
+    /// Records that no store will ever see.
+    pub dropped: AtomicU64,
+    pub gaps: AtomicU64,
+    /// Records that reached the store.
+    pub ingested: AtomicU64,
+    pub ingest_failures: AtomicU64,
+    pub spool_bytes: AtomicU64,
+}
+
+impl AuditMetrics {
+    /// Written, not dropped, not yet in the store.
+    pub fn backlog(&self) -> u64 {
+        let gone = self.ingested.load(Relaxed) + self.dropped.load(Relaxed);
+        self.records.load(Relaxed).saturating_sub(gone)
+    }
+}
+
+/// One row as it is rendered.
+pub struct Row {
+    pub method: &'static str,
+    pub backend: String,
+    pub tool: String,
+    pub operation: Arc<Operation>,
+}
+
+impl Metrics {
+    pub(crate) fn ended(
+        &self,
+        method: Option<&Method>,
+        backend: &str,
+        own_name: &str,
+        status: &'static str,
+        kind: &'static str,
+        latency: Duration,
+    ) {
+        let method = label(method);
+        // Only tools have names of their own here; URIs and prompts would be as many as callers like.
+        let tool = if method == "tools/call" { own_name } else { "" };
+        self.operation(method, backend, tool)
+            .count(status, kind, latency);
+    }
+
+    fn operation(&self, method: &'static str, backend: &str, tool: &str) -> Arc<Operation> {
+        if let Some(found) = self.operations.read().get(method, backend, tool) {
+            return found.clone();
+        }
+        let mut operations = self.operations.write();
+        let (backend, tool) = if operations.len < OPERATIONS_MAX {
+            (backend, tool)
+        } else {
+            ("", "")
+        };
+        if let Some(found) = operations.get(method, backend, tool) {
+            return found.clone();
+        }
+        operations.len += 1;
+        let by_name = operations.by_method.entry(method).or_default();
+        by_name
+            .entry(backend.into())
+            .or_default()
+            .entry(tool.into())
+            .or_default()
+            .clone()
+    }
+
+    /// Everything counted so far, in a steady order.
+    pub fn rows(&self) -> Vec<Row> {
+        let operations = self.operations.read();
+        let mut rows = Vec::with_capacity(operations.len);
+        for (method, backends) in &operations.by_method {
+            for (backend, tools) in backends {
+                for (tool, operation) in tools {
+                    rows.push(Row {
+                        method,
+                        backend: backend.to_string(),
+                        tool: tool.to_string(),
+                        operation: operation.clone(),
+                    });
+                }
+            }
+        }
+        rows.sort_by(|a, b| (a.method, &a.backend, &a.tool).cmp(&(b.method, &b.backend, &b.tool)));
+        rows
+    }
+}
+
+impl Operations {
+    fn get(&self, method: &str, backend: &str, tool: &str) -> Option<&Arc<Operation>> {
+        self.by_method.get(method)?.get(backend)?.get(tool)
+    }
+}
+
+impl Operation {
+    fn count(&self, status: &'static str, kind: &'static str, latency: Duration) {
+        let at = STATUSES
+            .iter()
+            .position(|s| *s == status)
+            .expect("every outcome is in the table");
+        self.ended[at].fetch_add(1, Relaxed);
+        let us = latency.as_micros() as u64;
+        let bucket = BUCKETS_US.partition_point(|bound| *bound < us);
+        self.buckets[bucket].fetch_add(1, Relaxed);
+        self.sum_us.fetch_add(us, Relaxed);
+        if kind.is_empty() {
+            return;
+        }
+        let mut errors = self.errors.lock();
+        match errors.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => errors.push((kind, 1)),
+        }
+    }
+}
+
+/// The method in words of the protocol; whatever a caller made up is `other`.
+fn label(method: Option<&Method>) -> &'static str {
+    method.map_or("", |method| method.known().unwrap_or("other"))
+}

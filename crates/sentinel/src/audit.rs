@@ -1,0 +1,125 @@
+//! The audit of this process: where records go, and how it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use sentinel_core::audit::{Arguments, AuditStore, Auditor, Guarantee};
+use sentinel_core::metrics::Metrics;
+use sentinel_stores::Sqlite;
+use sentinel_stores::audit::{Ingest, PostgresAudit, SqliteAudit};
+use sentinel_stores::spool::{Limits, Recorder};
+
+use crate::config::{self, AuditArguments, Config};
+use crate::wiring;
+
+/// How long the end waits for the store; what is left then is in the spool.
+const FLUSH_MAX: Duration = Duration::from_secs(5);
+
+pub(crate) struct Audit {
+    pub(crate) auditor: Arc<Auditor>,
+    /// Open where records go to it, for whatever else is kept there.
+    pub(crate) db: Option<Sqlite>,
+    ingest: Option<Ingest>,
+}
+
+impl Audit {
+    /// Keeps no records.
+    pub(crate) fn off() -> Self {
+        Self {
+            auditor: Auditor::off(),
+            db: None,
+            ingest: None,
+        }
+    }
+
+    /// Begins to record, as the configuration says.
+    pub(crate) fn start(config: &Config) -> anyhow::Result<Self> {
+        let metrics = Arc::<Metrics>::default();
+        let guarantees = config.backends.iter().filter(|b| b.enabled);
+        let by_backend = guarantees.map(|b| Some(guarantee(b.guarantee))).collect();
+        let arguments = match config.audit.arguments {
+            AuditArguments::Off => Arguments::Off,
+            AuditArguments::Digest => Arguments::Digest,
+            AuditArguments::Redacted => Arguments::Redacted,
+            AuditArguments::Full => Arguments::Full,
+        };
+        if !config.gateway.audit_enabled {
+            let auditor = Auditor::new(metrics, None, arguments, Guarantee::Memory, by_backend);
+            return Ok(Self {
+                auditor,
+                db: None,
+                ingest: None,
+            });
+        }
+        let data_dir = &config.gateway.data_dir;
+        let recorder = recorder(config, metrics.clone())?;
+        let days = u64::from(config.audit.retention_days);
+        let retention = (days > 0).then(|| Duration::from_secs(days * 86_400));
+        let (store, db) = open(config)?;
+        let ingest = Ingest::start(recorder.clone(), store, data_dir, retention)
+            .context("starting the audit")?;
+        let auditor = Auditor::new(
+            metrics,
+            Some(recorder),
+            arguments,
+            guarantee(config.audit.guarantee),
+            by_backend,
+        );
+        Ok(Self {
+            auditor,
+            db,
+            ingest: Some(ingest),
+        })
+    }
+
+    /// Brings what is left into the store, within bounds.
+    pub(crate) async fn finish(self) {
+        let Some(ingest) = self.ingest else { return };
+        let left = ingest.finish(FLUSH_MAX).await;
+        if left > 0 {
+            tracing::warn!(
+                records = left,
+                "the audit store did not take everything in time; the next gateway of this data directory will bring it"
+            );
+        }
+    }
+}
+
+pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result<Arc<Recorder>> {
+    let limits = Limits {
+        spool_bytes_max: config.audit.spool_max,
+        memory_len_max: config.audit.buffer_records as usize,
+    };
+    let data_dir = &config.gateway.data_dir;
+    Recorder::start(data_dir, limits, metrics).with_context(|| {
+        format!(
+            "the audit cannot write to {} (gateway.audit_enabled = false goes without)",
+            data_dir.display()
+        )
+    })
+}
+
+/// Where records end up.
+pub(crate) fn store(config: &Config) -> anyhow::Result<Arc<dyn AuditStore>> {
+    Ok(open(config)?.0)
+}
+
+/// The store, and the database it is in where that is ours. PostgreSQL is reached when it is there; the
+/// start does not wait for it.
+fn open(config: &Config) -> anyhow::Result<(Arc<dyn AuditStore>, Option<Sqlite>)> {
+    if let Some(postgres) = &config.postgres {
+        let url = postgres.url.expose().to_owned();
+        return Ok((Arc::new(PostgresAudit::new(url)), None));
+    }
+    let db = wiring::open_db(config)?;
+    Ok((Arc::new(SqliteAudit::new(&db)), Some(db)))
+}
+
+fn guarantee(word: config::Guarantee) -> Guarantee {
+    match word {
+        config::Guarantee::Memory => Guarantee::Memory,
+        config::Guarantee::Spool => Guarantee::Spool,
+        config::Guarantee::Sync => Guarantee::Sync,
+    }
+}

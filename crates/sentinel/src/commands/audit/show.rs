@@ -1,0 +1,97 @@
+//! Records and verdicts in print.
+
+use sentinel_core::audit::Stored;
+use sentinel_stores::audit::Verdict;
+use serde_json::{Value, json};
+
+use super::moment;
+
+pub(super) fn printer(json: bool) -> fn(&Stored) -> String {
+    if json { json_line } else { line }
+}
+
+/// One line for people.
+fn line(stored: &Stored) -> String {
+    let record = &stored.record;
+    let name = [&record.method, &record.operation]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let of = |label: &str, text: &str| {
+        if text.is_empty() {
+            String::new()
+        } else {
+            format!("  {label}={text}")
+        }
+    };
+    format!(
+        "{}  {:14}  {name}{}{}{}  {:.1} ms\n",
+        moment::show(record.at_ms),
+        record.outcome,
+        of("kind", &record.kind),
+        of("caller", &record.caller),
+        of("backend", &record.backend),
+        record.latency_us as f64 / 1000.0
+    )
+    // A name is a caller's; it must not move the cursor.
+    .replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
+/// The whole record as one JSON object.
+pub(super) fn json_line(stored: &Stored) -> String {
+    let record = &stored.record;
+    let id = serde_json::from_str::<Value>(&record.request_id).unwrap_or(Value::Null);
+    let args = record
+        .args
+        .as_deref()
+        .map(|args| serde_json::from_str::<Value>(args).unwrap_or_else(|_| args.into()));
+    let object = json!({
+        "node": stored.key.node, "lane": stored.key.lane, "seq": stored.key.seq,
+        "at": moment::show(record.at_ms), "at_ms": record.at_ms,
+        "request_id": id, "surface": record.surface, "revision": record.revision,
+        "caller": record.caller, "role": record.role, "tenant": record.tenant,
+        "method": record.method, "backend": record.backend, "operation": record.operation,
+        "decision": record.decision, "outcome": record.outcome, "kind": record.kind,
+        "latency_us": record.latency_us, "bytes_in": record.bytes_in, "bytes_out": record.bytes_out,
+        "args_digest": record.args_digest.map(|digest| hex(&digest)), "args": args,
+        "policy_version": record.policy_version, "guarantee": record.guarantee.as_str(),
+        "intent": record.intent, "hash": hex(&stored.hash),
+    });
+    format!("{object}\n")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn verdict(verdict: &Verdict, json: bool) -> String {
+    if json {
+        let broken: Vec<Value> = verdict
+            .broken
+            .iter()
+            .map(|b| json!({"node": b.key.node, "lane": b.key.lane, "seq": b.key.seq, "reason": b.reason}))
+            .collect();
+        let object = json!({
+            "ok": verdict.broken.is_empty(), "records": verdict.records, "lanes": verdict.lanes,
+            "announced_missing": verdict.announced, "broken": broken,
+        });
+        return format!("{object}\n");
+    }
+    let mut text = format!(
+        "{} records in {} lanes, {} missing and announced\n",
+        verdict.records, verdict.lanes, verdict.announced
+    );
+    if verdict.broken.is_empty() {
+        text.push_str("every record is as it was written\n");
+    }
+    for broken in &verdict.broken {
+        let key = &broken.key;
+        text.push_str(&format!(
+            "bad: node {} lane {} record {}: {}\n",
+            key.node, key.lane, key.seq, broken.reason
+        ));
+    }
+    text
+}

@@ -1,0 +1,35 @@
+//! Audit records in a store: SQLite or PostgreSQL, filled from the spool in the background.
+
+mod heads;
+mod ingest;
+mod postgres;
+mod sqlite;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use ingest::{Adopted, Ingest, adopt_all};
+pub use postgres::PostgresAudit;
+pub use sqlite::{MIGRATIONS, SqliteAudit};
+pub use verify::{Verdict, verify};
+
+use sentinel_core::audit::Guarantee;
+
+/// The columns, in the order that both stores read and write them.
+pub(crate) const COLUMNS: &str = "node, lane, seq, at_ms, request_id, surface, revision, caller, role, \
+     tenant, method, backend, operation, decision, outcome, kind, latency_us, bytes_in, bytes_out, \
+     args_digest, args, policy_version, guarantee, intent, hash";
+
+pub(crate) fn guarantee(word: &str) -> Guarantee {
+    match word {
+        "memory" => Guarantee::Memory,
+        "sync" => Guarantee::Sync,
+        _ => Guarantee::Spool,
+    }
+}
+
+/// The method of records that retention may cut after.
+pub(crate) const ANCHOR: &str = "audit/anchor";
+/// The method of records that announce missing ones.
+pub(crate) const GAP: &str = "audit/gap";

@@ -1,0 +1,80 @@
+//! How far each lane is known to have reached the store, in small files beside it.
+//!
+//! A chain shows what was changed or taken out of its middle; that its end is missing only somebody
+//! else can tell. These files can, and so can the anchors in other lanes that repeat them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sentinel_core::audit::Key;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    pub(crate) node: String,
+    pub(crate) lane: i64,
+    pub(crate) seq: u64,
+    /// Hexadecimal.
+    pub(crate) hash: String,
+}
+
+impl Head {
+    pub(crate) fn new(key: &Key, hash: &[u8; 32]) -> Self {
+        Self {
+            node: key.node.clone(),
+            lane: key.lane,
+            seq: key.seq,
+            hash: hex(hash),
+        }
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn folder(data_dir: &Path) -> PathBuf {
+    data_dir.join("audit").join("heads")
+}
+
+pub(crate) fn write(data_dir: &Path, head: &Head) -> io::Result<()> {
+    let folder = folder(data_dir);
+    fs::create_dir_all(&folder)?;
+    let name = format!("{}-{}.json", head.node, head.lane);
+    let aside = folder.join(format!(".{name}-{}", std::process::id()));
+    fs::write(&aside, serde_json::to_vec(head)?)?;
+    fs::rename(aside, folder.join(name))
+}
+
+pub(crate) fn read_all(data_dir: &Path) -> io::Result<Vec<Head>> {
+    let entries = match fs::read_dir(folder(data_dir)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut heads = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "json") {
+            heads.extend(serde_json::from_slice::<Head>(&fs::read(path)?).ok());
+        }
+    }
+    Ok(heads)
+}
+
+/// Forgets the heads of lanes that retention took long ago.
+pub(crate) fn sweep(data_dir: &Path, older_than: std::time::Duration) {
+    let Ok(entries) = fs::read_dir(folder(data_dir)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let old = entry
+            .metadata()
+            .and_then(|meta| meta.modified())
+            .is_ok_and(|at| at.elapsed().is_ok_and(|age| age > older_than));
+        if old {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Audit records in SQLite.
+
+use futures_util::future::{BoxFuture, FutureExt};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use sentinel_core::audit::{AuditStore, Cut, Key, Query, Record, StoreFailure, Stored};
+
+use super::{ANCHOR, COLUMNS, guarantee};
+use crate::error::StoreError;
+use crate::sqlite::{Migrations, Sqlite, Synchronous};
+
+/// The tables. One index besides the key: each costs more than the row.
+pub const MIGRATIONS: Migrations = Migrations {
+    component: "audit",
+    steps: &["CREATE TABLE audit (
+             node TEXT NOT NULL, lane INTEGER NOT NULL, seq INTEGER NOT NULL,
+             at_ms INTEGER NOT NULL, request_id TEXT NOT NULL, surface TEXT NOT NULL,
+             revision TEXT NOT NULL, caller TEXT NOT NULL, role TEXT NOT NULL, tenant TEXT NOT NULL,
+             method TEXT NOT NULL, backend TEXT NOT NULL, operation TEXT NOT NULL,
+             decision TEXT NOT NULL, outcome TEXT NOT NULL, kind TEXT NOT NULL,
+             latency_us INTEGER NOT NULL, bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL,
+             args_digest BLOB, args TEXT, policy_version INTEGER NOT NULL,
+             guarantee TEXT NOT NULL, intent INTEGER NOT NULL, hash BLOB NOT NULL,
+             PRIMARY KEY (node, lane, seq)
+         ) STRICT, WITHOUT ROWID;
+         CREATE INDEX audit_at ON audit (at_ms);
+         CREATE TABLE audit_cut (
+             node TEXT NOT NULL, lane INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL,
+             PRIMARY KEY (node, lane)
+         ) STRICT, WITHOUT ROWID;"],
+};
+
+pub struct SqliteAudit {
+    db: Sqlite,
+}
+
+impl SqliteAudit {
+    /// The database must have been opened with `MIGRATIONS`.
+    pub fn new(db: &Sqlite) -> Self {
+        Self {
+            db: db.with_synchronous(Synchronous::Normal),
+        }
+    }
+}
+
+impl AuditStore for SqliteAudit {
+    fn insert(&self, batch: Vec<Stored>) -> BoxFuture<'_, Result<(), StoreFailure>> {
+        let work = move |tx: &Connection| insert(tx, &batch);
+        async move { Ok(self.db.write(work).await?) }.boxed()
+    }
+
+    fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
+        let work = move |conn: &Connection| find(conn, &query);
+        async move { Ok(self.db.read(work).await?) }.boxed()
+    }
+
+    fn page(
+        &self,
+        after: Option<Key>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
+        let work = move |conn: &Connection| {
+            let after = after.unwrap_or(Key {
+                node: String::new(),
+                lane: 0,
+                seq: 0,
+            });
+            let sql = format!(
+                "SELECT {COLUMNS} FROM audit WHERE (node, lane, seq) > (?1, ?2, ?3)
+                 ORDER BY node, lane, seq LIMIT ?4"
+            );
+            let mut rows = conn.prepare_cached(&sql)?;
+            let found = rows.query_map(
+                (after.node, after.lane, after.seq as i64, limit as i64),
+                read,
+            )?;
+            Ok::<_, StoreError>(found.collect::<Result<_, _>>()?)
+        };
+        async move { Ok(self.db.read(work).await?) }.boxed()
+    }
+
+    fn cuts(&self) -> BoxFuture<'_, Result<Vec<Cut>, StoreFailure>> {
+        let work = |conn: &Connection| {
+            let mut rows = conn.prepare("SELECT node, lane, seq, hash FROM audit_cut")?;
+            let found = rows.query_map([], |row| {
+                Ok(Cut {
+                    key: key(row)?,
+                    hash: row.get(3)?,
+                })
+            })?;
+            Ok::<_, StoreError>(found.collect::<Result<_, _>>()?)
+        };
+        async move { Ok(self.db.read(work).await?) }.boxed()
+    }
+
+    fn retain(&self, since_ms: u64) -> BoxFuture<'_, Result<u64, StoreFailure>> {
+        async move {
+            let mut gone = 0;
+            // One lane at a time, so that no transaction holds the writer for long.
+            loop {
+                match self.db.write(move |tx| cut_one(tx, since_ms)).await? {
+                    0 => return Ok(gone),
+                    cut => gone += cut,
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+fn insert(tx: &Connection, batch: &[Stored]) -> Result<(), StoreError> {
+    let mut statement = tx.prepare_cached(&format!(
+        "INSERT INTO audit ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
+             ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
+         ON CONFLICT DO NOTHING"
+    ))?;
+    for Stored { key, record, hash } in batch {
+        statement.execute(rusqlite::params![
+            key.node,
+            key.lane,
+            key.seq as i64,
+            record.at_ms as i64,
+            record.request_id,
+            record.surface,
+            record.revision,
+            record.caller,
+            record.role,
+            record.tenant,
+            record.method,
+            record.backend,
+            record.operation,
+            record.decision,
+            record.outcome,
+            record.kind,
+            record.latency_us as i64,
+            record.bytes_in as i64,
+            record.bytes_out as i64,
+            record.args_digest,
+            record.args,
+            record.policy_version as i64,
+            record.guarantee.as_str(),
+            record.intent as i64,
+            hash,
+        ])?;
+    }
+    Ok(())
+}
+
+fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
+    let mut conditions = vec!["TRUE"];
+    let mut values: Vec<Value> = Vec::new();
+    let texts = [
+        ("caller = ?", &query.caller),
+        ("operation = ?", &query.operation),
+        ("backend = ?", &query.backend),
+        ("outcome = ?", &query.outcome),
+    ];
+    for (condition, text) in texts {
+        if let Some(text) = text {
+            conditions.push(condition);
+            values.push(text.clone().into());
+        }
+    }
+    for (condition, ms) in [
+        ("at_ms >= ?", query.since_ms),
+        ("at_ms < ?", query.until_ms),
+    ] {
+        if let Some(ms) = ms {
+            conditions.push(condition);
+            values.push((ms as i64).into());
+        }
+    }
+    if let Some((at_ms, key)) = &query.after {
+        conditions.push("(at_ms, node, lane, seq) > (?, ?, ?, ?)");
+        values.push((*at_ms as i64).into());
+        values.push(key.node.clone().into());
+        values.push(key.lane.into());
+        values.push((key.seq as i64).into());
+    }
+    values.push((query.limit as i64).into());
+    let order = if query.newest { "DESC" } else { "ASC" };
+    let sql = format!(
+        "SELECT {COLUMNS} FROM audit WHERE {}
+         ORDER BY at_ms {order}, node {order}, lane {order}, seq {order} LIMIT ?",
+        conditions.join(" AND ")
+    );
+    let mut rows = conn.prepare_cached(&sql)?;
+    let found = rows.query_map(params_from_iter(values), read)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Cuts one lane at its last anchor before `since_ms`; a lane that ended by then goes whole.
+fn cut_one(tx: &Connection, since_ms: u64) -> Result<u64, StoreError> {
+    let since = since_ms as i64;
+    let lane: Option<(String, i64)> = tx
+        .query_row(
+            "SELECT a.node, a.lane FROM audit a
+             WHERE a.at_ms < ?1 AND (a.method = ?2 OR NOT EXISTS (
+                 SELECT 1 FROM audit b WHERE b.node = a.node AND b.lane = a.lane AND b.at_ms >= ?1))
+             ORDER BY a.at_ms LIMIT 1",
+            (since, ANCHOR),
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    let Some((node, lane)) = lane else {
+        return Ok(0);
+    };
+    let (seq, hash): (i64, [u8; 32]) = tx.query_row(
+        "SELECT seq, hash FROM audit WHERE node = ?1 AND lane = ?2 AND at_ms < ?3
+             AND (method = ?4 OR NOT EXISTS (
+                 SELECT 1 FROM audit b WHERE b.node = ?1 AND b.lane = ?2 AND b.at_ms >= ?3))
+         ORDER BY seq DESC LIMIT 1",
+        (&node, lane, since, ANCHOR),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    tx.execute(
+        "INSERT INTO audit_cut (node, lane, seq, hash) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (node, lane) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
+        (&node, lane, seq, hash),
+    )?;
+    let gone = tx.execute(
+        "DELETE FROM audit WHERE node = ?1 AND lane = ?2 AND seq <= ?3",
+        (&node, lane, seq),
+    )?;
+    Ok(gone as u64)
+}
+
+fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
+    Ok(Key {
+        node: row.get(0)?,
+        lane: row.get(1)?,
+        seq: row.get::<_, i64>(2)? as u64,
+    })
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    let number = |at: usize| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)? as u64);
+    let record = Record {
+        at_ms: number(3)?,
+        request_id: row.get(4)?,
+        surface: row.get(5)?,
+        revision: row.get(6)?,
+        caller: row.get(7)?,
+        role: row.get(8)?,
+        tenant: row.get(9)?,
+        method: row.get(10)?,
+        backend: row.get(11)?,
+        operation: row.get(12)?,
+        decision: row.get(13)?,
+        outcome: row.get(14)?,
+        kind: row.get(15)?,
+        latency_us: number(16)?,
+        bytes_in: number(17)?,
+        bytes_out: number(18)?,
+        args_digest: row.get(19)?,
+        args: row.get(20)?,
+        policy_version: number(21)?,
+        guarantee: guarantee(row.get_ref(22)?.as_str()?),
+        intent: number(23)?,
+    };
+    Ok(Stored {
+        key: key(row)?,
+        record,
+        hash: row.get(24)?,
+    })
+}

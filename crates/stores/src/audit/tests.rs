@@ -1,0 +1,246 @@
+//! The same suite on SQLite and on a real PostgreSQL, and what feeds them.
+
+mod cluster;
+mod suite;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use sentinel_core::audit::{
+    AuditStore, Cut, Draft, Guarantee, Key, Query, Sink, StoreFailure, Stored,
+};
+use sentinel_core::metrics::Metrics;
+use tempfile::TempDir;
+
+use super::*;
+use crate::spool::{Limits, Recorder};
+use crate::sqlite::{Sqlite, Synchronous};
+use cluster::Cluster;
+
+fn sqlite(folder: &TempDir) -> (Sqlite, Arc<dyn AuditStore>) {
+    let path = folder.path().join("sentinel.db");
+    let db = Sqlite::open(&path, Synchronous::Full, &[MIGRATIONS]).unwrap();
+    let store = Arc::new(SqliteAudit::new(&db));
+    (db, store)
+}
+
+#[tokio::test]
+async fn sqlite_passes_the_suite() {
+    let folder = TempDir::new().unwrap();
+    let (db, store) = sqlite(&folder);
+    let tamper = |sql: &'static str| -> BoxFuture<'static, ()> {
+        let db = db.clone();
+        async move {
+            db.write::<_, crate::StoreError, _>(move |tx| Ok(tx.execute_batch(sql)?))
+                .await
+                .unwrap();
+        }
+        .boxed()
+    };
+    suite::run(&*store, folder.path(), &tamper).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_passes_the_suite() {
+    let folder = TempDir::new().unwrap();
+    let cluster = Cluster::start();
+    let store = PostgresAudit::new(cluster.url());
+    let url = cluster.url();
+    let tamper = |sql: &'static str| -> BoxFuture<'static, ()> {
+        let url = url.clone();
+        async move {
+            let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+                .await
+                .unwrap();
+            let running = tokio::spawn(connection);
+            client.batch_execute(sql).await.unwrap();
+            drop(client);
+            running.await.unwrap().unwrap();
+        }
+        .boxed()
+    };
+    suite::run(&store, folder.path(), &tamper).await;
+}
+
+/// A store that can be switched off, and then fails or hangs.
+struct Moody {
+    inner: Arc<dyn AuditStore>,
+    up: AtomicBool,
+}
+
+impl AuditStore for Moody {
+    fn insert(&self, batch: Vec<Stored>) -> BoxFuture<'_, Result<(), StoreFailure>> {
+        if self.up.load(Ordering::Relaxed) {
+            self.inner.insert(batch)
+        } else {
+            async { Err("down".into()) }.boxed()
+        }
+    }
+    fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
+        self.inner.find(query)
+    }
+    fn page(
+        &self,
+        after: Option<Key>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
+        self.inner.page(after, limit)
+    }
+    fn cuts(&self) -> BoxFuture<'_, Result<Vec<Cut>, StoreFailure>> {
+        self.inner.cuts()
+    }
+    fn retain(&self, since_ms: u64) -> BoxFuture<'_, Result<u64, StoreFailure>> {
+        self.inner.retain(since_ms)
+    }
+}
+
+struct House {
+    data: TempDir,
+    store: Arc<Moody>,
+    metrics: Arc<Metrics>,
+}
+
+impl House {
+    fn new() -> Self {
+        let data = TempDir::new().unwrap();
+        let (_, inner) = sqlite(&data);
+        Self {
+            data,
+            store: Arc::new(Moody {
+                inner,
+                up: AtomicBool::new(true),
+            }),
+            metrics: Arc::default(),
+        }
+    }
+
+    fn recorder(&self, spool_bytes_max: u64, memory_len_max: usize) -> Arc<Recorder> {
+        let limits = Limits {
+            spool_bytes_max,
+            memory_len_max,
+        };
+        Recorder::start(self.data.path(), limits, self.metrics.clone()).unwrap()
+    }
+
+    fn ingest(&self, recorder: &Arc<Recorder>) -> Ingest {
+        Ingest::start(recorder.clone(), self.store.clone(), self.data.path(), None).unwrap()
+    }
+
+    async fn ids(&self) -> Vec<u64> {
+        let all = self.store.page(None, 1_000_000).await.unwrap();
+        let ids = all.iter().filter_map(|s| s.record.request_id.parse().ok());
+        let mut ids: Vec<u64> = ids.collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+fn record(recorder: &Recorder, id: u64, guarantee: Guarantee) {
+    recorder.append(&Draft {
+        at_ms: crate::spool::now_ms(),
+        request_id: &id.to_string(),
+        outcome: "success",
+        guarantee,
+        ..Draft::default()
+    });
+}
+
+#[tokio::test]
+async fn p_a01_records_wait_for_a_store_that_is_down_and_arrive_once() {
+    let house = House::new();
+    house.store.up.store(false, Ordering::Relaxed);
+    let recorder = house.recorder(64 << 20, 10);
+    let ingest = house.ingest(&recorder);
+    (0..5000).for_each(|id| record(&recorder, id, Guarantee::Spool));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(house.ids().await.is_empty());
+    house.store.up.store(true, Ordering::Relaxed);
+    assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
+    assert_eq!(house.ids().await, (0..5000).collect::<Vec<_>>());
+    assert_eq!(
+        verify(&*house.store, house.data.path())
+            .await
+            .unwrap()
+            .broken,
+        []
+    );
+}
+
+#[tokio::test]
+async fn p_a03_another_process_adopts_what_a_dead_one_left() {
+    let house = House::new();
+    let dead = house.recorder(64 << 20, 10);
+    (0..3000).for_each(|id| record(&dead, id, Guarantee::Spool));
+    // One call had begun and nobody knows how it ended; another has its record.
+    for id in [7000, 7001] {
+        let id = id.to_string();
+        let intent = Draft {
+            request_id: &id,
+            outcome: "intent",
+            guarantee: Guarantee::Sync,
+            ..Draft::default()
+        };
+        let seq = dead.intend(&intent).await.unwrap();
+        if id == "7001" {
+            let done = Draft {
+                outcome: "success",
+                intent: seq,
+                ..intent
+            };
+            dead.append(&done);
+        }
+    }
+    drop(dead);
+    let living = house.recorder(64 << 20, 10);
+    // The fsync thread of the dead one holds its lock for one more turn.
+    let adopted = loop {
+        let adopted = adopt_all(house.data.path(), &*house.store, &living)
+            .await
+            .unwrap();
+        if adopted != Adopted::default() {
+            break adopted;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!((adopted.records, adopted.unknown), (3004, 1));
+    let ingest = house.ingest(&living);
+    assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
+    let all = house.store.page(None, 1_000_000).await.unwrap();
+    let unknown: Vec<_> = all
+        .iter()
+        .filter(|s| s.record.outcome == "unknown")
+        .collect();
+    assert_eq!(unknown.len(), 1);
+    assert_eq!(unknown[0].record.request_id, "7000");
+    assert_eq!(
+        verify(&*house.store, house.data.path())
+            .await
+            .unwrap()
+            .broken,
+        []
+    );
+}
+
+#[tokio::test]
+async fn p_a04_what_memory_and_spool_lose_is_announced_and_verifies() {
+    let house = House::new();
+    house.store.up.store(false, Ordering::Relaxed);
+    let recorder = house.recorder(512 * 1024, 100);
+    let ingest = house.ingest(&recorder);
+    (0..20_000).for_each(|id| record(&recorder, id, Guarantee::Spool));
+    (100_000..101_000).for_each(|id| record(&recorder, id, Guarantee::Memory));
+    house.store.up.store(true, Ordering::Relaxed);
+    assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
+    let kept = house.ids().await.len() as u64;
+    let verdict = verify(&*house.store, house.data.path()).await.unwrap();
+    assert_eq!(verdict.broken, []);
+    assert!(verdict.announced > 0);
+    let dropped = house.metrics.audit.dropped.load(Ordering::Relaxed);
+    assert_eq!(kept + dropped, 21_000);
+    // Memory's first loss has no earlier record of its lane before it, but is announced all the same.
+    let all = house.store.page(None, 1_000_000).await.unwrap();
+    let gaps = all.iter().filter(|s| s.record.method == GAP).count();
+    assert!((2..=3).contains(&gaps), "{gaps} gap records");
+}

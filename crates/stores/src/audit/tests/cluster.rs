@@ -1,0 +1,137 @@
+//! A PostgreSQL of the test's own, in a temporary directory, gone with the test.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts the server and its tools itself"
+)]
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+pub(crate) struct Cluster {
+    folder: TempDir,
+    server: Child,
+    port: u16,
+}
+
+/// Debian keeps the programs of each version apart.
+fn program(name: &str) -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    versions
+        .flatten()
+        .map(|version| version.path().join("bin").join(name))
+        .find(|path| path.exists())
+        .unwrap_or_else(|| name.into())
+}
+
+/// PostgreSQL refuses to run as root.
+fn unprivileged(name: &str) -> Command {
+    if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command
+            .args([
+                "--reuid=postgres",
+                "--regid=postgres",
+                "--clear-groups",
+                "--",
+            ])
+            .arg(program(name));
+        command
+    } else {
+        Command::new(program(name))
+    }
+}
+
+fn serve(folder: &TempDir, port: u16) -> Child {
+    unprivileged("postgres")
+        .args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-p"])
+        .arg(port.to_string())
+        .arg("-k")
+        .arg(folder.path())
+        .arg("-D")
+        .arg(folder.path().join("data"))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the system allows it")
+}
+
+impl Cluster {
+    pub(crate) fn start() -> Self {
+        let folder = TempDir::new().expect("a temporary directory");
+        let data = folder.path().join("data");
+        fs::create_dir(&data).expect("the system allows it");
+        if rustix::process::geteuid().is_root() {
+            let owned = Command::new("chown")
+                .args(["-R", "postgres"])
+                .arg(folder.path())
+                .status();
+            assert!(owned.expect("chown starts").success());
+        }
+        let made = unprivileged("initdb")
+            .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
+            .arg(&data)
+            .stdout(Stdio::null())
+            .status()
+            .expect("initdb starts (tests/setup installs PostgreSQL)");
+        assert!(made.success());
+        let port = TcpListener::bind("127.0.0.1:0")
+            .expect("the system allows it")
+            .local_addr()
+            .expect("the system allows it")
+            .port();
+        let cluster = Self {
+            server: serve(&folder, port),
+            folder,
+            port,
+        };
+        cluster.wait();
+        cluster
+    }
+
+    /// Ends the server at once; what it has stays.
+    pub(crate) fn stop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.server);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
+        let _ = self.server.wait();
+    }
+
+    /// Starts it again at the same port.
+    #[allow(dead_code, reason = "this file serves two test programs")]
+    pub(crate) fn resume(&mut self) {
+        self.server = serve(&self.folder, self.port);
+        self.wait();
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    fn wait(&self) {
+        let began = Instant::now();
+        loop {
+            let ready = unprivileged("pg_isready")
+                .args(["-q", "-h", "127.0.0.1", "-p"])
+                .arg(self.port.to_string())
+                .status();
+            if ready.expect("pg_isready starts").success() {
+                return;
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "PostgreSQL did not start"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

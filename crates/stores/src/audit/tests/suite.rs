@@ -1,0 +1,159 @@
+//! What any store of audit records must do.
+
+use std::path::Path;
+
+use futures_util::future::BoxFuture;
+use sentinel_core::audit::{
+    AuditStore, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
+};
+
+use super::super::heads::{self, Head};
+use super::super::{ANCHOR, verify};
+
+/// A chained lane of records, one each second.
+fn lane(lane: i64, len: u64, before: Option<[u8; 32]>) -> Vec<Stored> {
+    let mut hash = before.unwrap_or_else(|| genesis("n", lane));
+    let mut out = Vec::new();
+    for seq in 1..=len {
+        let record = Record {
+            at_ms: 1000 * seq,
+            request_id: format!("\"{lane}-{seq}\""),
+            surface: "http".into(),
+            caller: if seq % 2 == 0 {
+                "ann".into()
+            } else {
+                "bob".into()
+            },
+            method: if seq % 10 == 0 {
+                ANCHOR.into()
+            } else {
+                "tools/call".into()
+            },
+            operation: format!("tool{}", seq % 3),
+            outcome: "success".into(),
+            args_digest: (seq % 2 == 0).then_some([seq as u8; 32]),
+            args: (seq % 5 == 0).then(|| "{\"heads\":[]}".to_owned()),
+            guarantee: Guarantee::Spool,
+            latency_us: u64::from(u32::MAX) + seq,
+            ..Record::default()
+        };
+        let mut bytes = Vec::new();
+        encode(&record.draft(), &mut bytes);
+        hash = chain(&hash, seq, &bytes);
+        let key = Key {
+            node: "n".into(),
+            lane,
+            seq,
+        };
+        out.push(Stored { key, record, hash });
+    }
+    out
+}
+
+pub(super) async fn run(
+    store: &dyn AuditStore,
+    data_dir: &Path,
+    tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
+) {
+    let records = lane(2, 100, None);
+    store.insert(records.clone()).await.unwrap();
+    // At least once: what is there already is left alone.
+    store.insert(records[50..].to_vec()).await.unwrap();
+    assert_eq!(store.page(None, 1000).await.unwrap(), records);
+    let after = Some(records[97].key.clone());
+    assert_eq!(store.page(after, 1000).await.unwrap(), records[98..]);
+
+    searches(store, &records).await;
+
+    let verdict = verify(store, data_dir).await.unwrap();
+    assert_eq!((verdict.records, verdict.lanes), (100, 1));
+    assert_eq!(verdict.broken, []);
+
+    retention(store, data_dir, &records).await;
+    tampering(store, data_dir, tamper).await;
+}
+
+async fn searches(store: &dyn AuditStore, records: &[Stored]) {
+    let find = async |query: Query| store.find(query).await.unwrap();
+    let all = Query {
+        limit: 1000,
+        ..Query::default()
+    };
+    let found = find(Query {
+        caller: Some("ann".into()),
+        operation: Some("tool1".into()),
+        since_ms: Some(10_000),
+        until_ms: Some(20_000),
+        ..all.clone()
+    })
+    .await;
+    let seqs: Vec<u64> = found.iter().map(|s| s.key.seq).collect();
+    assert_eq!(seqs, [10, 16]);
+    let newest = find(Query {
+        newest: true,
+        limit: 2,
+        ..Query::default()
+    })
+    .await;
+    assert_eq!(newest[0], records[99]);
+    let last = &records[49];
+    let rest = find(Query {
+        after: Some((last.record.at_ms, last.key.clone())),
+        ..all
+    })
+    .await;
+    assert_eq!(rest, records[50..]);
+}
+
+/// P-A05: retention cuts at an anchor, and the rest still verifies.
+async fn retention(store: &dyn AuditStore, data_dir: &Path, records: &[Stored]) {
+    assert_eq!(store.retain(35_500).await.unwrap(), 30);
+    let left = store.page(None, 1000).await.unwrap();
+    assert_eq!(left, records[30..]);
+    assert_eq!(store.cuts().await.unwrap()[0].hash, records[29].hash);
+    let verdict = verify(store, data_dir).await.unwrap();
+    assert_eq!(verdict.broken, []);
+    // A lane that ended goes whole.
+    assert_eq!(store.retain(1_000_000).await.unwrap(), 70);
+    assert_eq!(store.page(None, 10).await.unwrap(), []);
+    assert_eq!(verify(store, data_dir).await.unwrap().broken, []);
+}
+
+/// P-A05: changing, removing, swapping or cutting off records is found, and the first is named.
+async fn tampering(
+    store: &dyn AuditStore,
+    data_dir: &Path,
+    tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
+) {
+    let cases: [(&'static str, u64); 5] = [
+        ("UPDATE audit SET outcome = 'denied' WHERE seq = 42", 42),
+        ("DELETE FROM audit WHERE seq = 17", 17),
+        (
+            "UPDATE audit SET seq = -1 WHERE seq = 5; UPDATE audit SET seq = 5 WHERE seq = 6; UPDATE audit SET seq = 6 WHERE seq = -1",
+            5,
+        ),
+        (
+            "UPDATE audit SET latency_us = latency_us + 1, caller = 'eve' WHERE seq IN (60, 70)",
+            60,
+        ),
+        ("DELETE FROM audit WHERE seq > 90", 91),
+    ];
+    for (n, (sql, first)) in cases.into_iter().enumerate() {
+        let id = 100 + 2 * n as i64;
+        let records = lane(id, 100, None);
+        store.insert(records.clone()).await.unwrap();
+        let last = records.last().unwrap();
+        heads::write(data_dir, &Head::new(&last.key, &last.hash)).unwrap();
+        assert_eq!(verify(store, data_dir).await.unwrap().broken, [], "{sql}");
+        tamper(sql).await;
+        let verdict = verify(store, data_dir).await.unwrap();
+        let broken = verdict
+            .broken
+            .first()
+            .unwrap_or_else(|| panic!("not found: {sql}"));
+        assert_eq!((broken.key.lane, broken.key.seq), (id, first), "{sql}");
+        // The next case begins without it.
+        std::fs::remove_dir_all(data_dir.join("audit/heads")).unwrap();
+        tamper("DELETE FROM audit").await;
+    }
+}

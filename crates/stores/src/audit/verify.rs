@@ -1,0 +1,182 @@
+//! Walks the chains of all lanes and finds the first record that cannot be what was written.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use sentinel_core::audit::{AuditStore, Broken, Key, StoreFailure, Stored, genesis};
+use serde::Deserialize;
+
+use super::heads::{self, Head, hex};
+use super::{ANCHOR, GAP};
+
+/// Read at once.
+const PAGE_LEN: usize = 5_000;
+
+/// What the walk found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    pub records: u64,
+    pub lanes: u64,
+    /// Missing records that were announced when they were lost.
+    pub announced: u64,
+    /// Lane by lane in the order of keys, the first bad record of each.
+    pub broken: Vec<Broken>,
+}
+
+#[derive(Deserialize)]
+struct GapArgs {
+    lane: i64,
+    from_seq: u64,
+    to_seq: u64,
+}
+
+#[derive(Deserialize)]
+struct AnchorArgs {
+    heads: Vec<Head>,
+}
+
+/// A hole that was found, to be matched with the announcements, which may come later.
+struct Hole {
+    after: Key,
+    from_seq: u64,
+    to_seq: u64,
+}
+
+#[derive(Default)]
+struct Walk {
+    verdict: Verdict,
+    cuts: HashMap<(String, i64), (u64, [u8; 32])>,
+    /// The last record of each lane, and whether the lane is still trusted.
+    ends: HashMap<(String, i64), (u64, [u8; 32])>,
+    holes: Vec<Hole>,
+    gaps: HashMap<(String, i64), Vec<(u64, u64)>>,
+    claims: Vec<Head>,
+    scratch: Vec<u8>,
+    broken_lane: Option<(String, i64)>,
+}
+
+/// Checks everything the store has. `data_dir` knows how far lanes of this node had come.
+pub async fn verify(store: &dyn AuditStore, data_dir: &Path) -> Result<Verdict, StoreFailure> {
+    let mut walk = Walk {
+        // Read before the records: the store only grows meanwhile.
+        claims: heads::read_all(data_dir)?,
+        ..Walk::default()
+    };
+    for cut in store.cuts().await? {
+        walk.cuts
+            .insert((cut.key.node, cut.key.lane), (cut.key.seq, cut.hash));
+    }
+    let mut after = None;
+    loop {
+        let page = store.page(after.take(), PAGE_LEN).await?;
+        for stored in &page {
+            walk.record(stored);
+        }
+        match page.into_iter().last() {
+            Some(last) => after = Some(last.key),
+            None => break,
+        }
+    }
+    Ok(walk.finish())
+}
+
+impl Walk {
+    fn record(&mut self, stored: &Stored) {
+        let Stored { key, record, hash } = stored;
+        self.verdict.records += 1;
+        let lane = (key.node.clone(), key.lane);
+        let (seq, before) = match self.ends.get(&lane) {
+            Some(end) => *end,
+            None => {
+                self.verdict.lanes += 1;
+                let cut = self.cuts.get(&lane).copied();
+                cut.unwrap_or_else(|| (0, genesis(&key.node, key.lane)))
+            }
+        };
+        if self.broken_lane.as_ref() != Some(&lane) {
+            if key.seq != seq + 1 {
+                // The chain goes on from here; whether the hole was announced is seen at the end.
+                self.holes.push(Hole {
+                    after: key.clone(),
+                    from_seq: seq + 1,
+                    to_seq: key.seq - 1,
+                });
+            } else if !stored.follows(&before, &mut self.scratch) {
+                self.broken_lane = Some(lane.clone());
+                self.verdict.broken.push(Broken {
+                    key: key.clone(),
+                    reason: "its hash does not follow from its content and the record before"
+                        .into(),
+                });
+            }
+        }
+        match record.method.as_str() {
+            GAP => self.gap(key, record.args.as_deref()),
+            ANCHOR => self.anchor(record.args.as_deref()),
+            _ => {}
+        }
+        self.ends.insert(lane, (key.seq, *hash));
+    }
+
+    fn gap(&mut self, key: &Key, args: Option<&str>) {
+        let parsed = args.and_then(|args| serde_json::from_str::<GapArgs>(args).ok());
+        if let Some(gap) = parsed {
+            let lane = (key.node.clone(), gap.lane);
+            let gaps = self.gaps.entry(lane).or_default();
+            gaps.push((gap.from_seq, gap.to_seq));
+        }
+    }
+
+    fn anchor(&mut self, args: Option<&str>) {
+        let parsed = args.and_then(|args| serde_json::from_str::<AnchorArgs>(args).ok());
+        self.claims.extend(parsed.into_iter().flat_map(|a| a.heads));
+    }
+
+    fn finish(mut self) -> Verdict {
+        for hole in std::mem::take(&mut self.holes) {
+            let lane = (hole.after.node.clone(), hole.after.lane);
+            let announced = self.gaps.get(&lane).is_some_and(|gaps| {
+                gaps.iter()
+                    .any(|(from, to)| *from <= hole.from_seq && hole.to_seq <= *to)
+            });
+            if announced {
+                self.verdict.announced += hole.to_seq + 1 - hole.from_seq;
+            } else {
+                self.verdict.broken.push(Broken {
+                    key: Key {
+                        seq: hole.from_seq,
+                        ..hole.after
+                    },
+                    reason: format!("missing up to {}", hole.to_seq),
+                });
+            }
+        }
+        for claim in std::mem::take(&mut self.claims) {
+            self.check_claim(claim);
+        }
+        self.verdict.broken.sort_by(|a, b| a.key.cmp(&b.key));
+        self.verdict.broken.dedup_by(|a, b| a.key == b.key);
+        self.verdict
+    }
+
+    /// A lane that had come so far must still reach there.
+    fn check_claim(&mut self, claim: Head) {
+        let lane = (claim.node.clone(), claim.lane);
+        let cut = self.cuts.get(&lane).map_or(0, |(seq, _)| *seq);
+        let (seq, hash) = self.ends.get(&lane).copied().unwrap_or((cut, [0; 32]));
+        if seq > claim.seq || cut >= claim.seq || (seq == claim.seq && hex(&hash) == claim.hash) {
+            return;
+        }
+        let (at, reason) = if seq == claim.seq {
+            (seq, "its hash is not the one that was noted".to_owned())
+        } else {
+            (seq + 1, format!("missing up to {}", claim.seq))
+        };
+        let key = Key {
+            node: claim.node,
+            lane: claim.lane,
+            seq: at,
+        };
+        self.verdict.broken.push(Broken { key, reason });
+    }
+}

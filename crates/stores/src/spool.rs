@@ -1,0 +1,35 @@
+//! The spool: audit records in a plain file before their replies leave.
+//!
+//! A process is one writer with two lanes of records: `FileLane` (guarantees `spool` and `sync`) in
+//! `spool/<lane>/` of the data directory, and `MemoryLane` (guarantee `memory`). `Recorder` is the
+//! sink that chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.
+//!
+//! A folder belongs to whoever holds its lock. When a process dies its lock goes with it, and another
+//! process of the same data directory adopts what it left (`orphans`).
+//!
+//! Not here: what a record says (`sentinel_core::audit`), tables (`audit`).
+
+pub(crate) mod follow;
+pub(crate) mod frame;
+mod lane;
+mod memory;
+mod node;
+pub(crate) mod orphans;
+mod recorder;
+
+#[cfg(test)]
+mod tests;
+
+pub use lane::FileLane;
+pub use memory::MemoryLane;
+pub use node::node_id;
+pub use orphans::has_orphans;
+pub(crate) use recorder::now_ms;
+pub use recorder::{Limits, Recorder};
+
+use std::path::{Path, PathBuf};
+
+/// Where the spools of all processes of a data directory are.
+pub(crate) fn root(data_dir: &Path) -> PathBuf {
+    data_dir.join("spool")
+}

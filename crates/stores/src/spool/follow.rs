@@ -1,0 +1,214 @@
+//! Reads the segments of a lane, oldest first, whether its writer lives or not.
+//!
+//! What is missing between two numbers is a gap: a frame that was torn or damaged, a segment that
+//! the quota cut, a record that could not be written.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use sentinel_core::audit::{Key, Stored};
+
+use super::frame::{self, Found, Kind, Start};
+use super::lane::segment_path;
+
+/// Read at once: some thousand records. A frame that does not fit is read alone.
+const CHUNK_BYTES: u64 = 1024 * 1024;
+
+/// Records that are not there, both ends included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) lane: i64,
+    pub(crate) from_seq: u64,
+    pub(crate) to_seq: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) records: Vec<Stored>,
+    pub(crate) gaps: Vec<Gap>,
+    /// Segments that were read to their end.
+    pub(crate) finished: Vec<u64>,
+}
+
+pub(crate) struct Follower {
+    folder: PathBuf,
+    segment: u64,
+    offset: u64,
+    start: Option<Start>,
+    expected: Option<u64>,
+}
+
+impl Follower {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            segment: 0,
+            offset: 0,
+            start: None,
+            expected: None,
+        }
+    }
+
+    pub(crate) fn segment(&self) -> u64 {
+        self.segment
+    }
+
+    /// Reads on, up to `live` (the segment being written and its length) or to the very end. An
+    /// empty batch means that there is nothing more for now.
+    pub(crate) fn read(&mut self, live: Option<(u64, u64)>) -> io::Result<Batch> {
+        let mut batch = Batch::default();
+        loop {
+            if self.segment == 0 && !self.advance()? {
+                return Ok(batch);
+            }
+            let sealed = live.is_none_or(|(current, _)| self.segment < current);
+            let end = match live {
+                Some((current, written)) if current == self.segment => written,
+                _ => length(&segment_path(&self.folder, self.segment))?,
+            };
+            self.chunk(end, sealed, &mut batch)?;
+            if !batch.records.is_empty() {
+                return Ok(batch);
+            }
+            if !sealed {
+                return Ok(batch);
+            }
+            batch.finished.push(self.segment);
+            if !self.advance()? {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// Goes to the next segment there is; `false` if there is none.
+    fn advance(&mut self) -> io::Result<bool> {
+        let next = segments(&self.folder)?
+            .into_iter()
+            .find(|number| *number > self.segment);
+        let Some(next) = next else { return Ok(false) };
+        self.segment = next;
+        self.offset = 0;
+        Ok(true)
+    }
+
+    /// Reads one chunk of the present segment.
+    fn chunk(&mut self, end: u64, sealed: bool, batch: &mut Batch) -> io::Result<()> {
+        let mut want = CHUNK_BYTES;
+        while self.offset < end {
+            let bytes = read_at(
+                &segment_path(&self.folder, self.segment),
+                self.offset,
+                want.min(end - self.offset),
+            )?;
+            let whole = self.offset + bytes.len() as u64 >= end;
+            let used = self.frames(&bytes, whole && sealed, batch);
+            self.offset += used as u64;
+            if !batch.records.is_empty() {
+                return Ok(());
+            }
+            if used == 0 {
+                if whole {
+                    return Ok(());
+                }
+                want *= 2;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the frames of a buffer; gives how many bytes are done with. `last` says that nothing
+    /// will ever follow, so that what is incomplete is torn.
+    fn frames(&mut self, bytes: &[u8], last: bool, batch: &mut Batch) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            match frame::look(&bytes[at..], self.segment) {
+                Found::Frame(found) => {
+                    match found.kind {
+                        Kind::Segment => self.started(Start::read(found.payload), batch),
+                        Kind::Record => self.record(found.seq, found.payload, batch),
+                    }
+                    at += found.len;
+                }
+                Found::Incomplete if !last => return at,
+                // Frames begin at multiples of 8.
+                Found::Incomplete | Found::Nothing => at += 8,
+            }
+        }
+        bytes.len()
+    }
+
+    fn started(&mut self, start: Option<Start>, batch: &mut Batch) {
+        let Some(start) = start else { return };
+        let first = start.first_seq;
+        self.start = Some(start);
+        self.reach(first, batch);
+    }
+
+    fn record(&mut self, seq: u64, payload: &[u8], batch: &mut Batch) {
+        let Some((record, hash)) = frame::read_record(payload) else {
+            return;
+        };
+        let Some(start) = &self.start else { return };
+        let key = Key {
+            node: start.node.clone(),
+            lane: start.lane,
+            seq,
+        };
+        self.reach(seq, batch);
+        self.expected = Some(seq + 1);
+        batch.records.push(Stored { key, record, hash });
+    }
+
+    /// The record or segment that begins with `seq` comes next: whatever was expected before it is
+    /// missing.
+    fn reach(&mut self, seq: u64, batch: &mut Batch) {
+        let lane = self.start.as_ref().map_or(0, |start| start.lane);
+        if let Some(expected) = self.expected
+            && seq > expected
+        {
+            match batch.gaps.last_mut() {
+                // One run of missing records is one gap, however many segments it covers.
+                Some(gap) if gap.to_seq + 1 == expected => gap.to_seq = seq - 1,
+                _ => batch.gaps.push(Gap {
+                    lane,
+                    from_seq: expected,
+                    to_seq: seq - 1,
+                }),
+            }
+        }
+        self.expected = Some(self.expected.map_or(seq, |expected| expected.max(seq)));
+    }
+}
+
+/// The numbers of the segments in a folder, in order.
+pub(crate) fn segments(folder: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".seg"));
+        numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// How long the first frame of a segment is.
+pub(crate) fn read_start_bytes(path: &Path) -> io::Result<u64> {
+    let mut header = [0; frame::HEADER_LEN];
+    File::open(path)?.read_exact(&mut header)?;
+    let payload = u32::from_le_bytes(header[4..8].try_into().expect("4 bytes"));
+    Ok((frame::HEADER_LEN as u64 + u64::from(payload)).next_multiple_of(8))
+}
+
+fn length(path: &Path) -> io::Result<u64> {
+    Ok(fs::metadata(path)?.len())
+}
+
+fn read_at(path: &Path, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::with_capacity(len as usize);
+    file.take(len).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

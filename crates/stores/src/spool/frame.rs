@@ -1,0 +1,134 @@
+//! How records lie in a segment file.
+//!
+//! A frame is a header of 32 bytes, a payload, and padding to 8: magic, length, sequence, segment,
+//! kind, version, and a CRC-32C over header and payload. A segment begins with a frame that says
+//! whose it is and where the chain stood. A reader that meets something else goes on at the next
+//! valid frame.
+
+use sentinel_core::audit;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"SGA\x01");
+pub(crate) const HEADER_LEN: usize = 32;
+const CRC_AT: usize = 28;
+const VERSION: u8 = 1;
+/// No frame is longer: a record's arguments are cut far below.
+const PAYLOAD_LEN_MAX: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Begins a segment.
+    Segment = 1,
+    /// A record and its hash.
+    Record = 2,
+}
+
+/// Space for a header; `close` fills it.
+pub(crate) fn open(out: &mut Vec<u8>) {
+    out.clear();
+    out.resize(HEADER_LEN, 0);
+}
+
+/// Completes the frame that `out` holds from its beginning.
+pub(crate) fn close(out: &mut Vec<u8>, kind: Kind, seq: u64, segment: u64) {
+    let len = (out.len() - HEADER_LEN) as u32;
+    out[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+    out[4..8].copy_from_slice(&len.to_le_bytes());
+    out[8..16].copy_from_slice(&seq.to_le_bytes());
+    out[16..24].copy_from_slice(&segment.to_le_bytes());
+    out[24] = kind as u8;
+    out[25] = VERSION;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&out[..CRC_AT]), &out[HEADER_LEN..]);
+    out[CRC_AT..HEADER_LEN].copy_from_slice(&crc.to_le_bytes());
+    out.resize(out.len().next_multiple_of(8), 0);
+}
+
+/// A frame in a buffer.
+pub(crate) struct Frame<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) seq: u64,
+    pub(crate) payload: &'a [u8],
+    /// With header and padding.
+    pub(crate) len: usize,
+}
+
+/// What is at the beginning of a buffer.
+pub(crate) enum Found<'a> {
+    Frame(Frame<'a>),
+    /// Perhaps a frame, if more bytes were there.
+    Incomplete,
+    Nothing,
+}
+
+pub(crate) fn look(bytes: &[u8], segment: u64) -> Found<'_> {
+    let Some(header) = bytes.get(..HEADER_LEN) else {
+        return Found::Incomplete;
+    };
+    let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
+    let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
+    let payload_len = word(4) as usize;
+    let kind = match header[24] {
+        1 => Kind::Segment,
+        2 => Kind::Record,
+        _ => return Found::Nothing,
+    };
+    if word(0) != MAGIC
+        || payload_len > PAYLOAD_LEN_MAX
+        || number(16) != segment
+        || header[25] != VERSION
+    {
+        return Found::Nothing;
+    }
+    let len = (HEADER_LEN + payload_len).next_multiple_of(8);
+    if bytes.len() < len {
+        return Found::Incomplete;
+    }
+    let payload = &bytes[HEADER_LEN..HEADER_LEN + payload_len];
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&header[..CRC_AT]), payload);
+    if crc != word(CRC_AT) {
+        return Found::Nothing;
+    }
+    Found::Frame(Frame {
+        kind,
+        seq: number(8),
+        payload,
+        len,
+    })
+}
+
+/// What the first frame of a segment says.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    pub(crate) node: String,
+    pub(crate) lane: i64,
+    /// The number of the first record that belongs here.
+    pub(crate) first_seq: u64,
+    /// The hash that it follows.
+    pub(crate) before: [u8; 32],
+}
+
+impl Start {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.lane.to_le_bytes());
+        out.extend_from_slice(&self.first_seq.to_le_bytes());
+        out.extend_from_slice(&self.before);
+        out.extend_from_slice(self.node.as_bytes());
+    }
+
+    pub(crate) fn read(payload: &[u8]) -> Option<Self> {
+        let (lane, rest) = payload.split_first_chunk()?;
+        let (first_seq, rest) = rest.split_first_chunk()?;
+        let (before, node) = rest.split_first_chunk()?;
+        Some(Self {
+            node: String::from_utf8(node.to_vec()).ok()?,
+            lane: i64::from_le_bytes(*lane),
+            first_seq: u64::from_le_bytes(*first_seq),
+            before: *before,
+        })
+    }
+}
+
+/// A record's payload: its bytes, then its hash.
+pub(crate) fn read_record(payload: &[u8]) -> Option<(audit::Record, [u8; 32])> {
+    let (record, hash) = payload.split_last_chunk()?;
+    Some((audit::decode(record).ok()?, *hash))
+}

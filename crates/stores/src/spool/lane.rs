@@ -1,0 +1,332 @@
+//! The lane of the guarantees `spool` and `sync`: segments of frames, appended under one lock.
+//!
+//! The task that finishes a call writes its record with one `write` of the whole frame; there is no
+//! queue and no other thread in between, so what was answered is in the file. A segment that is
+//! full is sealed; a sealed segment goes away once the store has its records. When all of them
+//! exceed the quota the oldest is cut to its first frame, and whoever reads on announces the gap.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use parking_lot::Mutex;
+use sentinel_core::audit::{self, Draft, chain, genesis};
+use sentinel_core::metrics::Metrics;
+
+use super::frame::{self, Kind, Start};
+
+/// A segment is an eighth of the quota, within these: small enough that adopting one again is
+/// cheap, large enough that making files is rare.
+const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=8 * 1024 * 1024;
+
+pub struct FileLane {
+    pub(crate) node: String,
+    pub(crate) lane: i64,
+    pub(crate) folder: PathBuf,
+    /// Held as long as the process lives.
+    _lock: File,
+    inner: Mutex<Inner>,
+    metrics: Arc<Metrics>,
+    quota: u64,
+    segment_max: u64,
+}
+
+struct Inner {
+    file: Arc<File>,
+    segment: u64,
+    written: u64,
+    seq: u64,
+    hash: [u8; 32],
+    first_seq: u64,
+    buffer: Vec<u8>,
+    /// Oldest first.
+    sealed: VecDeque<Sealed>,
+    sealed_bytes: u64,
+    /// The segment that the reader is at; it is never cut.
+    reading: u64,
+    /// The quota was reached and nothing reached the store since.
+    overflowing: bool,
+    /// After a failed write: nothing more goes into this file.
+    spoilt: bool,
+    /// Sealed since the last fsync.
+    unsynced: Vec<Arc<File>>,
+    dirty: bool,
+}
+
+struct Sealed {
+    number: u64,
+    bytes: u64,
+    records: u64,
+    cut: bool,
+}
+
+pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:08}.seg"))
+}
+
+impl FileLane {
+    /// Makes a folder for a new lane, locks it, and begins its first segment.
+    pub fn create(
+        root: &Path,
+        node: String,
+        quota: u64,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<Self> {
+        fs::create_dir_all(root)?;
+        let (lane, folder, lock) = claim_folder(root)?;
+        let hash = genesis(&node, lane);
+        let start = Start {
+            node: node.clone(),
+            lane,
+            first_seq: 1,
+            before: hash,
+        };
+        let mut buffer = Vec::with_capacity(1024);
+        let (file, written) = begin_segment(&folder, 1, &start, &mut buffer)?;
+        let segment_max = (quota / 8).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
+        Ok(Self {
+            node,
+            lane,
+            folder,
+            _lock: lock,
+            inner: Mutex::new(Inner {
+                file,
+                segment: 1,
+                written,
+                seq: 0,
+                hash,
+                first_seq: 1,
+                buffer,
+                sealed: VecDeque::new(),
+                sealed_bytes: 0,
+                reading: 1,
+                overflowing: false,
+                spoilt: false,
+                unsynced: Vec::new(),
+                dirty: true,
+            }),
+            metrics,
+            quota,
+            segment_max,
+        })
+    }
+
+    pub fn lane(&self) -> i64 {
+        self.lane
+    }
+
+    /// Writes one record; gives its number.
+    pub(crate) fn append(&self, draft: &Draft<'_>) -> io::Result<u64> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        if inner.spoilt || inner.written >= self.segment_max {
+            self.next_segment(inner)?;
+        }
+        inner.seq += 1;
+        frame::open(&mut inner.buffer);
+        audit::encode(draft, &mut inner.buffer);
+        inner.hash = chain(&inner.hash, inner.seq, &inner.buffer[frame::HEADER_LEN..]);
+        inner.buffer.extend_from_slice(&inner.hash);
+        frame::close(&mut inner.buffer, Kind::Record, inner.seq, inner.segment);
+        inner.dirty = true;
+        let len = inner.buffer.len();
+        let wrote = (&*inner.file).write(&inner.buffer);
+        self.metrics.audit.records.fetch_add(1, Relaxed);
+        match wrote {
+            Ok(all) if all == len => {
+                inner.written += len as u64;
+                Ok(inner.seq)
+            }
+            other => {
+                // Its number is used: the reader finds it missing and says so.
+                inner.spoilt = true;
+                self.metrics.audit.dropped.fetch_add(1, Relaxed);
+                Err(other
+                    .err()
+                    .unwrap_or_else(|| io::ErrorKind::StorageFull.into()))
+            }
+        }
+    }
+
+    fn next_segment(&self, inner: &mut Inner) -> io::Result<()> {
+        let start = Start {
+            node: self.node.clone(),
+            lane: self.lane,
+            first_seq: inner.seq + 1,
+            before: inner.hash,
+        };
+        let number = inner.segment + 1;
+        let begun = begin_segment(&self.folder, number, &start, &mut inner.buffer);
+        let (file, written) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.metrics.audit.records.fetch_add(1, Relaxed);
+                self.metrics.audit.dropped.fetch_add(1, Relaxed);
+                inner.seq += 1;
+                inner.spoilt = true;
+                return Err(error);
+            }
+        };
+        inner
+            .unsynced
+            .push(std::mem::replace(&mut inner.file, file));
+        inner.sealed.push_back(Sealed {
+            number: inner.segment,
+            bytes: inner.written,
+            records: inner.seq + 1 - inner.first_seq,
+            cut: false,
+        });
+        inner.sealed_bytes += inner.written;
+        inner.segment = number;
+        inner.written = written;
+        inner.first_seq = inner.seq + 1;
+        inner.spoilt = false;
+        self.keep_quota(inner);
+        self.metrics
+            .audit
+            .spool_bytes
+            .store(inner.sealed_bytes + inner.written, Relaxed);
+        Ok(())
+    }
+
+    /// Cuts the oldest segments until there is room for one more.
+    fn keep_quota(&self, inner: &mut Inner) {
+        let reading = inner.reading;
+        while inner.sealed_bytes + self.segment_max > self.quota {
+            let oldest = inner
+                .sealed
+                .iter_mut()
+                .find(|sealed| !sealed.cut && sealed.number != reading);
+            let Some(sealed) = oldest else { return };
+            let kept = cut(&segment_path(&self.folder, sealed.number)).unwrap_or(sealed.bytes);
+            sealed.cut = true;
+            inner.sealed_bytes -= sealed.bytes.saturating_sub(kept);
+            sealed.bytes = kept;
+            inner.overflowing = true;
+            self.metrics
+                .audit
+                .dropped
+                .fetch_add(sealed.records, Relaxed);
+        }
+    }
+
+    /// The quota is used up: a record may push out one that the store has not seen.
+    pub(crate) fn is_full(&self) -> bool {
+        self.inner.lock().overflowing
+    }
+
+    /// How far the reader may read: the segment being written, and how much of it is there.
+    pub(crate) fn end(&self, reading: u64) -> (u64, u64) {
+        let mut inner = self.inner.lock();
+        // A reader that has not begun will begin with the first.
+        inner.reading = reading.max(1);
+        (inner.segment, inner.written)
+    }
+
+    /// The store has every record up to the end of this segment.
+    pub(crate) fn forget(&self, number: u64) {
+        let mut inner = self.inner.lock();
+        let Some(at) = inner.sealed.iter().position(|s| s.number == number) else {
+            return;
+        };
+        if let Some(gone) = inner.sealed.remove(at) {
+            inner.sealed_bytes -= gone.bytes;
+        }
+        drop(inner);
+        if let Err(error) = fs::remove_file(segment_path(&self.folder, number)) {
+            tracing::warn!("a spool segment could not be removed: {error}");
+        }
+    }
+
+    pub(crate) fn progressed(&self) {
+        self.inner.lock().overflowing = false;
+    }
+
+    /// Makes everything appended before durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let (files, dirty) = {
+            let mut inner = self.inner.lock();
+            let mut files = std::mem::take(&mut inner.unsynced);
+            let dirty = std::mem::take(&mut inner.dirty);
+            files.push(inner.file.clone());
+            (files, dirty)
+        };
+        if !dirty && files.len() == 1 {
+            return Ok(());
+        }
+        for file in files {
+            if let Err(error) = file.sync_data() {
+                // Never trusted again: what follows goes to a new file.
+                let mut inner = self.inner.lock();
+                inner.spoilt = true;
+                inner.dirty = true;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an ended lane whose records are all in the store.
+    pub(crate) fn remove(&self) {
+        if let Err(error) = fs::remove_dir_all(&self.folder) {
+            tracing::debug!("the spool could not be removed: {error}");
+        }
+    }
+}
+
+/// Leaves only the first frame, which says what was here.
+fn cut(path: &Path) -> io::Result<u64> {
+    let bytes = super::follow::read_start_bytes(path)?;
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(bytes)?;
+    Ok(bytes)
+}
+
+fn begin_segment(
+    folder: &Path,
+    number: u64,
+    start: &Start,
+    buffer: &mut Vec<u8>,
+) -> io::Result<(Arc<File>, u64)> {
+    frame::open(buffer);
+    start.write(buffer);
+    frame::close(buffer, Kind::Segment, start.first_seq - 1, number);
+    let path = segment_path(folder, number);
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    // What a failed attempt may have left.
+    file.set_len(0)?;
+    (&file).write_all(buffer)?;
+    Ok((Arc::new(file), buffer.len() as u64))
+}
+
+/// A lane is named by the moment it began, in microseconds; of two that began together one is later.
+fn claim_folder(root: &Path) -> io::Result<(i64, PathBuf, File)> {
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    // Even: the odd number beside it is the memory lane's.
+    let mut lane = (since.as_micros() as i64) & !1;
+    loop {
+        // Locked before it has its name, so that nobody takes it for an orphan.
+        let aside = root.join(format!(".{lane}-{}", std::process::id()));
+        fs::create_dir_all(&aside)?;
+        let lock = File::create(aside.join("lock"))?;
+        lock.lock()?;
+        let folder = root.join(lane.to_string());
+        match fs::rename(&aside, &folder) {
+            Ok(()) => return Ok((lane, folder, lock)),
+            Err(_) if folder.exists() => {
+                fs::remove_dir_all(&aside)?;
+                lane += 2;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

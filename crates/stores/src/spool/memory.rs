@@ -1,0 +1,78 @@
+//! The lane of the guarantee `memory`: a bounded ring whose oldest records give way.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use parking_lot::Mutex;
+use sentinel_core::audit::{self, Draft, Key, Stored, chain, genesis};
+use sentinel_core::metrics::Metrics;
+
+pub struct MemoryLane {
+    node: String,
+    lane: i64,
+    len_max: usize,
+    ring: Mutex<Ring>,
+    metrics: Arc<Metrics>,
+}
+
+struct Ring {
+    /// Number, bytes, hash.
+    records: VecDeque<(u64, Box<[u8]>, [u8; 32])>,
+    seq: u64,
+    hash: [u8; 32],
+}
+
+impl MemoryLane {
+    pub fn new(node: String, lane: i64, len_max: usize, metrics: Arc<Metrics>) -> Self {
+        let hash = genesis(&node, lane);
+        Self {
+            node,
+            lane,
+            len_max: len_max.max(1),
+            ring: Mutex::new(Ring {
+                records: VecDeque::new(),
+                seq: 0,
+                hash,
+            }),
+            metrics,
+        }
+    }
+
+    pub fn lane(&self) -> i64 {
+        self.lane
+    }
+
+    pub(crate) fn append(&self, draft: &Draft<'_>) {
+        let mut bytes = Vec::with_capacity(256);
+        audit::encode(draft, &mut bytes);
+        let mut ring = self.ring.lock();
+        ring.seq += 1;
+        ring.hash = chain(&ring.hash, ring.seq, &bytes);
+        if ring.records.len() == self.len_max {
+            ring.records.pop_front();
+            self.metrics.audit.dropped.fetch_add(1, Relaxed);
+        }
+        let (seq, hash) = (ring.seq, ring.hash);
+        ring.records.push_back((seq, bytes.into(), hash));
+        self.metrics.audit.records.fetch_add(1, Relaxed);
+    }
+
+    /// Takes the oldest records out.
+    pub(crate) fn take(&self, max: usize) -> Vec<Stored> {
+        let mut ring = self.ring.lock();
+        let len = max.min(ring.records.len());
+        let taken: Vec<_> = ring.records.drain(..len).collect();
+        drop(ring);
+        let stored = |(seq, bytes, hash): (u64, Box<[u8]>, [u8; 32])| {
+            let key = Key {
+                node: self.node.clone(),
+                lane: self.lane,
+                seq,
+            };
+            let record = audit::decode(&bytes).ok()?;
+            Some(Stored { key, record, hash })
+        };
+        taken.into_iter().filter_map(stored).collect()
+    }
+}

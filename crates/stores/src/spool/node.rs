@@ -1,0 +1,47 @@
+//! The data directory's name for itself, in every record.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Reads the name, or makes one the first time.
+pub fn node_id(data_dir: &Path) -> io::Result<String> {
+    let folder = data_dir.join("audit");
+    fs::create_dir_all(&folder)?;
+    let path = folder.join("node");
+    if let Some(found) = read(&path)? {
+        return Ok(found);
+    }
+    let mut random = [0; 8];
+    SystemRandom::new()
+        .fill(&mut random)
+        .map_err(|_| io::Error::other("the system has no randomness"))?;
+    let name = format!("{:016x}", u64::from_le_bytes(random));
+    // Written aside and linked into place: of two processes one wins, and nobody reads half of it.
+    let aside = folder.join(format!(".node-{name}"));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&aside)?;
+    file.write_all(name.as_bytes())?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&aside, &path);
+    fs::remove_file(&aside)?;
+    match linked {
+        Ok(()) => Ok(name),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            read(&path)?.ok_or_else(|| io::Error::other("audit/node is empty"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|name| !name.is_empty())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,58 @@
+//! Spools whose process is gone.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::root;
+
+/// A folder that is ours now.
+pub(crate) struct Orphan {
+    pub(crate) folder: PathBuf,
+    _lock: File,
+}
+
+impl Orphan {
+    pub(crate) fn remove(self) {
+        if let Err(error) = fs::remove_dir_all(&self.folder) {
+            tracing::warn!("an adopted spool could not be removed: {error}");
+        }
+    }
+}
+
+/// Whether there is anything to adopt.
+pub fn has_orphans(data_dir: &Path) -> bool {
+    adopt(data_dir).is_ok_and(|orphans| !orphans.is_empty())
+}
+
+/// Takes the folders that nobody holds.
+pub(crate) fn adopt(data_dir: &Path) -> io::Result<Vec<Orphan>> {
+    let entries = match fs::read_dir(root(data_dir)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut orphans = Vec::new();
+    for entry in entries {
+        let folder = entry?.path();
+        let named = folder
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.parse::<i64>().is_ok());
+        if !named {
+            continue;
+        }
+        // Whoever removed it meanwhile was faster.
+        let Ok(lock) = File::open(folder.join("lock")) else {
+            continue;
+        };
+        if lock.try_lock().is_ok() && folder.join("lock").exists() {
+            orphans.push(Orphan {
+                folder,
+                _lock: lock,
+            });
+        }
+    }
+    orphans.sort_by(|a, b| a.folder.cmp(&b.folder));
+    Ok(orphans)
+}

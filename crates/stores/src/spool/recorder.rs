@@ -1,0 +1,176 @@
+//! The sink: chooses the lane by the record's guarantee, and keeps the fsync thread.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::future::{BoxFuture, FutureExt, ready};
+use parking_lot::Mutex;
+use sentinel_core::audit::{Draft, Guarantee, NotKept, Sink, Surface};
+use sentinel_core::metrics::Metrics;
+use tokio::sync::oneshot;
+
+use super::{FileLane, MemoryLane, node_id, root};
+
+/// What a power failure may take.
+const SYNC_EVERY: Duration = Duration::from_millis(200);
+/// Complaints about a spool that cannot be written come at most this often.
+const COMPLAIN_EVERY_MS: u64 = 10_000;
+/// Intents that may wait for one fsync; more calls than this never run at once.
+const WAITERS_MAX: usize = 16_384;
+
+/// Bounds, from the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// `audit.spool_max_mb`.
+    pub spool_bytes_max: u64,
+    /// `audit.buffer`.
+    pub memory_len_max: usize,
+}
+
+pub struct Recorder {
+    pub(crate) file: Arc<FileLane>,
+    pub(crate) memory: MemoryLane,
+    pub(crate) metrics: Arc<Metrics>,
+    waiters: Arc<Mutex<Vec<Waiter>>>,
+    wake: SyncSender<()>,
+    complained_ms: AtomicU64,
+}
+
+type Waiter = oneshot::Sender<Result<(), String>>;
+
+impl Recorder {
+    /// Makes the lanes of this process and starts the thread that fsyncs.
+    pub fn start(data_dir: &Path, limits: Limits, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
+        let node = node_id(data_dir)?;
+        let file = FileLane::create(
+            &root(data_dir),
+            node.clone(),
+            limits.spool_bytes_max,
+            metrics.clone(),
+        )?;
+        let file = Arc::new(file);
+        let memory = MemoryLane::new(
+            node,
+            file.lane() + 1,
+            limits.memory_len_max,
+            metrics.clone(),
+        );
+        let (wake, woken) = sync_channel(1);
+        let waiters = Arc::new(Mutex::new(Vec::new()));
+        {
+            let (file, waiters) = (file.clone(), waiters.clone());
+            std::thread::Builder::new()
+                .name("audit-fsync".to_owned())
+                .spawn(move || keep_syncing(&file, &waiters, &woken))?;
+        }
+        metrics.audit.enabled.store(1, Relaxed);
+        let this = Arc::new(Self {
+            file,
+            memory,
+            metrics,
+            waiters,
+            wake,
+            complained_ms: AtomicU64::new(0),
+        });
+        this.note("audit/start", None);
+        Ok(this)
+    }
+
+    pub fn node(&self) -> &str {
+        &self.file.node
+    }
+
+    /// A record of the audit about itself.
+    pub(crate) fn note(&self, method: &str, args: Option<&str>) {
+        self.append(&Draft {
+            at_ms: now_ms(),
+            surface: Surface::Gateway.as_str(),
+            method,
+            args,
+            decision: "allow",
+            outcome: "success",
+            guarantee: Guarantee::Spool,
+            ..Draft::default()
+        });
+    }
+
+    fn complain(&self, error: &io::Error) {
+        let now = now_ms();
+        let before = self.complained_ms.load(Relaxed);
+        if now.saturating_sub(before) >= COMPLAIN_EVERY_MS {
+            self.complained_ms.store(now, Relaxed);
+            tracing::error!("an audit record could not be written to the spool: {error}");
+        }
+    }
+}
+
+impl Sink for Recorder {
+    fn append(&self, draft: &Draft<'_>) {
+        if draft.guarantee == Guarantee::Memory {
+            self.memory.append(draft);
+        } else if let Err(error) = self.file.append(draft) {
+            self.complain(&error);
+        }
+    }
+
+    fn intend(&self, draft: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>> {
+        let refuse = |why: String| ready(Err(NotKept(why))).boxed();
+        if self.file.is_full() {
+            return refuse("the spool is full (audit.spool_max_mb)".to_owned());
+        }
+        let seq = match self.file.append(draft) {
+            Ok(seq) => seq,
+            Err(error) => return refuse(error.to_string()),
+        };
+        let (done, synced) = oneshot::channel();
+        {
+            let mut waiters = self.waiters.lock();
+            if waiters.len() >= WAITERS_MAX {
+                return refuse("too many records wait for the disk".to_owned());
+            }
+            waiters.push(done);
+        }
+        let _ = self.wake.try_send(());
+        async move {
+            match synced.await {
+                Ok(Ok(())) => Ok(seq),
+                Ok(Err(error)) => Err(NotKept(error)),
+                Err(_) => Err(NotKept("the gateway is going down".to_owned())),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Ends when the recorder is gone.
+fn keep_syncing(file: &FileLane, waiters: &Mutex<Vec<Waiter>>, woken: &Receiver<()>) {
+    let mut failing = false;
+    loop {
+        let gone = woken.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Disconnected);
+        // Taken first: whoever comes later waits for the next turn.
+        let waiting = std::mem::take(&mut *waiters.lock());
+        let synced = file.sync().map_err(|error| error.to_string());
+        if let Err(error) = &synced
+            && !failing
+        {
+            tracing::error!("the audit spool could not be made durable: {error}");
+        }
+        failing = synced.is_err();
+        for waiter in waiting {
+            let _ = waiter.send(synced.clone());
+        }
+        if gone {
+            return;
+        }
+    }
+}
+
+pub(crate) fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
+}

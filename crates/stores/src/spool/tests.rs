@@ -1,0 +1,167 @@
+//! P-A03, P-A04: what is in the file survives, and what is missing is known exactly.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+use sentinel_core::audit::{Draft, Guarantee, Sink};
+use tempfile::TempDir;
+
+use super::follow::{Batch, Follower, Gap, segments};
+use super::*;
+
+fn lane(folder: &TempDir, quota: u64) -> FileLane {
+    FileLane::create(folder.path(), "n".to_owned(), quota, Arc::default()).unwrap()
+}
+
+fn append(lane: &FileLane, id: u64) {
+    let id = id.to_string();
+    lane.append(&Draft {
+        request_id: &id,
+        guarantee: Guarantee::Spool,
+        ..Draft::default()
+    })
+    .unwrap();
+}
+
+/// Everything a reader finds after the writer is gone.
+fn read_all(lane: &FileLane) -> Batch {
+    let mut follower = Follower::new(lane.folder.clone());
+    let mut all = Batch::default();
+    loop {
+        let batch = follower.read(None).unwrap();
+        all.gaps.extend(batch.gaps);
+        if batch.records.is_empty() {
+            return all;
+        }
+        all.records.extend(batch.records);
+    }
+}
+
+fn ids(batch: &Batch) -> Vec<u64> {
+    batch
+        .records
+        .iter()
+        .map(|stored| stored.record.request_id.parse().unwrap())
+        .collect()
+}
+
+#[test]
+fn records_come_back_in_order_and_chained() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 1 << 20);
+    (1..=2000).for_each(|id| append(&lane, id));
+    let all = read_all(&lane);
+    assert_eq!(ids(&all), (1..=2000).collect::<Vec<_>>());
+    assert!(all.gaps.is_empty());
+    assert!(
+        segments(&lane.folder).unwrap().len() > 2,
+        "segments were sealed"
+    );
+    let mut before = sentinel_core::audit::genesis("n", lane.lane());
+    for stored in &all.records {
+        assert!(stored.follows(&before, &mut Vec::new()));
+        before = stored.hash;
+    }
+}
+
+#[test]
+fn a_torn_last_frame_loses_only_itself() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 1 << 20);
+    (1..=10).for_each(|id| append(&lane, id));
+    let path = lane.folder.join("00000001.seg");
+    let len = fs::metadata(&path).unwrap().len();
+    OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(len - 20)
+        .unwrap();
+    let all = read_all(&lane);
+    assert_eq!(ids(&all), (1..=9).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_damaged_frame_is_a_gap_and_reading_goes_on_behind_it() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 1 << 20);
+    (1..=10).for_each(|id| append(&lane, id));
+    let path = lane.folder.join("00000001.seg");
+    let len = fs::metadata(&path).unwrap().len();
+    let mut file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.seek(SeekFrom::Start(len / 2)).unwrap();
+    file.write_all(b"damage").unwrap();
+    let all = read_all(&lane);
+    assert_eq!(all.records.len(), 9);
+    let [gap] = &all.gaps[..] else {
+        panic!("one gap: {:?}", all.gaps)
+    };
+    assert_eq!(gap.from_seq, gap.to_seq);
+    assert!(!ids(&all).contains(&gap.from_seq));
+}
+
+#[test]
+fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
+    let folder = TempDir::new().unwrap();
+    let metrics = Arc::<sentinel_core::metrics::Metrics>::default();
+    let lane =
+        FileLane::create(folder.path(), "n".to_owned(), 512 * 1024, metrics.clone()).unwrap();
+    // Nobody reads meanwhile; the first segment counts as being read and stays.
+    (1..=20_000).for_each(|id| append(&lane, id));
+    assert!(lane.is_full());
+    let size: u64 = fs::read_dir(&lane.folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(size <= 512 * 1024 + 64 * 1024, "{size}");
+    let all = read_all(&lane);
+    let [
+        Gap {
+            from_seq, to_seq, ..
+        },
+    ] = all.gaps[..]
+    else {
+        panic!("one run, one gap: {:?}", all.gaps)
+    };
+    let missing: Vec<u64> = (1..=20_000).filter(|id| !ids(&all).contains(id)).collect();
+    assert_eq!(missing, (from_seq..=to_seq).collect::<Vec<_>>());
+    let dropped = metrics
+        .audit
+        .dropped
+        .load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(dropped, to_seq + 1 - from_seq);
+}
+
+#[test]
+fn a_living_lane_is_nobodys_orphan() {
+    let data = TempDir::new().unwrap();
+    let lane = FileLane::create(&root(data.path()), "n".to_owned(), 1 << 20, Arc::default());
+    assert!(!has_orphans(data.path()));
+    drop(lane);
+    assert!(has_orphans(data.path()));
+}
+
+#[tokio::test]
+async fn p_a04_an_intent_is_on_disk_or_refused_at_once() {
+    let data = TempDir::new().unwrap();
+    let limits = Limits {
+        spool_bytes_max: 512 * 1024,
+        memory_len_max: 10,
+    };
+    let recorder = Recorder::start(data.path(), limits, Arc::default()).unwrap();
+    let draft = Draft {
+        outcome: "intent",
+        guarantee: Guarantee::Sync,
+        ..Draft::default()
+    };
+    assert_eq!(recorder.intend(&draft).await.unwrap(), 2, "after the start");
+    let plain = Draft {
+        guarantee: Guarantee::Spool,
+        ..Draft::default()
+    };
+    (0..20_000).for_each(|_| recorder.append(&plain));
+    let began = tokio::time::Instant::now();
+    assert!(recorder.intend(&draft).await.is_err());
+    assert!(began.elapsed() < std::time::Duration::from_millis(5));
+}

@@ -1,0 +1,296 @@
+//! `/metrics`: the counters as Prometheus reads them.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method as Verb, Response, StatusCode};
+use ring::digest::{SHA256, digest};
+use sentinel_core::Health;
+use sentinel_core::metrics::{BUCKETS_US, Metrics, Row, STATUSES};
+
+use super::body::Body;
+use super::reply;
+use crate::gateway::Gateway;
+
+/// Who may read the counters.
+#[derive(Clone, Default)]
+pub enum Scrape {
+    /// There are none to read.
+    Off,
+    #[default]
+    Open,
+    /// Whoever sends this bearer token; only its hash is kept, and compared.
+    Token([u8; 32]),
+}
+
+impl Scrape {
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    pub fn with_token(token: &str) -> Self {
+        Self::Token(hash(token.as_bytes()))
+    }
+
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Open => true,
+            Self::Token(wanted) => headers
+                .get(AUTHORIZATION)
+                .and_then(|value| value.as_bytes().strip_prefix(b"Bearer "))
+                .is_some_and(|token| hash(token) == *wanted),
+        }
+    }
+}
+
+fn hash(bytes: &[u8]) -> [u8; 32] {
+    digest(&SHA256, bytes)
+        .as_ref()
+        .try_into()
+        .expect("SHA-256 has 32 bytes")
+}
+
+pub(super) fn answer(
+    verb: &Verb,
+    headers: &HeaderMap,
+    scrape: &Scrape,
+    gateway: &Gateway,
+) -> Response<Body> {
+    if matches!(scrape, Scrape::Off) {
+        return reply::text(
+            StatusCode::NOT_FOUND,
+            "metrics are off (telemetry.metrics)\n",
+        );
+    }
+    if !matches!(*verb, Verb::GET | Verb::HEAD) {
+        return reply::method_not_allowed("GET, HEAD");
+    }
+    if !scrape.admits(headers) {
+        let mut refusal = reply::text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
+        let challenge = HeaderValue::from_static("Bearer");
+        refusal.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        return refusal;
+    }
+    reply::text(StatusCode::OK, &render(gateway))
+}
+
+fn render(gateway: &Gateway) -> String {
+    let metrics = &gateway.auditor.metrics;
+    let mut page = Page(String::with_capacity(4096));
+    operations(&mut page, &metrics.rows());
+    backends(&mut page, gateway);
+    audit(&mut page, metrics);
+    page.head("sentinel_sessions", "gauge", "Open legacy sessions.");
+    page.line("sentinel_sessions", &[], metrics.sessions.load(Relaxed));
+    page.head("sentinel_streams", "gauge", "Open event streams.");
+    page.line("sentinel_streams", &[], metrics.streams.load(Relaxed));
+    page.0
+}
+
+fn operations(page: &mut Page, rows: &[Row]) {
+    let name = "sentinel_requests_total";
+    page.head(name, "counter", "Requests by how they ended.");
+    for row in rows {
+        for (status, count) in STATUSES.iter().zip(&row.operation.ended) {
+            let count = count.load(Relaxed);
+            if count > 0 {
+                page.line(
+                    name,
+                    &[labels(row).as_slice(), &[("status", status)]].concat(),
+                    count,
+                );
+            }
+        }
+    }
+    let name = "sentinel_errors_total";
+    page.head(name, "counter", "Requests that failed, by kind.");
+    for row in rows {
+        for (kind, count) in row.operation.errors.lock().iter() {
+            page.line(
+                name,
+                &[labels(row).as_slice(), &[("error_type", kind)]].concat(),
+                *count,
+            );
+        }
+    }
+    let name = "sentinel_rate_limit_hits_total";
+    page.head(name, "counter", "Requests refused by a rate limit.");
+    let limited = STATUSES.iter().position(|status| *status == "rate_limited");
+    for row in rows {
+        let hits = limited.map_or(0, |at| row.operation.ended[at].load(Relaxed));
+        if hits > 0 {
+            page.line(name, &labels(row), hits);
+        }
+    }
+    durations(page, rows);
+}
+
+fn durations(page: &mut Page, rows: &[Row]) {
+    let name = "sentinel_request_duration_seconds";
+    page.head(
+        name,
+        "histogram",
+        "From the request read to the answer ready.",
+    );
+    for row in rows {
+        let mut total = 0;
+        for (at, count) in row.operation.buckets.iter().enumerate() {
+            total += count.load(Relaxed);
+            let bound = BUCKETS_US
+                .get(at)
+                .map_or_else(|| "+Inf".to_owned(), |us| (*us as f64 / 1e6).to_string());
+            let with = [labels(row).as_slice(), &[("le", &bound)]].concat();
+            page.line("sentinel_request_duration_seconds_bucket", &with, total);
+        }
+        let seconds = row.operation.sum_us.load(Relaxed) as f64 / 1e6;
+        page.line(
+            "sentinel_request_duration_seconds_sum",
+            &labels(row),
+            seconds,
+        );
+        page.line(
+            "sentinel_request_duration_seconds_count",
+            &labels(row),
+            total,
+        );
+    }
+}
+
+fn labels(row: &Row) -> [(&str, &str); 3] {
+    [
+        ("method", row.method),
+        ("backend", &row.backend),
+        ("tool", &row.tool),
+    ]
+}
+
+fn backends(page: &mut Page, gateway: &Gateway) {
+    let name = "sentinel_backend_healthy";
+    page.head(name, "gauge", "1 if the backend can be called.");
+    for (_, backend) in gateway.registry.backends() {
+        let healthy = matches!(backend.status().health, Health::Up | Health::Asleep);
+        page.line(name, &[("backend", backend.name())], u8::from(healthy));
+    }
+    let name = "sentinel_backend_restarts_total";
+    page.head(name, "counter", "Times a backend was started again.");
+    for (_, backend) in gateway.registry.backends() {
+        page.line(
+            name,
+            &[("backend", backend.name())],
+            backend.status().restarts,
+        );
+    }
+}
+
+fn audit(page: &mut Page, metrics: &Metrics) {
+    let audit = &metrics.audit;
+    let lines = [
+        (
+            "sentinel_audit_enabled",
+            "gauge",
+            "1 if requests leave records.",
+            audit.enabled.load(Relaxed),
+        ),
+        (
+            "sentinel_audit_records_total",
+            "counter",
+            "Records written.",
+            audit.records.load(Relaxed),
+        ),
+        (
+            "sentinel_audit_dropped_total",
+            "counter",
+            "Records lost to a full spool, buffer or disk.",
+            audit.dropped.load(Relaxed),
+        ),
+        (
+            "sentinel_audit_gaps_total",
+            "counter",
+            "Gap records, each for a run of lost ones.",
+            audit.gaps.load(Relaxed),
+        ),
+        (
+            "sentinel_audit_ingested_total",
+            "counter",
+            "Records that reached the store.",
+            audit.ingested.load(Relaxed),
+        ),
+        (
+            "sentinel_audit_ingest_failures_total",
+            "counter",
+            "Attempts that the store refused.",
+            audit.ingest_failures.load(Relaxed),
+        ),
+        (
+            "sentinel_audit_backlog",
+            "gauge",
+            "Records that wait for the store.",
+            audit.backlog(),
+        ),
+        (
+            "sentinel_audit_spool_bytes",
+            "gauge",
+            "Size of the spool.",
+            audit.spool_bytes.load(Relaxed),
+        ),
+    ];
+    for (name, kind, help, value) in lines {
+        page.head(name, kind, help);
+        page.line(name, &[], value);
+    }
+}
+
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        self.0.push_str(name);
+        for (at, (label, text)) in labels.iter().enumerate() {
+            self.0.push(if at == 0 { '{' } else { ',' });
+            let _ = write!(self.0, "{label}=\"");
+            for c in text.chars() {
+                match c {
+                    '\\' => self.0.push_str("\\\\"),
+                    '"' => self.0.push_str("\\\""),
+                    '\n' => self.0.push_str("\\n"),
+                    c => self.0.push(c),
+                }
+            }
+            self.0.push('"');
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_as_prometheus_wants() {
+        let mut page = Page(String::new());
+        page.line("x", &[("a", "q\"\\\n")], 1);
+        assert_eq!(page.0, "x{a=\"q\\\"\\\\\\n\"} 1\n");
+    }
+
+    #[test]
+    fn a_token_is_asked_for_where_one_is_set() {
+        let scrape = Scrape::with_token("s3");
+        let mut headers = HeaderMap::new();
+        assert!(!scrape.admits(&headers));
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer s4"));
+        assert!(!scrape.admits(&headers));
+        headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer s3"));
+        assert!(scrape.admits(&headers));
+        assert!(Scrape::Open.admits(&HeaderMap::new()));
+    }
+}
