@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sentinel_wire::header::Param;
 use sentinel_wire::{Method, Outcome, Params, Revision};
 
-use crate::audit::Trail;
+use crate::audit::{Auditor, Trail};
 use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::catalog::Operation;
@@ -50,6 +50,7 @@ pub struct Call {
     pub trail: Arc<Trail>,
     /// What governs it, as it was when the call began.
     pub policy: Arc<Policy>,
+    pub(crate) auditor: Arc<Auditor>,
     /// Its place among the calls that run; to be given back while it waits for a person.
     pub slot: Slot,
 }

@@ -5,14 +5,16 @@
 //! goes with it and frees whatever it held. A conversation can be set aside (parked) and taken up
 //! again later, on another thread; nothing runs in between but what the backend does by itself.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use sentinel_wire::{Method, Payload};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::attribution;
 use crate::audit::Trail;
@@ -52,42 +54,51 @@ pub struct Ask {
     pub answer: oneshot::Sender<Answer>,
 }
 
-/// Boxed, so that the queue of a call that says nothing stays small.
+/// Boxed, so that a queue of them is small.
 #[derive(Debug)]
 pub enum Event {
     Notice(Box<Notice>),
     Ask(Box<Ask>),
 }
 
+/// What was said and not yet heard. Most calls say nothing, so this holds nothing until one does.
+#[derive(Default)]
+struct Said {
+    events: VecDeque<Event>,
+    listener: Option<Waker>,
+    /// The caller is gone; nothing more is taken.
+    closed: bool,
+}
+
 /// The backend's end.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Line {
-    events: mpsc::Sender<Event>,
+    said: Arc<Mutex<Said>>,
     /// Whose questions these are; known once the call was routed.
     asker: Option<Arc<str>>,
 }
 
+/// The surface's end of a line.
+pub struct Events(Arc<Mutex<Said>>);
+
 impl Line {
-    pub fn open() -> (Self, mpsc::Receiver<Event>) {
-        let (events, heard) = mpsc::channel(QUEUE_LEN_MAX);
-        (
-            Self {
-                events,
-                asker: None,
-            },
-            heard,
-        )
+    pub fn open() -> (Self, Events) {
+        let said = Arc::<Mutex<Said>>::default();
+        let line = Self {
+            said: said.clone(),
+            asker: None,
+        };
+        (line, Events(said))
     }
 
     /// Names the backend in everything that is asked from now on.
-    pub(crate) fn signed(mut self, asker: &str) -> Self {
-        self.asker = Some(asker.into());
-        self
+    pub(crate) fn sign(&mut self, asker: &Arc<str>) {
+        self.asker = Some(asker.clone());
     }
 
     /// Tells the caller something; dropped when the caller does not keep up.
     pub fn notice(&self, notice: Notice) {
-        let _ = self.events.try_send(Event::Notice(Box::new(notice)));
+        self.say(Event::Notice(Box::new(notice)));
     }
 
     /// Asks the caller; the receiver ends without a value when the caller is gone.
@@ -97,13 +108,51 @@ impl Line {
             Some(asker) => attribution::sign(&method, params, asker),
             None => params,
         };
-        let ask = Box::new(Ask {
+        self.say(Event::Ask(Box::new(Ask {
             method,
             params,
             answer,
-        });
-        let _ = self.events.try_send(Event::Ask(ask));
+        })));
         heard
+    }
+
+    fn say(&self, event: Event) {
+        let mut said = self.said.lock();
+        if said.closed || said.events.len() >= QUEUE_LEN_MAX {
+            return;
+        }
+        said.events.push_back(event);
+        let listener = said.listener.take();
+        drop(said);
+        if let Some(listener) = listener {
+            listener.wake();
+        }
+    }
+}
+
+impl Events {
+    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Event> {
+        let mut said = self.0.lock();
+        if let Some(event) = said.events.pop_front() {
+            return Poll::Ready(event);
+        }
+        match &mut said.listener {
+            Some(listener) => listener.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        let mut said = self.0.lock();
+        said.closed = true;
+        // Whoever asked hears that there is no answer; not under the lock.
+        let unheard = std::mem::take(&mut said.events);
+        said.listener = None;
+        drop(said);
+        drop(unheard);
     }
 }
 
@@ -117,7 +166,7 @@ pub enum Step {
 /// The surface's end: the running call and what it says on the way.
 pub struct Conversation {
     reply: BoxFuture<'static, Result<Reply, Fault>>,
-    events: mpsc::Receiver<Event>,
+    events: Events,
     done: Option<Result<Reply, Fault>>,
     trail: Arc<Trail>,
     slot: Slot,
@@ -126,7 +175,7 @@ pub struct Conversation {
 impl Conversation {
     pub fn new(
         reply: BoxFuture<'static, Result<Reply, Fault>>,
-        events: mpsc::Receiver<Event>,
+        events: Events,
         trail: Arc<Trail>,
     ) -> Self {
         Self {
@@ -169,9 +218,9 @@ impl Conversation {
         }
         // Whatever was said before the reply comes before it; the reply's future may have ended
         // the line just now, so look at the events after polling it.
-        match self.events.poll_recv(cx) {
-            Poll::Ready(Some(event)) => Poll::Ready(Step::Event(event)),
-            Poll::Ready(None) | Poll::Pending => match self.done.take() {
+        match self.events.poll_next(cx) {
+            Poll::Ready(event) => Poll::Ready(Step::Event(event)),
+            Poll::Pending => match self.done.take() {
                 Some(outcome) => Poll::Ready(Step::Done(outcome)),
                 None => Poll::Pending,
             },
@@ -237,6 +286,6 @@ mod tests {
         for _ in 0..10 * QUEUE_LEN_MAX {
             line.notice(log("{}"));
         }
-        assert_eq!(events.len(), QUEUE_LEN_MAX);
+        assert_eq!(events.0.lock().events.len(), QUEUE_LEN_MAX);
     }
 }

@@ -2,13 +2,17 @@
 //!
 //! Every surface enters here, so whatever is added to the walk holds for all of them. It is a stack
 //! of Tower services over `Call`; the response is the terminal reply, while notices and asks travel
-//! on the call's own line. The layers themselves hold nothing: what they ask is the policy that the
+//! on the call's own line. The steps themselves hold nothing: what they ask is the policy that the
 //! call began with.
+//!
+//! A step is an async function of the call and the rest of the walk. Their futures nest without a
+//! box between them, and the whole walk is one allocation; the call itself is boxed, so that no
+//! step moves more than a pointer.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::future::{BoxFuture, FutureExt, TryFutureExt, ready};
+use futures_util::future::{BoxFuture, FutureExt};
 use sentinel_wire::{Method, Params};
 use tower::layer::layer_fn;
 use tower::{Layer, Service, ServiceBuilder};
@@ -22,16 +26,15 @@ use crate::line::{Conversation, Line};
 use crate::policy::steps::{self, Verdict};
 use crate::policy::{Policy, Slot};
 
-type Outcome = BoxFuture<'static, Result<Reply, Fault>>;
+type Outcome = Result<Reply, Fault>;
 
 /// The composed walk; cheap to clone.
 #[derive(Clone)]
 pub struct Walk {
     policy: Arc<Policy>,
-    stack: Stack,
+    auditor: Arc<Auditor>,
+    start: Arc<dyn Fn(Box<Call>) -> BoxFuture<'static, Outcome> + Send + Sync>,
 }
-
-type Stack = Resolve<Check<Kill<Check<Check<Break<Admit<Intend<Route>>>>>>>>;
 
 /// Composes the walk, in the order in which things happen. Authorization comes before the kill switch
 /// and the kill switch before the limit, so that nobody unauthorized drains a bucket and a disabled
@@ -39,19 +42,21 @@ type Stack = Resolve<Check<Kill<Check<Check<Break<Admit<Intend<Route>>>>>>>>;
 /// the call is the surface's, around all of this; only the intent is written here.
 pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
     let stack = ServiceBuilder::new()
-        .layer(layer_fn(|inner| Resolve { inner })) // whose is it?
+        .layer(step(resolve)) // whose is it?
         .layer(check(steps::authorize)) // may this caller see it, and call it?
-        .layer(layer_fn(|inner| Kill { inner })) // is it switched off, now or before it ends?
+        .layer(step(kill)) // is it switched off, now or before it ends?
         .layer(check(steps::limit)) // does this caller call it too often?
         .layer(check(steps::check_arguments)) // are the arguments what it asks for?
-        .layer(layer_fn(|inner| Break { inner })) // fail at once while its backend keeps failing
-        .layer(layer_fn(|inner| Admit { inner })) // wait for a place, and hold it to the end
-        .layer(layer_fn(|inner| Intend {
-            auditor: auditor.clone(),
-            inner,
-        })) // last before the work: where `sync` is promised, the intent is on disk first
+        .layer(step(guard)) // fail at once while its backend keeps failing
+        .layer(step(admit)) // wait for a place, and hold it to the end
+        .layer(step(intend)) // where `sync` is promised, the intent is on disk before the work
+        .layer(step(sign)) // whatever it asks in its answer says who asks
         .service(Route); // to its backend
-    Walk { policy, stack }
+    Walk {
+        policy,
+        auditor,
+        start: Arc::new(move |call| stack.clone().call(call).boxed()),
+    }
 }
 
 impl Walk {
@@ -66,7 +71,7 @@ impl Walk {
     ) -> Conversation {
         let (line, events) = Line::open();
         let slot = Slot::default();
-        let call = Call {
+        let call = Box::new(Call {
             caller,
             view,
             method,
@@ -75,215 +80,161 @@ impl Walk {
             target: None,
             trail: trail.clone(),
             policy: self.policy.clone(),
+            auditor: self.auditor.clone(),
             slot: slot.clone(),
-        };
-        Conversation::new(self.stack.clone().call(call), events, trail).holding(slot)
+        });
+        Conversation::new((self.start)(call), events, trail).holding(slot)
+    }
+}
+
+/// What comes after a step.
+trait Rest:
+    Service<Box<Call>, Response = Reply, Error = Fault, Future: Send> + Clone + Send + Sync + 'static
+{
+}
+
+impl<S> Rest for S where
+    S: Service<Box<Call>, Response = Reply, Error = Fault, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// A step as a service: its function, and the rest of the walk that it may go on to.
+#[derive(Clone)]
+struct Step<F, S> {
+    step: F,
+    rest: S,
+}
+
+fn step<F, S, W>(step: F) -> impl Layer<S, Service = Step<F, S>>
+where
+    F: Fn(Box<Call>, S) -> W + Clone,
+    W: Future<Output = Outcome>,
+{
+    layer_fn(move |rest| Step {
+        step: step.clone(),
+        rest,
+    })
+}
+
+/// A step that asks one question about a call and lets it pass, or ends it with the answer.
+fn check<S: Rest>(judge: fn(&Policy, &Call) -> Verdict) -> impl Layer<S, Service: Rest> {
+    step(move |call: Box<Call>, mut rest: S| async move {
+        match judge(&call.policy, &call) {
+            Verdict::Continue(()) => rest.call(call).await,
+            Verdict::Break(answer) => answer,
+        }
+    })
+}
+
+impl<F, S, W> Service<Box<Call>> for Step<F, S>
+where
+    F: Fn(Box<Call>, S) -> W,
+    S: Clone,
+    W: Future<Output = Outcome>,
+{
+    type Response = Reply;
+    type Error = Fault;
+    type Future = W;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Box<Call>) -> W {
+        (self.step)(call, self.rest.clone())
     }
 }
 
 /// Looks the operation up in the catalog.
-#[derive(Clone)]
-struct Resolve<S> {
-    inner: S,
-}
-
-impl<S: Service<Call, Future = Outcome>> Service<Call> for Resolve<S> {
-    type Response = Reply;
-    type Error = Fault;
-    type Future = Outcome;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut call: Call) -> Outcome {
-        match call.policy.registry.resolve(&call) {
-            Ok(target) => {
-                call.line = call.line.signed(target.backend.name());
-                call.trail.resolved(&target, &call.params);
-                call.target = Some(target);
-                self.inner.call(call)
-            }
-            Err(fault) => ready(Err(fault)).boxed(),
-        }
-    }
-}
-
-type Judge = fn(&Policy, &Call) -> Verdict;
-
-/// Asks one question about a call and lets it pass, or ends it with the answer.
-#[derive(Clone)]
-struct Check<S> {
-    judge: Judge,
-    inner: S,
-}
-
-fn check<S>(judge: Judge) -> impl Layer<S, Service = Check<S>> {
-    layer_fn(move |inner| Check { judge, inner })
-}
-
-impl<S: Service<Call, Future = Outcome>> Service<Call> for Check<S> {
-    type Response = Reply;
-    type Error = Fault;
-    type Future = Outcome;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, call: Call) -> Outcome {
-        match (self.judge)(&call.policy, &call) {
-            Verdict::Continue(()) => self.inner.call(call),
-            Verdict::Break(answer) => ready(answer).boxed(),
-        }
-    }
+async fn resolve(mut call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    let target = call.policy.registry.resolve(&call)?;
+    call.line.sign(&target.operation.backend);
+    call.trail.resolved(&target, &call.params);
+    call.target = Some(target);
+    rest.call(call).await
 }
 
 /// Refuses what is switched off, and ends what is switched off while it runs.
-#[derive(Clone)]
-struct Kill<S> {
-    inner: S,
-}
-
-impl<S: Service<Call, Future = Outcome>> Service<Call> for Kill<S> {
-    type Response = Reply;
-    type Error = Fault;
-    type Future = Outcome;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        Poll::Ready(Ok(()))
+async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    if let Verdict::Break(answer) = steps::is_killed(&call.policy, &call) {
+        return answer;
     }
-
-    fn call(&mut self, call: Call) -> Outcome {
-        if let Verdict::Break(answer) = steps::is_killed(&call.policy, &call) {
-            return ready(answer).boxed();
-        }
-        let watched = steps::until_killed(&call);
-        watched(self.inner.call(call))
-    }
+    let policy = call.policy.clone();
+    let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
+    let work = rest.call(call);
+    policy.kills().watch(&caller, &operation, work).await
 }
 
 /// Asks the backend's circuit breaker, and tells it how the call ended.
-#[derive(Clone)]
-struct Break<S> {
-    inner: S,
+async fn guard(call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    let target = call.target();
+    let pass = target.circuit.admit().map_err(|open| {
+        let text = format!(
+            "backend `{}` keeps failing; try again later",
+            target.backend.name()
+        );
+        Fault::new(Kind::CircuitOpen, text).retry_after_ms(open.retry_after_ms)
+    })?;
+    let outcome = rest.call(call).await;
+    match &outcome {
+        Ok(_) => pass.end(true),
+        Err(fault) if fault.side() == Side::Backend => pass.end(false),
+        Err(_) => drop(pass),
+    }
+    outcome
 }
 
-impl<S: Service<Call, Future = Outcome>> Service<Call> for Break<S> {
-    type Response = Reply;
-    type Error = Fault;
-    type Future = Outcome;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, call: Call) -> Outcome {
-        let target = call.target();
-        let pass = match target.circuit.admit() {
-            Ok(pass) => pass,
-            Err(open) => {
-                let text = format!(
-                    "backend `{}` keeps failing; try again later",
-                    target.backend.name()
-                );
-                let fault = Fault::new(Kind::CircuitOpen, text).retry_after_ms(open.retry_after_ms);
-                return ready(Err(fault)).boxed();
-            }
-        };
-        let work = self.inner.call(call);
-        async move {
-            let outcome = work.await;
-            match &outcome {
-                Ok(_) => pass.end(true),
-                Err(fault) if fault.side() == Side::Backend => pass.end(false),
-                Err(_) => drop(pass),
-            }
-            outcome
-        }
-        .boxed()
-    }
-}
-
-/// Holds one of the places that calls run in.
-#[derive(Clone)]
-struct Admit<S> {
-    inner: S,
-}
-
-impl<S> Service<Call> for Admit<S>
-where
-    S: Service<Call, Future = Outcome> + Clone + Send + 'static,
-{
-    type Response = Reply;
-    type Error = Fault;
-    type Future = Outcome;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, call: Call) -> Outcome {
-        let mut inner = self.inner.clone();
-        steps::admit(&call)(move || inner.call(call))
-    }
+/// Holds one of the places that calls run in. Until there is one a call holds nothing but its turn,
+/// and no deadline of its backend's runs.
+async fn admit(call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    let admission = match call.policy.admission() {
+        Some(admission) if steps::takes_a_place(&call.method) => admission.clone(),
+        _ => return rest.call(call).await,
+    };
+    let (slot, subject) = (call.slot.clone(), call.caller.subject.clone());
+    let backend = call.target().index;
+    slot.run(&admission, &subject, backend, || rest.call(call))
+        .await
 }
 
 /// Writes the intent of calls whose records are `sync`; without it the call is not made.
-#[derive(Clone)]
-struct Intend<S> {
-    auditor: Arc<Auditor>,
-    inner: S,
+async fn intend(call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    if let Some(intent) = call.auditor.intend(&call) {
+        intent.await.map_err(|error| {
+            let text = "the audit record of this call could not be written, so it was not made";
+            Fault::new(Kind::AuditUnavailable, text).because(error)
+        })?;
+    }
+    rest.call(call).await
 }
 
-impl<S> Service<Call> for Intend<S>
-where
-    S: Service<Call, Response = Reply, Error = Fault, Future = Outcome> + Clone + Send + 'static,
-{
-    type Response = Reply;
-    type Error = Fault;
-    type Future = Outcome;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, call: Call) -> Outcome {
-        let Some(intent) = self.auditor.intend(&call) else {
-            return self.inner.call(call);
-        };
-        let mut inner = self.inner.clone();
-        async move {
-            if let Err(error) = intent.await {
-                let text = "the audit record of this call could not be written, so it was not made";
-                return Err(Fault::new(Kind::AuditUnavailable, text).because(error));
-            }
-            inner.call(call).await
-        }
-        .boxed()
-    }
+/// Names the backend in the questions of an answer that needs input first.
+async fn sign(call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    let asker = call.target().operation.backend.clone();
+    let reply = rest.call(call).await?;
+    Ok(attribution::sign_reply(reply, &asker))
 }
 
 /// Hands the call to its backend.
 #[derive(Clone)]
 struct Route;
 
-impl Service<Call> for Route {
+impl Service<Box<Call>> for Route {
     type Response = Reply;
     type Error = Fault;
-    type Future = Outcome;
+    type Future = BoxFuture<'static, Outcome>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, call: Call) -> Outcome {
+    fn call(&mut self, call: Box<Call>) -> Self::Future {
         call.trail.dispatched();
         let backend = call.target().backend.clone();
-        let asker = backend.clone();
-        backend
-            .call(call)
-            .map_ok(move |reply| attribution::sign_reply(reply, asker.name()))
-            .boxed()
+        backend.call(*call)
     }
 }

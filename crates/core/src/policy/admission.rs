@@ -3,11 +3,11 @@
 //! `Scheduler` decides; here are the clock, the error object and the hook. A call holds its permit in
 //! a `Slot`, which gives it back while the call waits for somebody rather than for its backend.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -180,12 +180,12 @@ impl std::fmt::Debug for Slot {
 impl Slot {
     /// Begins a call's work once there is a permit, and drives it while holding that; it gives it
     /// back while the call is parked.
-    pub(super) async fn run<T>(
+    pub(crate) async fn run<T, W: Future<Output = Result<T, Fault>>>(
         &self,
         admission: &Arc<Admission>,
         subject: &Arc<str>,
         backend: usize,
-        begin: impl FnOnce() -> BoxFuture<'static, Result<T, Fault>>,
+        begin: impl FnOnce() -> W,
     ) -> Result<T, Fault> {
         let permit = admission.admit(subject, backend).await?;
         *self.0.claim.lock() = Some(Claim {
@@ -195,7 +195,7 @@ impl Slot {
         });
         *self.0.permit.lock() = Some(permit);
         let _emptied = Emptied(self);
-        let mut work = begin();
+        let mut work = pin!(begin());
         loop {
             let parked = &self.0.parked;
             let step = std::future::poll_fn(|cx| {

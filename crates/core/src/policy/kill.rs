@@ -193,7 +193,7 @@ impl KillSwitch {
     }
 
     /// Drives a call; ends it, and so cancels it, as soon as it is killed.
-    pub(super) async fn watch<T>(
+    pub(crate) async fn watch<T>(
         &self,
         caller: &Caller,
         operation: &Operation,

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use futures_util::future::{BoxFuture, FutureExt};
 use sentinel_wire::Method;
 use sentinel_wire::json::Kind as JsonKind;
 
@@ -33,22 +32,13 @@ pub(crate) fn authorize(policy: &Policy, call: &Call) -> Verdict {
     ControlFlow::Continue(())
 }
 
-/// Is it switched off? And does it stay on while the call runs?
+/// Is it switched off?
 pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
     let operation = &call.target().operation;
     if policy.kills.now().hits(&call.caller, operation) {
         return stop(kill::disabled(operation));
     }
     ControlFlow::Continue(())
-}
-
-type Work = BoxFuture<'static, Result<Reply, Fault>>;
-
-/// Drives the rest of the walk for as long as nothing switches it off.
-pub(crate) fn until_killed(call: &Call) -> impl FnOnce(Work) -> Work + use<> {
-    let policy = call.policy.clone();
-    let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
-    move |work| async move { policy.kills.watch(&caller, &operation, work).await }.boxed()
 }
 
 /// Does this caller call this tool too often?
@@ -101,22 +91,4 @@ pub(crate) fn takes_a_place(method: &Method) -> bool {
         method,
         Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet | Method::Complete
     )
-}
-
-/// Waits for a place, then begins the rest of the walk and drives it while holding that. Until then
-/// a call holds nothing but its turn, and no deadline of its backend's runs.
-pub(crate) fn admit<B>(call: &Call) -> impl FnOnce(B) -> Work + use<B>
-where
-    B: FnOnce() -> Work + Send + 'static,
-{
-    let admission = call.policy.admission.clone();
-    let admission = admission.filter(|_| takes_a_place(&call.method));
-    let (slot, subject) = (call.slot.clone(), call.caller.subject.clone());
-    let backend = call.target().index;
-    move |begin| match admission {
-        Some(admission) => {
-            async move { slot.run(&admission, &subject, backend, begin).await }.boxed()
-        }
-        None => begin(),
-    }
 }

@@ -210,11 +210,9 @@ async fn decision_18_a_parked_call_gives_its_place_back_and_takes_one_to_go_on()
     let call = {
         let (one, slot, alice) = (one.clone(), slot.clone(), alice.clone());
         async move {
-            let work = || -> BoxFuture<'static, Result<(), Fault>> {
-                Box::pin(async move {
-                    let _ = answered.await;
-                    Ok(())
-                })
+            let work = || async move {
+                let _ = answered.await;
+                Ok(())
             };
             slot.run(&one, &alice, 0, work).await
         }
@@ -247,9 +245,7 @@ async fn a_call_that_is_dropped_gives_everything_back_wherever_it_is() {
         let run = |slot: &Slot| {
             let (slot, one, alice) = (slot.clone(), one.clone(), alice.clone());
             tokio::spawn(async move {
-                let work = || -> BoxFuture<'static, Result<(), Fault>> {
-                    Box::pin(std::future::pending())
-                };
+                let work = std::future::pending::<Result<(), Fault>>;
                 slot.run(&one, &alice, 0, work).await
             })
         };
