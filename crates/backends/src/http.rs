@@ -25,6 +25,7 @@ mod call;
 mod get;
 mod hook;
 mod keep;
+mod old;
 pub(crate) mod pool;
 mod post;
 mod speak;
