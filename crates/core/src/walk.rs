@@ -31,7 +31,7 @@ pub struct Walk {
     stack: Stack,
 }
 
-type Stack = Resolve<Check<Kill<Check<Check<Break<Admit<Intend<Route>>>>>>>>;
+type Stack = Resolve<Check<Kill<Check<Check<Known<Break<Admit<Intend<Route>>>>>>>>>;
 
 /// Composes the walk, in the order in which things happen. Authorization comes before the kill switch
 /// and the kill switch before the limit, so that nobody unauthorized drains a bucket and a disabled
@@ -44,6 +44,7 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
         .layer(layer_fn(|inner| Kill { inner })) // is it switched off, now or before it ends?
         .layer(check(steps::limit)) // does this caller call it too often?
         .layer(check(steps::check_arguments)) // are the arguments what it asks for?
+        .layer(layer_fn(|inner| Known { inner })) // was it answered lately, and may that be kept?
         .layer(layer_fn(|inner| Break { inner })) // fail at once while its backend keeps failing
         .layer(layer_fn(|inner| Admit { inner })) // wait for a place, and hold it to the end
         .layer(layer_fn(|inner| Intend {
@@ -160,6 +161,34 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Kill<S> {
         }
         let watched = steps::until_killed(&call);
         watched(self.inner.call(call))
+    }
+}
+
+/// Answers from what the backend allowed to be kept, and keeps what it allows.
+#[derive(Clone)]
+struct Known<S> {
+    inner: S,
+}
+
+impl<S: Service<Call, Future = Outcome>> Service<Call> for Known<S> {
+    type Response = Reply;
+    type Error = Fault;
+    type Future = Outcome;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> Outcome {
+        match call.policy.registry.cache().look(&call) {
+            None => self.inner.call(call),
+            Some(Ok(reply)) => ready(Ok(reply)).boxed(),
+            Some(Err(asked)) => {
+                let registry = call.policy.registry.clone();
+                let noted = move |reply: &Reply| registry.cache().note(asked, reply);
+                self.inner.call(call).inspect_ok(noted).boxed()
+            }
+        }
     }
 }
 
