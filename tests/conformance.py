@@ -45,12 +45,14 @@ RUNS = [
     (TS2, "2026-07-28", "all"),
 ]
 LEGACY_ONLY, MODERN_ONLY = f"{PYTHON} --era legacy", f"{PYTHON} --era modern"
-# Caller, then backend: legacy or modern.
+OLD_ONLY = f"{PYTHON} --sse"
+# Caller, then backend: legacy, modern, or legacy by the transport of 2024-11-05.
 QUADRANTS = {
     "LL": (LEGACY_ONLY, "2025-11-25", "frozen"),
     "LM": (MODERN_ONLY, "2025-11-25", "frozen"),
     "ML": (LEGACY_ONLY, "2026-07-28", "frozen"),
     "MM": (MODERN_ONLY, "2026-07-28", "frozen"),
+    "LO": (OLD_ONLY, "2025-11-25", "frozen"),
 }
 
 # What an entry of the pending list may be about: asks, notices, subscriptions, tasks, resumption, caching.
@@ -311,7 +313,7 @@ def print_quadrants(pairs, yardstick, quadrants, excused):
     for (quadrant, (fixture, version, _)), outcome in zip(QUADRANTS.items(), pairs):
         found = [excused.get(str(difference), "wrong") for difference in quadrants[quadrant]]
         numbers = [found.count(kind) for kind in (IMPOSSIBLE.name, PENDING.name, "wrong")]
-        backend = "2026-07-28" if fixture == MODERN_ONLY else "2025-11-25"
+        backend = {MODERN_ONLY: "2026-07-28", OLD_ONLY: "2025-11-25 by HTTP+SSE"}.get(fixture, "2025-11-25")
         cells = [version, backend, yardstick[version].count("SUCCESS"), outcome.count("SUCCESS"), *numbers]
         print(f"| {quadrant} | " + " | ".join(map(str, cells)) + " |")
 

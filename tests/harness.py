@@ -9,6 +9,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -117,6 +118,13 @@ def fixture(name, log_folder, *options):
     command = [runner, FIXTURES / name, *options]
     with process(command, label, log_folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:
         yield first_line(child, name)
+
+
+def free_port():
+    """A port for a server that cannot be told to choose one itself."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def toml(value):

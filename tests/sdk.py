@@ -56,6 +56,26 @@ def stdio(name, command, *arguments, **more):
 
 
 @contextlib.contextmanager
+def oldest(folder):
+    """Servers of two SDKs by HTTP+SSE of 2024-11-05, behind a gateway of their own; yields its URL."""
+    folder.mkdir()
+    script = harness.MODULES / "@modelcontextprotocol/server-everything/dist/index.js"
+    port = harness.free_port()
+    environment = {**os.environ, "PORT": str(port)}
+    with contextlib.ExitStack() as stack:
+        command = [harness.NODE, script, "sse"]
+        quiet = {"stdout": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+        child = stack.enter_context(harness.process(command, "everything-sse", folder, env=environment, **quiet))
+        harness.wait(lambda: "is running" in harness.tail(child.log_path), "server-everything", child)
+        python = stack.enter_context(harness.fixture("conformance_server.py", folder, "--sse"))
+        backends = [
+            {"name": "typescript", "type": "http", "url": f"http://127.0.0.1:{port}/sse"},
+            {"name": "python", "type": "http", "url": python},
+        ]
+        yield stack.enter_context(harness.gateway(folder, backends)).url
+
+
+@contextlib.contextmanager
 def world(folder):
     """Everything running; yields what the tests are told.
 
@@ -83,6 +103,7 @@ def world(folder):
         gateway = stack.enter_context(harness.gateway(folder, backends))
         yield {
             "url": gateway.url,
+            "oldest": stack.enter_context(oldest(folder / "oldest")),
             "direct": direct,
             "binary": str(harness.binary()),
             "config": str(config),

@@ -20,8 +20,8 @@ WORLD = json.loads(open(os.environ["SENTINEL_WORLD"]).read())
 class Caller:
     """A `Client` that lives on a loop in its own thread; `caller.call_tool(...)` waits for the answer."""
 
-    def __init__(self, server, mode):
-        self.server, self.mode, self.joined = server, mode, False
+    def __init__(self, server, mode, **more):
+        self.server, self.mode, self.more, self.joined = server, mode, more, False
         self.loop = asyncio.new_event_loop()
         self.ready, self.problem = threading.Event(), None
         self.thread = threading.Thread(target=self.loop.run_until_complete, args=(self.live(),), daemon=True)
@@ -33,7 +33,7 @@ class Caller:
     async def live(self):
         self.ending = asyncio.Event()
         try:
-            async with Client(self.server, mode=self.mode, read_timeout_seconds=LIMIT_S) as self.client:
+            async with Client(self.server, mode=self.mode, read_timeout_seconds=LIMIT_S, **self.more) as self.client:
                 self.version = self.client.protocol_version
                 self.capabilities = self.client.server_capabilities
                 self.ready.set()

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::future::Future;
 
 use bytes::Bytes;
-use sentinel_core::{Fault, Item, ItemKind, Kind, Offer, ServerCapabilities};
+use sentinel_core::{Fault, Freshness, Item, ItemKind, Kind, Offer, ServerCapabilities};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Outcome, Payload, Revision, meta};
 
@@ -196,6 +196,7 @@ pub async fn read_lists(
 ) -> Result<Offer, Fault> {
     let mut offer = Offer {
         revision: greeting.revision,
+        freshness: Default::default(),
         capabilities: greeting.capabilities,
         extensions: greeting.extensions.clone(),
         server_info: greeting.server_info.clone(),
@@ -212,7 +213,9 @@ pub async fn read_lists(
     };
     for kind in ItemKind::ALL.into_iter().filter(|kind| has(*kind)) {
         let before = before.map(|offer| offer.items(kind)).unwrap_or_default();
-        *offer.items_mut(kind) = read_list(peer, greeting.revision, kind, name, before).await?;
+        let (items, fresh) = read_list(peer, greeting.revision, kind, name, before).await?;
+        *offer.items_mut(kind) = items;
+        offer.freshness[kind as usize] = fresh;
     }
     Ok(offer)
 }
@@ -225,8 +228,9 @@ pub async fn read_list(
     kind: ItemKind,
     name: &str,
     before: &[Item],
-) -> Result<Vec<Item>, Fault> {
+) -> Result<(Vec<Item>, Freshness), Fault> {
     let mut items = Vec::new();
+    let mut fresh = Freshness::LASTING;
     let mut seen = HashSet::new();
     let mut cursor: Option<Bytes> = None;
     for _ in 0..PAGES_MAX {
@@ -240,10 +244,12 @@ pub async fn read_list(
                 let why = error.string("message").unwrap_or_default();
                 tracing::debug!(backend = name, list = kind.list_member(), "refused: {why}");
                 let unknown = error.get("code") == Some(b"-32601");
-                return Ok(if unknown { Vec::new() } else { before.to_vec() });
+                let items = if unknown { Vec::new() } else { before.to_vec() };
+                return Ok((items, Freshness::default()));
             }
         };
         take_page(kind, &page, &mut items, name);
+        fresh = fresh.and(Freshness::of(&page));
         cursor = page
             .get_bytes("nextCursor")
             .filter(|c| json::decode_string(c).is_some());
@@ -268,7 +274,7 @@ pub async fn read_list(
             Some(_) => {}
         }
     }
-    Ok(items)
+    Ok((items, fresh))
 }
 
 fn take_page(kind: ItemKind, page: &Payload, items: &mut Vec<Item>, name: &str) {

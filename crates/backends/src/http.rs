@@ -7,7 +7,7 @@
 //! Not here: the wire's shapes (`sentinel_wire`), what changes between revisions (`relay`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -25,6 +25,7 @@ mod call;
 mod get;
 mod hook;
 mod keep;
+mod old;
 pub(crate) mod pool;
 mod post;
 mod speak;
@@ -82,6 +83,8 @@ struct Inner {
     /// A list may have changed, and which ones the server said did.
     refresh: Notify,
     announced: AtomicU8,
+    /// The server tells us when its lists change.
+    is_told: AtomicBool,
     status: Mutex<Status>,
     began: Instant,
 }
@@ -128,6 +131,7 @@ impl HttpBackend {
             next_id: AtomicU64::new(1),
             refresh: Notify::new(),
             announced: AtomicU8::new(0),
+            is_told: AtomicBool::new(false),
             status: Mutex::new(status),
             began: Instant::now(),
         })))

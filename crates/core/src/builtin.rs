@@ -29,7 +29,7 @@ use crate::backend::{Backend, Health, Status};
 use crate::call::{Call, Reply};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind};
-use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
+use crate::offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
 
 /// Why a tool did not do what it was asked, for the model that asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -241,6 +241,7 @@ impl<S: Send + Sync + 'static> Builtin<S> {
         });
         Offer {
             revision: Revision::NEWEST,
+            freshness: [Freshness::LASTING; 4],
             capabilities: ServerCapabilities {
                 tools: true,
                 resources: self.documents.is_some(),

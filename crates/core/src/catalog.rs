@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::backend::Backend;
+use crate::cache::Cache;
 use crate::call::{Call, Target, View};
 use crate::circuit::{self, Circuit};
 use crate::fault::Fault;
@@ -104,6 +105,7 @@ pub struct Registry {
     catalog: ArcSwap<Catalog>,
     changes: watch::Sender<Arc<Generations>>,
     updates: Arc<Updates>,
+    cache: Cache,
     /// Who we say we are, where that is not the gateway.
     introduction: OnceLock<Bytes>,
 }
@@ -132,6 +134,7 @@ impl Registry {
             }),
             started: Instant::now(),
             updates: Updates::new(slots.len()),
+            cache: Cache::new(slots.len()),
             introduction: OnceLock::new(),
             slots,
         });
@@ -150,6 +153,10 @@ impl Registry {
             registry: self.clone(),
             index,
         }
+    }
+
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     pub fn catalog(&self) -> Arc<Catalog> {
@@ -340,6 +347,8 @@ pub struct Publisher {
 impl Publisher {
     /// This is what the backend offers now.
     pub fn publish(&self, offer: Offer) {
+        // Whatever was said while nobody listened was not heard.
+        self.registry.cache.all_changed(self.index);
         self.registry.slots[self.index].circuit.reset();
         self.registry.update(self.index, |known| {
             known.offer = Some(Arc::new(offer));
@@ -351,13 +360,22 @@ impl Publisher {
     /// The same, after the backend itself said that these lists changed.
     pub fn publish_changed(&self, offer: Offer, changed: &[Change]) {
         let registry = &self.registry;
+        if changed.contains(&Change::Resources) {
+            registry.cache.all_changed(self.index);
+        }
         registry.inner.lock().known[self.index].offer = Some(Arc::new(offer));
         registry.rebuild(Some((self.index, changed)));
     }
 
     /// A resource of the backend changed.
     pub fn updated(&self, uri: &str) {
+        self.registry.cache.changed(self.index, uri);
         self.registry.updates.tell(self.index, uri);
+    }
+
+    /// It may have said something that nobody heard.
+    pub fn missed(&self) {
+        self.registry.cache.all_changed(self.index);
     }
 
     /// The resources whose changes somebody wants to hear of.

@@ -33,6 +33,8 @@ pub enum Notice {
     Progress(Payload),
     /// Params of `notifications/message`.
     Log(Payload),
+    /// The backend closed its stream before it answered; the answer comes by another one, later.
+    Pause,
 }
 
 /// How a caller answered an ask.

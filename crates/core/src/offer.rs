@@ -1,6 +1,7 @@
 //! What one backend has to offer: its lists, drained and kept as they were sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_wire::header::{self, Param};
@@ -141,10 +142,62 @@ impl ServerCapabilities {
     }
 }
 
+/// For how long an answer stays fresh, and whether it is the same for everybody: the hints that
+/// 2026-07-28 puts on what can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freshness {
+    pub ttl: Duration,
+    /// `public`: caches may serve it to any user.
+    pub shared: bool,
+}
+
+impl Default for Freshness {
+    /// What no hint means.
+    fn default() -> Self {
+        Self {
+            ttl: Duration::ZERO,
+            shared: false,
+        }
+    }
+}
+
+impl Freshness {
+    /// Nobody believes in more than a day, nor do the SDKs.
+    const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
+    /// What never changes by itself, and for nobody.
+    pub const LASTING: Self = Self {
+        ttl: Self::TTL_MAX,
+        shared: true,
+    };
+
+    /// The hints of a result; absent and absurd ones read as none.
+    pub fn of(result: &Payload) -> Self {
+        let ttl = result.get("ttlMs").and_then(|raw| {
+            let ms: f64 = std::str::from_utf8(raw).ok()?.parse().ok()?;
+            Some(Duration::from_millis(ms.max(0.0) as u64))
+        });
+        Self {
+            ttl: ttl.unwrap_or_default().min(Self::TTL_MAX),
+            shared: result.get("cacheScope") == Some(br#""public""#),
+        }
+    }
+
+    /// Of two parts of one answer the stricter hints hold.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            ttl: self.ttl.min(other.ttl),
+            shared: self.shared && other.shared,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The revision these were read at.
     pub revision: Revision,
+    /// How long each list stays fresh, in the order of `ItemKind::ALL`.
+    pub freshness: [Freshness; 4],
     pub capabilities: ServerCapabilities,
     /// `capabilities.extensions` as declared.
     pub extensions: Option<Bytes>,
@@ -164,6 +217,16 @@ impl Offer {
             ItemKind::Template => &self.templates,
             ItemKind::Prompt => &self.prompts,
         }
+    }
+
+    /// The hints for one of its lists, where it has that kind of thing at all.
+    pub(crate) fn fresh(&self, kind: ItemKind) -> Option<Freshness> {
+        let has = match kind {
+            ItemKind::Tool => self.capabilities.tools,
+            ItemKind::Resource | ItemKind::Template => self.capabilities.resources,
+            ItemKind::Prompt => self.capabilities.prompts,
+        };
+        has.then(|| self.freshness[kind as usize])
     }
 
     pub fn items_mut(&mut self, kind: ItemKind) -> &mut Vec<Item> {

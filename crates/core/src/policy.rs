@@ -40,6 +40,8 @@ pub struct Settings {
     pub rates: RateConfig,
     /// `None`: nobody waits and nobody is refused.
     pub admission: Option<Arc<Admission>>,
+    /// Nobody is asked who it is, so that every caller sees the same.
+    pub is_open: bool,
 }
 
 impl Default for Settings {
@@ -50,6 +52,7 @@ impl Default for Settings {
             kills: KillSwitch::open(Vec::new(), None),
             rates: RateConfig::default(),
             admission: None,
+            is_open: true,
         }
     }
 }
@@ -60,6 +63,7 @@ pub struct Policy {
     kills: KillSwitch,
     rates: Rates,
     admission: Option<Arc<Admission>>,
+    is_open: bool,
     /// What each role sees; one entry per configured role, and one for all others.
     views: Mutex<HashMap<Option<Arc<str>>, RoleView>>,
 }
@@ -80,6 +84,7 @@ impl Policy {
             kills: settings.kills,
             rates: Rates::new(settings.rates),
             admission: settings.admission,
+            is_open: settings.is_open,
             views: Mutex::default(),
         })
     }
@@ -137,7 +142,7 @@ impl Policy {
     /// The complete result of a list method for this caller.
     pub fn list(&self, caller: &Caller, view: View, kind: ItemKind) -> Bytes {
         match self.seen(caller) {
-            Seen::Everything(catalog) => catalog.list(view, kind, caller.revision),
+            Seen::Everything(catalog) => catalog.list(view, kind, caller.revision, self.is_open),
             Seen::Part(seen) => seen.list(view, kind, caller.revision),
         }
     }

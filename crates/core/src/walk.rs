@@ -47,6 +47,7 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
         .layer(step(kill)) // is it switched off, now or before it ends?
         .layer(check(steps::limit)) // does this caller call it too often?
         .layer(check(steps::check_arguments)) // are the arguments what it asks for?
+        .layer(step(recall)) // was it answered lately, and may that be kept?
         .layer(step(guard)) // fail at once while its backend keeps failing
         .layer(step(admit)) // wait for a place, and hold it to the end
         .layer(step(intend)) // where `sync` is promised, the intent is on disk before the work
@@ -167,6 +168,19 @@ async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
     let work = rest.call(call);
     policy.kills().watch(&caller, &operation, work).await
+}
+
+/// Answers from what the backend allowed to be kept, and keeps what it allows.
+async fn recall(call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    let asked = match call.policy.registry.cache().look(&call) {
+        None => return rest.call(call).await,
+        Some(Ok(reply)) => return Ok(reply),
+        Some(Err(asked)) => asked,
+    };
+    let registry = call.policy.registry.clone();
+    let reply = rest.call(call).await?;
+    registry.cache().note(asked, &reply);
+    Ok(reply)
 }
 
 /// Asks the backend's circuit breaker, and tells it how the call ended.

@@ -252,7 +252,7 @@ impl Client {
             .gateway
             .registry
             .catalog()
-            .list(view, kind, Revision::NEWEST);
+            .list(view, kind, Revision::NEWEST, true);
         let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&list)?;
         let items = members
             .remove(kind.list_member())

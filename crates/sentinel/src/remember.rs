@@ -125,6 +125,8 @@ impl Kept {
         };
         let c = self.capabilities;
         Some(Offer {
+            // Nobody knows how old it is.
+            freshness: Default::default(),
             revision: Revision::parse(&self.revision)?,
             capabilities: ServerCapabilities {
                 tools: c.tools,
@@ -178,6 +180,7 @@ mod tests {
             Item::parse(ItemKind::Tool, Bytes::from_static(raw.as_bytes())).expect("a tool")
         };
         let offer = Offer {
+            freshness: Default::default(),
             revision: Revision::V2025_11_25,
             capabilities: ServerCapabilities {
                 tools: true,

@@ -322,6 +322,7 @@ impl Connection {
         let (gateway, view) = (self.gateway.clone(), self.view);
         let outlet = Outlet {
             messages: self.outbox.clone(),
+            may_pause: false,
             asks: self.asks.clone(),
             subscriber: self.subscriber.clone(),
         };

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, BoxFuture, abortable};
 use futures_util::stream::FuturesUnordered;
 use http::{HeaderName, HeaderValue};
-use sentinel_core::{self as core, Call, Fault, Kind, Line, LogLevel, Reply};
+use sentinel_core::{self as core, Call, Fault, Kind, Line, LogLevel, Notice, Reply};
 use sentinel_wire::envelope::{
     Id, error_object, write_error_object, write_notification, write_result,
 };
@@ -329,6 +329,7 @@ impl Follower<'_> {
     async fn resume(&self, place: &mut Place) -> Result<Stream, Fault> {
         let ended = || relay::bad_reply("the stream ended without an answer");
         let after = place.last_event.clone().ok_or_else(ended)?;
+        self.line.notice(Notice::Pause);
         tokio::time::sleep(place.pause).await;
         let envelope = Envelope {
             method: &Method::Listen,

@@ -147,7 +147,10 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
         if let State::Ready(current) = &*inner.state.borrow() {
             ready = current.clone();
         }
-        let outcome = match changed {
+        // The lists of a server that says nothing of changes stay fresh only as long as it says, so
+        // reading them takes the place of the ping.
+        let untold = ready.base.revision.is_modern() && !inner.is_told.load(Ordering::Relaxed);
+        let outcome = match changed || untold {
             true => reread(inner, &ready).await,
             false => ping(inner, &ready).await,
         };
@@ -252,13 +255,16 @@ async fn listen(inner: Arc<Inner>) {
         let State::Ready(ready) = inner.state.borrow().clone() else {
             return;
         };
-        match hear(&inner, &ready).await {
+        let heard = hear(&inner, &ready).await;
+        inner.is_told.store(false, Ordering::Relaxed);
+        match heard {
             Heard::NotOffered => return,
             Heard::Ended => pause = RETRY_MIN,
             Heard::Failed => pause = (pause * 2).min(RETRY_MAX),
         }
         tokio::time::sleep(pause).await;
         // Whatever was said in between was lost.
+        inner.publisher.missed();
         inner.refresh.notify_one();
     }
 }
@@ -277,6 +283,7 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
         Ok(stream) => stream,
         Err(heard) => return heard,
     };
+    inner.is_told.store(true, Ordering::Relaxed);
     let mut decoder = sse::Decoder::new(inner.config.reply_bytes_max);
     loop {
         let chunk = tokio::select! {
@@ -289,6 +296,7 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
                     Err(heard) => return heard,
                 };
                 decoder = sse::Decoder::new(inner.config.reply_bytes_max);
+                inner.publisher.missed();
                 inner.refresh.notify_one();
                 continue;
             }

@@ -1,6 +1,7 @@
 //! One POST to a server: headers as its revision wants them, and what kind of answer came.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -9,8 +10,9 @@ use http::{Method as Verb, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use sentinel_core::{Fault, Kind};
-use sentinel_wire::{Method, Params, Revision, header};
+use sentinel_wire::{Method, Params, Revision, header, sse};
 
+use super::old::{self, Old};
 use super::pool::{Lent, Pool, Sender};
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -21,7 +23,9 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Everything about a server that does not change from request to request.
 pub(super) struct Post {
-    pool: Pool,
+    pool: Arc<Pool>,
+    /// How the server is spoken to if it turns out to be one of 2024-11-05.
+    pub(super) old: Old,
     path: Uri,
     fixed: HeaderMap,
     reply_bytes_max: usize,
@@ -91,22 +95,39 @@ impl From<Failure> for Fault {
 }
 
 /// An event stream; gives its connection back when it was read to the end.
-pub(super) struct Stream {
-    pub(super) body: Incoming,
-    sender: Option<Sender>,
+pub(super) struct Stream(Source);
+
+enum Source {
+    Body {
+        body: Incoming,
+        sender: Option<Sender>,
+    },
+    /// A part of the one stream of an old server.
+    Old(old::Heard),
 }
 
 impl Stream {
     /// The next chunk, `None` at the end.
     pub(super) async fn chunk(&mut self, post: &Post) -> Result<Option<Bytes>, Failure> {
+        let chunk = self.alone().await?;
+        if chunk.is_none()
+            && let Source::Body { sender, .. } = &mut self.0
+            && let Some(sender) = sender.take()
+        {
+            post.pool.give(sender);
+        }
+        Ok(chunk)
+    }
+
+    /// The same, for a connection that is of no use afterwards.
+    pub(super) async fn alone(&mut self) -> Result<Option<Bytes>, Failure> {
+        let body = match &mut self.0 {
+            Source::Body { body, .. } => body,
+            Source::Old(heard) => return heard.chunk().await,
+        };
         loop {
-            match self.body.frame().await {
-                None => {
-                    if let Some(sender) = self.sender.take() {
-                        post.pool.give(sender);
-                    }
-                    return Ok(None);
-                }
+            match body.frame().await {
+                None => return Ok(None),
                 Some(Err(error)) => return Err(lost(error)),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
@@ -115,6 +136,10 @@ impl Stream {
                 }
             }
         }
+    }
+
+    pub(super) fn of(heard: old::Heard) -> Self {
+        Self(Source::Old(heard))
     }
 }
 
@@ -146,7 +171,8 @@ impl Post {
             .parse()
             .expect("a path of a URI");
         Self {
-            pool,
+            pool: Arc::new(pool),
+            old: Old::default(),
             path,
             fixed,
             reply_bytes_max,
@@ -160,7 +186,11 @@ impl Post {
         envelope: Envelope<'_>,
         body: Bytes,
     ) -> Result<Answer, Failure> {
-        self.exchange(Verb::POST, envelope, body, None).await
+        if self.old.is_on() {
+            return Box::pin(self.old.send(self, envelope, body)).await;
+        }
+        let headers = self.headers(envelope, None);
+        self.exchange(Verb::POST, &self.path, headers, body).await
     }
 
     /// Opens the server's own stream, resuming after an event where one is named.
@@ -169,27 +199,69 @@ impl Post {
         envelope: Envelope<'_>,
         after: Option<&[u8]>,
     ) -> Result<Answer, Failure> {
-        self.exchange(Verb::GET, envelope, Bytes::new(), after)
+        if self.old.is_on() {
+            return Ok(self.old.listen(envelope.session));
+        }
+        let headers = self.headers(envelope, after);
+        self.exchange(Verb::GET, &self.path, headers, Bytes::new())
             .await
     }
 
     /// Ends a session.
     pub(super) async fn delete(&self, envelope: Envelope<'_>) -> Result<Answer, Failure> {
-        self.exchange(Verb::DELETE, envelope, Bytes::new(), None)
+        if self.old.is_on() {
+            return Ok(self.old.end(envelope.session));
+        }
+        let headers = self.headers(envelope, None);
+        self.exchange(Verb::DELETE, &self.path, headers, Bytes::new())
             .await
+    }
+
+    /// Opens the one stream of an old server.
+    pub(super) async fn open_events(&self) -> Result<Answer, Failure> {
+        let headers = self.fixed.clone();
+        self.exchange(Verb::GET, &self.path, headers, Bytes::new())
+            .await
+    }
+
+    /// Delivers one message to the address that an old server named.
+    pub(super) async fn deliver(&self, endpoint: &Uri, body: Bytes) -> Result<Answer, Failure> {
+        let headers = self.fixed.clone();
+        self.exchange(Verb::POST, endpoint, headers, body).await
+    }
+
+    /// The same for whoever cannot wait.
+    pub(super) fn mouth(&self, endpoint: Uri) -> old::Mouth {
+        old::Mouth {
+            pool: self.pool.clone(),
+            headers: self.fixed.clone(),
+            endpoint,
+        }
+    }
+
+    pub(super) fn path(&self) -> &Uri {
+        &self.path
+    }
+
+    pub(super) fn authority(&self) -> &[u8] {
+        self.fixed.get(HOST).map_or(b"", |host| host.as_bytes())
+    }
+
+    pub(super) fn decoder(&self) -> sse::Decoder {
+        sse::Decoder::new(self.reply_bytes_max)
     }
 
     async fn exchange(
         &self,
         verb: Verb,
-        envelope: Envelope<'_>,
+        path: &Uri,
+        headers: HeaderMap,
         body: Bytes,
-        after: Option<&[u8]>,
     ) -> Result<Answer, Failure> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = verb;
-        *request.uri_mut() = self.path.clone();
-        *request.headers_mut() = self.headers(envelope, after);
+        *request.uri_mut() = path.clone();
+        *request.headers_mut() = headers;
         let mut attempt = 0;
         loop {
             let failed = match self.pool.take().await {
@@ -271,10 +343,10 @@ impl Post {
             kind.len() >= prefix.len() && kind[..prefix.len()].eq_ignore_ascii_case(prefix)
         };
         if status == StatusCode::OK && is(b"text/event-stream") {
-            let events = Stream {
+            let events = Stream(Source::Body {
                 body: response.into_body(),
                 sender: Some(sender),
-            };
+            });
             return Ok(Answer::Stream { session, events });
         }
         let json = is(b"application/json");

@@ -14,7 +14,7 @@ use sentinel_wire::{Incoming, Message, Method, Outcome, Revision};
 use super::post::{Answer, Envelope, Stream};
 use super::upstream::Upstream;
 use super::{Inner, Ready};
-use crate::discover::{self, Peer, PeerError, Probe};
+use crate::discover::{self, Greeting, Peer, PeerError, Probe};
 use crate::relay;
 
 /// Longest wait for an answer to one of our own requests.
@@ -31,6 +31,8 @@ struct Known {
     session: Option<HeaderValue>,
     /// The server no longer knows the session.
     is_lost: bool,
+    /// What the last request was refused with.
+    refused: Option<StatusCode>,
 }
 
 impl<'a> Speaker<'a> {
@@ -42,6 +44,7 @@ impl<'a> Speaker<'a> {
                 revision: None,
                 session: None,
                 is_lost: false,
+                refused: None,
             }),
         }
     }
@@ -52,6 +55,7 @@ impl<'a> Speaker<'a> {
             revision: Some(upstream.revision),
             session: upstream.session.clone(),
             is_lost: false,
+            refused: None,
         };
         Self {
             inner,
@@ -62,6 +66,12 @@ impl<'a> Speaker<'a> {
     /// Whether the server said that it does not know our session any more.
     pub(super) fn has_lost_session(&self) -> bool {
         self.known.lock().is_lost
+    }
+
+    /// Whether the server does not even take POSTs at this address.
+    fn is_turned_away(&self) -> bool {
+        let refused = self.known.lock().refused;
+        refused.is_some_and(|status| matches!(status.as_u16(), 400 | 404 | 405))
     }
 
     async fn post(&self, method: &Method, body: Vec<u8>) -> Result<Answer, PeerError> {
@@ -93,9 +103,15 @@ impl<'a> Speaker<'a> {
             | Answer::Nothing { session } => session.clone(),
             Answer::Refused { .. } => None,
         };
+        let mut known = self.known.lock();
         if *method == Method::Initialize {
-            self.known.lock().session = session;
+            known.session = session;
         }
+        known.refused = match &answer {
+            Answer::Json { status, .. } | Answer::Refused { status, .. } => Some(*status),
+            _ => None,
+        };
+        drop(known);
         Ok(answer)
     }
 }
@@ -162,19 +178,45 @@ impl Peer for Speaker<'_> {
     }
 }
 
-/// Probes or shakes hands, whatever the server wants, and tells what came of it.
+/// Probes or shakes hands, whatever the server wants, and tells what came of it. A server that takes
+/// no POST at its address may be one of 2024-11-05, which wants a GET there.
 pub(super) async fn greet(inner: &Inner) -> Result<Ready, Fault> {
+    let old = &inner.post.old;
+    let was_old = old.is_on();
     let speaker = Speaker::fresh(inner);
-    let greeting = match discover::probe(&speaker).await? {
-        Probe::Modern(greeting) => greeting,
-        Probe::Legacy => discover::initialize(&speaker, b"{}").await?,
+    let refusal = match shake_hands(&speaker, was_old).await {
+        Ok(greeting) => return Ok(ready(speaker, greeting)),
+        Err(fault) => fault,
     };
+    // A server that was old may have been replaced by a newer one; anything else is as it was.
+    if !was_old && !speaker.is_turned_away() {
+        return Err(refusal);
+    }
+    old.switch(!was_old);
+    let speaker = Speaker::fresh(inner);
+    match shake_hands(&speaker, !was_old).await {
+        Ok(greeting) => Ok(ready(speaker, greeting)),
+        Err(_) => {
+            old.switch(was_old);
+            Err(refusal)
+        }
+    }
+}
+
+async fn shake_hands(speaker: &Speaker<'_>, is_old: bool) -> Result<Greeting, Fault> {
+    if !is_old && let Probe::Modern(greeting) = discover::probe(speaker).await? {
+        return Ok(greeting);
+    }
+    discover::initialize(speaker, b"{}").await
+}
+
+fn ready(speaker: Speaker<'_>, greeting: Greeting) -> Ready {
     let session = speaker.known.into_inner().session;
     let base = Upstream::new(greeting.revision, session);
-    Ok(Ready {
+    Ready {
         greeting: Arc::new(greeting),
         base,
-    })
+    }
 }
 
 /// Opens a session for callers with these capabilities at a server known to be legacy.

@@ -280,7 +280,10 @@ impl<'a> Process<'a> {
                 )
                 .await
                 {
-                    Ok(items) => *offer.items_mut(kind) = items,
+                    Ok((items, fresh)) => {
+                        *offer.items_mut(kind) = items;
+                        offer.freshness[kind as usize] = fresh;
+                    }
                     Err(fault) => {
                         let why = chain(&fault);
                         tracing::warn!(backend = %self.plan.name, "could not read its changed list: {why}");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sentinel_wire::{Revision, translate};
 
 use super::Operation;
-use crate::offer::ItemKind;
+use crate::offer::{Freshness, ItemKind};
 
 /// An item as its backend sent it (but for its exposed name), and the revision it came in.
 #[derive(Clone, Debug)]
@@ -26,7 +26,10 @@ impl PartialEq for ListItem {
 #[derive(Default)]
 pub(super) struct List {
     items: Vec<ListItem>,
-    rendered: [OnceLock<Bytes>; Revision::ALL.len()],
+    /// The hints of all that is in it; none yet while nothing is.
+    fresh: Option<Freshness>,
+    /// Per revision, and once more for modern callers whose lists are not everybody's.
+    rendered: [OnceLock<Bytes>; Revision::ALL.len() + 1],
 }
 
 impl PartialEq for List {
@@ -36,6 +39,11 @@ impl PartialEq for List {
 }
 
 impl List {
+    /// Something in it stays fresh only for as long as this says.
+    pub(super) fn limit(&mut self, fresh: Freshness) {
+        self.fresh = Some(self.fresh.map_or(fresh, |known| known.and(fresh)));
+    }
+
     pub(super) fn push(&mut self, item: ListItem) {
         self.items.push(item);
     }
@@ -57,23 +65,36 @@ impl List {
                 .filter(|item| sees(&item.operation))
                 .cloned()
                 .collect(),
+            fresh: self.fresh,
             rendered: Default::default(),
         }
     }
 
-    pub(super) fn render(&self, kind: ItemKind, revision: Revision) -> Bytes {
-        self.rendered[revision as usize]
-            .get_or_init(|| self.write(kind, revision))
+    /// Ready bytes. `shared`: every caller sees the same list.
+    pub(super) fn render(&self, kind: ItemKind, revision: Revision, shared: bool) -> Bytes {
+        let at = match shared || !revision.is_modern() {
+            true => revision as usize,
+            false => Revision::ALL.len(),
+        };
+        self.rendered[at]
+            .get_or_init(|| self.write(kind, revision, shared))
             .clone()
     }
 
-    fn write(&self, kind: ItemKind, revision: Revision) -> Bytes {
+    fn write(&self, kind: ItemKind, revision: Revision, shared: bool) -> Bytes {
         let bytes: usize = self.items.iter().map(|item| item.raw.len() + 1).sum();
         let mut out = Vec::with_capacity(bytes + 128);
         out.push(b'{');
         if revision.is_modern() {
-            // The list follows its backends, and views may differ by caller: never cached outside.
-            out.extend_from_slice(br#""resultType":"complete","ttlMs":0,"cacheScope":"private","#);
+            let fresh = self.fresh.unwrap_or_default();
+            let scope = match shared && fresh.shared {
+                true => "public",
+                false => "private",
+            };
+            let ttl_ms = fresh.ttl.as_millis();
+            let hints =
+                format!(r#""resultType":"complete","ttlMs":{ttl_ms},"cacheScope":"{scope}","#);
+            out.extend_from_slice(hints.as_bytes());
         }
         out.push(b'"');
         out.extend_from_slice(kind.list_member().as_bytes());

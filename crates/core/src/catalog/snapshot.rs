@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_wire::json::{Object, Rules};
@@ -14,7 +15,7 @@ use super::unknown::{required, unknown_method, unknown_name, unknown_resource};
 use super::{Listing, Operation, Prefix};
 use crate::call::View;
 use crate::fault::{Fault, Kind};
-use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
+use crate::offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
 
 const UI: &str = "io.modelcontextprotocol/ui";
 const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -161,8 +162,17 @@ impl Catalog {
         for (index, offer) in offers.iter().enumerate() {
             match offer {
                 Some(offer) => next.add(index, listings[index], offer, names),
-                // Out of the catalog for now, but not forgotten: what it can do has not changed.
-                None => next.capabilities[index + 1] = before.capabilities[index + 1],
+                // Out of the catalog for now, but not forgotten: what it can do has not changed. It
+                // may come back at any time, so no list is fresh for long.
+                None => {
+                    next.capabilities[index + 1] = before.capabilities[index + 1];
+                    for list in &mut next.lists[0] {
+                        list.limit(Freshness {
+                            ttl: Duration::ZERO,
+                            shared: true,
+                        });
+                    }
+                }
             }
         }
         next.templates
@@ -181,6 +191,10 @@ impl Catalog {
         self.capabilities[index + 1] = offer.capabilities;
         self.instructions[index + 1] = offer.instructions.clone();
         for kind in ItemKind::ALL {
+            if let Some(fresh) = offer.fresh(kind) {
+                self.lists[0][kind as usize].limit(fresh);
+                self.lists[index + 1][kind as usize].limit(fresh);
+            }
             for item in offer.items(kind) {
                 if kind != ItemKind::Tool || listing.shows(&item.key) {
                     self.add_item(index, kind, item, offer.revision, names);
@@ -298,8 +312,9 @@ impl Catalog {
     }
 
     /// The complete result of a list method, ready to be sent to a caller of this revision.
-    pub fn list(&self, view: View, kind: ItemKind, revision: Revision) -> Bytes {
-        self.lists[place(view)][kind as usize].render(kind, revision)
+    /// `shared`: every caller sees the same.
+    pub fn list(&self, view: View, kind: ItemKind, revision: Revision, shared: bool) -> Bytes {
+        self.lists[place(view)][kind as usize].render(kind, revision, shared)
     }
 
     /// How many operations of a kind a view lists.
@@ -524,7 +539,7 @@ pub(crate) struct Filtered {
 
 impl Filtered {
     pub(crate) fn list(&self, view: View, kind: ItemKind, revision: Revision) -> Bytes {
-        self.lists[place(view)][kind as usize].render(kind, revision)
+        self.lists[place(view)][kind as usize].render(kind, revision, false)
     }
 
     pub(crate) fn instructions(&self, view: View) -> Option<&str> {

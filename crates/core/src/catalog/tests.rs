@@ -65,6 +65,7 @@ fn items(kind: ItemKind, keys: &[&str]) -> Vec<Item> {
 fn tools(names: &[&str]) -> Offer {
     Offer {
         revision: Revision::V2025_11_25,
+        freshness: Default::default(),
         capabilities: ServerCapabilities {
             tools: true,
             ..Default::default()
@@ -82,7 +83,7 @@ fn tools(names: &[&str]) -> Offer {
 fn listed(registry: &Registry, view: View) -> Vec<String> {
     let raw = registry
         .catalog()
-        .list(view, ItemKind::Tool, Revision::V2025_11_25);
+        .list(view, ItemKind::Tool, Revision::V2025_11_25, true);
     let value: serde_json::Value = serde_json::from_slice(&raw).expect("json");
     let tools = value["tools"].as_array().expect("tools");
     tools
@@ -304,7 +305,7 @@ async fn lists_are_the_bytes_that_came() {
     let list = |revision| {
         registry
             .catalog()
-            .list(View::Merged, ItemKind::Tool, revision)
+            .list(View::Merged, ItemKind::Tool, revision, true)
     };
     assert_eq!(
         list(Revision::V2025_06_18),

@@ -133,7 +133,7 @@ impl<'a> Converter<'a> {
         }
         let mut enabled = flag(&server.definition, "disabled") != Some(true);
         enabled &= flag(&server.definition, "enabled") != Some(false);
-        let Some(transport) = self.transport(&context, &mut comments, &mut enabled) else {
+        let Some(transport) = self.transport(&context) else {
             return;
         };
         self.unknown_keys(&server);
@@ -145,12 +145,7 @@ impl<'a> Converter<'a> {
         });
     }
 
-    fn transport(
-        &mut self,
-        context: &Context<'_>,
-        comments: &mut Vec<String>,
-        enabled: &mut bool,
-    ) -> Option<Transport> {
+    fn transport(&mut self, context: &Context<'_>) -> Option<Transport> {
         let definition = &context.server.definition;
         let text = |key: &str| {
             definition
@@ -173,24 +168,7 @@ impl<'a> Converter<'a> {
                 "http" | "streamable-http" | "streamableHttp" | "streamable_http" | "sse",
                 _,
                 Some(url),
-            ) => {
-                if kind == "sse" {
-                    *enabled = false;
-                    comments.push(
-                        "Off: this server was configured for the old HTTP+SSE transport, which the gateway does not speak."
-                            .into(),
-                    );
-                    comments.push(
-                        "If it also answers streamable HTTP, correct the URL and remove `enabled`."
-                            .into(),
-                    );
-                    self.warn(
-                        context,
-                        "uses the old HTTP+SSE transport; it is imported switched off",
-                    );
-                }
-                Some(self.http(context, url))
-            }
+            ) => Some(self.http(context, url)),
             ("stdio", None, _) => self.skip(context, "it has no command"),
             (
                 "http" | "streamable-http" | "streamableHttp" | "streamable_http" | "sse",

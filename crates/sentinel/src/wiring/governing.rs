@@ -24,6 +24,7 @@ pub(super) fn settings(config: &Config, enabled: &[&config::Backend], home: &Han
         kills: KillSwitch::open(configured_kills(config), Some(file)),
         rates: rates(config),
         admission: Some(admission(config, enabled, home)),
+        is_open: config.auth.is_none(),
     }
 }
 

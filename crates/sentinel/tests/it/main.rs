@@ -20,6 +20,7 @@ mod processes;
 mod tokens;
 
 mod asks;
+mod caching;
 mod children;
 mod crowd;
 mod doors;

@@ -258,12 +258,10 @@ type Look = fn(&Pair<'_>) -> String;
 
 /// Feature, how to look, and what is to be seen by LL, LM, ML and MM: caller first, then backend.
 const TABLE: &[(&str, Look, [&str; 4])] = &[
-    // MM: the table allows `public` when every backend says so. The gateway's lists are always
-    // `private`, which a caller may rely on just as well.
     (
         "tools/list: what 2026-07-28 adds is stripped or made up",
         |p| era_members(&p.caller().result("tools/list", json!({}))),
-        ["- - -", "- - -", "complete 0 private", "complete 0 private"],
+        ["- - -", "- - -", "complete 0 private", "complete 0 public"],
     ),
     (
         "tools/list: execution",

@@ -18,21 +18,18 @@ use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 use tokio::sync::{mpsc, oneshot};
 
 use super::body::Body;
-use super::listen::framed;
 use super::session::{NotTaken, Session};
 use super::{Door, reply, resume};
-use crate::mcp::{self, Changes, Outlet, SILENCE_MAX, change_message};
+use crate::mcp::{self, Outlet, SILENCE_MAX, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Notices and questions on their way to one caller.
 const MESSAGES_MAX: usize = 64;
 /// A caller that can resume gets its stream after this long, so that a lost connection does not
-/// cost it the answer of a long call. Whatever comes sooner is plain JSON: some clients refuse an
-/// event of more than a mebibyte and take a body of any size.
-const SOON: Duration = Duration::from_secs(2);
-/// News of resources on their way to one caller; one that lags behind this far is cut off.
-const OUTSIDE_MAX: usize = 256;
+/// cost it the answer of a call that takes its time. Whatever comes sooner, as most answers do, is
+/// plain JSON: cheaper, and some clients take a body of any size and no event above a mebibyte.
+const SOON: Duration = Duration::from_millis(50);
 
 /// The handshake: answered from what we know, at once.
 pub(super) fn initialize(
@@ -195,10 +192,12 @@ pub(super) async fn batch(
                 }
                 match local(door, &session, &request, entry) {
                     Ok(message) => ready.push(message),
-                    Err(entry) => match begin(door, &session, request, outbox.clone(), entry) {
-                        Ok(answer) => running.push(answer),
-                        Err(message) => ready.push(message),
-                    },
+                    Err(entry) => {
+                        match begin(door, &session, request, outbox.clone(), false, entry) {
+                            Ok(answer) => running.push(answer),
+                            Err(message) => ready.push(message),
+                        }
+                    }
                 }
             }
         }
@@ -301,6 +300,7 @@ fn begin(
     session: &Arc<Session>,
     request: Request,
     outbox: mpsc::Sender<Vec<u8>>,
+    may_pause: bool,
     entry: Entry,
 ) -> Result<oneshot::Receiver<Vec<u8>>, Vec<u8>> {
     let (answer, answered) = oneshot::channel();
@@ -310,6 +310,7 @@ fn begin(
         let (door, session, id) = (door.clone(), session.clone(), id.clone());
         let outlet = Outlet {
             messages: outbox,
+            may_pause,
             asks: session.asks.clone(),
             subscriber: session.subscriber.clone(),
         };
@@ -354,15 +355,13 @@ async fn call(
     entry: Entry,
 ) -> Response<Body> {
     let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
-    let mut answered = match begin(door, &session, request, outbox, entry) {
+    let primed = session.caller.revision >= Revision::V2025_11_25;
+    let may_resume = primed && accepts_events(headers) && door.has_room_for_events();
+    let mut answered = match begin(door, &session, request, outbox, may_resume, entry) {
         Ok(answered) => answered,
         Err(message) => return reply::json(StatusCode::OK, message),
     };
-    let primed = session.caller.revision >= Revision::V2025_11_25;
-    let silence = match primed && accepts_events(headers) && door.has_room_for_events() {
-        true => SOON,
-        false => SILENCE_MAX,
-    };
+    let silence = if may_resume { SOON } else { SILENCE_MAX };
     let first = tokio::select! {
         biased;
         Some(message) = inbox.recv() => Some(message),
@@ -401,48 +400,61 @@ pub(super) fn stream(
     if let Some(after) = headers.get(LAST_EVENT_ID) {
         return resume(door, &session, after);
     }
-    let (outbox, inbox) = mpsc::channel(OUTSIDE_MAX);
-    session.listen_on(outbox);
-    let changes = Changes::of(&door.gateway.registry, view);
+    let primed = session.caller.revision >= Revision::V2025_11_25;
+    let heard = session.streams.listen(primed);
+    door.events(outside(door, session, heard, false))
+}
+
+/// What is said outside of any call, until a newer stream takes over, the caller does not keep up, or
+/// the session ends.
+fn outside(
+    door: &Door,
+    session: Arc<Session>,
+    heard: resume::Heard,
+    resumed: bool,
+) -> impl futures_util::Stream<Item = Bytes> + Send + use<> {
     let gateway = door.gateway.clone();
-    let events = stream::unfold((inbox, changes), move |(mut inbox, mut changes)| {
-        let gateway = gateway.clone();
+    let changes = session.changes(&gateway.registry, resumed);
+    session.note_told(&changes);
+    // The stream must not keep its session alive, which ends it.
+    let session = Arc::downgrade(&session);
+    stream::unfold((heard, changes), move |(mut heard, mut changes)| {
+        let (gateway, session) = (gateway.clone(), session.clone());
         async move {
             loop {
                 tokio::select! {
+                    biased;
+                    said = heard.recv() => return Some((said?, (heard, changes))),
                     changed = changes.next() => {
                         let changed = changed?;
-                        if !changed.is_empty() {
-                            let told = framed(changed.into_iter().map(change_message));
-                            return Some((told, (inbox, changes)));
+                        let session = session.upgrade()?;
+                        for change in changed {
+                            session.streams.tell(&change_message(change));
                         }
-                    }
-                    said = inbox.recv() => {
-                        // Replaced by a newer stream, cut off, or the session ended.
-                        return Some((framed([said?]), (inbox, changes)));
+                        session.note_told(&changes);
                     }
                     () = gateway.drained() => return None,
                     () = tokio::time::sleep(SILENCE_MAX) => {
                         let mut out = Vec::new();
                         sse::push_keep_alive(&mut out);
-                        return Some((Bytes::from(out), (inbox, changes)));
+                        return Some((Bytes::from(out), (heard, changes)));
                     }
                 }
             }
         }
-    });
-    door.events(events)
+    })
 }
 
 /// The rest of a stream that the caller lost. Not a 404 if it is not known, for that would end the
 /// session.
-fn resume(door: &Door, session: &Session, after: &HeaderValue) -> Response<Body> {
+fn resume(door: &Door, session: &Arc<Session>, after: &HeaderValue) -> Response<Body> {
     let heard = after
         .to_str()
         .map_err(|_| resume::Expired)
         .and_then(|after| session.streams.resume(after));
     match heard {
-        Ok(heard) => door.events(resume::events(heard)),
+        Ok((heard, true)) => door.events(outside(door, session.clone(), heard, true)),
+        Ok((heard, false)) => door.events(resume::events(heard)),
         Err(resume::Expired) => {
             let fault = Fault::new(
                 Kind::InvalidRequest,

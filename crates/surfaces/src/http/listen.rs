@@ -52,7 +52,7 @@ pub(super) async fn open(
 }
 
 /// Messages as events, one after the other.
-pub(super) fn framed(messages: impl IntoIterator<Item = Vec<u8>>) -> Bytes {
+fn framed(messages: impl IntoIterator<Item = Vec<u8>>) -> Bytes {
     let mut out = Vec::new();
     for message in messages {
         sse::push_message(&mut out, &message);

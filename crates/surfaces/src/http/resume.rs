@@ -5,10 +5,9 @@
 //! is fed by a task of its own (`Streams::open`), which ends with the calls it belongs to; whoever
 //! is connected listens by a bounded channel and may leave, or be replaced, at any time.
 //!
-//! An event's id is `<stream>-<number>`, so it names its stream. Number 0 is the priming event.
-//!
-//! Not here: the session's own GET stream of changes, which has nothing to catch up on but the
-//! lists themselves, and is opened anew instead.
+//! An event's id is `<stream>-<number>`, so it names its stream. A priming event bears the number of
+//! the last one before it, 0 at first. Stream 0 is the session's own: what is said outside of any
+//! call, by GET.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -38,6 +37,11 @@ const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
 const KEPT_FOR: Duration = Duration::from_secs(120);
 /// Events on their way to one listener; a caller who does not read misses notices, not the answer.
 const UNREAD_MAX: usize = 64;
+/// The same on the session's own stream, where a caller that lags behind is cut off and may come
+/// back for what it missed.
+const OUTSIDE_UNREAD_MAX: usize = 256;
+/// The session's own stream.
+const OUTSIDE: u64 = 0;
 /// How long a caller shall wait before it comes back: a moment, for its call is still running.
 const RETRY_MS: u64 = 1000;
 
@@ -68,6 +72,7 @@ struct Table {
     total: Total,
 }
 
+#[derive(Default)]
 struct Open {
     /// The number of the last event.
     last: u64,
@@ -116,49 +121,92 @@ impl Streams {
     ) -> Heard {
         let (stream, heard) = self.0.lock().begin(primed);
         if let Some(first) = first {
-            self.0.lock().say(stream, &first);
+            self.0.lock().say_or_pause(stream, &first, primed);
         }
         let streams = self.clone();
         tokio::spawn(async move {
             let answers = loop {
                 tokio::select! {
                     biased;
-                    Some(message) = inbox.recv() => streams.0.lock().say(stream, &message),
+                    Some(message) = inbox.recv() => streams.0.lock().say_or_pause(stream, &message, primed),
                     answers = &mut answers => break answers,
                 }
             };
             // An answer is the last thing said: what came with it goes before it.
             while let Ok(message) = inbox.try_recv() {
-                streams.0.lock().say(stream, &message);
+                streams.0.lock().say_or_pause(stream, &message, false);
             }
             streams.0.lock().finish(stream, &answers);
         });
         heard
     }
 
-    /// Listens on after the event of this id; an older listener's stream ends.
-    pub(super) fn resume(&self, after: &str) -> Result<Heard, Expired> {
+    /// Listens on after the event of this id; an older listener's stream ends. True if it is the
+    /// session's own stream.
+    pub(super) fn resume(&self, after: &str) -> Result<(Heard, bool), Expired> {
         let (stream, number) = parse_id(after).ok_or(Expired)?;
-        self.0.lock().resume(stream, number)
+        let heard = self.0.lock().resume(stream, number)?;
+        Ok((heard, stream == OUTSIDE))
+    }
+
+    /// Listens to the session's own stream from now on; an older listener's stream ends.
+    pub(super) fn listen(&self, primed: bool) -> Heard {
+        self.0.lock().listen(primed)
+    }
+
+    /// Says something outside of any call; nothing if the caller never listened.
+    pub(super) fn tell(&self, message: &[u8]) {
+        self.0.lock().say(OUTSIDE, message);
+    }
+
+    /// Whether the session's own stream is being read.
+    pub(super) fn is_heard(&self) -> bool {
+        let table = self.0.lock();
+        let listener = table
+            .open
+            .get(&OUTSIDE)
+            .and_then(|open| open.listener.as_ref());
+        listener.is_some_and(|listener| !listener.events.is_closed())
+    }
+
+    /// Ends the session's own stream.
+    pub(super) fn hush(&self) {
+        self.0.lock().open.remove(&OUTSIDE);
     }
 }
 
 impl Table {
     fn begin(&mut self, primed: bool) -> (u64, Heard) {
         self.begun += 1;
-        let (listener, heard) = Listener::hearing([]);
+        let heard = self.attach(self.begun, UNREAD_MAX, primed);
+        (self.begun, heard)
+    }
+
+    fn listen(&mut self, primed: bool) -> Heard {
+        self.attach(OUTSIDE, OUTSIDE_UNREAD_MAX, primed)
+    }
+
+    /// A listener to what comes from now on, on a stream that may be new.
+    fn attach(&mut self, stream: u64, unread_max: usize, primed: bool) -> Heard {
+        let (listener, heard) = Listener::hearing([], unread_max);
+        let open = self.open.entry(stream).or_default();
         if primed {
             let mut out = Vec::new();
-            sse::push_priming(&mut out, &event_id(self.begun, 0), Some(RETRY_MS));
-            // Not kept: nobody can ask for what came after an event before the first.
+            sse::push_priming(&mut out, &event_id(stream, open.last), Some(RETRY_MS));
+            // Not kept: it says nothing.
             let _ = listener.events.try_send(out.into());
         }
-        let open = Open {
-            last: 0,
-            listener: Some(listener),
-        };
-        self.open.insert(self.begun, open);
-        (self.begun, heard)
+        open.listener = Some(listener);
+        heard
+    }
+
+    /// A message without a byte lets the caller go: it comes back for the rest (`Outlet::may_pause`).
+    fn say_or_pause(&mut self, stream: u64, message: &[u8], primed: bool) {
+        if !message.is_empty() {
+            self.say(stream, message);
+        } else if primed && let Some(open) = self.open.get_mut(&stream) {
+            open.listener = None;
+        }
     }
 
     fn say(&mut self, stream: u64, message: &[u8]) {
@@ -169,9 +217,11 @@ impl Table {
         let number = open.last;
         let event = framed(stream, number, message);
         if let Some(listener) = &open.listener {
-            use mpsc::error::TrySendError::Closed;
-            if let Err(Closed(_)) = listener.events.try_send(event.clone()) {
-                open.listener = None;
+            use mpsc::error::TrySendError::{Closed, Full};
+            match listener.events.try_send(event.clone()) {
+                Err(Full(_)) if stream != OUTSIDE => {}
+                Err(Full(_) | Closed(_)) => open.listener = None,
+                Ok(()) => {}
             }
         }
         self.keep(stream, number, event);
@@ -235,7 +285,12 @@ impl Table {
             return Err(Expired);
         }
         let later = of_stream().filter(|kept| kept.number > after);
-        let (listener, heard) = Listener::hearing(later.map(|kept| kept.event.clone()));
+        let unread_max = if stream == OUTSIDE {
+            OUTSIDE_UNREAD_MAX
+        } else {
+            UNREAD_MAX
+        };
+        let (listener, heard) = Listener::hearing(later.map(|kept| kept.event.clone()), unread_max);
         // A stream that is over ends here: without an open entry, the listener is dropped.
         if let Some(open) = self.open.get_mut(&stream) {
             open.listener = Some(listener);
@@ -252,9 +307,9 @@ impl Drop for Table {
 
 impl Listener {
     /// A listener that has these events before it already.
-    fn hearing(before: impl IntoIterator<Item = Bytes>) -> (Self, Heard) {
+    fn hearing(before: impl IntoIterator<Item = Bytes>, unread_max: usize) -> (Self, Heard) {
         let before: Vec<Bytes> = before.into_iter().collect();
-        let (events, heard) = mpsc::channel(before.len() + UNREAD_MAX + 1);
+        let (events, heard) = mpsc::channel(before.len() + unread_max + 1);
         let end = events.clone().try_reserve_owned();
         let end = end.expect("a new channel has room");
         for event in before {

@@ -11,13 +11,12 @@ use sentinel_core::catalog::Registry;
 use sentinel_core::seal::random_id;
 use sentinel_core::{Caller, Identity, View};
 use sentinel_wire::Id;
-use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::resume::{Streams, Total};
 use crate::gateway::Limits;
-use crate::mcp::{Asks, Subscriber};
+use crate::mcp::{Asks, Changes, Subscriber};
 
 /// Calls one session can have in flight; far beyond what any client does.
 const IN_FLIGHT_MAX: usize = 4096;
@@ -30,33 +29,10 @@ pub(super) struct Session {
     pub(super) subscriber: Arc<Subscriber>,
     pub(super) streams: Arc<Streams>,
     in_flight: Mutex<HashMap<Id, AbortHandle>>,
-    stream: Arc<Outside>,
+    /// The lists as the session's own stream last told them.
+    told: Mutex<Option<Changes>>,
     /// Milliseconds since the table was made.
     used_ms: AtomicU64,
-}
-
-/// The one GET stream of a session, if it is open: what is said outside of any call.
-#[derive(Default)]
-pub(super) struct Outside(Mutex<Option<mpsc::Sender<Vec<u8>>>>);
-
-impl Outside {
-    /// Says something; a caller that does not keep up is cut off, and may come again.
-    pub(super) fn tell(&self, message: Vec<u8>) {
-        let mut stream = self.0.lock();
-        if stream
-            .as_ref()
-            .is_some_and(|stream| stream.try_send(message).is_err())
-        {
-            *stream = None;
-        }
-    }
-
-    fn is_open(&self) -> bool {
-        self.0
-            .lock()
-            .as_ref()
-            .is_some_and(|stream| !stream.is_closed())
-    }
 }
 
 /// Why a call cannot be added to a session.
@@ -91,13 +67,20 @@ impl Session {
         }
     }
 
-    /// Makes `stream` the one GET stream; an older one ends.
-    pub(super) fn listen_on(&self, stream: mpsc::Sender<Vec<u8>>) {
-        *self.stream.0.lock() = Some(stream);
+    /// What changes from here on: since the session's own stream was last read where it is taken up
+    /// again, else since now.
+    pub(super) fn changes(&self, registry: &Registry, resumed: bool) -> Changes {
+        let told = self.told.lock().clone().filter(|_| resumed);
+        told.unwrap_or_else(|| Changes::of(registry, self.view))
+    }
+
+    /// What was told so far, for whoever takes the stream up again.
+    pub(super) fn note_told(&self, changes: &Changes) {
+        *self.told.lock() = Some(changes.clone());
     }
 
     fn is_listening(&self) -> bool {
-        self.stream.is_open()
+        self.streams.is_heard()
     }
 
     fn belongs_to(&self, identity: &Identity) -> bool {
@@ -113,7 +96,7 @@ impl Session {
     }
 
     fn end(&self) {
-        self.stream.0.lock().take();
+        self.streams.hush();
         for (_, task) in self.in_flight.lock().drain() {
             task.abort();
         }
@@ -150,10 +133,11 @@ impl Sessions {
         view: View,
         caller: impl FnOnce(Arc<str>) -> Caller,
     ) -> Result<Arc<Session>, TooMany> {
-        let stream = Arc::<Outside>::default();
-        let outside = stream.clone();
-        let subscriber =
-            Subscriber::new(registry.clone(), view, move |message| outside.tell(message));
+        let streams = Streams::new(self.kept.clone());
+        let outside = streams.clone();
+        let subscriber = Subscriber::new(registry.clone(), view, move |message| {
+            outside.tell(&message)
+        });
         let id: Arc<str> = random_id().into();
         let session = Arc::new(Session {
             caller: Arc::new(caller(id.clone())),
@@ -161,9 +145,9 @@ impl Sessions {
             view,
             asks: Arc::default(),
             subscriber: Arc::new(subscriber),
-            streams: Streams::new(self.kept.clone()),
+            streams,
             in_flight: Mutex::default(),
-            stream,
+            told: Mutex::default(),
             used_ms: AtomicU64::new(self.now_ms()),
         });
         let mut open = self.open.write();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_core::audit::Ending;
-use sentinel_core::{Answer, Ask, Caller, Entry, Event, Fault, Kind, Reply, Step, View};
+use sentinel_core::{Answer, Ask, Caller, Entry, Event, Fault, Kind, Notice, Reply, Step, View};
 use sentinel_wire::envelope::{error_object, write_request};
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::{Method, Outcome, Params, Payload, Request, json, meta};
@@ -30,6 +30,9 @@ pub(crate) struct Outlet {
     pub(crate) messages: mpsc::Sender<Vec<u8>>,
     pub(crate) asks: Arc<Asks>,
     pub(crate) subscriber: Arc<Subscriber>,
+    /// The caller can come back for the rest of a stream: then it is told to whenever its backend
+    /// has us come back, by a message without a byte.
+    pub(crate) may_pause: bool,
 }
 
 /// Runs one request of a legacy caller and returns the response message.
@@ -116,6 +119,11 @@ async fn one_round(
         match talk.next().await {
             Step::Done(outcome) => return outcome,
             Step::Event(Event::Ask(ask)) => put(*ask, caller, outlet),
+            Step::Event(Event::Notice(notice)) if matches!(*notice, Notice::Pause) => {
+                if outlet.may_pause {
+                    let _ = outlet.messages.try_send(Vec::new());
+                }
+            }
             Step::Event(Event::Notice(notice)) => {
                 let level = caller.log_level.get();
                 let token = original.meta(meta::PROGRESS_TOKEN);

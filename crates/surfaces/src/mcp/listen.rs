@@ -18,6 +18,7 @@ use crate::gateway::Gateway;
 
 /// What changed in one view since the last look. Changes that come faster than they are heard are
 /// told once.
+#[derive(Clone)]
 pub(crate) struct Changes {
     view: View,
     source: watch::Receiver<Arc<Generations>>,
@@ -33,7 +34,10 @@ impl Changes {
 
     /// Waits for a change; empty when it was in other views only, `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Vec<Change>> {
-        self.source.changed().await.ok()?;
+        // Not `changed`: a clone that is taken up later has changes before it that were never told.
+        let seen = self.seen.clone();
+        let newer = self.source.wait_for(|now| !Arc::ptr_eq(now, &seen));
+        newer.await.ok()?;
         let now = self.source.borrow_and_update().clone();
         let changed = now.since(&self.seen, self.view).collect();
         self.seen = now;

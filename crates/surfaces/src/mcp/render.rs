@@ -98,6 +98,8 @@ pub(crate) fn notice_message(
             }
             write_notification(Method::LogMessage.as_str(), line.as_bytes(), &mut out);
         }
+        // Between us and the backend; only resumable streams have a use for it.
+        Notice::Pause => return None,
     }
     Some(out)
 }

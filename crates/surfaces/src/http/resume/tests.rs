@@ -60,24 +60,24 @@ async fn whoever_left_hears_the_rest_of_its_own_stream_and_goes_on_live() {
     while lost.outbox.capacity() < 8 {
         tokio::task::yield_now().await;
     }
-    let mut again = streams.resume("1-1").expect("kept");
+    let mut again = streams.resume("1-1").expect("kept").0;
     assert_eq!(next(&mut again).await, "id: 1-2\ndata: 2\n\n");
     lost.answer.send(b"3".to_vec()).expect("it waits");
     assert_eq!(all(again).await, "id: 1-3\ndata: 3\n\n");
     // It is over now, and can be heard once more.
-    let replay = streams.resume("1-0").expect("kept");
+    let replay = streams.resume("1-0").expect("kept").0;
     assert_eq!(
         all(replay).await,
         "id: 1-1\ndata: 1\n\nid: 1-2\ndata: 2\n\nid: 1-3\ndata: 3\n\n"
     );
-    assert_eq!(all(streams.resume("1-3").expect("kept")).await, "");
+    assert_eq!(all(streams.resume("1-3").expect("kept").0).await, "");
 }
 
 #[tokio::test]
 async fn a_newer_listener_ends_the_older_ones_stream() {
     let streams = Arc::<Streams>::default();
     let spoken = speak(&streams, true);
-    let again = streams.resume("1-0").expect("open");
+    let again = streams.resume("1-0").expect("open").0;
     assert_eq!(all(spoken.heard).await, "id: 1-0\nretry: 1000\ndata: \n\n");
     spoken.answer.send(b"1".to_vec()).expect("it waits");
     assert_eq!(all(again).await, "id: 1-1\ndata: 1\n\n");
@@ -98,7 +98,7 @@ async fn a_listener_that_does_not_read_misses_notices_and_hears_the_answer() {
     assert_eq!(heard.matches("data: 0").count(), UNREAD_MAX);
     assert!(heard.ends_with("data: 1\n\n"), "{heard}");
     // What it missed is still there to be asked for.
-    let rest = all(streams.resume("1-64").expect("kept")).await;
+    let rest = all(streams.resume("1-64").expect("kept").0).await;
     assert_eq!(rest.matches("data: ").count(), UNREAD_MAX + 1);
 }
 
@@ -167,4 +167,54 @@ async fn what_all_sessions_keep_is_bounded_and_forgotten_in_time_or_with_the_ses
     tokio::time::advance(KEPT_FOR + Duration::from_secs(1)).await;
     quiet.sweep();
     assert_eq!(total.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_paused_stream_lets_its_caller_go_and_is_taken_up_again() {
+    let streams = Arc::<Streams>::default();
+    let spoken = speak(&streams, true);
+    spoken.outbox.send(b"1".to_vec()).await.expect("room");
+    spoken.outbox.send(Vec::new()).await.expect("room");
+    let before = all(spoken.heard).await;
+    assert_eq!(
+        before,
+        "id: 1-0\nretry: 1000\ndata: \n\nid: 1-1\ndata: 1\n\n"
+    );
+    let (heard, outside) = streams.resume("1-1").expect("kept");
+    assert!(!outside);
+    spoken.answer.send(b"2".to_vec()).expect("it waits");
+    assert_eq!(all(heard).await, "id: 1-2\ndata: 2\n\n");
+}
+
+#[tokio::test]
+async fn what_was_said_outside_of_calls_is_heard_by_whoever_comes_back() {
+    let streams = Arc::<Streams>::default();
+    // Nobody ever listened: nobody can come back for it.
+    streams.tell(b"0");
+    let mut heard = streams.listen(true);
+    assert_eq!(next(&mut heard).await, "id: 0-0\nretry: 1000\ndata: \n\n");
+    streams.tell(b"1");
+    assert_eq!(next(&mut heard).await, "id: 0-1\ndata: 1\n\n");
+    drop(heard);
+    assert!(!streams.is_heard());
+    streams.tell(b"2");
+    let (mut heard, outside) = streams.resume("0-1").expect("kept");
+    assert!(outside && streams.is_heard());
+    assert_eq!(next(&mut heard).await, "id: 0-2\ndata: 2\n\n");
+    streams.hush();
+    assert_eq!(heard.recv().await, None);
+}
+
+#[tokio::test]
+async fn a_slow_listener_outside_of_calls_is_cut_off_and_misses_nothing_that_is_kept() {
+    let streams = Arc::<Streams>::default();
+    let heard = streams.listen(false);
+    for _ in 0..OUTSIDE_UNREAD_MAX + 2 {
+        streams.tell(b"1");
+    }
+    assert!(!streams.is_heard());
+    drop(heard);
+    let last = OUTSIDE_UNREAD_MAX + 2;
+    let (mut heard, _) = streams.resume(&format!("0-{}", last - 1)).expect("kept");
+    assert_eq!(next(&mut heard).await, format!("id: 0-{last}\ndata: 1\n\n"));
 }
