@@ -48,15 +48,15 @@ async fn get_unbounded(url: &Uri, bytes_max: usize) -> Result<Bytes, FetchError>
         .body(Full::<Bytes>::default())
         .map_err(|_| bad("it is no path"))?;
     let pool = Pool::new(address);
-    let mut sender = pool.take().await.map_err(FetchError::Unreachable)?.sender;
-    let answer = sender.send_request(request).await;
-    let answer = answer.map_err(FetchError::Broken)?;
+    let mut wire = pool.take().await.map_err(FetchError::Unreachable)?;
+    let answer = wire.send(request).await;
+    let answer = answer.map_err(|e| FetchError::Broken(e.into_error()))?;
     if answer.status() != http::StatusCode::OK {
         return Err(FetchError::Status(answer.status()));
     }
     let mut body = answer.into_body();
     let mut whole = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = wire.run(body.frame()).await {
         let Ok(data) = frame.map_err(FetchError::Broken)?.into_data() else {
             continue;
         };

@@ -35,6 +35,7 @@ mod modern;
 mod post;
 mod reply;
 mod resume;
+mod running;
 mod session;
 mod sse2024;
 

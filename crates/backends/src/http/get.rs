@@ -27,11 +27,12 @@ async fn ask(url: &Uri, bytes_max: usize) -> io::Result<(StatusCode, Bytes)> {
         .header(HOST, host)
         .body(Full::default())
         .map_err(io::Error::other)?;
-    let mut lent = Pool::new(address).take().await?;
-    let answer = lent.sender.send_request(request).await;
-    let (head, mut body) = answer.map_err(io::Error::other)?.into_parts();
+    let mut wire = Pool::new(address).take().await?;
+    let answer = wire.send(request).await;
+    let answer = answer.map_err(|e| io::Error::other(e.into_error()))?;
+    let (head, mut body) = answer.into_parts();
     let mut read = Vec::new();
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = wire.run(body.frame()).await {
         if let Ok(data) = frame.map_err(io::Error::other)?.into_data() {
             read.extend_from_slice(&data);
         }

@@ -38,9 +38,11 @@ impl Hook {
             .body(Full::new(json))
             .map_err(io::Error::other)?;
         let sent = async {
-            let mut lent = self.pool.take().await?;
-            let answer = lent.sender.send_request(request).await;
-            Ok(answer.map_err(io::Error::other)?.status())
+            let mut wire = self.pool.take().await?;
+            let answer = wire.send(request).await;
+            Ok(answer
+                .map_err(|e| io::Error::other(e.into_error()))?
+                .status())
         };
         match tokio::time::timeout(HOOK_TIMEOUT, sent).await {
             Ok(answer) => answer,

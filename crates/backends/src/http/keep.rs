@@ -32,6 +32,7 @@ pub(super) async fn run(inner: &Arc<Inner>) {
     tokio::select! {
         () = stop => {}
         () = keep(inner) => {}
+        () = inner.post.tidy() => {}
     }
 }
 

@@ -461,12 +461,8 @@ impl Mouth {
         let pool = self.pool.clone();
         tokio::spawn(async move {
             let sent = async {
-                pool.take()
-                    .await?
-                    .sender
-                    .send_request(request)
-                    .await
-                    .map_err(std::io::Error::other)
+                let sent = pool.take().await?.send(request).await;
+                sent.map_err(|e| std::io::Error::other(e.into_error()))
             };
             let _ = tokio::time::timeout(ENDPOINT_TIMEOUT, sent).await;
         });

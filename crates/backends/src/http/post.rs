@@ -13,7 +13,7 @@ use sentinel_core::{Fault, Kind};
 use sentinel_wire::{Method, Params, Revision, header, sse};
 
 use super::old::{self, Old};
-use super::pool::{Lent, Pool, Sender};
+use super::pool::{Pool, Wire};
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -100,7 +100,7 @@ pub(super) struct Stream(Source);
 enum Source {
     Body {
         body: Incoming,
-        sender: Option<Sender>,
+        wire: Option<Wire>,
     },
     /// A part of the one stream of an old server.
     Old(old::Heard),
@@ -111,22 +111,25 @@ impl Stream {
     pub(super) async fn chunk(&mut self, post: &Post) -> Result<Option<Bytes>, Failure> {
         let chunk = self.alone().await?;
         if chunk.is_none()
-            && let Source::Body { sender, .. } = &mut self.0
-            && let Some(sender) = sender.take()
+            && let Source::Body { wire, .. } = &mut self.0
+            && let Some(wire) = wire.take()
         {
-            post.pool.give(sender);
+            post.pool.give(wire);
         }
         Ok(chunk)
     }
 
     /// The same, for a connection that is of no use afterwards.
     pub(super) async fn alone(&mut self) -> Result<Option<Bytes>, Failure> {
-        let body = match &mut self.0 {
-            Source::Body { body, .. } => body,
+        let (body, wire) = match &mut self.0 {
+            Source::Body { body, wire } => (body, wire),
             Source::Old(heard) => return heard.chunk().await,
         };
+        let Some(wire) = wire else {
+            return Ok(None);
+        };
         loop {
-            match body.frame().await {
+            match wire.run(body.frame()).await {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(lost(error)),
                 Some(Ok(frame)) => {
@@ -239,6 +242,11 @@ impl Post {
         }
     }
 
+    /// Closes connections that nobody needs any more, for as long as this is polled.
+    pub(super) async fn tidy(&self) {
+        self.pool.tidy().await;
+    }
+
     pub(super) fn path(&self) -> &Uri {
         &self.path
     }
@@ -265,7 +273,7 @@ impl Post {
         let mut attempt = 0;
         loop {
             let failed = match self.pool.take().await {
-                Ok(lent) => match self.try_on(lent, request).await {
+                Ok(wire) => match self.try_on(wire, request).await {
                     Ok(answer) => return answer,
                     Err((returned, reused)) => {
                         request = returned;
@@ -288,14 +296,13 @@ impl Post {
     /// Writes the request on one connection; gives it back if not a byte of it was written.
     async fn try_on(
         &self,
-        lent: Lent,
+        mut wire: Wire,
         request: Request<Full<Bytes>>,
     ) -> Result<Result<Answer, Failure>, (Request<Full<Bytes>>, bool)> {
-        let Lent { mut sender, reused } = lent;
-        match sender.try_send_request(request).await {
-            Ok(response) => Ok(self.read(sender, response).await),
+        match wire.send(request).await {
+            Ok(response) => Ok(self.read(wire, response).await),
             Err(mut error) => match error.take_message() {
-                Some(request) => Err((request, reused)),
+                Some(request) => Err((request, wire.reused)),
                 None => Ok(Err(lost(error.into_error()))),
             },
         }
@@ -330,7 +337,7 @@ impl Post {
 
     async fn read(
         &self,
-        sender: Sender,
+        mut wire: Wire,
         response: http::Response<Incoming>,
     ) -> Result<Answer, Failure> {
         let status = response.status();
@@ -345,7 +352,7 @@ impl Post {
         if status == StatusCode::OK && is(b"text/event-stream") {
             let events = Stream(Source::Body {
                 body: response.into_body(),
-                sender: Some(sender),
+                wire: Some(wire),
             });
             return Ok(Answer::Stream { session, events });
         }
@@ -355,8 +362,9 @@ impl Post {
             .get(RETRY_AFTER)
             .and_then(|v| v.to_str().ok()?.parse::<u64>().ok())
             .map(|seconds| seconds.saturating_mul(1000));
-        let body = gather(response.into_body(), self.reply_bytes_max).await?;
-        self.pool.give(sender);
+        let body = gather(response.into_body(), self.reply_bytes_max);
+        let body = wire.run(body).await?;
+        self.pool.give(wire);
         Ok(if status.is_success() && body.is_empty() {
             Answer::Nothing { session }
         } else if json {

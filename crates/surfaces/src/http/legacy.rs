@@ -1,13 +1,14 @@
 //! Requests of the handshake era over HTTP: sessions, one POST per message, a GET stream.
 //!
-//! A call belongs to its session, not to the connection it came by: it runs as a task of its own,
-//! which only `notifications/cancelled`, DELETE or the end of the session stop. Whoever loses its
+//! A call belongs to its session, not to the connection it came by (`running`): only
+//! `notifications/cancelled`, DELETE or the end of the session stop it. Whoever loses its
 //! stream takes it up again with GET (`resume`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::{FutureExt, join_all, ready};
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
@@ -15,9 +16,10 @@ use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{Refusal, write_result};
 use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::body::Body;
+use super::running::Running;
 use super::session::{NotTaken, Session};
 use super::{Door, reply, resume};
 use crate::mcp::{self, Outlet, SILENCE_MAX, change_message};
@@ -164,7 +166,7 @@ pub(super) async fn batch(
         return no_batches();
     }
     let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
-    let mut ready = Vec::new();
+    let mut done = Vec::new();
     let mut running = Vec::new();
     for message in messages {
         match message {
@@ -173,7 +175,7 @@ pub(super) async fn batch(
                 let (id, kind) = (refusal.id.as_ref(), mcp::refusal_kind(&refusal));
                 let gateway = &door.gateway;
                 gateway.refused(Surface::Http, id, kind, 0, message.len());
-                ready.push(message);
+                done.push(message);
             }
             Ok(Message::Response(response)) => session.asks.settle(response),
             Ok(Message::Notification(note)) => notified(&session, &note),
@@ -187,15 +189,15 @@ pub(super) async fn batch(
                     let revision = session.caller.revision;
                     let message = mcp::fault_message(Some(&request.id), revision, &fault);
                     entry.finish(&Ending::Refused(fault.kind), message.len());
-                    ready.push(message);
+                    done.push(message);
                     continue;
                 }
                 match local(door, &session, &request, entry) {
-                    Ok(message) => ready.push(message),
+                    Ok(message) => done.push(message),
                     Err(entry) => {
                         match begin(door, &session, request, outbox.clone(), false, entry) {
-                            Ok(answer) => running.push(answer),
-                            Err(message) => ready.push(message),
+                            Ok(call) => running.push(call),
+                            Err(message) => done.push(message),
                         }
                     }
                 }
@@ -203,26 +205,27 @@ pub(super) async fn batch(
         }
     }
     drop(outbox);
-    if ready.is_empty() && running.is_empty() {
+    if done.is_empty() && running.is_empty() {
         return reply::accepted();
     }
-    let mut answers: resume::Answers = Box::pin(async move {
-        for answer in running {
-            ready.extend(answer.await.ok());
-        }
-        ready
+    let mut answers = Box::pin(async move {
+        done.extend(join_all(running).await.into_iter().flatten());
+        done
     });
     // Whatever is said before the last answer makes it a stream; otherwise it is one array.
-    let first = tokio::select! {
+    let (first, answers) = tokio::select! {
         biased;
-        Some(message) = inbox.recv() => Some(message),
-        answers = &mut answers => {
-            let mut out = vec![b'['];
-            out.extend_from_slice(&answers.join(&b','));
-            out.push(b']');
-            return reply::json(StatusCode::OK, out);
-        }
-        () = tokio::time::sleep(SILENCE_MAX) => None,
+        Some(message) = inbox.recv() => (Some(message), answers.boxed()),
+        answers = &mut answers => match inbox.try_recv() {
+            Ok(said) => (Some(said), ready(answers).boxed()),
+            Err(_) => {
+                let mut out = vec![b'['];
+                out.extend_from_slice(&answers.join(&b','));
+                out.push(b']');
+                return reply::json(StatusCode::OK, out);
+            }
+        },
+        () = tokio::time::sleep(SILENCE_MAX) => (None, answers.boxed()),
     };
     let heard = session.streams.open(false, first, inbox, answers);
     door.events(resume::events(heard))
@@ -294,7 +297,7 @@ fn notified(session: &Session, note: &Notification) {
     }
 }
 
-/// Sets a call going as a task of its session; its answer comes by the receiver.
+/// Makes a call of the session ready to go.
 fn begin(
     door: &Arc<Door>,
     session: &Arc<Session>,
@@ -302,48 +305,31 @@ fn begin(
     outbox: mpsc::Sender<Vec<u8>>,
     may_pause: bool,
     entry: Entry,
-) -> Result<oneshot::Receiver<Vec<u8>>, Vec<u8>> {
-    let (answer, answered) = oneshot::channel();
+) -> Result<Running, Vec<u8>> {
     let trail = entry.trail();
     let id = request.id.clone();
-    let task = {
-        let (door, session, id) = (door.clone(), session.clone(), id.clone());
-        let outlet = Outlet {
-            messages: outbox,
-            may_pause,
-            asks: session.asks.clone(),
-            subscriber: session.subscriber.clone(),
-        };
+    let work = {
+        let (door, session) = (door.clone(), session.clone());
         async move {
-            let message = mcp::converse(
-                &door.gateway,
-                &session.caller,
-                session.view,
-                request,
-                &outlet,
-                entry,
-            )
-            .await;
-            session.finish(&id);
-            let _ = answer.send(message);
+            let outlet = Outlet {
+                messages: outbox,
+                may_pause,
+                asks: session.asks.clone(),
+                subscriber: session.subscriber.clone(),
+            };
+            let (gateway, caller) = (&door.gateway, &session.caller);
+            mcp::converse(gateway, caller, session.view, request, &outlet, entry).await
         }
     };
-    let task = tokio::spawn(task);
-    if let Err(why) = session.begin(&id, task.abort_handle()) {
+    Running::begin(session, &id, work).map_err(|why| {
         trail.refuse(Kind::InvalidRequest);
-        task.abort();
         let text = match why {
             NotTaken::IdInUse => "this id is in use by a request in flight",
             NotTaken::TooMany => "too many requests in flight",
         };
         let fault = Fault::new(Kind::InvalidRequest, text);
-        return Err(mcp::fault_message(
-            Some(&id),
-            session.caller.revision,
-            &fault,
-        ));
-    }
-    Ok(answered)
+        mcp::fault_message(Some(&id), session.caller.revision, &fault)
+    })
 }
 
 /// Runs a call: JSON if the first thing to say is the answer, otherwise a stream.
@@ -357,24 +343,29 @@ async fn call(
     let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
     let primed = session.caller.revision >= Revision::V2025_11_25;
     let may_resume = primed && accepts_events(headers) && door.has_room_for_events();
-    let mut answered = match begin(door, &session, request, outbox, may_resume, entry) {
-        Ok(answered) => answered,
+    let mut running = match begin(door, &session, request, outbox, may_resume, entry) {
+        Ok(running) => running,
         Err(message) => return reply::json(StatusCode::OK, message),
     };
     let silence = if may_resume { SOON } else { SILENCE_MAX };
-    let first = tokio::select! {
+    let (first, answers) = tokio::select! {
         biased;
-        Some(message) = inbox.recv() => Some(message),
-        answer = &mut answered => return match answer {
-            Ok(message) => reply::json(StatusCode::OK, message),
+        Some(message) = inbox.recv() => (Some(message), rest(running)),
+        answer = &mut running => match (answer, inbox.try_recv()) {
+            (Some(message), Err(_)) => return reply::json(StatusCode::OK, message),
+            (Some(message), Ok(said)) => (Some(said), ready(vec![message]).boxed()),
             // Cancelled: nothing more is said about it.
-            Err(_) => reply::events(Body::empty()),
+            (None, _) => return reply::events(Body::empty()),
         },
-        () = tokio::time::sleep(silence) => None,
+        () = tokio::time::sleep(silence) => (None, rest(running)),
     };
-    let answers = Box::pin(async move { answered.await.into_iter().collect() });
     let heard = session.streams.open(primed, first, inbox, answers);
     door.events(resume::events(heard))
+}
+
+/// The answer of a call that is still running, as the end of a stream.
+fn rest(running: Running) -> resume::Answers {
+    running.map(|answer| answer.into_iter().collect()).boxed()
 }
 
 /// The session's own stream: changed lists and resources.

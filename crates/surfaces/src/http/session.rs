@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::future::AbortHandle;
 use parking_lot::{Mutex, RwLock};
 use sentinel_core::catalog::Registry;
 use sentinel_core::seal::random_id;
 use sentinel_core::{Caller, Identity, View};
 use sentinel_wire::Id;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::resume::{Streams, Total};
@@ -43,27 +43,26 @@ pub(super) enum NotTaken {
 }
 
 impl Session {
-    /// Notes a call, so that it can be cancelled by its id.
-    pub(super) fn begin(&self, id: &Id, task: AbortHandle) -> Result<(), NotTaken> {
+    /// Notes a call, so that it can be cancelled by its id until the note is dropped.
+    pub(super) fn begin(self: &Arc<Self>, id: &Id, abort: AbortHandle) -> Result<Noted, NotTaken> {
         let mut calls = self.in_flight.lock();
-        if calls.get(id).is_some_and(|old| !old.is_finished()) {
+        if calls.contains_key(id) {
             return Err(NotTaken::IdInUse);
         }
         if calls.len() >= IN_FLIGHT_MAX {
             return Err(NotTaken::TooMany);
         }
-        calls.insert(id.clone(), task);
-        Ok(())
-    }
-
-    pub(super) fn finish(&self, id: &Id) {
-        self.in_flight.lock().remove(id);
+        calls.insert(id.clone(), abort);
+        Ok(Noted {
+            session: self.clone(),
+            id: id.clone(),
+        })
     }
 
     /// Ends a call: its future is dropped, and everything it held with it.
     pub(super) fn cancel(&self, id: &Id) {
-        if let Some(task) = self.in_flight.lock().remove(id) {
-            task.abort();
+        if let Some(call) = self.in_flight.lock().get(id) {
+            call.abort();
         }
     }
 
@@ -97,9 +96,21 @@ impl Session {
 
     fn end(&self) {
         self.streams.hush();
-        for (_, task) in self.in_flight.lock().drain() {
-            task.abort();
+        for call in self.in_flight.lock().values() {
+            call.abort();
         }
+    }
+}
+
+/// One call's place in the table of its session.
+pub(super) struct Noted {
+    session: Arc<Session>,
+    id: Id,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.session.in_flight.lock().remove(&self.id);
     }
 }
 
@@ -212,6 +223,7 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::future::Abortable;
     use sentinel_core::ClientCapabilities;
     use sentinel_wire::Revision;
 
@@ -262,7 +274,6 @@ mod tests {
             .expect("room");
         tokio::time::advance(Duration::from_secs(1)).await;
         sessions.get(&first.id, &local, View::Merged);
-        let busy = tokio::spawn(std::future::pending::<()>());
         sessions
             .open(&Registry::new(Vec::new()), View::Merged, caller)
             .expect("room");
@@ -270,12 +281,14 @@ mod tests {
         assert!(sessions.get(&first.id, &local, View::Merged).is_some());
         assert_eq!(sessions.len(), 2);
         let id = Id::from_number(1);
-        first.begin(&id, busy.abort_handle()).expect("free");
-        assert_eq!(
-            first.begin(&id, busy.abort_handle()),
-            Err(NotTaken::IdInUse)
-        );
+        let begin = || first.begin(&id, AbortHandle::new_pair().0).map(drop);
+        let (abort, aborted) = AbortHandle::new_pair();
+        let noted = first.begin(&id, abort).expect("free");
+        assert_eq!(begin(), Err(NotTaken::IdInUse));
         first.cancel(&id);
-        assert!(busy.await.expect_err("aborted").is_cancelled());
+        let busy = Abortable::new(std::future::pending::<()>(), aborted);
+        busy.await.expect_err("aborted");
+        drop(noted);
+        assert_eq!(begin(), Ok(()));
     }
 }

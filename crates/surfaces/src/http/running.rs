@@ -1,0 +1,58 @@
+//! A call of a session, driven by the request that brought it for as long as that lasts.
+//!
+//! A legacy call belongs to its session and not to its connection, so it could be a task of its own
+//! from the start. Nearly all connections last until the answer, though, and a task costs an
+//! allocation and two switches; so a call becomes one only when its request goes away before.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::future::{AbortHandle, Abortable, BoxFuture, FutureExt};
+use sentinel_wire::Id;
+
+use super::session::{NotTaken, Session};
+
+/// The message that answers the call; none if it was cancelled.
+pub(super) struct Running(Option<Abortable<BoxFuture<'static, Vec<u8>>>>);
+
+impl Running {
+    /// Notes the call in its session, so that it can be cancelled by its id, and makes it ready to go.
+    pub(super) fn begin(
+        session: &Arc<Session>,
+        id: &Id,
+        work: impl Future<Output = Vec<u8>> + Send + 'static,
+    ) -> Result<Self, NotTaken> {
+        let (abort, aborted) = AbortHandle::new_pair();
+        let noted = session.begin(id, abort)?;
+        let work = async move {
+            // However it ends, its id is free again.
+            let _noted = noted;
+            work.await
+        };
+        Ok(Self(Some(Abortable::new(work.boxed(), aborted))))
+    }
+}
+
+impl Future for Running {
+    type Output = Option<Vec<u8>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(work) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        let answer = std::task::ready!(work.poll_unpin(cx));
+        self.0 = None;
+        Poll::Ready(answer.ok())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(work);
+        }
+    }
+}
