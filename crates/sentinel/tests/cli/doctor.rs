@@ -29,6 +29,18 @@ fn doctor_finds_nothing_wrong_with_what_works() {
     assert_eq!(report["deviations"], serde_json::json!([]), "ps15");
 }
 
+/// What is built in is behind the gateway too, but it is nobody's backend to be examined.
+#[test]
+fn doctor_examines_a_file_that_leaves_the_built_in_tools_on() {
+    let house = House::new("", &[]);
+    let file = house.0.path().join("sentinel.toml");
+    std::fs::write(file, stdio("a", &[], "")).expect("a file");
+    let report = house.run(&["doctor", "--json"]).well().json();
+    let backends = report["backends"].as_array().expect("a list");
+    assert_eq!(backends.len(), 1);
+    assert_eq!(backends[0]["reachable"], true);
+}
+
 #[test]
 fn doctor_says_why_a_backend_fails_and_what_to_do() {
     let backends = [
