@@ -15,6 +15,7 @@ use sentinel_core::clock::SystemClock;
 use sentinel_core::{Backend, Policy, circuit};
 use sentinel_review::{Service, Settings, machine};
 use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, audit, review};
+use sentinel_surfaces::http::Pace;
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
@@ -153,6 +154,13 @@ fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
     Limits {
         body_bytes_max: limits.body as usize,
+        head_bytes_max: limits.header as usize,
+        head_fields_max: limits.header_fields as usize,
+        pace: Pace {
+            first_byte: limits.first_byte_timeout,
+            head: limits.head_timeout,
+            body_bytes_per_s_min: limits.body_min_per_s,
+        },
         line_bytes_max: limits.line as usize,
         json_depth_max: limits.json_depth,
         sessions_max: limits.sessions as usize,

@@ -8,7 +8,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -16,7 +15,7 @@ use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use sentinel_core::audit::Surface;
 use sentinel_core::{Identity, Kind, View};
 use tokio::net::TcpStream;
@@ -32,6 +31,7 @@ mod legacy;
 mod listen;
 mod metrics;
 mod modern;
+mod pace;
 mod post;
 mod reply;
 mod resume;
@@ -41,18 +41,15 @@ mod sse2024;
 pub use auth::{Access, OAuth};
 pub use guard::Allowed;
 pub use metrics::Scrape;
+pub use pace::Pace;
 
 use body::Body;
 use session::Sessions;
 
-/// Idle connections are closed after this long, and a request's head must have come by then.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// The same for connections that come while we go down: long enough for a probe.
-const LATE_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a connection may buffer.
+/// What a connection may buffer, if heads may not be larger.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// A request's head; the buffer alone does not bound it, for one read may go beyond.
-const HEAD_BYTES_MAX: usize = 32 * 1024;
+/// hyper's own bound on header fields. Only another one is set, for that costs an allocation per request.
+const HEAD_FIELDS_USUAL: usize = 100;
 
 pub struct Door {
     gateway: Arc<Gateway>,
@@ -131,17 +128,19 @@ impl Door {
         // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
         // flight, once.
         let late = self.gateway.is_draining();
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(if late {
-                LATE_HEAD_TIMEOUT
-            } else {
-                HEAD_TIMEOUT
-            })
-            .max_buf_size(BUFFER_BYTES_MAX)
-            .max_header_size(HEAD_BYTES_MAX)
-            .keep_alive(!late)
-            .serve_connection(TokioIo::new(stream), service);
+        let limits = &self.gateway.limits;
+        let (stream, timer) = pace::paced(stream, &limits.pace, late);
+        let mut http = http1::Builder::new();
+        http.header_read_timeout(timer.longest())
+            .timer(timer)
+            .max_buf_size(BUFFER_BYTES_MAX.max(limits.head_bytes_max))
+            // The buffer alone does not bound a head, for one read may go beyond.
+            .max_header_size(limits.head_bytes_max)
+            .keep_alive(!late);
+        if limits.head_fields_max != HEAD_FIELDS_USUAL {
+            http.max_headers(limits.head_fields_max);
+        }
+        let connection = http.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,

@@ -71,10 +71,15 @@ fn limits(config: &Config) -> Vec<String> {
     );
     let number = |table: &serde_json::Map<String, Value>, key: &str| table.get(key)?.as_f64();
     now.keys()
-        // Less than this many kilobytes a second is too slow: here the smaller number allows more.
-        .filter(|key| *key != "body_min_kb_per_s")
-        .filter(|key| number(&now, key) > number(&usual, key))
-        .map(|key| format!("limits.{key} = {} is above the default of {}: callers can make the gateway hold more", now[key], usual[key]))
+        .filter_map(|key| {
+            let (is, was) = (number(&now, key), number(&usual, key));
+            // Less than this many kilobytes a second is too slow: here the smaller number allows more.
+            let (more, side) = match key.as_str() {
+                "body_min_kb_per_s" => (is < was, "below"),
+                _ => (is > was, "above"),
+            };
+            more.then(|| format!("limits.{key} = {} is {side} the default of {}: callers can make the gateway hold more", now[key], usual[key]))
+        })
         .collect()
 }
 
