@@ -170,6 +170,17 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
+fn bounds(limits: &config::ChildLimits) -> child::Bounds {
+    let mebibytes = |n: u32| u64::from(n) << 20;
+    child::Bounds {
+        memory_bytes: mebibytes(limits.memory_mb),
+        address_space_bytes: mebibytes(limits.address_space_mb),
+        processes: limits.processes.into(),
+        open_files: limits.open_files.into(),
+        cpu_seconds: limits.cpu_seconds.into(),
+    }
+}
+
 fn listing(backend: &config::Backend) -> Listing {
     let globs = |patterns: &[String]| patterns.iter().map(Glob::new).collect();
     Listing {
@@ -245,6 +256,7 @@ fn start(
                 args: program.args.iter().map(|arg| arg.expose().into()).collect(),
                 env: child::environment(program.inherit_env, env),
                 cwd: program.cwd.clone(),
+                bounds: bounds(&program.limits),
                 shim: ShimProgram::ThisProgram,
             };
             let policy = supervisor::Policy {
