@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use http::header::ORIGIN;
 use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,6 +26,7 @@ use crate::gateway::Gateway;
 mod admin;
 mod auth;
 mod body;
+mod cors;
 mod guard;
 mod health;
 mod legacy;
@@ -216,10 +218,24 @@ impl Door {
                 ),
             };
         }
-        if let Err(refused) = self.allowed.check(request.headers()) {
+        let authority = request.uri().authority();
+        if let Err(refused) = self.allowed.check(authority, request.headers()) {
             self.gateway.turned_away(Surface::Http, Kind::Forbidden);
             return refused.respond();
         }
+        let Some(origin) = request.headers().get(ORIGIN).cloned() else {
+            return self.allowed_in(request).await;
+        };
+        let response = match cors::preflight(request.method(), request.headers()) {
+            Some(response) => response,
+            None => self.allowed_in(request).await,
+        };
+        cors::shown_to(origin, response)
+    }
+
+    /// The walk from the guard on.
+    async fn allowed_in(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path();
         // Where callers must prove who they are, the figures are for them or for whoever has the token.
         let scraped = path == "/metrics";
         if scraped && !(self.scrape.is_open() && self.access.is_guarded()) {
