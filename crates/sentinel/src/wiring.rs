@@ -21,6 +21,7 @@ use tokio::runtime::Handle;
 
 use crate::audit::Audit;
 use crate::config::{self, BackendKind, Config};
+use crate::data_dir;
 use crate::remember::{self, Place};
 
 mod governing;
@@ -43,6 +44,8 @@ pub(crate) fn build(
             .iter()
             .map(|_| Listing::new(sentinel_review::tools::NAME)),
     );
+    // Catalogs and run files go there too. Whoever cannot write says so.
+    let _ = data_dir::make(&config.gateway.data_dir);
     let registry = Registry::new(listings);
     let mut places = Vec::new();
     for (index, backend) in enabled.iter().enumerate() {
@@ -99,6 +102,8 @@ pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<Service>> {
 /// The database of reviews and audit records. A gateway opens it once and shares the handle.
 pub(crate) fn open_db(config: &Config) -> anyhow::Result<Sqlite> {
     let path = &config.sqlite.path;
+    data_dir::make(&config.gateway.data_dir)
+        .with_context(|| format!("making {}", config.gateway.data_dir.display()))?;
     let migrations = [review::MIGRATIONS, audit::MIGRATIONS];
     Sqlite::open(path, Synchronous::Full, &migrations)
         .with_context(|| format!("opening {}", path.display()))

@@ -151,7 +151,7 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
 
 /// Whether catalogs and run files can be kept.
 fn data_dir(path: &Path) -> DataDir {
-    let tried = std::fs::create_dir_all(path).and_then(|()| {
+    let tried = crate::data_dir::make(path).and_then(|()| {
         let probe = path.join(format!(".doctor-{}", std::process::id()));
         std::fs::write(&probe, b"")?;
         std::fs::remove_file(probe)

@@ -42,6 +42,26 @@ fn doctor_examines_a_file_that_leaves_the_built_in_tools_on() {
 }
 
 #[test]
+fn what_the_gateway_keeps_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let house = House::new("data_dir = \"kept/here\"", &[stdio("a", &[], "")]);
+    house.run(&["tools"]).well();
+    let kept = house.0.path().join("kept/here");
+    let mode = || std::fs::metadata(&kept).expect("it is made").permissions();
+    assert_eq!(mode().mode() & 0o777, 0o700);
+    assert_eq!(
+        house.run(&["doctor", "--json"]).well().json()["deviations"],
+        serde_json::json!([])
+    );
+
+    std::fs::set_permissions(&kept, PermissionsExt::from_mode(0o755)).expect("ours");
+    let report = house.run(&["doctor", "--json"]).well().json();
+    let said = report["deviations"][0].as_str().unwrap_or_default();
+    assert!(said.contains("open to other users"), "{report}");
+    assert_eq!(mode().mode() & 0o777, 0o755, "it is not touched");
+}
+
+#[test]
 fn doctor_says_why_a_backend_fails_and_what_to_do() {
     let backends = [
         program(

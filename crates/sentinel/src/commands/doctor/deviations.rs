@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::config::{self, BackendKind, Config, Outside, Overrides};
+use crate::data_dir;
 
 /// Every setting that takes a protection away, in words.
 pub(super) fn of(config: &Config) -> Vec<String> {
@@ -37,6 +38,12 @@ pub(super) fn of(config: &Config) -> Vec<String> {
     }
     if !gateway.audit_enabled {
         found.push("gateway.audit_enabled = false: calls leave no record".into());
+    }
+    if data_dir::is_open_to_others(&gateway.data_dir) {
+        let path = gateway.data_dir.display();
+        found.push(format!(
+            "{path} is open to other users of this machine, records and reviews included: chmod 700 {path}"
+        ));
     }
     found.extend(limits(config));
     for backend in config.backends.iter().filter(|backend| backend.enabled) {
