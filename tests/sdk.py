@@ -3,7 +3,7 @@
 
     tests/sdk.py [--python] [--typescript] [-- pytest options]
 
-Starts one gateway with ten backends in one catalog: six real servers over stdio and four fixtures over HTTP, then runs the
+Starts one gateway with eleven backends in one catalog: six real servers and one fixture over stdio, four fixtures over HTTP; then runs the
 Python SDK's tests (pytest) and the TypeScript SDK's (node's test runner) against it. What they need to know is in a JSON
 file named by SENTINEL_WORLD; see `world`.
 """
@@ -35,7 +35,7 @@ def sources(folder):
 
 
 def servers(repository, files, memory):
-    """The real servers, as backends over stdio."""
+    """The real servers, and one that wants many calls at once, as backends over stdio."""
 
     def node(name, package, *arguments, **more):
         script = harness.MODULES / f"@modelcontextprotocol/server-{package}/dist/index.js"
@@ -48,6 +48,7 @@ def servers(repository, files, memory):
         node("thinking", "sequential-thinking"),
         stdio("time", harness.PYTHON.parent / "mcp-server-time", "--local-timezone", "UTC"),
         stdio("git", harness.PYTHON.parent / "mcp-server-git", "--repository", repository),
+        stdio("meeting", harness.PYTHON, harness.TESTS / "fixtures/meeting_server.py"),
     ]
 
 

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use sentinel_backends::child::{self, Command, Patience, ShimProgram, Tether, shim};
+use sentinel_backends::child::{self, Bounds, Command, Patience, ShimProgram, Tether, shim};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         args: args.map(Into::into).collect(),
         env: child::environment(false, [("LAB_MARK", mark)]),
         cwd: None,
+        bounds: Bounds::default(),
         shim: ShimProgram::ThisProgram,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -65,7 +65,18 @@ pub struct Command {
     /// All of it: see [`environment`].
     pub env: Vec<(OsString, OsString)>,
     pub cwd: Option<PathBuf>,
+    pub bounds: Bounds,
     pub shim: ShimProgram,
+}
+
+/// What each process of a program may use; 0 is no limit. Processes are counted for the user as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bounds {
+    pub memory_bytes: u64,
+    pub address_space_bytes: u64,
+    pub processes: u64,
+    pub open_files: u64,
+    pub cpu_seconds: u64,
 }
 
 /// Which executable plays the shim.
@@ -171,6 +182,7 @@ impl Command {
         let spec = Spec {
             gateway_pid: std::process::id() as i32,
             cwd: self.cwd.clone().map(PathBuf::into_os_string),
+            bounds: self.bounds,
             program: self.program.clone(),
             args: self.args.clone(),
             env: self.env.clone(),

@@ -231,7 +231,7 @@ pub async fn read_list(
 ) -> Result<(Vec<Item>, Freshness), Fault> {
     let mut items = Vec::new();
     let mut fresh = Freshness::LASTING;
-    let mut seen = HashSet::new();
+    let (mut keys, mut seen) = (HashSet::new(), HashSet::new());
     let mut cursor: Option<Bytes> = None;
     for _ in 0..PAGES_MAX {
         let members = cursor
@@ -248,7 +248,7 @@ pub async fn read_list(
                 return Ok((items, Freshness::default()));
             }
         };
-        take_page(kind, &page, &mut items, name);
+        take_page(kind, &page, &mut items, &mut keys, name);
         fresh = fresh.and(Freshness::of(&page));
         cursor = page
             .get_bytes("nextCursor")
@@ -277,21 +277,62 @@ pub async fn read_list(
     Ok((items, fresh))
 }
 
-fn take_page(kind: ItemKind, page: &Payload, items: &mut Vec<Item>, name: &str) {
+/// Takes what of a page callers can use. They read a merged list whole or not at all, so one entry that
+/// breaks the rules would take every other server's tools away from strict ones.
+fn take_page(
+    kind: ItemKind,
+    page: &Payload,
+    items: &mut Vec<Item>,
+    keys: &mut HashSet<String>,
+    name: &str,
+) {
     let Some(list) = page.get_bytes(kind.list_member()) else {
         return;
     };
+    let skip = |why: &str| {
+        tracing::warn!(
+            backend = name,
+            list = kind.list_member(),
+            "skipped an entry: {why}"
+        );
+    };
     for span in json::elements(&list, Rules::backend()).unwrap_or_default() {
         // A copy of its own, so that one kept item does not keep the whole page.
-        match Item::parse(kind, Bytes::copy_from_slice(span.of(&list))) {
+        let raw = Bytes::copy_from_slice(span.of(&list));
+        let lacks = lacks(kind, &raw);
+        match Item::parse(kind, raw) {
+            None => skip(&format!("it is no object with a {}", kind.key_member())),
+            Some(item) if item.key.is_empty() => {
+                skip(&format!("its {} is empty", kind.key_member()));
+            }
+            Some(item) if lacks.is_some() => {
+                skip(&format!(
+                    "`{}` has no {}",
+                    item.key,
+                    lacks.unwrap_or_default()
+                ));
+            }
+            Some(item) if !keys.insert(item.key.clone()) => {
+                skip(&format!("`{}` is listed twice", item.key));
+            }
             Some(item) => items.push(item),
-            None => tracing::warn!(
-                backend = name,
-                list = kind.list_member(),
-                "skipped an entry that is no object with a {}",
-                kind.key_member()
-            ),
         }
+    }
+}
+
+/// What every revision asks of such an entry, if it is not there.
+fn lacks(kind: ItemKind, raw: &Bytes) -> Option<&'static str> {
+    let entry = Payload::parse(raw.clone(), Rules::backend()).ok()?;
+    match kind {
+        ItemKind::Tool => {
+            let schema = entry
+                .get_bytes("inputSchema")
+                .and_then(|schema| Payload::parse(schema, Rules::backend()).ok());
+            let of_object = schema.is_some_and(|s| s.string("type").as_deref() == Some("object"));
+            (!of_object).then_some("inputSchema of type \"object\"")
+        }
+        ItemKind::Resource | ItemKind::Template => entry.string("name").is_none().then_some("name"),
+        ItemKind::Prompt => None,
     }
 }
 
@@ -308,3 +349,6 @@ fn refused(error: &Payload) -> Fault {
     let why = error.string("message").unwrap_or_default().into_owned();
     Fault::new(Kind::BackendUnavailable, "the backend refused to begin").because(why)
 }
+
+#[cfg(test)]
+mod tests;

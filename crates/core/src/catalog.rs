@@ -42,6 +42,8 @@ use naming::Names;
 
 /// On a cold start a bare name waits this long for backends configured earlier.
 const COLD_WAIT: Duration = Duration::from_secs(2);
+/// Complaints about names that are logged and kept for `doctor`; servers may make up any number.
+const COMPLAINTS_MAX: usize = 1_000;
 
 /// How one backend's operations appear in the catalog.
 #[derive(Clone, Debug)]
@@ -88,6 +90,8 @@ struct Known {
     listed: bool,
     /// It was reached, or failed, at least once.
     tried: bool,
+    /// What it offered before the restart is known, and its names are reserved.
+    remembered: bool,
 }
 
 struct Inner {
@@ -95,6 +99,13 @@ struct Inner {
     names: Names,
     /// What was already complained about, so that each complaint is logged once.
     complained: HashSet<String>,
+}
+
+impl Inner {
+    /// Whether a complaint is worth a line: each is made once, and there is an end to them.
+    fn is_new(&mut self, complaint: &str) -> bool {
+        self.complained.len() < COMPLAINTS_MAX && self.complained.insert(complaint.to_owned())
+    }
 }
 
 /// Makes catalogs. One per gateway.
@@ -272,8 +283,7 @@ impl Registry {
     /// on, even where the list looks the same.
     fn rebuild(&self, announced: Option<(usize, &[Change])>) {
         let mut inner = self.inner.lock();
-        let cold = self.started.elapsed() < COLD_WAIT;
-        let visible = visible_offers(&inner.known, cold);
+        let visible = self.visible_offers(&inner.known);
         for (index, offer) in visible.iter().enumerate() {
             if let Some(offer) = offer {
                 self.name_items(index, offer, &mut inner);
@@ -282,6 +292,11 @@ impl Registry {
         let listings: Vec<&Listing> = self.slots.iter().map(|slot| &slot.listing).collect();
         let before = self.catalog.load_full();
         let next = Catalog::merge(&before, &listings, visible, &inner.names);
+        for (backend, complaint) in next.contested_uris() {
+            if inner.is_new(&complaint) {
+                tracing::warn!(backend, "{complaint}");
+            }
+        }
         let generations = next.generations(&before, &self.changes.borrow(), announced);
         self.catalog.store(Arc::new(next));
         // Under the lock, so that generations only grow.
@@ -294,6 +309,22 @@ impl Registry {
         });
     }
 
+    /// What is shown now. Bare names go by configuration order, not by who was faster: on a cold start a
+    /// backend shows nothing while an earlier one is untried, not even at its own endpoint, for rules go by
+    /// the name that it does not have yet. What has a prefix, or was remembered, takes nobody's name.
+    fn visible_offers(&self, known: &[Known]) -> Vec<Option<Arc<Offer>>> {
+        let cold = self.started.elapsed() < COLD_WAIT;
+        let mut waiting = false;
+        let mut visible = Vec::with_capacity(known.len());
+        for (slot, k) in self.slots.iter().zip(known) {
+            let in_doubt = !k.remembered && slot.listing.prefix != Prefix::Always;
+            let shown = k.listed && !(cold && waiting && in_doubt);
+            visible.push(k.offer.clone().filter(|_| shown));
+            waiting |= !k.tried && k.offer.is_none();
+        }
+        visible
+    }
+
     /// Gives each tool and prompt of an offer its exposed name, if it has none yet.
     fn name_items(&self, index: usize, offer: &Offer, inner: &mut Inner) {
         let listing = &self.slots[index].listing;
@@ -303,7 +334,7 @@ impl Registry {
                     continue;
                 }
                 if let Some(complaint) = inner.names.assign(kind, index, listing, &item.key)
-                    && inner.complained.insert(complaint.clone())
+                    && inner.is_new(&complaint)
                 {
                     if listing.prefix == Prefix::Never {
                         tracing::error!(backend = %listing.name, "{complaint}");
@@ -321,20 +352,6 @@ impl Registry {
         all.sort();
         all
     }
-}
-
-/// On a cold start a backend shows nothing while an earlier one is still untried: names go by
-/// configuration order, not by who was faster.
-fn visible_offers(known: &[Known], cold: bool) -> Vec<Option<Arc<Offer>>> {
-    let mut waiting = false;
-    known
-        .iter()
-        .map(|k| {
-            let visible = k.listed && !(cold && waiting);
-            waiting |= !k.tried && k.offer.is_none();
-            k.offer.clone().filter(|_| visible)
-        })
-        .collect()
 }
 
 /// One backend's way to the registry.
@@ -393,6 +410,7 @@ impl Publisher {
         self.registry.update(self.index, |known| {
             known.offer = Some(Arc::new(offer));
             known.listed = true;
+            known.remembered = true;
         });
     }
 

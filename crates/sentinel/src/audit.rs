@@ -92,7 +92,9 @@ pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result
         memory_len_max: config.audit.buffer_records as usize,
     };
     let data_dir = &config.gateway.data_dir;
-    Recorder::start(data_dir, limits, metrics).with_context(|| {
+    let made = crate::data_dir::make(data_dir);
+    let recorder = made.and_then(|()| Recorder::start(data_dir, limits, metrics));
+    recorder.with_context(|| {
         format!(
             "the audit cannot write to {} (gateway.audit_enabled = false goes without)",
             data_dir.display()

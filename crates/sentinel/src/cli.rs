@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -50,6 +51,7 @@ pub(crate) struct Global {
         short,
         global = true,
         env = "SENTINEL_CONFIG",
+        value_parser = path_or_nothing(),
         value_name = "FILE",
         help_heading = "Global options"
     )]
@@ -59,6 +61,7 @@ pub(crate) struct Global {
         long,
         global = true,
         env = "SENTINEL_DATA_DIR",
+        value_parser = path_or_nothing(),
         value_name = "DIR",
         help_heading = "Global options"
     )]
@@ -85,6 +88,11 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) color: Color,
+}
+
+/// A path, or the nothing of an empty variable, which clap's own parser refuses.
+fn path_or_nothing() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 impl Global {

@@ -7,6 +7,7 @@ mod cli;
 mod client;
 mod commands;
 mod config;
+mod data_dir;
 mod identity;
 mod import;
 mod key_file;

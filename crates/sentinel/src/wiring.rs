@@ -15,11 +15,13 @@ use sentinel_core::clock::SystemClock;
 use sentinel_core::{Backend, Policy, circuit};
 use sentinel_review::{Service, Settings, machine};
 use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, audit, review};
+use sentinel_surfaces::http::Pace;
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
 use crate::audit::Audit;
 use crate::config::{self, BackendKind, Config};
+use crate::data_dir;
 use crate::remember::{self, Place};
 
 mod governing;
@@ -42,6 +44,8 @@ pub(crate) fn build(
             .iter()
             .map(|_| Listing::new(sentinel_review::tools::NAME)),
     );
+    // Catalogs and run files go there too. Whoever cannot write says so.
+    let _ = data_dir::make(&config.gateway.data_dir);
     let registry = Registry::new(listings);
     let mut places = Vec::new();
     for (index, backend) in enabled.iter().enumerate() {
@@ -98,6 +102,8 @@ pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<Service>> {
 /// The database of reviews and audit records. A gateway opens it once and shares the handle.
 pub(crate) fn open_db(config: &Config) -> anyhow::Result<Sqlite> {
     let path = &config.sqlite.path;
+    data_dir::make(&config.gateway.data_dir)
+        .with_context(|| format!("making {}", config.gateway.data_dir.display()))?;
     let migrations = [review::MIGRATIONS, audit::MIGRATIONS];
     Sqlite::open(path, Synchronous::Full, &migrations)
         .with_context(|| format!("opening {}", path.display()))
@@ -153,12 +159,30 @@ fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
     Limits {
         body_bytes_max: limits.body as usize,
+        head_bytes_max: limits.header as usize,
+        head_fields_max: limits.header_fields as usize,
+        pace: Pace {
+            first_byte: limits.first_byte_timeout,
+            head: limits.head_timeout,
+            body_bytes_per_s_min: limits.body_min_per_s,
+        },
         line_bytes_max: limits.line as usize,
         json_depth_max: limits.json_depth,
         sessions_max: limits.sessions as usize,
         session_idle: limits.session_idle,
         streams_max: limits.streams as usize,
         park_ttl: limits.park_ttl,
+    }
+}
+
+fn bounds(limits: &config::ChildLimits) -> child::Bounds {
+    let mebibytes = |n: u32| u64::from(n) << 20;
+    child::Bounds {
+        memory_bytes: mebibytes(limits.memory_mb),
+        address_space_bytes: mebibytes(limits.address_space_mb),
+        processes: limits.processes.into(),
+        open_files: limits.open_files.into(),
+        cpu_seconds: limits.cpu_seconds.into(),
     }
 }
 
@@ -237,6 +261,7 @@ fn start(
                 args: program.args.iter().map(|arg| arg.expose().into()).collect(),
                 env: child::environment(program.inherit_env, env),
                 cwd: program.cwd.clone(),
+                bounds: bounds(&program.limits),
                 shim: ShimProgram::ThisProgram,
             };
             let policy = supervisor::Policy {

@@ -11,11 +11,18 @@ use sentinel_core::{Auditor, Entry, Kind, Policy, Walk, walk};
 use sentinel_wire::Request;
 use tokio::sync::watch;
 
+use crate::http::Pace;
+
 /// Bounds on what callers can make us hold; each has its key in the configuration.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// One HTTP request body.
     pub body_bytes_max: usize,
+    /// One HTTP request head, and its fields.
+    pub head_bytes_max: usize,
+    pub head_fields_max: usize,
+    /// How slow an HTTP peer may be.
+    pub pace: Pace,
     /// One line on stdio.
     pub line_bytes_max: usize,
     pub json_depth_max: u32,
@@ -32,6 +39,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body_bytes_max: 4 << 20,
+            head_bytes_max: 32 << 10,
+            head_fields_max: 100,
+            pace: Pace::default(),
             line_bytes_max: 16 << 20,
             json_depth_max: 64,
             sessions_max: 10_000,

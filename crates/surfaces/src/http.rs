@@ -8,15 +8,15 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use http::header::ORIGIN;
 use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use sentinel_core::audit::Surface;
 use sentinel_core::{Identity, Kind, View};
 use tokio::net::TcpStream;
@@ -26,12 +26,14 @@ use crate::gateway::Gateway;
 mod admin;
 mod auth;
 mod body;
+mod cors;
 mod guard;
 mod health;
 mod legacy;
 mod listen;
 mod metrics;
 mod modern;
+mod pace;
 mod post;
 mod reply;
 mod resume;
@@ -42,18 +44,15 @@ mod sse2024;
 pub use auth::{Access, OAuth};
 pub use guard::Allowed;
 pub use metrics::Scrape;
+pub use pace::Pace;
 
 use body::Body;
 use session::Sessions;
 
-/// Idle connections are closed after this long, and a request's head must have come by then.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// The same for connections that come while we go down: long enough for a probe.
-const LATE_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a connection may buffer.
+/// What a connection may buffer, if heads may not be larger.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// A request's head; the buffer alone does not bound it, for one read may go beyond.
-const HEAD_BYTES_MAX: usize = 32 * 1024;
+/// hyper's own bound on header fields. Only another one is set, for that costs an allocation per request.
+const HEAD_FIELDS_USUAL: usize = 100;
 
 pub struct Door {
     gateway: Arc<Gateway>,
@@ -132,17 +131,19 @@ impl Door {
         // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
         // flight, once.
         let late = self.gateway.is_draining();
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(if late {
-                LATE_HEAD_TIMEOUT
-            } else {
-                HEAD_TIMEOUT
-            })
-            .max_buf_size(BUFFER_BYTES_MAX)
-            .max_header_size(HEAD_BYTES_MAX)
-            .keep_alive(!late)
-            .serve_connection(TokioIo::new(stream), service);
+        let limits = &self.gateway.limits;
+        let (stream, timer) = pace::paced(stream, &limits.pace, late);
+        let mut http = http1::Builder::new();
+        http.header_read_timeout(timer.longest())
+            .timer(timer)
+            .max_buf_size(BUFFER_BYTES_MAX.max(limits.head_bytes_max))
+            // The buffer alone does not bound a head, for one read may go beyond.
+            .max_header_size(limits.head_bytes_max)
+            .keep_alive(!late);
+        if limits.head_fields_max != HEAD_FIELDS_USUAL {
+            http.max_headers(limits.head_fields_max);
+        }
+        let connection = http.serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
@@ -218,10 +219,24 @@ impl Door {
                 ),
             };
         }
-        if let Err(refused) = self.allowed.check(request.headers()) {
+        let authority = request.uri().authority();
+        if let Err(refused) = self.allowed.check(authority, request.headers()) {
             self.gateway.turned_away(Surface::Http, Kind::Forbidden);
             return refused.respond();
         }
+        let Some(origin) = request.headers().get(ORIGIN).cloned() else {
+            return self.allowed_in(request).await;
+        };
+        let response = match cors::preflight(request.method(), request.headers()) {
+            Some(response) => response,
+            None => self.allowed_in(request).await,
+        };
+        cors::shown_to(origin, response)
+    }
+
+    /// The walk from the guard on.
+    async fn allowed_in(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path();
         // Where callers must prove who they are, the figures are for them or for whoever has the token.
         let scraped = path == "/metrics";
         if scraped && !(self.scrape.is_open() && self.access.is_guarded()) {

@@ -72,6 +72,7 @@ pub(crate) async fn serve_session<R, W>(
 {
     let (outbox, inbox) = mpsc::channel(OUTBOX_MAX);
     let writer = tokio::spawn(write(inbox, output));
+    let answers = outbox.clone();
     let mut connection = Connection::new(gateway.clone(), identity, view, at, outbox);
     let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
@@ -79,6 +80,8 @@ pub(crate) async fn serve_session<R, W>(
         let read = tokio::select! {
             read = input.read(&mut buffer) => read,
             () = gateway.drained() => break,
+            // Nobody reads the answers any more, whatever may still be asked.
+            () = answers.closed() => break,
         };
         let Ok(len @ 1..) = read else { break };
         let mut chunk = &buffer[..len];
@@ -92,7 +95,7 @@ pub(crate) async fn serve_session<R, W>(
     if gateway.is_draining() {
         connection.finish().await;
     }
-    drop(connection);
+    drop((connection, answers));
     let _ = writer.await;
 }
 

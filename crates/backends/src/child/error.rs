@@ -28,6 +28,8 @@ pub enum StartFailure {
     NotExecutable,
     #[error("its working directory `{cwd}` is missing or not a directory we may enter")]
     Cwd { cwd: String },
+    #[error("its limits cannot be set")]
+    Bounds,
     #[error("the system refused to run it")]
     Refused,
     #[error("the process that was to guard it did not answer")]
@@ -53,6 +55,7 @@ impl StartError {
             (Stage::Cwd, _) => StartFailure::Cwd {
                 cwd: shown(command.cwd.as_deref()),
             },
+            (Stage::Bounds, _) => StartFailure::Bounds,
             (Stage::Program, io::ErrorKind::NotFound) if by_name => {
                 let path = command.env.iter().find(|(name, _)| name == "PATH");
                 StartFailure::NotOnPath {

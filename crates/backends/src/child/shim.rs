@@ -25,10 +25,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process,
-    kill_process_group, pidfd_open, set_child_subreaper, setsid, wait,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit,
+    kill_process, kill_process_group, pidfd_open, set_child_subreaper, setrlimit, setsid, wait,
 };
 
+use super::Bounds;
 use super::spec::{KILL, Report, SPEC_LEN_MAX, Spec, Stage, TERMINATE};
 use super::tree;
 
@@ -183,6 +184,7 @@ impl Shim {
         if let Some(cwd) = &spec.cwd {
             std::env::set_current_dir(cwd).map_err(at(Stage::Cwd))?;
         }
+        bound(spec.bounds).map_err(|errno| (Stage::Bounds, errno.raw_os_error()))?;
         let [stdin, stdout, stderr] = pipes.map(Stdio::from);
         let child = Command::new(&spec.program)
             .args(&spec.args)
@@ -232,6 +234,31 @@ impl Shim {
         // A gateway that is gone does not read it, and that is seen by `watch`.
         let _ = self.control.write_all(&report.encode());
     }
+}
+
+/// Takes the bounds upon this process, which hands them down to all it starts. Its own needs are small,
+/// and a bound set on the child afterwards could come too late.
+fn bound(bounds: Bounds) -> rustix::io::Result<()> {
+    use Resource::{As, Cpu, Data, Nofile, Nproc};
+    for (resource, most) in [Data, As, Nproc, Nofile, Cpu]
+        .into_iter()
+        .zip(bounds.numbers())
+    {
+        if most == 0 {
+            continue;
+        }
+        // A stricter one that is there already stays.
+        let now = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let limit = Some(most.min(now));
+        setrlimit(
+            resource,
+            Rlimit {
+                current: limit,
+                maximum: limit,
+            },
+        )?;
+    }
+    Ok(())
 }
 
 /// Waits for something to happen; says which of the three is ready.

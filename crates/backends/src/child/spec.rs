@@ -9,6 +9,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use super::Bounds;
+
 /// More than any kernel accepts for arguments and environment together by default (2 MiB).
 pub(super) const SPEC_LEN_MAX: usize = 4 * 1024 * 1024;
 
@@ -22,6 +24,7 @@ pub(super) struct Spec {
     /// The process whose end is the end of this tree.
     pub(super) gateway_pid: i32,
     pub(super) cwd: Option<OsString>,
+    pub(super) bounds: Bounds,
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) env: Vec<(OsString, OsString)>,
@@ -38,6 +41,9 @@ impl Spec {
         let mut out = vec![0; 4];
         push(&mut out, OsStr::new(&self.gateway_pid.to_string()))?;
         push(&mut out, self.cwd.as_deref().unwrap_or_default())?;
+        for bound in self.bounds.numbers() {
+            push(&mut out, OsStr::new(&bound.to_string()))?;
+        }
         push(&mut out, &self.program)?;
         push(&mut out, OsStr::new(&self.args.len().to_string()))?;
         for arg in &self.args {
@@ -58,6 +64,10 @@ impl Spec {
         let mut next = || fields.next().map(|f| OsString::from_vec(f.to_vec()));
         let gateway_pid = next()?.to_str()?.parse().ok()?;
         let cwd = Some(next()?).filter(|cwd| !cwd.is_empty());
+        let mut numbers = [0; Bounds::COUNT];
+        for number in &mut numbers {
+            *number = next()?.to_str()?.parse().ok()?;
+        }
         let program = next()?;
         let count: usize = next()?.to_str()?.parse().ok()?;
         let args = (0..count).map(|_| next()).collect::<Option<Vec<_>>>()?;
@@ -68,10 +78,42 @@ impl Spec {
         Some(Self {
             gateway_pid,
             cwd,
+            bounds: Bounds::of(numbers),
             program,
             args,
             env,
         })
+    }
+}
+
+impl Bounds {
+    pub(super) const COUNT: usize = 5;
+
+    pub(super) fn numbers(self) -> [u64; Self::COUNT] {
+        [
+            self.memory_bytes,
+            self.address_space_bytes,
+            self.processes,
+            self.open_files,
+            self.cpu_seconds,
+        ]
+    }
+
+    fn of(numbers: [u64; Self::COUNT]) -> Self {
+        let [
+            memory_bytes,
+            address_space_bytes,
+            processes,
+            open_files,
+            cpu_seconds,
+        ] = numbers;
+        Self {
+            memory_bytes,
+            address_space_bytes,
+            processes,
+            open_files,
+            cpu_seconds,
+        }
     }
 }
 
@@ -91,6 +133,7 @@ pub(super) enum Stage {
     Shim = 1,
     Cwd = 2,
     Program = 3,
+    Bounds = 4,
 }
 
 /// What the shim tells the gateway.
@@ -142,6 +185,10 @@ impl Report {
                 stage: Stage::Program,
                 errno: b,
             }),
+            (b'F', 4) => Some(Self::Failed {
+                stage: Stage::Bounds,
+                errno: b,
+            }),
             (b'X', code) => Some(Self::Exited { code, signal: b }),
             _ => None,
         }
@@ -164,8 +211,10 @@ mod tests {
             args in prop::collection::vec(os(), 0..6),
             env in prop::collection::vec((os(), os()), 0..6),
             cwd in prop::option::of(os().prop_filter("empty means none", |c| !c.is_empty())),
+            bounds in any::<[u64; Bounds::COUNT]>(),
         ) {
-            let spec = Spec { gateway_pid: 77, cwd, program, args, env };
+            let bounds = Bounds::of(bounds);
+            let spec = Spec { gateway_pid: 77, cwd, bounds, program, args, env };
             let bytes = spec.encode().unwrap();
             prop_assert_eq!(bytes.len() - 4, u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize);
             prop_assert_eq!(Spec::decode(&bytes[4..]), Some(spec));
@@ -182,6 +231,7 @@ mod tests {
         let spec = Spec {
             gateway_pid: 1,
             cwd: None,
+            bounds: Bounds::default(),
             program: "sh".into(),
             args: vec!["a\0b".into()],
             env: vec![],

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sentinel_backends::child::{Command, ShimProgram, environment};
+use sentinel_backends::child::{Bounds, Command, ShimProgram, environment};
 
 pub(crate) const LAB: &str = env!("CARGO_BIN_EXE_backends-lab");
 
@@ -97,6 +97,7 @@ pub(crate) fn command(program: &str, args: &[&str], mark: &str) -> Command {
         args: args.iter().map(Into::into).collect(),
         env: environment(false, [("LAB_MARK", mark)]),
         cwd: None,
+        bounds: Bounds::default(),
         shim: ShimProgram::At(LAB.into()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sentinel_backends::child::{Child, Command, Exit, Patience, StartFailure, living};
+use sentinel_backends::child::{Bounds, Child, Command, Exit, Patience, StartFailure, living};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use crate::processes::{command, mark, marked, soon, tree_command, zombies_of};
@@ -83,6 +83,52 @@ async fn a_child_gets_its_directory_and_its_environment() {
         !out.contains("CARGO"),
         "our own environment stays with us: {out}"
     );
+}
+
+#[tokio::test]
+async fn p_r12_limits_hold_for_a_child_and_for_what_it_starts() {
+    // The second shell is the child's child, and the value that nobody set is not touched.
+    let script = "cat /proc/self/limits; sh -c 'cat /proc/self/limits'";
+    let plain = output(&command("sh", &["-c", script], "-")).await;
+    let mut shell = command("sh", &["-c", script], "-");
+    shell.bounds = Bounds {
+        memory_bytes: 512 << 20,
+        address_space_bytes: 4 << 30,
+        processes: 3_000,
+        open_files: 64,
+        cpu_seconds: 0,
+    };
+    let out = output(&shell).await;
+    let row = |out: &str, name: &str| -> Vec<String> {
+        let rows = out.lines().filter(|line| line.starts_with(name));
+        rows.map(|line| {
+            line[name.len()..]
+                .split_whitespace()
+                .take(2)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect()
+    };
+    for (name, value) in [
+        ("Max data size", 512 << 20),
+        ("Max address space", 4_u64 << 30),
+        ("Max processes", 3_000),
+        ("Max open files", 64),
+    ] {
+        let both = format!("{value} {value}");
+        assert_eq!(row(&out, name), [both.clone(), both], "{name}");
+    }
+    assert_eq!(row(&out, "Max cpu time"), row(&plain, "Max cpu time"));
+}
+
+#[tokio::test]
+async fn p_r12_a_child_beyond_its_limit_is_killed() {
+    let mut busy = command("sh", &["-c", "while :; do :; done"], "-");
+    busy.bounds.cpu_seconds = 1;
+    let mut child = busy.start().await.unwrap();
+    let exit = tokio::time::timeout(Duration::from_secs(30), child.tether.exited()).await;
+    assert_eq!(exit.expect("it is ended"), Exit::Signal(9));
 }
 
 #[tokio::test]

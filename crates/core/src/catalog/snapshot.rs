@@ -263,6 +263,24 @@ impl Catalog {
         self.lists[0][kind as usize].push(listed(merged));
     }
 
+    /// Resources that an earlier backend lists as well, with whose they are not.
+    pub(super) fn contested_uris(&self) -> impl Iterator<Item = (&str, String)> {
+        let offers = self.offers.iter().enumerate();
+        let all = offers.flat_map(|(i, offer)| offer.iter().map(move |offer| (i, offer)));
+        let all = all.flat_map(|(i, offer)| offer.resources.iter().map(move |item| (i, item)));
+        all.filter_map(|(index, item)| {
+            let owner = *self.resources.get(&item.key)?;
+            let text = format!("`{}` is read from `{}`", item.key, self.backends[owner]);
+            (owner != index).then(|| {
+                let own = &*self.backends[index];
+                (
+                    own,
+                    format!("{text}, which lists it too and comes before `{own}`"),
+                )
+            })
+        })
+    }
+
     /// What of this catalog `sees` lets through.
     pub(crate) fn filtered(&self, sees: impl Fn(&Operation) -> bool) -> Filtered {
         let lists: Vec<[List; 4]> = self

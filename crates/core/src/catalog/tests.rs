@@ -170,6 +170,29 @@ async fn a_hanging_backend_holds_names_back_for_two_seconds_only() {
 }
 
 #[tokio::test]
+async fn g_46_only_bare_names_wait_for_earlier_backends() {
+    let mut prefixed = Listing::new("prefixed");
+    prefixed.prefix = Prefix::Always;
+    let mut listings: Vec<Listing> = ["hangs", "asleep", "fast"].map(Listing::new).into();
+    listings.push(prefixed);
+    let registry = registry(listings);
+    registry.publisher(1).remember(tools(&["echo"]));
+    registry.publisher(2).publish(tools(&["run"]));
+    registry.publisher(3).publish(tools(&["echo"]));
+    assert_eq!(
+        listed(&registry, View::Merged),
+        ["echo", "prefixed__echo"],
+        "remembered names are reserved, and a prefix takes nobody's"
+    );
+    assert!(listed(&registry, View::Only(2)).is_empty());
+    registry.publisher(0).publish(tools(&["echo"]));
+    assert_eq!(
+        listed(&registry, View::Merged),
+        ["hangs__echo", "echo", "run", "prefixed__echo"]
+    );
+}
+
+#[tokio::test]
 async fn g_73_an_unhealthy_backend_leaves_the_catalog_and_keeps_its_names() {
     let registry = plain(&["a", "b"]);
     registry.publisher(0).publish(tools(&["echo"]));
@@ -246,6 +269,11 @@ async fn resources_go_by_exact_uri_then_by_the_most_literal_template() {
         )
     };
     assert_eq!(read("x://one"), Ok((0, None)), "the first by configuration");
+    assert_eq!(
+        registry.complaints(),
+        ["`x://one` is read from `a`, which lists it too and comes before `b`"],
+        "c_37"
+    );
     assert_eq!(read("x://items/7"), Ok((1, None)));
     assert_eq!(
         read("x://items/8"),

@@ -151,7 +151,7 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
 
 /// Whether catalogs and run files can be kept.
 fn data_dir(path: &Path) -> DataDir {
-    let tried = std::fs::create_dir_all(path).and_then(|()| {
+    let tried = crate::data_dir::make(path).and_then(|()| {
         let probe = path.join(format!(".doctor-{}", std::process::id()));
         std::fs::write(&probe, b"")?;
         std::fs::remove_file(probe)
@@ -211,9 +211,13 @@ async fn wait(config: &Config, gateway: &Gateway) -> Vec<Seen> {
     let mut progress = Progress::begin();
     let began = Instant::now();
     loop {
+        // What is built in comes after them, and needs no waiting for.
         for (index, running) in gateway.registry.backends() {
+            let Some(backend) = enabled.get(index) else {
+                break;
+            };
             let (status, took) = (running.status(), began.elapsed());
-            let settled = status.health != Health::Starting || took >= limit(enabled[index]);
+            let settled = status.health != Health::Starting || took >= limit(backend);
             if seen[index].is_none() && settled {
                 seen[index] = Some(Seen { status, took });
             }

@@ -76,6 +76,8 @@ pub(crate) struct RawBackend {
     /// stdio: most children at the same time, with isolation.
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) max_children: u32,
+    /// stdio: what each of its processes may use.
+    pub(crate) limits: RawChildLimits,
     /// stdio: when it is started.
     pub(crate) start: Start,
     /// stdio: seconds without a call after which the child is stopped; 0 never.
@@ -145,6 +147,7 @@ impl Default for RawBackend {
             restart_on_exit: true,
             max_restarts: 5,
             max_children: 32,
+            limits: RawChildLimits::default(),
             start: Start::Eager,
             idle_stop: 0.0,
             isolation: Isolation::Shared,
@@ -232,6 +235,28 @@ impl Default for RawBackendAdmission {
             queue_size: 64,
         }
     }
+}
+
+/// What each process of a stdio backend may use; 0 is no limit.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "ChildLimits")]
+pub(crate) struct RawChildLimits {
+    /// Memory of its own, in MiB (RLIMIT_DATA).
+    #[schemars(range(min = 0, max = 16_777_216))]
+    pub(crate) memory_mb: u32,
+    /// Address space, in MiB (RLIMIT_AS). Node.js reserves many gigabytes and does not start with less.
+    #[schemars(range(min = 0, max = 16_777_216))]
+    pub(crate) address_space_mb: u32,
+    /// Processes and threads of the user it runs as, whoever started them (RLIMIT_NPROC).
+    #[schemars(range(min = 0, max = 4_194_304))]
+    pub(crate) processes: u32,
+    /// Open files (RLIMIT_NOFILE).
+    #[schemars(range(min = 0, max = 1_048_576))]
+    pub(crate) open_files: u32,
+    /// Seconds of computing after which it is killed (RLIMIT_CPU).
+    #[schemars(range(min = 0, max = 31_536_000))]
+    pub(crate) cpu_seconds: u32,
 }
 
 /// When calls to a backend are refused at once.

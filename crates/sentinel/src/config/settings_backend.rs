@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::raw::Guarantee;
 use super::raw_backend::{
     Interactive, Isolation, Pin, Prefix, RawBackendAdmission as BackendAdmission,
-    RawTools as ToolFilter, Registry, Start,
+    RawChildLimits as ChildLimits, RawTools as ToolFilter, Registry, Start,
 };
 use super::secret::{Endpoint, Secret};
 use super::settings::{seconds, url_or_empty};
@@ -75,6 +75,7 @@ pub(crate) struct StdioBackend {
     pub(crate) interactive: Interactive,
     #[serde(serialize_with = "pairs")]
     pub(crate) env: Vec<(String, Secret)>,
+    pub(crate) limits: ChildLimits,
 }
 
 #[derive(Debug, Clone, Serialize)]

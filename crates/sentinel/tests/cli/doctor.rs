@@ -29,6 +29,38 @@ fn doctor_finds_nothing_wrong_with_what_works() {
     assert_eq!(report["deviations"], serde_json::json!([]), "ps15");
 }
 
+/// What is built in is behind the gateway too, but it is nobody's backend to be examined.
+#[test]
+fn doctor_examines_a_file_that_leaves_the_built_in_tools_on() {
+    let house = House::new("", &[]);
+    let file = house.0.path().join("sentinel.toml");
+    std::fs::write(file, stdio("a", &[], "")).expect("a file");
+    let report = house.run(&["doctor", "--json"]).well().json();
+    let backends = report["backends"].as_array().expect("a list");
+    assert_eq!(backends.len(), 1);
+    assert_eq!(backends[0]["reachable"], true);
+}
+
+#[test]
+fn what_the_gateway_keeps_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let house = House::new("data_dir = \"kept/here\"", &[stdio("a", &[], "")]);
+    house.run(&["tools"]).well();
+    let kept = house.0.path().join("kept/here");
+    let mode = || std::fs::metadata(&kept).expect("it is made").permissions();
+    assert_eq!(mode().mode() & 0o777, 0o700);
+    assert_eq!(
+        house.run(&["doctor", "--json"]).well().json()["deviations"],
+        serde_json::json!([])
+    );
+
+    std::fs::set_permissions(&kept, PermissionsExt::from_mode(0o755)).expect("ours");
+    let report = house.run(&["doctor", "--json"]).well().json();
+    let said = report["deviations"][0].as_str().unwrap_or_default();
+    assert!(said.contains("open to other users"), "{report}");
+    assert_eq!(mode().mode() & 0o777, 0o755, "it is not touched");
+}
+
 #[test]
 fn doctor_says_why_a_backend_fails_and_what_to_do() {
     let backends = [

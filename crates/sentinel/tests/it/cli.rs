@@ -75,6 +75,20 @@ fn check_prints_every_mistake_to_stderr_and_exits_with_2() {
 }
 
 #[test]
+fn an_empty_variable_is_an_unset_one() {
+    let dir = temp();
+    fs::write(dir.path().join("sentinel.toml"), "").expect("a file");
+    let empty = [
+        ("SENTINEL_CONFIG", ""),
+        ("SENTINEL_DATA_DIR", ""),
+        ("LOG_LEVEL", ""),
+    ];
+    let output = sentinel(dir.path(), &["check"], &empty);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("sentinel.toml: no mistakes"));
+}
+
+#[test]
 fn check_reads_the_file_that_the_environment_names() {
     let dir = temp();
     fs::write(

@@ -55,6 +55,73 @@ fn p_s11_foreign_hosts_and_origins_are_refused_each_on_its_own() {
 }
 
 #[test]
+fn p_s11_a_url_in_the_request_line_is_looked_at_like_the_host() {
+    let gateway = Gateway::start("");
+    let status = |target: &str| {
+        let ping = request(&json!(1), "ping", json!({}));
+        http::send(
+            &gateway.address,
+            "POST",
+            target,
+            &[JSON_BODY, ACCEPT],
+            &ping,
+        )
+        .head()
+        .status
+    };
+    assert_eq!(status(&format!("http://{}/mcp", gateway.address)), 200);
+    assert_eq!(status("http://evil.example/mcp"), 403);
+    assert_eq!(status("http://127.0.0.1@evil.example/mcp"), 403);
+}
+
+#[test]
+fn p_s11_browsers_are_told_that_allowed_pages_may_use_the_gateway_and_others_not() {
+    let gateway = Gateway::start("allowed_origins = [\"https://page.example\"]\n");
+    let preflight = |origin: &str| {
+        let headers = [
+            ("Origin", origin),
+            ("Access-Control-Request-Method", "POST"),
+            (
+                "Access-Control-Request-Headers",
+                "content-type,mcp-param-region",
+            ),
+        ];
+        http::send(&gateway.address, "OPTIONS", "/mcp", &headers, "").finish()
+    };
+    let said = preflight("https://page.example");
+    assert_eq!(said.status, 204);
+    let header = |answer: &http::Answer, name: &str| {
+        let mut all = answer.headers.iter().filter(|(n, _)| n == name);
+        all.next().map(|(_, value)| value.clone())
+    };
+    for (name, value) in [
+        ("access-control-allow-origin", "https://page.example"),
+        ("access-control-allow-methods", "GET, POST, DELETE"),
+        (
+            "access-control-allow-headers",
+            "content-type,mcp-param-region",
+        ),
+        ("vary", "Origin"),
+    ] {
+        assert_eq!(header(&said, name).as_deref(), Some(value), "{name}");
+    }
+    assert_eq!(header(&said, "access-control-allow-credentials"), None);
+    let foreign = preflight("https://evil.example");
+    assert_eq!(foreign.status, 403);
+    assert_eq!(header(&foreign, "access-control-allow-origin"), None);
+
+    let greeting = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "page", "version": "1"}});
+    let hello = request(&json!(1), "initialize", greeting);
+    let headers = [JSON_BODY, ACCEPT, ("Origin", "http://localhost:6274")];
+    let answer = http::send(&gateway.address, "POST", "/mcp", &headers, hello).finish();
+    assert_eq!(answer.status, 200);
+    let origin = header(&answer, "access-control-allow-origin");
+    assert_eq!(origin.as_deref(), Some("http://localhost:6274"));
+    let exposed = header(&answer, "access-control-expose-headers").unwrap_or_default();
+    assert!(exposed.contains("Mcp-Session-Id"), "{exposed}");
+}
+
+#[test]
 fn g_3_bodies_are_json_and_answers_are_accepted() {
     let gateway = Gateway::start("");
     let ping = request(&json!(1), "ping", json!({}));

@@ -46,5 +46,6 @@ mod schemas;
 mod servers;
 mod sessions;
 mod shutdown;
+mod slow_peers;
 mod sse2024;
 mod starting;

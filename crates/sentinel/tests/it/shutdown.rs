@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::callers::{Caller, Legacy, Modern, request, text_of, tool};
-use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
+use crate::house::{Gateway, House, PATIENCE, Server, http_backend, stdio_backend, until};
 use crate::http::{parse, status};
 use crate::pipe::Pipe;
 use crate::processes::{alive, below, gone, running};
@@ -143,6 +143,30 @@ fn g_76_stdio_ends_with_its_input_and_with_a_signal() {
         assert_eq!(pipe.wait().code(), Some(0));
         went_with_it(&children, &family);
     }
+}
+
+#[test]
+fn g_28_stdio_ends_when_nobody_reads_its_answers_although_its_input_is_open() {
+    use std::io::Write;
+    use std::process::Stdio;
+    let house = House::new(&stdio_backend("one", &[], ""));
+    let mut gateway = house
+        .command("stdio")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(house.log_file())
+        .spawn()
+        .expect("the program starts");
+    drop(gateway.stdout.take());
+    let mut input = gateway.stdin.take().expect("it was asked for");
+    let ping = request(&json!(1), "ping", json!({}));
+    writeln!(input, "{ping}").expect("it reads");
+    let end = Instant::now() + PATIENCE;
+    while gateway.try_wait().expect("ours").is_none() {
+        assert!(Instant::now() < end, "it still runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(input);
 }
 
 #[test]

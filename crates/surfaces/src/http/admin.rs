@@ -34,8 +34,8 @@ pub(super) async fn answer(
         (&Verb::GET, "status") => ok(&status(door)),
         (&Verb::GET, "backends") => ok(&backends(policy)),
         (&Verb::GET, "catalog") => ok(&catalog(policy)),
-        (&Verb::POST, "kill") => switch(policy, request, kill).await,
-        (&Verb::POST, "revive") => switch(policy, request, revive).await,
+        (&Verb::POST, "kill") => switch(door, request, kill).await,
+        (&Verb::POST, "revive") => switch(door, request, revive).await,
         (_, "status" | "backends" | "catalog") => reply::method_not_allowed("GET"),
         (_, "kill" | "revive") => reply::method_not_allowed("POST"),
         _ => reply::text(StatusCode::NOT_FOUND, "not found\n"),
@@ -130,12 +130,13 @@ fn revive(policy: &Policy, one: Killed) -> std::io::Result<Value> {
 }
 
 /// Throws the switch away from the workers: it waits for the disk, and answers when it holds.
-async fn switch(policy: &Arc<Policy>, request: Request<Incoming>, throw: Switch) -> Response<Body> {
+async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Response<Body> {
+    let gateway = &door.gateway;
     let (head, body) = request.into_parts();
     if let Some(refusal) = post::check_types(&head.headers) {
         return refusal;
     }
-    let bytes = match post::gather(body, BODY_BYTES_MAX).await {
+    let bytes = match post::gather(body, BODY_BYTES_MAX, &gateway.limits.pace).await {
         Ok(bytes) => bytes,
         Err(why) => return why.respond(BODY_BYTES_MAX),
     };
@@ -147,7 +148,7 @@ async fn switch(policy: &Arc<Policy>, request: Request<Incoming>, throw: Switch)
         let text = "`name` says what; only the scope \"all\" has none";
         return reply::refuse(Kind::InvalidParams, text);
     }
-    let policy = policy.clone();
+    let policy = gateway.policy.clone();
     match tokio::task::spawn_blocking(move || throw(&policy, one)).await {
         Ok(Ok(body)) => ok(&body),
         Ok(Err(error)) => {

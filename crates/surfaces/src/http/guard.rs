@@ -1,6 +1,7 @@
 //! Who may knock: `Host` and `Origin`, each on its own, against DNS rebinding and other pages.
 
 use http::header::{HOST, HeaderMap, ORIGIN};
+use http::uri::Authority;
 use http::{Response, StatusCode, Uri};
 
 use super::body::Body;
@@ -36,7 +37,16 @@ impl Refused {
 }
 
 impl Allowed {
-    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    /// `authority` is what the request line names, if it names a whole URL: it then counts more than
+    /// `Host` to whoever reads the request, so both must be fine.
+    pub(super) fn check(
+        &self,
+        authority: Option<&Authority>,
+        headers: &HeaderMap,
+    ) -> Result<(), Refused> {
+        if let Some(named) = authority.filter(|a| !self.host_is_fine(a.as_str())) {
+            return Err(Refused::Host(named.to_string()));
+        }
         let host = single(headers, &HOST)
             .map_err(Refused::Host)?
             .unwrap_or_default();
@@ -118,7 +128,7 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, HeaderValue::from_str(origin).expect("a value"));
         }
-        allowed.check(&headers).is_ok()
+        allowed.check(None, &headers).is_ok()
     }
 
     #[test]

@@ -11,14 +11,12 @@ use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::{Entry, Identity, Kind, View};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
+use tokio::time::Instant;
 
 use super::body::Body;
+use super::pace::Pace;
 use super::{Door, legacy, modern, reply};
 use crate::mcp::{refusal_kind, refusal_message};
-
-/// A body must have come whole by then; 4 MiB at the slowest rate we tolerate would take longer,
-/// but nobody sends that much that slowly in good faith.
-const BODY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 pub(super) async fn answer(
     door: &Arc<Door>,
@@ -81,15 +79,7 @@ pub(super) async fn take_body(
         .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
     let gathered = match declared {
         Some(len) if len > limit => Err(NotRead::TooLarge(len)),
-        _ => match tokio::time::timeout(BODY_TIMEOUT, gather(body, limit)).await {
-            Ok(gathered) => gathered,
-            Err(_) => {
-                return Err(reply::text(
-                    StatusCode::REQUEST_TIMEOUT,
-                    "the body did not come in time\n",
-                ));
-            }
-        },
+        _ => gather(body, limit, &door.gateway.limits.pace).await,
     };
     gathered.map_err(|why| {
         if let NotRead::TooLarge(len) = why {
@@ -205,6 +195,7 @@ pub(super) fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
 pub(super) enum NotRead {
     /// So much had come by then.
     TooLarge(usize),
+    TooSlow,
     Broken,
 }
 
@@ -215,15 +206,34 @@ impl NotRead {
                 Kind::TooLarge,
                 format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
             ),
+            Self::TooSlow => {
+                let text = "the body comes too slowly (limits.body_min_kb_per_s)\n";
+                reply::text(StatusCode::REQUEST_TIMEOUT, text)
+            }
             Self::Broken => reply::text(StatusCode::BAD_REQUEST, "the body could not be read\n"),
         }
     }
 }
 
-pub(super) async fn gather(mut body: HttpBody, limit: usize) -> Result<Bytes, NotRead> {
+pub(super) async fn gather(
+    mut body: HttpBody,
+    limit: usize,
+    pace: &Pace,
+) -> Result<Bytes, NotRead> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    let began = Instant::now();
+    loop {
+        let frame = match pace.body_deadline(began, first.len() + rest.len()) {
+            Some(deadline) => match tokio::time::timeout_at(deadline, body.frame()).await {
+                Ok(frame) => frame,
+                Err(_) => return Err(NotRead::TooSlow),
+            },
+            None => body.frame().await,
+        };
+        let Some(frame) = frame else {
+            break;
+        };
         let Ok(frame) = frame else {
             return Err(NotRead::Broken);
         };

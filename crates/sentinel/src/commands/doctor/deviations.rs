@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::config::{self, BackendKind, Config, Outside, Overrides};
+use crate::data_dir;
 
 /// Every setting that takes a protection away, in words.
 pub(super) fn of(config: &Config) -> Vec<String> {
@@ -37,6 +38,12 @@ pub(super) fn of(config: &Config) -> Vec<String> {
     }
     if !gateway.audit_enabled {
         found.push("gateway.audit_enabled = false: calls leave no record".into());
+    }
+    if data_dir::is_open_to_others(&gateway.data_dir) {
+        let path = gateway.data_dir.display();
+        found.push(format!(
+            "{path} is open to other users of this machine, records and reviews included: chmod 700 {path}"
+        ));
     }
     found.extend(limits(config));
     for backend in config.backends.iter().filter(|backend| backend.enabled) {
@@ -71,10 +78,15 @@ fn limits(config: &Config) -> Vec<String> {
     );
     let number = |table: &serde_json::Map<String, Value>, key: &str| table.get(key)?.as_f64();
     now.keys()
-        // Less than this many kilobytes a second is too slow: here the smaller number allows more.
-        .filter(|key| *key != "body_min_kb_per_s")
-        .filter(|key| number(&now, key) > number(&usual, key))
-        .map(|key| format!("limits.{key} = {} is above the default of {}: callers can make the gateway hold more", now[key], usual[key]))
+        .filter_map(|key| {
+            let (is, was) = (number(&now, key), number(&usual, key));
+            // Less than this many kilobytes a second is too slow: here the smaller number allows more.
+            let (more, side) = match key.as_str() {
+                "body_min_kb_per_s" => (is < was, "below"),
+                _ => (is > was, "above"),
+            };
+            more.then(|| format!("limits.{key} = {} is {side} the default of {}: callers can make the gateway hold more", now[key], usual[key]))
+        })
         .collect()
 }
 

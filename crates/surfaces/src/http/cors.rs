@@ -1,0 +1,53 @@
+//! What a browser must be told before it lets an allowed page read us. Whether a page is allowed at all is
+//! decided before (`guard`): nothing here opens a door.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderName, HeaderValue, VARY,
+};
+use http::{Method as Verb, Response, StatusCode};
+
+use super::body::Body;
+
+/// A page of the web that asks for an address of this machine or network says so.
+const REQUEST_PRIVATE: HeaderName =
+    HeaderName::from_static("access-control-request-private-network");
+const ALLOW_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+
+/// What a page may read of our answers besides their bodies.
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After");
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+/// Seconds for which a browser need not ask again.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+
+/// The browser's question before the page's own request, answered: `None` if it is no such question.
+pub(super) fn preflight(verb: &Verb, headers: &HeaderMap) -> Option<Response<Body>> {
+    if verb != Verb::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let answer = response.headers_mut();
+    answer.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    answer.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    // The page is allowed, and `Mcp-Param-*` has no end: whatever it wants to send.
+    if let Some(wanted) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    if headers.contains_key(&REQUEST_PRIVATE) {
+        answer.insert(ALLOW_PRIVATE, HeaderValue::from_static("true"));
+    }
+    Some(response)
+}
+
+/// Lets the page of this origin read the answer. Credentials are never the browser's own: there are no
+/// cookies here.
+pub(super) fn shown_to(origin: HeaderValue, mut response: Response<Body>) -> Response<Body> {
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+    response
+}
