@@ -5,7 +5,7 @@
 //! goes with it and frees whatever it held. A conversation can be set aside (parked) and taken up
 //! again later, on another thread; nothing runs in between but what the backend does by itself.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -31,6 +31,8 @@ pub enum Notice {
     Progress(Payload),
     /// Params of `notifications/message`.
     Log(Payload),
+    /// Params of `notifications/elicitation/complete`.
+    Elicited(Payload),
     /// The backend closed its stream before it answered; the answer comes by another one, later.
     Pause,
 }
@@ -67,6 +69,8 @@ pub struct Line {
     events: mpsc::Sender<Event>,
     /// Whose questions these are; known once the call was routed.
     asker: Option<Arc<str>>,
+    /// The call's place, which is given up while somebody is asked.
+    slot: Slot,
 }
 
 impl Line {
@@ -76,9 +80,16 @@ impl Line {
             Self {
                 events,
                 asker: None,
+                slot: Slot::default(),
             },
             heard,
         )
+    }
+
+    /// Whose place among running calls this is.
+    pub(crate) fn holding(mut self, slot: Slot) -> Self {
+        self.slot = slot;
+        self
     }
 
     /// Names the backend in everything that is asked from now on.
@@ -92,8 +103,13 @@ impl Line {
         let _ = self.events.try_send(Event::Notice(Box::new(notice)));
     }
 
-    /// Asks the caller; the receiver ends without a value when the caller is gone.
-    pub fn ask(&self, method: Method, params: Bytes) -> oneshot::Receiver<Answer> {
+    /// Asks the caller, now; ends without a value when the caller is gone. The call gives its place
+    /// up meanwhile and has it again when this ends.
+    pub fn ask(
+        &self,
+        method: Method,
+        params: Bytes,
+    ) -> impl Future<Output = Option<Answer>> + Send + use<> {
         let (answer, heard) = oneshot::channel();
         let params = match &self.asker {
             Some(asker) => attribution::sign(&method, params, asker),
@@ -105,7 +121,12 @@ impl Line {
             answer,
         });
         let _ = self.events.try_send(Event::Ask(ask));
-        heard
+        let asking = self.slot.ask();
+        async move {
+            let answer = heard.await.ok();
+            asking.answered().await;
+            answer
+        }
     }
 }
 
@@ -211,7 +232,8 @@ mod tests {
     async fn an_answer_reaches_the_backend_that_asked() {
         let (line, events) = Line::open();
         let reply = Box::pin(async move {
-            let Ok(Answer::Result(raw)) = line.ask(Method::Elicit, Bytes::from_static(b"{}")).await
+            let Some(Answer::Result(raw)) =
+                line.ask(Method::Elicit, Bytes::from_static(b"{}")).await
             else {
                 panic!("no answer")
             };

@@ -72,7 +72,7 @@ impl Walk {
             view,
             method,
             params,
-            line,
+            line: line.holding(slot.clone()),
             target: None,
             trail: trail.clone(),
             policy: self.policy.clone(),

@@ -48,3 +48,4 @@ mod sessions;
 mod shutdown;
 mod sse2024;
 mod starting;
+mod visits;
