@@ -103,6 +103,7 @@ def drive(url, modern):
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     with harness.scratch() as folder:
+        # A ping of ours is none of the scenario's business.
         backend = {"name": "suite", "type": "http", "url": url, "health_interval": 0}
         with harness.gateway(folder, [backend]) as gateway:
             asyncio.run(talk(f"{gateway.url}/suite", "auto" if modern else "legacy", scenario, context))
