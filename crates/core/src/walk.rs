@@ -21,6 +21,7 @@ use crate::fault::{Fault, Kind, Side};
 use crate::line::{Conversation, Line};
 use crate::policy::steps::{self, Verdict};
 use crate::policy::{Policy, Slot};
+use crate::tasks;
 
 type Outcome = BoxFuture<'static, Result<Reply, Fault>>;
 
@@ -310,9 +311,12 @@ impl Service<Call> for Route {
         call.trail.dispatched();
         let backend = call.target().backend.clone();
         let asker = backend.clone();
-        backend
-            .call(call)
-            .map_ok(move |reply| attribution::sign_reply(reply, asker.name()))
+        let needs_task = call.method == Method::ToolsCall && call.target().operation.needs_task;
+        let work = match needs_task {
+            true => tasks::run(backend, call).boxed(),
+            false => backend.call(call),
+        };
+        work.map_ok(move |reply| attribution::sign_reply(reply, asker.name()))
             .boxed()
     }
 }
