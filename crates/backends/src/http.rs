@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use crate::discover::Greeting;
 
 mod call;
+mod ear;
 mod get;
 mod hook;
 mod keep;

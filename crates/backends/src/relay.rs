@@ -145,6 +145,7 @@ pub fn notice(method: &Method, params: Payload) -> Option<Notice> {
     match method {
         Method::Progress => Some(Notice::Progress(params)),
         Method::LogMessage => Some(Notice::Log(params)),
+        Method::ElicitationComplete => Some(Notice::Elicited(params)),
         _ => None,
     }
 }

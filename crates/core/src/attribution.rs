@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use sentinel_wire::json::{Object, Rules, encode_string};
+use sentinel_wire::translate::elicitations;
 use sentinel_wire::{Method, Outcome, Payload};
 
 use crate::call::Reply;
@@ -29,8 +30,17 @@ pub(crate) fn sign(method: &Method, params: Bytes, asker: &str) -> Bytes {
 
 /// The same for everything that an `input_required` asks; any other reply is left alone.
 pub(crate) fn sign_reply(reply: Reply, asker: &str) -> Reply {
-    let Outcome::Result(result) = &reply.outcome else {
-        return reply;
+    let result = match &reply.outcome {
+        Outcome::Result(result) => result,
+        Outcome::Error(error) => match sign_error(error, asker) {
+            Some(signed) => {
+                return Reply {
+                    outcome: Outcome::Error(signed),
+                    ..reply
+                };
+            }
+            None => return reply,
+        },
     };
     if !reply.revision.is_modern() || result.get("resultType") != Some(br#""input_required""#) {
         return reply;
@@ -49,6 +59,29 @@ pub(crate) fn sign_reply(reply: Reply, asker: &str) -> Reply {
         },
         Err(_) => reply,
     }
+}
+
+/// "URL elicitation required" asks in an error.
+fn sign_error(error: &Payload, asker: &str) -> Option<Payload> {
+    let asked = elicitations(error);
+    if asked.is_empty() {
+        return None;
+    }
+    let mut signed = vec![b'['];
+    for (i, one) in asked.iter().enumerate() {
+        if i > 0 {
+            signed.push(b',');
+        }
+        signed.extend_from_slice(&sign(&Method::Elicit, one.to_bytes(), asker));
+    }
+    signed.push(b']');
+    let data = Payload::parse(error.get_bytes("data")?, Rules::backend()).ok()?;
+    let mut new = Vec::new();
+    data.as_raw()
+        .rewrite(&[("elicitations", Some(&signed))], &mut new);
+    let mut out = Vec::new();
+    error.as_raw().rewrite(&[("data", Some(&new))], &mut out);
+    Payload::parse(out.into(), Rules::backend()).ok()
 }
 
 fn sign_inputs(result: &Payload, asker: &str) -> Option<Vec<u8>> {

@@ -26,6 +26,7 @@ pub mod policy;
 pub mod random;
 pub mod review;
 pub mod seal;
+mod tasks;
 pub mod updates;
 pub mod walk;
 

@@ -33,6 +33,8 @@ pub enum Notice {
     Progress(Payload),
     /// Params of `notifications/message`.
     Log(Payload),
+    /// Params of `notifications/elicitation/complete`.
+    Elicited(Payload),
     /// The backend closed its stream before it answered; the answer comes by another one, later.
     Pause,
 }
@@ -78,6 +80,8 @@ pub struct Line {
     said: Arc<Mutex<Said>>,
     /// Whose questions these are; known once the call was routed.
     asker: Option<Arc<str>>,
+    /// The call's place, which is given up while somebody is asked.
+    slot: Slot,
 }
 
 /// The surface's end of a line.
@@ -89,8 +93,15 @@ impl Line {
         let line = Self {
             said: said.clone(),
             asker: None,
+            slot: Slot::default(),
         };
         (line, Events(said))
+    }
+
+    /// Whose place among running calls this is.
+    pub(crate) fn holding(mut self, slot: Slot) -> Self {
+        self.slot = slot;
+        self
     }
 
     /// Names the backend in everything that is asked from now on.
@@ -103,8 +114,13 @@ impl Line {
         self.say(Event::Notice(Box::new(notice)));
     }
 
-    /// Asks the caller; the receiver ends without a value when the caller is gone.
-    pub fn ask(&self, method: Method, params: Bytes) -> oneshot::Receiver<Answer> {
+    /// Asks the caller, now; ends without a value when the caller is gone. The call gives its place
+    /// up meanwhile and has it again when this ends.
+    pub fn ask(
+        &self,
+        method: Method,
+        params: Bytes,
+    ) -> impl Future<Output = Option<Answer>> + Send + use<> {
         let (answer, heard) = oneshot::channel();
         let params = match &self.asker {
             Some(asker) => attribution::sign(&method, params, asker),
@@ -115,7 +131,12 @@ impl Line {
             params,
             answer,
         })));
-        heard
+        let asking = self.slot.ask();
+        async move {
+            let answer = heard.await.ok();
+            asking.answered().await;
+            answer
+        }
     }
 
     fn say(&self, event: Event) {
@@ -260,7 +281,8 @@ mod tests {
     async fn an_answer_reaches_the_backend_that_asked() {
         let (line, events) = Line::open();
         let reply = Box::pin(async move {
-            let Ok(Answer::Result(raw)) = line.ask(Method::Elicit, Bytes::from_static(b"{}")).await
+            let Some(Answer::Result(raw)) =
+                line.ask(Method::Elicit, Bytes::from_static(b"{}")).await
             else {
                 panic!("no answer")
             };

@@ -61,6 +61,8 @@ pub struct Item {
     pub mirrored: Arc<[Param]>,
     /// What its arguments must look like; tools only.
     pub schema: Arc<Schema>,
+    /// A tool of 2025-11-25 that runs as a task only.
+    pub needs_task: bool,
 }
 
 impl Item {
@@ -84,8 +86,15 @@ impl Item {
             raw,
             mirrored: mirrored.into(),
             schema: Arc::new(Schema::new(schema)),
+            needs_task: kind == ItemKind::Tool && needs_task(&payload),
         })
     }
+}
+
+fn needs_task(tool: &Payload) -> bool {
+    let execution = tool.get_bytes("execution");
+    let execution = execution.and_then(|raw| Payload::parse(raw, Rules::backend()).ok());
+    execution.is_some_and(|e| e.get("taskSupport") == Some(br#""required""#))
 }
 
 /// Which features a server declares.

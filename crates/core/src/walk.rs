@@ -25,6 +25,7 @@ use crate::fault::{Fault, Kind, Side};
 use crate::line::{Conversation, Line};
 use crate::policy::steps::{self, Verdict};
 use crate::policy::{Policy, Slot};
+use crate::tasks;
 
 type Outcome = Result<Reply, Fault>;
 
@@ -77,7 +78,7 @@ impl Walk {
             view,
             method,
             params,
-            line,
+            line: line.holding(slot.clone()),
             target: None,
             trail: trail.clone(),
             policy: self.policy.clone(),
@@ -249,6 +250,9 @@ impl Service<Box<Call>> for Route {
     fn call(&mut self, call: Box<Call>) -> Self::Future {
         call.trail.dispatched();
         let backend = call.target().backend.clone();
-        backend.call(*call)
+        match call.method == Method::ToolsCall && call.target().operation.needs_task {
+            true => tasks::run(backend, *call).boxed(),
+            false => backend.call(*call),
+        }
     }
 }

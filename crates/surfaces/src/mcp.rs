@@ -12,6 +12,7 @@ mod modern;
 mod render;
 mod subscribe;
 mod tasks;
+mod visits;
 
 pub(crate) use asks::Asks;
 pub(crate) use hello::{answer_list, discover, initialize};

@@ -71,6 +71,7 @@ methods! {
     ResourceUpdated = "notifications/resources/updated",
     PromptsChanged = "notifications/prompts/list_changed",
     RootsChanged = "notifications/roots/list_changed",
+    ElicitationComplete = "notifications/elicitation/complete",
     Acknowledged = "notifications/subscriptions/acknowledged",
 }
 

@@ -4,6 +4,8 @@
 //! The rules are those of the translation table: for each a line says which side needs it. Members
 //! that no rule names pass as they came, in their order.
 
+pub mod ask;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
@@ -194,8 +196,14 @@ pub fn error(error: &Payload, to: Revision) -> Cow<'_, [u8]> {
         )),
         // "Resource not found" moved to the standard code.
         Some(-32002) if to.is_modern() => recode(INVALID_PARAMS),
+        // A client that does not know it can still tell its user where to go.
+        Some(-32042) if !to.is_modern() && to < Revision::V2025_11_25 => Cow::Owned(error_object(
+            i64::from(INTERNAL_ERROR),
+            &urls_in_words(error),
+            None,
+        )),
         // Reserved for implementations; modern callers must not be given a meaning for them.
-        Some(-32019..=-32000) if to.is_modern() => Cow::Owned(error_object(
+        Some(-32019..=-32000 | -32042) if to.is_modern() => Cow::Owned(error_object(
             i64::from(INTERNAL_ERROR),
             &error.string("message").unwrap_or("backend error".into()),
             Some(error.as_bytes()),
@@ -204,6 +212,37 @@ pub fn error(error: &Payload, to: Revision) -> Cow<'_, [u8]> {
         Some(-32022..=-32020) if !to.is_modern() => recode(INTERNAL_ERROR),
         Some(_) => Cow::Borrowed(error.as_bytes()),
     }
+}
+
+/// What a "URL elicitation required" error asks for, in one sentence.
+fn urls_in_words(error: &Payload) -> String {
+    let mut words = error
+        .string("message")
+        .unwrap_or("a visit to a web page is needed".into())
+        .into_owned();
+    for elicitation in elicitations(error) {
+        let part = |name: &str| elicitation.string(name).unwrap_or_default().into_owned();
+        words.push_str(&format!(" {} {}", part("message"), part("url")));
+    }
+    words
+}
+
+/// The elicitations of a "URL elicitation required" error; none in any other.
+pub fn elicitations(error: &Payload) -> Vec<Payload> {
+    if error.get("code") != Some(b"-32042") {
+        return Vec::new();
+    }
+    let parse = |raw| Payload::parse(raw, Rules::backend()).ok();
+    let Some(list) = error
+        .get_bytes("data")
+        .and_then(parse)
+        .and_then(|data| data.get_bytes("elicitations"))
+    else {
+        return Vec::new();
+    };
+    let spans = json::elements(&list, Rules::backend()).unwrap_or_default();
+    let all = spans.iter().filter_map(|s| parse(list.slice(s.range())));
+    all.collect()
 }
 
 /// A tool of a list as a caller of revision `to` must see it.

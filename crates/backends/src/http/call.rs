@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use super::post::{Answer, Envelope, Failure, Stream, header_name};
 use super::speak::Speaker;
 use super::upstream::{Key, Upstream};
-use super::{Inner, Ready, State, speak};
+use super::{Inner, Ready, State, ear, speak};
 use crate::discover::Peer;
 use crate::relay;
 
@@ -58,7 +58,8 @@ pub(super) async fn run(inner: Arc<Inner>, call: Call) -> Result<Reply, Fault> {
     }
     let deadline = Instant::now() + inner.config.timeout;
     let timed = tokio::time::timeout_at(deadline, begin(&inner, &call));
-    let (upstream, id, answer, mut guard) = timed.await.map_err(|_| inner.timed_out())??;
+    let (upstream, id, answer, mut guard, outside) =
+        timed.await.map_err(|_| inner.timed_out())??;
     let outcome = match answer {
         Answer::Json { status, body, .. } => speak::read_json(&inner, status, body, id)?,
         Answer::Stream { events, .. } => {
@@ -68,7 +69,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Call) -> Result<Reply, Fault> {
                 line: &call.line,
                 id,
             };
-            Box::pin(follower.follow(events, deadline)).await?
+            Box::pin(follower.follow(events, outside, deadline)).await?
         }
         Answer::Nothing { .. } => return Err(relay::bad_reply("an empty answer")),
         Answer::Refused {
@@ -88,7 +89,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Call) -> Result<Reply, Fault> {
 async fn begin(
     inner: &Arc<Inner>,
     call: &Call,
-) -> Result<(Arc<Upstream>, u64, Answer, Guard), Fault> {
+) -> Result<(Arc<Upstream>, u64, Answer, Guard, Option<ear::Heard>), Fault> {
     let mut renewed = false;
     let mut attempts = inner.config.retries;
     loop {
@@ -96,6 +97,10 @@ async fn begin(
         let (upstream, key) = inner.upstream(&ready, call).await?;
         inner.tell_level(&ready, &upstream, call).await;
         let id = inner.mint_id();
+        let outside = match &key {
+            Some(_) => Some(Box::pin(ear::hear(inner, &upstream, id)).await),
+            None => None,
+        };
         let mut guard = Guard::new(inner, &upstream, id);
         let body: Bytes = relay::request(call, id, upstream.revision).into();
         let name = header_name(&call.method, &call.params);
@@ -122,7 +127,7 @@ async fn begin(
                 renewed = true;
                 Box::pin(inner.renew(&ready, key, &upstream)).await?;
             }
-            Ok(answer) => return Ok((upstream, id, answer, guard)),
+            Ok(answer) => return Ok((upstream, id, answer, guard, outside)),
             Err(Failure::Lost(_)) if attempts > 0 && inner.may_repeat(call) => {
                 guard.disarm();
                 attempts -= 1;
@@ -281,7 +286,12 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
-    async fn follow(&mut self, mut stream: Stream, deadline: Instant) -> Result<Outcome, Fault> {
+    async fn follow(
+        &mut self,
+        mut stream: Stream,
+        mut outside: Option<ear::Heard>,
+        deadline: Instant,
+    ) -> Result<Outcome, Fault> {
         let mut decoder = sse::Decoder::new(self.inner.config.reply_bytes_max);
         let mut answers = Answers::default();
         let mut place = Place::default();
@@ -304,6 +314,12 @@ impl Follower<'_> {
                             return Ok(outcome);
                         }
                     }
+                    if !answers.is_empty() && waiting_since.is_none() {
+                        waiting_since = Some(Instant::now());
+                    }
+                }
+                Some(message) = overhear(&mut outside) => {
+                    self.take(message, &mut answers);
                     if !answers.is_empty() && waiting_since.is_none() {
                         waiting_since = Some(Instant::now());
                     }
@@ -361,20 +377,27 @@ impl Follower<'_> {
                 Message::Response(r) if r.id.as_ref().and_then(Id::as_u64) == Some(self.id) => {
                     return Ok(Some(r.outcome));
                 }
-                Message::Response(_) => {
-                    tracing::debug!(backend = %self.inner.config.name, "dropped an answer to another request")
-                }
-                Message::Notification(notice) if notice.method == Method::Cancelled => {
-                    let id = notice.params.get_bytes("requestId").and_then(Id::from_raw);
-                    if let Some(handle) = id.and_then(|id| answers.withdraw.remove(&id)) {
-                        handle.abort();
-                    }
-                }
-                Message::Notification(notice) => self.pass_on(&notice.method, notice.params),
-                Message::Request(request) => self.ask(request, answers),
+                other => self.take(other, answers),
             }
         }
         Ok(None)
+    }
+
+    /// Takes a message that is not the answer to the call.
+    fn take(&self, message: Message, answers: &mut Answers) {
+        match message {
+            Message::Response(_) => {
+                tracing::debug!(backend = %self.inner.config.name, "dropped an answer to another request")
+            }
+            Message::Notification(notice) if notice.method == Method::Cancelled => {
+                let id = notice.params.get_bytes("requestId").and_then(Id::from_raw);
+                if let Some(handle) = id.and_then(|id| answers.withdraw.remove(&id)) {
+                    handle.abort();
+                }
+            }
+            Message::Notification(notice) => self.pass_on(&notice.method, notice.params),
+            Message::Request(request) => self.ask(request, answers),
+        }
     }
 
     fn pass_on(&self, method: &Method, params: sentinel_wire::Params) {
@@ -431,8 +454,21 @@ impl Follower<'_> {
     }
 }
 
+/// The next message for this call that came outside of its stream; never, where nothing can come.
+async fn overhear(outside: &mut Option<ear::Heard>) -> Option<Message> {
+    match outside {
+        Some(heard) => heard.messages.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Posts something that nobody waits for.
-fn post_aside(inner: Arc<Inner>, upstream: Arc<Upstream>, method: Method, body: Vec<u8>) {
+pub(super) fn post_aside(
+    inner: Arc<Inner>,
+    upstream: Arc<Upstream>,
+    method: Method,
+    body: Vec<u8>,
+) {
     tokio::spawn(async move {
         let envelope = Envelope {
             method: &method,

@@ -138,7 +138,8 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
     let mut next_ping = inner.config.health_interval;
     loop {
         let changed = tokio::select! {
-            () = tokio::time::sleep(next_ping) => false,
+            // No interval, no pings.
+            () = tokio::time::sleep(next_ping), if !next_ping.is_zero() => false,
             () = inner.refresh.notified() => {
                 tokio::time::sleep(SETTLE).await;
                 true

@@ -16,6 +16,7 @@ use sentinel_wire::Revision;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use super::ear::Ear;
 use crate::relay;
 
 /// Sessions for callers who can be asked, per server; the one used least recently goes first.
@@ -29,6 +30,8 @@ pub(super) struct Upstream {
     pub(super) session: Option<HeaderValue>,
     /// The least urgent log level asked of this session so far.
     log_level: AtomicU8,
+    /// What the server says on the session's own stream, for callers who can be asked.
+    pub(super) ear: Ear,
 }
 
 impl Upstream {
@@ -37,6 +40,7 @@ impl Upstream {
             revision,
             session,
             log_level: AtomicU8::new(LogLevel::NONE),
+            ear: Ear::default(),
         })
     }
 

@@ -440,7 +440,7 @@ impl Talk {
                 self.pass_on(line, &method, params.as_bytes());
             }
             // Log lines name no request: they reach a caller only when there is no other.
-            Method::LogMessage => {
+            Method::LogMessage | Method::ElicitationComplete => {
                 let line = self
                     .pipe
                     .only(|w| w.side.is_some(), |_, w| w.line())
@@ -530,7 +530,7 @@ impl Talk {
         let answer = line.ask(method, Bytes::copy_from_slice(params.as_bytes()));
         let talk = Arc::clone(self);
         let asked = id.clone();
-        let task = tokio::spawn(async move { talk.answer(call, &asked, answer.await.ok()) });
+        let task = tokio::spawn(async move { talk.answer(call, &asked, answer.await) });
         asks.insert(id, (call, task.abort_handle()));
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sentinel_wire::Revision;
 use sentinel_wire::header::Param;
 
 use crate::offer::{Item, ItemKind};
@@ -24,6 +25,8 @@ pub struct Operation {
     pub schema: Option<Arc<Schema>>,
     /// Arguments to repeat in headers, where the backend wants that.
     pub mirrored: Option<Arc<[Param]>>,
+    /// A tool of 2025-11-25 that runs as a task only.
+    pub needs_task: bool,
 }
 
 impl Operation {
@@ -32,6 +35,7 @@ impl Operation {
         index: usize,
         backend: &Arc<str>,
         item: &Item,
+        revision: Revision,
         exposed: Option<Arc<str>>,
     ) -> Self {
         let own: Arc<str> = item.key.as_str().into();
@@ -44,6 +48,7 @@ impl Operation {
             template: None,
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
+            needs_task: item.needs_task && !revision.is_modern(),
         }
     }
 
@@ -64,6 +69,7 @@ impl Operation {
             template: None,
             schema: None,
             mirrored: None,
+            needs_task: false,
         }
     }
 }

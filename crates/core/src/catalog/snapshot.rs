@@ -221,6 +221,7 @@ impl Catalog {
             index,
             backend,
             item,
+            revision,
             exposed.clone(),
         ));
         let listed = |raw: Bytes| ListItem {

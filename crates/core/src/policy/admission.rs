@@ -5,7 +5,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -105,6 +105,14 @@ impl Admission {
         }
     }
 
+    /// Waits for a place for as long as it takes.
+    async fn admit_again(&self, subject: &Arc<str>, backend: usize) -> Permit {
+        match self.scheduler.enter_again(subject, backend) {
+            Entry::Now(permit) => permit,
+            Entry::Wait(mut ticket) => (&mut ticket).await,
+        }
+    }
+
     fn overloaded(&self, refused: Refused) -> Fault {
         let overload = Overload {
             refused,
@@ -162,6 +170,8 @@ struct Place {
     claim: Mutex<Option<Claim>>,
     /// Set aside from outside: not to be driven before it has a permit again.
     parked: AtomicBool,
+    /// Questions of the call that its caller has not answered yet.
+    asking: AtomicUsize,
 }
 
 #[derive(Clone)]
@@ -229,14 +239,51 @@ impl Slot {
         permit.is_some()
     }
 
-    /// Takes a permit again, like any other call; nothing if there never was one.
+    /// Takes a permit again, in turn with other calls but never refused: the call was admitted once.
+    /// Nothing if there never was one.
     pub async fn resume(&self) -> Result<(), Fault> {
         let claim = self.0.claim.lock().clone();
-        if let Some(claim) = claim {
-            let permit = claim.admission.admit(&claim.subject, claim.backend).await?;
+        if let Some(Claim {
+            admission,
+            subject,
+            backend,
+        }) = claim
+        {
+            let permit = admission.admit_again(&subject, backend).await;
             *self.0.permit.lock() = Some(permit);
         }
         Ok(())
+    }
+
+    /// The caller is asked something: its time to think is nobody's place. The call is driven on, for
+    /// its backend may have more to say.
+    pub(crate) fn ask(&self) -> Asking {
+        if self.0.asking.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.set_aside();
+        }
+        Asking(self.clone())
+    }
+}
+
+/// A question that waits for its answer. Dropped without one (its backend withdrew it), the call goes
+/// on without a place until the next.
+pub(crate) struct Asking(Slot);
+
+impl Asking {
+    /// It was answered, or nobody will; the last answer takes a permit again before it goes on.
+    pub(crate) async fn answered(self) {
+        let slot = self.0.clone();
+        drop(self);
+        let is_last = slot.0.asking.load(Ordering::Acquire) == 0;
+        if is_last && !slot.0.parked.load(Ordering::Acquire) {
+            let _ = slot.resume().await;
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.0.asking.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

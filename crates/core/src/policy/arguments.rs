@@ -63,7 +63,7 @@ impl Schema {
             // JSON, but no number or text that could be compared with anything.
             Err(error) => return vec![format!("the arguments cannot be read: {error}")],
         };
-        if validator.is_valid(&value) {
+        if validator.is_valid(&value) || validator.is_valid(&without_nulls(&value)) {
             return Vec::new();
         }
         validator
@@ -94,6 +94,20 @@ impl Schema {
         });
         compiled.as_deref()
     }
+}
+
+/// Models write `null` for an argument that they leave out, and servers read it so (the header rules of
+/// 2026-07-28 say it outright); where it is required it is missing.
+fn without_nulls(arguments: &Value) -> Value {
+    let Some(members) = arguments.as_object() else {
+        return arguments.clone();
+    };
+    let given = members.iter().filter(|(_, value)| !value.is_null());
+    Value::Object(
+        given
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    )
 }
 
 /// `None` for a schema that asks for nothing but an object.

@@ -190,6 +190,7 @@ mod tests {
             template: None,
             schema: None,
             mirrored: None,
+            needs_task: false,
         }
     }
 

@@ -49,3 +49,4 @@ mod shutdown;
 mod slow_peers;
 mod sse2024;
 mod starting;
+mod visits;

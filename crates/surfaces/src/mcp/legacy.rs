@@ -4,21 +4,25 @@
 //! of their own and find their question by id. When a modern backend says it needs input, the
 //! gateway asks, collects the answers and calls again.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_core::audit::Ending;
+use sentinel_core::seal::random_id;
 use sentinel_core::{Answer, Ask, Caller, Entry, Event, Fault, Kind, Notice, Reply, Step, View};
 use sentinel_wire::envelope::{error_object, write_request};
 use sentinel_wire::json::{Object, Rules};
-use sentinel_wire::{Method, Outcome, Params, Payload, Request, json, meta};
+use sentinel_wire::translate::ask::{is_url_mode, question, with_elicitation_id};
+use sentinel_wire::{Method, Outcome, Params, Payload, Request, Revision, json, meta};
 use tokio::sync::{mpsc, oneshot};
 
 use super::asks::Asks;
 use super::render::{notice_message, outcome_message};
 use super::subscribe::Subscriber;
 use super::tasks::{self, Driven};
+use super::visits::{Visits, accept_all};
 use crate::gateway::Gateway;
 
 /// How often one call may come back for more input.
@@ -55,7 +59,9 @@ pub(crate) async fn converse(
         .flatten()
         .and_then(|uri| Some((outlet.subscriber.begin(&uri)?, uri)));
     let mut now = params.clone();
-    for _ in 0..ROUNDS_MAX {
+    let mut visits = Visits::default();
+    let mut rounds = 0;
+    while rounds < ROUNDS_MAX {
         let outcome = one_round(gateway, caller, view, &method, now, &params, outlet, &entry).await;
         let outcome = match outcome {
             Ok(reply) if tasks::is_task(&reply).is_some() => {
@@ -81,8 +87,25 @@ pub(crate) async fn converse(
             let message = outcome_message(&id, &method, caller.revision, &outcome);
             return finish(entry, message, &outcome);
         };
+        if visits.are_all_of(&needed) {
+            // The user is on the way: the backend is asked again, not the user.
+            match visits.pause() {
+                Some(pause) => {
+                    tokio::time::sleep(pause).await;
+                    now = with_input(&params, &needed, &accept_all(&needed));
+                    continue;
+                }
+                None => {
+                    let outcome = visits.unfinished(&method, caller.revision);
+                    let message = outcome_message(&id, &method, caller.revision, &outcome);
+                    return finish(entry, message, &outcome);
+                }
+            }
+        }
+        rounds += 1;
         // Rare, and large: kept out of every call's future.
-        match Box::pin(collect(&needed, caller, outlet, gateway.limits.park_ttl)).await {
+        let think = gateway.limits.park_ttl;
+        match Box::pin(collect(&needed, caller, outlet, think, &mut visits)).await {
             Ok(answers) => now = with_input(&params, &needed, &answers),
             Err(stop) => {
                 let message = outcome_message(&id, &method, caller.revision, &stop);
@@ -124,6 +147,10 @@ async fn one_round(
                     let _ = outlet.messages.try_send(Vec::new());
                 }
             }
+            // Only clients of 2025-11-25 know what it is about.
+            Step::Event(Event::Notice(notice))
+                if matches!(*notice, Notice::Elicited(_))
+                    && caller.revision != Revision::V2025_11_25 => {}
             Step::Event(Event::Notice(notice)) => {
                 let level = caller.log_level.get();
                 let token = original.meta(meta::PROGRESS_TOKEN);
@@ -162,40 +189,57 @@ async fn drive(
     }
 }
 
-/// Puts a backend's question to the caller.
+/// Puts a backend's question to the caller, in words of its revision.
 fn put(ask: Ask, caller: &Caller, outlet: &Outlet) {
-    if !can_answer(caller, &ask.method, &ask.params) {
+    let Some(params) = in_its_words(caller, &ask.method, &ask.params) else {
         let _ = ask.answer.send(Answer::Error(cannot(&ask.method)));
         return;
-    }
+    };
     let Some(id) = outlet.asks.open(ask.answer) else {
         return;
     };
-    let mut message = Vec::with_capacity(ask.params.len() + 96);
+    let mut message = Vec::with_capacity(params.len() + 96);
     write_request(
         id.to_string().as_bytes(),
         ask.method.as_str(),
-        &ask.params,
+        &params,
         &mut message,
     );
     let _ = outlet.messages.try_send(message);
 }
 
-/// Whether the caller declared that it can be asked this.
-pub(crate) fn can_answer(caller: &Caller, method: &Method, params: &[u8]) -> bool {
-    let member = |name: &str| {
-        let object = Object::parse(params, Rules::backend()).ok()?;
-        object
-            .get(params, name)
-            .map(|span| span.of(params).to_vec())
-    };
+/// A question as this caller can be asked it; `None` if it cannot. A URL elicitation of a modern
+/// backend has no id, without which clients of 2025-11-25 refuse it.
+fn in_its_words(caller: &Caller, method: &Method, params: &Bytes) -> Option<Bytes> {
+    let params = Payload::parse(params.clone(), Rules::backend()).ok()?;
+    if !can_answer(caller, method, &params) {
+        return None;
+    }
+    if *method == Method::Elicit && is_url_mode(&params) {
+        let told = with_elicitation_id(&params, &random_id());
+        return Some(told.into_owned().into());
+    }
+    let told = question(method, &params, caller.revision)?;
+    Some(match told {
+        Cow::Borrowed(_) => params.to_bytes(),
+        Cow::Owned(told) => told.into(),
+    })
+}
+
+/// Whether the caller declared that it can be asked this, in a revision that has it.
+pub(crate) fn can_answer(caller: &Caller, method: &Method, params: &Payload) -> bool {
+    let Caller {
+        revision,
+        capabilities: can,
+        ..
+    } = caller;
     match method {
-        Method::Elicit if member("mode").as_deref() == Some(br#""url""#) => {
-            caller.capabilities.elicit_url
+        Method::Elicit if is_url_mode(params) => {
+            can.elicit_url && *revision >= Revision::V2025_11_25
         }
-        Method::Elicit => caller.capabilities.elicit_form,
-        Method::Sample => caller.capabilities.sampling,
-        Method::RootsList => caller.capabilities.roots,
+        Method::Elicit => can.elicit_form && *revision >= Revision::V2025_06_18,
+        Method::Sample => can.sampling && (can.sampling_tools || params.get("tools").is_none()),
+        Method::RootsList => can.roots,
         _ => false,
     }
 }
@@ -258,12 +302,13 @@ pub(crate) async fn collect(
     caller: &Caller,
     outlet: &Outlet,
     think: Duration,
+    visits: &mut Visits,
 ) -> Result<Vec<u8>, Result<Reply, Fault>> {
     if needed.inputs.is_empty() {
         // Load shedding: the backend only wants to be called again.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let mut waiting: Vec<(&str, &Method, oneshot::Receiver<Answer>)> = Vec::new();
+    let mut waiting: Vec<(&str, &Method, &Bytes, oneshot::Receiver<Answer>)> = Vec::new();
     for (key, method, params) in &needed.inputs {
         let (answer, heard) = oneshot::channel();
         put(
@@ -275,10 +320,10 @@ pub(crate) async fn collect(
             caller,
             outlet,
         );
-        waiting.push((key, method, heard));
+        waiting.push((key, method, params, heard));
     }
     let mut answers = vec![b'{'];
-    for (key, method, heard) in waiting {
+    for (key, method, params, heard) in waiting {
         let answer = tokio::time::timeout(think, heard).await;
         let result: Bytes = match answer {
             Ok(Ok(Answer::Result(result))) => result,
@@ -293,6 +338,7 @@ pub(crate) async fn collect(
                 )));
             }
         };
+        visits.note(params, &result);
         if answers.len() > 1 {
             answers.push(b',');
         }

@@ -9,11 +9,12 @@ use ring::digest::{Context, SHA256};
 use sentinel_core::audit::{Ending, Trail};
 use sentinel_core::park::Parked;
 use sentinel_core::{
-    Answer, Ask, Caller, Conversation, Entry, Event, Fault, Kind, Reply, Step, View,
+    Answer, Ask, Caller, Conversation, Entry, Event, Fault, Kind, Notice, Reply, Step, View,
 };
 use sentinel_wire::envelope::write_result;
 use sentinel_wire::json::{Object, Rules};
-use sentinel_wire::{Outcome, Params, Payload, Request, json, meta};
+use sentinel_wire::translate::elicitations;
+use sentinel_wire::{Outcome, Params, Payload, Request, Revision, json, meta};
 
 use super::legacy::{can_answer, cannot};
 use super::render::{fault_message, notice_message, outcome_message};
@@ -27,6 +28,8 @@ const ROUNDS_MAX: u32 = 10;
 /// Marks what a sealed state is for.
 const PARKED: u8 = b'P';
 const RELAYED: u8 = b'R';
+/// Nothing waits: the call is simply made again.
+const AGAIN: u8 = b'A';
 
 /// A request of a modern caller while it runs. Dropping it cancels the call.
 pub(crate) struct Talk {
@@ -182,6 +185,13 @@ impl Talk {
                 let params = Params::parse(params.into(), Rules::backend()).map_err(|_| bad())?;
                 self.start(params);
             }
+            AGAIN => {
+                let mut params = Vec::new();
+                let edits = [("requestState", None), ("inputResponses", None)];
+                self.request.params.as_raw().rewrite(&edits, &mut params);
+                let params = Params::parse(params.into(), Rules::backend()).map_err(|_| bad())?;
+                self.start(params);
+            }
             PARKED => {
                 let id = std::str::from_utf8(inner).map_err(|_| bad())?;
                 let parked = self.gateway.lot.take(id).ok_or_else(bad)?;
@@ -253,6 +263,8 @@ impl Talk {
                 .as_mut()
                 .expect("not asked again after the answer");
             match talk.next().await {
+                // Modern callers learn the outcome by coming back.
+                Step::Event(Event::Notice(notice)) if matches!(*notice, Notice::Elicited(_)) => {}
                 Step::Event(Event::Notice(notice)) => {
                     if let Some(message) = notice_message(&notice, token.as_deref(), level) {
                         return Turn::Notice(message);
@@ -293,7 +305,8 @@ impl Talk {
         }
         let mut open = Vec::new();
         for ask in asks {
-            if !can_answer(&self.caller, &ask.method, &ask.params) {
+            let params = Payload::parse(ask.params.clone(), Rules::backend());
+            if !params.is_ok_and(|params| can_answer(&self.caller, &ask.method, &params)) {
                 let _ = ask.answer.send(Answer::Error(cannot(&ask.method)));
             } else if !ask.answer.is_closed() {
                 open.push((format!("{}-{}", self.rounds + 1, open.len() + 1), ask));
@@ -318,7 +331,9 @@ impl Talk {
             asks,
             rounds: self.rounds + 1,
         };
-        let Ok(id) = self.gateway.lot.park(&self.caller.subject, parked) else {
+        // One stdio connection is one caller, whoever it says it is.
+        let whose = self.caller.session.as_ref().unwrap_or(&self.caller.subject);
+        let Ok(id) = self.gateway.lot.park(whose, parked) else {
             return fail(
                 self,
                 "too many calls wait for input; answer or drop some first",
@@ -341,7 +356,51 @@ impl Talk {
     fn finish(&mut self, outcome: Result<Reply, Fault>) -> Turn {
         self.talk = None;
         let outcome = outcome.map(|reply| self.seal_task(self.seal_state(reply)));
+        let outcome = outcome.and_then(|reply| self.ask_for_visits(reply));
         self.answer(&outcome)
+    }
+
+    /// A backend of 2025-11-25 may refuse until the user was at a URL. To a modern caller that is a
+    /// question, and its retry the call anew.
+    fn ask_for_visits(&self, reply: Reply) -> Result<Reply, Fault> {
+        let Outcome::Error(error) = &reply.outcome else {
+            return Ok(reply);
+        };
+        let asked = elicitations(error);
+        if asked.is_empty() || !self.request.method.may_need_input() {
+            return Ok(reply);
+        }
+        if !self.caller.capabilities.elicit_url {
+            let required = r#""requiredCapabilities":{"elicitation":{"url":{}}}"#;
+            let text = "the backend wants to send the user to a web page";
+            return Err(Fault::new(Kind::MissingCapability, text).with_data(required));
+        }
+        let mut requests = vec![b'{'];
+        for (i, one) in asked.iter().enumerate() {
+            if i > 0 {
+                requests.push(b',');
+            }
+            let key = format!(
+                r#""visit-{}":{{"method":"elicitation/create","params":"#,
+                i + 1
+            );
+            requests.extend_from_slice(key.as_bytes());
+            one.as_raw()
+                .rewrite(&[("elicitationId", None), ("_meta", None)], &mut requests);
+            requests.push(b'}');
+        }
+        requests.push(b'}');
+        let state = self.gateway.sealer.seal(&[AGAIN], &self.binding());
+        let result = format!(
+            r#"{{"resultType":"input_required","inputRequests":{},"requestState":"{state}"}}"#,
+            String::from_utf8_lossy(&requests)
+        );
+        let result =
+            Payload::parse(result.into(), Rules::backend()).expect("what we wrote is JSON");
+        Ok(Reply {
+            revision: Revision::NEWEST,
+            outcome: Outcome::Result(result),
+        })
     }
 
     fn answer(&mut self, outcome: &Result<Reply, Fault>) -> Turn {

@@ -98,6 +98,10 @@ pub(crate) fn notice_message(
             }
             write_notification(Method::LogMessage.as_str(), line.as_bytes(), &mut out);
         }
+        Notice::Elicited(done) => {
+            let method = Method::ElicitationComplete.as_str();
+            write_notification(method, done.as_bytes(), &mut out);
+        }
         // Between us and the backend; only resumable streams have a use for it.
         Notice::Pause => return None,
     }

@@ -13,6 +13,7 @@ use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Outcome, Params, Payload};
 
 use super::legacy::{Needed, Outlet, collect, read_inputs};
+use super::visits::Visits;
 use crate::gateway::Gateway;
 
 /// Between two looks at a task, whatever its server suggests.
@@ -140,17 +141,19 @@ impl<'a> Driven<'a> {
         if needed.inputs.is_empty() {
             return Ok(());
         }
-        let answers =
-            match collect(&needed, self.caller, outlet, self.gateway.limits.park_ttl).await {
-                Ok(answers) => answers,
-                Err(Err(fault)) => return Err(fault),
-                Err(Ok(_)) => {
-                    return Err(Fault::new(
-                        Kind::Cancelled,
-                        "the caller refused to answer the task",
-                    ));
-                }
-            };
+        let think = self.gateway.limits.park_ttl;
+        // A task asks each thing once, under a key of its own.
+        let mut visits = Visits::default();
+        let answers = match collect(&needed, self.caller, outlet, think, &mut visits).await {
+            Ok(answers) => answers,
+            Err(Err(fault)) => return Err(fault),
+            Err(Ok(_)) => {
+                return Err(Fault::new(
+                    Kind::Cancelled,
+                    "the caller refused to answer the task",
+                ));
+            }
+        };
         let answers = format!(r#","inputResponses":{}"#, String::from_utf8_lossy(&answers));
         self.send(Method::TasksUpdate, &answers).await.map(drop)
     }

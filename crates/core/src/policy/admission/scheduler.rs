@@ -313,6 +313,30 @@ impl<L: Lock<State>> Scheduler<L> {
         })
     }
 
+    /// For a call that ran before and gave its place up while it waited for somebody: it is never
+    /// refused, whatever the queues hold. How many there are is bounded where they wait.
+    pub(super) fn enter_again(self: &Arc<Self>, subject: &Arc<str>, room: usize) -> Entry<L> {
+        let key = self.state.with(|state| {
+            let free = state.all.has_place() && state.rooms[room].has_place();
+            match free {
+                true => {
+                    state.occupy(room);
+                    None
+                }
+                false => Some(state.enqueue(subject, room)),
+            }
+        });
+        match key {
+            None => Entry::Now(self.permit(room)),
+            Some(key) => Entry::Wait(Ticket {
+                scheduler: self.clone(),
+                key,
+                room,
+                done: false,
+            }),
+        }
+    }
+
     pub(super) fn figures(&self) -> Figures {
         self.state.with(|state| Figures {
             active: state.all.active,

@@ -236,6 +236,43 @@ async fn decision_18_a_parked_call_gives_its_place_back_and_takes_one_to_go_on()
     assert_eq!((one.figures().active, one.figures().queued), (0, 0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn decision_18_a_call_whose_caller_is_asked_holds_no_place_and_is_not_refused_when_it_goes_on()
+ {
+    let one = admission(1, 0, 1000);
+    let alice: Arc<str> = "alice".into();
+    let slot = Slot::default();
+    let (answer, answered) = tokio::sync::oneshot::channel::<()>();
+    let call = {
+        let (one, slot, alice) = (one.clone(), slot.clone(), alice.clone());
+        async move {
+            let inside = slot.clone();
+            let work = move || -> BoxFuture<'static, Result<(), Fault>> {
+                Box::pin(async move {
+                    let (first, second) = (inside.ask(), inside.ask());
+                    // Withdrawn by the backend: the other one is still open.
+                    drop(second);
+                    let _ = answered.await;
+                    first.answered().await;
+                    Ok(())
+                })
+            };
+            slot.run(&one, &alice, 0, work).await
+        }
+    };
+    let mut call = tokio::spawn(call);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(one.figures().active, 0);
+    let other = one.admit(&alice, 0).await.expect("the freed place");
+    answer.send(()).expect("still wanted");
+    // There is no queue at all, and longer than any queue waits.
+    let waiting = tokio::time::timeout(Duration::from_secs(60), &mut call).await;
+    assert!(waiting.is_err());
+    drop(other);
+    call.await.expect("no panic").expect("went on");
+    assert_eq!((one.figures().active, one.figures().queued), (0, 0));
+}
+
 #[tokio::test]
 async fn a_call_that_is_dropped_gives_everything_back_wherever_it_is() {
     let one = admission(1, 1, 10_000);

@@ -19,6 +19,7 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         template: None,
         schema: None,
         mirrored: None,
+        needs_task: false,
     }
 }
 

@@ -1,0 +1,202 @@
+//! The own stream of a session whose callers can be asked.
+//!
+//! Many servers put their questions there and not on the stream of the call that caused them, where
+//! nothing says whose they are. So they go to the only call in flight in the session, if there is just
+//! one, and are refused otherwise. The stream is open before the first call is sent, for a server that
+//! finds none says nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use sentinel_wire::envelope::{Id, error_object, write_error_object, write_result};
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Incoming, Message, Method, Revision, meta};
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+
+use super::Inner;
+use super::call::post_aside;
+use super::post::{Answer, Envelope, Stream};
+use super::upstream::Upstream;
+
+/// How long the first call waits for the stream to be there.
+const OPEN_MAX: Duration = Duration::from_secs(1);
+/// Before a stream that ended is opened again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Messages on their way to one call.
+const UNHEARD_MAX: usize = 16;
+
+/// Who is in flight in one session, and who listens for them.
+#[derive(Default)]
+pub(super) struct Ear {
+    calls: Mutex<HashMap<u64, mpsc::Sender<Message>>>,
+    listening: Mutex<Option<Listening>>,
+}
+
+struct Listening {
+    task: AbortHandle,
+    /// True once the stream is open, or known never to be.
+    settled: watch::Receiver<bool>,
+}
+
+impl std::fmt::Debug for Ear {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ear")
+    }
+}
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        if let Some(listening) = self.listening.lock().take() {
+            listening.task.abort();
+        }
+    }
+}
+
+/// A call's place; dropping it gives the place up.
+pub(super) struct Heard {
+    upstream: Arc<Upstream>,
+    id: u64,
+    pub(super) messages: mpsc::Receiver<Message>,
+}
+
+impl Drop for Heard {
+    fn drop(&mut self) {
+        self.upstream.ear.calls.lock().remove(&self.id);
+    }
+}
+
+/// Hears for one call what is said outside of its stream.
+pub(super) async fn hear(inner: &Arc<Inner>, upstream: &Arc<Upstream>, id: u64) -> Heard {
+    let (tell, messages) = mpsc::channel(UNHEARD_MAX);
+    upstream.ear.calls.lock().insert(id, tell);
+    let heard = Heard {
+        upstream: upstream.clone(),
+        id,
+        messages,
+    };
+    let mut settled = {
+        let mut listening = upstream.ear.listening.lock();
+        let listening = listening.get_or_insert_with(|| begin(inner, upstream));
+        listening.settled.clone()
+    };
+    let _ = tokio::time::timeout(OPEN_MAX, settled.wait_for(|settled| *settled)).await;
+    heard
+}
+
+fn begin(inner: &Arc<Inner>, upstream: &Arc<Upstream>) -> Listening {
+    let (settle, settled) = watch::channel(false);
+    let task = tokio::spawn(listen(inner.clone(), Arc::downgrade(upstream), settle));
+    Listening {
+        task: task.abort_handle(),
+        settled,
+    }
+}
+
+/// Listens for as long as the session is in use; the session's end aborts it.
+async fn listen(inner: Arc<Inner>, upstream: Weak<Upstream>, settle: watch::Sender<bool>) {
+    loop {
+        let opened = match upstream.upgrade() {
+            Some(upstream) => open(&inner, &upstream).await,
+            None => return,
+        };
+        settle.send_replace(true);
+        let Some(mut stream) = opened else { return };
+        let mut decoder = inner.post.decoder();
+        while let Ok(Some(mut chunk)) = stream.chunk(&inner.post).await {
+            while let Some(Ok(event)) = decoder.next(&mut chunk) {
+                let Some(upstream) = upstream.upgrade() else {
+                    return;
+                };
+                if event.is_message() && !event.data.is_empty() {
+                    take(&inner, &upstream, event.data);
+                }
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// `None` where the server has no such stream.
+async fn open(inner: &Inner, upstream: &Upstream) -> Option<Stream> {
+    let envelope = Envelope {
+        method: &Method::Listen,
+        name: None,
+        revision: Some(upstream.revision),
+        session: upstream.session.as_ref(),
+        extra: &[],
+    };
+    match inner.post.listen(envelope, None).await {
+        Ok(Answer::Stream { events, .. }) => Some(events),
+        _ => None,
+    }
+}
+
+fn take(inner: &Arc<Inner>, upstream: &Arc<Upstream>, data: Bytes) {
+    let messages = match Incoming::parse(data, Rules::backend()) {
+        Ok(Incoming::One(message)) => vec![message],
+        Ok(Incoming::Batch(messages)) => messages.into_iter().flatten().collect(),
+        Err(_) => return,
+    };
+    for message in messages {
+        if let Some(answer) = upstream.ear.tell(message) {
+            post_aside(
+                inner.clone(),
+                upstream.clone(),
+                Method::Other("".into()),
+                answer,
+            );
+        }
+    }
+}
+
+impl Ear {
+    /// Tells the call that a message is for. What is to be said back at once is returned.
+    fn tell(&self, message: Message) -> Option<Vec<u8>> {
+        let calls = self.calls.lock();
+        let only = || {
+            let mut all = calls.values();
+            all.next().filter(|_| all.next().is_none())
+        };
+        match message {
+            // To nothing that we asked.
+            Message::Response(_) => None,
+            Message::Notification(ref notice) => {
+                let call = match notice.method {
+                    Method::Progress => {
+                        let token = notice.params.get(meta::PROGRESS_TOKEN)?;
+                        let id: u64 = std::str::from_utf8(token).ok()?.parse().ok()?;
+                        calls.get(&id)
+                    }
+                    _ => only(),
+                };
+                let _ = call?.try_send(message);
+                None
+            }
+            Message::Request(request) if request.method == Method::Ping => {
+                let mut out = Vec::new();
+                write_result(&request.id, b"{}", &mut out);
+                Some(out)
+            }
+            Message::Request(request) => {
+                let id = request.id.clone();
+                let told = only().map(|call| call.try_send(Message::Request(request)));
+                match told {
+                    Some(Ok(())) => None,
+                    _ => Some(refusal(&id)),
+                }
+            }
+        }
+    }
+}
+
+fn refusal(id: &Id) -> Vec<u8> {
+    let text = "no call of a client goes with this question";
+    let error = error_object(-32602, text, None);
+    let mut out = Vec::new();
+    write_error_object(Some(id), Revision::NEWEST_LEGACY, &error, &mut out);
+    out
+}

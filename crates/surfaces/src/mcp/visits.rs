@@ -1,0 +1,101 @@
+//! Web pages that a user was sent to in the middle of a call.
+//!
+//! A modern backend that sends a user to a URL says `input_required` again until the user is done
+//! there; `accept` only means that the user went. A legacy caller must not be asked again for that,
+//! so the gateway asks the backend again, with growing pauses, and gives up before clients do.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sentinel_core::{Fault, Kind, Reply};
+use sentinel_wire::json::{self, Rules};
+use sentinel_wire::translate::ask::is_url_mode;
+use sentinel_wire::{Method, Outcome, Payload, Revision};
+
+use super::legacy::Needed;
+
+/// First and longest pause between two looks.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(8);
+/// All pauses together: most clients give a call up after a minute.
+const WAIT_MAX: Duration = Duration::from_secs(45);
+
+/// The pages that the user agreed to open during one call.
+#[derive(Default)]
+pub(crate) struct Visits {
+    urls: HashSet<String>,
+    waited: Duration,
+    last: Duration,
+}
+
+impl Visits {
+    /// Notes an answer, if it was to such a question and the user went.
+    pub(crate) fn note(&mut self, params: &Bytes, answer: &Bytes) {
+        let parse = |raw: &Bytes| Payload::parse(raw.clone(), Rules::backend()).ok();
+        if let (Some(url), Some(answer)) = (url_of(params), parse(answer))
+            && answer.get("action") == Some(br#""accept""#)
+        {
+            self.urls.insert(url);
+        }
+    }
+
+    /// Whether nothing is wanted but pages that the user went to already.
+    pub(crate) fn are_all_of(&self, needed: &Needed) -> bool {
+        let visited = |(_, method, params): &(String, Method, Bytes)| {
+            *method == Method::Elicit && url_of(params).is_some_and(|url| self.urls.contains(&url))
+        };
+        !needed.inputs.is_empty() && needed.inputs.iter().all(visited)
+    }
+
+    /// How long to wait before the next look; `None` when it took too long.
+    pub(crate) fn pause(&mut self) -> Option<Duration> {
+        self.last = (self.last * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        self.waited += self.last;
+        (self.waited <= WAIT_MAX).then_some(self.last)
+    }
+
+    /// What the call ends with when the user is not done yet.
+    pub(crate) fn unfinished(&self, method: &Method, revision: Revision) -> Result<Reply, Fault> {
+        let mut urls: Vec<&str> = self.urls.iter().map(String::as_str).collect();
+        urls.sort_unstable();
+        let text = format!(
+            "The user has to finish at {} first; call again after that.",
+            urls.join(" and ")
+        );
+        if *method != Method::ToolsCall {
+            return Err(Fault::new(Kind::Cancelled, text));
+        }
+        let mut result = br#"{"content":[{"type":"text","text":"#.to_vec();
+        json::encode_string(&text, &mut result);
+        result.extend_from_slice(br#"}],"isError":true}"#);
+        let result =
+            Payload::parse(result.into(), Rules::backend()).expect("what we wrote is JSON");
+        Ok(Reply {
+            revision,
+            outcome: Outcome::Result(result),
+        })
+    }
+}
+
+/// Where an elicitation sends the user, if it does.
+fn url_of(params: &Bytes) -> Option<String> {
+    let params = Payload::parse(params.clone(), Rules::backend()).ok()?;
+    is_url_mode(&params)
+        .then(|| params.string("url").map(|url| url.into_owned()))
+        .flatten()
+}
+
+/// Answers for pages that the user went to already.
+pub(crate) fn accept_all(needed: &Needed) -> Vec<u8> {
+    let mut answers = vec![b'{'];
+    for (i, (key, _, _)) in needed.inputs.iter().enumerate() {
+        if i > 0 {
+            answers.push(b',');
+        }
+        json::encode_string(key, &mut answers);
+        answers.extend_from_slice(br#":{"action":"accept"}"#);
+    }
+    answers.push(b'}');
+    answers
+}
