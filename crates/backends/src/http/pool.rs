@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-const IDLE_MAX: Duration = Duration::from_secs(4);
+pub(super) const IDLE_MAX: Duration = Duration::from_secs(4);
 /// Idle connections kept per thread; more callers than that at once open and close extra ones.
 const IDLE_LEN_MAX: usize = 256;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -140,6 +140,19 @@ impl Pool {
             sender,
             since: Instant::now(),
         });
+    }
+
+    /// Closes what idled too long, so that no server has to keep it for us.
+    pub(super) fn sweep(&self) {
+        for shelf in &self.shelves {
+            let mut shelf = shelf.lock();
+            while shelf
+                .front()
+                .is_some_and(|idle| idle.since.elapsed() > IDLE_MAX)
+            {
+                shelf.pop_front();
+            }
+        }
     }
 
     async fn connect(&self) -> io::Result<Sender> {

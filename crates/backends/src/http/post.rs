@@ -13,7 +13,7 @@ use sentinel_core::{Fault, Kind};
 use sentinel_wire::{Method, Params, Revision, header, sse};
 
 use super::old::{self, Old};
-use super::pool::{Lent, Pool, Sender};
+use super::pool::{self, Lent, Pool, Sender};
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -236,6 +236,14 @@ impl Post {
             pool: self.pool.clone(),
             headers: self.fixed.clone(),
             endpoint,
+        }
+    }
+
+    /// Closes idle connections in time, for as long as it is driven.
+    pub(super) async fn keep_tidy(&self) {
+        loop {
+            tokio::time::sleep(pool::IDLE_MAX).await;
+            self.pool.sweep();
         }
     }
 
