@@ -77,6 +77,22 @@ def oldest(folder):
 
 
 @contextlib.contextmanager
+def matrix(folder):
+    """One server of each era behind a gateway, and a configuration for each alone over stdio."""
+    folder.mkdir()
+    with contextlib.ExitStack() as stack:
+        told, backends = {}, []
+        for name, era in (("l", "legacy"), ("m", "modern")):
+            url = stack.enter_context(harness.fixture("conformance_server.py", folder, "--era", era))
+            backends.append({"name": name, "type": "http", "url": url})
+            alone = folder / name
+            alone.mkdir()
+            told[name] = str(harness.write_config(alone, backends[-1:], listen="off"))
+        told["url"] = stack.enter_context(harness.gateway(folder, backends)).url
+        yield told
+
+
+@contextlib.contextmanager
 def world(folder):
     """Everything running; yields what the tests are told.
 
@@ -104,6 +120,7 @@ def world(folder):
         gateway = stack.enter_context(harness.gateway(folder, backends))
         yield {
             "url": gateway.url,
+            "matrix": stack.enter_context(matrix(folder / "matrix")),
             "oldest": stack.enter_context(oldest(folder / "oldest")),
             "direct": direct,
             "binary": str(harness.binary()),

@@ -50,10 +50,15 @@ impl Answers {
 }
 
 pub(super) async fn run(inner: Arc<Inner>, call: Call) -> Result<Reply, Fault> {
+    let mut subscribed = None;
     if let State::Ready(ready) = &*inner.state.borrow()
         && ready.base.revision.is_modern()
         && let Some(reply) = relay::answer_for_modern(&call)
     {
+        subscribed = Some(reply);
+    }
+    if let Some(reply) = subscribed {
+        Box::pin(inner.wishes_are_known()).await;
         return Ok(reply);
     }
     let deadline = Instant::now() + inner.config.timeout;

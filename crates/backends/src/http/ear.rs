@@ -183,9 +183,9 @@ impl Ear {
             }
             Message::Request(request) => {
                 let id = request.id.clone();
-                let told = only().map(|call| call.try_send(Message::Request(request)));
+                let told = only().map(|call| call.try_send(Message::Request(request)).is_ok());
                 match told {
-                    Some(Ok(())) => None,
+                    Some(true) => None,
                     _ => Some(refusal(&id)),
                 }
             }

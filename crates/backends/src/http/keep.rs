@@ -260,7 +260,11 @@ async fn listen(inner: Arc<Inner>) {
         let heard = hear(&inner, &ready).await;
         inner.is_told.store(false, Ordering::Relaxed);
         match heard {
-            Heard::NotOffered => return,
+            Heard::NotOffered => {
+                // Nobody need wait for what never comes.
+                inner.in_force.send_replace(u64::MAX);
+                return;
+            }
             Heard::Ended => pause = RETRY_MIN,
             Heard::Failed => pause = (pause * 2).min(RETRY_MAX),
         }
@@ -280,12 +284,13 @@ enum Heard {
 async fn hear(inner: &Inner, ready: &Ready) -> Heard {
     let modern = ready.base.revision.is_modern();
     let mut wishes = inner.publisher.wanted_changes();
-    wishes.borrow_and_update();
+    let wish = *wishes.borrow_and_update();
     let mut stream = match open(inner, ready).await {
         Ok(stream) => stream,
         Err(heard) => return heard,
     };
     inner.is_told.store(true, Ordering::Relaxed);
+    inner.in_force.send_replace(wish);
     let mut decoder = sse::Decoder::new(inner.config.reply_bytes_max);
     loop {
         let chunk = tokio::select! {
@@ -293,10 +298,12 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
             // Callers want to hear of other resources. The new stream is there before the old one
             // goes; what the old one had said and nobody read is read from the lists.
             Ok(()) = wishes.changed(), if modern => {
+                let wish = *wishes.borrow();
                 stream = match open(inner, ready).await {
                     Ok(stream) => stream,
                     Err(heard) => return heard,
                 };
+                inner.in_force.send_replace(wish);
                 decoder = sse::Decoder::new(inner.config.reply_bytes_max);
                 inner.publisher.missed();
                 inner.refresh.notify_one();

@@ -207,7 +207,7 @@ struct Shell {
 /// What woke the shell.
 enum Woken {
     Wanted,
-    Ready(Ready),
+    Ready(Box<Ready>),
     Ended(Ended),
     Ping(bool),
     Time,
@@ -247,7 +247,7 @@ impl Shell {
         tokio::select! {
             biased;
             stop = stopped(&mut self.stopping), if !self.asked_to_stop => { let () = stop; Woken::Stop }
-            ready = arrived(&mut self.ready) => Woken::Ready(ready),
+            ready = arrived(&mut self.ready) => Woken::Ready(Box::new(ready)),
             Some(ended) = self.life.join_next() => Woken::Ended(ended.unwrap_or_else(|panic| Ended {
                 served: false,
                 why: format!("its task failed: {panic}"),
@@ -261,7 +261,7 @@ impl Shell {
     fn wake(&mut self, woken: Woken) {
         match woken {
             Woken::Wanted => self.on(Event::Wanted),
-            Woken::Ready(ready) => self.up(ready),
+            Woken::Ready(ready) => self.up(*ready),
             Woken::Ended(ended) => self.down(ended),
             Woken::Ping(ok) => {
                 self.ping = None;

@@ -247,15 +247,13 @@ async fn decision_18_a_call_whose_caller_is_asked_holds_no_place_and_is_not_refu
         let (one, slot, alice) = (one.clone(), slot.clone(), alice.clone());
         async move {
             let inside = slot.clone();
-            let work = move || -> BoxFuture<'static, Result<(), Fault>> {
-                Box::pin(async move {
-                    let (first, second) = (inside.ask(), inside.ask());
-                    // Withdrawn by the backend: the other one is still open.
-                    drop(second);
-                    let _ = answered.await;
-                    first.answered().await;
-                    Ok(())
-                })
+            let work = move || async move {
+                let (first, second) = (inside.ask(), inside.ask());
+                // Withdrawn by the backend: the other one is still open.
+                drop(second);
+                let _ = answered.await;
+                first.answered().await;
+                Ok(())
             };
             slot.run(&one, &alice, 0, work).await
         }
