@@ -31,7 +31,7 @@ if Path(sys.prefix) != harness.BUILD / "venv":
     harness.need(harness.PYTHON)
     os.execv(harness.PYTHON, [str(harness.PYTHON), *sys.argv])
 
-from mcp import Client  # noqa: E402  (only in the environment of tests/setup)
+from mcp import Client, MCPError  # noqa: E402  (only in the environment of tests/setup)
 
 # As the SDK calls its modes; raw_session names the revision.
 MODERN, LEGACY = "2026-07-28", "legacy"
@@ -73,8 +73,8 @@ class Agent:
 
 
 @contextlib.asynccontextmanager
-async def agent(url, era):
-    async with Client(url, mode=era, read_timeout_seconds=LIMIT_S) as client:
+async def agent(url, era, **more):
+    async with Client(url, mode=era, read_timeout_seconds=LIMIT_S, **more) as client:
         yield Agent(client)
 
 
@@ -182,6 +182,79 @@ async def the_gateway_offers_the_tools_beside_its_backends(folder):
             check(json.loads(read.contents[0].text)["proposal"]["review_id"] == review_id)
         async with Client(running.url, mode=LEGACY) as client:
             check((await client.list_resource_templates()).resource_templates[0].uri_template == "review://{id}")
+
+
+async def whoever_follows_a_review_hears_of_each_change(folder):
+    """B-49 and decisions 41: subscriptions of both eras, for changes of this process and of another on the same file."""
+    with broker(folder) as running, broker(folder) as beside:
+        heard = asyncio.Queue()
+
+        async def hear(message):
+            if getattr(message, "method", "") == "notifications/resources/updated":
+                heard.put_nowait(message.params.uri)
+
+        async with agent(running.url, LEGACY, message_handler=hear) as old, agent(running.url, MODERN) as new:
+            templates = [await one.client.list_resource_templates() for one in (old, new)]
+            check([t.resource_templates[0].uri_template for t in templates] == ["review://{id}"] * 2, templates)
+            made = await new.submit_proposal(intent="i", diff=DIFF, agent_type="a", phase="1")
+            other = await new.submit_proposal(intent="i", diff=DIFF, agent_type="a", phase="1")
+            review, uri = {"review_id": made["review_id"]}, f"review://{made['review_id']}"
+            await old.client.subscribe_resource(uri)
+            missing = f"review://{uuid.uuid4()}"
+            async with new.client.listen(resource_subscriptions=[uri, missing]) as following:
+                check(following.honored.resource_subscriptions == [uri], following.honored)
+
+                async def both_hear(what):
+                    began = time.monotonic()
+                    first = await asyncio.wait_for(heard.get(), 5)
+                    second = await asyncio.wait_for(anext(following), 5)
+                    check(first == second.uri == uri, what, first, second)
+                    return time.monotonic() - began
+
+                await new.claim_review(review_id=other["review_id"], reviewer_id="codex-1")
+                await new.claim_review(**review, reviewer_id="codex-1")
+                soon = await both_hear("a claim")
+                async with agent(beside.url, LEGACY) as elsewhere:
+                    await elsewhere.post_message(**review, body="from the other process", role="reviewer")
+                later = await both_hear("a message of another process")
+                # What was told is not told again by looking at the file.
+                await asyncio.sleep(1.2)
+                check(heard.empty(), "a change was told twice")
+                read = json.loads((await new.client.read_resource(uri)).contents[0].text)
+                check([m["body"] for m in read["messages"]] == ["from the other process"], read)
+                check([p["diff"] for p in read["patches"]] == [DIFF], read)
+                await old.client.unsubscribe_resource(uri)
+                await new.submit_verdict(**review, decision="approved", reviewer_id="codex-1")
+                check((await asyncio.wait_for(anext(following), 5)).uri == uri)
+            check(heard.empty(), "heard after unsubscribing")
+            try:
+                await old.client.subscribe_resource(missing)
+                check(False, "a review that is not there can be followed")
+            except MCPError as error:
+                check(error.error.code == -32002, error)
+    check(soon < 0.4, "a change of this process took too long", soon)
+    return f"told after {soon * 1000:.0f} ms, of another process after {later * 1000:.0f} ms"
+
+
+async def calls_that_wait_leave_their_place_to_others(folder):
+    """Decisions 18: of two places both are free while two calls wait, and each answer comes although the places are taken."""
+    extra = "\n[review]\n[admission]\nmax_concurrent = 2\nqueue_size = 0\n"
+    with broker(folder, extra=extra) as running:
+        for era in (LEGACY, MODERN):
+            async with agent(running.url, era) as one, agent(running.url, era) as two:
+                made = await one.submit_proposal(intent="i", diff=DIFF, agent_type="a", phase="1")
+                review = {"review_id": made["review_id"]}
+                waits = [
+                    asyncio.create_task(one.get_review_status(**review, since=made["version"], wait_ms=20000)),
+                    asyncio.create_task(two.get_review_status(**review, since="created", wait_ms=20000)),
+                    asyncio.create_task(two.list_pending(project="nobody's", wait_ms=3000)),
+                ]
+                await asyncio.sleep(0.3)
+                for _ in range(20):
+                    check((await one.get_review_status(**review))["status"] == "created")
+                await two.claim_review(**review, reviewer_id="codex-1")
+                check([(await wait)["status"] for wait in waits[:2]] == ["claimed", "claimed"])
+                check((await waits[2])["total"] == 0)
 
 
 async def twelve_tools_without_the_extended_ones(folder):
@@ -397,6 +470,8 @@ async def a_claim_expires_and_a_waiting_reviewer_gets_the_review(folder):
 CHECKS = [
     the_ten_steps_in_every_pairing_of_eras_then_a_restart,
     the_gateway_offers_the_tools_beside_its_backends,
+    whoever_follows_a_review_hears_of_each_change,
+    calls_that_wait_leave_their_place_to_others,
     twelve_tools_without_the_extended_ones,
     bad_arguments_get_clear_errors,
     a_diff_of_two_megabytes_comes_back_byte_for_byte,

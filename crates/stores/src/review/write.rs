@@ -14,9 +14,39 @@ use super::{Expire, read, rows, sql};
 
 /// What an event is about: the row that came with it and the digest of its text.
 #[derive(Default)]
-struct About {
-    id: Option<String>,
-    content: Option<[u8; 32]>,
+pub(super) struct About {
+    pub(super) id: Option<String>,
+    pub(super) content: Option<[u8; 32]>,
+}
+
+/// The first event of a review.
+pub(super) fn new_event(new: &NewReview) -> NewEvent {
+    let parent = new.parent_id.as_ref();
+    NewEvent {
+        event: "review_created",
+        old_status: None,
+        new_status: Some(Status::Created),
+        detail: parent.map(|id| serde_json::json!({ "parent_id": id })),
+    }
+}
+
+/// Only a review that came to its end can be followed by a resubmission.
+pub(super) fn parent_is_over(parent: &Review) -> Result<(), Refused> {
+    if matches!(parent.status, Status::Rejected | Status::Closed) {
+        return Ok(());
+    }
+    let message = format!(
+        "the review `{}` is '{}': only one that was rejected or closed can be followed by a resubmission",
+        parent.review_id, parent.status
+    );
+    Err(Refused::new("parent_still_open", message))
+}
+
+/// The queue is what waits for a reviewer: entering and leaving `created` changes it.
+pub(super) fn queue_changes(event: &NewEvent) -> bool {
+    let enters = event.new_status == Some(Status::Created);
+    let leaves = event.old_status == Some(Status::Created);
+    enters != leaves
 }
 
 pub(super) fn submit(
@@ -29,14 +59,7 @@ pub(super) fn submit(
         return Ok(first);
     }
     if let Some(parent) = &new.parent_id {
-        let parent = read::review(tx, parent)?;
-        if !matches!(parent.status, Status::Rejected | Status::Closed) {
-            let message = format!(
-                "the review `{}` is '{}': only one that was rejected or closed can be followed by a resubmission",
-                parent.review_id, parent.status
-            );
-            return Err(Refused::new("parent_still_open", message).into());
-        }
+        parent_is_over(&read::review(tx, parent)?)?;
     }
     let taken = tx
         .prepare_cached("SELECT 1 FROM reviews WHERE id = ?1")
@@ -46,25 +69,13 @@ pub(super) fn submit(
         return Err(Trouble::KeyReused);
     }
     let patch_id = uuid();
+    let files = serde_json::to_string(&new.affected_files).expect("plain data");
     let about = About {
         id: Some(patch_id.clone()),
-        content: Some(chain::content(&[
-            Role::Proposer.as_str(),
-            &new.diff,
-            &new.intent,
-        ])),
+        content: Some(chain::content_of_new(&new, &files)),
     };
-    let event = NewEvent {
-        event: "review_created",
-        old_status: None,
-        new_status: Some(Status::Created),
-        detail: new
-            .parent_id
-            .as_ref()
-            .map(|id| serde_json::json!({ "parent_id": id })),
-    };
+    let event = new_event(&new);
     let seq = log(tx, now, &new.review_id, &new.proposed_by, &event, &about)?;
-    let files = serde_json::to_string(&new.affected_files).expect("plain data");
     tx.prepare_cached(
         "INSERT INTO reviews (id, seq, intent, description, agent_type, phase, plan, task, project, category,
              priority, proposed_by, parent_id, affected_files, patch_count, created_at, updated_at)
@@ -126,7 +137,7 @@ fn leased(tx: &Connection, now: &Moment) -> Result<Vec<Review>, Trouble> {
         .prepare_cached(&query)
         .and_then(|mut query| {
             query
-                .query_map([], rows::review)?
+                .query_map([], |row| rows::review(row))?
                 .collect::<Result<Vec<_>, _>>()
         })
         .map_err(sql)?;
@@ -275,7 +286,7 @@ fn update(
     Ok(())
 }
 
-fn describe(addition: &Addition) -> About {
+pub(super) fn describe(addition: &Addition) -> About {
     let (id, content) = match addition {
         Addition::Message { role, body } => (uuid(), chain::content(&[role.as_str(), body, ""])),
         Addition::Patch {
@@ -336,9 +347,6 @@ fn log(
         created_at: &created_at,
     };
     let hash = link.hash(&before);
-    // The queue is what waits for a reviewer: entering and leaving `created` changes it.
-    let enters = event.new_status == Some(Status::Created);
-    let leaves = event.old_status == Some(Status::Created);
     tx.prepare_cached(
         "INSERT INTO review_events (seq, review_id, event, actor, old_status, new_status, about_id, content,
              detail, created_at, queue, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
@@ -346,7 +354,7 @@ fn log(
     .and_then(|mut insert| {
         insert.execute(params![
             seq, review_id, link.event, actor, link.old_status, link.new_status, link.about_id, link.content,
-            link.detail, created_at, enters != leaves, &hash[..],
+            link.detail, created_at, queue_changes(event), &hash[..],
         ])
     })
     .map_err(sql)?;
@@ -467,11 +475,11 @@ fn acted(tx: &Connection, review_id: &str, about_id: Option<&str>) -> Result<Act
 
 fn added(tx: &Connection, id: &str) -> Result<Option<Added>, Trouble> {
     let message = format!("SELECT {} FROM messages WHERE id = ?1", rows::MESSAGE);
-    if let Some(found) = one(tx, &message, id, rows::message)? {
+    if let Some(found) = one(tx, &message, id, |row| rows::message(row))? {
         return Ok(Some(Added::Message(found)));
     }
     let verdict = format!("SELECT {} FROM verdicts WHERE id = ?1", rows::VERDICT);
-    if let Some(found) = one(tx, &verdict, id, rows::verdict)? {
+    if let Some(found) = one(tx, &verdict, id, |row| rows::verdict(row))? {
         return Ok(Some(Added::Verdict(found)));
     }
     let patch = format!("SELECT {} FROM patches WHERE id = ?1", rows::PATCH);
