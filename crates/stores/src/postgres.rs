@@ -2,8 +2,8 @@
 //!
 //! A connection is taken out of the pool while it works and goes back only if nothing went wrong:
 //! a failure, a time-out or a dropped caller closes it, and the server rolls back what it had begun.
-//! The first connection brings the tables up to date. Whoever brought the URL decides about TLS in it
-//! by choosing the way there; passwords stay in it.
+//! The first connection brings the tables up to date. Connections are plain: a server on another
+//! machine is reached through a tunnel or a local pooler.
 //!
 //! Not here: any table (`audit`, `review`).
 
@@ -74,9 +74,9 @@ impl Postgres {
         let inner = &self.inner;
         let _permit = inner.permits.acquire().await.map_err(|_| closed())?;
         let mut session = inner.session().await?;
-        let done = answered(work(&mut session)).await??;
+        let outcome = answered(work(&mut session)).await?;
         inner.give_back(session);
-        Ok(done)
+        outcome
     }
 
     /// Runs `work` in a transaction and returns once it is committed. An error of `work` rolls back
@@ -157,6 +157,7 @@ impl Inner {
         Ok(session)
     }
 
+    /// One that broke meanwhile is noticed when it is taken again.
     fn give_back(&self, session: Session) {
         self.lock().push(session);
     }

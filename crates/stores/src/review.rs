@@ -33,7 +33,10 @@ pub use postgres::PostgresReviews;
 /// The tables of reviews.
 pub const MIGRATIONS: Migrations = Migrations {
     component: "review",
-    steps: &[include_str!("review/tables.sql")],
+    steps: &[
+        include_str!("review/tables.sql"),
+        include_str!("review/leaner.sql"),
+    ],
 };
 
 /// Events looked at in one answer of `changes`; whoever asks comes again.

@@ -199,3 +199,25 @@ impl Since {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b_21_a_page_ends_before_it_grows_beyond_what_an_answer_may_hold() {
+        let page = Page {
+            offset: 10,
+            limit: 5,
+        };
+        let fitted = |bytes: usize, count: usize| {
+            let items = vec!["x".repeat(bytes); count];
+            let (items, next) = fit(page, Listed { items, total: 15 });
+            (items.len(), next)
+        };
+        assert_eq!(fitted(10, 5), (5, None));
+        assert_eq!(fitted(PAGE_BYTES / 2, 5), (2, Some(12)));
+        assert_eq!(fitted(3 * PAGE_BYTES, 5), (1, Some(11)));
+        assert_eq!(fitted(10, 0), (0, None));
+    }
+}

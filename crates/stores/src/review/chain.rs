@@ -65,13 +65,17 @@ fn to_array(bytes: &[u8]) -> [u8; 32] {
     bytes.try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// The hash to continue from.
-pub(super) fn last(tx: &Connection) -> Result<Vec<u8>, Trouble> {
+/// The hash to continue from, and the next event's number.
+pub(super) fn last(tx: &Connection) -> Result<([u8; 32], i64), Trouble> {
     let found = tx
-        .prepare_cached("SELECT hash FROM review_events ORDER BY seq DESC LIMIT 1")
-        .and_then(|mut query| query.query_row([], |row| row.get(0)).optional())
+        .prepare_cached("SELECT hash, seq FROM review_events ORDER BY seq DESC LIMIT 1")
+        .and_then(|mut query| {
+            query
+                .query_row([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? + 1)))
+                .optional()
+        })
         .map_err(sql)?;
-    Ok(found.unwrap_or_else(|| START.to_vec()))
+    Ok(found.unwrap_or((START, 1)))
 }
 
 /// Walks the whole history; the number of events, or the first thing that is wrong.
@@ -133,16 +137,14 @@ fn walk(tx: &Connection) -> Result<u64, Trouble> {
         let found = text_of(tx, &link)?;
         walker.step(&link, &hash, found)?;
     }
-    // AUTOINCREMENT remembers the last number, so a tail that was cut off is seen.
-    let numbered: Option<i64> = tx
+    let numbered: i64 = tx
         .query_row(
-            "SELECT seq FROM sqlite_sequence WHERE name = 'review_events'",
+            "SELECT coalesce(max(last_seq), 0) FROM reviews",
             [],
             |row| row.get(0),
         )
-        .optional()
         .map_err(sql)?;
-    walker.end(numbered.unwrap_or(0))
+    walker.end(numbered)
 }
 
 /// Follows the events in their order.
@@ -280,9 +282,10 @@ fn three(row: &rusqlite::Row<'_>) -> rusqlite::Result<[u8; 32]> {
 }
 
 /// No half transition: every review is where its history left it, with exactly what that added.
-/// Finds the first that is not. `{judged}` and `{claimant}` read an event's detail.
+/// Finds the first that is not. `{judged}` and `{claimant}` read an event's detail; `{more}` is for what
+/// only one of the databases has.
 pub(super) const STATES: &str = "
-    SELECT r.id FROM reviews r WHERE
+    SELECT r.id FROM reviews r WHERE {more}
         r.status IS DISTINCT FROM (SELECT e.new_status FROM review_events e
             WHERE e.review_id = r.id AND e.new_status IS NOT NULL ORDER BY e.seq DESC LIMIT 1)
         OR r.claimed_by IS DISTINCT FROM (CASE WHEN r.status = 'created' THEN NULL ELSE
@@ -306,7 +309,10 @@ pub(super) const STATES: &str = "
     LIMIT 1";
 
 fn states(tx: &Connection) -> Result<(), Trouble> {
+    // A tail of events that was cut off is missed by the reviews that it was about.
+    let last = "(SELECT max(e.seq) FROM review_events e WHERE e.review_id = r.id)";
     let query = STATES
+        .replace("{more}", &format!("r.last_seq IS DISTINCT FROM {last} OR"))
         .replace("{judged}", "e.detail ->> 'accepted'")
         .replace("{claimant}", "e.detail ->> 'claimed_by'");
     let wrong: Option<String> = tx

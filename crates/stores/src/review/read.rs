@@ -1,6 +1,7 @@
 //! The queries that change nothing.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
@@ -14,8 +15,10 @@ use super::rows::{self, Cells};
 use super::{CHAIN_LEN_MAX, CHANGES_MAX, sql};
 
 pub(super) fn review(tx: &Connection, id: &str) -> Result<Review, Trouble> {
-    let query = format!("SELECT {} FROM reviews WHERE id = ?1", rows::REVIEW);
-    tx.prepare_cached(&query)
+    // Every write begins with it: the text is put together once.
+    static QUERY: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT {} FROM reviews WHERE id = ?1", rows::REVIEW));
+    tx.prepare_cached(&QUERY)
         .and_then(|mut query| query.query_row([id], |row| rows::review(row)).optional())
         .map_err(sql)?
         .ok_or_else(|| Trouble::NoReview(id.to_owned()))

@@ -185,7 +185,7 @@ impl Patches {
 
 /// The part of a diff that was asked for, and where the next begins. Parts end between characters,
 /// so that putting them together gives the whole; each has at least one character.
-fn cut(whole: &str, slice: Slice) -> (&str, Option<u64>) {
+pub(super) fn cut(whole: &str, slice: Slice) -> (&str, Option<u64>) {
     let start = whole.ceil_char_boundary((slice.offset as usize).min(whole.len()));
     let wanted = start.saturating_add(slice.limit as usize).min(whole.len());
     let mut end = whole.floor_char_boundary(wanted);

@@ -110,17 +110,11 @@ impl Cluster {
     /// Another database, empty; its URL.
     #[allow(dead_code, reason = "this file serves several test programs")]
     pub(crate) fn database(&self, name: &str) -> String {
-        self.copy("template0", name)
-    }
-
-    /// A copy of a database that nobody is connected to; its URL.
-    #[allow(dead_code, reason = "this file serves several test programs")]
-    pub(crate) fn copy(&self, of: &str, name: &str) -> String {
         let name = &name[..name.len().min(60)];
         let made = unprivileged("createdb")
             .args(["-h", "127.0.0.1", "-U", "postgres", "-p"])
             .arg(self.port.to_string())
-            .args(["-T", of, name])
+            .arg(name)
             .status();
         assert!(made.expect("createdb starts").success());
         format!("postgres://postgres@127.0.0.1:{}/{name}", self.port)

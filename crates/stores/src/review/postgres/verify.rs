@@ -39,6 +39,7 @@ pub(super) async fn verify(db: &mut Session) -> Result<u64, Trouble> {
     }
     let events = walker.end(head.number("seq")?)?;
     let states = chain::STATES
+        .replace("{more}", "")
         .replace("{judged}", "(e.detail::json ->> 'accepted')::boolean")
         .replace("{claimant}", "e.detail::json ->> 'claimed_by'");
     let wrong = db.row(&states, &[]).await?;

@@ -6,13 +6,15 @@ use sentinel_core::builtin::Refused;
 use sentinel_core::clock::Moment;
 use sentinel_core::random::uuid;
 use sentinel_core::review::{
-    Acted, Added, Addition, DIFF_PAGE, Decide, Effect, Key, NewEvent, NewReview, Review, Role,
-    Slice, Status, Trouble,
+    Acted, Added, Addition, Decide, Effect, Key, NewEvent, NewReview, Review, Role, Status, Trouble,
 };
+use tokio_postgres::Row;
 
 use super::super::chain::Link;
 use super::super::rows::{self, Cells};
-use super::super::write::{About, describe, new_event, parent_is_over, queue_changes};
+use super::super::write::{
+    About, Done, FIRST_PAGE, describe, new_event, parent_is_over, queue_changes,
+};
 use super::super::{Expire, chain};
 use super::read;
 use crate::error::StoreError;
@@ -23,10 +25,12 @@ const EXPIRE_MAX: i64 = 100;
 /// Leases on PostgreSQL are in its own time, whichever machine reads them.
 const DATABASE_TIME: &str = "database";
 
-const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms";
+/// The time is read once the lock is held, so that it grows with the history.
+const LOCK: &str = "WITH head AS MATERIALIZED (SELECT seq, hash FROM review_head FOR UPDATE)
+    SELECT seq, hash, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms FROM head";
 
-async fn now(db: &mut Session) -> Result<Moment, Trouble> {
-    let ms = db.one(NOW, &[]).await?.number("ms")?;
+fn moment(row: &Row) -> Result<Moment, Trouble> {
+    let ms = row.number("ms")?;
     Ok(Moment {
         wall_ms: ms,
         boot_ms: ms,
@@ -44,22 +48,13 @@ struct Writing<'a> {
 
 impl<'a> Writing<'a> {
     async fn begin(db: &'a mut Session) -> Result<Self, Trouble> {
-        let head = db
-            .one("SELECT seq, hash FROM review_head FOR UPDATE", &[])
-            .await?;
-        let (seq, hash) = (
-            head.number("seq")?,
-            head.try_get("hash").map_err(StoreError::from)?,
-        );
-        // After the lock, so that time grows with the history.
-        let now = now(db).await?;
-        Ok(Self { db, now, seq, hash })
-    }
-
-    async fn end(self) -> Result<(), Trouble> {
-        let update = "UPDATE review_head SET seq = $1, hash = $2";
-        self.db.execute(update, &[&self.seq, &self.hash]).await?;
-        Ok(())
+        let head = db.one(LOCK, &[]).await?;
+        Ok(Self {
+            now: moment(&head)?,
+            seq: head.number("seq")?,
+            hash: head.try_get("hash").map_err(StoreError::from)?,
+            db,
+        })
     }
 
     /// Adds an event to the chain; its number.
@@ -88,7 +83,8 @@ impl<'a> Writing<'a> {
         let hash = link.hash(&self.hash).to_vec();
         self.db
             .execute(
-                "INSERT INTO review_events (seq, review_id, event, actor, old_status, new_status, about_id, content,
+                "WITH head AS (UPDATE review_head SET seq = $1, hash = $12)
+                 INSERT INTO review_events (seq, review_id, event, actor, old_status, new_status, about_id, content,
                      detail, created_at, queue, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
                 &[
                     &seq, &review_id, &link.event, &actor, &link.old_status, &link.new_status, &link.about_id,
@@ -101,13 +97,13 @@ impl<'a> Writing<'a> {
         Ok(seq)
     }
 
-    /// Writes an effect; the id of what was added.
+    /// Writes an effect.
     async fn apply(
         &mut self,
-        review: &Review,
+        review: Review,
         actor: &str,
         effect: Effect,
-    ) -> Result<Option<String>, Trouble> {
+    ) -> Result<Done, Trouble> {
         let about = effect.addition.as_ref().map(describe).unwrap_or_default();
         let nothing = About::default();
         let count = effect.events.len();
@@ -118,10 +114,10 @@ impl<'a> Writing<'a> {
             seq = self.log(&review.review_id, actor, event, about).await?;
         }
         if let (Some(addition), Some(id)) = (&effect.addition, &about.id) {
-            self.add(review, actor, seq, id, addition).await?;
+            self.add(&review, actor, seq, id, addition).await?;
         }
-        self.update(review, &effect).await?;
-        Ok(about.id)
+        self.update(&review, &effect).await?;
+        Ok(Done::new(review, actor, &self.now, effect, about.id))
     }
 
     async fn add(
@@ -299,9 +295,7 @@ pub(super) async fn submit(
         )
         .await?;
     remember(writing.db, key, id, Some(&patch_id)).await?;
-    let done = acted(writing.db, id, Some(&patch_id)).await?;
-    writing.end().await?;
-    Ok(done)
+    acted(writing.db, id, Some(&patch_id)).await
 }
 
 pub(super) async fn act(
@@ -317,11 +311,9 @@ pub(super) async fn act(
     }
     let review = locked(writing.db, &id).await?;
     let effect = decide(&review, &writing.now)?;
-    let about = writing.apply(&review, &actor, effect).await?;
-    remember(writing.db, key, &id, about.as_deref()).await?;
-    let done = acted(writing.db, &id, about.as_deref()).await?;
-    writing.end().await?;
-    Ok(done)
+    let done = writing.apply(review, &actor, effect).await?;
+    remember(writing.db, key, &id, done.about_id.as_deref()).await?;
+    Ok(done.acted)
 }
 
 /// The review, which nobody else changes before this transaction ends.
@@ -338,10 +330,10 @@ async fn locked(db: &mut Session, id: &str) -> Result<Review, Trouble> {
 
 /// The reviews whose lease is over, without taking any lock.
 pub(super) async fn expired(db: &mut Session) -> Result<Vec<String>, Trouble> {
-    let now = now(db).await?;
-    let query = "SELECT id FROM reviews WHERE lease_boot_id IS NOT NULL AND lease_boot_ms <= $1
-                 ORDER BY lease_boot_ms LIMIT $2";
-    let rows = db.rows(query, &[&now.boot_ms, &EXPIRE_MAX]).await?;
+    let query = "SELECT id FROM reviews WHERE lease_boot_id IS NOT NULL
+                     AND lease_boot_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+                 ORDER BY lease_boot_ms LIMIT $1";
+    let rows = db.rows(query, &[&EXPIRE_MAX]).await?;
     let ids: Result<Vec<String>, StoreError> = rows.iter().map(|row| row.text("id")).collect();
     Ok(ids?)
 }
@@ -356,11 +348,9 @@ pub(super) async fn expire(
     for id in due {
         let review = locked(writing.db, &id).await?;
         if let Some(effect) = decide(&review, &writing.now) {
-            writing.apply(&review, "broker", effect).await?;
-            changed.push(read::review(writing.db, &id).await?);
+            changed.push(writing.apply(review, "broker", effect).await?.acted.review);
         }
     }
-    writing.end().await?;
     Ok(changed)
 }
 
@@ -423,12 +413,8 @@ async fn added(db: &mut Session, id: &str) -> Result<Option<Added>, Trouble> {
         return Ok(Some(Added::Verdict(rows::verdict(&row)?)));
     }
     let patch = format!("SELECT {} FROM patches WHERE id = $1", rows::PATCH);
-    let first = Slice {
-        offset: 0,
-        limit: DIFF_PAGE,
-    };
     let row = db.row(&patch, &[&id]).await?;
     Ok(row
-        .map(|row| rows::patch(&row, first).map(Added::Patch))
+        .map(|row| rows::patch(&row, FIRST_PAGE).map(Added::Patch))
         .transpose()?)
 }
