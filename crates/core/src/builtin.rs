@@ -30,6 +30,7 @@ use crate::call::{Call, Reply};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind};
 use crate::offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
+use crate::policy::Slot;
 
 /// Why a tool did not do what it was asked, for the model that asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,9 +71,27 @@ pub struct About {
     pub effect: Effect,
 }
 
-type Run<S> = Box<
-    dyn Fn(Arc<S>, Arc<Caller>, Bytes) -> BoxFuture<'static, Result<String, Refused>> + Send + Sync,
->;
+/// Who called, and the place the call holds.
+pub struct Asked {
+    pub caller: Arc<Caller>,
+    slot: Slot,
+}
+
+impl Asked {
+    pub fn new(caller: Arc<Caller>, slot: Slot) -> Self {
+        Self { caller, slot }
+    }
+
+    /// Gives the call's place among those that run to somebody else: from here on it only waits, and
+    /// whoever lets it wait bounds how many do. What is left afterwards is writing the answer, for
+    /// which it takes no place again, so that an answer that was waited for is never refused.
+    pub fn only_waits(&self) {
+        self.slot.set_aside();
+    }
+}
+
+type Run<S> =
+    Box<dyn Fn(Arc<S>, Asked, Bytes) -> BoxFuture<'static, Result<String, Refused>> + Send + Sync>;
 
 /// A declared tool over some state `S`.
 pub struct Tool<S> {
@@ -89,10 +108,10 @@ impl<S: Send + Sync + 'static> Tool<S> {
     where
         In: DeserializeOwned + JsonSchema + Send,
         Out: Serialize + JsonSchema,
-        F: Fn(Arc<S>, Arc<Caller>, In) -> Fut + Send + Sync + 'static,
+        F: Fn(Arc<S>, Asked, In) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Out, Refused>> + Send + 'static,
     {
-        let run: Run<S> = Box::new(move |state, caller, arguments| {
+        let run: Run<S> = Box::new(move |state, asked, arguments| {
             let arguments = match serde_json::from_slice::<In>(&arguments) {
                 Ok(arguments) => arguments,
                 Err(error) => {
@@ -100,7 +119,7 @@ impl<S: Send + Sync + 'static> Tool<S> {
                     return ready(Err(refused)).boxed();
                 }
             };
-            let work = handler(state, caller, arguments);
+            let work = handler(state, asked, arguments);
             async move {
                 let document = work.await?;
                 serde_json::to_string(&document)
@@ -176,7 +195,8 @@ impl Transform for Plain {
 
 type Read<S> = fn(Arc<S>, String) -> BoxFuture<'static, Result<Option<String>, Refused>>;
 
-/// A family of documents that can be read by URI.
+/// A family of documents that can be read by URI. Whoever keeps them tells the `Publisher` of changes;
+/// listeners are the registry's business.
 pub struct Documents<S> {
     pub uri_template: &'static str,
     pub name: &'static str,
@@ -245,6 +265,7 @@ impl<S: Send + Sync + 'static> Builtin<S> {
             capabilities: ServerCapabilities {
                 tools: true,
                 resources: self.documents.is_some(),
+                subscribe: self.documents.is_some(),
                 ..ServerCapabilities::default()
             },
             extensions: None,
@@ -275,11 +296,17 @@ impl<S: Send + Sync + 'static> Builtin<S> {
             .get_bytes("arguments")
             .unwrap_or_else(|| Bytes::from_static(b"{}"));
         let tools = self.tools.clone();
-        let work = (tools[&*name].run)(self.state.clone(), call.caller.clone(), arguments);
+        let asked = Asked::new(call.caller.clone(), call.slot.clone());
+        let work = (tools[&*name].run)(self.state.clone(), asked, arguments);
         async move { Ok(reply(result(work.await))) }.boxed()
     }
 
-    fn read(&self, call: &Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+    /// Answers a call that names a document with what `answer` makes of its text.
+    fn document(
+        &self,
+        call: &Call,
+        answer: impl FnOnce(&str, &'static str, String) -> Value + Send + 'static,
+    ) -> BoxFuture<'static, Result<Reply, Fault>> {
         let uri = call.params.string("uri").unwrap_or_default().into_owned();
         let Some(documents) = &self.documents else {
             return ready(Err(unknown_resource(&uri))).boxed();
@@ -288,15 +315,7 @@ impl<S: Send + Sync + 'static> Builtin<S> {
         let work = (documents.read)(self.state.clone(), uri.clone());
         async move {
             match work.await {
-                Ok(Some(text)) => Ok(reply(
-                    json!({
-                        "resultType": "complete",
-                        "contents": [{ "uri": uri, "mimeType": mime_type, "text": text }],
-                        "ttlMs": 0,
-                        "cacheScope": "private",
-                    })
-                    .to_string(),
-                )),
+                Ok(Some(text)) => Ok(reply(answer(&uri, mime_type, text).to_string())),
                 Ok(None) => Err(unknown_resource(&uri)),
                 Err(refused) => Err(Fault::new(Kind::Internal, refused.message)),
             }
@@ -313,7 +332,21 @@ impl<S: Send + Sync + 'static> Backend for Builtin<S> {
     fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
         match call.method {
             Method::ToolsCall => self.tool_call(call),
-            Method::ResourcesRead => self.read(&call),
+            Method::ResourcesRead => self.document(&call, |uri, mime_type, text| {
+                json!({
+                    "resultType": "complete",
+                    "contents": [{ "uri": uri, "mimeType": mime_type, "text": text }],
+                    "ttlMs": 0,
+                    "cacheScope": "private",
+                })
+            }),
+            // Only what is there can be followed.
+            Method::ResourcesSubscribe => {
+                self.document(&call, |_, _, _| json!({ "resultType": "complete" }))
+            }
+            Method::ResourcesUnsubscribe => {
+                ready(Ok(reply(r#"{"resultType":"complete"}"#.to_owned()))).boxed()
+            }
             _ => {
                 let text = format!("unknown method: {}", call.method.as_str());
                 ready(Err(Fault::new(Kind::MethodNotFound, text))).boxed()

@@ -355,6 +355,27 @@ pub struct Listed<T> {
     pub total: u64,
 }
 
+/// What happened after some place in the history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// How far this goes: the number of the last event it covers, or of the last there is.
+    pub seq: u64,
+    /// Ids and versions as they are now.
+    pub reviews: Vec<(String, u64)>,
+}
+
+impl Changes {
+    /// Takes rows of (event, review, version) in the order of events.
+    pub fn cover(&mut self, rows: Vec<(i64, String, i64)>) {
+        for (seq, id, version) in rows {
+            self.seq = seq as u64;
+            if !self.reviews.iter().any(|(known, _)| *known == id) {
+                self.reviews.push((id, version as u64));
+            }
+        }
+    }
+}
+
 /// Diffs up to this size come whole; larger ones in pages of at most this many bytes.
 pub const DIFF_PAGE: u64 = 256 << 10;
 
@@ -426,6 +447,9 @@ pub trait ReviewStore: Send + Sync + 'static {
 
     /// Grows whenever the queue of unclaimed reviews (of these projects) changes.
     fn queue_version(&self, projects: Vec<String>) -> Promised<u64>;
+
+    /// Which reviews changed after this place in the history.
+    fn changes(&self, after: u64) -> Promised<Changes>;
 
     /// Writes a consistent copy to a file that does not exist yet.
     fn backup(&self, to: PathBuf) -> Promised<()>;

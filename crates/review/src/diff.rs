@@ -23,6 +23,12 @@ pub fn check(diff: &str) -> Result<Vec<AffectedFile>, Refused> {
         );
         return Err(Refused::new("diff_too_large", message));
     }
+    if diff.contains('\0') {
+        return Err(bad(
+            0,
+            "it contains NUL; `git diff --binary` writes such files as text",
+        ));
+    }
     let mut reader = Reader {
         lines: diff.lines().enumerate().peekable(),
         files: Vec::new(),

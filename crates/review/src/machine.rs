@@ -10,7 +10,7 @@
 use sentinel_core::builtin::Refused;
 use sentinel_core::clock::Moment;
 use sentinel_core::review::{Addition, Decision, Effect, Lease, NewEvent, Review, Status};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What somebody does to a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +130,13 @@ impl Seen {
         Ok(())
     }
 
+    /// What the last event says besides.
+    fn tell(&mut self, detail: Value) {
+        if let Some(event) = self.events.last_mut() {
+            event.detail = Some(detail);
+        }
+    }
+
     fn renew(&mut self, claimant: &Claimant, now: &Moment, timeout_ms: i64) {
         if self.claimed_by.is_some() && self.claimed_by == *claimant {
             self.lease = Some(Lease::from(now, timeout_ms));
@@ -183,10 +190,7 @@ pub fn claim(
     seen.claimed_by = Some(claimant.to_owned());
     seen.claim_generation += 1;
     seen.lease = Some(Lease::from(now, timeout_ms));
-    let detail = json!({ "claimed_by": claimant, "claim_generation": seen.claim_generation });
-    if let Some(event) = seen.events.last_mut() {
-        event.detail = Some(detail);
-    }
+    seen.tell(json!({ "claimed_by": claimant, "claim_generation": seen.claim_generation }));
     Ok(seen.effect(None))
 }
 
@@ -206,6 +210,9 @@ pub fn add(
     };
     let mut seen = Seen::of(review, now);
     seen.step(action)?;
+    if let Addition::Judgement { patch_id, accepted } = &addition {
+        seen.tell(json!({ "patch_id": patch_id, "accepted": accepted }));
+    }
     seen.renew(claimant, now, timeout_ms);
     Ok(seen.effect(Some(addition)))
 }

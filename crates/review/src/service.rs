@@ -1,22 +1,25 @@
 //! Runs the rules against a store, and lets callers wait for changes.
 //!
 //! Everything here is a short await on the store, or a wait that ends: by a change, by its time, or
-//! because the caller left. `run` ends claims whose lease is over; whoever builds the service spawns
-//! it. Other processes may write to the same store, so a wait looks again from time to time.
+//! because the caller left. Whoever builds the service spawns `run`, which ends claims whose lease is
+//! over and tells of what other processes wrote to the same store.
 //!
 //! Not here: what arguments look like (`tools`), who may call at all.
 
 mod bells;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use sentinel_core::Caller;
-use sentinel_core::builtin::Refused;
+use sentinel_core::builtin::{Asked, Refused};
+use sentinel_core::catalog::Publisher;
 use sentinel_core::review::{
-    Acted, Addition, Decision, Filter, Key, Listed, NewReview, Page, Review, ReviewStore, Status,
-    Trouble,
+    Acted, Addition, Decision, Filter, Key, Listed, NewReview, Page, Promised, Review, ReviewStore,
+    Status, Trouble,
 };
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -29,8 +32,10 @@ use bells::Bells;
 pub const WAIT_MAX: Duration = Duration::from_secs(25);
 /// Waits at once; beyond, a wait answers at once, as polling would. Each holds a few hundred bytes.
 const WAITERS_MAX: usize = 4096;
-/// How soon a wait sees what another process wrote.
+/// How soon a wait sees what another process wrote, and how soon an expired claim is ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// The same while the store fails.
+const LOOK_AGAIN_FAILING: Duration = Duration::from_secs(5);
 /// The topic of the queue of unclaimed reviews; no review has this id.
 const QUEUE: &str = "queue";
 
@@ -63,6 +68,24 @@ pub struct Service {
     settings: Settings,
     bells: Bells,
     waiters: Semaphore,
+    /// Where changes of the documents are told.
+    publisher: OnceLock<Publisher>,
+    /// Changes of our own that were told already, until `run` has passed them.
+    told: Mutex<HashMap<String, u64>>,
+}
+
+/// A caller that is ready to wait: for how long, and whose place becomes free meanwhile.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    pub wait: Duration,
+    pub asked: Option<&'a Asked>,
+}
+
+impl Patience<'_> {
+    pub const NONE: Self = Self {
+        wait: Duration::ZERO,
+        asked: None,
+    };
 }
 
 impl Service {
@@ -72,7 +95,14 @@ impl Service {
             settings,
             bells: Bells::default(),
             waiters: Semaphore::new(WAITERS_MAX),
+            publisher: OnceLock::new(),
+            told: Mutex::default(),
         })
+    }
+
+    /// Tells this publisher of every change from now on.
+    pub fn publish_to(&self, publisher: Publisher) {
+        let _ = self.publisher.set(publisher);
     }
 
     pub fn settings(&self) -> Settings {
@@ -83,34 +113,63 @@ impl Service {
         i64::try_from(self.settings.claim_timeout.as_millis()).unwrap_or(i64::MAX / 4)
     }
 
-    /// Ends claims whose lease is over, until dropped.
+    /// Ends claims whose lease is over and looks for what others wrote, until dropped.
     pub async fn run(self: Arc<Self>) {
-        let pause = self.settings.claim_timeout / 10;
-        let pause = pause.clamp(Duration::from_millis(50), Duration::from_secs(5));
+        let mut seen = None;
         loop {
-            tokio::time::sleep(pause).await;
-            match self.store.expire().await {
-                Ok(expired) => {
-                    for review in expired {
-                        tracing::info!(review = %review.review_id, "a claim expired");
-                        self.changed(&review.review_id);
-                    }
+            let pause = match self.look_around(&mut seen).await {
+                Ok(()) => LOOK_AGAIN,
+                Err(error) => {
+                    tracing::warn!("the review store cannot be watched: {error}");
+                    LOOK_AGAIN_FAILING
                 }
-                Err(error) => tracing::warn!("claims could not be checked for expiry: {error}"),
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn look_around(&self, seen: &mut Option<u64>) -> Result<(), Trouble> {
+        for review in self.store.expire().await? {
+            tracing::info!(review = %review.review_id, "a claim expired");
+            self.changed(&review);
+        }
+        loop {
+            // The first look only learns where the history is.
+            let changes = self.store.changes(seen.unwrap_or(u64::MAX)).await?;
+            let told = std::mem::take(&mut *self.told.lock());
+            for (id, version) in &changes.reviews {
+                if told.get(id) != Some(version) {
+                    self.tell(id);
+                }
+            }
+            let more = *seen != Some(changes.seq) && seen.is_some();
+            *seen = Some(changes.seq);
+            if !more {
+                return Ok(());
             }
         }
     }
 
-    /// Wakes whoever waits for this review or for the queue.
-    fn changed(&self, id: &str) {
-        self.bells.ring(id);
-        self.bells.ring(QUEUE);
+    /// Notes that a change of ours need not be told again, and tells it.
+    fn changed(&self, review: &Review) {
+        let id = &review.review_id;
+        self.told.lock().insert(id.clone(), review.version);
+        self.tell(id);
     }
 
-    async fn finish(&self, work: sentinel_core::review::Promised<Acted>) -> Result<Acted, Refused> {
+    /// Wakes whoever waits for this review or for the queue, or follows its document.
+    fn tell(&self, id: &str) {
+        self.bells.ring(id);
+        self.bells.ring(QUEUE);
+        if let Some(publisher) = self.publisher.get() {
+            publisher.updated(&crate::tools::uri(id));
+        }
+    }
+
+    async fn finish(&self, work: Promised<Acted>) -> Result<Acted, Refused> {
         let acted = work.await.map_err(refused)?;
         if !acted.repeated {
-            self.changed(&acted.review.review_id);
+            self.changed(&acted.review);
         }
         Ok(acted)
     }
@@ -163,9 +222,14 @@ impl Service {
         self.finish(self.store.act(id, actor, key, decide)).await
     }
 
-    pub async fn close(&self, id: String, actor: String) -> Result<Acted, Refused> {
+    pub async fn close(
+        &self,
+        id: String,
+        actor: String,
+        key: Option<Key>,
+    ) -> Result<Acted, Refused> {
         let decide = Box::new(|review: &Review, now: &_| machine::close(review, now));
-        self.finish(self.store.act(id, actor, None, decide)).await
+        self.finish(self.store.act(id, actor, key, decide)).await
     }
 
     /// The review, once it differs from what the caller saw, or when the time is over.
@@ -173,14 +237,14 @@ impl Service {
         &self,
         id: String,
         since: Option<Since>,
-        wait: Duration,
+        patience: Patience<'_>,
     ) -> Result<Review, Refused> {
         let look = || async {
             let review = self.store.get(id.clone()).await.map_err(refused)?;
             let news = since.is_none_or(|since| since.differs(&review));
             Ok((news, review))
         };
-        self.wait(&id, wait, look).await
+        self.wait(&id, patience, look).await
     }
 
     /// The queue and its version, once it differs from `since`, or when the time is over. Without
@@ -190,14 +254,14 @@ impl Service {
         filter: Filter,
         page: Page,
         since: Option<u64>,
-        wait: Duration,
+        patience: Patience<'_>,
     ) -> Result<(Listed<Review>, u64), Refused> {
         let look = || async {
             // The version first: what happens in between is seen again, never missed.
             let version = self.store.queue_version(filter.projects.clone());
             let version = version.await.map_err(refused)?;
             let news = since.is_none_or(|since| since != version);
-            if !news && !wait.is_zero() {
+            if !news && !patience.wait.is_zero() {
                 // Nothing to send while waiting; the list is read at the end.
                 return Ok((false, (None, version)));
             }
@@ -213,7 +277,7 @@ impl Service {
             };
             Ok((news, (Some(listed), version)))
         };
-        match self.wait(QUEUE, wait, look).await? {
+        match self.wait(QUEUE, patience, look).await? {
             (Some(listed), version) => Ok((listed, version)),
             (None, version) => {
                 let listed = self
@@ -228,32 +292,38 @@ impl Service {
 
     /// Looks until there is news or the time is over; the last look is the answer. The bell is
     /// heard from before the look, so nothing falls in between.
-    async fn wait<T, F, Fut>(&self, topic: &str, wait: Duration, look: F) -> Result<T, Refused>
+    async fn wait<T, F, Fut>(
+        &self,
+        topic: &str,
+        patience: Patience<'_>,
+        look: F,
+    ) -> Result<T, Refused>
     where
         F: Fn() -> Fut,
         Fut: Future<Output = Result<(bool, T), Refused>>,
     {
-        let permit = if wait.is_zero() {
-            None
-        } else {
-            self.waiters.try_acquire().ok()
-        };
-        if permit.is_none() {
-            return Ok(look().await?.1);
-        }
-        let until = Instant::now() + wait.min(WAIT_MAX);
+        let until = Instant::now() + patience.wait.min(WAIT_MAX);
         let bell = self.bells.listen(topic);
+        let mut waiting = None;
         loop {
             let mut rung = std::pin::pin!(bell.notified());
             rung.as_mut().enable();
             let (news, seen) = look().await?;
-            let now = Instant::now();
-            if news || now >= until {
+            if news || Instant::now() >= until {
                 return Ok(seen);
+            }
+            if waiting.is_none() {
+                let Ok(permit) = self.waiters.try_acquire() else {
+                    return Ok(seen);
+                };
+                waiting = Some(permit);
+                if let Some(asked) = patience.asked {
+                    asked.only_waits();
+                }
             }
             tokio::select! {
                 () = rung => {}
-                () = tokio::time::sleep_until(until.min(now + LOOK_AGAIN)) => {}
+                () = tokio::time::sleep_until(until) => {}
             }
         }
     }
@@ -273,6 +343,9 @@ pub fn refused(trouble: Trouble) -> Refused {
             let advice = match kind {
                 "storage_full" => {
                     "the disk is full: nothing was written; free some space and try again"
+                }
+                "unavailable" => {
+                    "the database cannot be reached: nothing was acknowledged; try again with the same idempotency_key"
                 }
                 "busy" => "the database is busy: nothing was written; try again",
                 _ => "the review store failed: nothing was acknowledged; see the gateway's log",

@@ -15,19 +15,27 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use sentinel_core::builtin::{Builtin, Documents, Refused};
 use sentinel_core::random::is_uuid;
-use sentinel_core::review::Page;
+use sentinel_core::review::{DIFF_PAGE, Page, Slice};
 use serde_json::json;
 
 use crate::service::{Service, refused};
 
 /// The backend's name: `/mcp/review`.
 pub const NAME: &str = "review";
+/// Where the document of a review begins.
+const SCHEME: &str = "review://";
+
+/// The document of a review.
+pub fn uri(id: &str) -> String {
+    format!("{SCHEME}{id}")
+}
 
 const INSTRUCTIONS: &str = "Code review between agents. Proposer: submit_proposal, then \
 get_review_status with since and wait_ms until the status changes; read get_messages and get_patch, \
 answer with post_message; when approved, apply the agreed diff yourself and close_review; when rejected, \
 submit again with parent_id. Reviewer: list_pending with wait_ms, claim_review, get_proposal, then \
-post_message or submit_patch, and submit_verdict with your claim_generation.";
+post_message or submit_patch, and submit_verdict with your claim_generation. Clients that follow resources may \
+subscribe to review://{review_id} in place of waiting.";
 
 /// All tools over a service, as a backend.
 pub fn backend(service: Arc<Service>) -> Builtin<Service> {
@@ -58,7 +66,7 @@ pub fn backend(service: Arc<Service>) -> Builtin<Service> {
 const DOCUMENT_MESSAGES: u64 = 500;
 
 async fn document(service: Arc<Service>, uri: String) -> Result<Option<String>, Refused> {
-    let Some(id) = uri.strip_prefix("review://").filter(|id| is_uuid(id)) else {
+    let Some(id) = uri.strip_prefix(SCHEME).filter(|id| is_uuid(id)) else {
         return Ok(None);
     };
     let proposal = match proposal::whole(&service, id.to_owned(), None, None).await {
@@ -69,12 +77,19 @@ async fn document(service: Arc<Service>, uri: String) -> Result<Option<String>, 
         offset: 0,
         limit: DOCUMENT_MESSAGES,
     };
-    let messages = service
-        .store
-        .messages(id.to_owned(), page)
-        .await
-        .map_err(refused)?;
-    let document = json!({ "proposal": proposal, "messages": messages.items, "message_count": messages.total });
+    let (store, id) = (&service.store, id.to_owned());
+    let messages = store.messages(id.clone(), page).await.map_err(refused)?;
+    let first = Slice {
+        offset: 0,
+        limit: DIFF_PAGE,
+    };
+    let patches = store.patches(id, first).await.map_err(refused)?;
+    let document = json!({
+        "proposal": proposal,
+        "messages": messages.items,
+        "message_count": messages.total,
+        "patches": patches,
+    });
     Ok(Some(document.to_string()))
 }
 

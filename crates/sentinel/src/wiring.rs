@@ -12,9 +12,10 @@ use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
 use sentinel_backends::{http as http_backend, stdio};
 use sentinel_core::catalog::{Glob, Listing, Prefix, Publisher, Registry};
 use sentinel_core::clock::SystemClock;
+use sentinel_core::review::ReviewStore;
 use sentinel_core::{Backend, Policy, circuit};
 use sentinel_review::{Service, Settings, machine};
-use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, audit, review};
+use sentinel_stores::{PostgresReviews, Sqlite, SqliteReviews, Synchronous, audit, review};
 use sentinel_surfaces::http::Pace;
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
@@ -80,13 +81,13 @@ pub(crate) fn build(
 }
 
 /// The review broker, if it is wanted and its store opens. A gateway whose disk is broken still serves
-/// its backends; `review serve` opens the store itself first and fails.
+/// its backends; `review serve` asks the store itself first and fails.
 fn reviews(config: &Config, db: Option<&Sqlite>) -> Option<Arc<Service>> {
     if !config.review.enabled {
         return None;
     }
-    match db.cloned().map_or_else(|| open_db(config), Ok) {
-        Ok(db) => Some(reviews_in(config, &db)),
+    match review_store(config, db) {
+        Ok(store) => Some(reviews_in(config, store)),
         Err(error) => {
             tracing::error!("no review tools: {error:#}");
             None
@@ -94,9 +95,21 @@ fn reviews(config: &Config, db: Option<&Sqlite>) -> Option<Arc<Service>> {
     }
 }
 
-/// The review broker over the store that the configuration names.
-pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<Service>> {
-    Ok(reviews_in(config, &open_db(config)?))
+/// The reviews in the store that the configuration names. PostgreSQL is reached when it is first asked.
+pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<dyn ReviewStore>> {
+    review_store(config, None)
+}
+
+fn review_store(config: &Config, db: Option<&Sqlite>) -> anyhow::Result<Arc<dyn ReviewStore>> {
+    if let Some(postgres) = &config.postgres {
+        let url = postgres.url.expose().to_owned();
+        let connections = postgres.max_connections as usize;
+        let store = PostgresReviews::new(url, connections, machine::expire);
+        return Ok(Arc::new(store));
+    }
+    let db = db.cloned().map_or_else(|| open_db(config), Ok)?;
+    let clock = Arc::new(SystemClock::new());
+    Ok(Arc::new(SqliteReviews::new(&db, clock, machine::expire)))
 }
 
 /// The database of reviews and audit records. A gateway opens it once and shares the handle.
@@ -109,13 +122,12 @@ pub(crate) fn open_db(config: &Config) -> anyhow::Result<Sqlite> {
         .with_context(|| format!("opening {}", path.display()))
 }
 
-fn reviews_in(config: &Config, db: &Sqlite) -> Arc<Service> {
-    let store = SqliteReviews::new(db, Arc::new(SystemClock::new()), machine::expire);
+fn reviews_in(config: &Config, store: Arc<dyn ReviewStore>) -> Arc<Service> {
     let settings = Settings {
         claim_timeout: config.review.claim_timeout,
         extended_tools: config.review.extended_tools,
     };
-    Service::new(Arc::new(store), settings)
+    Service::new(store, settings)
 }
 
 fn attach_reviews(
@@ -130,7 +142,9 @@ fn attach_reviews(
     if let Some(info) = offer.server_info.clone().filter(|_| alone) {
         registry.introduce_as(info);
     }
-    registry.publisher(index).publish(offer);
+    let publisher = registry.publisher(index);
+    publisher.publish(offer);
+    service.publish_to(publisher);
     registry.attach(index, Arc::new(backend));
     home.spawn(service.run());
 }

@@ -7,7 +7,7 @@ mod sqlite;
 mod verify;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use ingest::{Adopted, Ingest, adopt_all};
 pub use postgres::PostgresAudit;

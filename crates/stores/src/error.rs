@@ -24,6 +24,9 @@ pub enum StoreError {
         found: u32,
         known: u32,
     },
+    /// The server cannot be reached, or does not answer.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
     /// The store is closed, or the closure panicked.
     #[error("closed: the store no longer runs")]
     Closed,
@@ -41,6 +44,7 @@ impl StoreError {
             Self::Corrupt(_) => "corrupt",
             Self::Io(_) => "io",
             Self::TooNew { .. } => "too_new",
+            Self::Unavailable(_) => "unavailable",
             Self::Closed => "closed",
             Self::Sql(_) => "sql",
         }

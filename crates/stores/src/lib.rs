@@ -9,11 +9,13 @@
 
 pub mod audit;
 pub mod error;
+pub mod postgres;
 pub mod review;
 pub mod spool;
 pub mod sqlite;
 
 pub use error::StoreError;
-pub use review::SqliteReviews;
+pub use postgres::Postgres;
+pub use review::{PostgresReviews, SqliteReviews};
 pub use rusqlite;
 pub use sqlite::{Migrations, Sqlite, Synchronous};

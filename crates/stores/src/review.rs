@@ -1,4 +1,5 @@
 //! Reviews in SQLite: one transaction per action, its event in the same transaction.
+//! `postgres` does the same for many gateways.
 //!
 //! Every acknowledged action is on the disk (`synchronous=FULL`). The decision of `act` runs in the
 //! writer's transaction, on the row as it is then. `write` holds the named queries that change
@@ -7,6 +8,7 @@
 //! Not here: what may be done when (`sentinel_review::machine`).
 
 mod chain;
+mod postgres;
 mod read;
 mod rows;
 #[cfg(test)]
@@ -20,18 +22,28 @@ use futures_util::FutureExt;
 use rusqlite::Connection;
 use sentinel_core::clock::{Clock, Moment};
 use sentinel_core::review::{
-    Acted, Decide, Event, Filter, Key, Listed, Message, NewReview, Page, Patch, Promised, Review,
-    ReviewStore, Slice, Statistics, Trouble, Verdict,
+    Acted, Changes, Decide, Event, Filter, Key, Listed, Message, NewReview, Page, Patch, Promised,
+    Review, ReviewStore, Slice, Statistics, Trouble, Verdict,
 };
 
 use crate::error::StoreError;
 use crate::sqlite::{Migrations, Sqlite, Synchronous};
+pub use postgres::PostgresReviews;
 
 /// The tables of reviews.
 pub const MIGRATIONS: Migrations = Migrations {
     component: "review",
-    steps: &[include_str!("review/tables.sql")],
+    steps: &[
+        include_str!("review/tables.sql"),
+        include_str!("review/leaner.sql"),
+    ],
 };
+
+/// Events looked at in one answer of `changes`; whoever asks comes again.
+const CHANGES_MAX: i64 = 256;
+
+/// Resubmissions in a row that a chain shows: more is a loop of agents, not a discussion.
+const CHAIN_LEN_MAX: usize = 200;
 
 /// Decides what becomes of a claim whose lease may be over.
 pub type Expire = fn(&Review, &Moment) -> Option<sentinel_core::review::Effect>;
@@ -145,6 +157,10 @@ impl ReviewStore for SqliteReviews {
 
     fn queue_version(&self, projects: Vec<String>) -> Promised<u64> {
         self.reading(move |tx| read::queue_version(tx, &projects))
+    }
+
+    fn changes(&self, after: u64) -> Promised<Changes> {
+        self.reading(move |tx| read::changes(tx, after))
     }
 
     fn backup(&self, to: PathBuf) -> Promised<()> {

@@ -31,6 +31,9 @@ const QUEUE_LEN_MAX: usize = 256;
 /// Connections for reading: reads are short, and each costs a page cache.
 const READERS_MAX: usize = 4;
 
+/// Statements that a connection keeps parsed: more than all rooms together use.
+const STATEMENTS_MAX: usize = 64;
+
 /// When a commit counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronous {
@@ -162,6 +165,7 @@ impl Readers {
 fn open_writing(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_MAX)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "foreign_keys", "ON")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -172,6 +176,7 @@ fn open_reading(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_MAX)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.pragma_update(None, "foreign_keys", "ON")?;
     Ok(connection)
 }

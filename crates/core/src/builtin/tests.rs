@@ -24,7 +24,7 @@ struct Sum {
     sum: u32,
 }
 
-async fn add(offset: Arc<u32>, _: Arc<Caller>, add: Add) -> Result<Sum, Refused> {
+async fn add(offset: Arc<u32>, _: Asked, add: Add) -> Result<Sum, Refused> {
     let sum = add.a.checked_add(add.b.unwrap_or(*offset));
     sum.map(|sum| Sum { sum })
         .ok_or_else(|| Refused::new("too_big", "the sum is too big"))
@@ -163,4 +163,13 @@ async fn documents_are_read_by_uri_and_others_are_unknown() {
         .await
         .unwrap_err();
     assert_eq!(fault.kind, Kind::UnknownResource);
+}
+
+#[tokio::test]
+async fn only_a_document_that_is_there_can_be_followed() {
+    let agreed = call(Method::ResourcesSubscribe, r#"{"uri":"sum://1"}"#).await;
+    assert_eq!(agreed.unwrap(), json!({"resultType": "complete"}));
+    let fault = call(Method::ResourcesSubscribe, r#"{"uri":"sum://2"}"#).await;
+    assert_eq!(fault.unwrap_err().kind, Kind::UnknownResource);
+    assert!(builtin().offer().capabilities.subscribe);
 }

@@ -111,6 +111,10 @@ fn what_is_no_diff_is_refused_with_its_line() {
     for (diff, line) in [
         ("", "there is no file"),
         ("just words\n", "there is no file"),
+        (
+            "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+\0\n",
+            "it contains NUL",
+        ),
         ("@@ -1 +1 @@\n-a\n+b\n", "line 1: a hunk without"),
         ("--- a/x\n+++ b/x\n", "line 1: a file without hunks"),
         (

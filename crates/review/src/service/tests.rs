@@ -1,41 +1,95 @@
-//! The service over a real SQLite store: conversations, races, waiting, keys.
+//! The service over a real store: conversations, races, waiting, keys; the same on SQLite and PostgreSQL.
 
-use std::path::Path;
 use std::time::Duration;
 
 use sentinel_core::clock::{Clock, SystemClock};
 use sentinel_core::random::uuid;
 use sentinel_core::review::{Added, Category, Order, Priority, Role};
-use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, review};
+use sentinel_stores::{PostgresReviews, Sqlite, SqliteReviews, Synchronous, review};
 use tempfile::TempDir;
 
 use super::*;
+use cluster::Cluster;
+
+#[path = "../../../stores/src/audit/tests/cluster.rs"]
+mod cluster;
 
 pub(crate) const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
 
-pub(crate) fn open(path: &Path, claim_timeout: Duration) -> Arc<Service> {
-    with_clock(path, claim_timeout, Arc::new(SystemClock::new()))
+/// Where one test keeps its reviews. Opening it again is another process, or the same after a restart.
+enum Place {
+    Sqlite(TempDir),
+    Postgres { url: String },
 }
 
-fn with_clock(path: &Path, claim_timeout: Duration, clock: Arc<dyn Clock>) -> Arc<Service> {
-    let db = Sqlite::open(path, Synchronous::Full, &[review::MIGRATIONS]).unwrap();
-    let store = SqliteReviews::new(&db, clock, machine::expire);
-    Service::new(
-        Arc::new(store),
-        Settings {
+impl Place {
+    fn open(&self, claim_timeout: Duration) -> Arc<Service> {
+        self.open_at(claim_timeout, Arc::new(SystemClock::new()))
+    }
+
+    /// PostgreSQL has a clock of its own.
+    fn open_at(&self, claim_timeout: Duration, clock: Arc<dyn Clock>) -> Arc<Service> {
+        let store: Arc<dyn ReviewStore> = match self {
+            Self::Sqlite(folder) => {
+                let path = folder.path().join("sentinel.db");
+                let db = Sqlite::open(&path, Synchronous::Full, &[review::MIGRATIONS]).unwrap();
+                Arc::new(SqliteReviews::new(&db, clock, machine::expire))
+            }
+            Self::Postgres { url } => {
+                Arc::new(PostgresReviews::new(url.clone(), 10, machine::expire))
+            }
+        };
+        let settings = Settings {
             claim_timeout,
             extended_tools: true,
-        },
-    )
+        };
+        Service::new(store, settings)
+    }
+
+    fn house(&self) -> Arc<Service> {
+        self.open(Duration::from_secs(1200))
+    }
 }
 
-fn house() -> (TempDir, Arc<Service>) {
-    let folder = TempDir::new().unwrap();
-    let service = open(
-        &folder.path().join("sentinel.db"),
-        Duration::from_secs(1200),
-    );
-    (folder, service)
+/// Every one of these by itself on SQLite, and all of them on PostgreSQL, each in a database of its own.
+macro_rules! suite {
+    ($($name:ident,)+) => {
+        mod on_sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+                async fn $name() {
+                    super::$name(super::Place::Sqlite(super::TempDir::new().unwrap())).await;
+                }
+            )+
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+        async fn on_postgres() {
+            let cluster = Cluster::start();
+            $(
+                println!("{}", stringify!($name));
+                let url = cluster.database(stringify!($name));
+                $name(Place::Postgres { url }).await;
+            )+
+        }
+    };
+}
+
+suite! {
+    p_b05_of_reviewers_that_race_for_a_claim_one_wins,
+    a_claim_expires_wakes_who_waits_and_its_verdict_is_stale_afterwards,
+    a_lease_keeps_its_time_across_a_restart,
+    a_wait_ends_at_once_when_the_change_came_before_it,
+    a_wait_wakes_at_once_on_a_change_and_ends_with_its_time,
+    a_reviewer_who_waits_for_work_gets_it_as_it_comes,
+    a_wait_sees_what_another_process_writes,
+    p_b02_a_write_tried_again_under_its_key_happens_once,
+    b_55_forty_agents_at_once_lose_nothing,
+    equal_timestamps_keep_the_order_of_posting,
+    b_35_a_resubmission_is_a_new_review_and_the_chain_is_readable,
+    lists_go_by_urgency_then_age_and_follow_their_filters,
+    the_extended_figures_and_judgements_are_those_of_the_history,
+    two_stores_with_one_database_keep_one_history,
 }
 
 pub(crate) fn proposal(intent: &str) -> NewReview {
@@ -66,6 +120,14 @@ async fn submit(service: &Service) -> String {
         .review_id
 }
 
+fn patient(wait: Duration) -> Patience<'static> {
+    Patience { wait, asked: None }
+}
+
+fn long() -> Patience<'static> {
+    patient(WAIT_MAX)
+}
+
 fn says(body: &str) -> Addition {
     Addition::Message {
         role: Role::Reviewer,
@@ -90,42 +152,57 @@ async fn approve(service: &Service, id: &str, generation: Option<u64>) -> Result
         .await
 }
 
-/// P-B05 in short form.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn p_b05_of_reviewers_that_race_for_a_claim_one_wins() {
-    let (_folder, service) = house();
-    for _ in 0..20 {
-        let id = submit(&service).await;
-        let racing: Vec<_> = (0..16)
-            .map(|n| {
-                let (service, id) = (service.clone(), id.clone());
-                tokio::spawn(async move { claim(&service, &id, &format!("reviewer:{n}")).await })
+/// P-B05: 64 reviewers race for each of many reviews, in orders of their own.
+async fn p_b05_of_reviewers_that_race_for_a_claim_one_wins(place: Place) {
+    let (reviewers, count) = match place {
+        Place::Sqlite(_) => (64, 50),
+        Place::Postgres { .. } => (16, 10),
+    };
+    let service = place.house();
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        ids.push(submit(&service).await);
+    }
+    let racing: Vec<_> = (0..reviewers)
+        .map(|n| {
+            let (service, mut ids) = (service.clone(), ids.clone());
+            let start = n % ids.len();
+            ids.rotate_left(start);
+            tokio::spawn(async move {
+                let mut won = Vec::new();
+                for id in ids {
+                    match claim(&service, &id, &format!("reviewer:{n}")).await {
+                        Ok(acted) => won.push(acted.review),
+                        Err(refused) => assert_eq!(refused.kind, "already_claimed"),
+                    }
+                }
+                won
             })
-            .collect();
-        let mut won = Vec::new();
-        for racer in racing {
-            match racer.await.unwrap() {
-                Ok(acted) => won.push(acted.review),
-                Err(refused) => assert_eq!(refused.kind, "already_claimed"),
-            }
+        })
+        .collect();
+    let mut winners = HashMap::new();
+    for racer in racing {
+        for review in racer.await.unwrap() {
+            assert_eq!(review.claim_generation, 1);
+            let second = winners.insert(review.review_id, review.claimed_by);
+            assert_eq!(second, None, "a review was claimed twice");
         }
-        assert_eq!(won.len(), 1);
-        let now = service.status(id, None, Duration::ZERO).await.unwrap();
-        assert_eq!(now.claimed_by, won[0].claimed_by);
-        assert_eq!(now.claim_generation, 1);
+    }
+    assert_eq!(winners.len(), count);
+    for (id, by) in winners {
+        let now = service.status(id, None, Patience::NONE).await.unwrap();
+        assert_eq!((now.claimed_by, now.claim_generation), (by, 1));
     }
     service.store.verify().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_expires_wakes_who_waits_and_its_verdict_is_stale_afterwards() {
-    let folder = TempDir::new().unwrap();
-    let service = open(&folder.path().join("s.db"), Duration::from_millis(300));
+async fn a_claim_expires_wakes_who_waits_and_its_verdict_is_stale_afterwards(place: Place) {
+    let service = place.open(Duration::from_millis(300));
     let running = tokio::spawn(service.clone().run());
     let id = submit(&service).await;
     let first = claim(&service, &id, "reviewer:a").await.unwrap().review;
     let since = Some(Since::Version(first.version));
-    let free = service.status(id.clone(), since, WAIT_MAX).await.unwrap();
+    let free = service.status(id.clone(), since, long()).await.unwrap();
     assert_eq!(free.status, Status::Created);
     assert_eq!(free.claimed_by, None);
     let late = approve(&service, &id, Some(first.claim_generation))
@@ -150,16 +227,13 @@ async fn a_claim_expires_wakes_who_waits_and_its_verdict_is_stale_afterwards() {
 }
 
 /// P-B05: leases are monotonic across a restart.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_keeps_its_time_across_a_restart() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("s.db");
-    let service = open(&path, Duration::from_millis(900));
+async fn a_lease_keeps_its_time_across_a_restart(place: Place) {
+    let service = place.open(Duration::from_millis(900));
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
     drop(service);
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let service = open(&path, Duration::from_millis(900));
+    let service = place.open(Duration::from_millis(900));
     assert_eq!(
         claim(&service, &id, "reviewer:b").await.unwrap_err().kind,
         "already_claimed"
@@ -175,16 +249,15 @@ async fn a_lease_keeps_its_time_across_a_restart() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_ends_at_once_when_the_change_came_before_it() {
-    let (_folder, service) = house();
+async fn a_wait_ends_at_once_when_the_change_came_before_it(place: Place) {
+    let service = place.house();
     let id = submit(&service).await;
     let began = Instant::now();
     // Seen as created at version 1; claimed since.
     claim(&service, &id, "reviewer:a").await.unwrap();
     for since in [Since::Version(1), Since::Status(Status::Created)] {
         let seen = service
-            .status(id.clone(), Some(since), WAIT_MAX)
+            .status(id.clone(), Some(since), long())
             .await
             .unwrap();
         assert_eq!(seen.status, Status::Claimed);
@@ -199,23 +272,22 @@ async fn a_wait_ends_at_once_when_the_change_came_before_it() {
         limit: 10,
     };
     let (listed, version) = service
-        .pending(filter, page, Some(0), WAIT_MAX)
+        .pending(filter, page, Some(0), long())
         .await
         .unwrap();
     assert_eq!((listed.total, version), (0, 2));
     assert!(began.elapsed() < Duration::from_secs(2));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_wakes_at_once_on_a_change_and_ends_with_its_time() {
-    let (_folder, service) = house();
+async fn a_wait_wakes_at_once_on_a_change_and_ends_with_its_time(place: Place) {
+    let service = place.house();
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
     let waiting = {
         let (service, id) = (service.clone(), id.clone());
         tokio::spawn(async move {
             let seen = service
-                .status(id, Some(Since::Status(Status::Claimed)), WAIT_MAX)
+                .status(id, Some(Since::Status(Status::Claimed)), long())
                 .await;
             (seen.unwrap().status, Instant::now())
         })
@@ -231,7 +303,7 @@ async fn a_wait_wakes_at_once_on_a_change_and_ends_with_its_time() {
     let began = Instant::now();
     let since = Some(Since::Status(Status::InDiscussion));
     service
-        .status(id, since, Duration::from_millis(200))
+        .status(id, since, patient(Duration::from_millis(200)))
         .await
         .unwrap();
     let took = began.elapsed();
@@ -241,9 +313,8 @@ async fn a_wait_wakes_at_once_on_a_change_and_ends_with_its_time() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reviewer_who_waits_for_work_gets_it_as_it_comes() {
-    let (_folder, service) = house();
+async fn a_reviewer_who_waits_for_work_gets_it_as_it_comes(place: Place) {
+    let service = place.house();
     let filter = Filter {
         statuses: vec![Status::Created],
         ..Filter::default()
@@ -254,7 +325,7 @@ async fn a_reviewer_who_waits_for_work_gets_it_as_it_comes() {
     };
     let waiting = {
         let (service, filter) = (service.clone(), filter.clone());
-        tokio::spawn(async move { service.pending(filter, page, None, WAIT_MAX).await.unwrap() })
+        tokio::spawn(async move { service.pending(filter, page, None, long()).await.unwrap() })
     };
     tokio::time::sleep(Duration::from_millis(50)).await;
     let id = submit(&service).await;
@@ -266,7 +337,7 @@ async fn a_reviewer_who_waits_for_work_gets_it_as_it_comes() {
         ..filter
     };
     let (listed, _) = service
-        .pending(elsewhere, page, Some(0), Duration::from_millis(50))
+        .pending(elsewhere, page, Some(0), patient(Duration::from_millis(50)))
         .await
         .unwrap();
     assert_eq!(listed.total, 0);
@@ -274,17 +345,14 @@ async fn a_reviewer_who_waits_for_work_gets_it_as_it_comes() {
 }
 
 /// Decisions 29: the other process writes to the same file and rings no bell of ours.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_sees_what_another_process_writes() {
-    let (folder, service) = house();
-    let other = open(
-        &folder.path().join("sentinel.db"),
-        Duration::from_secs(1200),
-    );
+async fn a_wait_sees_what_another_process_writes(place: Place) {
+    let service = place.house();
+    let other = place.house();
+    let running = tokio::spawn(service.clone().run());
     let id = submit(&service).await;
     let waiting = {
         let (service, id) = (service.clone(), id.clone());
-        tokio::spawn(async move { service.status(id, Some(Since::Version(1)), WAIT_MAX).await })
+        tokio::spawn(async move { service.status(id, Some(Since::Version(1)), long()).await })
     };
     tokio::time::sleep(Duration::from_millis(50)).await;
     claim(&other, &id, "reviewer:a").await.unwrap();
@@ -292,11 +360,11 @@ async fn a_wait_sees_what_another_process_writes() {
         .await
         .unwrap();
     assert_eq!(seen.unwrap().unwrap().status, Status::Claimed);
+    running.abort();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p_b02_a_write_tried_again_under_its_key_happens_once() {
-    let (_folder, service) = house();
+async fn p_b02_a_write_tried_again_under_its_key_happens_once(place: Place) {
+    let service = place.house();
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
     let named = |digest| {
@@ -348,9 +416,8 @@ async fn p_b02_a_write_tried_again_under_its_key_happens_once() {
 }
 
 /// Forty agents at once: no lock error, nothing lost.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn b_55_forty_agents_at_once_lose_nothing() {
-    let (_folder, service) = house();
+async fn b_55_forty_agents_at_once_lose_nothing(place: Place) {
+    let service = place.house();
     let agents: Vec<_> = (0..40)
         .map(|n| {
             let service = service.clone();
@@ -363,7 +430,7 @@ async fn b_55_forty_agents_at_once_lose_nothing() {
                     say(&service, &id, &format!("message {m}")).await.unwrap();
                 }
                 approve(&service, &id, Some(1)).await.unwrap();
-                service.close(id.clone(), "p".into()).await.unwrap();
+                service.close(id.clone(), "p".into(), None).await.unwrap();
                 id
             })
         })
@@ -392,19 +459,13 @@ impl Clock for Still {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn equal_timestamps_keep_the_order_of_posting() {
-    let folder = TempDir::new().unwrap();
+async fn equal_timestamps_keep_the_order_of_posting(place: Place) {
     let now = Moment {
         wall_ms: 5,
         boot_ms: 5,
         boot_id: "b".into(),
     };
-    let service = with_clock(
-        &folder.path().join("s.db"),
-        Duration::from_secs(9),
-        Arc::new(Still(now)),
-    );
+    let service = place.open_at(Duration::from_secs(9), Arc::new(Still(now)));
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
     for n in 0..20 {
@@ -447,9 +508,8 @@ async fn equal_timestamps_keep_the_order_of_posting() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b_35_a_resubmission_is_a_new_review_and_the_chain_is_readable() {
-    let (_folder, service) = house();
+async fn b_35_a_resubmission_is_a_new_review_and_the_chain_is_readable(place: Place) {
+    let service = place.house();
     let id = submit(&service).await;
     let child = |parent: &str| NewReview {
         parent_id: Some(parent.into()),
@@ -485,9 +545,8 @@ async fn b_35_a_resubmission_is_a_new_review_and_the_chain_is_readable() {
     assert_eq!(missing.kind, "not_found");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_go_by_urgency_then_age_and_follow_their_filters() {
-    let (_folder, service) = house();
+async fn lists_go_by_urgency_then_age_and_follow_their_filters(place: Place) {
+    let service = place.house();
     let of = |intent: &str, priority, project: &str| NewReview {
         priority,
         project: Some(project.into()),
@@ -542,6 +601,84 @@ async fn lists_go_by_urgency_then_age_and_follow_their_filters() {
         ..Filter::default()
     };
     assert_eq!(intents(normal, all).await.0, "normal 1, normal 2");
+}
+
+async fn the_extended_figures_and_judgements_are_those_of_the_history(place: Place) {
+    let service = place.house();
+    let id = submit(&service).await;
+    claim(&service, &id, "reviewer:a").await.unwrap();
+    let whole = sentinel_core::review::Slice {
+        offset: 0,
+        limit: 9999,
+    };
+    let patch = service.store.patches(id.clone(), whole).await.unwrap()[0].clone();
+    let judge = |patch_id: String, accepted| {
+        let judgement = Addition::Judgement { patch_id, accepted };
+        service.add(id.clone(), "p".into(), None, None, judgement)
+    };
+    let unknown = judge(uuid(), true).await.unwrap_err();
+    assert_eq!(unknown.kind, "unknown_patch");
+    judge(patch.patch_id.clone(), true).await.unwrap();
+    judge(patch.patch_id.clone(), false).await.unwrap();
+    let judged = service.store.patch(id.clone(), patch.patch_id, whole);
+    assert_eq!(judged.await.unwrap().accepted, Some(false));
+    approve(&service, &id, Some(1)).await.unwrap();
+    service.close(id.clone(), "p".into(), None).await.unwrap();
+    let figures = service.store.statistics(None).await.unwrap();
+    assert_eq!((figures.total, figures.approval_rate_pct), (1, Some(100.0)));
+    assert!(figures.mean_s_to_close.is_some() && figures.mean_s_to_verdict.is_some());
+    let nobody = service
+        .store
+        .statistics(Some("other".into()))
+        .await
+        .unwrap();
+    assert_eq!((nobody.total, nobody.approval_rate_pct), (0, None));
+    let page = Page {
+        offset: 0,
+        limit: 100,
+    };
+    let events = service.store.events(Some(id), page).await.unwrap();
+    let told: Vec<&str> = events.items.iter().map(|event| &*event.event).collect();
+    let wanted =
+        "review_created review_claimed patch_judged patch_judged verdict_approved review_closed";
+    assert_eq!(told.join(" "), wanted);
+    assert_eq!(events.items[3].detail.as_ref().unwrap()["accepted"], false);
+    assert_eq!(service.store.verify().await.unwrap(), 6);
+}
+
+/// Decisions 29: two processes that write at once, with one chain of events between them.
+async fn two_stores_with_one_database_keep_one_history(place: Place) {
+    let services = [place.house(), place.house()];
+    let writers: Vec<_> = (0..8)
+        .map(|n| {
+            let service = services[n % 2].clone();
+            tokio::spawn(async move {
+                let id = submit(&service).await;
+                claim(&service, &id, "reviewer:a").await.unwrap();
+                for m in 0..5 {
+                    say(&service, &id, &m.to_string()).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    for service in &services {
+        assert_eq!(service.store.verify().await.unwrap(), 8 * 7);
+    }
+    let mut seen = 0;
+    let mut changed = std::collections::HashSet::new();
+    loop {
+        let changes = services[0].store.changes(seen).await.unwrap();
+        if changes.seq == seen {
+            break;
+        }
+        seen = changes.seq;
+        changed.extend(changes.reviews);
+    }
+    assert_eq!((seen, changed.len()), (56, 8));
+    assert!(changed.iter().all(|(_, version)| *version == 7));
 }
 
 #[test]

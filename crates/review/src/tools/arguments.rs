@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use sentinel_core::builtin::Refused;
+use sentinel_core::builtin::{Asked, Refused};
 use sentinel_core::random::is_uuid;
-use sentinel_core::review::{DIFF_PAGE, Page, Slice, Status};
+use sentinel_core::review::{DIFF_PAGE, Key, Listed, Page, Slice, Status};
 use serde::{Deserialize, Serialize};
 
-use crate::service::{self, WAIT_MAX};
+use crate::service::{self, Patience, WAIT_MAX};
 
 /// A name, a phase, a key: what stands in one line.
 const LINE_BYTES_MAX: usize = 512;
@@ -17,6 +17,9 @@ const TEXT_BYTES_MAX: usize = 256 << 10;
 /// Items in one page of a list.
 const PAGE_MAX: u64 = 200;
 const PAGE_DEFAULT: u64 = 50;
+/// Bytes of the items in one page: what comes after the first that crosses it is for the next page.
+/// More would not fit into a model's head, and must not fill ours.
+const PAGE_BYTES: usize = 1 << 20;
 
 pub(super) fn invalid(message: impl Into<String>) -> Refused {
     Refused::new("invalid_arguments", message)
@@ -86,10 +89,35 @@ pub(super) fn page(offset: Option<u64>, limit: Option<u64>) -> Result<Page, Refu
     })
 }
 
-/// Where the next page begins.
-pub(super) fn next(page: Page, got: usize, total: u64) -> Option<u64> {
-    let next = page.offset.saturating_add(got as u64);
-    (got > 0 && next < total).then_some(next)
+/// Cuts a page to what one answer may hold; says where the next one begins.
+pub(super) fn fit<T: Serialize>(page: Page, listed: Listed<T>) -> (Vec<T>, Option<u64>) {
+    let mut items = listed.items;
+    let mut bytes = 0;
+    let whole = items.iter().position(|item| {
+        bytes += serde_json::to_string(item).map_or(0, |text| text.len());
+        bytes >= PAGE_BYTES
+    });
+    if let Some(last) = whole {
+        items.truncate(last + 1);
+    }
+    let next = page.offset.saturating_add(items.len() as u64);
+    let more = !items.is_empty() && next < listed.total;
+    (items, more.then_some(next))
+}
+
+/// The key under which a write is remembered, if the caller gave one.
+pub(super) fn named(
+    tool: &str,
+    asked: &Asked,
+    given: Option<&String>,
+    arguments: &impl Serialize,
+) -> Result<Option<Key>, Refused> {
+    given
+        .map(|given| {
+            let given = line("idempotency_key", given.clone())?;
+            Ok(service::key(tool, &asked.caller, &given, arguments))
+        })
+        .transpose()
 }
 
 pub(super) fn slice(offset: Option<u64>, limit: Option<u64>) -> Result<Slice, Refused> {
@@ -105,7 +133,7 @@ pub(super) fn slice(offset: Option<u64>, limit: Option<u64>) -> Result<Slice, Re
     })
 }
 
-pub(super) fn wait(wait_ms: Option<u64>) -> Result<Duration, Refused> {
+pub(super) fn patience(asked: &Asked, wait_ms: Option<u64>) -> Result<Patience<'_>, Refused> {
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     if wait > WAIT_MAX {
         return Err(invalid(format!(
@@ -113,7 +141,10 @@ pub(super) fn wait(wait_ms: Option<u64>) -> Result<Duration, Refused> {
             WAIT_MAX.as_millis()
         )));
     }
-    Ok(wait)
+    Ok(Patience {
+        wait,
+        asked: Some(asked),
+    })
 }
 
 /// The projects of a filter: one, or several.
@@ -126,7 +157,7 @@ pub(super) fn projects(
         (Some(one), None) => Ok(vec![line("project", one)?]),
         (None, Some(many)) if many.is_empty() => Err(invalid("projects must not be empty")),
         (None, Some(many)) if many.len() > 100 => Err(invalid("at most 100 projects")),
-        (None, Some(many)) => Ok(many),
+        (None, Some(many)) => many.into_iter().map(|one| line("projects", one)).collect(),
         (None, None) => Ok(Vec::new()),
     }
 }
@@ -166,5 +197,27 @@ impl Since {
                 None => Err(unknown_status(&text)),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b_21_a_page_ends_before_it_grows_beyond_what_an_answer_may_hold() {
+        let page = Page {
+            offset: 10,
+            limit: 5,
+        };
+        let fitted = |bytes: usize, count: usize| {
+            let items = vec!["x".repeat(bytes); count];
+            let (items, next) = fit(page, Listed { items, total: 15 });
+            (items.len(), next)
+        };
+        assert_eq!(fitted(10, 5), (5, None));
+        assert_eq!(fitted(PAGE_BYTES / 2, 5), (2, Some(12)));
+        assert_eq!(fitted(3 * PAGE_BYTES, 5), (1, Some(11)));
+        assert_eq!(fitted(10, 0), (0, None));
     }
 }

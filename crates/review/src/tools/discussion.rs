@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use sentinel_core::Caller;
-use sentinel_core::builtin::{About, Effect, Refused, Tool};
-use sentinel_core::review::{Added, Addition, Message, Patch, Review, Role, Status};
+use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
+use sentinel_core::review::{Acted, Added, Addition, Key, Message, Patch, Review, Role, Status};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{id, line, maybe, maybe_text, next, page, slice, text};
+use super::arguments::{fit, id, invalid, maybe, maybe_text, named, page, slice, text};
 use crate::diff;
-use crate::service::{Service, actor, claimant, key, refused};
+use crate::service::{Service, actor, claimant, refused};
 
 const TAGS: &[&str] = &["discussion"];
 
@@ -43,7 +42,7 @@ and judge; nothing is applied and the status stays.",
         name: "get_patch",
         title: "Read the patches",
         description: "Read all diffs of a review in order: the original first, then alternatives. A diff above 256 KiB \
-is cut: repeat with its patch_id and offset = next_offset.",
+is cut, and so are the last of many: repeat with patch_id and offset = next_offset.",
         tags: TAGS,
         effect: Effect::Reads,
     };
@@ -77,34 +76,21 @@ struct Posted {
     repeated: bool,
 }
 
-async fn post_message(
-    service: Arc<Service>,
-    caller: Arc<Caller>,
-    post: Post,
-) -> Result<Posted, Refused> {
-    let named = match &post.idempotency_key {
-        Some(given) => Some(key(
-            "post_message",
-            &caller,
-            &line("idempotency_key", given.clone())?,
-            &post,
-        )),
-        None => None,
-    };
-    let reviewer = maybe("reviewer_id", post.reviewer_id)?;
+async fn post_message(service: Arc<Service>, asked: Asked, post: Post) -> Result<Posted, Refused> {
+    let key = named("post_message", &asked, post.idempotency_key.as_ref(), &post)?;
     let addition = Addition::Message {
         role: post.role,
         body: text("body", post.body)?,
     };
-    let acted = service
-        .add(
-            id("review_id", post.review_id)?,
-            actor(reviewer.as_deref(), &caller),
-            claimant(reviewer.as_deref(), &caller),
-            named,
-            addition,
-        )
-        .await?;
+    let acted = add(
+        &service,
+        &asked,
+        post.review_id,
+        post.reviewer_id,
+        key,
+        addition,
+    )
+    .await?;
     match acted.added {
         Some(Added::Message(message)) => Ok(Posted {
             message,
@@ -113,6 +99,22 @@ async fn post_message(
         }),
         _ => Err(Refused::new("internal", "the message was not kept")),
     }
+}
+
+/// Adds to a review in the name of whoever asked.
+async fn add(
+    service: &Service,
+    asked: &Asked,
+    review_id: String,
+    reviewer_id: Option<String>,
+    key: Option<Key>,
+    addition: Addition,
+) -> Result<Acted, Refused> {
+    let review_id = id("review_id", review_id)?;
+    let reviewer = maybe("reviewer_id", reviewer_id)?;
+    let actor = actor(reviewer.as_deref(), &asked.caller);
+    let claimant = claimant(reviewer.as_deref(), &asked.caller);
+    service.add(review_id, actor, claimant, key, addition).await
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -139,7 +141,7 @@ struct Messages {
 
 async fn get_messages(
     service: Arc<Service>,
-    _: Arc<Caller>,
+    _: Asked,
     get: GetMessages,
 ) -> Result<Messages, Refused> {
     let page = page(get.offset, get.limit)?;
@@ -147,13 +149,15 @@ async fn get_messages(
     // The version first: whoever waits from it on sees anything posted in between again.
     let review = service.store.get(id.clone()).await.map_err(refused)?;
     let listed = service.store.messages(id, page).await.map_err(refused)?;
+    let total = listed.total;
+    let (items, next_offset) = fit(page, listed);
     Ok(Messages {
-        next_offset: next(page, listed.items.len(), listed.total),
         review_id: review.review_id,
         status: review.status,
         version: review.version,
-        items: listed.items,
-        total: listed.total,
+        items,
+        total,
+        next_offset,
     })
 }
 
@@ -183,34 +187,19 @@ struct Patched {
 
 async fn submit_patch(
     service: Arc<Service>,
-    caller: Arc<Caller>,
+    asked: Asked,
     submit: SubmitPatch,
 ) -> Result<Patched, Refused> {
-    let named = match &submit.idempotency_key {
-        Some(given) => Some(key(
-            "submit_patch",
-            &caller,
-            &line("idempotency_key", given.clone())?,
-            &submit,
-        )),
-        None => None,
-    };
-    let reviewer = maybe("reviewer_id", submit.reviewer_id)?;
+    let given = submit.idempotency_key.as_ref();
+    let key = named("submit_patch", &asked, given, &submit)?;
     let addition = Addition::Patch {
         role: submit.role,
         description: maybe_text("description", submit.description)?,
         affected_files: diff::check(&submit.diff)?,
         diff: submit.diff,
     };
-    let acted = service
-        .add(
-            id("review_id", submit.review_id)?,
-            actor(reviewer.as_deref(), &caller),
-            claimant(reviewer.as_deref(), &caller),
-            named,
-            addition,
-        )
-        .await?;
+    let (review_id, reviewer_id) = (submit.review_id, submit.reviewer_id);
+    let acted = add(&service, &asked, review_id, reviewer_id, key, addition).await?;
     match acted.added {
         Some(Added::Patch(patch)) => Ok(Patched {
             patch,
@@ -239,22 +228,17 @@ struct Patches {
     patches: Vec<Patch>,
 }
 
-async fn get_patch(
-    service: Arc<Service>,
-    _: Arc<Caller>,
-    get: GetPatch,
-) -> Result<Patches, Refused> {
+async fn get_patch(service: Arc<Service>, _: Asked, get: GetPatch) -> Result<Patches, Refused> {
     let slice = slice(get.offset, get.limit)?;
     let review_id = id("review_id", get.review_id)?;
     let patches = match get.patch_id {
         Some(patch_id) => {
+            let patch_id = id("patch_id", patch_id)?;
             let patch = service.store.patch(review_id.clone(), patch_id, slice);
             vec![patch.await.map_err(refused)?]
         }
         None if slice.offset > 0 => {
-            return Err(super::arguments::invalid(
-                "offset goes with patch_id: which diff is meant?",
-            ));
+            return Err(invalid("offset goes with patch_id: which diff is meant?"));
         }
         None => service
             .store

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use sentinel_core::Caller;
-use sentinel_core::builtin::{About, Effect, Refused, Tool};
+use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
 use sentinel_core::review::{Addition, DIFF_PAGE, Event, Patch, Review, Slice, Statistics};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{id, maybe, next, page};
+use super::arguments::{fit, id, maybe, page};
 use crate::service::{Service, actor, refused};
 
 pub(super) fn tools() -> Vec<Tool<Service>> {
@@ -57,9 +56,9 @@ close. Unknown figures are absent.",
                 "Accept a patch",
                 "Say as the proposer that you will apply this patch. Nothing is applied here.",
                 &["discussion"],
-                Effect::WritesOnce,
+                Effect::Writes,
             ),
-            |service, caller, judge| judge_patch(service, caller, judge, true),
+            |service, asked, judge| judge_patch(service, asked, judge, true),
         ),
         Tool::new(
             about(
@@ -67,9 +66,9 @@ close. Unknown figures are absent.",
                 "Decline a patch",
                 "Say as the proposer that you will not apply this patch.",
                 &["discussion"],
-                Effect::WritesOnce,
+                Effect::Writes,
             ),
-            |service, caller, judge| judge_patch(service, caller, judge, false),
+            |service, asked, judge| judge_patch(service, asked, judge, false),
         ),
     ]
 }
@@ -92,7 +91,7 @@ struct Events {
 
 async fn get_review_timeline(
     service: Arc<Service>,
-    _: Arc<Caller>,
+    _: Asked,
     get: Timeline,
 ) -> Result<Events, Refused> {
     let review_id = id("review_id", get.review_id)?;
@@ -106,11 +105,7 @@ struct AuditLog {
     limit: Option<u64>,
 }
 
-async fn get_audit_log(
-    service: Arc<Service>,
-    _: Arc<Caller>,
-    get: AuditLog,
-) -> Result<Events, Refused> {
+async fn get_audit_log(service: Arc<Service>, _: Asked, get: AuditLog) -> Result<Events, Refused> {
     events(&service, None, get.offset, get.limit).await
 }
 
@@ -126,10 +121,12 @@ async fn events(
         .events(review_id, page)
         .await
         .map_err(refused)?;
+    let total = listed.total;
+    let (items, next_offset) = fit(page, listed);
     Ok(Events {
-        next_offset: next(page, listed.items.len(), listed.total),
-        items: listed.items,
-        total: listed.total,
+        items,
+        total,
+        next_offset,
     })
 }
 
@@ -141,7 +138,7 @@ struct Stats {
 
 async fn get_review_stats(
     service: Arc<Service>,
-    _: Arc<Caller>,
+    _: Asked,
     get: Stats,
 ) -> Result<Statistics, Refused> {
     let project = maybe("project", get.project)?;
@@ -163,19 +160,20 @@ struct Judged {
 
 async fn judge_patch(
     service: Arc<Service>,
-    caller: Arc<Caller>,
+    asked: Asked,
     judge: JudgePatch,
     accepted: bool,
 ) -> Result<Judged, Refused> {
     let review_id = id("review_id", judge.review_id)?;
+    let patch_id = id("patch_id", judge.patch_id)?;
     let addition = Addition::Judgement {
-        patch_id: judge.patch_id.clone(),
+        patch_id: patch_id.clone(),
         accepted,
     };
     let acted = service
         .add(
             review_id.clone(),
-            actor(None, &caller),
+            actor(None, &asked.caller),
             None,
             None,
             addition,
@@ -187,7 +185,7 @@ async fn judge_patch(
     };
     let patch = service
         .store
-        .patch(review_id, judge.patch_id, first)
+        .patch(review_id, patch_id, first)
         .await
         .map_err(refused)?;
     Ok(Judged {

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use sentinel_core::Caller;
-use sentinel_core::builtin::{About, Effect, Refused, Tool};
+use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
 use sentinel_core::random::uuid;
 use sentinel_core::review::{Category, NewReview, Patch, Priority, Review, Status, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{id, line, maybe, maybe_text, slice, text};
+use super::arguments::{id, line, maybe, maybe_text, named, slice, text};
 use crate::diff;
 use crate::service::{Service, actor, key, refused};
 
@@ -82,18 +81,16 @@ struct Submitted {
 
 async fn submit_proposal(
     service: Arc<Service>,
-    caller: Arc<Caller>,
+    asked: Asked,
     submit: Submit,
 ) -> Result<Submitted, Refused> {
-    let named = match (&submit.idempotency_key, &submit.review_id) {
-        (Some(given), _) => Some(key(
-            "submit_proposal",
-            &caller,
-            &line("idempotency_key", given.clone())?,
-            &submit,
-        )),
-        (None, Some(own)) => Some(key("review_id", &caller, own, &submit)),
-        (None, None) => None,
+    let given = submit.idempotency_key.as_ref();
+    let named = match (
+        named("submit_proposal", &asked, given, &submit)?,
+        &submit.review_id,
+    ) {
+        (None, Some(own)) => Some(key("review_id", &asked.caller, own, &submit)),
+        (named, _) => named,
     };
     let affected_files = diff::check(&submit.diff)?;
     let agent_type = line("agent_type", submit.agent_type)?;
@@ -111,7 +108,7 @@ async fn submit_proposal(
         project: maybe("project", submit.project)?,
         category: submit.category.unwrap_or(inferred_category),
         priority: submit.priority.unwrap_or(inferred_priority),
-        proposed_by: actor(None, &caller),
+        proposed_by: actor(None, &asked.caller),
         parent_id: submit
             .parent_id
             .map(|parent| id("parent_id", parent))
@@ -174,11 +171,7 @@ struct Link {
     created_at: String,
 }
 
-async fn get_proposal(
-    service: Arc<Service>,
-    _: Arc<Caller>,
-    get: Get,
-) -> Result<Proposal, Refused> {
+async fn get_proposal(service: Arc<Service>, _: Asked, get: Get) -> Result<Proposal, Refused> {
     whole(
         &service,
         id("review_id", get.review_id)?,

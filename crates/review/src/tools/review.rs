@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use sentinel_core::Caller;
-use sentinel_core::builtin::{About, Effect, Refused, Tool};
+use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
 use sentinel_core::review::{Added, Decision, Review, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{id, invalid, line, maybe, maybe_text};
-use crate::service::{Service, actor, claimant, key};
+use super::arguments::{id, invalid, maybe, maybe_text, named};
+use crate::service::{Service, actor, claimant};
 
 const TAGS: &[&str] = &["review"];
 
@@ -56,16 +55,16 @@ struct Claim {
 
 async fn claim_review(
     service: Arc<Service>,
-    caller: Arc<Caller>,
+    asked: Asked,
     claim: Claim,
 ) -> Result<Review, Refused> {
     let reviewer = maybe("reviewer_id", claim.reviewer_id)?;
-    let Some(by) = claimant(reviewer.as_deref(), &caller) else {
+    let Some(by) = claimant(reviewer.as_deref(), &asked.caller) else {
         return Err(invalid(
             "reviewer_id is required here: your connection has no session by which to recognise you again",
         ));
     };
-    let actor = actor(reviewer.as_deref(), &caller);
+    let actor = actor(reviewer.as_deref(), &asked.caller);
     let acted = service
         .claim(id("review_id", claim.review_id)?, actor, by)
         .await?;
@@ -97,20 +96,13 @@ struct Judged {
 
 async fn submit_verdict(
     service: Arc<Service>,
-    caller: Arc<Caller>,
+    asked: Asked,
     judge: Judge,
 ) -> Result<Judged, Refused> {
-    let named = match &judge.idempotency_key {
-        Some(given) => Some(key(
-            "submit_verdict",
-            &caller,
-            &line("idempotency_key", given.clone())?,
-            &judge,
-        )),
-        None => None,
-    };
+    let given = judge.idempotency_key.as_ref();
+    let named = named("submit_verdict", &asked, given, &judge)?;
     let reviewer = maybe("reviewer_id", judge.reviewer_id)?;
-    let actor = actor(reviewer.as_deref(), &caller);
+    let actor = actor(reviewer.as_deref(), &asked.caller);
     let review_id = id("review_id", judge.review_id)?;
     let reason = maybe_text("reason", judge.reason)?;
     let acted = service
@@ -133,19 +125,22 @@ async fn submit_verdict(
     }
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Close {
     review_id: String,
+    /// Names this call: repeating it after a lost answer gives the closed review again.
+    idempotency_key: Option<String>,
 }
 
 async fn close_review(
     service: Arc<Service>,
-    caller: Arc<Caller>,
+    asked: Asked,
     close: Close,
 ) -> Result<Review, Refused> {
-    let acted = service
-        .close(id("review_id", close.review_id)?, actor(None, &caller))
-        .await?;
-    Ok(acted.review)
+    let given = close.idempotency_key.as_ref();
+    let named = named("close_review", &asked, given, &close)?;
+    let review_id = id("review_id", close.review_id)?;
+    let closing = service.close(review_id, actor(None, &asked.caller), named);
+    Ok(closing.await?.review)
 }

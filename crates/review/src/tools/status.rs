@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use sentinel_core::Caller;
-use sentinel_core::builtin::{About, Effect, Refused, Tool};
+use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
 use sentinel_core::review::{Category, Filter, Order, Priority, Review, Status};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{Since, id, maybe, next, page, projects, status_filter, wait};
+use super::arguments::{Since, fit, id, maybe, page, patience, projects, status_filter};
 use crate::service::{Service, refused};
 
 const TAGS: &[&str] = &["status"];
@@ -67,13 +66,13 @@ struct Standing {
 
 async fn get_review_status(
     service: Arc<Service>,
-    _: Arc<Caller>,
+    asked: Asked,
     get: GetStatus,
 ) -> Result<Standing, Refused> {
-    let wait = wait(get.wait_ms)?;
+    let patience = patience(&asked, get.wait_ms)?;
     let since = get.since.map(Since::known).transpose()?;
     let review = service
-        .status(id("review_id", get.review_id)?, since, wait)
+        .status(id("review_id", get.review_id)?, since, patience)
         .await?;
     Ok(Standing {
         review_id: review.review_id,
@@ -113,7 +112,7 @@ struct Pending {
 
 async fn list_pending(
     service: Arc<Service>,
-    _: Arc<Caller>,
+    asked: Asked,
     list: ListPending,
 ) -> Result<Pending, Refused> {
     let page = page(list.offset, list.limit)?;
@@ -124,12 +123,14 @@ async fn list_pending(
         ..Filter::default()
     };
     let (listed, queue_version) = service
-        .pending(filter, page, list.since, wait(list.wait_ms)?)
+        .pending(filter, page, list.since, patience(&asked, list.wait_ms)?)
         .await?;
+    let total = listed.total;
+    let (items, next_offset) = fit(page, listed);
     Ok(Pending {
-        next_offset: next(page, listed.items.len(), listed.total),
-        items: listed.items,
-        total: listed.total,
+        items,
+        total,
+        next_offset,
         queue_version,
     })
 }
@@ -165,7 +166,7 @@ struct Reviews {
 
 async fn list_reviews(
     service: Arc<Service>,
-    _: Arc<Caller>,
+    _: Asked,
     list: ListReviews,
 ) -> Result<Reviews, Refused> {
     let page = page(list.offset, list.limit)?;
@@ -192,9 +193,11 @@ async fn list_reviews(
         },
     };
     let listed = service.store.list(filter, page).await.map_err(refused)?;
+    let total = listed.total;
+    let (items, next_offset) = fit(page, listed);
     Ok(Reviews {
-        next_offset: next(page, listed.items.len(), listed.total),
-        items: listed.items,
-        total: listed.total,
+        items,
+        total,
+        next_offset,
     })
 }

@@ -22,6 +22,7 @@ pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
     let mut config = loaded.config;
     if let Some(db) = &args.db {
         config.sqlite.path = std::path::absolute(db)?;
+        config.postgres = None;
     }
     match &args.command {
         ReviewCommand::Serve { port } => serve(config, *port),
@@ -30,7 +31,7 @@ pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
             project,
             limit,
         } => {
-            let (store, runtime) = open(&config)?;
+            let (store, runtime) = open_to_look(&config)?;
             let list = look::list(
                 &*store,
                 status.as_deref(),
@@ -41,22 +42,22 @@ pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
             super::print(&runtime.block_on(list)?)
         }
         ReviewCommand::Show { id } => {
-            let (store, runtime) = open(&config)?;
+            let (store, runtime) = open_to_look(&config)?;
             super::print(&runtime.block_on(look::show(&*store, id, global.json))?)
         }
         ReviewCommand::Watch { id } => {
-            let (store, runtime) = open(&config)?;
+            let (store, runtime) = open_to_look(&config)?;
             runtime.block_on(look::watch(&*store, id.as_deref(), global.json))
         }
         ReviewCommand::Backup { to } => {
-            let (store, runtime) = open(&config)?;
+            let (store, runtime) = open_to_look(&config)?;
             let to = std::path::absolute(to)?;
             runtime.block_on(store.backup(to.clone()))?;
             super::say(&format!("wrote {}", to.display()));
             Ok(ExitCode::SUCCESS)
         }
         ReviewCommand::Verify => {
-            let (store, runtime) = open(&config)?;
+            let (store, runtime) = open_to_look(&config)?;
             let events = runtime.block_on(store.verify())?;
             super::print(&format!("{events} events, each as it was written\n"))
         }
@@ -77,16 +78,27 @@ fn serve(mut config: Config, port: Option<u16>) -> anyhow::Result<ExitCode> {
     config.review.alone = true;
     config.backends.clear();
     // Opened again by the gateway; a broker without its store must not start at all.
-    drop(wiring::open_reviews(&config)?);
+    let (store, runtime) = open(&config)?;
+    runtime
+        .block_on(store.changes(u64::MAX))
+        .context("the store of reviews does not answer")?;
+    drop((store, runtime));
     super::serve::listen(&config)
 }
 
 fn open(config: &Config) -> anyhow::Result<(Arc<dyn ReviewStore>, Runtime)> {
-    exists(&config.sqlite.path)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    Ok((wiring::open_reviews(config)?.store.clone(), runtime))
+    Ok((wiring::open_reviews(config)?, runtime))
+}
+
+/// The store for somebody who only looks.
+fn open_to_look(config: &Config) -> anyhow::Result<(Arc<dyn ReviewStore>, Runtime)> {
+    if config.postgres.is_none() {
+        exists(&config.sqlite.path)?;
+    }
+    open(config)
 }
 
 /// Looking at reviews must not make an empty database where somebody mistyped a name.

@@ -1,6 +1,6 @@
 //! The same suite on SQLite and on a real PostgreSQL, and what feeds them.
 
-mod cluster;
+pub(crate) mod cluster;
 mod suite;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 
 use ring::digest::{Context, SHA256, digest};
 use rusqlite::{Connection, OptionalExtension, params};
-use sentinel_core::review::Trouble;
+use sentinel_core::review::{NewReview, Trouble};
 
 use super::sql;
 
@@ -65,13 +65,17 @@ fn to_array(bytes: &[u8]) -> [u8; 32] {
     bytes.try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// The hash to continue from.
-pub(super) fn last(tx: &Connection) -> Result<Vec<u8>, Trouble> {
+/// The hash to continue from, and the next event's number.
+pub(super) fn last(tx: &Connection) -> Result<([u8; 32], i64), Trouble> {
     let found = tx
-        .prepare_cached("SELECT hash FROM review_events ORDER BY seq DESC LIMIT 1")
-        .and_then(|mut query| query.query_row([], |row| row.get(0)).optional())
+        .prepare_cached("SELECT hash, seq FROM review_events ORDER BY seq DESC LIMIT 1")
+        .and_then(|mut query| {
+            query
+                .query_row([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? + 1)))
+                .optional()
+        })
         .map_err(sql)?;
-    Ok(found.unwrap_or_else(|| START.to_vec()))
+    Ok(found.unwrap_or((START, 1)))
 }
 
 /// Walks the whole history; the number of events, or the first thing that is wrong.
@@ -94,7 +98,7 @@ pub(super) fn verify(tx: &Connection) -> Result<u64, Trouble> {
     Ok(events)
 }
 
-fn broken(message: String) -> Trouble {
+pub(super) fn broken(message: String) -> Trouble {
     Trouble::Store {
         kind: "corrupt",
         message,
@@ -109,7 +113,7 @@ fn walk(tx: &Connection) -> Result<u64, Trouble> {
         )
         .map_err(sql)?;
     let mut rows = query.query([]).map_err(sql)?;
-    let (mut before, mut count) = (START.to_vec(), 0);
+    let mut walker = Walker::default();
     while let Some(row) = rows.next().map_err(sql)? {
         let text = |at: usize| row.get::<_, String>(at).map_err(sql);
         let maybe = |at: usize| row.get::<_, Option<String>>(at).map_err(sql);
@@ -130,66 +134,146 @@ fn walk(tx: &Connection) -> Result<u64, Trouble> {
             detail: detail.as_deref(),
             created_at: &created_at,
         };
-        if link.hash(&before)[..] != hash[..] {
+        let found = text_of(tx, &link)?;
+        walker.step(&link, &hash, found)?;
+    }
+    let numbered: i64 = tx
+        .query_row(
+            "SELECT coalesce(max(last_seq), 0) FROM reviews",
+            [],
+            |row| row.get(0),
+        )
+        .map_err(sql)?;
+    walker.end(numbered)
+}
+
+/// Follows the events in their order.
+pub(super) struct Walker {
+    before: Vec<u8>,
+    count: u64,
+}
+
+impl Default for Walker {
+    fn default() -> Self {
+        Self {
+            before: START.to_vec(),
+            count: 0,
+        }
+    }
+}
+
+impl Walker {
+    /// One event with its hash, and the digest of what it added as that is now.
+    pub(super) fn step(
+        &mut self,
+        link: &Link<'_>,
+        hash: &[u8],
+        found: Option<[u8; 32]>,
+    ) -> Result<(), Trouble> {
+        let seq = link.seq;
+        if link.hash(&self.before)[..] != *hash {
             return Err(broken(format!(
                 "event {seq} is not what was written after the one before it"
             )));
         }
-        if let (Some(about), Some(content)) = (&about, &content)
-            && text_of(tx, &event, &review_id, about)?
-                .as_ref()
-                .map(|found| &found[..])
-                != Some(&content[..])
-        {
+        if link.content.is_some() && found.as_ref().map(|found| &found[..]) != link.content {
             return Err(broken(format!("what event {seq} added is not what it was")));
         }
-        before = hash;
-        count += 1;
+        self.before = hash.to_vec();
+        self.count += 1;
+        Ok(())
     }
-    // AUTOINCREMENT remembers the last number, so a tail that was cut off is seen.
-    let numbered: Option<i64> = tx
-        .query_row(
-            "SELECT seq FROM sqlite_sequence WHERE name = 'review_events'",
-            [],
-            |row| row.get(0),
-        )
-        .optional()
-        .map_err(sql)?;
-    if numbered.unwrap_or(0) != count as i64 {
-        return Err(broken(format!(
-            "{} events were written, {count} are left",
-            numbered.unwrap_or(0)
-        )));
+
+    pub(super) fn ends_with(&self, hash: &[u8]) -> bool {
+        self.before == hash
     }
-    Ok(count)
+
+    /// `numbered` is how many were ever written, so a tail that was cut off is seen.
+    pub(super) fn end(self, numbered: i64) -> Result<u64, Trouble> {
+        if numbered != self.count as i64 {
+            return Err(broken(format!(
+                "{numbered} events were written, {} are left",
+                self.count
+            )));
+        }
+        Ok(self.count)
+    }
+}
+
+/// The three texts that an event's digest covers, of the row that it added: by the same hand, at the
+/// same time. The parameters are the row's id, the review's, and the event's number, actor and time.
+pub(super) fn text_query(event: &str) -> &'static str {
+    match event {
+        "message_posted" => {
+            "SELECT role, body, '' FROM messages WHERE id = $1 AND review_id = $2 AND seq = $3
+                 AND posted_by = $4 AND created_at = $5"
+        }
+        "verdict_approved" | "verdict_rejected" => {
+            "SELECT decision, coalesce(reason, ''), '' FROM verdicts WHERE id = $1 AND review_id = $2
+                 AND seq = $3 AND given_by = $4 AND created_at = $5"
+        }
+        "review_created" => {
+            "SELECT p.diff, r.affected_files,
+                 length(r.intent) || ':' || r.intent ||
+                 length(r.agent_type) || ':' || r.agent_type ||
+                 length(r.phase) || ':' || r.phase ||
+                 length(coalesce(r.description, '')) || ':' || coalesce(r.description, '') ||
+                 length(coalesce(r.plan, '')) || ':' || coalesce(r.plan, '') ||
+                 length(coalesce(r.task, '')) || ':' || coalesce(r.task, '') ||
+                 length(coalesce(r.project, '')) || ':' || coalesce(r.project, '') ||
+                 length(coalesce(r.parent_id, '')) || ':' || coalesce(r.parent_id, '') ||
+                 length(r.category) || ':' || r.category ||
+                 length(CAST(r.priority AS TEXT)) || ':' || CAST(r.priority AS TEXT)
+             FROM patches p JOIN reviews r ON r.id = p.review_id
+             WHERE p.id = $1 AND r.id = $2 AND p.seq = $3 AND r.seq = $3
+                 AND p.submitted_by = $4 AND r.proposed_by = $4 AND p.created_at = $5 AND r.created_at = $5"
+        }
+        _ => {
+            "SELECT role, diff, coalesce(description, '') FROM patches WHERE id = $1 AND review_id = $2
+                 AND seq = $3 AND submitted_by = $4 AND created_at = $5"
+        }
+    }
+}
+
+/// The digest of a new review and its first diff; see `text_query`.
+pub(super) fn content_of_new(new: &NewReview, files: &str) -> [u8; 32] {
+    let (category, priority) = (new.category.as_str(), (new.priority as i64).to_string());
+    let maybe = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+    let told: String = [
+        &new.intent,
+        &new.agent_type,
+        &new.phase,
+        &maybe(&new.description),
+        &maybe(&new.plan),
+        &maybe(&new.task),
+        &maybe(&new.project),
+        &maybe(&new.parent_id),
+        category,
+        &priority,
+    ]
+    .iter()
+    // Lengths, so that nothing can move from one field to the next.
+    .map(|text| format!("{}:{text}", text.chars().count()))
+    .collect();
+    content(&[&new.diff, files, &told])
 }
 
 /// The digest of what an event added, as it is now.
-fn text_of(
-    tx: &Connection,
-    event: &str,
-    review_id: &str,
-    about: &str,
-) -> Result<Option<[u8; 32]>, Trouble> {
-    let query = match event {
-        "message_posted" => "SELECT role, body, '' FROM messages WHERE id = ?1",
-        "verdict_approved" | "verdict_rejected" => {
-            "SELECT decision, coalesce(reason, ''), '' FROM verdicts WHERE id = ?1"
-        }
-        "review_created" => {
-            return tx
+fn text_of(tx: &Connection, link: &Link<'_>) -> Result<Option<[u8; 32]>, Trouble> {
+    let Some(about) = link.about_id.filter(|_| link.content.is_some()) else {
+        return Ok(None);
+    };
+    let (review, actor) = (link.review_id, link.actor);
+    tx.prepare_cached(text_query(link.event))
+        .and_then(|mut query| {
+            query
                 .query_row(
-                    "SELECT p.role, p.diff, r.intent FROM patches p JOIN reviews r ON r.id = p.review_id
-                     WHERE p.id = ?1 AND r.id = ?2",
-                    params![about, review_id],
+                    params![about, review, link.seq, actor, link.created_at],
                     three,
                 )
                 .optional()
-                .map_err(sql);
-        }
-        _ => "SELECT role, diff, coalesce(description, '') FROM patches WHERE id = ?1",
-    };
-    tx.query_row(query, [about], three).optional().map_err(sql)
+        })
+        .map_err(sql)
 }
 
 fn three(row: &rusqlite::Row<'_>) -> rusqlite::Result<[u8; 32]> {
@@ -197,22 +281,48 @@ fn three(row: &rusqlite::Row<'_>) -> rusqlite::Result<[u8; 32]> {
     Ok(content(&[&a, &b, &c]))
 }
 
-/// No half transition: every review is where its last event left it, with all that was counted.
+/// No half transition: every review is where its history left it, with exactly what that added.
+/// Finds the first that is not. `{judged}` and `{claimant}` read an event's detail; `{more}` is for what
+/// only one of the databases has.
+pub(super) const STATES: &str = "
+    SELECT r.id FROM reviews r WHERE {more}
+        r.status IS DISTINCT FROM (SELECT e.new_status FROM review_events e
+            WHERE e.review_id = r.id AND e.new_status IS NOT NULL ORDER BY e.seq DESC LIMIT 1)
+        OR r.claimed_by IS DISTINCT FROM (CASE WHEN r.status = 'created' THEN NULL ELSE
+            (SELECT {claimant} FROM review_events e
+             WHERE e.review_id = r.id AND e.event = 'review_claimed' ORDER BY e.seq DESC LIMIT 1) END)
+        OR r.claim_generation <> (SELECT count(*) FROM review_events e
+            WHERE e.review_id = r.id AND e.event = 'review_claimed')
+        OR r.message_count <> (SELECT count(*) FROM messages m WHERE m.review_id = r.id)
+        OR r.message_count <> (SELECT count(*) FROM review_events e
+            WHERE e.review_id = r.id AND e.event = 'message_posted')
+        OR r.patch_count <> (SELECT count(*) FROM patches p WHERE p.review_id = r.id)
+        OR r.patch_count <> (SELECT count(*) FROM review_events e
+            WHERE e.review_id = r.id AND e.event IN ('review_created', 'patch_submitted'))
+        OR (SELECT count(*) FROM verdicts v WHERE v.review_id = r.id) <> (SELECT count(*)
+            FROM review_events e WHERE e.review_id = r.id AND e.event IN ('verdict_approved', 'verdict_rejected'))
+        OR EXISTS (SELECT 1 FROM patches p WHERE p.review_id = r.id AND p.accepted IS DISTINCT FROM
+            (SELECT {judged} FROM review_events e WHERE e.review_id = r.id AND e.event = 'patch_judged'
+                 AND e.about_id = p.id ORDER BY e.seq DESC LIMIT 1))
+    UNION ALL SELECT e.review_id FROM review_events e
+        WHERE NOT EXISTS (SELECT 1 FROM reviews r WHERE r.id = e.review_id)
+    LIMIT 1";
+
 fn states(tx: &Connection) -> Result<(), Trouble> {
+    // A tail of events that was cut off is missed by the reviews that it was about.
+    let last = "(SELECT max(e.seq) FROM review_events e WHERE e.review_id = r.id)";
+    let query = STATES
+        .replace("{more}", &format!("r.last_seq IS DISTINCT FROM {last} OR"))
+        .replace("{judged}", "e.detail ->> 'accepted'")
+        .replace("{claimant}", "e.detail ->> 'claimed_by'");
     let wrong: Option<String> = tx
-        .query_row(
-            "SELECT r.id FROM reviews r WHERE
-               r.status IS NOT (SELECT e.new_status FROM review_events e
-                   WHERE e.review_id = r.id AND e.new_status IS NOT NULL ORDER BY e.seq DESC LIMIT 1)
-               OR r.message_count <> (SELECT count(*) FROM messages m WHERE m.review_id = r.id)
-               OR r.patch_count <> (SELECT count(*) FROM patches p WHERE p.review_id = r.id)
-               OR r.patch_count = 0
-             LIMIT 1",
-            [],
-            |row| row.get(0),
-        )
+        .query_row(&query, [], |row| row.get(0))
         .optional()
         .map_err(sql)?;
+    found_wrong(wrong)
+}
+
+pub(super) fn found_wrong(wrong: Option<String>) -> Result<(), Trouble> {
     wrong.map_or(Ok(()), |id| {
         Err(broken(format!(
             "review {id} is not where its history left it"

@@ -1,23 +1,25 @@
 //! The queries that change nothing.
 
 use std::path::Path;
+use std::sync::LazyLock;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use sentinel_core::builtin::Refused;
 use sentinel_core::review::{
-    Event, Filter, Listed, Message, Order, Page, Patch, Review, Slice, Statistics, Trouble, Verdict,
+    Changes, Event, Filter, Listed, Message, Order, Page, Patch, Review, Slice, Statistics,
+    Trouble, Verdict,
 };
 
-use super::{rows, sql};
-
-/// Resubmissions in a row that a chain shows: more is a loop of agents, not a discussion.
-const CHAIN_LEN_MAX: usize = 200;
+use super::rows::{self, Cells};
+use super::{CHAIN_LEN_MAX, CHANGES_MAX, sql};
 
 pub(super) fn review(tx: &Connection, id: &str) -> Result<Review, Trouble> {
-    let query = format!("SELECT {} FROM reviews WHERE id = ?1", rows::REVIEW);
-    tx.prepare_cached(&query)
-        .and_then(|mut query| query.query_row([id], rows::review).optional())
+    // Every write begins with it: the text is put together once.
+    static QUERY: LazyLock<String> =
+        LazyLock::new(|| format!("SELECT {} FROM reviews WHERE id = ?1", rows::REVIEW));
+    tx.prepare_cached(&QUERY)
+        .and_then(|mut query| query.query_row([id], |row| rows::review(row)).optional())
         .map_err(sql)?
         .ok_or_else(|| Trouble::NoReview(id.to_owned()))
 }
@@ -100,7 +102,7 @@ pub(super) fn list(
         .prepare_cached(&query)
         .and_then(|mut query| {
             query
-                .query_map(params_from_iter(&values), rows::review)?
+                .query_map(params_from_iter(&values), |row| rows::review(row))?
                 .collect()
         })
         .map_err(sql)?;
@@ -129,7 +131,7 @@ pub(super) fn messages(tx: &Connection, id: &str, page: Page) -> Result<Listed<M
         .prepare_cached(&query)
         .and_then(|mut query| {
             query
-                .query_map(params_from_iter(&values), rows::message)?
+                .query_map(params_from_iter(&values), |row| rows::message(row))?
                 .collect()
         })
         .map_err(sql)?;
@@ -145,22 +147,19 @@ pub(super) fn verdicts(tx: &Connection, id: &str) -> Result<Vec<Verdict>, Troubl
         rows::VERDICT
     );
     tx.prepare_cached(&query)
-        .and_then(|mut query| query.query_map([id], rows::verdict)?.collect())
+        .and_then(|mut query| query.query_map([id], |row| rows::verdict(row))?.collect())
         .map_err(sql)
 }
 
 pub(super) fn patches(tx: &Connection, id: &str, slice: Slice) -> Result<Vec<Patch>, Trouble> {
     review(tx, id)?;
+    let mut patches = rows::Patches::new(slice);
     let query = format!(
         "SELECT {} FROM patches WHERE review_id = ?1 ORDER BY seq",
         rows::PATCH
     );
     tx.prepare_cached(&query)
-        .and_then(|mut query| {
-            query
-                .query_map([id], |row| rows::patch(row, slice))?
-                .collect()
-        })
+        .and_then(|mut query| query.query_map([id], |row| patches.read(row))?.collect())
         .map_err(sql)
 }
 
@@ -216,7 +215,7 @@ pub(super) fn events(
             query
                 .query_map(
                     params![id, number(page.limit), number(page.offset)],
-                    rows::event,
+                    |row| rows::event(row),
                 )?
                 .collect()
         })
@@ -244,7 +243,9 @@ pub(super) fn relatives(tx: &Connection, id: &str) -> Result<Vec<Review>, Troubl
     tx.prepare_cached(&query)
         .and_then(|mut query| {
             query
-                .query_map(params![first.review_id, CHAIN_LEN_MAX as i64], rows::review)?
+                .query_map(params![first.review_id, CHAIN_LEN_MAX as i64], |row| {
+                    rows::review(row)
+                })?
                 .collect()
         })
         .map_err(sql)
@@ -257,9 +258,7 @@ pub(super) fn statistics(tx: &Connection, project: Option<&str>) -> Result<Stati
         ))
         .and_then(|mut query| {
             query
-                .query_map([project], |row| {
-                    Ok((row.get(0)?, rows::count(row, "count(*)")?))
-                })?
+                .query_map([project], |row| Ok((row.get(0)?, row.count("count(*)")?)))?
                 .collect()
         })
         .map_err(sql)
@@ -309,6 +308,35 @@ pub(super) fn queue_version(tx: &Connection, projects: &[String]) -> Result<u64,
         })
         .map_err(sql)?;
     Ok(found.unwrap_or(0) as u64)
+}
+
+pub(super) fn changes(tx: &Connection, after: u64) -> Result<Changes, Trouble> {
+    let last: i64 = tx
+        .prepare_cached("SELECT coalesce(max(seq), 0) FROM review_events")
+        .and_then(|mut query| query.query_row([], |row| row.get(0)))
+        .map_err(sql)?;
+    let mut changes = Changes {
+        seq: last as u64,
+        reviews: Vec::new(),
+    };
+    if changes.seq <= after {
+        return Ok(changes);
+    }
+    let rows: Vec<(i64, String, i64)> = tx
+        .prepare_cached(
+            "SELECT e.seq, r.id, r.version FROM review_events e JOIN reviews r ON r.id = e.review_id
+             WHERE e.seq > ?1 ORDER BY e.seq LIMIT ?2",
+        )
+        .and_then(|mut query| {
+            query
+                .query_map(params![after as i64, CHANGES_MAX], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })?
+                .collect()
+        })
+        .map_err(sql)?;
+    changes.cover(rows);
+    Ok(changes)
 }
 
 /// A consistent copy, compact, while others go on writing.

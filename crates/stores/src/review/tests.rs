@@ -9,6 +9,7 @@ use sentinel_core::review::{Addition, Category, Effect, NewEvent, Priority, Role
 use tempfile::TempDir;
 
 use super::*;
+use crate::audit::tests::cluster::Cluster;
 
 fn open(path: &Path) -> SqliteReviews {
     let db = Sqlite::open(path, Synchronous::Full, &[MIGRATIONS]).unwrap();
@@ -41,7 +42,7 @@ fn post(body: &str) -> Decide {
         Ok(Effect {
             status: Status::InDiscussion,
             claimed_by: None,
-            claim_generation: 1,
+            claim_generation: review.claim_generation,
             lease: None,
             addition: Some(Addition::Message {
                 role: Role::Reviewer,
@@ -61,53 +62,135 @@ fn post(body: &str) -> Decide {
 async fn house() -> (TempDir, PathBuf, String) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("s.db");
-    let store = open(&path);
+    let id = talk(&open(&path)).await;
+    (folder, path, id)
+}
+
+async fn talk(store: &dyn ReviewStore) -> String {
     let id = store.submit(new(), None).await.unwrap().review.review_id;
     for body in ["one", "two", "three"] {
-        store
-            .act(id.clone(), "r".into(), None, post(body))
-            .await
-            .unwrap();
+        let posted = store.act(id.clone(), "r".into(), None, post(body));
+        posted.await.unwrap();
     }
     assert_eq!(store.verify().await.unwrap(), 4);
-    (folder, path, id)
+    id
+}
+
+/// What somebody with a client of the database might do.
+const TAMPERINGS: &[&str] = &[
+    "UPDATE messages SET body = 'never said' WHERE body = 'two'",
+    "UPDATE messages SET role = 'proposer' WHERE body = 'two'",
+    "UPDATE messages SET posted_by = 'somebody' WHERE body = 'two'",
+    "UPDATE messages SET created_at = '1999' WHERE body = 'two'",
+    "UPDATE messages SET seq = 99 WHERE body = 'two'",
+    "INSERT INTO messages SELECT 'forged', review_id, 9, role, 'never said', posted_by, created_at FROM messages \
+     WHERE body = 'two'; UPDATE reviews SET message_count = 4",
+    "INSERT INTO verdicts SELECT 'forged', id, 9, 'approved', NULL, 'r', created_at FROM reviews",
+    "DELETE FROM messages WHERE body = 'three'",
+    "DELETE FROM messages WHERE body = 'three'; UPDATE reviews SET message_count = 2",
+    "UPDATE patches SET diff = 'other'",
+    "UPDATE patches SET submitted_by = 'somebody'",
+    "UPDATE patches SET accepted = true",
+    "UPDATE reviews SET intent = 'other'",
+    "UPDATE reviews SET agent_type = 'other'",
+    "UPDATE reviews SET priority = 0",
+    "UPDATE reviews SET project = 'other'",
+    "UPDATE reviews SET affected_files = '[{}]'",
+    "UPDATE reviews SET claimed_by = 'somebody'",
+    "UPDATE reviews SET claim_generation = 2",
+    "UPDATE reviews SET proposed_by = 'somebody'",
+    "UPDATE reviews SET status = 'approved'",
+    "UPDATE review_events SET actor = 'somebody' WHERE seq = 2",
+    "UPDATE review_events SET created_at = '1999' WHERE seq = 4",
+    "DELETE FROM review_events WHERE seq = 2",
+    "DELETE FROM review_events WHERE seq = 4",
+    "DELETE FROM review_events WHERE seq = 4; DELETE FROM messages WHERE body = 'three'; \
+     UPDATE reviews SET message_count = 2",
+];
+
+fn is_found(found: &Result<u64, Trouble>) -> bool {
+    matches!(
+        found,
+        Err(Trouble::Store {
+            kind: "corrupt",
+            ..
+        })
+    )
 }
 
 /// P-B07: whatever somebody changes with SQL is found.
 #[tokio::test]
 async fn p_b07_an_edited_or_deleted_row_is_found() {
-    for tampering in [
-        "UPDATE messages SET body = 'never said' WHERE body = 'two'",
-        "UPDATE messages SET role = 'proposer' WHERE body = 'two'",
-        "DELETE FROM messages WHERE body = 'three'",
-        "DELETE FROM messages WHERE body = 'three'; UPDATE reviews SET message_count = 2",
-        "UPDATE patches SET diff = 'other'",
-        "UPDATE reviews SET intent = 'other'",
-        "UPDATE reviews SET status = 'approved'",
-        "UPDATE review_events SET actor = 'somebody' WHERE seq = 2",
-        "UPDATE review_events SET created_at = '1999' WHERE seq = 4",
-        "DELETE FROM review_events WHERE seq = 2",
-        "DELETE FROM review_events WHERE seq = 4",
-        "DELETE FROM review_events WHERE seq = 4; DELETE FROM messages WHERE body = 'three'; \
-         UPDATE reviews SET message_count = 2",
-    ] {
+    for tampering in TAMPERINGS {
         let (_folder, path, _) = house().await;
-        Connection::open(&path)
-            .unwrap()
-            .execute_batch(tampering)
-            .unwrap();
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch(tampering).unwrap();
         let found = open(&path).verify().await;
-        assert!(
-            matches!(
-                found,
-                Err(Trouble::Store {
-                    kind: "corrupt",
-                    ..
-                })
-            ),
-            "{tampering}: {found:?}"
-        );
+        assert!(is_found(&found), "{tampering}: {found:?}");
     }
+}
+
+/// The same on PostgreSQL, where the tables are put right again after each.
+#[tokio::test(flavor = "multi_thread")]
+async fn p_b07_an_edited_or_deleted_row_is_found_in_postgres() {
+    const TABLES: [&str; 5] = [
+        "reviews",
+        "messages",
+        "verdicts",
+        "patches",
+        "review_events",
+    ];
+    let cluster = Cluster::start();
+    let store = PostgresReviews::new(cluster.url(), 2, |_, _| None);
+    talk(&store).await;
+    let (client, connection) = tokio_postgres::connect(&cluster.url(), tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    let connection = tokio::spawn(connection);
+    let keep: String = TABLES
+        .map(|t| format!("CREATE TABLE kept_{t} AS TABLE {t};"))
+        .concat();
+    client.batch_execute(&keep).await.unwrap();
+    let empty = format!("TRUNCATE {} CASCADE;", TABLES.join(", "));
+    let fill = TABLES
+        .map(|t| format!("INSERT INTO {t} TABLE kept_{t};"))
+        .concat();
+    for tampering in TAMPERINGS {
+        client.batch_execute(tampering).await.unwrap();
+        let found = store.verify().await;
+        assert!(is_found(&found), "{tampering}: {found:?}");
+        client
+            .batch_execute(&format!("{empty}{fill}"))
+            .await
+            .unwrap();
+        assert_eq!(store.verify().await.unwrap(), 4);
+    }
+    connection.abort();
+}
+
+/// Whatever happens to the server is said in a word, and nothing needs a restart of ours.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_postgres_that_went_away_is_unavailable_until_it_is_back() {
+    let mut cluster = Cluster::start();
+    let store = PostgresReviews::new(cluster.url(), 2, |_, _| None);
+    let id = talk(&store).await;
+    cluster.stop();
+    let away = store.get(id.clone()).await;
+    assert!(
+        matches!(
+            &away,
+            Err(Trouble::Store {
+                kind: "unavailable",
+                ..
+            })
+        ),
+        "{away:?}"
+    );
+    cluster.resume();
+    assert_eq!(store.get(id).await.unwrap().message_count, 3);
+    assert_eq!(store.verify().await.unwrap(), 4);
+    let backup = store.backup("copy.db".into()).await.unwrap_err();
+    assert!(backup.to_string().contains("pg_dump"), "{backup}");
 }
 
 #[tokio::test]

@@ -2,11 +2,11 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sentinel_core::builtin::Refused;
-use sentinel_core::clock::Moment;
+use sentinel_core::clock::{Moment, iso};
 use sentinel_core::random::uuid;
 use sentinel_core::review::{
-    Acted, Added, Addition, DIFF_PAGE, Decide, Effect, Key, NewEvent, NewReview, Review, Role,
-    Slice, Status, Trouble,
+    Acted, Added, Addition, DIFF_PAGE, Decide, Effect, Key, Message, NewEvent, NewReview, Patch,
+    Review, Role, Slice, Status, Trouble, Verdict,
 };
 
 use super::chain::{self, Link};
@@ -14,9 +14,39 @@ use super::{Expire, read, rows, sql};
 
 /// What an event is about: the row that came with it and the digest of its text.
 #[derive(Default)]
-struct About {
-    id: Option<String>,
-    content: Option<[u8; 32]>,
+pub(super) struct About {
+    pub(super) id: Option<String>,
+    pub(super) content: Option<[u8; 32]>,
+}
+
+/// The first event of a review.
+pub(super) fn new_event(new: &NewReview) -> NewEvent {
+    let parent = new.parent_id.as_ref();
+    NewEvent {
+        event: "review_created",
+        old_status: None,
+        new_status: Some(Status::Created),
+        detail: parent.map(|id| serde_json::json!({ "parent_id": id })),
+    }
+}
+
+/// Only a review that came to its end can be followed by a resubmission.
+pub(super) fn parent_is_over(parent: &Review) -> Result<(), Refused> {
+    if matches!(parent.status, Status::Rejected | Status::Closed) {
+        return Ok(());
+    }
+    let message = format!(
+        "the review `{}` is '{}': only one that was rejected or closed can be followed by a resubmission",
+        parent.review_id, parent.status
+    );
+    Err(Refused::new("parent_still_open", message))
+}
+
+/// The queue is what waits for a reviewer: entering and leaving `created` changes it.
+pub(super) fn queue_changes(event: &NewEvent) -> bool {
+    let enters = event.new_status == Some(Status::Created);
+    let leaves = event.old_status == Some(Status::Created);
+    enters != leaves
 }
 
 pub(super) fn submit(
@@ -29,14 +59,7 @@ pub(super) fn submit(
         return Ok(first);
     }
     if let Some(parent) = &new.parent_id {
-        let parent = read::review(tx, parent)?;
-        if !matches!(parent.status, Status::Rejected | Status::Closed) {
-            let message = format!(
-                "the review `{}` is '{}': only one that was rejected or closed can be followed by a resubmission",
-                parent.review_id, parent.status
-            );
-            return Err(Refused::new("parent_still_open", message).into());
-        }
+        parent_is_over(&read::review(tx, parent)?)?;
     }
     let taken = tx
         .prepare_cached("SELECT 1 FROM reviews WHERE id = ?1")
@@ -46,29 +69,17 @@ pub(super) fn submit(
         return Err(Trouble::KeyReused);
     }
     let patch_id = uuid();
+    let files = serde_json::to_string(&new.affected_files).expect("plain data");
     let about = About {
         id: Some(patch_id.clone()),
-        content: Some(chain::content(&[
-            Role::Proposer.as_str(),
-            &new.diff,
-            &new.intent,
-        ])),
+        content: Some(chain::content_of_new(&new, &files)),
     };
-    let event = NewEvent {
-        event: "review_created",
-        old_status: None,
-        new_status: Some(Status::Created),
-        detail: new
-            .parent_id
-            .as_ref()
-            .map(|id| serde_json::json!({ "parent_id": id })),
-    };
+    let event = new_event(&new);
     let seq = log(tx, now, &new.review_id, &new.proposed_by, &event, &about)?;
-    let files = serde_json::to_string(&new.affected_files).expect("plain data");
     tx.prepare_cached(
         "INSERT INTO reviews (id, seq, intent, description, agent_type, phase, plan, task, project, category,
-             priority, proposed_by, parent_id, affected_files, patch_count, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 1, ?15, ?15)",
+             priority, proposed_by, parent_id, affected_files, patch_count, created_at, updated_at, last_seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 1, ?15, ?15, ?2)",
     )
     .and_then(|mut insert| {
         insert.execute(params![
@@ -107,10 +118,96 @@ pub(super) fn act(
     }
     let review = read::review(tx, id)?;
     let effect = decide(&review, now)?;
-    let about = apply(tx, now, &review, actor, effect)?;
-    remember(tx, key, id, about.as_deref())?;
-    acted(tx, id, about.as_deref())
+    let done = apply(tx, now, review, actor, effect)?;
+    remember(tx, key, id, done.about_id.as_deref())?;
+    Ok(done.acted)
 }
+
+/// What an effect left, put together from what was written: reading it back would cost more than
+/// writing it.
+pub(super) struct Done {
+    pub(super) acted: Acted,
+    pub(super) about_id: Option<String>,
+}
+
+impl Done {
+    pub(super) fn new(
+        mut review: Review,
+        actor: &str,
+        now: &Moment,
+        effect: Effect,
+        about_id: Option<String>,
+    ) -> Self {
+        let created_at = now.iso();
+        if !effect.events.is_empty() {
+            review.version += 1;
+            review.updated_at.clone_from(&created_at);
+        }
+        review.status = effect.status;
+        review.claimed_by = effect.claimed_by;
+        review.claim_generation = effect.claim_generation;
+        review.claim_expires_at = effect.lease.as_ref().map(|lease| iso(lease.wall_until_ms));
+        review.lease = effect.lease;
+        let (id, by) = (about_id.clone().unwrap_or_default(), actor.to_owned());
+        let review_id = review.review_id.clone();
+        let added = match effect.addition {
+            Some(Addition::Message { role, body }) => {
+                review.message_count += 1;
+                Some(Added::Message(Message {
+                    message_id: id,
+                    review_id,
+                    role,
+                    body,
+                    posted_by: by,
+                    created_at,
+                }))
+            }
+            Some(Addition::Patch {
+                role,
+                description,
+                diff,
+                affected_files,
+            }) => {
+                review.patch_count += 1;
+                let (page, next_offset) = rows::cut(&diff, FIRST_PAGE);
+                Some(Added::Patch(Patch {
+                    patch_id: id,
+                    review_id,
+                    role,
+                    description,
+                    diff: page.to_owned(),
+                    diff_bytes: diff.len() as u64,
+                    next_offset,
+                    affected_files,
+                    accepted: None,
+                    submitted_by: by,
+                    created_at,
+                }))
+            }
+            Some(Addition::Verdict { decision, reason }) => Some(Added::Verdict(Verdict {
+                verdict_id: id,
+                review_id,
+                decision,
+                reason,
+                given_by: by,
+                created_at,
+            })),
+            Some(Addition::Judgement { .. }) | None => None,
+        };
+        let acted = Acted {
+            review,
+            added,
+            repeated: false,
+        };
+        Self { acted, about_id }
+    }
+}
+
+/// The part of a diff that comes back from the action that brought it.
+pub(super) const FIRST_PAGE: Slice = Slice {
+    offset: 0,
+    limit: DIFF_PAGE,
+};
 
 /// Whether `expire` would find anything, without taking the writer's lock.
 pub(super) fn any_expired(tx: &Connection, now: &Moment) -> Result<bool, Trouble> {
@@ -126,7 +223,7 @@ fn leased(tx: &Connection, now: &Moment) -> Result<Vec<Review>, Trouble> {
         .prepare_cached(&query)
         .and_then(|mut query| {
             query
-                .query_map([], rows::review)?
+                .query_map([], |row| rows::review(row))?
                 .collect::<Result<Vec<_>, _>>()
         })
         .map_err(sql)?;
@@ -147,21 +244,20 @@ pub(super) fn expire(
     let mut changed = Vec::new();
     for review in leased(tx, now)? {
         if let Some(effect) = decide(&review, now) {
-            apply(tx, now, &review, "broker", effect)?;
-            changed.push(read::review(tx, &review.review_id)?);
+            changed.push(apply(tx, now, review, "broker", effect)?.acted.review);
         }
     }
     Ok(changed)
 }
 
-/// Writes an effect; the id of what was added.
+/// Writes an effect.
 fn apply(
     tx: &Connection,
     now: &Moment,
-    review: &Review,
+    review: Review,
     actor: &str,
     effect: Effect,
-) -> Result<Option<String>, Trouble> {
+) -> Result<Done, Trouble> {
     let about = effect.addition.as_ref().map(describe).unwrap_or_default();
     let mut seq = 0;
     let count = effect.events.len();
@@ -175,7 +271,7 @@ fn apply(
     match (&effect.addition, &about.id) {
         (Some(Addition::Message { role, body }), Some(id)) => {
             messages = 1;
-            insert_message(tx, now, seq, id, review, actor, *role, body)?;
+            insert_message(tx, now, seq, id, &review, actor, *role, body)?;
         }
         (
             Some(Addition::Patch {
@@ -233,8 +329,8 @@ fn apply(
         }
         _ => {}
     }
-    update(tx, now, review, &effect, messages, patches)?;
-    Ok(about.id)
+    update(tx, now, &review, &effect, seq, messages, patches)?;
+    Ok(Done::new(review, actor, now, effect, about.id))
 }
 
 fn update(
@@ -242,6 +338,7 @@ fn update(
     now: &Moment,
     review: &Review,
     effect: &Effect,
+    last_seq: i64,
     messages: u64,
     patches: u64,
 ) -> Result<(), Trouble> {
@@ -253,7 +350,8 @@ fn update(
     tx.prepare_cached(
         "UPDATE reviews SET status = ?2, claimed_by = ?3, claim_generation = ?4, lease_boot_id = ?5,
              lease_boot_ms = ?6, lease_wall_ms = ?7, version = version + ?8, updated_at = ?9,
-             message_count = message_count + ?10, patch_count = patch_count + ?11
+             message_count = message_count + ?10, patch_count = patch_count + ?11,
+             last_seq = max(last_seq, ?12)
          WHERE id = ?1",
     )
     .and_then(|mut update| {
@@ -269,13 +367,14 @@ fn update(
             if changed { now.iso() } else { review.updated_at.clone() },
             messages as i64,
             patches as i64,
+            last_seq,
         ])
     })
     .map_err(sql)?;
     Ok(())
 }
 
-fn describe(addition: &Addition) -> About {
+pub(super) fn describe(addition: &Addition) -> About {
     let (id, content) = match addition {
         Addition::Message { role, body } => (uuid(), chain::content(&[role.as_str(), body, ""])),
         Addition::Patch {
@@ -313,14 +412,7 @@ fn log(
     event: &NewEvent,
     about: &About,
 ) -> Result<i64, Trouble> {
-    let before = chain::last(tx)?;
-    // Not the largest that is left: a tail that somebody cut off must leave a gap.
-    let seq: i64 = tx
-        .prepare_cached(
-            "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'review_events'",
-        )
-        .and_then(|mut query| query.query_row([], |row| row.get(0)))
-        .map_err(sql)?;
+    let (before, seq) = chain::last(tx)?;
     let created_at = now.iso();
     let detail = event.detail.as_ref().map(ToString::to_string);
     let link = Link {
@@ -336,9 +428,6 @@ fn log(
         created_at: &created_at,
     };
     let hash = link.hash(&before);
-    // The queue is what waits for a reviewer: entering and leaving `created` changes it.
-    let enters = event.new_status == Some(Status::Created);
-    let leaves = event.old_status == Some(Status::Created);
     tx.prepare_cached(
         "INSERT INTO review_events (seq, review_id, event, actor, old_status, new_status, about_id, content,
              detail, created_at, queue, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
@@ -346,7 +435,7 @@ fn log(
     .and_then(|mut insert| {
         insert.execute(params![
             seq, review_id, link.event, actor, link.old_status, link.new_status, link.about_id, link.content,
-            link.detail, created_at, enters != leaves, &hash[..],
+            link.detail, created_at, queue_changes(event), &hash[..],
         ])
     })
     .map_err(sql)?;
@@ -467,19 +556,15 @@ fn acted(tx: &Connection, review_id: &str, about_id: Option<&str>) -> Result<Act
 
 fn added(tx: &Connection, id: &str) -> Result<Option<Added>, Trouble> {
     let message = format!("SELECT {} FROM messages WHERE id = ?1", rows::MESSAGE);
-    if let Some(found) = one(tx, &message, id, rows::message)? {
+    if let Some(found) = one(tx, &message, id, |row| rows::message(row))? {
         return Ok(Some(Added::Message(found)));
     }
     let verdict = format!("SELECT {} FROM verdicts WHERE id = ?1", rows::VERDICT);
-    if let Some(found) = one(tx, &verdict, id, rows::verdict)? {
+    if let Some(found) = one(tx, &verdict, id, |row| rows::verdict(row))? {
         return Ok(Some(Added::Verdict(found)));
     }
     let patch = format!("SELECT {} FROM patches WHERE id = ?1", rows::PATCH);
-    let first = Slice {
-        offset: 0,
-        limit: DIFF_PAGE,
-    };
-    Ok(one(tx, &patch, id, |row| rows::patch(row, first))?.map(Added::Patch))
+    Ok(one(tx, &patch, id, |row| rows::patch(row, FIRST_PAGE))?.map(Added::Patch))
 }
 
 fn one<T>(

@@ -157,20 +157,30 @@ impl Writer {
 }
 
 fn run_group(connection: &Connection, group: &mut [Box<dyn Work>]) -> Result<(), StoreError> {
-    connection.execute_batch("BEGIN IMMEDIATE")?;
+    run(connection, "BEGIN IMMEDIATE")?;
+    // One that fails alone takes the whole transaction with it: it needs no savepoint.
+    let alone = group.len() == 1;
     for work in group {
-        connection.execute_batch("SAVEPOINT job")?;
+        if !alone {
+            run(connection, "SAVEPOINT job")?;
+        }
         let keep = work.run(connection);
         if connection.is_autocommit() {
             // A full disk or a failing device makes SQLite roll back the whole transaction.
             return Err(StoreError::StorageFull);
         }
-        connection.execute_batch(if keep {
-            "RELEASE job"
-        } else {
-            "ROLLBACK TO job; RELEASE job"
-        })?;
+        match (alone, keep) {
+            (false, true) => run(connection, "RELEASE job")?,
+            (false, false) => connection.execute_batch("ROLLBACK TO job; RELEASE job")?,
+            (true, true) => {}
+            (true, false) => return run(connection, "ROLLBACK"),
+        }
     }
-    connection.execute_batch("COMMIT")?;
+    run(connection, "COMMIT")
+}
+
+/// A statement that every transaction needs, parsed once.
+fn run(connection: &Connection, sql: &str) -> Result<(), StoreError> {
+    connection.prepare_cached(sql)?.execute([])?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use sentinel_core::review::{Filter, Order, Page, Patch, ReviewStore, Slice, Status};
+use sentinel_core::review::{Event, Filter, Order, Page, Patch, ReviewStore, Slice, Status};
 use serde_json::json;
 
 use super::paint;
@@ -79,14 +79,18 @@ pub(super) async fn show(
     }
     let mut out = String::new();
     paint::head(&review, &mut out);
-    for (at, patch) in patches.iter().enumerate() {
-        paint::patch(patch, &title(at, patch), &mut out);
-    }
-    for message in &messages {
-        paint::message(message, &mut out);
-    }
-    for verdict in &verdicts {
-        paint::verdict(verdict, &mut out);
+    // In the order in which it happened: each event names what came with it.
+    for event in store.events(Some(id), all).await?.items {
+        let about = event.about_id.as_deref().unwrap_or_default();
+        if let Some(at) = patches.iter().position(|patch| patch.patch_id == about) {
+            if event.event != "patch_judged" {
+                paint::patch(&patches[at], &title(at, &patches[at]), &mut out);
+            }
+        } else if let Some(message) = messages.iter().find(|one| one.message_id == about) {
+            paint::message(message, &mut out);
+        } else if let Some(verdict) = verdicts.iter().find(|one| one.verdict_id == about) {
+            paint::verdict(verdict, &mut out);
+        }
     }
     if chain.len() > 1 {
         out.push_str("\nresubmissions\n");
@@ -169,7 +173,7 @@ pub(super) async fn watch(
             let line = if as_json {
                 format!("{}\n", json!(event))
             } else {
-                paint::event(event)
+                paint::event(event, &said(store, event).await?)
             };
             if !write_line(&line)? {
                 return Ok(ExitCode::SUCCESS);
@@ -178,6 +182,31 @@ pub(super) async fn watch(
         offset += listed.items.len() as u64;
         tokio::time::sleep(LOOK_AGAIN).await;
     }
+}
+
+/// What an event brought, in one line.
+async fn said(store: &dyn ReviewStore, event: &Event) -> anyhow::Result<String> {
+    let (id, about) = (event.review_id.clone(), event.about_id.as_deref());
+    let text = match &*event.event {
+        "review_created" => Some(store.get(id).await?.intent),
+        "message_posted" => {
+            let all = Page {
+                offset: 0,
+                limit: i64::MAX as u64,
+            };
+            let messages = store.messages(id, all).await?.items;
+            let posted = messages.into_iter().find(|m| Some(&*m.message_id) == about);
+            posted.map(|message| message.body)
+        }
+        "verdict_approved" | "verdict_rejected" => {
+            let verdicts = store.verdicts(id).await?;
+            let given = verdicts.into_iter().find(|v| Some(&*v.verdict_id) == about);
+            given.and_then(|verdict| verdict.reason)
+        }
+        _ => None,
+    };
+    let text = text.unwrap_or_default();
+    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 /// `false` once nobody reads any more.

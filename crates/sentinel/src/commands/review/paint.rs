@@ -26,13 +26,16 @@ pub(super) fn status(status: Status) -> String {
 /// One line of a list.
 pub(super) fn line(review: &Review) -> String {
     let intent = review.intent.lines().next().unwrap_or_default();
+    let project = review.project.as_ref();
+    let project = project.map_or(String::new(), |name| format!("  ({})", shorten(name, 30)));
     format!(
-        "{BOLD}{}{BOLD:#}  {}  {:8}  {DIM}{}{DIM:#}  {}\n",
+        "{BOLD}{}{BOLD:#}  {}  {:8}  {DIM}{}{DIM:#}  {}{DIM}{}{DIM:#}\n",
         &review.review_id[..8],
         status(review.status),
         review.priority,
         minute(&review.updated_at),
         plain(&shorten(intent, 72)),
+        plain(&project),
     )
 }
 
@@ -174,18 +177,20 @@ fn diff(text: &str, out: &mut String) {
     }
 }
 
-pub(super) fn event(event: &Event) -> String {
+/// One line of `watch`; `said` is what came with the event.
+pub(super) fn event(event: &Event, said: &str) -> String {
     let moved = match (event.old_status, event.new_status) {
         (Some(old), Some(new)) if old != new => format!("{old} -> {}", status(new).trim_end()),
         (_, Some(new)) => status(new).trim_end().to_owned(),
         _ => String::new(),
     };
     format!(
-        "{DIM}{}{DIM:#}  {BOLD}{}{BOLD:#}  {:18}  {moved}  {DIM}{}{DIM:#}\n",
+        "{DIM}{}{DIM:#}  {BOLD}{}{BOLD:#}  {:18}  {moved}  {DIM}{}{DIM:#}  {}\n",
         event.created_at,
         &event.review_id[..8.min(event.review_id.len())],
         event.event,
         plain(&event.actor),
+        plain(&shorten(said, 72)),
     )
 }
 

@@ -101,12 +101,26 @@ impl Cluster {
     }
 
     /// Starts it again at the same port.
-    #[allow(dead_code, reason = "this file serves two test programs")]
+    #[allow(dead_code, reason = "this file serves several test programs")]
     pub(crate) fn resume(&mut self) {
         self.server = serve(&self.folder, self.port);
         self.wait();
     }
 
+    /// Another database, empty; its URL.
+    #[allow(dead_code, reason = "this file serves several test programs")]
+    pub(crate) fn database(&self, name: &str) -> String {
+        let name = &name[..name.len().min(60)];
+        let made = unprivileged("createdb")
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-p"])
+            .arg(self.port.to_string())
+            .arg(name)
+            .status();
+        assert!(made.expect("createdb starts").success());
+        format!("postgres://postgres@127.0.0.1:{}/{name}", self.port)
+    }
+
+    #[allow(dead_code, reason = "this file serves several test programs")]
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }

@@ -1,0 +1,163 @@
+//! Reviews in PostgreSQL: the same tables, rules and history as in SQLite, for many gateways.
+//!
+//! A write locks the head of the history first, then its review: as in SQLite there is one writer at
+//! a time, so events have no gaps and no two transactions wait for each other. Time is the
+//! database's, so that all gateways agree on when a claim ends.
+//!
+//! Not here: connections (`crate::postgres`), what may be done when (`sentinel_review::machine`).
+
+mod read;
+mod verify;
+mod write;
+
+use std::path::PathBuf;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sentinel_core::builtin::Refused;
+use sentinel_core::review::{
+    Acted, Changes, Decide, Event, Filter, Key, Listed, Message, NewReview, Page, Patch, Promised,
+    Review, ReviewStore, Slice, Statistics, Trouble, Verdict,
+};
+use tokio_postgres::Row;
+
+use super::Expire;
+use super::rows::Cells;
+use crate::error::StoreError;
+use crate::postgres::{Postgres, Session};
+use crate::sqlite::Migrations;
+
+const MIGRATIONS: Migrations = Migrations {
+    component: "review",
+    steps: &[include_str!("postgres/tables.sql")],
+};
+
+pub struct PostgresReviews {
+    db: Postgres,
+    expire: Expire,
+}
+
+impl PostgresReviews {
+    /// Connects when it is first used.
+    pub fn new(url: String, connections_max: usize, expire: Expire) -> Self {
+        Self {
+            db: Postgres::new(url, connections_max, MIGRATIONS),
+            expire,
+        }
+    }
+
+    fn reading<T: Send + 'static>(
+        &self,
+        work: impl for<'a> FnOnce(&'a mut Session) -> BoxFuture<'a, Result<T, Trouble>> + Send + 'static,
+    ) -> Promised<T> {
+        let db = self.db.clone();
+        async move { db.read(work).await }.boxed()
+    }
+
+    fn writing<T: Send + 'static>(
+        &self,
+        work: impl for<'a> FnOnce(&'a mut Session) -> BoxFuture<'a, Result<T, Trouble>> + Send + 'static,
+    ) -> Promised<T> {
+        let db = self.db.clone();
+        async move { db.write(work).await }.boxed()
+    }
+}
+
+impl ReviewStore for PostgresReviews {
+    fn submit(&self, new: NewReview, key: Option<Key>) -> Promised<Acted> {
+        self.writing(move |db| write::submit(db, new, key).boxed())
+    }
+
+    fn act(&self, id: String, actor: String, key: Option<Key>, decide: Decide) -> Promised<Acted> {
+        self.writing(move |db| write::act(db, id, actor, key, decide).boxed())
+    }
+
+    fn expire(&self) -> Promised<Vec<Review>> {
+        let (db, decide) = (self.db.clone(), self.expire);
+        async move {
+            let due: Vec<String> = db.read(|db| write::expired(db).boxed()).await?;
+            if due.is_empty() {
+                return Ok::<_, Trouble>(Vec::new());
+            }
+            db.write(move |db| write::expire(db, due, decide).boxed())
+                .await
+        }
+        .boxed()
+    }
+
+    fn get(&self, id: String) -> Promised<Review> {
+        self.reading(move |db| async move { read::review(db, &id).await }.boxed())
+    }
+
+    fn list(&self, filter: Filter, page: Page) -> Promised<Listed<Review>> {
+        self.reading(move |db| read::list(db, filter, page).boxed())
+    }
+
+    fn messages(&self, id: String, page: Page) -> Promised<Listed<Message>> {
+        self.reading(move |db| read::messages(db, id, page).boxed())
+    }
+
+    fn verdicts(&self, id: String) -> Promised<Vec<Verdict>> {
+        self.reading(move |db| read::verdicts(db, id).boxed())
+    }
+
+    fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>> {
+        self.reading(move |db| read::patches(db, id, slice).boxed())
+    }
+
+    fn patch(&self, id: String, patch_id: String, slice: Slice) -> Promised<Patch> {
+        self.reading(move |db| read::patch(db, id, patch_id, slice).boxed())
+    }
+
+    fn events(&self, id: Option<String>, page: Page) -> Promised<Listed<Event>> {
+        self.reading(move |db| read::events(db, id, page).boxed())
+    }
+
+    fn chain(&self, id: String) -> Promised<Vec<Review>> {
+        self.reading(move |db| read::relatives(db, id).boxed())
+    }
+
+    fn statistics(&self, project: Option<String>) -> Promised<Statistics> {
+        self.reading(move |db| read::statistics(db, project).boxed())
+    }
+
+    fn queue_version(&self, projects: Vec<String>) -> Promised<u64> {
+        self.reading(move |db| read::queue_version(db, projects).boxed())
+    }
+
+    fn changes(&self, after: u64) -> Promised<Changes> {
+        self.reading(move |db| read::changes(db, after).boxed())
+    }
+
+    fn backup(&self, _: PathBuf) -> Promised<()> {
+        let message = "these reviews are in PostgreSQL: back them up with the database's own tools, for example \
+                       pg_dump --format=custom --file=reviews.dump \"$DATABASE_URL\"";
+        let refused: Trouble = Refused::new("unsupported", message).into();
+        async move { Err(refused) }.boxed()
+    }
+
+    fn verify(&self) -> Promised<u64> {
+        // Its transaction only holds the picture still.
+        self.writing(|db| verify::verify(db).boxed())
+    }
+}
+
+impl Cells for Row {
+    type Error = StoreError;
+
+    fn maybe_text(&self, at: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.try_get(at)?)
+    }
+
+    fn maybe_number(&self, at: &str) -> Result<Option<i64>, StoreError> {
+        Ok(self.try_get(at)?)
+    }
+
+    fn maybe_flag(&self, at: &str) -> Result<Option<bool>, StoreError> {
+        Ok(self.try_get(at)?)
+    }
+
+    fn unreadable(&self, at: &str) -> StoreError {
+        StoreError::Corrupt(format!("column {at} holds what was never written there"))
+    }
+}

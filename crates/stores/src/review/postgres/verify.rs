@@ -1,0 +1,88 @@
+//! Walks the history, with everything held still.
+
+use sentinel_core::review::Trouble;
+use tokio_postgres::Row;
+
+use super::super::chain::{self, Link, Walker};
+use super::super::rows::Cells;
+use crate::error::StoreError;
+use crate::postgres::Session;
+
+/// Events read at once.
+const PAGE: i64 = 500;
+
+/// The number of events, or the first thing that is wrong.
+pub(super) async fn verify(db: &mut Session) -> Result<u64, Trouble> {
+    db.batch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        .await?;
+    let head = db.one("SELECT seq, hash FROM review_head", &[]).await?;
+    let mut walker = Walker::default();
+    let mut after = 0;
+    loop {
+        let events = db
+            .rows(
+                "SELECT * FROM review_events WHERE seq > $1 ORDER BY seq LIMIT $2",
+                &[&after, &PAGE],
+            )
+            .await?;
+        let Some(last) = events.last() else { break };
+        after = last.number("seq")?;
+        for event in &events {
+            step(db, &mut walker, event).await?;
+        }
+    }
+    let written: Vec<u8> = head.try_get("hash").map_err(StoreError::from)?;
+    if !walker.ends_with(&written) {
+        return Err(chain::broken(
+            "the last event is not the one that was written last".to_owned(),
+        ));
+    }
+    let events = walker.end(head.number("seq")?)?;
+    let states = chain::STATES
+        .replace("{more}", "")
+        .replace("{judged}", "(e.detail::json ->> 'accepted')::boolean")
+        .replace("{claimant}", "e.detail::json ->> 'claimed_by'");
+    let wrong = db.row(&states, &[]).await?;
+    chain::found_wrong(wrong.map(|row| row.text("id")).transpose()?)?;
+    Ok(events)
+}
+
+async fn step(db: &mut Session, walker: &mut Walker, row: &Row) -> Result<(), Trouble> {
+    let bytes = |at: &str| {
+        row.try_get::<_, Option<Vec<u8>>>(at)
+            .map_err(StoreError::from)
+    };
+    let (review_id, event, actor) = (
+        row.text("review_id")?,
+        row.text("event")?,
+        row.text("actor")?,
+    );
+    let (old, new) = (row.maybe_text("old_status")?, row.maybe_text("new_status")?);
+    let (about, detail) = (row.maybe_text("about_id")?, row.maybe_text("detail")?);
+    let (content, hash) = (bytes("content")?, bytes("hash")?.unwrap_or_default());
+    let created_at = row.text("created_at")?;
+    let link = Link {
+        seq: row.number("seq")?,
+        review_id: &review_id,
+        event: &event,
+        actor: &actor,
+        old_status: old.as_deref(),
+        new_status: new.as_deref(),
+        about_id: about.as_deref(),
+        content: content.as_deref(),
+        detail: detail.as_deref(),
+        created_at: &created_at,
+    };
+    let mut found = None;
+    if let Some(about) = about.as_deref().filter(|_| content.is_some()) {
+        let query = chain::text_query(&event);
+        let row = db
+            .row(query, &[&about, &review_id, &link.seq, &actor, &created_at])
+            .await?;
+        if let Some(row) = row {
+            let text = |at: usize| row.try_get::<_, String>(at).map_err(StoreError::from);
+            found = Some(chain::content(&[&text(0)?, &text(1)?, &text(2)?]));
+        }
+    }
+    walker.step(&link, &hash, found)
+}
