@@ -6,6 +6,7 @@
 //!
 //! Not here: the wire's shapes (`sentinel_wire`), what changes between revisions (`relay`).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,7 +31,7 @@ mod post;
 mod speak;
 mod upstream;
 
-pub use get::get;
+pub use get::{Plain, get};
 pub use hook::Hook;
 
 use post::Post;
@@ -39,6 +40,8 @@ use upstream::{Sessions, Upstream};
 pub struct Config {
     pub name: String,
     pub url: Uri,
+    /// A socket of this machine by which the URL is reached.
+    pub socket: Option<PathBuf>,
     /// Sent with every request; values come from the environment.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Deadline of one call.
@@ -104,7 +107,7 @@ impl HttpBackend {
             why,
         })?;
         let post = Post::new(
-            pool::Pool::new(address),
+            pool::Pool::new(address.by(config.socket.as_deref())),
             &config.url,
             &config.headers,
             config.reply_bytes_max,

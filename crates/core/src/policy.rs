@@ -119,6 +119,28 @@ impl Policy {
         saved
     }
 
+    /// How many operations something would switch off at the moment; `None` where that is no question
+    /// of operations.
+    pub fn hits(&self, one: &Killed) -> Option<usize> {
+        if matches!(one.scope, Scope::Caller | Scope::All) {
+            return None;
+        }
+        let alone = Kills::only(one);
+        let catalog = self.registry.catalog();
+        let all = (0..self.registry.len()).flat_map(|index| catalog.operations(index));
+        Some(
+            all.filter(|operation| alone.hits_operation(operation))
+                .count(),
+        )
+    }
+
+    /// Takes up what another process switched off or on. Blocks on the disk.
+    pub fn look_at_kills(&self) {
+        if self.kills.look_again() {
+            self.registry.announce();
+        }
+    }
+
     /// Switches something on again. Blocks on the disk.
     pub fn revive(&self, scope: Scope, name: &str) -> std::io::Result<bool> {
         let revived = self.kills.revive(scope, name)?;

@@ -10,6 +10,7 @@ pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod import;
 pub(crate) mod key;
+pub(crate) mod kill;
 mod lists;
 pub(crate) mod prompts;
 pub(crate) mod resources;

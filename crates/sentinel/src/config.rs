@@ -164,7 +164,7 @@ pub(crate) fn parse(
     if mistakes.is_empty() {
         Ok(config)
     } else {
-        Err(Mistakes::new(name, text, mistakes))
+        Err(Mistakes::new(name, text, mistakes).with_data_dir(config.gateway.data_dir))
     }
 }
 

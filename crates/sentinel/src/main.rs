@@ -11,6 +11,7 @@ mod identity;
 mod import;
 mod key_file;
 mod logging;
+mod operator;
 mod progress;
 mod remember;
 mod runfile;
@@ -44,6 +45,8 @@ fn main() -> ExitCode {
         Command::Review(args) => commands::review::run(&cli.global, args),
         Command::Token(args) => commands::token::run(&cli.global, args),
         Command::Key(args) => commands::key::run(&cli.global, args),
+        Command::Kill(args) => commands::kill::kill(&cli.global, args),
+        Command::Revive(args) => commands::kill::revive(&cli.global, args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Tools(args) => commands::tools::run(&cli.global, args),
         Command::Resources(args) => commands::resources::run(&cli.global, args),

@@ -24,8 +24,12 @@ use crate::remember::{self, Place};
 
 mod governing;
 
+pub(crate) use governing::kill_file;
+
 /// How often expired sessions and parked calls are swept; a shorter `park_ttl` makes it oftener.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
+/// How often the files that other processes may have changed are looked at.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Builds the gateway and sets its backends going, each on the runtime that `home` names for it.
 pub(crate) fn build(
@@ -68,6 +72,7 @@ pub(crate) fn build(
         registry.clone(),
         governing::settings(config, &enabled, &handle),
     );
+    handle.spawn(watch_kills(policy.clone()));
     let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(remember::keep_writing(registry, places));
@@ -138,6 +143,15 @@ pub(crate) async fn stop(gateway: &Gateway) {
             .map(|(_, backend)| backend.stop()),
     )
     .await;
+}
+
+/// Takes up what was switched off or on through another gateway of the data directory.
+async fn watch_kills(policy: Arc<Policy>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let policy = policy.clone();
+        let _ = tokio::task::spawn_blocking(move || policy.look_at_kills()).await;
+    }
 }
 
 async fn sweep(gateway: Arc<Gateway>) {
@@ -213,6 +227,7 @@ fn start(
                 http_backend::Config {
                     name: backend.name.clone(),
                     url: http.url.expose().clone(),
+                    socket: None,
                     headers: headers.collect::<anyhow::Result<_>>()?,
                     timeout: backend.timeout,
                     retries: http.retries,

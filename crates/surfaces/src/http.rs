@@ -18,8 +18,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sentinel_core::audit::Surface;
+use sentinel_core::policy::ADMIN;
 use sentinel_core::{Identity, Kind, View};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::gateway::Gateway;
 
@@ -80,6 +81,8 @@ enum Serves {
     Everything,
     /// For a listener that orchestrators reach and callers must not.
     ProbesOnly,
+    /// Everything, for whoever runs the gateway: the admin API asks for no role.
+    Operator,
 }
 
 impl Door {
@@ -98,6 +101,13 @@ impl Door {
         let nobody = Access::Trusted(Identity::local(""));
         let anywhere = Allowed::default();
         Self::serving(Serves::ProbesOnly, gateway, anywhere, nobody, scrape)
+    }
+
+    /// A door for a socket that only the gateway's own user can open.
+    pub fn operator(gateway: Arc<Gateway>) -> Arc<Self> {
+        let operator = Access::Trusted(Identity::local(ADMIN));
+        let here = Allowed::default();
+        Self::serving(Serves::Operator, gateway, here, operator, Scrape::Open)
     }
 
     fn serving(
@@ -121,8 +131,7 @@ impl Door {
     }
 
     /// Drives one connection to its end; after draining began it ends with its present request.
-    pub async fn serve(self: Arc<Self>, stream: TcpStream) {
-        let _ = stream.set_nodelay(true);
+    pub async fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let door = self.clone();
         let service = service_fn(move |request| {
             let door = door.clone();

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -43,6 +44,8 @@ pub(crate) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) tls: Option<TlsConnector>,
+    /// A socket of this machine, in place of host and port.
+    socket: Option<PathBuf>,
 }
 
 impl Address {
@@ -57,7 +60,16 @@ impl Address {
                 .to_owned(),
             port: url.port_u16().unwrap_or(if secure { 443 } else { 80 }),
             tls: secure.then(tls_connector),
+            socket: None,
         })
+    }
+
+    /// The same place, reached by a socket of this machine.
+    pub(crate) fn by(self, socket: Option<&Path>) -> Self {
+        Self {
+            socket: socket.map(Path::to_owned),
+            ..self
+        }
     }
 }
 
@@ -153,6 +165,9 @@ impl Pool {
     }
 
     async fn open(&self) -> io::Result<Sender> {
+        if let Some(socket) = &self.address.socket {
+            return shake_hands(TokioIo::new(UnixStream::connect(socket).await?)).await;
+        }
         let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
         stream.set_nodelay(true)?;
         match &self.address.tls {

@@ -79,7 +79,7 @@ fn remote(global: &Global, args: &Doctor) -> anyhow::Result<ExitCode> {
     let endpoint = client::endpoint(url)?;
     let mut report = Report::default();
     let outcome = client::with_client(global, &args.target, Wish::default(), async |client| {
-        let ready = client::ready_of(&endpoint).await;
+        let ready = client::ready_of(&endpoint, None).await;
         let kinds = ItemKind::ALL.map(|kind| client.list(kind).unwrap_or_default());
         let healths = ready.iter().flat_map(|ready| &ready.backends);
         for (name, health) in healths {
@@ -116,9 +116,9 @@ fn remote(global: &Global, args: &Doctor) -> anyhow::Result<ExitCode> {
 
 async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
     let config = &loaded.config;
-    let gateway = match client::running(config) {
+    let gateway = match client::running(&config.gateway.data_dir) {
         Some((file, url)) => {
-            let ready = client::ready_of(&client::endpoint(&url)?).await;
+            let ready = client::ready_of(&client::endpoint(&url)?, None).await;
             let state = ready.map_or_else(
                 || "does not answer".to_owned(),
                 |ready| match ready.reason {

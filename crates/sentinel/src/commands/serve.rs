@@ -19,7 +19,7 @@ use crate::cli::{Global, Serve};
 use crate::config::{self, Config, Outside};
 use crate::runfile::RunFile;
 use crate::workers::Workers;
-use crate::{identity, logging, wiring};
+use crate::{identity, logging, operator, wiring};
 
 /// How long children may take to end after the last call did.
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -95,9 +95,12 @@ async fn serve(
         Some(address) => Some(listen_for_probes(address, &gateway, workers, scrape).await?),
         None => None,
     };
+    if let Err(error) = operator::open(&config.gateway.data_dir, &gateway, workers.handle(0)) {
+        tracing::warn!("other commands cannot reach this gateway without a token: {error:#}");
+    }
     let announced = RunFile::announce(
         &config.gateway.data_dir,
-        address.to_string(),
+        Some(address.to_string()),
         probes.map(|at| at.to_string()),
     );
     if let Err(error) = &announced {
@@ -194,7 +197,10 @@ async fn accept(
 ) {
     loop {
         let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+            Ok((stream, _)) => {
+                let _ = stream.set_nodelay(true);
+                stream
+            }
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -10,7 +10,8 @@ use super::serve::Signals;
 use crate::audit::Audit;
 use crate::cli::Global;
 use crate::config::{self, Outside};
-use crate::{identity, logging, wiring};
+use crate::runfile::RunFile;
+use crate::{identity, logging, operator, wiring};
 
 const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -32,6 +33,12 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         let caller_is = identity::of_stdio(&config).await?;
         let audit = Audit::start(&config)?;
         let gateway = wiring::build(&config, |_| handle.clone(), &audit)?;
+        let data_dir = &config.gateway.data_dir;
+        let announced = operator::open(data_dir, &gateway, &handle)
+            .and_then(|()| RunFile::announce(data_dir, None, None));
+        if let Err(error) = &announced {
+            tracing::warn!("other commands will not find this gateway: {error:#}");
+        }
         let mut signals = Signals::new()?;
         let mut caller = tokio::spawn(sentinel_surfaces::stdio::serve(
             gateway.clone(),
@@ -57,6 +64,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
             () = audit.finish() => {}
             () = signals.next() => std::process::exit(1),
         }
+        drop(announced);
         // Standard input is read by a thread that cannot be woken.
         std::process::exit(0)
     })

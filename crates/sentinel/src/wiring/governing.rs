@@ -1,5 +1,6 @@
 //! What governs calls, from the configuration: roles, the kill switch, limits, admission.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sentinel_backends::http::Hook as Webhook;
@@ -18,13 +19,18 @@ const HOOK_QUEUE_MAX: usize = 64;
 const KILL_FILE: &str = "kill_switch.json";
 
 pub(super) fn settings(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Settings {
-    let file = config.gateway.data_dir.join(KILL_FILE);
+    let file = kill_file(&config.gateway.data_dir);
     Settings {
         roles: roles(config),
         kills: KillSwitch::open(configured_kills(config), Some(file)),
         rates: rates(config),
         admission: Some(admission(config, enabled, home)),
     }
+}
+
+/// Where a data directory keeps what was switched off at run time.
+pub(crate) fn kill_file(data_dir: &Path) -> PathBuf {
+    data_dir.join(KILL_FILE)
 }
 
 pub(crate) fn roles(config: &Config) -> Roles {

@@ -107,6 +107,8 @@ pub(crate) struct Legacy {
     pub(crate) session: String,
     pub(crate) revision: &'static str,
     pub(crate) hello: Value,
+    /// `Authorization`, where it is asked for.
+    authorization: Option<String>,
     next: AtomicU64,
 }
 
@@ -126,12 +128,31 @@ impl Legacy {
         revision: &'static str,
         capabilities: Value,
     ) -> Self {
+        Self::begin(gateway, path, revision, capabilities, None)
+    }
+
+    /// Somebody with this credential.
+    #[track_caller]
+    pub(crate) fn bearing(gateway: &Gateway, credential: &str) -> Self {
+        let (path, revision) = ("/mcp", "2025-11-25");
+        Self::begin(gateway, path, revision, json!({}), Some(credential))
+    }
+
+    #[track_caller]
+    fn begin(
+        gateway: &Gateway,
+        path: &str,
+        revision: &'static str,
+        capabilities: Value,
+        credential: Option<&str>,
+    ) -> Self {
         let mut this = Self {
             address: gateway.address.clone(),
             path: path.to_owned(),
             session: String::new(),
             revision,
             hello: Value::Null,
+            authorization: credential.map(|text| format!("Bearer {text}")),
             next: AtomicU64::new(1),
         };
         let params = initialize_params(revision, &capabilities);
@@ -155,6 +176,8 @@ impl Legacy {
             headers.push(("Mcp-Session-Id", &self.session));
             headers.push(("MCP-Protocol-Version", self.revision));
         }
+        let authorization = self.authorization.as_deref();
+        headers.extend(authorization.map(|value| ("Authorization", value)));
         headers
     }
 
@@ -201,6 +224,7 @@ pub(crate) struct Modern {
     address: String,
     path: String,
     capabilities: Value,
+    authorization: Option<String>,
     next: AtomicU64,
 }
 
@@ -214,7 +238,16 @@ impl Modern {
             address: gateway.address.clone(),
             path: path.to_owned(),
             capabilities,
+            authorization: None,
             next: AtomicU64::new(1),
+        }
+    }
+
+    /// The same with this credential.
+    pub(crate) fn bearing(self, credential: &str) -> Self {
+        Self {
+            authorization: Some(format!("Bearer {credential}")),
+            ..self
         }
     }
 
@@ -249,7 +282,9 @@ impl Modern {
 
     /// A body as it is, with these headers and the two that every POST has.
     pub(crate) fn send_raw(&self, body: &str, headers: &[(&str, &str)]) -> Sent {
-        let headers: Vec<_> = [JSON_BODY, ACCEPT].iter().chain(headers).copied().collect();
+        let mut headers: Vec<_> = [JSON_BODY, ACCEPT].iter().chain(headers).copied().collect();
+        let authorization = self.authorization.as_deref();
+        headers.extend(authorization.map(|value| ("Authorization", value)));
         http::send(&self.address, "POST", &self.path, &headers, body)
     }
 }

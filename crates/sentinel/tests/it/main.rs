@@ -32,6 +32,7 @@ mod killing;
 mod lazy;
 mod matrix;
 mod names;
+mod operator;
 mod orphans;
 mod others;
 mod overload;
