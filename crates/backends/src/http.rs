@@ -166,6 +166,17 @@ impl Inner {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Enters another state; a stop that came meanwhile stands.
+    fn turn(&self, next: State) {
+        self.state.send_if_modified(|state| {
+            let going = !matches!(state, State::Stopped);
+            if going {
+                *state = next;
+            }
+            going
+        });
+    }
+
     /// What is known of the server, waiting while it is being found out.
     async fn ready(&self) -> Result<Ready, Fault> {
         if let State::Ready(ready) = &*self.state.borrow() {

@@ -119,6 +119,12 @@ impl Policy {
         saved
     }
 
+    /// What the configuration itself switches off, after a reload.
+    pub fn reconfigure_kills(&self, configured: Vec<Killed>) {
+        self.kills.reconfigure(configured);
+        self.registry.announce();
+    }
+
     /// How many operations something would switch off at the moment; `None` where that is no question
     /// of operations.
     pub fn hits(&self, one: &Killed) -> Option<usize> {
@@ -127,7 +133,7 @@ impl Policy {
         }
         let alone = Kills::only(one);
         let catalog = self.registry.catalog();
-        let all = (0..self.registry.len()).flat_map(|index| catalog.operations(index));
+        let all = catalog.all_operations();
         Some(
             all.filter(|operation| alone.hits_operation(operation))
                 .count(),

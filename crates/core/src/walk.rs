@@ -281,9 +281,14 @@ impl Service<Call> for Route {
         call.trail.dispatched();
         let backend = call.target().backend.clone();
         let asker = backend.clone();
+        // To the very end: the backend may let go of the call before that.
+        let hold = call.target().hold.clone();
         backend
             .call(call)
-            .map_ok(move |reply| attribution::sign_reply(reply, asker.name()))
+            .map_ok(move |reply| {
+                drop(hold);
+                attribution::sign_reply(reply, asker.name())
+            })
             .boxed()
     }
 }

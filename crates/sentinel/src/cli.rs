@@ -270,6 +270,16 @@ Examples:
 What the configuration switches off ([kill_switch]) is switched on there.")]
     Revive(Revive),
 
+    /// Make running gateways read their configuration again
+    #[command(after_help = "\
+Examples:
+  sentinel reload
+  sentinel reload --url https://gateway.example.com/mcp --token \"$TOKEN\"
+
+The same as SIGHUP, with an answer. A running gateway also looks at its file by itself. A file with mistakes
+changes nothing, with exit code 2. Backends that are the same keep their programs and connections.")]
+    Reload(Reload),
+
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:
@@ -354,6 +364,12 @@ pub(crate) struct Call {
     /// Its arguments, a JSON object; - reads them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     pub(crate) arguments: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reload {
     #[command(flatten)]
     pub(crate) target: Target,
 }

@@ -256,11 +256,9 @@ async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
     };
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
-    let gateway = wiring::build(
-        &loaded.config,
-        |_| here.clone(),
-        &crate::audit::Audit::off(),
-    )?;
+    let home = move |_| here.clone();
+    let running = wiring::build(&loaded.config, home, &crate::audit::Audit::off())?;
+    let gateway = running.gateway.clone();
     let mut client = Client {
         gateway,
         view,
@@ -379,6 +377,7 @@ impl Client {
     fn statuses(&self) -> Vec<(String, Status)> {
         let backends = self.gateway.registry.backends();
         backends
+            .into_iter()
             .map(|(_, backend)| (backend.name().to_owned(), backend.status()))
             .collect()
     }

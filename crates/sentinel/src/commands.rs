@@ -13,6 +13,7 @@ pub(crate) mod key;
 pub(crate) mod kill;
 mod lists;
 pub(crate) mod prompts;
+pub(crate) mod reload;
 pub(crate) mod resources;
 pub(crate) mod review;
 pub(crate) mod schema;

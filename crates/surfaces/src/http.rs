@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::{Method as Verb, Request, Response, StatusCode};
@@ -57,13 +58,18 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 pub struct Door {
     gateway: Arc<Gateway>,
-    allowed: Allowed,
-    access: Access,
+    /// Who may come in, as the configuration says at the moment.
+    entrance: ArcSwap<Entrance>,
     sessions: Sessions,
     lines: sse2024::Lines,
     streams: Arc<AtomicUsize>,
     serves: Serves,
     scrape: Scrape,
+}
+
+struct Entrance {
+    allowed: Allowed,
+    gate: Arc<auth::Gate>,
 }
 
 /// One open event stream, counted while it lives.
@@ -120,14 +126,31 @@ impl Door {
         let sessions = Sessions::new(&gateway.limits);
         Arc::new(Self {
             gateway,
-            allowed,
-            access,
+            entrance: ArcSwap::from_pointee(Entrance {
+                allowed,
+                gate: auth::Gate::new(access),
+            }),
             sessions,
             lines: sse2024::Lines::default(),
             streams: Arc::default(),
             serves,
             scrape,
         })
+    }
+
+    /// Lets in whoever a new configuration lets in. Where it has another `access`, streams that are open
+    /// end, so that their callers show their credentials again.
+    pub fn readmit(&self, allowed: Allowed, access: Option<Access>) {
+        let before = self.entrance.load_full();
+        let gate = match access {
+            Some(access) => auth::Gate::new(access),
+            None => before.gate.clone(),
+        };
+        let same = Arc::ptr_eq(&gate, &before.gate);
+        self.entrance.store(Arc::new(Entrance { allowed, gate }));
+        if !same {
+            before.gate.close();
+        }
     }
 
     /// Drives one connection to its end; after draining began it ends with its present request.
@@ -226,13 +249,15 @@ impl Door {
                 ),
             };
         }
-        if let Err(refused) = self.allowed.check(request.headers()) {
+        let entrance = self.entrance.load_full();
+        let access = &entrance.gate.access;
+        if let Err(refused) = entrance.allowed.check(request.headers()) {
             self.gateway.turned_away(Surface::Http, Kind::Forbidden);
             return refused.respond();
         }
         // Where callers must prove who they are, the figures are for them or for whoever has the token.
         let scraped = path == "/metrics";
-        if scraped && !(self.scrape.is_open() && self.access.is_guarded()) {
+        if scraped && !(self.scrape.is_open() && access.is_guarded()) {
             self.sweep();
             return self.metrics(&request);
         }
@@ -241,10 +266,10 @@ impl Door {
             return reply::going_down();
         }
         let headers = request.headers();
-        if let Some(document) = self.access.metadata(request.method(), path, headers) {
+        if let Some(document) = access.metadata(request.method(), path, headers) {
             return document;
         }
-        let identity = match self.access.admit(headers).await {
+        let identity = match access.admit(headers).await {
             Ok(identity) => identity,
             Err(refused) => {
                 let kind = match refused.status() {
@@ -256,7 +281,7 @@ impl Door {
             }
         };
         let response = self.known(&identity, request).await;
-        self.access.watch(identity, response)
+        entrance.gate.watch(identity, response)
     }
 
     /// The rest of the walk, for somebody we know.

@@ -11,7 +11,7 @@ use crate::policy::Schema;
 pub struct Operation {
     /// `None` for a method that only one backend knows (`/mcp/<backend>`).
     pub kind: Option<ItemKind>,
-    /// The backend's position in the configuration.
+    /// The backend's place in the registry.
     pub index: usize,
     pub backend: Arc<str>,
     /// The backend's own name for it, or the URI.

@@ -79,12 +79,17 @@ impl Generations {
         self.0.as_flattened_mut().iter_mut().for_each(|n| *n += 1);
     }
 
+    /// A place that did not exist yet has not changed.
+    fn count(&self, at: usize, change: Change) -> u64 {
+        self.0.get(at).map_or(0, |counts| counts[change as usize])
+    }
+
     /// The kinds of list in `view` that changed since `seen`.
     pub fn since<'a>(&'a self, seen: &'a Self, view: View) -> impl Iterator<Item = Change> + 'a {
         let at = place(view);
         Change::ALL
             .into_iter()
-            .filter(move |c| self.0[at][*c as usize] != seen.0[at][*c as usize])
+            .filter(move |c| self.count(at, *c) != seen.count(at, *c))
     }
 }
 
@@ -118,6 +123,8 @@ pub struct Catalog {
     offers: Vec<Option<Arc<Offer>>>,
     /// The backends' names.
     backends: Vec<Arc<str>>,
+    /// The places in use, in the order of the configuration.
+    order: Vec<usize>,
     prefixed: Vec<bool>,
     /// Per view, per kind.
     lists: Vec<[List; 4]>,
@@ -140,6 +147,7 @@ impl Catalog {
             templates: Vec::new(),
             offers: vec![None; backends],
             backends: listings.iter().map(|l| l.name.as_str().into()).collect(),
+            order: (0..backends).collect(),
             prefixed: listings
                 .iter()
                 .map(|l| l.prefix == Prefix::Always)
@@ -154,22 +162,31 @@ impl Catalog {
     pub(super) fn merge(
         before: &Self,
         listings: &[&Listing],
+        order: &[usize],
         offers: Vec<Option<Arc<Offer>>>,
         names: &Names,
     ) -> Self {
         let mut next = Self::empty(listings);
-        for (index, offer) in offers.iter().enumerate() {
-            match offer {
+        // Places whose backend was taken out of the configuration can do nothing.
+        next.capabilities = vec![ServerCapabilities::default(); listings.len() + 1];
+        for &index in order {
+            match &offers[index] {
                 Some(offer) => next.add(index, listings[index], offer, names),
                 // Out of the catalog for now, but not forgotten: what it can do has not changed.
-                None => next.capabilities[index + 1] = before.capabilities[index + 1],
+                None => {
+                    let known = before.capabilities.get(index + 1).copied();
+                    next.capabilities[index + 1] = known
+                        .filter(|_| before.order.contains(&index))
+                        .unwrap_or(ServerCapabilities::UNKNOWN);
+                }
             }
         }
+        next.order = order.to_vec();
         next.templates
             .sort_by_key(|(template, _)| std::cmp::Reverse(template.literal_chars()));
-        let union = next.capabilities[1..]
+        let union = order
             .iter()
-            .copied()
+            .map(|index| next.capabilities[index + 1])
             .reduce(ServerCapabilities::union);
         next.capabilities[0] = union.unwrap_or_default();
         next.offers = offers;
@@ -274,7 +291,8 @@ impl Catalog {
     /// The instructions of each backend that `shows`, under a heading of its own.
     fn merged_instructions(&self, shows: impl Fn(usize) -> bool) -> Option<String> {
         let mut all = String::new();
-        for (index, name) in self.backends.iter().enumerate().filter(|(i, _)| shows(*i)) {
+        for index in self.order.iter().copied().filter(|i| shows(*i)) {
+            let name = &self.backends[index];
             let Some(text) = &self.instructions[index + 1] else {
                 continue;
             };
@@ -290,6 +308,12 @@ impl Catalog {
         }
         let all = all.trim_end();
         (!all.is_empty()).then(|| all.to_owned())
+    }
+
+    /// Every listed operation, in the order of the configuration.
+    pub fn all_operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
+        let order = self.order.iter();
+        order.flat_map(|index| self.operations(*index))
     }
 
     /// Every listed operation of one backend.
@@ -316,11 +340,11 @@ impl Catalog {
     /// that backend has.
     pub fn extensions(&self, view: View, revision: Revision) -> Vec<(String, Bytes)> {
         let mut found: Vec<(String, Bytes)> = Vec::new();
-        let chosen = self.offers.iter().enumerate().filter(|(i, _)| match view {
+        let chosen = self.order.iter().filter(|i| match view {
             View::Merged => true,
-            View::Only(index) => index == *i,
+            View::Only(index) => index == **i,
         });
-        for offer in chosen.filter_map(|(_, offer)| offer.as_ref()) {
+        for offer in chosen.filter_map(|i| self.offers[*i].as_ref()) {
             let Some(raw) = &offer.extensions else {
                 continue;
             };
@@ -370,11 +394,13 @@ impl Catalog {
         announced: Option<(usize, &[Change])>,
     ) -> Generations {
         let mut next = seen.clone();
+        next.0.resize(self.lists.len(), [0; 3]);
+        let none = <[List; 4]>::default();
         for (at, counts) in next.0.iter_mut().enumerate() {
+            let old = before.lists.get(at).unwrap_or(&none);
             for change in Change::ALL {
-                let differs = |kind: &ItemKind| {
-                    self.lists[at][*kind as usize] != before.lists[at][*kind as usize]
-                };
+                let differs =
+                    |kind: &ItemKind| self.lists[at][*kind as usize] != old[*kind as usize];
                 let said = announced.is_some_and(|(index, changes)| {
                     (at == 0 || at == index + 1) && changes.contains(&change)
                 });
@@ -489,9 +515,10 @@ impl Catalog {
                 let template = |offer: &Arc<Offer>| offer.templates.iter().any(|t| t.key == uri);
                 let owner = match view {
                     View::Merged => self
-                        .offers
+                        .order
                         .iter()
-                        .position(|o| o.as_ref().is_some_and(template)),
+                        .copied()
+                        .find(|i| self.offers[*i].as_ref().is_some_and(template)),
                     View::Only(index) => Some(index),
                 };
                 match owner {

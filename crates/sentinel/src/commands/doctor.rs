@@ -173,13 +173,15 @@ async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<Str
     }
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
-    let gateway = wiring::build(&awake, |_| here.clone(), &crate::audit::Audit::off())?;
-    let mut seen = wait(config, &gateway).await.into_iter().enumerate();
+    let home = move |_| here.clone();
+    let running = wiring::build(&awake, home, &crate::audit::Audit::off())?;
+    let gateway = &running.gateway;
+    let mut seen = wait(config, gateway).await.into_iter().enumerate();
     let mut examined = Vec::new();
     for backend in &config.backends {
         let found = if backend.enabled { seen.next() } else { None };
         examined.push(match found {
-            Some((index, seen)) => look(backend, &gateway, index, seen),
+            Some((index, seen)) => look(backend, gateway, index, seen),
             None => Examined {
                 name: backend.name.clone(),
                 kind: kind(backend),
@@ -189,7 +191,7 @@ async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<Str
         });
     }
     let collisions = gateway.registry.complaints();
-    client::stop(&gateway).await;
+    client::stop(gateway).await;
     Ok((examined, collisions))
 }
 

@@ -33,14 +33,14 @@ pub(crate) fn kill_file(data_dir: &Path) -> PathBuf {
     data_dir.join(KILL_FILE)
 }
 
-pub(crate) fn roles(config: &Config) -> Roles {
+pub(super) fn roles(config: &Config) -> Roles {
     Roles::new(config.rbac.roles.iter().map(|(name, role)| {
         let role = Role::new(&role.permissions, &role.denied_tools);
         (name.clone(), role)
     }))
 }
 
-pub(crate) fn configured_kills(config: &Config) -> Vec<Killed> {
+pub(super) fn configured_kills(config: &Config) -> Vec<Killed> {
     let off = |scope: Scope, name: &String| Killed {
         scope,
         name: name.clone(),
@@ -54,7 +54,7 @@ pub(crate) fn configured_kills(config: &Config) -> Vec<Killed> {
         .collect()
 }
 
-pub(crate) fn rates(config: &Config) -> RateConfig {
+pub(super) fn rates(config: &Config) -> RateConfig {
     let limits = &config.rate_limits;
     RateConfig {
         default_rpm: limits.default_rpm,
@@ -64,8 +64,20 @@ pub(crate) fn rates(config: &Config) -> RateConfig {
 }
 
 fn admission(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Arc<Admission> {
+    Admission::new(
+        &admission_config(config, enabled),
+        overload_hook(config, home),
+    )
+}
+
+pub(super) fn overload_hook(config: &Config, home: &Handle) -> Option<Hook> {
+    let url = config.admission.on_overload.as_ref();
+    url.map(|url| hook(url, home))
+}
+
+pub(super) fn admission_config(config: &Config, enabled: &[&config::Backend]) -> AdmissionConfig {
     let settings = &config.admission;
-    let admission = AdmissionConfig {
+    AdmissionConfig {
         bounds: Bounds {
             max_concurrent: settings.max_concurrent,
             queue_size: settings.queue_size,
@@ -84,9 +96,7 @@ fn admission(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Ar
                 queue_size: settings.queue_size,
             }])
             .collect(),
-    };
-    let hook = settings.on_overload.as_ref().map(|url| hook(url, home));
-    Admission::new(&admission, hook)
+    }
 }
 
 /// Posts overloads to a URL, one after the other; those that come faster are not posted.

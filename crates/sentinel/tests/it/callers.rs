@@ -1,10 +1,12 @@
 //! Callers of either era over HTTP or stdio, behind one trait, so that one scenario serves all.
 
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::house::Gateway;
+use crate::house::{Gateway, PATIENCE};
 use crate::http::{self, Answer, Sent, parse};
 
 pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -297,6 +299,58 @@ impl Caller for Modern {
     fn exchange(&self, method: &str, params: Value) -> Vec<String> {
         let mut stream = self.send(method, params).head();
         std::iter::from_fn(|| stream.message()).collect()
+    }
+}
+
+/// A caller of 2026-07-28 on one connection that it keeps.
+pub(crate) struct Steady {
+    socket: BufReader<TcpStream>,
+    authorization: String,
+}
+
+impl Steady {
+    pub(crate) fn connect(address: &str, credential: Option<&str>) -> Self {
+        let socket = TcpStream::connect(address).expect("the gateway listens");
+        socket.set_nodelay(true).expect("an option");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        Self {
+            socket: BufReader::new(socket),
+            authorization: credential.map_or_else(String::new, |credential| {
+                format!("Authorization: Bearer {credential}\r\n")
+            }),
+        }
+    }
+
+    /// Calls a tool; an error is what happened to the connection.
+    pub(crate) fn call(&mut self, name: &str, arguments: Value) -> std::io::Result<Value> {
+        let params = introduced(tool(name, arguments), &json!({}));
+        let body = request(&json!(1), "tools/call", params);
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {MODERN}\r\n\
+             Mcp-Method: tools/call\r\nMcp-Name: {name}\r\n{}Content-Length: {}\r\n\r\n",
+            self.authorization,
+            body.len()
+        );
+        let socket = self.socket.get_mut();
+        socket.write_all(&[head.as_bytes(), body.as_bytes()].concat())?;
+        let mut len = 0;
+        loop {
+            let mut line = String::new();
+            if self.socket.read_line(&mut line)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                len = value.trim().parse().map_err(std::io::Error::other)?;
+            }
+        }
+        let mut body = vec![0; len];
+        self.socket.read_exact(&mut body)?;
+        serde_json::from_slice(&body).map_err(std::io::Error::other)
     }
 }
 

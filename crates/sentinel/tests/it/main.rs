@@ -40,6 +40,7 @@ mod overload;
 mod postgres;
 mod quadrants;
 mod records;
+mod reload;
 mod resume;
 mod revisions;
 mod schemas;

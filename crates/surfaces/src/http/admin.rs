@@ -34,11 +34,44 @@ pub(super) async fn answer(
         (&Verb::GET, "status") => ok(&status(door)),
         (&Verb::GET, "backends") => ok(&backends(policy)),
         (&Verb::GET, "catalog") => ok(&catalog(policy)),
+        (&Verb::GET, "config") => match door.gateway.control() {
+            Some(control) => ok(&control.config()),
+            None => not_here(),
+        },
+        (&Verb::GET, "keys") => match door.gateway.control().map(|control| control.keys()) {
+            Some(Ok(keys)) => ok(&keys),
+            Some(Err(problem)) => reply::refuse(Kind::Internal, problem),
+            None => not_here(),
+        },
+        (&Verb::POST, "reload") => reload(door, request).await,
         (&Verb::POST, "kill") => switch(policy, request, kill).await,
         (&Verb::POST, "revive") => switch(policy, request, revive).await,
-        (_, "status" | "backends" | "catalog") => reply::method_not_allowed("GET"),
-        (_, "kill" | "revive") => reply::method_not_allowed("POST"),
+        (_, "status" | "backends" | "catalog" | "config" | "keys") => {
+            reply::method_not_allowed("GET")
+        }
+        (_, "kill" | "revive" | "reload") => reply::method_not_allowed("POST"),
         _ => reply::text(StatusCode::NOT_FOUND, "not found\n"),
+    }
+}
+
+fn not_here() -> Response<Body> {
+    reply::text(
+        StatusCode::NOT_FOUND,
+        "this gateway has no configuration file\n",
+    )
+}
+
+/// Another page must not be able to send this: a form has no such type.
+async fn reload(door: &Door, request: Request<Incoming>) -> Response<Body> {
+    if let Some(refusal) = post::check_types(request.headers()) {
+        return refusal;
+    }
+    let Some(control) = door.gateway.control() else {
+        return not_here();
+    };
+    match control.reload().await {
+        Ok(done) => ok(&done),
+        Err(problem) => reply::problem(StatusCode::UNPROCESSABLE_ENTITY, &problem),
     }
 }
 
@@ -83,13 +116,13 @@ fn status(door: &Door) -> Value {
 fn backends(policy: &Policy) -> Value {
     let registry = policy.registry();
     let catalog = registry.catalog();
-    let one = |(index, backend): (usize, &Arc<dyn sentinel_core::Backend>)| {
+    let one = |(index, backend): (usize, Arc<dyn sentinel_core::Backend>)| {
         let status = backend.status();
         let (active, queued) = policy
             .admission()
             .map_or((0, 0), |admission| admission.backend(index));
         json!({
-            "name": registry.name_of(index),
+            "name": backend.name(),
             "health": status.health.as_str(),
             "revision": status.revision.map(|r| r.as_str()),
             "restarts": status.restarts,
@@ -100,13 +133,12 @@ fn backends(policy: &Policy) -> Value {
             "queued": queued,
         })
     };
-    registry.backends().map(one).collect()
+    registry.backends().into_iter().map(one).collect()
 }
 
 fn catalog(policy: &Policy) -> Value {
-    let registry = policy.registry();
-    let catalog = registry.catalog();
-    let all = (0..registry.len()).flat_map(|index| catalog.operations(index));
+    let catalog = policy.registry().catalog();
+    let all = catalog.all_operations();
     all.map(|operation| {
         let kind = operation.kind.map(ItemKind::list_member);
         json!({"backend": *operation.backend, "kind": kind, "own_name": *operation.own,

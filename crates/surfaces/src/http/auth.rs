@@ -14,6 +14,7 @@ use http::{Method as Verb, Response, Uri};
 use sentinel_core::identity::{Authenticator, Proof, Reject};
 use sentinel_core::{Fault, Identity, Kind};
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::body::Body;
 use super::post::Version;
@@ -112,22 +113,58 @@ impl Access {
         Some(response)
     }
 
-    /// Ends a stream when the identity it was opened with no longer holds (P-S07).
+    /// Resolves when an identity that was given out no longer holds.
+    async fn ended(&self, identity: &Identity) {
+        match self {
+            Self::Guarded { authenticator, .. } if identity.proof != Proof::None => {
+                authenticator.ended(identity).await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+/// An `Access` while it is in force.
+pub(super) struct Gate {
+    pub(super) access: Access,
+    closed: watch::Sender<bool>,
+}
+
+impl Gate {
+    pub(super) fn new(access: Access) -> Arc<Self> {
+        Arc::new(Self {
+            access,
+            closed: watch::Sender::new(false),
+        })
+    }
+
+    /// Another one takes its place: whoever came in by this one shows its credential again.
+    pub(super) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Resolves when whoever was let in is not in any more (P-S07).
+    pub(super) async fn ended(&self, identity: &Identity) {
+        let mut closed = self.closed.subscribe();
+        tokio::select! {
+            () = self.access.ended(identity) => {}
+            _ = closed.wait_for(|closed| *closed) => {}
+        }
+    }
+
+    /// Ends a stream when the identity it was opened with no longer holds.
     pub(super) fn watch(
-        &self,
+        self: &Arc<Self>,
         identity: Arc<Identity>,
         response: Response<Body>,
     ) -> Response<Body> {
-        let Self::Guarded { authenticator, .. } = self else {
-            return response;
-        };
-        if identity.proof == Proof::None || !matches!(response.body(), Body::Stream(_)) {
+        if !matches!(response.body(), Body::Stream(_)) {
             return response;
         }
-        let authenticator = authenticator.clone();
+        let gate = self.clone();
         response.map(|body| match body {
             Body::Stream(chunks) => {
-                let ended = async move { authenticator.ended(&identity).await };
+                let ended = async move { gate.ended(&identity).await };
                 Body::stream(chunks.take_until(Box::pin(ended)))
             }
             ready => ready,

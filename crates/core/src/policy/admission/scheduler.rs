@@ -296,6 +296,32 @@ impl<L: Lock<State>> Scheduler<L> {
         })
     }
 
+    /// New bounds, for rooms that are there and for new ones; whoever waits and fits now, runs.
+    pub(super) fn reconfigure(
+        &self,
+        all: Bounds,
+        rooms: impl IntoIterator<Item = (usize, Bounds)>,
+    ) {
+        let woken = self.state.with(|state| {
+            state.all.bounds = all;
+            for (index, bounds) in rooms {
+                while state.rooms.len() <= index {
+                    state.rooms.push(Room::new(bounds));
+                }
+                state.rooms[index].bounds = bounds;
+            }
+            let mut woken = Vec::new();
+            let mut granted = state.admitted;
+            loop {
+                woken.extend(state.grant_next());
+                if std::mem::replace(&mut granted, state.admitted) == state.admitted {
+                    return woken;
+                }
+            }
+        });
+        woken.into_iter().for_each(Waker::wake);
+    }
+
     pub(super) fn enter(
         self: &Arc<Self>,
         subject: &Arc<str>,
