@@ -29,12 +29,14 @@ mod glob;
 mod lists;
 mod naming;
 mod operation;
+mod pins;
 mod snapshot;
 pub(crate) mod unknown;
 
 pub use glob::Glob;
 pub use naming::Prefix;
 pub use operation::Operation;
+pub use pins::{Difference, Pin, Pinned, Pinning, Pins};
 pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
 
@@ -53,6 +55,7 @@ pub struct Listing {
     /// Own name to exposed name.
     pub rename: HashMap<String, String>,
     pub circuit: circuit::Config,
+    pub pin: Pinning,
 }
 
 impl Listing {
@@ -64,6 +67,7 @@ impl Listing {
             exclude: Vec::new(),
             rename: HashMap::new(),
             circuit: circuit::Config::default(),
+            pin: Pinning::Off,
         }
     }
 
@@ -152,6 +156,7 @@ pub struct Registry {
     catalog: ArcSwap<Catalog>,
     changes: watch::Sender<Arc<Generations>>,
     updates: Arc<Updates>,
+    pins: Pins,
     /// Who we say we are, where that is not the gateway.
     introduction: OnceLock<Bytes>,
 }
@@ -159,6 +164,11 @@ pub struct Registry {
 impl Registry {
     /// A registry with one place per configured backend, in configuration order.
     pub fn new(listings: Vec<Listing>) -> Arc<Self> {
+        Self::with_pins(listings, Pins::default())
+    }
+
+    /// The same, with the definitions that were pinned before.
+    pub fn with_pins(listings: Vec<Listing>, pins: Pins) -> Arc<Self> {
         let slots: Vec<Slot> = listings
             .into_iter()
             .map(|listing| Slot {
@@ -178,6 +188,7 @@ impl Registry {
             started: Instant::now(),
             updates: Updates::new(slots.len()),
             introduction: OnceLock::new(),
+            pins,
             layout: ArcSwap::from_pointee(Layout {
                 order: (0..slots.len()).collect(),
                 slots,
@@ -372,8 +383,21 @@ impl Registry {
             }
         }
         let listings: Vec<&Listing> = layout.slots.iter().map(|slot| &*slot.listing).collect();
+        // Before anybody can see it: a definition that must be held back is never usable.
+        let held = |index: usize, offer: &Offer| {
+            let listing = listings[index];
+            let shows = |own: &str| listing.shows(own);
+            self.pins.inspect(&listing.name, listing.pin, offer, shows)
+        };
         let before = self.catalog.load_full();
-        let next = Catalog::merge(&before, &listings, &layout.order, visible, &inner.names);
+        let next = Catalog::merge(
+            &before,
+            &listings,
+            &layout.order,
+            visible,
+            &inner.names,
+            held,
+        );
         let generations = next.generations(&before, &self.changes.borrow(), announced);
         self.catalog.store(Arc::new(next));
         // Under the lock, so that generations only grow.
@@ -384,6 +408,25 @@ impl Registry {
             }
             changed
         });
+    }
+
+    pub fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// Takes a backend's tools, or one of them, as they are now; says which were not before. Blocks on
+    /// the disk.
+    pub fn approve(&self, backend: &str, tool: Option<&str>) -> std::io::Result<Vec<String>> {
+        let approved = self.pins.approve(backend, tool)?;
+        self.rebuild(None);
+        Ok(approved)
+    }
+
+    /// Writes new pins down, and takes up what another process approved. Blocks on the disk.
+    pub fn keep_pins(&self) {
+        if self.pins.keep() {
+            self.rebuild(None);
+        }
     }
 
     /// What was wrong with names so far, for `doctor`.

@@ -270,6 +270,18 @@ Examples:
 What the configuration switches off ([kill_switch]) is switched on there.")]
     Revive(Revive),
 
+    /// Show and approve what backends say about their tools
+    #[command(after_help = "\
+Examples:
+  sentinel pin list                      what differs from what was first seen or approved
+  sentinel pin list --all
+  sentinel pin approve github            everything as it is now
+  sentinel pin approve github create_issue
+
+The definitions of all tools are remembered. With pin = \"enforce\" a tool whose description or schema
+changed, or that is new, is hidden and refused until it is approved.")]
+    Pin(Pin),
+
     /// Make running gateways read their configuration again
     #[command(after_help = "\
 Examples:
@@ -366,6 +378,35 @@ pub(crate) struct Call {
     pub(crate) arguments: String,
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pin {
+    #[command(subcommand)]
+    pub(crate) action: PinAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PinAction {
+    /// List the tools that differ
+    List {
+        /// Those that do not, too
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take what a backend says about its tools for good
+    Approve {
+        /// The backend
+        #[arg(value_name = "BACKEND")]
+        backend: String,
+        /// One of its tools, by its own name [default: all of them]
+        #[arg(value_name = "TOOL")]
+        tool: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
 }
 
 #[derive(Debug, Args)]

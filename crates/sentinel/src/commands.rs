@@ -12,6 +12,7 @@ pub(crate) mod import;
 pub(crate) mod key;
 pub(crate) mod kill;
 mod lists;
+pub(crate) mod pin;
 pub(crate) mod prompts;
 pub(crate) mod reload;
 pub(crate) mod resources;

@@ -37,7 +37,7 @@ use tree::Tree;
 
 pub(crate) use build::backend::{OWN_HEADERS, command_line};
 pub(crate) use raw::{AuditArguments, Guarantee, LogFormat};
-pub(crate) use raw_backend::{Interactive, Isolation, Prefix, Start};
+pub(crate) use raw_backend::{Interactive, Isolation, Pin, Prefix, Start};
 pub(crate) use schema::schema;
 pub(crate) use secret::Origin;
 pub(crate) use settings::{Auth, Backend, BackendKind, Config, KeySource};

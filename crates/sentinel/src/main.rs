@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Command::Key(args) => commands::key::run(&cli.global, args),
         Command::Kill(args) => commands::kill::kill(&cli.global, args),
         Command::Revive(args) => commands::kill::revive(&cli.global, args),
+        Command::Pin(args) => commands::pin::run(&cli.global, args),
         Command::Reload(args) => commands::reload::run(&cli.global, args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Tools(args) => commands::tools::run(&cli.global, args),

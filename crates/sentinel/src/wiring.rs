@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use sentinel_backends::child::{self, Patience, ShimProgram};
 use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
 use sentinel_backends::{http as http_backend, stdio};
-use sentinel_core::catalog::{Glob, Listing, Prefix, Publisher, Registry};
+use sentinel_core::catalog::{Glob, Listing, Pinning, Pins, Prefix, Publisher, Registry};
 use sentinel_core::clock::SystemClock;
 use sentinel_core::{Backend, Policy, circuit};
 use sentinel_review::{Service, Settings, machine};
@@ -74,7 +75,7 @@ pub(crate) fn build(
             .iter()
             .map(|_| Listing::new(sentinel_review::tools::NAME)),
     );
-    let registry = Registry::new(listings);
+    let registry = Registry::with_pins(listings, Pins::open(pin_file(&config.gateway.data_dir)));
     let places = Places::default();
     for (index, backend) in enabled.iter().enumerate() {
         let publisher = registry.publisher(index);
@@ -100,7 +101,7 @@ pub(crate) fn build(
         registry.clone(),
         governing::settings(config, &enabled, &handle),
     );
-    handle.spawn(watch_kills(policy.clone()));
+    handle.spawn(watch_files(policy.clone()));
     let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(places.clone().keep_writing(registry));
@@ -215,14 +216,25 @@ fn attach_reviews(
 pub(crate) async fn stop(gateway: &Gateway) {
     let running = gateway.registry.backends().into_iter();
     join_all(running.map(|(_, backend)| backend.stop())).await;
+    gateway.registry.keep_pins();
 }
 
-/// Takes up what was switched off or on through another gateway of the data directory.
-async fn watch_kills(policy: Arc<Policy>) {
+/// Where a data directory keeps what its backends' tools said when they were first seen or approved.
+pub(crate) fn pin_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("pins.json")
+}
+
+/// Takes up what was switched off, or approved, through another gateway of the data directory, and writes
+/// new pins down.
+async fn watch_files(policy: Arc<Policy>) {
     loop {
         tokio::time::sleep(LOOK).await;
         let policy = policy.clone();
-        let _ = tokio::task::spawn_blocking(move || policy.look_at_kills()).await;
+        let look = move || {
+            policy.look_at_kills();
+            policy.registry().keep_pins();
+        };
+        let _ = tokio::task::spawn_blocking(look).await;
     }
 }
 
@@ -265,6 +277,11 @@ fn listing(backend: &config::Backend) -> Listing {
             .clone()
             .into_iter()
             .collect::<HashMap<_, _>>(),
+        pin: match backend.pin {
+            config::Pin::Off => Pinning::Off,
+            config::Pin::Warn => Pinning::Warn,
+            config::Pin::Enforce => Pinning::Enforce,
+        },
         circuit: circuit::Config {
             threshold: backend.circuit_breaker.threshold,
             recovery: backend.circuit_breaker.recovery,

@@ -24,6 +24,8 @@ pub struct Operation {
     pub schema: Option<Arc<Schema>>,
     /// Arguments to repeat in headers, where the backend wants that.
     pub mirrored: Option<Arc<[Param]>>,
+    /// Its definition is not the one that was pinned: hidden, and not to be used until it is approved.
+    pub held: bool,
 }
 
 impl Operation {
@@ -44,6 +46,7 @@ impl Operation {
             template: None,
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
+            held: false,
         }
     }
 
@@ -64,6 +67,7 @@ impl Operation {
             template: None,
             schema: None,
             mirrored: None,
+            held: false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One immutable catalog, and how it differs from the one before.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -130,6 +130,8 @@ pub struct Catalog {
     lists: Vec<[List; 4]>,
     capabilities: Vec<ServerCapabilities>,
     instructions: Vec<Option<String>>,
+    /// Some operations are held back; see `Operation::held`.
+    has_held: bool,
 }
 
 /// Where tools and prompts are in a pair of tables.
@@ -155,6 +157,7 @@ impl Catalog {
             lists: (0..=backends).map(|_| Default::default()).collect(),
             capabilities: vec![ServerCapabilities::UNKNOWN; backends + 1],
             instructions: vec![None; backends + 1],
+            has_held: false,
         }
     }
 
@@ -165,13 +168,18 @@ impl Catalog {
         order: &[usize],
         offers: Vec<Option<Arc<Offer>>>,
         names: &Names,
+        held: impl Fn(usize, &Offer) -> HashSet<String>,
     ) -> Self {
         let mut next = Self::empty(listings);
         // Places whose backend was taken out of the configuration can do nothing.
         next.capabilities = vec![ServerCapabilities::default(); listings.len() + 1];
         for &index in order {
             match &offers[index] {
-                Some(offer) => next.add(index, listings[index], offer, names),
+                Some(offer) => {
+                    let held = held(index, offer);
+                    next.has_held |= !held.is_empty();
+                    next.add(index, listings[index], offer, names, &held);
+                }
                 // Out of the catalog for now, but not forgotten: what it can do has not changed.
                 None => {
                     let known = before.capabilities.get(index + 1).copied();
@@ -194,13 +202,21 @@ impl Catalog {
         next
     }
 
-    fn add(&mut self, index: usize, listing: &Listing, offer: &Offer, names: &Names) {
+    fn add(
+        &mut self,
+        index: usize,
+        listing: &Listing,
+        offer: &Offer,
+        names: &Names,
+        held: &HashSet<String>,
+    ) {
         self.capabilities[index + 1] = offer.capabilities;
         self.instructions[index + 1] = offer.instructions.clone();
         for kind in ItemKind::ALL {
             for item in offer.items(kind) {
                 if kind != ItemKind::Tool || listing.shows(&item.key) {
-                    self.add_item(index, kind, item, offer.revision, names);
+                    let held = kind == ItemKind::Tool && held.contains(&item.key);
+                    self.add_item(index, kind, item, offer.revision, names, held);
                 }
             }
         }
@@ -213,19 +229,17 @@ impl Catalog {
         item: &Item,
         revision: Revision,
         names: &Names,
+        held: bool,
     ) {
         let exposed = match kind {
             ItemKind::Tool | ItemKind::Prompt => names.exposed(kind, index, &item.key),
             ItemKind::Resource | ItemKind::Template => None,
         };
         let backend = &self.backends[index];
-        let operation = Arc::new(Operation::listed(
-            kind,
-            index,
-            backend,
-            item,
-            exposed.clone(),
-        ));
+        let operation = Arc::new(Operation {
+            held,
+            ..Operation::listed(kind, index, backend, item, exposed.clone())
+        });
         let listed = |raw: Bytes| ListItem {
             revision,
             raw,
@@ -308,6 +322,10 @@ impl Catalog {
         }
         let all = all.trim_end();
         (!all.is_empty()).then(|| all.to_owned())
+    }
+
+    pub(crate) fn has_held(&self) -> bool {
+        self.has_held
     }
 
     /// Every listed operation, in the order of the configuration.

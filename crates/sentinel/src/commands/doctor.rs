@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use sentinel_backends::child;
+use sentinel_core::catalog::Pinned;
 use sentinel_core::{Health, ItemKind, Status, View};
 use sentinel_surfaces::Gateway;
 use serde_json::json;
@@ -135,7 +136,7 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
         None => None,
     };
     let data_dir = data_dir(&config.gateway.data_dir);
-    let (backends, collisions) = try_backends(config).await?;
+    let (backends, collisions, pins) = try_backends(config).await?;
     Ok(Report {
         configuration: Some(Checked {
             file: loaded.file.clone(),
@@ -145,7 +146,7 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
         backends,
         collisions,
         deviations: deviations::of(config),
-        notices: config.notices.clone(),
+        notices: config.notices.iter().cloned().chain(pins).collect(),
     })
 }
 
@@ -162,8 +163,11 @@ fn data_dir(path: &Path) -> DataDir {
     }
 }
 
-/// Starts all backends and waits for each; also says which names collide.
-async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<String>)> {
+/// Starts all backends and waits for each; also says which names collide, and which tools are not what
+/// they were.
+async fn try_backends(
+    config: &Config,
+) -> anyhow::Result<(Vec<Examined>, Vec<String>, Vec<String>)> {
     let mut awake = config.clone();
     for backend in &mut awake.backends {
         if let BackendKind::Stdio(program) = &mut backend.kind {
@@ -191,8 +195,22 @@ async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<Str
         });
     }
     let collisions = gateway.registry.complaints();
+    let pins = gateway.registry.pins().list();
+    let pins = pins.iter().filter_map(not_as_pinned).collect();
     client::stop(gateway).await;
-    Ok((examined, collisions))
+    Ok((examined, collisions, pins))
+}
+
+fn not_as_pinned(pin: &Pinned) -> Option<String> {
+    let how = pin.difference?.words();
+    let held = if pin.held { " and is held back" } else { "" };
+    Some(format!(
+        "tool `{}` of backend `{}` is not what was pinned: {how}{held}; `sentinel pin approve {} {}` if that is right",
+        super::plain(&pin.tool),
+        pin.backend,
+        pin.backend,
+        super::plain(&pin.tool),
+    ))
 }
 
 fn limit(backend: &config::Backend) -> Duration {

@@ -36,6 +36,7 @@ mod operator;
 mod orphans;
 mod others;
 mod overload;
+mod pins;
 #[path = "../../../stores/src/audit/tests/cluster.rs"]
 mod postgres;
 mod quadrants;

@@ -11,6 +11,8 @@ use hyper::body::Incoming;
 use sentinel_core::policy::{Killed, Reason, Scope};
 use sentinel_core::{Caller, ClientCapabilities, Identity, ItemKind, Kind, LogLevel, Policy, View};
 use sentinel_wire::Revision;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::body::Body;
@@ -43,12 +45,15 @@ pub(super) async fn answer(
             Some(Err(problem)) => reply::refuse(Kind::Internal, problem),
             None => not_here(),
         },
+        (&Verb::GET, "pins") => ok(&json!({"pins": policy.registry().pins().list()})),
+        (&Verb::POST, "pins") => approve(policy, request).await,
         (&Verb::POST, "reload") => reload(door, request).await,
         (&Verb::POST, "kill") => switch(policy, request, kill).await,
         (&Verb::POST, "revive") => switch(policy, request, revive).await,
         (_, "status" | "backends" | "catalog" | "config" | "keys") => {
             reply::method_not_allowed("GET")
         }
+        (_, "pins") => reply::method_not_allowed("GET, POST"),
         (_, "kill" | "revive" | "reload") => reply::method_not_allowed("POST"),
         _ => reply::text(StatusCode::NOT_FOUND, "not found\n"),
     }
@@ -142,9 +147,57 @@ fn catalog(policy: &Policy) -> Value {
     all.map(|operation| {
         let kind = operation.kind.map(ItemKind::list_member);
         json!({"backend": *operation.backend, "kind": kind, "own_name": *operation.own,
-               "name": *operation.exposed})
+               "name": *operation.exposed, "held": operation.held})
     })
     .collect()
+}
+
+/// Whose definitions are approved.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Approval {
+    backend: String,
+    /// Absent: all of them.
+    tool: Option<String>,
+}
+
+async fn approve(policy: &Arc<Policy>, request: Request<Incoming>) -> Response<Body> {
+    let Approval { backend, tool } = match read(request).await {
+        Ok(approval) => approval,
+        Err(refusal) => return refusal,
+    };
+    let registry = policy.registry().clone();
+    if registry.index_of(&backend).is_none() {
+        let text = format!("there is no backend `{backend}`");
+        return reply::refuse(Kind::InvalidParams, text);
+    }
+    let done = tokio::task::spawn_blocking(move || {
+        let approved = registry.approve(&backend, tool.as_deref())?;
+        tracing::warn!(backend, tools = ?approved, "definitions were approved");
+        Ok::<_, std::io::Error>(json!({"approved": approved, "pins": registry.pins().list()}))
+    });
+    match done.await {
+        Ok(Ok(body)) => ok(&body),
+        Ok(Err(error)) => {
+            tracing::error!("the pins could not be saved: {error}");
+            reply::refuse(Kind::Internal, "it could not be saved: see the log")
+        }
+        Err(_) => reply::refuse(Kind::Internal, "it failed: see the log"),
+    }
+}
+
+/// The JSON of a POST.
+async fn read<T: DeserializeOwned>(request: Request<Incoming>) -> Result<T, Response<Body>> {
+    let (head, body) = request.into_parts();
+    if let Some(refusal) = post::check_types(&head.headers) {
+        return Err(refusal);
+    }
+    let bytes = match post::gather(body, BODY_BYTES_MAX).await {
+        Ok(bytes) => bytes,
+        Err(why) => return Err(why.respond(BODY_BYTES_MAX)),
+    };
+    serde_json::from_slice(&bytes)
+        .map_err(|error| reply::refuse(Kind::InvalidParams, format!("the body: {error}")))
 }
 
 type Switch = fn(&Policy, Killed) -> std::io::Result<Value>;
@@ -164,17 +217,9 @@ fn revive(policy: &Policy, one: Killed) -> std::io::Result<Value> {
 
 /// Throws the switch away from the workers: it waits for the disk, and answers when it holds.
 async fn switch(policy: &Arc<Policy>, request: Request<Incoming>, throw: Switch) -> Response<Body> {
-    let (head, body) = request.into_parts();
-    if let Some(refusal) = post::check_types(&head.headers) {
-        return refusal;
-    }
-    let bytes = match post::gather(body, BODY_BYTES_MAX).await {
-        Ok(bytes) => bytes,
-        Err(why) => return why.respond(BODY_BYTES_MAX),
-    };
-    let one: Killed = match serde_json::from_slice(&bytes) {
+    let one: Killed = match read(request).await {
         Ok(one) => one,
-        Err(error) => return reply::refuse(Kind::InvalidParams, format!("the body: {error}")),
+        Err(refusal) => return refusal,
     };
     if one.name.is_empty() != (one.scope == Scope::All) {
         let text = "`name` says what; only the scope \"all\" has none";

@@ -20,6 +20,7 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         template: None,
         schema: None,
         mirrored: None,
+        held: false,
     }
 }
 
