@@ -280,8 +280,29 @@ impl Door {
                 return refused;
             }
         };
-        let response = self.known(&identity, request).await;
+        // A reload must be able to say that it changed who may come in.
+        let operates = path.starts_with(admin::PREFIX);
+        let response = tokio::select! {
+            biased;
+            response = self.known(&identity, request) => response,
+            // Dropping the request ends its call; those of a session are ended with that.
+            () = entrance.gate.turned_out(&identity), if !operates => {
+                return entrance.gate.turn_out();
+            }
+        };
         entrance.gate.watch(identity, response)
+    }
+
+    /// Ends the sessions of callers who were turned out, and so their calls (P-S07); never ends.
+    pub async fn watch_revocations(self: Arc<Self>) {
+        loop {
+            let entrance = self.entrance.load_full();
+            let gate = &entrance.gate;
+            let out = |identity: &Identity| gate.access.is_revoked(identity);
+            gate.at_each_change(|| self.sessions.end_those(out)).await;
+            // Other rules: everybody begins anew.
+            self.sessions.end_those(|_| true);
+        }
     }
 
     /// The rest of the walk, for somebody we know.

@@ -118,7 +118,7 @@ impl Admission {
                 let patience = self.manners.load().queue_timeout;
                 tokio::select! {
                     biased;
-                    permit = &mut ticket => Ok(permit),
+                    given = &mut ticket => given.map_err(|refused| self.overloaded(refused)),
                     () = tokio::time::sleep(patience) => {
                         ticket.give_up().map_err(|refused| self.overloaded(refused))
                     }

@@ -231,7 +231,9 @@ async fn wait(config: &Config, gateway: &Gateway) -> Vec<Seen> {
     let mut progress = Progress::begin();
     let began = Instant::now();
     loop {
-        for (index, running) in gateway.registry.backends() {
+        // Built-in ones come last and are no part of the configuration.
+        let configured = gateway.registry.backends().into_iter().take(seen.len());
+        for (index, running) in configured {
             let (status, took) = (running.status(), began.elapsed());
             let settled = status.health != Health::Starting || took >= limit(enabled[index]);
             if seen[index].is_none() && settled {

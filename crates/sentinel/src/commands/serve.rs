@@ -89,6 +89,7 @@ async fn serve(
         workers.clone(),
         open.clone(),
     ));
+    workers.handle(0).spawn(door.clone().watch_revocations());
     workers.handle(0).spawn(sweep(door));
     let probes = match config.gateway.health_listen {
         Some(address) => Some(listen_for_probes(address, &gateway, workers, scrape).await?),

@@ -30,6 +30,7 @@ mod ids;
 mod in_flight;
 mod killing;
 mod lazy;
+mod load;
 mod matrix;
 mod names;
 mod operator;

@@ -7,6 +7,7 @@
 //! Not here: whether a credential is good (`core::identity`), what its bearer may do (the walk).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, HOST, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -21,6 +22,9 @@ use super::post::Version;
 use super::reply;
 use crate::mcp::fault_message;
 use crate::rescue;
+
+/// How long a request is served before anybody looks whether its caller was turned out.
+const GRACE: Duration = Duration::from_millis(100);
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
@@ -113,6 +117,22 @@ impl Access {
         Some(response)
     }
 
+    pub(super) fn is_revoked(&self, identity: &Identity) -> bool {
+        match self {
+            Self::Guarded { authenticator, .. } => authenticator.is_revoked(identity),
+            Self::Trusted(_) => false,
+        }
+    }
+
+    async fn revoked(&self, identity: &Identity) {
+        match self {
+            Self::Guarded { authenticator, .. } if identity.proof != Proof::None => {
+                authenticator.revoked(identity).await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
     /// Resolves when an identity that was given out no longer holds.
     async fn ended(&self, identity: &Identity) {
         match self {
@@ -149,6 +169,49 @@ impl Gate {
         tokio::select! {
             () = self.access.ended(identity) => {}
             _ = closed.wait_for(|closed| *closed) => {}
+        }
+    }
+
+    /// Resolves when whoever is being served was turned out: its key was taken back, or it came in by
+    /// rules that are no longer in force. Most calls are over before anybody looks.
+    pub(super) async fn turned_out(&self, identity: &Identity) {
+        if self.access.is_guarded() {
+            tokio::time::sleep(GRACE).await;
+        }
+        let mut closed = self.closed.subscribe();
+        tokio::select! {
+            () = self.access.revoked(identity) => {}
+            _ = closed.wait_for(|closed| *closed) => {}
+        }
+    }
+
+    /// Does something whenever somebody may have been turned out, until this gate closes.
+    pub(super) async fn at_each_change(&self, act: impl Fn()) {
+        let mut closed = self.closed.subscribe();
+        let mut changes = match &self.access {
+            Access::Guarded { authenticator, .. } => Some(authenticator.changes()),
+            Access::Trusted(_) => None,
+        };
+        let mut changed = async || match &mut changes {
+            Some(changes) => drop(changes.changed().await),
+            None => std::future::pending().await,
+        };
+        loop {
+            tokio::select! {
+                () = changed() => act(),
+                _ = closed.wait_for(|closed| *closed) => return,
+            }
+        }
+    }
+
+    /// The answer to somebody who was turned out.
+    pub(super) fn turn_out(&self) -> Response<Body> {
+        // Its head went with the request.
+        let headers = &HeaderMap::new();
+        let refused = Refused::Missing("the credential is no longer accepted");
+        match &self.access {
+            Access::Guarded { oauth, .. } => oauth.refuse(headers, &refused),
+            Access::Trusted(_) => OAuth::default().refuse(headers, &refused),
         }
     }
 

@@ -37,7 +37,7 @@ const OUTSIDE_MAX: usize = 256;
 /// The handshake: answered from what we know, at once.
 pub(super) fn initialize(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     request: Request,
     mut entry: Entry,
@@ -55,7 +55,7 @@ pub(super) fn initialize(
     let revision = Revision::negotiate(&requested);
     let opened = door
         .sessions
-        .open(&door.gateway.registry, view, |session| Caller {
+        .open(&door.gateway.registry, view, identity, |session| Caller {
             subject: identity.subject.clone(),
             role: identity.role.clone(),
             scopes: identity.scopes.clone(),
@@ -93,7 +93,7 @@ pub(super) fn initialize(
 /// Any other message of a session.
 pub(super) async fn message(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
     message: Message,
@@ -147,7 +147,7 @@ fn finish(entry: Option<Entry>, ending: &Ending, bytes_out: usize) {
 /// A batch, which only 2025-03-26 knows.
 pub(super) async fn batch(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
     messages: Vec<Result<Message, Refusal>>,
@@ -381,7 +381,7 @@ async fn call(
 /// The session's own stream: changed lists and resources.
 pub(super) fn stream(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
 ) -> Response<Body> {
@@ -466,7 +466,7 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 /// The caller is done.
 pub(super) fn end(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
 ) -> Response<Body> {
@@ -533,7 +533,7 @@ impl Lost {
 
 fn find(
     door: &Door,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, Lost> {
