@@ -6,6 +6,7 @@
 //!
 //! Not here: the wire's shapes (`sentinel_wire`), what changes between revisions (`relay`).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,7 +33,7 @@ mod post;
 mod speak;
 mod upstream;
 
-pub use get::get;
+pub use get::{Plain, get};
 pub use hook::Hook;
 
 use post::Post;
@@ -41,6 +42,8 @@ use upstream::{Sessions, Upstream};
 pub struct Config {
     pub name: String,
     pub url: Uri,
+    /// A socket of this machine by which the URL is reached.
+    pub socket: Option<PathBuf>,
     /// Sent with every request; values come from the environment.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Deadline of one call.
@@ -113,7 +116,7 @@ impl HttpBackend {
             why,
         })?;
         let post = Post::new(
-            pool::Pool::new(address),
+            pool::Pool::new(address.by(config.socket.as_deref())),
             &config.url,
             &config.headers,
             config.reply_bytes_max,
@@ -172,6 +175,17 @@ impl Backend for HttpBackend {
 impl Inner {
     fn mint_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Enters another state; a stop that came meanwhile stands.
+    fn turn(&self, next: State) {
+        self.state.send_if_modified(|state| {
+            let going = !matches!(state, State::Stopped);
+            if going {
+                *state = next;
+            }
+            going
+        });
     }
 
     /// What is known of the server, waiting while it is being found out.

@@ -86,6 +86,13 @@ impl Cache {
         }))
     }
 
+    /// Makes room for backends up to so many.
+    pub(crate) fn grow(&self, backends: usize) {
+        let mut store = self.0.lock();
+        let len = store.changes.len().max(backends);
+        store.changes.resize(len, 0);
+    }
+
     /// What is known already, or what to note once it is; neither for anything but plain reads.
     pub(crate) fn look(&self, call: &Call) -> Option<Result<Reply, Asked>> {
         if call.method != Method::ResourcesRead {

@@ -10,6 +10,7 @@ use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::catalog::Operation;
 use crate::circuit::Circuit;
+use crate::in_flight::Hold;
 use crate::line::Line;
 use crate::policy::{Policy, Slot};
 
@@ -18,7 +19,8 @@ use crate::policy::{Policy, Slot};
 pub enum View {
     /// `/mcp`: all backends, exposed names.
     Merged,
-    /// `/mcp/<backend>`: one backend, its own names. The index is the configuration order.
+    /// `/mcp/<backend>`: one backend, its own names. The index is the backend's place in the registry,
+    /// which it keeps for the life of the process.
     Only(usize),
 }
 
@@ -26,7 +28,7 @@ pub enum View {
 #[derive(Clone)]
 pub struct Target {
     pub backend: Arc<dyn Backend>,
-    /// The backend's position in the configuration.
+    /// The backend's place in the registry.
     pub index: usize,
     /// The backend's own name for the operation, where the caller used another.
     pub own_name: Option<Arc<str>>,
@@ -35,6 +37,8 @@ pub struct Target {
     pub mirrored: Option<Arc<[Param]>>,
     /// What policy decides on.
     pub operation: Arc<Operation>,
+    /// Keeps the backend from being stopped, should a reload replace it.
+    pub hold: Hold,
 }
 
 pub struct Call {

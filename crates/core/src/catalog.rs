@@ -22,6 +22,7 @@ use crate::cache::Cache;
 use crate::call::{Call, Target, View};
 use crate::circuit::{self, Circuit};
 use crate::fault::Fault;
+use crate::in_flight::InFlight;
 use crate::offer::{ItemKind, Offer};
 use crate::updates::{Hear, Ticket, Updates};
 
@@ -29,12 +30,14 @@ mod glob;
 mod lists;
 mod naming;
 mod operation;
+mod pins;
 mod snapshot;
 pub(crate) mod unknown;
 
 pub use glob::Glob;
 pub use naming::Prefix;
 pub use operation::Operation;
+pub use pins::{Difference, Pin, Pinned, Pinning, Pins};
 pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
 
@@ -55,6 +58,7 @@ pub struct Listing {
     /// Own name to exposed name.
     pub rename: HashMap<String, String>,
     pub circuit: circuit::Config,
+    pub pin: Pinning,
 }
 
 impl Listing {
@@ -66,7 +70,13 @@ impl Listing {
             exclude: Vec::new(),
             rename: HashMap::new(),
             circuit: circuit::Config::default(),
+            pin: Pinning::Off,
         }
+    }
+
+    /// Whether operations are called the same under both.
+    fn names_alike(&self, other: &Self) -> bool {
+        (self.prefix, &self.rename) == (other.prefix, &other.rename)
     }
 
     /// Whether the configuration shows this tool at all.
@@ -76,14 +86,57 @@ impl Listing {
     }
 }
 
-struct Slot {
-    listing: Listing,
+/// A running backend, from its start to its end.
+struct Tenant {
     backend: OnceLock<Arc<dyn Backend>>,
+    facts: Arc<Facts>,
+    calls: Arc<InFlight>,
+}
+
+/// What a backend says about itself. Apart from the tenant, because the backend itself holds it.
+struct Facts {
     circuit: Arc<Circuit>,
+    /// Locked after `Inner`, never before.
+    known: Mutex<Known>,
+}
+
+impl Tenant {
+    fn new(circuit: circuit::Config, known: Known) -> Arc<Self> {
+        Arc::new(Self {
+            backend: OnceLock::new(),
+            facts: Arc::new(Facts {
+                circuit: Circuit::new(circuit),
+                known: Mutex::new(known),
+            }),
+            calls: Arc::default(),
+        })
+    }
+}
+
+/// A backend's place. It belongs to a name for the life of the process: sessions, limits and names
+/// that were given out refer to it.
+#[derive(Clone)]
+struct Slot {
+    listing: Arc<Listing>,
+    tenant: Arc<Tenant>,
+}
+
+/// All places, immutable; a reload makes a new one.
+#[derive(Default)]
+struct Layout {
+    slots: Vec<Slot>,
+    /// The places in use, in the order of the configuration.
+    order: Vec<usize>,
+}
+
+impl Layout {
+    fn in_use(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.order.iter().map(|index| (*index, &self.slots[*index]))
+    }
 }
 
 /// What is known of one backend at the moment.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Known {
     offer: Option<Arc<Offer>>,
     /// Health keeps it in the catalog.
@@ -95,7 +148,6 @@ struct Known {
 }
 
 struct Inner {
-    known: Vec<Known>,
     names: Names,
     /// What was already complained about, so that each complaint is logged once.
     complained: HashSet<String>,
@@ -110,13 +162,14 @@ impl Inner {
 
 /// Makes catalogs. One per gateway.
 pub struct Registry {
-    slots: Vec<Slot>,
+    layout: ArcSwap<Layout>,
     started: Instant,
     inner: Mutex<Inner>,
     catalog: ArcSwap<Catalog>,
     changes: watch::Sender<Arc<Generations>>,
     updates: Arc<Updates>,
     cache: Cache,
+    pins: Pins,
     /// Who we say we are, where that is not the gateway.
     introduction: OnceLock<Bytes>,
 }
@@ -124,22 +177,24 @@ pub struct Registry {
 impl Registry {
     /// A registry with one place per configured backend, in configuration order.
     pub fn new(listings: Vec<Listing>) -> Arc<Self> {
-        let known = listings.iter().map(|_| Known::default()).collect();
+        Self::with_pins(listings, Pins::default())
+    }
+
+    /// The same, with the definitions that were pinned before.
+    pub fn with_pins(listings: Vec<Listing>, pins: Pins) -> Arc<Self> {
         let slots: Vec<Slot> = listings
             .into_iter()
             .map(|listing| Slot {
-                circuit: Circuit::new(listing.circuit),
-                listing,
-                backend: OnceLock::new(),
+                tenant: Tenant::new(listing.circuit, Known::default()),
+                listing: Arc::new(listing),
             })
             .collect();
         let generations = Arc::new(Generations::new(slots.len()));
-        let listings: Vec<&Listing> = slots.iter().map(|slot| &slot.listing).collect();
+        let listings: Vec<&Listing> = slots.iter().map(|slot| &*slot.listing).collect();
         let registry = Arc::new(Self {
             catalog: ArcSwap::from_pointee(Catalog::empty(&listings)),
             changes: watch::Sender::new(generations),
             inner: Mutex::new(Inner {
-                known,
                 names: Names::default(),
                 complained: HashSet::new(),
             }),
@@ -147,7 +202,11 @@ impl Registry {
             updates: Updates::new(slots.len()),
             cache: Cache::new(slots.len()),
             introduction: OnceLock::new(),
-            slots,
+            pins,
+            layout: ArcSwap::from_pointee(Layout {
+                order: (0..slots.len()).collect(),
+                slots,
+            }),
         });
         registry.rebuild(None);
         registry
@@ -155,7 +214,8 @@ impl Registry {
 
     /// Puts the running backend in its place. Once per index, before the first call.
     pub fn attach(&self, index: usize, backend: Arc<dyn Backend>) {
-        let fresh = self.slots[index].backend.set(backend).is_ok();
+        let layout = self.layout.load();
+        let fresh = layout.slots[index].tenant.backend.set(backend).is_ok();
         debug_assert!(fresh, "a backend is attached once");
     }
 
@@ -163,6 +223,51 @@ impl Registry {
         Publisher {
             registry: self.clone(),
             index,
+            facts: self.layout.load().slots[index].tenant.facts.clone(),
+        }
+    }
+
+    /// Finds places for the backends of a new configuration. Nothing changes before `Plan::commit`; the
+    /// plan must be the only one.
+    pub fn plan(self: &Arc<Self>, wanted: Vec<Wanted>) -> Plan {
+        let layout = self.layout.load_full();
+        let mut next = layout.slots.len();
+        let place = |wanted: Wanted| {
+            let old = layout.slots.iter();
+            let old = old
+                .enumerate()
+                .find(|(_, s)| s.listing.name == wanted.listing.name);
+            let index = old.map_or(next, |(index, _)| index);
+            next += usize::from(old.is_none());
+            let old = old.filter(|(index, _)| layout.order.contains(index));
+            let listing = Arc::new(wanted.listing);
+            let slot = match old {
+                Some((_, slot)) if wanted.keep => Slot {
+                    listing,
+                    tenant: slot.tenant.clone(),
+                },
+                // What it offered stays listed until its successor knows better.
+                Some((_, slot)) => Slot {
+                    tenant: Tenant::new(listing.circuit, slot.tenant.facts.known.lock().clone()),
+                    listing,
+                },
+                // Whoever comes late does not make a gateway unready that was ready.
+                None => Slot {
+                    tenant: Tenant::new(
+                        listing.circuit,
+                        Known {
+                            tried: true,
+                            ..Known::default()
+                        },
+                    ),
+                    listing,
+                },
+            };
+            (index, slot)
+        };
+        Plan {
+            slots: wanted.into_iter().map(place).collect(),
+            registry: self.clone(),
         }
     }
 
@@ -179,28 +284,21 @@ impl Registry {
         self.changes.subscribe()
     }
 
-    pub fn backends(&self) -> impl Iterator<Item = (usize, &Arc<dyn Backend>)> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(|(i, slot)| Some((i, slot.backend.get()?)))
+    /// The running backends, in the order of the configuration.
+    pub fn backends(&self) -> Vec<(usize, Arc<dyn Backend>)> {
+        let layout = self.layout.load();
+        let running = layout.in_use();
+        running
+            .filter_map(|(index, slot)| Some((index, slot.tenant.backend.get()?.clone())))
+            .collect()
     }
 
-    /// How many backends are configured.
-    pub fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
+    /// The place of the backend of this name, if the configuration has one.
     pub fn index_of(&self, name: &str) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.listing.name == name)
-    }
-
-    pub fn name_of(&self, index: usize) -> &str {
-        &self.slots[index].listing.name
+        let layout = self.layout.load();
+        let mut all = layout.in_use();
+        all.find(|(_, slot)| slot.listing.name == name)
+            .map(|(index, _)| index)
     }
 
     /// Callers are told this `serverInfo` in place of the gateway's. Once, before the first call.
@@ -214,28 +312,40 @@ impl Registry {
 
     /// Every backend was tried once, so the catalog is as full as it gets for now.
     pub fn all_tried(&self) -> bool {
-        self.inner.lock().known.iter().all(|k| k.tried)
+        let layout = self.layout.load();
+        let mut all = layout.in_use();
+        all.all(|(_, slot)| slot.tenant.facts.known.lock().tried)
     }
 
     /// Finds where a call goes.
     pub fn resolve(&self, call: &Call) -> Result<Target, Fault> {
-        let found = self
-            .catalog
-            .load()
-            .resolve(call.view, &call.method, &call.params)?;
-        let slot = &self.slots[found.operation.index];
-        let backend = slot
-            .backend
-            .get()
-            .expect("backends are attached before the first call");
-        Ok(Target {
-            backend: backend.clone(),
-            index: found.operation.index,
-            own_name: found.own_name,
-            circuit: slot.circuit.clone(),
-            mirrored: found.operation.mirrored.clone(),
-            operation: found.operation,
-        })
+        loop {
+            let found = self
+                .catalog
+                .load()
+                .resolve(call.view, &call.method, &call.params)?;
+            let layout = self.layout.load();
+            let tenant = &layout.slots[found.operation.index].tenant;
+            let Some(hold) = tenant.calls.hold() else {
+                if !layout.order.contains(&found.operation.index) {
+                    return Err(unknown::unknown_method(&call.method));
+                }
+                // It was replaced this moment: look again, its successor is there.
+                continue;
+            };
+            let backend = tenant.backend.get();
+            return Ok(Target {
+                backend: backend
+                    .expect("backends are attached before the first call")
+                    .clone(),
+                index: found.operation.index,
+                own_name: found.own_name,
+                circuit: tenant.facts.circuit.clone(),
+                mirrored: found.operation.mirrored.clone(),
+                operation: found.operation,
+                hold,
+            });
+        }
     }
 
     /// Whose operation a request names.
@@ -274,24 +384,38 @@ impl Registry {
         self.rebuild(None);
     }
 
-    fn update(&self, index: usize, change: impl FnOnce(&mut Known)) {
-        change(&mut self.inner.lock().known[index]);
-        self.rebuild(None);
-    }
-
     /// Merges all offers into a new catalog and swaps it in. What a backend announced is announced
     /// on, even where the list looks the same.
     fn rebuild(&self, announced: Option<(usize, &[Change])>) {
         let mut inner = self.inner.lock();
-        let visible = self.visible_offers(&inner.known);
-        for (index, offer) in visible.iter().enumerate() {
-            if let Some(offer) = offer {
-                self.name_items(index, offer, &mut inner);
+        self.rebuild_in(&mut inner, announced);
+    }
+
+    fn rebuild_in(&self, inner: &mut Inner, announced: Option<(usize, &[Change])>) {
+        let cold = self.started.elapsed() < COLD_WAIT;
+        let layout = self.layout.load();
+        let visible = visible_offers(&layout, cold);
+        for &index in &layout.order {
+            if let Some(offer) = &visible[index] {
+                name_items(index, &layout.slots[index].listing, offer, inner);
             }
         }
-        let listings: Vec<&Listing> = self.slots.iter().map(|slot| &slot.listing).collect();
+        let listings: Vec<&Listing> = layout.slots.iter().map(|slot| &*slot.listing).collect();
+        // Before anybody can see it: a definition that must be held back is never usable.
+        let held = |index: usize, offer: &Offer| {
+            let listing = listings[index];
+            let shows = |own: &str| listing.shows(own);
+            self.pins.inspect(&listing.name, listing.pin, offer, shows)
+        };
         let before = self.catalog.load_full();
-        let next = Catalog::merge(&before, &listings, visible, &inner.names);
+        let next = Catalog::merge(
+            &before,
+            &listings,
+            &layout.order,
+            visible,
+            &inner.names,
+            held,
+        );
         for (backend, complaint) in next.contested_uris() {
             if inner.is_new(&complaint) {
                 tracing::warn!(backend, "{complaint}");
@@ -309,40 +433,22 @@ impl Registry {
         });
     }
 
-    /// What is shown now. Bare names go by configuration order, not by who was faster: on a cold start a
-    /// backend shows nothing while an earlier one is untried, not even at its own endpoint, for rules go by
-    /// the name that it does not have yet. What has a prefix, or was remembered, takes nobody's name.
-    fn visible_offers(&self, known: &[Known]) -> Vec<Option<Arc<Offer>>> {
-        let cold = self.started.elapsed() < COLD_WAIT;
-        let mut waiting = false;
-        let mut visible = Vec::with_capacity(known.len());
-        for (slot, k) in self.slots.iter().zip(known) {
-            let in_doubt = !k.remembered && slot.listing.prefix != Prefix::Always;
-            let shown = k.listed && !(cold && waiting && in_doubt);
-            visible.push(k.offer.clone().filter(|_| shown));
-            waiting |= !k.tried && k.offer.is_none();
-        }
-        visible
+    pub fn pins(&self) -> &Pins {
+        &self.pins
     }
 
-    /// Gives each tool and prompt of an offer its exposed name, if it has none yet.
-    fn name_items(&self, index: usize, offer: &Offer, inner: &mut Inner) {
-        let listing = &self.slots[index].listing;
-        for kind in [ItemKind::Tool, ItemKind::Prompt] {
-            for item in offer.items(kind) {
-                if kind == ItemKind::Tool && !listing.shows(&item.key) {
-                    continue;
-                }
-                if let Some(complaint) = inner.names.assign(kind, index, listing, &item.key)
-                    && inner.is_new(&complaint)
-                {
-                    if listing.prefix == Prefix::Never {
-                        tracing::error!(backend = %listing.name, "{complaint}");
-                    } else {
-                        tracing::warn!(backend = %listing.name, "{complaint}");
-                    }
-                }
-            }
+    /// Takes a backend's tools, or one of them, as they are now; says which were not before. Blocks on
+    /// the disk.
+    pub fn approve(&self, backend: &str, tool: Option<&str>) -> std::io::Result<Vec<String>> {
+        let approved = self.pins.approve(backend, tool)?;
+        self.rebuild(None);
+        Ok(approved)
+    }
+
+    /// Writes new pins down, and takes up what another process approved. Blocks on the disk.
+    pub fn keep_pins(&self) {
+        if self.pins.keep() {
+            self.rebuild(None);
         }
     }
 
@@ -354,20 +460,168 @@ impl Registry {
     }
 }
 
+/// Gives each tool and prompt of an offer its exposed name, if it has none yet.
+fn name_items(index: usize, listing: &Listing, offer: &Offer, inner: &mut Inner) {
+    for kind in [ItemKind::Tool, ItemKind::Prompt] {
+        for item in offer.items(kind) {
+            if kind == ItemKind::Tool && !listing.shows(&item.key) {
+                continue;
+            }
+            if let Some(complaint) = inner.names.assign(kind, index, listing, &item.key)
+                && inner.is_new(&complaint)
+            {
+                if listing.prefix == Prefix::Never {
+                    tracing::error!(backend = %listing.name, "{complaint}");
+                } else {
+                    tracing::warn!(backend = %listing.name, "{complaint}");
+                }
+            }
+        }
+    }
+}
+
+/// What each place shows. Bare names go by configuration order, not by who was faster: on a cold start a
+/// backend shows nothing while an earlier one is untried, not even at its own endpoint, for rules go by
+/// the name that it does not have yet. What has a prefix, or was remembered, takes nobody's name.
+fn visible_offers(layout: &Layout, cold: bool) -> Vec<Option<Arc<Offer>>> {
+    let mut waiting = false;
+    let mut visible = vec![None; layout.slots.len()];
+    for (index, slot) in layout.in_use() {
+        let known = slot.tenant.facts.known.lock();
+        let in_doubt = !known.remembered && slot.listing.prefix != Prefix::Always;
+        let shown = known.listed && !(cold && waiting && in_doubt);
+        waiting |= !known.tried && known.offer.is_none();
+        visible[index] = known.offer.clone().filter(|_| shown);
+    }
+    visible
+}
+
+/// A backend of a new configuration.
+pub struct Wanted {
+    pub listing: Listing,
+    /// The one that runs under this name is the one that is wanted.
+    pub keep: bool,
+}
+
+/// Places for the backends of a new configuration, in its order.
+pub struct Plan {
+    registry: Arc<Registry>,
+    slots: Vec<(usize, Slot)>,
+}
+
+impl Plan {
+    /// The place of the nth backend.
+    pub fn index(&self, n: usize) -> usize {
+        self.slots[n].0
+    }
+
+    /// For the nth backend, if it is a new one.
+    pub fn publisher(&self, n: usize) -> Publisher {
+        let (index, slot) = &self.slots[n];
+        self.registry.updates.grow(index + 1);
+        self.registry.cache.grow(index + 1);
+        Publisher {
+            registry: self.registry.clone(),
+            index: *index,
+            facts: slot.tenant.facts.clone(),
+        }
+    }
+
+    /// Puts the nth backend, a new one, in its place.
+    pub fn attach(&self, n: usize, backend: Arc<dyn Backend>) {
+        let fresh = self.slots[n].1.tenant.backend.set(backend).is_ok();
+        debug_assert!(fresh, "a backend is attached once");
+    }
+
+    /// From now on these are the backends. Returns those that are not among them any more.
+    pub fn commit(self) -> Vec<Retired> {
+        let registry = self.registry;
+        let mut inner = registry.inner.lock();
+        let before = registry.layout.load_full();
+        let mut slots = before.slots.clone();
+        let mut order = Vec::with_capacity(self.slots.len());
+        // Places of new backends are at the end, in order.
+        for (index, slot) in self.slots {
+            order.push(index);
+            match slots.get_mut(index) {
+                Some(place) => {
+                    if !place.listing.names_alike(&slot.listing) {
+                        inner.names.release(index);
+                    }
+                    *place = slot;
+                }
+                None => slots.push(slot),
+            }
+        }
+        let mut retired = Vec::new();
+        for (index, old) in before.in_use() {
+            if !order.contains(&index) {
+                inner.names.release(index);
+                // The place stays, for whoever comes back under this name; nothing of the old one does.
+                slots[index].tenant = Tenant::new(old.listing.circuit, Known::default());
+                slots[index].tenant.calls.close();
+            } else if Arc::ptr_eq(&old.tenant, &slots[index].tenant) {
+                continue;
+            }
+            retired.extend(old.tenant.backend.get().map(|backend| Retired {
+                backend: backend.clone(),
+                calls: old.tenant.calls.clone(),
+            }));
+        }
+        registry.updates.grow(slots.len());
+        registry.cache.grow(slots.len());
+        registry.layout.store(Arc::new(Layout { slots, order }));
+        // After that: whoever is turned away finds the new layout.
+        registry.rebuild_in(&mut inner, None);
+        drop(inner);
+        for one in &retired {
+            one.calls.close();
+        }
+        retired
+    }
+}
+
+/// A backend that was taken out of the configuration, or replaced.
+pub struct Retired {
+    backend: Arc<dyn Backend>,
+    calls: Arc<InFlight>,
+}
+
+impl Retired {
+    /// Stops it after its last call, or after `limit`.
+    pub async fn end(self, limit: Duration) {
+        if tokio::time::timeout(limit, self.calls.ended())
+            .await
+            .is_err()
+        {
+            tracing::warn!(backend = %self.backend.name(), "gateway.drain_timeout is over: ending the calls of a backend that was taken out");
+        }
+        self.backend.stop().await;
+        tracing::info!(backend = %self.backend.name(), "ended: the configuration has another, or none");
+    }
+}
+
 /// One backend's way to the registry.
 #[derive(Clone)]
 pub struct Publisher {
     registry: Arc<Registry>,
     index: usize,
+    /// What a backend says after it was replaced concerns nobody.
+    facts: Arc<Facts>,
 }
 
 impl Publisher {
+    fn update(&self, change: impl FnOnce(&mut Known)) {
+        change(&mut self.facts.known.lock());
+        self.registry.rebuild(None);
+    }
+
     /// This is what the backend offers now.
     pub fn publish(&self, offer: Offer) {
         // Whatever was said while nobody listened was not heard.
         self.registry.cache.all_changed(self.index);
-        self.registry.slots[self.index].circuit.reset();
-        self.registry.update(self.index, |known| {
+        self.facts.circuit.reset();
+        self.update(|known| {
             known.offer = Some(Arc::new(offer));
             known.listed = true;
             known.tried = true;
@@ -376,12 +630,11 @@ impl Publisher {
 
     /// The same, after the backend itself said that these lists changed.
     pub fn publish_changed(&self, offer: Offer, changed: &[Change]) {
-        let registry = &self.registry;
         if changed.contains(&Change::Resources) {
-            registry.cache.all_changed(self.index);
+            self.registry.cache.all_changed(self.index);
         }
-        registry.inner.lock().known[self.index].offer = Some(Arc::new(offer));
-        registry.rebuild(Some((self.index, changed)));
+        self.facts.known.lock().offer = Some(Arc::new(offer));
+        self.registry.rebuild(Some((self.index, changed)));
     }
 
     /// A resource of the backend changed.
@@ -407,7 +660,7 @@ impl Publisher {
 
     /// This is what it offered before the restart: listed until we know better.
     pub fn remember(&self, offer: Offer) {
-        self.registry.update(self.index, |known| {
+        self.update(|known| {
             known.offer = Some(Arc::new(offer));
             known.listed = true;
             known.remembered = true;
@@ -416,12 +669,12 @@ impl Publisher {
 
     /// It was tried and is not usable for now; what it offered before stays listed.
     pub fn tried(&self) {
-        self.registry.update(self.index, |known| known.tried = true);
+        self.update(|known| known.tried = true);
     }
 
     /// Out of the catalog until it recovers.
     pub fn withdraw(&self) {
-        self.registry.update(self.index, |known| {
+        self.update(|known| {
             known.listed = false;
             known.tried = true;
         });
@@ -429,14 +682,13 @@ impl Publisher {
 
     /// It recovered and offers what it offered before.
     pub fn restore(&self) {
-        self.registry.slots[self.index].circuit.reset();
-        self.registry
-            .update(self.index, |known| known.listed = true);
+        self.facts.circuit.reset();
+        self.update(|known| known.listed = true);
     }
 
     /// What was last published, if anything.
     pub fn offer(&self) -> Option<Arc<Offer>> {
-        self.registry.inner.lock().known[self.index].offer.clone()
+        self.facts.known.lock().offer.clone()
     }
 }
 

@@ -240,6 +240,34 @@ impl Authenticator {
         }
     }
 
+    /// Whether what an identity rests on was taken back. An expiry is no such thing: what began in time
+    /// may end.
+    pub fn is_revoked(&self, identity: &Identity) -> bool {
+        match &identity.proof {
+            Proof::None => false,
+            Proof::Token { key, .. } => !self.keys.load().has(key),
+            Proof::ApiKey { id } => {
+                let record = self.api_keys.as_ref().and_then(|store| store.find(id));
+                record.is_none_or(|r| r.revoked_at.is_some() || *r.role != *identity.role)
+            }
+        }
+    }
+
+    /// Resolves when an identity was taken back.
+    pub async fn revoked(&self, identity: &Identity) {
+        let mut changed = self.changed.subscribe();
+        while !self.is_revoked(identity) {
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Wakes when identities may have ended: keys were replaced or revoked.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
     /// Resolves when an identity no longer holds.
     pub async fn ended(&self, identity: &Identity) {
         let mut changed = self.changed.subscribe();

@@ -23,6 +23,7 @@ mod arguments;
 mod kill;
 mod rates;
 mod roles;
+mod scopes;
 pub(crate) mod steps;
 
 pub use admission::{
@@ -64,9 +65,15 @@ pub struct Policy {
     rates: Rates,
     admission: Option<Arc<Admission>>,
     is_open: bool,
-    /// What each role sees; one entry per configured role, and one for all others.
-    views: Mutex<HashMap<Option<Arc<str>>, RoleView>>,
+    /// What each role sees, by the scopes that narrow it; one entry for all roles that nobody configured.
+    views: Mutex<HashMap<ViewKey, RoleView>>,
 }
+
+/// A role, and those scopes of a token that say something here, in order.
+type ViewKey = (Option<Arc<str>>, Vec<Arc<str>>);
+
+/// Roles times sets of scopes: issuers give out few sets, and one that does not makes lists slower only.
+const VIEWS_MAX: usize = 1024;
 
 /// A role's view, and what it was made from.
 struct RoleView {
@@ -96,15 +103,25 @@ impl Policy {
     /// What a caller may do with an operation, before anything is switched off.
     pub fn grant(&self, caller: &Caller, operation: &Operation) -> Grant {
         let roles = self.roles.load();
-        roles
-            .get(&caller.role)
-            .map_or(Grant::NONE, |role| role.grant(operation))
+        let role = roles.get(&caller.role);
+        role.map_or(Grant::NONE, |role| self.granted(role, caller, operation))
+    }
+
+    /// The predicate itself: what both the role and the token's scopes let through.
+    fn granted(&self, role: &Role, caller: &Caller, operation: &Operation) -> Grant {
+        let of_role = role.grant(operation);
+        match caller.scopes.is_empty() {
+            true => of_role,
+            false => of_role.and(scopes::grant(&caller.scopes, operation, &self.registry)),
+        }
     }
 
     /// Whether a caller may use the admin API.
     pub fn is_admin(&self, caller: &Caller) -> bool {
         let roles = self.roles.load();
-        roles.get(&caller.role).is_some_and(|role| role.is_admin())
+        let role = roles.get(&caller.role);
+        role.is_some_and(|role| role.is_admin())
+            && scopes::leave_admin(&caller.scopes, &self.registry)
     }
 
     /// New roles, in force for every call that begins after this.
@@ -122,6 +139,34 @@ impl Policy {
         let saved = self.kills.kill(one);
         self.registry.announce();
         saved
+    }
+
+    /// What the configuration itself switches off, after a reload.
+    pub fn reconfigure_kills(&self, configured: Vec<Killed>) {
+        self.kills.reconfigure(configured);
+        self.registry.announce();
+    }
+
+    /// How many operations something would switch off at the moment; `None` where that is no question
+    /// of operations.
+    pub fn hits(&self, one: &Killed) -> Option<usize> {
+        if matches!(one.scope, Scope::Caller | Scope::All) {
+            return None;
+        }
+        let alone = Kills::only(one);
+        let catalog = self.registry.catalog();
+        let all = catalog.all_operations();
+        Some(
+            all.filter(|operation| alone.hits_operation(operation))
+                .count(),
+        )
+    }
+
+    /// Takes up what another process switched off or on. Blocks on the disk.
+    pub fn look_at_kills(&self) {
+        if self.kills.look_again() {
+            self.registry.announce();
+        }
     }
 
     /// Switches something on again. Blocks on the disk.
@@ -161,6 +206,18 @@ impl Policy {
         self.grant(caller, &tool).call.then_some(tool)
     }
 
+    /// The scopes that narrow what a caller sees.
+    fn scopes_of(&self, caller: &Caller) -> Vec<Arc<str>> {
+        let ours = caller.scopes.iter();
+        let mut ours: Vec<Arc<str>> = ours
+            .filter(|scope| scopes::is_ours(scope, &self.registry))
+            .cloned()
+            .collect();
+        ours.sort();
+        ours.dedup();
+        ours
+    }
+
     fn seen(&self, caller: &Caller) -> Seen {
         let (catalog, roles, kills) = (
             self.registry.catalog(),
@@ -168,13 +225,16 @@ impl Policy {
             self.kills.now(),
         );
         let role = roles.get(&caller.role).cloned();
-        if kills.is_empty() && role.as_ref().is_some_and(|role| role.is_full()) {
+        let nothing_off = kills.is_empty() && !catalog.has_held();
+        let scopes = self.scopes_of(caller);
+        let full = role.as_ref().is_some_and(|role| role.is_full());
+        if nothing_off && full && scopes.is_empty() {
             return Seen::Everything(catalog);
         }
         if kills.hits_caller(&caller.subject) {
             return Seen::Part(Arc::new(catalog.filtered(|_| false)));
         }
-        let key = role.as_ref().map(|_| caller.role.clone());
+        let key = (role.as_ref().map(|_| caller.role.clone()), scopes);
         let mut views = self.views.lock();
         if let Some(known) = views.get(&key)
             && Arc::ptr_eq(&known.catalog, &catalog)
@@ -184,12 +244,17 @@ impl Policy {
             return Seen::Part(known.seen.clone());
         }
         let sees = |operation: &Operation| {
-            role.as_ref().is_some_and(|role| role.grant(operation).see)
+            let granted = |role: &Arc<Role>| self.granted(role, caller, operation);
+            role.as_ref().is_some_and(|role| granted(role).see)
                 && !kills.hits_operation(operation)
+                && !operation.held
         };
         let seen = Arc::new(catalog.filtered(sees));
         // Roles that a reload took away are forgotten with their views.
-        views.retain(|role, _| role.as_ref().is_none_or(|role| roles.get(role).is_some()));
+        views.retain(|(role, _), _| role.as_ref().is_none_or(|role| roles.get(role).is_some()));
+        if views.len() >= VIEWS_MAX {
+            views.clear();
+        }
         let view = RoleView {
             seen: seen.clone(),
             catalog,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 /// Called with the URI that changed. Must not block: it runs where a backend is read.
@@ -28,24 +28,39 @@ struct OfBackend {
 }
 
 /// One per gateway, with a place for each backend.
+#[derive(Default)]
 pub struct Updates {
-    backends: Vec<OfBackend>,
+    backends: RwLock<Vec<Arc<OfBackend>>>,
 }
 
 impl Updates {
     pub(crate) fn new(backends: usize) -> Arc<Self> {
-        let place = || OfBackend {
-            wanted: Mutex::default(),
-            changed: watch::Sender::new(0),
+        let this = Arc::new(Self::default());
+        this.grow(backends);
+        this
+    }
+
+    /// Makes places up to so many.
+    pub(crate) fn grow(&self, backends: usize) {
+        let place = || {
+            Arc::new(OfBackend {
+                wanted: Mutex::default(),
+                changed: watch::Sender::new(0),
+            })
         };
-        Arc::new(Self {
-            backends: (0..backends).map(|_| place()).collect(),
-        })
+        let mut places = self.backends.write();
+        while places.len() < backends {
+            places.push(place());
+        }
+    }
+
+    fn place(&self, backend: usize) -> Arc<OfBackend> {
+        self.backends.read()[backend].clone()
     }
 
     /// Adds a listener; `None` when there are too many.
     pub fn listen(self: &Arc<Self>, backend: usize, uri: &str, hear: Hear) -> Option<Ticket> {
-        let place = &self.backends[backend];
+        let place = self.place(backend);
         let mut wanted = place.wanted.lock();
         wanted.next_id += 1;
         let id = wanted.next_id;
@@ -69,7 +84,8 @@ impl Updates {
     /// A backend says that a resource changed; it may lie below the one that was subscribed to.
     pub(crate) fn tell(&self, backend: usize, uri: &str) {
         let hearers: Vec<Hear> = {
-            let wanted = self.backends[backend].wanted.lock();
+            let place = self.place(backend);
+            let wanted = place.wanted.lock();
             let concerned = |listened: &str| {
                 uri.strip_prefix(listened).is_some_and(|rest| {
                     rest.is_empty() || listened.ends_with('/') || rest.starts_with(['/', '#', '?'])
@@ -89,17 +105,13 @@ impl Updates {
     }
 
     pub(crate) fn wanted(&self, backend: usize) -> Vec<Arc<str>> {
-        self.backends[backend]
-            .wanted
-            .lock()
-            .listeners
-            .keys()
-            .cloned()
-            .collect()
+        let place = self.place(backend);
+        let wanted = place.wanted.lock();
+        wanted.listeners.keys().cloned().collect()
     }
 
     pub(crate) fn changes(&self, backend: usize) -> watch::Receiver<u64> {
-        self.backends[backend].changed.subscribe()
+        self.place(backend).changed.subscribe()
     }
 }
 
@@ -113,7 +125,7 @@ pub struct Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let place = &self.updates.backends[self.backend];
+        let place = self.updates.place(self.backend);
         let mut wanted = place.wanted.lock();
         let Some(listeners) = wanted.listeners.get_mut(&self.uri) else {
             return;

@@ -227,9 +227,11 @@ async fn intend(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     rest.call(call).await
 }
 
-/// Names the backend in the questions of an answer that needs input first.
+/// Names the backend in the questions of an answer that needs input first, and keeps it from being
+/// stopped to the very end: it may let go of the call before that.
 async fn sign(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     let asker = call.target().operation.backend.clone();
+    let _hold = call.target().hold.clone();
     let reply = rest.call(call).await?;
     Ok(attribution::sign_reply(reply, &asker))
 }

@@ -118,7 +118,7 @@ fn open(config: &Config) -> anyhow::Result<(Arc<dyn AuditStore>, Option<Sqlite>)
     Ok((Arc::new(SqliteAudit::new(&db)), Some(db)))
 }
 
-fn guarantee(word: config::Guarantee) -> Guarantee {
+pub(crate) fn guarantee(word: config::Guarantee) -> Guarantee {
     match word {
         config::Guarantee::Memory => Guarantee::Memory,
         config::Guarantee::Spool => Guarantee::Spool,

@@ -31,6 +31,7 @@ Examples:
   sentinel stdio               run it for one client on standard input and output
   sentinel tools               list what callers see
   sentinel doctor              find out what is wrong, and what to do about it
+  sentinel kill tool NAME      switch a tool off, now
 
 Exit codes: 0 success, 1 failure, 2 configuration, 3 backend unreachable."
 )]
@@ -254,6 +255,51 @@ A key is shown once, when it is created; only its hash is kept. A revoked key is
 gateway of this data directory.")]
     Key(Key),
 
+    /// Switch off a tool, a backend, a caller or everything, at once
+    #[command(after_help = "\
+Examples:
+  sentinel kill                                       what is off
+  sentinel kill tool execute_workflow --reason \"runs wild\"
+  sentinel kill tool 'github.delete_*'                own names of one backend
+  sentinel kill backend n8n
+  sentinel kill caller alice
+  sentinel kill all
+
+In force for every call once this returns, calls in flight included, and after restarts. It applies to
+every gateway of the data directory; without one, to the next that starts.")]
+    Kill(Kill),
+
+    /// Switch on again what was switched off
+    #[command(after_help = "\
+Examples:
+  sentinel revive tool execute_workflow
+  sentinel revive all                                 undoes `kill all` and nothing else
+
+What the configuration switches off ([kill_switch]) is switched on there.")]
+    Revive(Revive),
+
+    /// Show and approve what backends say about their tools
+    #[command(after_help = "\
+Examples:
+  sentinel pin list                      what differs from what was first seen or approved
+  sentinel pin list --all
+  sentinel pin approve github            everything as it is now
+  sentinel pin approve github create_issue
+
+The definitions of all tools are remembered. With pin = \"enforce\" a tool whose description or schema
+changed, or that is new, is hidden and refused until it is approved.")]
+    Pin(Pin),
+
+    /// Make running gateways read their configuration again
+    #[command(after_help = "\
+Examples:
+  sentinel reload
+  sentinel reload --url https://gateway.example.com/mcp --token \"$TOKEN\"
+
+The same as SIGHUP, with an answer. A running gateway also looks at its file by itself. A file with mistakes
+changes nothing, with exit code 2. Backends that are the same keep their programs and connections.")]
+    Reload(Reload),
+
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:
@@ -311,7 +357,7 @@ pub(crate) struct Target {
     /// backends of the configuration]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// Bearer token for the gateway at --url
+    /// Bearer token: to be the caller it names, or for the gateway at --url
     #[arg(
         long,
         env = "SENTINEL_TOKEN",
@@ -338,6 +384,41 @@ pub(crate) struct Call {
     /// Its arguments, a JSON object; - reads them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     pub(crate) arguments: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pin {
+    #[command(subcommand)]
+    pub(crate) action: PinAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PinAction {
+    /// List the tools that differ
+    List {
+        /// Those that do not, too
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take what a backend says about its tools for good
+    Approve {
+        /// The backend
+        #[arg(value_name = "BACKEND")]
+        backend: String,
+        /// One of its tools, by its own name [default: all of them]
+        #[arg(value_name = "TOOL")]
+        tool: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reload {
     #[command(flatten)]
     pub(crate) target: Target,
 }
@@ -453,6 +534,46 @@ pub(crate) enum KeyAction {
         #[arg(value_name = "ID")]
         id: String,
     },
+}
+
+/// What a switch is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KillScope {
+    /// A tool by the name callers use, or `<backend>.<pattern>`
+    Tool,
+    /// Everything of one backend
+    Backend,
+    /// Everything that one caller does
+    Caller,
+    /// Everything
+    All,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Kill {
+    /// What kind of thing; nothing prints what is off
+    #[arg(value_enum, value_name = "WHAT")]
+    pub(crate) scope: Option<KillScope>,
+    /// Which one
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Why, for whoever finds it off
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Revive {
+    /// What kind of thing
+    #[arg(value_enum, value_name = "WHAT")]
+    pub(crate) scope: KillScope,
+    /// Which one
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) target: Target,
 }
 
 /// A time such as `90s`, `15m`, `12h` or `30d`, in seconds.

@@ -13,6 +13,7 @@ mod remote;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,11 +28,12 @@ use tokio::time::Instant;
 
 pub(crate) use owners::Listed;
 pub(crate) use pipe::Answer;
-pub(crate) use remote::{endpoint, ready_of};
+pub(crate) use remote::{Way, endpoint, ready_of};
 
 use crate::cli::{Global, Target};
 use crate::commands::{self, Unreachable};
 use crate::config::{self, Config, Loaded, Outside, suggest};
+use crate::operator::{self, Reach};
 use crate::progress::{self, Progress};
 use crate::runfile::RunFile;
 use crate::{logging, wiring};
@@ -134,13 +136,18 @@ async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Re
     let defaults = || config::parse("built-in defaults", "", &outside.cwd, &overrides, &outside);
     if let Some(url) = &target.url {
         begin_logs(global, &defaults()?)?;
-        return remote::connect(&endpoint(url)?, target.token.as_deref(), wish).await;
+        let way = Way {
+            endpoint: endpoint(url)?,
+            socket: None,
+            token: target.token.as_deref(),
+        };
+        return remote::connect(&way, wish).await;
     }
     let loaded = config::load(&overrides, &outside);
     // A running gateway can be asked even if, say, a variable is missing in this shell.
     let running = match &loaded {
-        Ok(loaded) => running(&loaded.config),
-        Err(_) => running(&defaults()?),
+        Ok(loaded) => running(&loaded.config.gateway.data_dir),
+        Err(mistakes) => mistakes.data_dir().and_then(|dir| running(dir)),
     };
     if let Some((file, url)) = running {
         match &loaded {
@@ -153,17 +160,30 @@ async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Re
                 file.pid
             ));
         }
-        return remote::connect(&endpoint(&url)?, target.token.as_deref(), wish).await;
+        // With a token as the caller it names; without one as the operator, who needs none.
+        let socket = file.socket().filter(|_| target.token.is_none());
+        let way = Way {
+            endpoint: endpoint(socket.as_ref().map_or(url.as_str(), |_| operator::HERE))?,
+            socket,
+            token: target.token.as_deref(),
+        };
+        return remote::connect(&way, wish).await;
     }
     let loaded = loaded?;
     begin_logs(global, &loaded.config)?;
     local(&loaded, wish).await
 }
 
-/// The gateway that runs on this data directory, and its endpoint; the one started last, if several.
-pub(crate) fn running(config: &Config) -> Option<(RunFile, String)> {
-    let file = RunFile::find(&config.gateway.data_dir).pop()?;
-    let mut address: SocketAddr = file.listen.parse().ok()?;
+/// The gateway that listens for callers on this data directory, and its endpoint; the one started last,
+/// if several.
+pub(crate) fn running(data_dir: &Path) -> Option<(RunFile, String)> {
+    let listening = RunFile::find(data_dir).into_iter();
+    let (file, mut address) = listening
+        .filter_map(|file| {
+            let address: SocketAddr = file.listen.as_deref()?.parse().ok()?;
+            Some((file, address))
+        })
+        .last()?;
     if address.ip().is_unspecified() {
         // It listens everywhere, so also here.
         address.set_ip(match address.ip() {
@@ -172,6 +192,49 @@ pub(crate) fn running(config: &Config) -> Option<(RunFile, String)> {
         });
     }
     Some((file, format!("http://{address}/mcp")))
+}
+
+/// The admin APIs that a command speaks to.
+pub(crate) struct Reached {
+    /// None: no gateway runs on this data directory.
+    pub(crate) gateways: Vec<Reach>,
+    pub(crate) data_dir: PathBuf,
+}
+
+/// The gateway at `--url`, else every gateway of the data directory.
+pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<Reached> {
+    let outside = Outside::of_process()?;
+    let overrides = global.overrides();
+    let data_dir = match config::load(&overrides, &outside) {
+        Ok(loaded) => {
+            begin_logs(global, &loaded.config)?;
+            loaded.config.gateway.data_dir
+        }
+        // What is wrong with the file is no reason not to reach a gateway that runs.
+        Err(mistakes) => match mistakes.data_dir().cloned() {
+            Some(data_dir) => {
+                commands::warn("the configuration has mistakes; `sentinel check` shows them");
+                data_dir
+            }
+            None => return Err(mistakes.into()),
+        },
+    };
+    let gateways = match &target.url {
+        Some(url) => vec![Reach::remote(&endpoint(url)?, target.token.as_deref())?],
+        None => {
+            let running = RunFile::find(&data_dir);
+            let sockets = running.iter().filter_map(RunFile::socket);
+            let reached: Vec<Reach> = sockets.map(Reach::socket).collect();
+            if reached.len() < running.len() {
+                return Err(Unreachable(
+                    "a gateway is running without its socket in the data directory; name it with --url and --token".to_owned(),
+                )
+                .into());
+            }
+            reached
+        }
+    };
+    Ok(Reached { gateways, data_dir })
 }
 
 /// Starts the backends of the configuration here.
@@ -193,11 +256,9 @@ async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
     };
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
-    let gateway = wiring::build(
-        &loaded.config,
-        |_| here.clone(),
-        &crate::audit::Audit::off(),
-    )?;
+    let home = move |_| here.clone();
+    let running = wiring::build(&loaded.config, home, &crate::audit::Audit::off())?;
+    let gateway = running.gateway.clone();
     let mut client = Client {
         gateway,
         view,
@@ -316,6 +377,7 @@ impl Client {
     fn statuses(&self) -> Vec<(String, Status)> {
         let backends = self.gateway.registry.backends();
         backends
+            .into_iter()
             .map(|(_, backend)| (backend.name().to_owned(), backend.status()))
             .collect()
     }

@@ -38,7 +38,7 @@ use tree::Tree;
 pub(crate) use build::backend::{OWN_HEADERS, command_line};
 pub(crate) use raw::{AuditArguments, Guarantee, LogFormat};
 pub(crate) use raw_backend::{
-    Interactive, Isolation, Prefix, RawChildLimits as ChildLimits, Start,
+    Interactive, Isolation, Pin, Prefix, RawChildLimits as ChildLimits, Start,
 };
 pub(crate) use schema::schema;
 pub(crate) use secret::Origin;
@@ -166,7 +166,7 @@ pub(crate) fn parse(
     if mistakes.is_empty() {
         Ok(config)
     } else {
-        Err(Mistakes::new(name, text, mistakes))
+        Err(Mistakes::new(name, text, mistakes).with_data_dir(config.gateway.data_dir))
     }
 }
 

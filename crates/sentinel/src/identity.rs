@@ -13,6 +13,7 @@ use sentinel_core::Identity;
 use sentinel_core::identity::{Authenticator, Config as Settings, KeySet, KeyStore, Reject, Rules};
 use sentinel_surfaces::http::{Access, OAuth};
 use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 
 use crate::config::{Auth, Config, KeySource, Origin};
 use crate::key_file::KeyFile;
@@ -28,23 +29,44 @@ const FETCH_TIME_MAX: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Who may come in by HTTP, and as whom.
-pub(crate) fn access(config: &Config, home: &Handle) -> anyhow::Result<Access> {
+pub(crate) fn access(config: &Config, home: &Handle) -> anyhow::Result<Guard> {
     let Some(auth) = &config.auth else {
         tracing::warn!(
             "there is no [auth]: whoever reaches this port is trusted with the role admin"
         );
-        return Ok(Access::Trusted(Identity::local("admin")));
+        return Ok(Guard {
+            access: Access::Trusted(Identity::local("admin")),
+            keeping: None,
+        });
     };
     let (authenticator, store) = build(auth, config)?;
-    home.spawn(keep_fresh(authenticator.clone(), auth.jwks.clone(), store));
-    Ok(Access::Guarded {
-        authenticator,
-        oauth: OAuth {
-            resource: resource(auth).to_owned(),
-            authorization_servers: auth.authorization_servers.clone(),
-            required_scopes: auth.required_scopes.clone(),
+    let keeping = home.spawn(keep_fresh(authenticator.clone(), auth.jwks.clone(), store));
+    Ok(Guard {
+        access: Access::Guarded {
+            authenticator,
+            oauth: OAuth {
+                resource: resource(auth).to_owned(),
+                authorization_servers: auth.authorization_servers.clone(),
+                required_scopes: auth.required_scopes.clone(),
+            },
         },
+        keeping: Some(Keeping(keeping.abort_handle())),
     })
+}
+
+/// Who may come in, and the task that keeps the keys for it fresh.
+pub(crate) struct Guard {
+    pub(crate) access: Access,
+    pub(crate) keeping: Option<Keeping>,
+}
+
+/// Ended when dropped.
+pub(crate) struct Keeping(AbortHandle);
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Who the caller on stdio is: settled once, at the start (C-6).

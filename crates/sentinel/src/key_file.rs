@@ -5,22 +5,20 @@
 //! revoked by another process is refused by the very next request (P-S07).
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use rustix::fs::{FlockOperation, flock};
 use sentinel_core::identity::{KeyRecord, KeyStore, StoreProblem};
+use sentinel_core::state_file::{StateFile, Version};
 use serde::{Deserialize, Serialize};
 
 /// Keys of one gateway; a program that makes them in a loop is stopped here.
 const KEYS_MAX: usize = 10_000;
 
 pub(crate) struct KeyFile {
-    path: PathBuf,
+    file: StateFile<Contents>,
     known: RwLock<Known>,
 }
 
@@ -31,17 +29,6 @@ struct Known {
     keys: Arc<HashMap<String, KeyRecord>>,
 }
 
-/// Tells one file of this name from the next: inode, length, and when it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Version(Option<(u64, u64, i64, i64)>);
-
-impl Version {
-    fn of(metadata: &fs::Metadata) -> Self {
-        let m = metadata;
-        Self(Some((m.ino(), m.size(), m.ctime(), m.ctime_nsec())))
-    }
-}
-
 #[derive(Default, Serialize, Deserialize)]
 struct Contents {
     keys: Vec<KeyRecord>,
@@ -50,14 +37,14 @@ struct Contents {
 impl KeyFile {
     pub(crate) fn new(data_dir: &Path) -> Self {
         Self {
-            path: data_dir.join("keys.json"),
+            file: StateFile::new(data_dir.join("keys.json")),
             known: RwLock::default(),
         }
     }
 
     /// Changes whenever the file does.
     pub(crate) fn version(&self) -> Version {
-        fs::metadata(&self.path).map_or(Version::default(), |m| Version::of(&m))
+        self.file.version()
     }
 
     fn keys(&self) -> Arc<HashMap<String, KeyRecord>> {
@@ -68,11 +55,13 @@ impl KeyFile {
                 return known.keys.clone();
             }
         }
-        let (version, contents) = match self.read() {
+        // The version that was read may be newer than the one looked at.
+        let (version, contents) = match self.file.read() {
             Ok(read) => read,
             Err(error) => {
                 // Whoever cannot read which keys are revoked must accept none.
-                tracing::error!("{}: {error}: no API key is accepted", self.path.display());
+                let file = self.file.path().display();
+                tracing::error!("{file}: {error}: no API key is accepted");
                 (version, Contents::default())
             }
         };
@@ -85,58 +74,23 @@ impl KeyFile {
         fresh.keys
     }
 
-    /// The file and the version that was read, which may be newer than the one looked at.
-    fn read(&self) -> io::Result<(Version, Contents)> {
-        let file = match File::open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
-            opened => opened?,
-        };
-        let version = Version::of(&file.metadata()?);
-        Ok((version, serde_json::from_reader(io::BufReader::new(file))?))
-    }
-
-    /// Changes the file while no other process does.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut Vec<KeyRecord>) -> io::Result<T>,
-    ) -> io::Result<T> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
-        let lock = private(&self.path.with_extension("lock"), false)?;
-        flock(&lock, FlockOperation::LockExclusive)?;
-        let (_, mut contents) = self.read()?;
-        let done = change(&mut contents.keys)?;
-        let fresh = self.path.with_extension("new");
-        let mut file = private(&fresh, true)?;
-        file.write_all(&serde_json::to_vec_pretty(&contents)?)?;
-        file.sync_all()?;
-        fs::rename(&fresh, &self.path)?;
-        File::open(folder)?.sync_all()?;
-        Ok(done)
+    ) -> Result<T, StoreProblem> {
+        let changed = self.file.change(|contents| change(&mut contents.keys));
+        changed.map_err(|error| self.problem(error))
     }
 
     fn problem(&self, error: io::Error) -> StoreProblem {
         StoreProblem {
             what: format!(
                 "{}: the API keys cannot be read or written",
-                self.path.display()
+                self.file.path().display()
             ),
             source: Some(Box::new(error)),
         }
     }
-}
-
-/// A file that its owner alone may read.
-fn private(path: &Path, truncate: bool) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(truncate)
-        .mode(0o600)
-        .open(path)
 }
 
 impl KeyStore for KeyFile {
@@ -145,7 +99,8 @@ impl KeyStore for KeyFile {
     }
 
     fn list(&self) -> Result<Vec<KeyRecord>, StoreProblem> {
-        self.read()
+        self.file
+            .read()
             .map(|(_, contents)| contents.keys)
             .map_err(|error| self.problem(error))
     }
@@ -160,7 +115,6 @@ impl KeyStore for KeyFile {
             keys.push(record);
             Ok(())
         })
-        .map_err(|error| self.problem(error))
     }
 
     fn revoke(&self, id: &str, now: u64) -> Result<bool, StoreProblem> {
@@ -172,12 +126,12 @@ impl KeyStore for KeyFile {
                 .map(|key| key.revoked_at = Some(now))
                 .is_some())
         })
-        .map_err(|error| self.problem(error))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -203,7 +157,9 @@ mod tests {
             assert!(!command.revoke(&record.id, 8).expect("written"));
         }
         assert_eq!(command.list().expect("read").len(), 50);
-        let mode = fs::metadata(&gateway.path).expect("a file").permissions();
+        let mode = fs::metadata(gateway.file.path())
+            .expect("a file")
+            .permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
     }
 
@@ -214,9 +170,9 @@ mod tests {
         let record = made(&store, "a");
         assert!(store.find(&record.id).is_some());
         fs::write(folder.path().join("other"), "{").expect("written");
-        fs::rename(folder.path().join("other"), &store.path).expect("moved");
+        fs::rename(folder.path().join("other"), store.file.path()).expect("moved");
         assert_eq!(store.find(&record.id), None);
         assert!(store.add(record).is_err());
-        assert_eq!(fs::read(&store.path).expect("a file"), b"{");
+        assert_eq!(fs::read(store.file.path()).expect("a file"), b"{");
     }
 }

@@ -12,7 +12,9 @@ mod identity;
 mod import;
 mod key_file;
 mod logging;
+mod operator;
 mod progress;
+mod reload;
 mod remember;
 mod runfile;
 mod wiring;
@@ -50,6 +52,10 @@ fn main() -> ExitCode {
         Command::Review(args) => commands::review::run(&cli.global, args),
         Command::Token(args) => commands::token::run(&cli.global, args),
         Command::Key(args) => commands::key::run(&cli.global, args),
+        Command::Kill(args) => commands::kill::kill(&cli.global, args),
+        Command::Revive(args) => commands::kill::revive(&cli.global, args),
+        Command::Pin(args) => commands::pin::run(&cli.global, args),
+        Command::Reload(args) => commands::reload::run(&cli.global, args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Tools(args) => commands::tools::run(&cli.global, args),
         Command::Resources(args) => commands::resources::run(&cli.global, args),

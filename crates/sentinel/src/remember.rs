@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use sentinel_core::catalog::{Publisher, Registry};
 use sentinel_core::{Item, ItemKind, Offer, ServerCapabilities};
 use sentinel_wire::Revision;
@@ -57,6 +58,10 @@ impl Place {
             file: data_dir.join("catalogs").join(format!("{name}.json")),
             source,
         }
+    }
+
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
     }
 
     pub(crate) fn load(&self) -> Option<Offer> {
@@ -147,24 +152,60 @@ impl Kept {
     }
 }
 
-/// Writes down every new offer, until the registry is gone.
-pub(crate) async fn keep_writing(registry: Arc<Registry>, places: Vec<(Publisher, Place)>) {
-    let mut changes = registry.changes();
-    let mut written: Vec<Option<Arc<Offer>>> = places.iter().map(|(p, _)| p.offer()).collect();
-    while changes.changed().await.is_ok() {
-        for ((publisher, place), last) in places.iter().zip(&mut written) {
-            let now = publisher.offer();
-            let same = match (&now, &*last) {
-                (Some(now), Some(last)) => Arc::ptr_eq(now, last) || now == last,
-                (None, _) => true,
-                (Some(_), None) => false,
-            };
-            if let (false, Some(offer)) = (same, &now)
-                && let Err(error) = place.save(offer)
-            {
-                tracing::warn!("the catalog could not be remembered: {error:#}");
-            }
-            *last = now;
+/// The backends whose offers are written down; a reload puts others in.
+#[derive(Clone, Default)]
+pub(crate) struct Places(Arc<Mutex<Vec<Remembering>>>);
+
+pub(crate) struct Remembering {
+    publisher: Publisher,
+    place: Place,
+    written: Option<Arc<Offer>>,
+}
+
+impl Remembering {
+    /// Begins with what is known already, which is what the file says.
+    pub(crate) fn new(publisher: Publisher, place: Place) -> Self {
+        Self {
+            written: publisher.offer(),
+            publisher,
+            place,
+        }
+    }
+
+    fn write(&mut self) {
+        let now = self.publisher.offer();
+        let same = match (&now, &self.written) {
+            (Some(now), Some(last)) => Arc::ptr_eq(now, last) || now == last,
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        if let (false, Some(offer)) = (same, &now)
+            && let Err(error) = self.place.save(offer)
+        {
+            tracing::warn!("the catalog could not be remembered: {error:#}");
+        }
+        self.written = now;
+    }
+}
+
+impl Places {
+    /// Takes up a backend, in place of the one of the same name.
+    pub(crate) fn put(&self, one: Remembering) {
+        let mut all = self.0.lock();
+        all.retain(|known| known.place.file != one.place.file);
+        all.push(one);
+    }
+
+    /// Keeps those that `stays` names.
+    pub(crate) fn retain(&self, stays: impl Fn(&Path) -> bool) {
+        self.0.lock().retain(|one| stays(&one.place.file));
+    }
+
+    /// Writes down every new offer, until the registry is gone.
+    pub(crate) async fn keep_writing(self, registry: Arc<Registry>) {
+        let mut changes = registry.changes();
+        while changes.changed().await.is_ok() {
+            self.0.lock().iter_mut().for_each(Remembering::write);
         }
     }
 }

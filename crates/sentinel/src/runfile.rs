@@ -1,6 +1,8 @@
-//! How others find a running gateway: `<data_dir>/run/<pid>.json`.
+//! How others find a running gateway: `<data_dir>/run/<pid>.json`, and beside it `<pid>.sock`, the
+//! operator's door. The folder is its owner's alone, and so is everything in it.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -9,11 +11,15 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct RunFile {
     pub(crate) pid: u32,
     pub(crate) version: String,
-    /// Where it listens, with the real port.
-    pub(crate) listen: String,
+    /// Where it listens, with the real port; none on standard input and output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) listen: Option<String>,
     /// The second listener, for probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) health_listen: Option<String>,
+    /// Where it was found.
+    #[serde(skip)]
+    folder: PathBuf,
 }
 
 /// Present while this process runs; removed when dropped.
@@ -23,34 +29,59 @@ pub(crate) struct Announced(PathBuf);
 impl Drop for Announced {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(self.0.with_extension("sock"));
+    }
+}
+
+/// The folder of run files, for its owner alone.
+fn folder(data_dir: &Path) -> anyhow::Result<PathBuf> {
+    let folder = data_dir.join("run");
+    fs::create_dir_all(&folder)?;
+    fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
+    Ok(folder)
+}
+
+/// Where this process's own operator's door is to be; whatever was there is gone.
+pub(crate) fn own_socket(data_dir: &Path) -> anyhow::Result<PathBuf> {
+    let path = folder(data_dir)?.join(format!("{}.sock", std::process::id()));
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(path),
     }
 }
 
 impl RunFile {
     pub(crate) fn announce(
         data_dir: &Path,
-        listen: String,
+        listen: Option<String>,
         health_listen: Option<String>,
     ) -> anyhow::Result<Announced> {
         let pid = std::process::id();
-        let folder = data_dir.join("run");
-        fs::create_dir_all(&folder)?;
+        let folder = folder(data_dir)?;
+        let file = folder.join(format!("{pid}.json"));
+        let fresh = folder.join(format!("{pid}.new"));
         let this = Self {
             pid,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             listen,
             health_listen,
+            folder,
         };
-        let file = folder.join(format!("{pid}.json"));
-        let fresh = folder.join(format!("{pid}.new"));
         fs::write(&fresh, serde_json::to_vec(&this)?)?;
         fs::rename(&fresh, &file)?;
         Ok(Announced(file))
     }
 
+    /// Its operator's door, if it has one.
+    pub(crate) fn socket(&self) -> Option<PathBuf> {
+        let path = self.folder.join(format!("{}.sock", self.pid));
+        path.exists().then_some(path)
+    }
+
     /// The gateways of a data directory that are alive; files of dead ones are cleared away.
     pub(crate) fn find(data_dir: &Path) -> Vec<Self> {
-        let Ok(entries) = fs::read_dir(data_dir.join("run")) else {
+        let folder = data_dir.join("run");
+        let Ok(entries) = fs::read_dir(&folder) else {
             return Vec::new();
         };
         let mut found: Vec<Self> = Vec::new();
@@ -63,8 +94,11 @@ impl RunFile {
                 .ok()
                 .and_then(|text| serde_json::from_slice::<Self>(&text).ok());
             match read {
-                Some(file) if is_alive(file.pid) => found.push(file),
-                _ => drop(fs::remove_file(&path)),
+                Some(file) if is_alive(file.pid) => found.push(Self {
+                    folder: folder.clone(),
+                    ..file
+                }),
+                _ => drop(Announced(path)),
             }
         }
         found.sort_by_key(|file| file.pid);

@@ -1,42 +1,74 @@
 //! From the configuration to a running gateway: the rooms' own configurations, built and joined.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use sentinel_backends::child::{self, Patience, ShimProgram};
 use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
 use sentinel_backends::{http as http_backend, stdio};
-use sentinel_core::catalog::{Glob, Listing, Prefix, Publisher, Registry};
+use sentinel_core::catalog::{Glob, Listing, Pinning, Pins, Prefix, Publisher, Registry};
 use sentinel_core::clock::SystemClock;
 use sentinel_core::review::ReviewStore;
 use sentinel_core::{Backend, Policy, circuit};
 use sentinel_review::{Service, Settings, machine};
 use sentinel_stores::{PostgresReviews, Sqlite, SqliteReviews, Synchronous, audit, review};
-use sentinel_surfaces::http::Pace;
+use sentinel_surfaces::http::{Allowed, Door, Pace, Scrape};
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
 use crate::audit::Audit;
 use crate::config::{self, BackendKind, Config};
 use crate::data_dir;
-use crate::remember::{self, Place};
+use crate::identity::{self, Keeping};
+use crate::remember::{Place, Places, Remembering};
 
 mod governing;
+mod reload;
+
+pub(crate) use governing::kill_file;
+pub(crate) use reload::Applied;
 
 /// How often expired sessions and parked calls are swept; a shorter `park_ttl` makes it oftener.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
+/// How often the files that other processes may have changed are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Names the runtime that a backend lives on.
+type Home = Arc<dyn Fn(usize) -> Handle + Send + Sync>;
+
+/// A gateway that runs, and what a new configuration is compared with.
+pub(crate) struct Running {
+    pub(crate) gateway: Arc<Gateway>,
+    home: Home,
+    places: Places,
+    /// What it was started with: what only a restart changes stays like this.
+    first: Config,
+    /// What is in force.
+    current: Mutex<Config>,
+    entrance: Mutex<Option<Entrance>>,
+}
+
+/// The door for callers over HTTP.
+struct Entrance {
+    door: Arc<Door>,
+    address: SocketAddr,
+    _keeping: Option<Keeping>,
+}
 
 /// Builds the gateway and sets its backends going, each on the runtime that `home` names for it.
 pub(crate) fn build(
     config: &Config,
-    home: impl Fn(usize) -> Handle,
+    home: impl Fn(usize) -> Handle + Send + Sync + 'static,
     audit: &Audit,
-) -> anyhow::Result<Arc<Gateway>> {
-    let enabled: Vec<&config::Backend> = config.backends.iter().filter(|b| b.enabled).collect();
+) -> anyhow::Result<Arc<Running>> {
+    let enabled = enabled(config);
     let reviews = reviews(config, audit.db.as_ref());
     let mut listings: Vec<Listing> = enabled.iter().map(|backend| listing(backend)).collect();
     // Built-ins come last, so that a contested name is the configured backend's.
@@ -47,17 +79,17 @@ pub(crate) fn build(
     );
     // Catalogs and run files go there too. Whoever cannot write says so.
     let _ = data_dir::make(&config.gateway.data_dir);
-    let registry = Registry::new(listings);
-    let mut places = Vec::new();
+    let registry = Registry::with_pins(listings, Pins::open(pin_file(&config.gateway.data_dir)));
+    let places = Places::default();
     for (index, backend) in enabled.iter().enumerate() {
         let publisher = registry.publisher(index);
-        let place = Place::new(&config.gateway.data_dir, &backend.name, source(backend));
+        let place = place(config, backend);
         if let Some(offer) = place.load() {
             publisher.remember(offer);
         }
         let running = start(backend, config, publisher.clone(), &home(index))?;
         registry.attach(index, running);
-        places.push((publisher, place));
+        places.put(Remembering::new(publisher, place));
     }
     if let Some(service) = reviews {
         attach_reviews(
@@ -73,11 +105,61 @@ pub(crate) fn build(
         registry.clone(),
         governing::settings(config, &enabled, &handle),
     );
+    handle.spawn(watch_files(policy.clone()));
     let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
     handle.spawn(registry.clone().end_cold_start());
-    handle.spawn(remember::keep_writing(registry, places));
+    handle.spawn(places.clone().keep_writing(registry));
     handle.spawn(sweep(gateway.clone()));
-    Ok(gateway)
+    Ok(Arc::new(Running {
+        gateway,
+        home: Arc::new(home),
+        places,
+        first: config.clone(),
+        current: Mutex::new(config.clone()),
+        entrance: Mutex::default(),
+    }))
+}
+
+impl Running {
+    /// Opens the door for callers over HTTP, who reach it at `address`.
+    pub(crate) fn open_door(
+        &self,
+        address: SocketAddr,
+        scrape: Scrape,
+    ) -> anyhow::Result<Arc<Door>> {
+        let config = &self.first;
+        let guard = identity::access(config, &(self.home)(0))?;
+        let allowed = allowed(config, address);
+        let door = Door::new(self.gateway.clone(), allowed, guard.access, scrape);
+        *self.entrance.lock() = Some(Entrance {
+            door: door.clone(),
+            address,
+            _keeping: guard.keeping,
+        });
+        Ok(door)
+    }
+
+    /// The configuration in force.
+    pub(crate) fn config(&self) -> Config {
+        self.current.lock().clone()
+    }
+}
+
+fn allowed(config: &Config, address: SocketAddr) -> Allowed {
+    let gateway = &config.gateway;
+    let hosts = gateway.allowed_hosts.iter().cloned();
+    Allowed {
+        hosts: hosts.chain([address.to_string()]).collect(),
+        origins: gateway.allowed_origins.clone(),
+    }
+}
+
+fn enabled(config: &Config) -> Vec<&config::Backend> {
+    config.backends.iter().filter(|b| b.enabled).collect()
+}
+
+fn place(config: &Config, backend: &config::Backend) -> Place {
+    Place::new(&config.gateway.data_dir, &backend.name, source(backend))
 }
 
 /// The review broker, if it is wanted and its store opens. A gateway whose disk is broken still serves
@@ -151,13 +233,28 @@ fn attach_reviews(
 
 /// Stops every backend; children get their time to end.
 pub(crate) async fn stop(gateway: &Gateway) {
-    join_all(
-        gateway
-            .registry
-            .backends()
-            .map(|(_, backend)| backend.stop()),
-    )
-    .await;
+    let running = gateway.registry.backends().into_iter();
+    join_all(running.map(|(_, backend)| backend.stop())).await;
+    gateway.registry.keep_pins();
+}
+
+/// Where a data directory keeps what its backends' tools said when they were first seen or approved.
+pub(crate) fn pin_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("pins.json")
+}
+
+/// Takes up what was switched off, or approved, through another gateway of the data directory, and writes
+/// new pins down.
+async fn watch_files(policy: Arc<Policy>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let policy = policy.clone();
+        let look = move || {
+            policy.look_at_kills();
+            policy.registry().keep_pins();
+        };
+        let _ = tokio::task::spawn_blocking(look).await;
+    }
 }
 
 async fn sweep(gateway: Arc<Gateway>) {
@@ -217,6 +314,11 @@ fn listing(backend: &config::Backend) -> Listing {
             .clone()
             .into_iter()
             .collect::<HashMap<_, _>>(),
+        pin: match backend.pin {
+            config::Pin::Off => Pinning::Off,
+            config::Pin::Warn => Pinning::Warn,
+            config::Pin::Enforce => Pinning::Enforce,
+        },
         circuit: circuit::Config {
             threshold: backend.circuit_breaker.threshold,
             recovery: backend.circuit_breaker.recovery,
@@ -251,6 +353,7 @@ fn start(
                 http_backend::Config {
                     name: backend.name.clone(),
                     url: http.url.expose().clone(),
+                    socket: None,
                     headers: headers.collect::<anyhow::Result<_>>()?,
                     timeout: backend.timeout,
                     retries: http.retries,

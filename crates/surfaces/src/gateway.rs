@@ -1,14 +1,16 @@
 //! What every surface shares: the walk, the catalog, the limits, and whether we are going down.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sentinel_core::audit::{self, Surface};
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
 use sentinel_core::{Auditor, Entry, Kind, Policy, Walk, walk};
 use sentinel_wire::Request;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::http::Pace;
@@ -52,6 +54,18 @@ impl Default for Limits {
     }
 }
 
+/// What operators ask of the program around the gateway.
+pub trait Control: Send + Sync {
+    /// Reads the configuration again and puts it in force, or says everything that is wrong with it.
+    fn reload(&self) -> BoxFuture<'static, Result<Value, Value>>;
+
+    /// The configuration in force, without secrets.
+    fn config(&self) -> Value;
+
+    /// The API keys, without secrets.
+    fn keys(&self) -> Result<Value, String>;
+}
+
 pub struct Gateway {
     pub registry: Arc<Registry>,
     pub policy: Arc<Policy>,
@@ -60,6 +74,7 @@ pub struct Gateway {
     pub limits: Limits,
     pub(crate) sealer: Sealer,
     pub(crate) lot: Lot,
+    control: OnceLock<Arc<dyn Control>>,
     draining: watch::Sender<bool>,
 }
 
@@ -73,8 +88,18 @@ impl Gateway {
             lot: Lot::new(limits.park_ttl),
             limits,
             sealer: Sealer::new(),
+            control: OnceLock::new(),
             draining: watch::Sender::new(false),
         })
+    }
+
+    /// Operators find the program here. Once.
+    pub fn controlled_by(&self, control: Arc<dyn Control>) {
+        let _ = self.control.set(control);
+    }
+
+    pub(crate) fn control(&self) -> Option<&Arc<dyn Control>> {
+        self.control.get()
     }
 
     /// A request was read; whoever answers it finishes the entry.

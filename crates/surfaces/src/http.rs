@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::header::ORIGIN;
@@ -18,8 +19,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sentinel_core::audit::Surface;
+use sentinel_core::policy::ADMIN;
 use sentinel_core::{Identity, Kind, View};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::gateway::Gateway;
 
@@ -44,7 +46,7 @@ mod sse2024;
 pub use auth::{Access, OAuth};
 pub use guard::Allowed;
 pub use metrics::Scrape;
-pub use pace::Pace;
+pub use pace::{Pace, greet};
 
 use body::Body;
 use session::Sessions;
@@ -56,13 +58,18 @@ const HEAD_FIELDS_USUAL: usize = 100;
 
 pub struct Door {
     gateway: Arc<Gateway>,
-    allowed: Allowed,
-    access: Access,
+    /// Who may come in, as the configuration says at the moment.
+    entrance: ArcSwap<Entrance>,
     sessions: Sessions,
     lines: sse2024::Lines,
     streams: Arc<AtomicUsize>,
     serves: Serves,
     scrape: Scrape,
+}
+
+struct Entrance {
+    allowed: Allowed,
+    gate: Arc<auth::Gate>,
 }
 
 /// One open event stream, counted while it lives.
@@ -80,6 +87,8 @@ enum Serves {
     Everything,
     /// For a listener that orchestrators reach and callers must not.
     ProbesOnly,
+    /// Everything, for whoever runs the gateway: the admin API asks for no role.
+    Operator,
 }
 
 impl Door {
@@ -100,6 +109,13 @@ impl Door {
         Self::serving(Serves::ProbesOnly, gateway, anywhere, nobody, scrape)
     }
 
+    /// A door for a socket that only the gateway's own user can open.
+    pub fn operator(gateway: Arc<Gateway>) -> Arc<Self> {
+        let operator = Access::Trusted(Identity::local(ADMIN));
+        let here = Allowed::default();
+        Self::serving(Serves::Operator, gateway, here, operator, Scrape::Open)
+    }
+
     fn serving(
         serves: Serves,
         gateway: Arc<Gateway>,
@@ -110,8 +126,10 @@ impl Door {
         let sessions = Sessions::new(&gateway.limits);
         Arc::new(Self {
             gateway,
-            allowed,
-            access,
+            entrance: ArcSwap::from_pointee(Entrance {
+                allowed,
+                gate: auth::Gate::new(access),
+            }),
             sessions,
             lines: sse2024::Lines::default(),
             streams: Arc::default(),
@@ -120,9 +138,23 @@ impl Door {
         })
     }
 
+    /// Lets in whoever a new configuration lets in. Where it has another `access`, streams that are open
+    /// end, so that their callers show their credentials again.
+    pub fn readmit(&self, allowed: Allowed, access: Option<Access>) {
+        let before = self.entrance.load_full();
+        let gate = match access {
+            Some(access) => auth::Gate::new(access),
+            None => before.gate.clone(),
+        };
+        let same = Arc::ptr_eq(&gate, &before.gate);
+        self.entrance.store(Arc::new(Entrance { allowed, gate }));
+        if !same {
+            before.gate.close();
+        }
+    }
+
     /// Drives one connection to its end; after draining began it ends with its present request.
-    pub async fn serve(self: Arc<Self>, stream: TcpStream) {
-        let _ = stream.set_nodelay(true);
+    pub async fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
         let door = self.clone();
         let service = service_fn(move |request| {
             let door = door.clone();
@@ -219,27 +251,33 @@ impl Door {
                 ),
             };
         }
+        let entrance = self.entrance.load_full();
         let authority = request.uri().authority();
-        if let Err(refused) = self.allowed.check(authority, request.headers()) {
+        if let Err(refused) = entrance.allowed.check(authority, request.headers()) {
             self.gateway.turned_away(Surface::Http, Kind::Forbidden);
             return refused.respond();
         }
         let Some(origin) = request.headers().get(ORIGIN).cloned() else {
-            return self.allowed_in(request).await;
+            return self.allowed_in(&entrance, request).await;
         };
         let response = match cors::preflight(request.method(), request.headers()) {
             Some(response) => response,
-            None => self.allowed_in(request).await,
+            None => self.allowed_in(&entrance, request).await,
         };
         cors::shown_to(origin, response)
     }
 
     /// The walk from the guard on.
-    async fn allowed_in(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    async fn allowed_in(
+        self: &Arc<Self>,
+        entrance: &Entrance,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
         let path = request.uri().path();
+        let access = &entrance.gate.access;
         // Where callers must prove who they are, the figures are for them or for whoever has the token.
         let scraped = path == "/metrics";
-        if scraped && !(self.scrape.is_open() && self.access.is_guarded()) {
+        if scraped && !(self.scrape.is_open() && access.is_guarded()) {
             self.sweep();
             return self.metrics(&request);
         }
@@ -248,10 +286,10 @@ impl Door {
             return reply::going_down();
         }
         let headers = request.headers();
-        if let Some(document) = self.access.metadata(request.method(), path, headers) {
+        if let Some(document) = access.metadata(request.method(), path, headers) {
             return document;
         }
-        let identity = match self.access.admit(headers).await {
+        let identity = match access.admit(headers).await {
             Ok(identity) => identity,
             Err(refused) => {
                 let kind = match refused.status() {
@@ -262,8 +300,29 @@ impl Door {
                 return refused;
             }
         };
-        let response = self.known(&identity, request).await;
-        self.access.watch(identity, response)
+        // A reload must be able to say that it changed who may come in.
+        let operates = path.starts_with(admin::PREFIX);
+        let response = tokio::select! {
+            biased;
+            response = self.known(&identity, request) => response,
+            // Dropping the request ends its call; those of a session are ended with that.
+            () = entrance.gate.turned_out(&identity), if !operates => {
+                return entrance.gate.turn_out();
+            }
+        };
+        entrance.gate.watch(identity, response)
+    }
+
+    /// Ends the sessions of callers who were turned out, and so their calls (P-S07); never ends.
+    pub async fn watch_revocations(self: Arc<Self>) {
+        loop {
+            let entrance = self.entrance.load_full();
+            let gate = &entrance.gate;
+            let out = |identity: &Identity| gate.access.is_revoked(identity);
+            gate.at_each_change(|| self.sessions.end_those(out)).await;
+            // Other rules: everybody begins anew.
+            self.sessions.end_those(|_| true);
+        }
     }
 
     /// The rest of the walk, for somebody we know.

@@ -12,4 +12,4 @@ mod mcp;
 pub mod rescue;
 pub mod stdio;
 
-pub use gateway::{Gateway, Limits};
+pub use gateway::{Control, Gateway, Limits};

@@ -235,7 +235,7 @@ impl Inner {
             return Ok(());
         }
         let fresh = speak::greet(self).await?;
-        self.state.send_replace(State::Ready(fresh));
+        self.turn(State::Ready(fresh));
         self.refresh.notify_one();
         Ok(())
     }

@@ -12,6 +12,7 @@ use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_request};
 use sentinel_wire::header::{self, AnnotationError};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Outcome, Payload, sse};
+use tokio::task::JoinHandle;
 
 use super::post::{Answer, Envelope, Stream};
 use super::speak::{self, Speaker};
@@ -88,7 +89,7 @@ async fn find(inner: &Inner) -> Result<Ready, Fault> {
     let ready = speak::greet(inner).await?;
     let speaker = Speaker::within(inner, &ready.base);
     let offer = read(inner, &speaker, &ready).await?;
-    inner.state.send_replace(State::Ready(ready.clone()));
+    inner.turn(State::Ready(ready.clone()));
     inner.publisher.publish(offer);
     inner.note(Health::Up, Some(ready.greeting.revision), None);
     tracing::info!(backend = %inner.config.name, revision = %ready.greeting.revision, "ready");
@@ -125,12 +126,18 @@ async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Off
 
 /// Watches a backend that is up; returns why it no longer is.
 async fn watch(inner: &Arc<Inner>, ready: Ready) -> Fault {
-    let listening = tokio::spawn(listen(inner.clone()));
-    let subscribing = tokio::spawn(keep_subscribed(inner.clone()));
-    let why = pings_and_changes(inner, ready).await;
-    listening.abort();
-    subscribing.abort();
-    why
+    let _listening = Beside(tokio::spawn(listen(inner.clone())));
+    let _subscribing = Beside(tokio::spawn(keep_subscribed(inner.clone())));
+    pings_and_changes(inner, ready).await
+}
+
+/// A task that ends with whoever started it, also when that one is dropped.
+struct Beside(JoinHandle<()>);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
@@ -382,14 +389,7 @@ impl Inner {
     }
 
     fn fail(&self, fault: &Fault) {
-        // A stop that came meanwhile stands.
-        self.state.send_if_modified(|state| {
-            let going = !matches!(state, State::Stopped);
-            if going {
-                *state = State::Failed;
-            }
-            going
-        });
+        self.turn(State::Failed);
         self.sessions.drain();
         let why = chain(fault);
         tracing::warn!(backend = %self.config.name, "not usable: {why}");

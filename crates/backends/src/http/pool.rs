@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +25,7 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -50,6 +51,8 @@ pub(crate) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) tls: Option<TlsConnector>,
+    /// A socket of this machine, in place of host and port.
+    socket: Option<PathBuf>,
 }
 
 impl Address {
@@ -64,7 +67,16 @@ impl Address {
                 .to_owned(),
             port: url.port_u16().unwrap_or(if secure { 443 } else { 80 }),
             tls: secure.then(tls_connector),
+            socket: None,
         })
+    }
+
+    /// The same place, reached by a socket of this machine.
+    pub(crate) fn by(self, socket: Option<&Path>) -> Self {
+        Self {
+            socket: socket.map(Path::to_owned),
+            ..self
+        }
     }
 }
 
@@ -210,6 +222,9 @@ impl Pool {
     }
 
     async fn open(&self) -> io::Result<Wire> {
+        if let Some(socket) = &self.address.socket {
+            return shake_hands(TokioIo::new(UnixStream::connect(socket).await?)).await;
+        }
         let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
         stream.set_nodelay(true)?;
         match &self.address.tls {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwap;
 use sentinel_wire::{Method, Outcome, Params, Revision};
 use tokio::time::Instant;
 
@@ -21,8 +22,8 @@ pub struct Auditor {
     sink: Option<Arc<dyn Sink>>,
     arguments: Arguments,
     guarantee: Guarantee,
-    /// Per backend, in configuration order, where it differs.
-    by_backend: Vec<Option<Guarantee>>,
+    /// By the backends' places, where it differs.
+    by_backend: ArcSwap<Vec<Option<Guarantee>>>,
 }
 
 /// What a surface has read.
@@ -141,8 +142,13 @@ impl Auditor {
             sink,
             arguments,
             guarantee,
-            by_backend,
+            by_backend: ArcSwap::from_pointee(by_backend),
         })
+    }
+
+    /// The backends' own guarantees after a reload, by place.
+    pub fn set_guarantees(&self, by_backend: Vec<Option<Guarantee>>) {
+        self.by_backend.store(Arc::new(by_backend));
     }
 
     /// Counts, but keeps no records.
@@ -191,7 +197,7 @@ impl Auditor {
         trail
             .went
             .get()
-            .and_then(|went| *self.by_backend.get(went.target.index)?)
+            .and_then(|went| *self.by_backend.load().get(went.target.index)?)
             .unwrap_or(self.guarantee)
     }
 

@@ -19,7 +19,9 @@ pub(super) struct ListItem {
 impl PartialEq for ListItem {
     /// Whether callers would see the same.
     fn eq(&self, other: &Self) -> bool {
-        self.revision == other.revision && self.raw == other.raw
+        self.revision == other.revision
+            && self.raw == other.raw
+            && self.operation.held == other.operation.held
     }
 }
 

@@ -71,6 +71,12 @@ impl Names {
         ))
     }
 
+    /// Forgets the names of a backend that is gone, or is to be named anew.
+    pub(super) fn release(&mut self, index: usize) {
+        self.owners.retain(|_, owner| owner.0 != index);
+        self.exposed.retain(|(_, owner), _| owner.0 != index);
+    }
+
     fn take(&mut self, kind: ItemKind, name: &str, owner: &Owner) -> bool {
         let name: Arc<str> = name.into();
         if self.owners.contains_key(&(kind, name.clone())) {

@@ -12,7 +12,7 @@ use crate::policy::Schema;
 pub struct Operation {
     /// `None` for a method that only one backend knows (`/mcp/<backend>`).
     pub kind: Option<ItemKind>,
-    /// The backend's position in the configuration.
+    /// The backend's place in the registry.
     pub index: usize,
     pub backend: Arc<str>,
     /// The backend's own name for it, or the URI.
@@ -27,6 +27,8 @@ pub struct Operation {
     pub mirrored: Option<Arc<[Param]>>,
     /// A tool of 2025-11-25 that runs as a task only.
     pub needs_task: bool,
+    /// Its definition is not the one that was pinned: hidden, and not to be used until it is approved.
+    pub held: bool,
 }
 
 impl Operation {
@@ -49,6 +51,7 @@ impl Operation {
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
             needs_task: item.needs_task && !revision.is_modern(),
+            held: false,
         }
     }
 
@@ -70,6 +73,7 @@ impl Operation {
             schema: None,
             mirrored: None,
             needs_task: false,
+            held: false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One immutable catalog, and how it differs from the one before.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,12 +80,17 @@ impl Generations {
         self.0.as_flattened_mut().iter_mut().for_each(|n| *n += 1);
     }
 
+    /// A place that did not exist yet has not changed.
+    fn count(&self, at: usize, change: Change) -> u64 {
+        self.0.get(at).map_or(0, |counts| counts[change as usize])
+    }
+
     /// The kinds of list in `view` that changed since `seen`.
     pub fn since<'a>(&'a self, seen: &'a Self, view: View) -> impl Iterator<Item = Change> + 'a {
         let at = place(view);
         Change::ALL
             .into_iter()
-            .filter(move |c| self.0[at][*c as usize] != seen.0[at][*c as usize])
+            .filter(move |c| self.count(at, *c) != seen.count(at, *c))
     }
 }
 
@@ -119,11 +124,15 @@ pub struct Catalog {
     offers: Vec<Option<Arc<Offer>>>,
     /// The backends' names.
     backends: Vec<Arc<str>>,
+    /// The places in use, in the order of the configuration.
+    order: Vec<usize>,
     prefixed: Vec<bool>,
     /// Per view, per kind.
     lists: Vec<[List; 4]>,
     capabilities: Vec<ServerCapabilities>,
     instructions: Vec<Option<String>>,
+    /// Some operations are held back; see `Operation::held`.
+    has_held: bool,
 }
 
 /// Where tools and prompts are in a pair of tables.
@@ -141,6 +150,7 @@ impl Catalog {
             templates: Vec::new(),
             offers: vec![None; backends],
             backends: listings.iter().map(|l| l.name.as_str().into()).collect(),
+            order: (0..backends).collect(),
             prefixed: listings
                 .iter()
                 .map(|l| l.prefix == Prefix::Always)
@@ -148,6 +158,7 @@ impl Catalog {
             lists: (0..=backends).map(|_| Default::default()).collect(),
             capabilities: vec![ServerCapabilities::UNKNOWN; backends + 1],
             instructions: vec![None; backends + 1],
+            has_held: false,
         }
     }
 
@@ -155,17 +166,28 @@ impl Catalog {
     pub(super) fn merge(
         before: &Self,
         listings: &[&Listing],
+        order: &[usize],
         offers: Vec<Option<Arc<Offer>>>,
         names: &Names,
+        held: impl Fn(usize, &Offer) -> HashSet<String>,
     ) -> Self {
         let mut next = Self::empty(listings);
-        for (index, offer) in offers.iter().enumerate() {
-            match offer {
-                Some(offer) => next.add(index, listings[index], offer, names),
+        // Places whose backend was taken out of the configuration can do nothing.
+        next.capabilities = vec![ServerCapabilities::default(); listings.len() + 1];
+        for &index in order {
+            match &offers[index] {
+                Some(offer) => {
+                    let held = held(index, offer);
+                    next.has_held |= !held.is_empty();
+                    next.add(index, listings[index], offer, names, &held);
+                }
                 // Out of the catalog for now, but not forgotten: what it can do has not changed. It
                 // may come back at any time, so no list is fresh for long.
                 None => {
-                    next.capabilities[index + 1] = before.capabilities[index + 1];
+                    let known = before.capabilities.get(index + 1).copied();
+                    next.capabilities[index + 1] = known
+                        .filter(|_| before.order.contains(&index))
+                        .unwrap_or(ServerCapabilities::UNKNOWN);
                     for list in &mut next.lists[0] {
                         list.limit(Freshness {
                             ttl: Duration::ZERO,
@@ -175,11 +197,12 @@ impl Catalog {
                 }
             }
         }
+        next.order = order.to_vec();
         next.templates
             .sort_by_key(|(template, _)| std::cmp::Reverse(template.literal_chars()));
-        let union = next.capabilities[1..]
+        let union = order
             .iter()
-            .copied()
+            .map(|index| next.capabilities[index + 1])
             .reduce(ServerCapabilities::union);
         next.capabilities[0] = union.unwrap_or_default();
         next.offers = offers;
@@ -187,7 +210,14 @@ impl Catalog {
         next
     }
 
-    fn add(&mut self, index: usize, listing: &Listing, offer: &Offer, names: &Names) {
+    fn add(
+        &mut self,
+        index: usize,
+        listing: &Listing,
+        offer: &Offer,
+        names: &Names,
+        held: &HashSet<String>,
+    ) {
         self.capabilities[index + 1] = offer.capabilities;
         self.instructions[index + 1] = offer.instructions.clone();
         for kind in ItemKind::ALL {
@@ -197,7 +227,8 @@ impl Catalog {
             }
             for item in offer.items(kind) {
                 if kind != ItemKind::Tool || listing.shows(&item.key) {
-                    self.add_item(index, kind, item, offer.revision, names);
+                    let held = kind == ItemKind::Tool && held.contains(&item.key);
+                    self.add_item(index, kind, item, offer.revision, names, held);
                 }
             }
         }
@@ -210,20 +241,17 @@ impl Catalog {
         item: &Item,
         revision: Revision,
         names: &Names,
+        held: bool,
     ) {
         let exposed = match kind {
             ItemKind::Tool | ItemKind::Prompt => names.exposed(kind, index, &item.key),
             ItemKind::Resource | ItemKind::Template => None,
         };
         let backend = &self.backends[index];
-        let operation = Arc::new(Operation::listed(
-            kind,
-            index,
-            backend,
-            item,
-            revision,
-            exposed.clone(),
-        ));
+        let operation = Arc::new(Operation {
+            held,
+            ..Operation::listed(kind, index, backend, item, revision, exposed.clone())
+        });
         let listed = |raw: Bytes| ListItem {
             revision,
             raw,
@@ -307,7 +335,8 @@ impl Catalog {
     /// The instructions of each backend that `shows`, under a heading of its own.
     fn merged_instructions(&self, shows: impl Fn(usize) -> bool) -> Option<String> {
         let mut all = String::new();
-        for (index, name) in self.backends.iter().enumerate().filter(|(i, _)| shows(*i)) {
+        for index in self.order.iter().copied().filter(|i| shows(*i)) {
+            let name = &self.backends[index];
             let Some(text) = &self.instructions[index + 1] else {
                 continue;
             };
@@ -323,6 +352,16 @@ impl Catalog {
         }
         let all = all.trim_end();
         (!all.is_empty()).then(|| all.to_owned())
+    }
+
+    pub(crate) fn has_held(&self) -> bool {
+        self.has_held
+    }
+
+    /// Every listed operation, in the order of the configuration.
+    pub fn all_operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
+        let order = self.order.iter();
+        order.flat_map(|index| self.operations(*index))
     }
 
     /// Every listed operation of one backend.
@@ -350,11 +389,11 @@ impl Catalog {
     /// that backend has.
     pub fn extensions(&self, view: View, revision: Revision) -> Vec<(String, Bytes)> {
         let mut found: Vec<(String, Bytes)> = Vec::new();
-        let chosen = self.offers.iter().enumerate().filter(|(i, _)| match view {
+        let chosen = self.order.iter().filter(|i| match view {
             View::Merged => true,
-            View::Only(index) => index == *i,
+            View::Only(index) => index == **i,
         });
-        for offer in chosen.filter_map(|(_, offer)| offer.as_ref()) {
+        for offer in chosen.filter_map(|i| self.offers[*i].as_ref()) {
             let Some(raw) = &offer.extensions else {
                 continue;
             };
@@ -404,11 +443,13 @@ impl Catalog {
         announced: Option<(usize, &[Change])>,
     ) -> Generations {
         let mut next = seen.clone();
+        next.0.resize(self.lists.len(), [0; 3]);
+        let none = <[List; 4]>::default();
         for (at, counts) in next.0.iter_mut().enumerate() {
+            let old = before.lists.get(at).unwrap_or(&none);
             for change in Change::ALL {
-                let differs = |kind: &ItemKind| {
-                    self.lists[at][*kind as usize] != before.lists[at][*kind as usize]
-                };
+                let differs =
+                    |kind: &ItemKind| self.lists[at][*kind as usize] != old[*kind as usize];
                 let said = announced.is_some_and(|(index, changes)| {
                     (at == 0 || at == index + 1) && changes.contains(&change)
                 });
@@ -523,9 +564,10 @@ impl Catalog {
                 let template = |offer: &Arc<Offer>| offer.templates.iter().any(|t| t.key == uri);
                 let owner = match view {
                     View::Merged => self
-                        .offers
+                        .order
                         .iter()
-                        .position(|o| o.as_ref().is_some_and(template)),
+                        .copied()
+                        .find(|i| self.offers[*i].as_ref().is_some_and(template)),
                     View::Only(index) => Some(index),
                 };
                 match owner {

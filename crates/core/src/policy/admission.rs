@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -31,7 +32,7 @@ pub struct AdmissionConfig {
     pub queue_timeout: Duration,
     /// For callers up to 2025-11-25.
     pub overload_error_code: i32,
-    /// One per backend, in configuration order.
+    /// One per backend, in the order of the configuration.
     pub backends: Vec<Bounds>,
 }
 
@@ -64,11 +65,26 @@ impl Overload {
 /// Called on each overload; must not wait.
 pub type Hook = Box<dyn Fn(&Overload) + Send + Sync>;
 
-pub struct Admission {
-    scheduler: Arc<Scheduler<Mutex<State>>>,
+/// What is said to those who wait or are refused.
+struct Manners {
     queue_timeout: Duration,
     code: i32,
     hook: Option<Hook>,
+}
+
+impl Manners {
+    fn new(config: &AdmissionConfig, hook: Option<Hook>) -> Self {
+        Self {
+            queue_timeout: config.queue_timeout,
+            code: config.overload_error_code,
+            hook,
+        }
+    }
+}
+
+pub struct Admission {
+    scheduler: Arc<Scheduler<Mutex<State>>>,
+    manners: ArcSwap<Manners>,
     began: Instant,
     /// When an overload was last logged, in milliseconds since then, plus one.
     logged_ms: AtomicU64,
@@ -79,13 +95,19 @@ impl Admission {
     pub fn new(config: &AdmissionConfig, hook: Option<Hook>) -> Arc<Self> {
         Arc::new(Self {
             scheduler: Scheduler::new(config.bounds, config.backends.iter().copied()),
-            queue_timeout: config.queue_timeout,
-            code: config.overload_error_code,
-            hook,
+            manners: ArcSwap::from_pointee(Manners::new(config, hook)),
             began: Instant::now(),
             logged_ms: AtomicU64::new(0),
             unlogged: AtomicU64::new(0),
         })
+    }
+
+    /// New bounds, in force for every call that comes from now on; `places` says where each of the
+    /// configured backends is. Calls that run or wait stay.
+    pub fn reconfigure(&self, config: &AdmissionConfig, places: &[usize], hook: Option<Hook>) {
+        self.manners.store(Arc::new(Manners::new(config, hook)));
+        let rooms = places.iter().copied().zip(config.backends.iter().copied());
+        self.scheduler.reconfigure(config.bounds, rooms);
     }
 
     /// Waits for a place; a fault when there is none to wait for, or not in time.
@@ -93,10 +115,11 @@ impl Admission {
         match self.scheduler.enter(subject, backend) {
             Ok(Entry::Now(permit)) => Ok(permit),
             Ok(Entry::Wait(mut ticket)) => {
+                let patience = self.manners.load().queue_timeout;
                 tokio::select! {
                     biased;
-                    permit = &mut ticket => Ok(permit),
-                    () = tokio::time::sleep(self.queue_timeout) => {
+                    given = &mut ticket => given.map_err(|refused| self.overloaded(refused)),
+                    () = tokio::time::sleep(patience) => {
                         ticket.give_up().map_err(|refused| self.overloaded(refused))
                     }
                 }
@@ -109,21 +132,25 @@ impl Admission {
     async fn admit_again(&self, subject: &Arc<str>, backend: usize) -> Permit {
         match self.scheduler.enter_again(subject, backend) {
             Entry::Now(permit) => permit,
-            Entry::Wait(mut ticket) => (&mut ticket).await,
+            Entry::Wait(mut ticket) => {
+                let granted = (&mut ticket).await;
+                granted.expect("a call that returns makes room for nobody")
+            }
         }
     }
 
     fn overloaded(&self, refused: Refused) -> Fault {
+        let manners = self.manners.load();
         let overload = Overload {
             refused,
-            queue_timeout_ms: self.queue_timeout.as_millis() as u64,
+            queue_timeout_ms: manners.queue_timeout.as_millis() as u64,
         };
         self.log(&overload);
-        if let Some(hook) = &self.hook {
+        if let Some(hook) = &manners.hook {
             hook(&overload);
         }
         Fault::new(Kind::Overloaded, "SERVER_OVERLOADED")
-            .legacy_code(self.code)
+            .legacy_code(manners.code)
             .with_data(overload.members())
     }
 

@@ -5,12 +5,12 @@
 //! sees the kill and ends, which cancels it at its backend. Nothing awaits under the lock.
 //!
 //! What was killed at run time is in a small file that is on disk before `kill` returns. If that
-//! file cannot be read at start, everything stays off until somebody says otherwise.
+//! file cannot be read at start, everything stays off until somebody says otherwise. All gateways of
+//! a data directory share the file; `look_again` takes up what another one did.
 
-use std::fs::{self, File};
 use std::future::poll_fn;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use super::roles::Pattern;
 use crate::caller::Caller;
 use crate::catalog::Operation;
 use crate::fault::{Fault, Kind};
+use crate::state_file::{StateFile, Version};
 
 /// Entries at run time: more than anybody switches off by hand.
 const KILLED_MAX: usize = 10_000;
@@ -46,7 +47,7 @@ pub struct Killed {
     pub reason: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Saved {
     killed: Vec<Killed>,
 }
@@ -77,6 +78,10 @@ impl Kills {
         this
     }
 
+    pub(super) fn only(one: &Killed) -> Self {
+        Self::new(std::slice::from_ref(one), Vec::new())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         !self.all && self.tools.is_empty() && self.backends.is_empty() && self.callers.is_empty()
     }
@@ -99,9 +104,11 @@ impl Kills {
 
 pub struct KillSwitch {
     /// `None`: nothing is remembered.
-    file: Option<PathBuf>,
+    file: Option<StateFile<Saved>>,
     configured: Mutex<Vec<Killed>>,
     now: RwLock<Arc<Kills>>,
+    /// The file that `now` was read from or written to.
+    seen: Mutex<Version>,
     /// Wakes calls in flight after a change.
     changed: watch::Sender<()>,
 }
@@ -109,19 +116,22 @@ pub struct KillSwitch {
 impl KillSwitch {
     /// Reads what was killed before the restart. Not being able to is no reason to let calls pass.
     pub fn open(configured: Vec<Killed>, file: Option<PathBuf>) -> Self {
-        let killed = match file.as_deref().map(read).transpose() {
-            Ok(killed) => killed.unwrap_or_default(),
+        let file = file.map(StateFile::<Saved>::new);
+        let read = file.as_ref().map(StateFile::read).transpose();
+        let (version, killed) = match read {
+            Ok(read) => read.map_or_else(Default::default, |(v, saved)| (v, saved.killed)),
             Err(error) => {
                 tracing::error!(
                     "the kill switch's state cannot be read, so everything is off until `revive`: {error}"
                 );
-                vec![unreadable()]
+                (Version::default(), vec![unreadable()])
             }
         };
         Self {
             file,
             now: RwLock::new(Arc::new(Kills::new(&configured, killed))),
             configured: Mutex::new(configured),
+            seen: Mutex::new(version),
             changed: watch::Sender::new(()),
         }
     }
@@ -139,29 +149,60 @@ impl KillSwitch {
     /// not it could be saved. Blocks on the disk.
     pub fn kill(&self, one: Killed) -> io::Result<()> {
         let configured = self.configured.lock();
+        let add = |killed: &mut Vec<Killed>| {
+            killed.retain(|k| (k.scope, &k.name) != (one.scope, &one.name));
+            if killed.len() >= KILLED_MAX {
+                return Err(io::Error::other("too many entries in the kill switch"));
+            }
+            killed.push(one.clone());
+            Ok(())
+        };
         let mut killed = self.killed();
-        killed.retain(|k| (k.scope, &k.name) != (one.scope, &one.name));
-        if killed.len() >= KILLED_MAX {
-            return Err(io::Error::other("too many entries in the kill switch"));
-        }
-        killed.push(one);
-        self.swap(Kills::new(&configured, killed.clone()));
-        self.save(killed)
+        add(&mut killed)?;
+        self.swap(Kills::new(&configured, killed));
+        let killed = self.save(add)?;
+        self.swap(Kills::new(&configured, killed));
+        Ok(())
     }
 
     /// Switches something on again; false if it was not off at run time. Blocks on the disk.
     pub fn revive(&self, scope: Scope, name: &str) -> io::Result<bool> {
         let configured = self.configured.lock();
-        let mut killed = self.killed();
-        let before = killed.len();
-        killed.retain(|k| scope != k.scope || (scope != Scope::All && k.name != name));
-        if killed.len() == before {
-            return Ok(false);
-        }
+        let stays = |k: &Killed| scope != k.scope || (scope != Scope::All && k.name != name);
+        let mut revived = self.killed().iter().any(|k| !stays(k));
         // On disk first: what cannot be remembered stays off.
-        self.save(killed.clone())?;
+        let killed = self.save(|killed| {
+            revived |= killed.iter().any(|k| !stays(k));
+            killed.retain(stays);
+            Ok(())
+        })?;
         self.swap(Kills::new(&configured, killed));
-        Ok(true)
+        Ok(revived)
+    }
+
+    /// Takes up what another process switched; true if something changed. Blocks on the disk.
+    pub fn look_again(&self) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        let configured = self.configured.lock();
+        if file.version() == *self.seen.lock() {
+            return false;
+        }
+        match file.read() {
+            Ok((version, saved)) => {
+                *self.seen.lock() = version;
+                self.swap(Kills::new(&configured, saved.killed));
+                true
+            }
+            Err(error) => {
+                *self.seen.lock() = file.version();
+                tracing::error!(
+                    "the kill switch's state cannot be read and stays as it is: {error}"
+                );
+                false
+            }
+        }
     }
 
     /// The configuration's own list, after a reload.
@@ -178,18 +219,26 @@ impl KillSwitch {
         self.changed.send_replace(());
     }
 
-    fn save(&self, killed: Vec<Killed>) -> io::Result<()> {
+    /// Changes the file, and says what it holds now. What cannot be read is replaced by what we know.
+    fn save(
+        &self,
+        change: impl FnOnce(&mut Vec<Killed>) -> io::Result<()>,
+    ) -> io::Result<Vec<Killed>> {
         let Some(file) = &self.file else {
-            return Ok(());
+            let mut killed = self.killed();
+            change(&mut killed)?;
+            return Ok(killed);
         };
-        let folder = file.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)?;
-        let fresh = file.with_extension("new");
-        let mut out = File::create(&fresh)?;
-        out.write_all(&serde_json::to_vec_pretty(&Saved { killed })?)?;
-        out.sync_all()?;
-        fs::rename(&fresh, file)?;
-        File::open(folder)?.sync_all()
+        let killed = file.rewrite(|read| {
+            let mut killed = read.map_or_else(|_| self.killed(), |saved| saved.killed);
+            change(&mut killed)?;
+            let saved = Saved {
+                killed: killed.clone(),
+            };
+            Ok((saved, killed))
+        })?;
+        *self.seen.lock() = file.version();
+        Ok(killed)
     }
 
     /// Drives a call; ends it, and so cancels it, as soon as it is killed.
@@ -229,14 +278,6 @@ fn unreadable() -> Killed {
         scope: Scope::All,
         name: String::new(),
         reason: "the saved state could not be read".to_owned(),
-    }
-}
-
-fn read(file: &Path) -> io::Result<Vec<Killed>> {
-    match fs::read(file) {
-        Ok(text) => Ok(serde_json::from_slice::<Saved>(&text)?.killed),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
     }
 }
 

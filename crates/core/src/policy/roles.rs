@@ -1,7 +1,8 @@
 //! Roles: what each may see and call.
 //!
-//! `Role::grant` is the only predicate. Lists show what it lets a caller see, calls pass if it lets
-//! the caller call, on every endpoint and in every revision; so the two cannot differ.
+//! `Role::grant` is a role's part of the only predicate, `Policy::grant`; a token's scopes (`scopes`) are
+//! the other. Lists show what it lets a caller see, calls pass if it lets the caller call, on every
+//! endpoint and in every revision; so the two cannot differ.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,10 +29,26 @@ impl Grant {
         see: true,
         call: true,
     };
-    const SEE: Self = Self {
+    pub(super) const SEE: Self = Self {
         see: true,
         call: false,
     };
+
+    /// What both give.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            see: self.see && other.see,
+            call: self.call && other.call,
+        }
+    }
+
+    /// What either gives.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            see: self.see || other.see,
+            call: self.call || other.call,
+        }
+    }
 }
 
 /// A name in a rule: plain patterns mean merged names of tools, `<backend>.<glob>` own names of any
@@ -62,7 +79,7 @@ impl Pattern {
 }
 
 #[derive(Clone, Debug)]
-enum Rule {
+pub(super) enum Rule {
     /// `tool:<glob>`
     Tool(Glob),
     /// `<backend>.<glob>`
@@ -70,7 +87,7 @@ enum Rule {
 }
 
 impl Rule {
-    fn matches(&self, operation: &Operation) -> bool {
+    pub(super) fn matches(&self, operation: &Operation) -> bool {
         match self {
             Self::Tool(glob) => {
                 operation.kind == Some(ItemKind::Tool) && glob.matches(&operation.exposed)
@@ -141,7 +158,7 @@ impl Role {
     }
 }
 
-fn rule(text: &str) -> Option<Rule> {
+pub(super) fn rule(text: &str) -> Option<Rule> {
     if let Some(glob) = text.strip_prefix("tool:") {
         return Some(Rule::Tool(Glob::new(glob)));
     }
@@ -191,6 +208,7 @@ mod tests {
             schema: None,
             mirrored: None,
             needs_task: false,
+            held: false,
         }
     }
 

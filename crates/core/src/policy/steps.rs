@@ -35,6 +35,13 @@ pub(crate) fn authorize(policy: &Policy, call: &Call) -> Verdict {
 /// Is it switched off?
 pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
     let operation = &call.target().operation;
+    if operation.held {
+        let text = format!(
+            "`{}` is not what it was, and is off until somebody approves it",
+            operation.exposed
+        );
+        return stop(Fault::new(Kind::Disabled, text));
+    }
     if policy.kills.now().hits(&call.caller, operation) {
         return stop(kill::disabled(operation));
     }

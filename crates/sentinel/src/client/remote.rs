@@ -3,7 +3,7 @@
 //! The first place is the endpoint that is asked. The others, when a list is wanted and the server is a
 //! Sentinel, are its backends' own endpoints: they tell whose each item is.
 
-use sentinel_core::policy::{Policy, Settings};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderValue, Uri};
 use sentinel_backends::http::{Config, HttpBackend, get};
 use sentinel_core::catalog::{Listing, Prefix, Registry};
+use sentinel_core::policy::{Policy, Settings};
 use sentinel_core::{Health, View};
 use sentinel_surfaces::{Gateway, Limits};
 use serde::Deserialize;
@@ -26,6 +27,14 @@ const CALL_MAX: Duration = Duration::from_secs(3600);
 const READY_BYTES_MAX: usize = 1 << 20;
 const REPLY_BYTES_MAX: usize = 64 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// How a gateway is reached.
+pub(crate) struct Way<'a> {
+    pub(crate) endpoint: Uri,
+    /// Its operator's door, on this machine.
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) token: Option<&'a str>,
+}
 
 /// What `/ready` says.
 #[derive(Debug, Deserialize)]
@@ -60,23 +69,20 @@ fn with_path(uri: &Uri, path: &str) -> anyhow::Result<Uri> {
 }
 
 /// Asks a Sentinel's `/ready`, beside the endpoint; `None` if there is no such thing.
-pub(crate) async fn ready_of(endpoint: &Uri) -> Option<Ready> {
+pub(crate) async fn ready_of(endpoint: &Uri, socket: Option<&Path>) -> Option<Ready> {
     let path = endpoint.path().trim_end_matches('/');
     let beside = match path.rfind("/mcp") {
         Some(at) => &path[..at],
         None => return None,
     };
     let url = with_path(endpoint, &format!("{beside}/ready")).ok()?;
-    let (_, body) = get(&url, READY_BYTES_MAX).await.ok()?;
+    let (_, body) = get(&url, socket, READY_BYTES_MAX).await.ok()?;
     serde_json::from_slice(&body).ok()
 }
 
-pub(super) async fn connect(
-    endpoint: &Uri,
-    token: Option<&str>,
-    wish: Wish<'_>,
-) -> anyhow::Result<Client> {
-    let ready = wait(endpoint).await;
+pub(super) async fn connect(way: &Way<'_>, wish: Wish<'_>) -> anyhow::Result<Client> {
+    let endpoint = &way.endpoint;
+    let ready = wait(way).await;
     let names: Vec<&str> = ready
         .iter()
         .flat_map(|r| r.backends.keys())
@@ -110,7 +116,7 @@ pub(super) async fn connect(
         }
     }
     let client = Client {
-        gateway: begin(&places, token)?,
+        gateway: begin(&places, way)?,
         view: View::Only(0),
         parts,
         troubles: troubles(ready.as_ref()),
@@ -121,11 +127,11 @@ pub(super) async fn connect(
 }
 
 /// Waits until a Sentinel has tried its backends.
-async fn wait(endpoint: &Uri) -> Option<Ready> {
+async fn wait(way: &Way<'_>) -> Option<Ready> {
     let mut progress = Progress::begin();
     let began = Instant::now();
     loop {
-        let ready = ready_of(endpoint).await?;
+        let ready = ready_of(&way.endpoint, way.socket.as_deref()).await?;
         let all = ready.backends.iter();
         let waiting: Vec<&str> = all
             .filter(|(_, health)| *health == Health::Starting.as_str())
@@ -151,9 +157,9 @@ fn troubles(ready: Option<&Ready>) -> Vec<Trouble> {
         .collect()
 }
 
-fn begin(places: &[Uri], token: Option<&str>) -> anyhow::Result<Arc<Gateway>> {
+fn begin(places: &[Uri], way: &Way<'_>) -> anyhow::Result<Arc<Gateway>> {
     let mut headers = Vec::new();
-    if let Some(token) = token {
+    if let Some(token) = way.token {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
             .ok()
             .context("the token has characters that a header cannot carry")?;
@@ -170,6 +176,7 @@ fn begin(places: &[Uri], token: Option<&str>) -> anyhow::Result<Arc<Gateway>> {
         let config = Config {
             name: place.to_string(),
             url: place.clone(),
+            socket: way.socket.clone(),
             headers: headers.clone(),
             timeout: CALL_MAX,
             retries: 1,

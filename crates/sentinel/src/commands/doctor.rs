@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use sentinel_backends::child;
+use sentinel_core::catalog::Pinned;
 use sentinel_core::{Health, ItemKind, Status, View};
 use sentinel_surfaces::Gateway;
 use serde_json::json;
@@ -79,7 +80,7 @@ fn remote(global: &Global, args: &Doctor) -> anyhow::Result<ExitCode> {
     let endpoint = client::endpoint(url)?;
     let mut report = Report::default();
     let outcome = client::with_client(global, &args.target, Wish::default(), async |client| {
-        let ready = client::ready_of(&endpoint).await;
+        let ready = client::ready_of(&endpoint, None).await;
         let kinds = ItemKind::ALL.map(|kind| client.list(kind).unwrap_or_default());
         let healths = ready.iter().flat_map(|ready| &ready.backends);
         for (name, health) in healths {
@@ -116,9 +117,9 @@ fn remote(global: &Global, args: &Doctor) -> anyhow::Result<ExitCode> {
 
 async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
     let config = &loaded.config;
-    let gateway = match client::running(config) {
+    let gateway = match client::running(&config.gateway.data_dir) {
         Some((file, url)) => {
-            let ready = client::ready_of(&client::endpoint(&url)?).await;
+            let ready = client::ready_of(&client::endpoint(&url)?, None).await;
             let state = ready.map_or_else(
                 || "does not answer".to_owned(),
                 |ready| match ready.reason {
@@ -135,7 +136,7 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
         None => None,
     };
     let data_dir = data_dir(&config.gateway.data_dir);
-    let (backends, collisions) = try_backends(config).await?;
+    let (backends, collisions, pins) = try_backends(config).await?;
     Ok(Report {
         configuration: Some(Checked {
             file: loaded.file.clone(),
@@ -145,7 +146,7 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
         backends,
         collisions,
         deviations: deviations::of(config),
-        notices: config.notices.clone(),
+        notices: config.notices.iter().cloned().chain(pins).collect(),
     })
 }
 
@@ -162,8 +163,11 @@ fn data_dir(path: &Path) -> DataDir {
     }
 }
 
-/// Starts all backends and waits for each; also says which names collide.
-async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<String>)> {
+/// Starts all backends and waits for each; also says which names collide, and which tools are not what
+/// they were.
+async fn try_backends(
+    config: &Config,
+) -> anyhow::Result<(Vec<Examined>, Vec<String>, Vec<String>)> {
     let mut awake = config.clone();
     for backend in &mut awake.backends {
         if let BackendKind::Stdio(program) = &mut backend.kind {
@@ -173,13 +177,15 @@ async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<Str
     }
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
-    let gateway = wiring::build(&awake, |_| here.clone(), &crate::audit::Audit::off())?;
-    let mut seen = wait(config, &gateway).await.into_iter().enumerate();
+    let home = move |_| here.clone();
+    let running = wiring::build(&awake, home, &crate::audit::Audit::off())?;
+    let gateway = &running.gateway;
+    let mut seen = wait(config, gateway).await.into_iter().enumerate();
     let mut examined = Vec::new();
     for backend in &config.backends {
         let found = if backend.enabled { seen.next() } else { None };
         examined.push(match found {
-            Some((index, seen)) => look(backend, &gateway, index, seen),
+            Some((index, seen)) => look(backend, gateway, index, seen),
             None => Examined {
                 name: backend.name.clone(),
                 kind: kind(backend),
@@ -189,8 +195,22 @@ async fn try_backends(config: &Config) -> anyhow::Result<(Vec<Examined>, Vec<Str
         });
     }
     let collisions = gateway.registry.complaints();
-    client::stop(&gateway).await;
-    Ok((examined, collisions))
+    let pins = gateway.registry.pins().list();
+    let pins = pins.iter().filter_map(not_as_pinned).collect();
+    client::stop(gateway).await;
+    Ok((examined, collisions, pins))
+}
+
+fn not_as_pinned(pin: &Pinned) -> Option<String> {
+    let how = pin.difference?.words();
+    let held = if pin.held { " and is held back" } else { "" };
+    Some(format!(
+        "tool `{}` of backend `{}` is not what was pinned: {how}{held}; `sentinel pin approve {} {}` if that is right",
+        super::plain(&pin.tool),
+        pin.backend,
+        pin.backend,
+        super::plain(&pin.tool),
+    ))
 }
 
 fn limit(backend: &config::Backend) -> Duration {

@@ -73,8 +73,7 @@ fn list(global: &Global, store: &KeyFile) -> anyhow::Result<ExitCode> {
     let now = identity::now();
     let keys = store.list()?;
     if global.json {
-        let keys: Vec<Value> = keys.iter().map(|key| shown(key, now)).collect();
-        return print(&format!("{:#}\n", json!({ "keys": keys })));
+        return print(&format!("{:#}\n", shown_all(&keys)));
     }
     if keys.is_empty() {
         say("there are no keys");
@@ -89,6 +88,13 @@ fn list(global: &Global, store: &KeyFile) -> anyhow::Result<ExitCode> {
         ));
     }
     print(&text)
+}
+
+/// Keys for programs to read.
+pub(crate) fn shown_all(keys: &[KeyRecord]) -> Value {
+    let now = identity::now();
+    let keys: Vec<Value> = keys.iter().map(|key| shown(key, now)).collect();
+    json!({ "keys": keys })
 }
 
 /// A key for programs to read; never its hash.

@@ -14,18 +14,26 @@ use sentinel_core::review::ReviewStore;
 use tokio::runtime::Runtime;
 
 use crate::cli::{Global, Review, ReviewCommand};
-use crate::config::{self, Config, Outside};
+use crate::config::{self, Config, Loaded, Outside};
 use crate::wiring;
 
 pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
-    let loaded = config::load(&global.overrides(), &Outside::of_process()?)?;
-    let mut config = loaded.config;
-    if let Some(db) = &args.db {
-        config.sqlite.path = std::path::absolute(db)?;
-        config.postgres = None;
+    let db = args.db.as_ref().map(std::path::absolute).transpose()?;
+    let overrides = global.overrides();
+    let load = move || {
+        let mut loaded = config::load(&overrides, &Outside::of_process()?)?;
+        if let Some(db) = &db {
+            loaded.config.sqlite.path.clone_from(db);
+            loaded.config.postgres = None;
+        }
+        anyhow::Ok(loaded)
+    };
+    if let ReviewCommand::Serve { port } = args.command {
+        return serve(load, port);
     }
+    let config = load()?.config;
     match &args.command {
-        ReviewCommand::Serve { port } => serve(config, *port),
+        ReviewCommand::Serve { .. } => unreachable!("served above"),
         ReviewCommand::List {
             status,
             project,
@@ -65,25 +73,33 @@ pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
 }
 
 /// The gateway with nothing but the review tools.
-fn serve(mut config: Config, port: Option<u16>) -> anyhow::Result<ExitCode> {
-    let mut address = config
-        .review
-        .listen
-        .context("review.listen is \"off\": nothing to serve")?;
-    if let Some(port) = port {
-        address = ([127, 0, 0, 1], port).into();
-    }
-    config.gateway.listen = Some(address);
-    config.review.enabled = true;
-    config.review.alone = true;
-    config.backends.clear();
+fn serve(
+    load: impl Fn() -> anyhow::Result<Loaded> + Send + 'static,
+    port: Option<u16>,
+) -> anyhow::Result<ExitCode> {
+    let load = move || {
+        let mut loaded = load()?;
+        let config = &mut loaded.config;
+        let mut address = config
+            .review
+            .listen
+            .context("review.listen is \"off\": nothing to serve")?;
+        if let Some(port) = port {
+            address = ([127, 0, 0, 1], port).into();
+        }
+        config.gateway.listen = Some(address);
+        config.review.enabled = true;
+        config.review.alone = true;
+        config.backends.clear();
+        Ok(loaded)
+    };
     // Opened again by the gateway; a broker without its store must not start at all.
-    let (store, runtime) = open(&config)?;
+    let (store, runtime) = open(&load()?.config)?;
     runtime
         .block_on(store.changes(u64::MAX))
         .context("the store of reviews does not answer")?;
     drop((store, runtime));
-    super::serve::listen(&config)
+    super::serve::listen(Box::new(load))
 }
 
 fn open(config: &Config) -> anyhow::Result<(Arc<dyn ReviewStore>, Runtime)> {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,16 +11,17 @@ use std::time::Duration;
 use anyhow::Context;
 use sentinel_backends::child;
 use sentinel_surfaces::Gateway;
-use sentinel_surfaces::http::{Allowed, Door, Scrape};
+use sentinel_surfaces::http::{self, Door, Scrape};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::audit::Audit;
 use crate::cli::{Global, Serve};
-use crate::config::{self, Config, Outside};
+use crate::config::{self, Config, Loaded, Outside};
+use crate::reload::{Load, Reloader};
 use crate::runfile::RunFile;
 use crate::workers::Workers;
-use crate::{identity, logging, wiring};
+use crate::{logging, operator, wiring};
 
 /// How long children may take to end after the last call did.
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -31,12 +33,14 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
         listen: args.listen.clone(),
         ..global.overrides()
     };
-    let loaded = config::load(&overrides, &Outside::of_process()?)?;
-    listen(&loaded.config)
+    let load = Box::new(move || Ok(config::load(&overrides, &Outside::of_process()?)?));
+    listen(load)
 }
 
 /// Serves a configuration until told to stop.
-pub(super) fn listen(config: &Config) -> anyhow::Result<ExitCode> {
+pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
+    let Loaded { config, file } = load()?;
+    let config = &config;
     logging::begin(config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");
@@ -51,7 +55,7 @@ pub(super) fn listen(config: &Config) -> anyhow::Result<ExitCode> {
     let main = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let outcome = main.block_on(serve(config, address, &workers));
+    let outcome = main.block_on(serve(config, address, &workers, load, file));
     if let Ok(workers) = Arc::try_unwrap(workers) {
         workers.stop();
     }
@@ -62,27 +66,22 @@ async fn serve(
     config: &Config,
     address: SocketAddr,
     workers: &Arc<Workers>,
+    load: Load,
+    file: Option<PathBuf>,
 ) -> anyhow::Result<ExitCode> {
     let listener = bind(workers, address)
         .await
         .with_context(|| format!("listening on {address}"))?;
     let address = listener.local_addr()?;
     let audit = Audit::start(config)?;
-    let home = |index| workers.handle(index).clone();
-    let gateway = wiring::build(config, home, &audit)?;
-    let allowed = Allowed {
-        hosts: config
-            .gateway
-            .allowed_hosts
-            .iter()
-            .cloned()
-            .chain([address.to_string()])
-            .collect(),
-        origins: config.gateway.allowed_origins.clone(),
-    };
-    let access = identity::access(config, workers.handle(0))?;
+    let homes = workers.clone();
+    let home = move |index| homes.handle(index).clone();
+    let running = wiring::build(config, home, &audit)?;
+    let gateway = running.gateway.clone();
     let scrape = scrape(config);
-    let door = Door::new(gateway.clone(), allowed, access, scrape.clone());
+    let door = running.open_door(address, scrape.clone())?;
+    // Before anybody can ask for it.
+    let reloader = Reloader::new(running, load, file)?;
     let open = Arc::new(AtomicUsize::new(0));
     let accepting = workers.handle(0).spawn(accept(
         listener,
@@ -90,14 +89,18 @@ async fn serve(
         workers.clone(),
         open.clone(),
     ));
+    workers.handle(0).spawn(door.clone().watch_revocations());
     workers.handle(0).spawn(sweep(door));
     let probes = match config.gateway.health_listen {
         Some(address) => Some(listen_for_probes(address, &gateway, workers, scrape).await?),
         None => None,
     };
+    if let Err(error) = operator::open(&config.gateway.data_dir, &gateway, workers.handle(0)) {
+        tracing::warn!("other commands cannot reach this gateway without a token: {error:#}");
+    }
     let announced = RunFile::announce(
         &config.gateway.data_dir,
-        address.to_string(),
+        Some(address.to_string()),
         probes.map(|at| at.to_string()),
     );
     if let Err(error) = &announced {
@@ -107,7 +110,10 @@ async fn serve(
     tracing::info!(%address, backends = config.backends.iter().filter(|b| b.enabled).count(), workers = workers.count(), "listening");
 
     let mut signals = Signals::new()?;
-    signals.next().await;
+    tokio::select! {
+        () = signals.next() => {}
+        () = reloader.run() => {}
+    }
     tracing::info!("shutting down: finishing calls in flight");
     let finished = tokio::select! {
         () = drain(&gateway, config.gateway.drain_timeout, &open) => true,
@@ -194,7 +200,10 @@ async fn accept(
 ) {
     loop {
         let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+            Ok((stream, _)) => {
+                http::greet(&stream);
+                stream
+            }
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -9,14 +9,17 @@ use sentinel_backends::child;
 use super::serve::Signals;
 use crate::audit::Audit;
 use crate::cli::Global;
-use crate::config::{self, Outside};
-use crate::{identity, logging, wiring};
+use crate::config::{self, Loaded, Outside};
+use crate::reload::{Load, Reloader};
+use crate::runfile::RunFile;
+use crate::{identity, logging, operator, wiring};
 
 const STOP_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
-    let loaded = config::load(&global.overrides(), &Outside::of_process()?)?;
-    let config = loaded.config;
+    let overrides = global.overrides();
+    let load: Load = Box::new(move || Ok(config::load(&overrides, &Outside::of_process()?)?));
+    let Loaded { config, file } = load()?;
     logging::begin(&config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");
@@ -31,7 +34,16 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         // Before any child starts: who may not come in starts nothing.
         let caller_is = identity::of_stdio(&config).await?;
         let audit = Audit::start(&config)?;
-        let gateway = wiring::build(&config, |_| handle.clone(), &audit)?;
+        let home = handle.clone();
+        let running = wiring::build(&config, move |_| home.clone(), &audit)?;
+        let gateway = running.gateway.clone();
+        tokio::spawn(Reloader::new(running, load, file)?.run());
+        let data_dir = &config.gateway.data_dir;
+        let announced = operator::open(data_dir, &gateway, &handle)
+            .and_then(|()| RunFile::announce(data_dir, None, None));
+        if let Err(error) = &announced {
+            tracing::warn!("other commands will not find this gateway: {error:#}");
+        }
         let mut signals = Signals::new()?;
         let mut caller = tokio::spawn(sentinel_surfaces::stdio::serve(
             gateway.clone(),
@@ -57,6 +69,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
             () = audit.finish() => {}
             () = signals.next() => std::process::exit(1),
         }
+        drop(announced);
         // Standard input is read by a thread that cannot be woken.
         std::process::exit(0)
     })

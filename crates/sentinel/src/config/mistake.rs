@@ -5,6 +5,7 @@
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
@@ -74,6 +75,8 @@ pub(crate) struct Mistakes {
     name: String,
     text: String,
     list: Vec<Mistake>,
+    /// Where the gateway would keep its files: enough to find one that runs.
+    data_dir: Option<PathBuf>,
 }
 
 impl Mistakes {
@@ -88,7 +91,19 @@ impl Mistakes {
             name: name.into(),
             text: text.into(),
             list,
+            data_dir: None,
         }
+    }
+
+    pub(crate) fn with_data_dir(self, data_dir: PathBuf) -> Self {
+        Self {
+            data_dir: Some(data_dir),
+            ..self
+        }
+    }
+
+    pub(crate) fn data_dir(&self) -> Option<&PathBuf> {
+        self.data_dir.as_ref()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -25,15 +25,10 @@ const REFUSED: &[(&str, When, &str)] = &[
     ("redis", Present, "shared rate limits"),
     ("backends.*.type", Is("postgres"), "PostgreSQL backends"),
     ("backends.*.type", Is("openapi"), "OpenAPI backends"),
-    ("backends.*.pin", Is("enforce"), "enforced pins"),
 ];
 
 /// The rest: worth a word, not worth a refusal.
-const NOTICED: &[(&str, When)] = &[
-    ("console", Present),
-    ("telemetry.otlp_endpoint", NotEmpty),
-    ("backends.*.pin", Is("warn")),
-];
+const NOTICED: &[(&str, When)] = &[("console", Present), ("telemetry.otlp_endpoint", NotEmpty)];
 
 /// Mistakes about protections that this version lacks.
 pub(crate) fn refused(tree: &Tree) -> Vec<Mistake> {

@@ -238,7 +238,7 @@ impl Default for RawBackendAdmission {
 }
 
 /// What each process of a stdio backend may use; 0 is no limit.
-#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "ChildLimits")]
 pub(crate) struct RawChildLimits {

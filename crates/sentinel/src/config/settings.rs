@@ -64,7 +64,7 @@ pub(crate) struct Gateway {
     pub(crate) health_listen: Option<SocketAddr>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Auth {
     /// None: no HS256 tokens.
     #[serde(rename = "jwt_secret_env", skip_serializing_if = "Option::is_none")]

@@ -36,8 +36,19 @@ pub(crate) struct Backend {
     pub(crate) circuit_breaker: CircuitBreaker,
 }
 
+impl Backend {
+    /// Whether the one that runs can stay as it is. What the catalog, policy and audit do with it is theirs.
+    pub(crate) fn runs_like(&self, other: &Self) -> bool {
+        let of = |b: &Self| (b.enabled, b.timeout, b.health_interval, b.unhealthy_after);
+        of(self) == of(other)
+            && self.kind == other.kind
+            && self.idempotent_tools == other.idempotent_tools
+            && self.circuit_breaker == other.circuit_breaker
+    }
+}
+
 /// How a backend is reached.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub(crate) enum BackendKind {
     Http(HttpBackend),
@@ -46,7 +57,7 @@ pub(crate) enum BackendKind {
     Openapi(OpenapiBackend),
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct HttpBackend {
     pub(crate) url: Endpoint,
     pub(crate) retries: u32,
@@ -54,7 +65,7 @@ pub(crate) struct HttpBackend {
     pub(crate) headers: Vec<(String, Secret)>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct StdioBackend {
     pub(crate) command: String,
     /// An argument may hold a variable's value.
@@ -78,7 +89,7 @@ pub(crate) struct StdioBackend {
     pub(crate) limits: ChildLimits,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct PostgresBackend {
     #[serde(rename = "url_env")]
     pub(crate) url: Secret,
@@ -89,7 +100,7 @@ pub(crate) struct PostgresBackend {
     pub(crate) max_connections: u32,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct OpenapiBackend {
     /// A path or a URL.
     pub(crate) spec: String,
@@ -100,7 +111,7 @@ pub(crate) struct OpenapiBackend {
     pub(crate) headers: Vec<(String, Secret)>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct CircuitBreaker {
     /// 0 never opens it.
     pub(crate) threshold: u32,

@@ -1,5 +1,6 @@
 //! What governs calls, from the configuration: roles, the kill switch, limits, admission.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sentinel_backends::http::Hook as Webhook;
@@ -18,7 +19,7 @@ const HOOK_QUEUE_MAX: usize = 64;
 const KILL_FILE: &str = "kill_switch.json";
 
 pub(super) fn settings(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Settings {
-    let file = config.gateway.data_dir.join(KILL_FILE);
+    let file = kill_file(&config.gateway.data_dir);
     Settings {
         roles: roles(config),
         kills: KillSwitch::open(configured_kills(config), Some(file)),
@@ -28,14 +29,19 @@ pub(super) fn settings(config: &Config, enabled: &[&config::Backend], home: &Han
     }
 }
 
-pub(crate) fn roles(config: &Config) -> Roles {
+/// Where a data directory keeps what was switched off at run time.
+pub(crate) fn kill_file(data_dir: &Path) -> PathBuf {
+    data_dir.join(KILL_FILE)
+}
+
+pub(super) fn roles(config: &Config) -> Roles {
     Roles::new(config.rbac.roles.iter().map(|(name, role)| {
         let role = Role::new(&role.permissions, &role.denied_tools);
         (name.clone(), role)
     }))
 }
 
-pub(crate) fn configured_kills(config: &Config) -> Vec<Killed> {
+pub(super) fn configured_kills(config: &Config) -> Vec<Killed> {
     let off = |scope: Scope, name: &String| Killed {
         scope,
         name: name.clone(),
@@ -49,7 +55,7 @@ pub(crate) fn configured_kills(config: &Config) -> Vec<Killed> {
         .collect()
 }
 
-pub(crate) fn rates(config: &Config) -> RateConfig {
+pub(super) fn rates(config: &Config) -> RateConfig {
     let limits = &config.rate_limits;
     RateConfig {
         default_rpm: limits.default_rpm,
@@ -59,8 +65,20 @@ pub(crate) fn rates(config: &Config) -> RateConfig {
 }
 
 fn admission(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Arc<Admission> {
+    Admission::new(
+        &admission_config(config, enabled),
+        overload_hook(config, home),
+    )
+}
+
+pub(super) fn overload_hook(config: &Config, home: &Handle) -> Option<Hook> {
+    let url = config.admission.on_overload.as_ref();
+    url.map(|url| hook(url, home))
+}
+
+pub(super) fn admission_config(config: &Config, enabled: &[&config::Backend]) -> AdmissionConfig {
     let settings = &config.admission;
-    let admission = AdmissionConfig {
+    AdmissionConfig {
         bounds: Bounds {
             max_concurrent: settings.max_concurrent,
             queue_size: settings.queue_size,
@@ -79,9 +97,7 @@ fn admission(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Ar
                 queue_size: settings.queue_size,
             }])
             .collect(),
-    };
-    let hook = settings.on_overload.as_ref().map(|url| hook(url, home));
-    Admission::new(&admission, hook)
+    }
 }
 
 /// Posts overloads to a URL, one after the other; those that come faster are not posted.

@@ -1,10 +1,12 @@
 //! Callers of either era over HTTP or stdio, behind one trait, so that one scenario serves all.
 
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::house::Gateway;
+use crate::house::{Gateway, PATIENCE};
 use crate::http::{self, Answer, Sent, parse};
 
 pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -107,6 +109,8 @@ pub(crate) struct Legacy {
     pub(crate) session: String,
     pub(crate) revision: &'static str,
     pub(crate) hello: Value,
+    /// `Authorization`, where it is asked for.
+    authorization: Option<String>,
     next: AtomicU64,
 }
 
@@ -126,12 +130,31 @@ impl Legacy {
         revision: &'static str,
         capabilities: Value,
     ) -> Self {
+        Self::begin(gateway, path, revision, capabilities, None)
+    }
+
+    /// Somebody with this credential.
+    #[track_caller]
+    pub(crate) fn bearing(gateway: &Gateway, credential: &str) -> Self {
+        let (path, revision) = ("/mcp", "2025-11-25");
+        Self::begin(gateway, path, revision, json!({}), Some(credential))
+    }
+
+    #[track_caller]
+    fn begin(
+        gateway: &Gateway,
+        path: &str,
+        revision: &'static str,
+        capabilities: Value,
+        credential: Option<&str>,
+    ) -> Self {
         let mut this = Self {
             address: gateway.address.clone(),
             path: path.to_owned(),
             session: String::new(),
             revision,
             hello: Value::Null,
+            authorization: credential.map(|text| format!("Bearer {text}")),
             next: AtomicU64::new(1),
         };
         let params = initialize_params(revision, &capabilities);
@@ -155,6 +178,8 @@ impl Legacy {
             headers.push(("Mcp-Session-Id", &self.session));
             headers.push(("MCP-Protocol-Version", self.revision));
         }
+        let authorization = self.authorization.as_deref();
+        headers.extend(authorization.map(|value| ("Authorization", value)));
         headers
     }
 
@@ -201,6 +226,7 @@ pub(crate) struct Modern {
     address: String,
     path: String,
     capabilities: Value,
+    authorization: Option<String>,
     next: AtomicU64,
 }
 
@@ -214,7 +240,16 @@ impl Modern {
             address: gateway.address.clone(),
             path: path.to_owned(),
             capabilities,
+            authorization: None,
             next: AtomicU64::new(1),
+        }
+    }
+
+    /// The same with this credential.
+    pub(crate) fn bearing(self, credential: &str) -> Self {
+        Self {
+            authorization: Some(format!("Bearer {credential}")),
+            ..self
         }
     }
 
@@ -249,7 +284,9 @@ impl Modern {
 
     /// A body as it is, with these headers and the two that every POST has.
     pub(crate) fn send_raw(&self, body: &str, headers: &[(&str, &str)]) -> Sent {
-        let headers: Vec<_> = [JSON_BODY, ACCEPT].iter().chain(headers).copied().collect();
+        let mut headers: Vec<_> = [JSON_BODY, ACCEPT].iter().chain(headers).copied().collect();
+        let authorization = self.authorization.as_deref();
+        headers.extend(authorization.map(|value| ("Authorization", value)));
         http::send(&self.address, "POST", &self.path, &headers, body)
     }
 }
@@ -262,6 +299,58 @@ impl Caller for Modern {
     fn exchange(&self, method: &str, params: Value) -> Vec<String> {
         let mut stream = self.send(method, params).head();
         std::iter::from_fn(|| stream.message()).collect()
+    }
+}
+
+/// A caller of 2026-07-28 on one connection that it keeps.
+pub(crate) struct Steady {
+    socket: BufReader<TcpStream>,
+    authorization: String,
+}
+
+impl Steady {
+    pub(crate) fn connect(address: &str, credential: Option<&str>) -> Self {
+        let socket = TcpStream::connect(address).expect("the gateway listens");
+        socket.set_nodelay(true).expect("an option");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        Self {
+            socket: BufReader::new(socket),
+            authorization: credential.map_or_else(String::new, |credential| {
+                format!("Authorization: Bearer {credential}\r\n")
+            }),
+        }
+    }
+
+    /// Calls a tool; an error is what happened to the connection.
+    pub(crate) fn call(&mut self, name: &str, arguments: Value) -> std::io::Result<Value> {
+        let params = introduced(tool(name, arguments), &json!({}));
+        let body = request(&json!(1), "tools/call", params);
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {MODERN}\r\n\
+             Mcp-Method: tools/call\r\nMcp-Name: {name}\r\n{}Content-Length: {}\r\n\r\n",
+            self.authorization,
+            body.len()
+        );
+        let socket = self.socket.get_mut();
+        socket.write_all(&[head.as_bytes(), body.as_bytes()].concat())?;
+        let mut len = 0;
+        loop {
+            let mut line = String::new();
+            if self.socket.read_line(&mut line)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                len = value.trim().parse().map_err(std::io::Error::other)?;
+            }
+        }
+        let mut body = vec![0; len];
+        self.socket.read_exact(&mut body)?;
+        serde_json::from_slice(&body).map_err(std::io::Error::other)
     }
 }
 

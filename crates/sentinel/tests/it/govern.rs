@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::callers::{Caller, LEGACY, Legacy, Modern, kind_of, text_of};
 use crate::house::{Gateway, House, Server, http_backend};
 use crate::pipe::Pipe;
+use crate::tokens::token;
 
 /// What a role may do with a tool, said again in other words than the program's.
 struct Rule {
@@ -205,6 +206,106 @@ fn p_s02_list_and_call_agree_in_every_revision_on_every_endpoint_over_both_trans
         refused * 4 >= cells && refused < cells,
         "{refused} of {cells}"
     );
+}
+
+/// Tools of the two backends: whose, its own name, and how it is called at `/mcp` and at its own endpoint.
+type Tools = Vec<(String, String, String)>;
+
+fn tools_of(gateway: &Gateway, credential: Option<&str>) -> [(&'static str, Tools); 3] {
+    let names = |path: &str| {
+        let caller = Modern::new(gateway, path);
+        match credential {
+            Some(credential) => caller.bearing(credential).tools(),
+            None => caller.tools(),
+        }
+    };
+    let own = |backend: &str, prefix: &str| -> Tools {
+        let names = names(&format!("/mcp/{backend}")).into_iter();
+        names
+            .map(|own| (backend.to_owned(), own.clone(), format!("{prefix}{own}")))
+            .collect()
+    };
+    let merged = [own("alpha", ""), own("beta", "beta__")].concat();
+    [
+        ("/mcp", merged),
+        ("/mcp/alpha", own("alpha", "")),
+        ("/mcp/beta", own("beta", "")),
+    ]
+}
+
+/// The same table, written as scopes of tokens whose role allows everything: they narrow it alike.
+#[test]
+fn p_s02_scopes_of_a_token_give_the_same_verdicts_as_permissions() {
+    let (alpha, beta) = (Server::start(&[]), Server::start(&[]));
+    let behind = backends(&alpha, &beta);
+    let gateway = Gateway::ready(&format!("[auth]\n{behind}"));
+    let everything = tools_of(&gateway, Some(&token(json!({}))));
+    let mut tally = Tally::default();
+    for rule in RULES
+        .iter()
+        .filter(|r| r.denied == "[]" && r.permissions != "[]")
+    {
+        let scopes: Vec<String> = serde_json::from_str(rule.permissions).expect("a list");
+        let scope = format!("openid {} mcp:use User.Read", scopes.join(" "));
+        let credential = token(json!({ "scope": scope }));
+        for (path, tools) in &everything {
+            let caller = Modern::new(&gateway, path).bearing(&credential);
+            check(
+                rule,
+                &format!("scopes at {path}"),
+                &caller,
+                tools,
+                &mut tally,
+            );
+        }
+        let caller = Legacy::bearing(&gateway, &credential);
+        check(
+            rule,
+            "scopes in a session",
+            &caller,
+            &everything[0].1,
+            &mut tally,
+        );
+    }
+    // Scopes take away; they give nothing that the role has not.
+    let reader = token(json!({"role": "nobody", "scope": "*"}));
+    let caller = Modern::new(&gateway, "/mcp").bearing(&reader);
+    assert!(caller.tools().is_empty());
+    println!("P-S02: {} cells by scopes", tally.cells);
+    assert!(tally.cells > 300 && tally.refused > 0);
+}
+
+/// Sabotage: a program that decides differently in a single cell turns the matrix red.
+#[test]
+fn p_s02_the_matrix_notices_one_wrong_cell() {
+    let (alpha, beta) = (Server::start(&[]), Server::start(&[]));
+    let behind = backends(&alpha, &beta);
+    let everything = tools_of(&Gateway::ready(&behind), None);
+    for (rule, broken) in [
+        // One tool too few, one too many, one that is seen and must not be called.
+        (
+            &RULES[0],
+            "permissions = [\"*\"]\ndenied_tools = [\"beta.count\"]",
+        ),
+        (&RULES[2], "permissions = [\"beta.*\", \"tool:echo\"]"),
+        (
+            &RULES[1],
+            "permissions = [\"tools.read\", \"beta.count\"]\ndenied_tools = [\"alpha.c*\"]",
+        ),
+    ] {
+        let gateway = Gateway::ready(&format!("[rbac.roles.admin]\n{broken}\n{behind}"));
+        let caller = Modern::new(&gateway, "/mcp");
+        let red = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            check(
+                rule,
+                "sabotage",
+                &caller,
+                &everything[0].1,
+                &mut Tally::default(),
+            );
+        }));
+        assert!(red.is_err(), "{broken} was not noticed");
+    }
 }
 
 #[test]

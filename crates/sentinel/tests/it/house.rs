@@ -149,6 +149,15 @@ impl House {
         command
     }
 
+    /// Runs a command to its end: exit code, standard output, standard error.
+    pub(crate) fn sentinel(&self, args: &[&str]) -> (i32, String, String) {
+        let (command, rest) = args.split_first().expect("a command");
+        let done = self.command(command).args(rest).output().expect("it runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        let code = done.status.code().unwrap_or(-1);
+        (code, text(done.stdout), text(done.stderr))
+    }
+
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }

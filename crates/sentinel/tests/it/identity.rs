@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::callers::{MODERN, introduced, notification, request, tool};
+use crate::callers::{Caller, Legacy, MODERN, Modern, introduced, notification, request, tool};
 use crate::house::{Gateway, House, Server, http_backend, stdio_backend, until};
 use crate::http::{self, Answer};
 use crate::tokens::{JSON_BODY, PING, Signer, claims, ping, ping_as, token};
@@ -287,6 +287,220 @@ fn ps07_a_revoked_key_is_refused_at_once_and_its_stream_ends() {
         .map(|k| &k["state"])
         .collect();
     assert_eq!(states, ["good", "revoked"]);
+}
+
+#[test]
+fn ps07_the_calls_of_a_revoked_key_end() {
+    let server = Server::start(&[]);
+    let backend = http_backend("alpha", &server.address, "");
+    let gateway = Gateway::ready(&format!("[auth]\n{backend}"));
+    let (kept, lost) = (
+        created(&gateway.house, "admin"),
+        created(&gateway.house, "admin"),
+    );
+    let watcher = Modern::new(&gateway, "/mcp").bearing(&kept);
+    let waiting = || watcher.said("waiting", json!({"name": "b"}));
+    let barrier = || tool("barrier", json!({"name": "b"}));
+    let new = Modern::new(&gateway, "/mcp").bearing(&lost);
+    let (old, left) = (
+        Legacy::bearing(&gateway, &lost),
+        Legacy::bearing(&gateway, &lost),
+    );
+    let modern = new.send("tools/call", barrier());
+    let body = request(&json!(7), "tools/call", barrier());
+    let legacy = old.send(&body);
+    let gone = left.send(&body);
+    let others = watcher.send("tools/call", barrier());
+    until("all four run", || (waiting() == "4").then_some(()));
+    // Its caller is gone; the call of a legacy session goes on all the same.
+    gone.hang_up();
+
+    let output = key(&gateway.house, &["revoke", id_of(&lost)]);
+    assert!(output.status.success(), "{output:?}");
+    let revoked = Instant::now();
+    until("the other caller's is left", || {
+        (waiting() == "1").then_some(())
+    });
+    println!(
+        "P-S07: calls of a revoked key ended after {:?}",
+        revoked.elapsed()
+    );
+    assert!(
+        revoked.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        revoked.elapsed()
+    );
+    assert_eq!(modern.finish().status, 401);
+    let refused = legacy.head();
+    assert!(refused.status == 401 || refused.status == 200);
+    watcher.said("release", json!({"name": "b"}));
+    assert_eq!(others.finish().status, 200);
+}
+
+/// A server for keys that only its own authority vouches for: python's, with a certificate of openssl's.
+struct KeyServer {
+    process: std::process::Child,
+    port: u16,
+}
+
+impl KeyServer {
+    fn start(folder: &std::path::Path) -> Self {
+        let run = |args: &[&str]| {
+            let mut openssl = std::process::Command::new("openssl");
+            let done = openssl.args(args).current_dir(folder).output();
+            let done = done.expect("openssl is installed");
+            assert!(done.status.success(), "{done:?}");
+        };
+        let new = [
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+        ];
+        let ca = [
+            "req",
+            "-x509",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=test authority",
+            "-keyout",
+            "ca.key",
+            "-out",
+            "ca.pem",
+        ];
+        run(&[&ca[..], &new].concat());
+        let leaf = [
+            "req",
+            "-x509",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+            "-keyout",
+            "leaf.key",
+            "-out",
+            "leaf.pem",
+        ];
+        run(&[&leaf[..], &new].concat());
+        let program = "import http.server, ssl, sys\n\
+            server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n\
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n\
+            context.load_cert_chain('leaf.pem', 'leaf.key')\n\
+            server.socket = context.wrap_socket(server.socket, server_side=True)\n\
+            print(server.server_address[1], flush=True)\n\
+            server.serve_forever()\n";
+        let mut process = std::process::Command::new("python3")
+            .args(["-c", program])
+            .current_dir(folder)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("python starts");
+        let mut line = String::new();
+        let output = process.stdout.take().expect("a pipe");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line)
+            .expect("a port");
+        let port = line.trim().parse().expect("a number");
+        Self { process, port }
+    }
+}
+
+impl Drop for KeyServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn ps07_keys_come_over_https_from_a_server_that_is_vouched_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, two) = (Signer::new(), Signer::new());
+    let publish = |keys: Value| {
+        let text = json!({ "keys": keys }).to_string();
+        std::fs::write(folder.path().join("set.json"), text).expect("written");
+    };
+    publish(json!([one.jwk("one")]));
+    let server = KeyServer::start(folder.path());
+    let config = format!(
+        "[auth]\njwks = \"https://localhost:{}/set.json\"\n",
+        server.port
+    );
+    let ca = folder.path().join("ca.pem");
+    let ca = ca.to_str().expect("text");
+    let signed = |signer: &Signer, kid: &str| {
+        let header = json!({"alg": "ES256", "kid": kid});
+        signer.token(&header, &claims(json!({})).to_string())
+    };
+    let gateway = Gateway::start_in(House::with_env(&config, &[("SSL_CERT_FILE", ca)]));
+    until("the keys are fetched", || {
+        (ping_as(&gateway, &signed(&one, "one")).status == 200).then_some(())
+    });
+    assert_eq!(ping_as(&gateway, &signed(&two, "one")).status, 401);
+    // The last good keys stay when the server is gone.
+    drop(server);
+    assert_eq!(ping_as(&gateway, &signed(&one, "one")).status, 200);
+
+    // Nobody vouches for it here: its keys are not taken.
+    publish(json!([two.jwk("two")]));
+    let server = KeyServer::start(folder.path());
+    let config = format!(
+        "[auth]\njwks = \"https://localhost:{}/set.json\"\n",
+        server.port
+    );
+    let other = folder.path().join("other.pem");
+    std::fs::write(&other, "").expect("written");
+    let other = other.to_str().expect("text");
+    let gateway = Gateway::start_in(House::with_env(&config, &[("SSL_CERT_FILE", other)]));
+    until("the fetch failed", || {
+        gateway
+            .house
+            .log()
+            .contains("cannot be fetched")
+            .then_some(())
+    });
+    assert_eq!(ping_as(&gateway, &signed(&two, "two")).status, 401);
+}
+
+#[test]
+fn p_s15_without_configuration_it_is_safe_and_says_so() {
+    let house = House::new("");
+    let run = |config: &str, args: &[&str]| {
+        house.rewrite(config);
+        house.sentinel(args)
+    };
+    let everywhere = ["serve", "--listen", "0.0.0.0:0"];
+    let (code, _, said) = run("", &everywhere);
+    assert!(code == 2 && said.contains("[auth]"), "{code} {said}");
+    let (code, out, _) = run("", &["doctor"]);
+    // The house of these tests has no rate limit, which is less than no configuration gives.
+    assert!(code == 0 && out.contains("default_rpm"), "{code} {out}");
+    house.rewrite("");
+    let gateway = Gateway::start_in(house);
+    assert!(
+        gateway.address.starts_with("127.0.0.1:"),
+        "{}",
+        gateway.address
+    );
+    assert!(
+        gateway
+            .house
+            .log()
+            .contains("is trusted with the role admin")
+    );
+    let status = gateway.get("/admin/api/config").json();
+    assert_eq!(status["admission"]["max_concurrent"], 256, "{status}");
+    assert!(status["limits"]["body_mb"].as_u64() <= Some(4), "{status}");
 }
 
 #[test]

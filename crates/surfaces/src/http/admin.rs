@@ -11,10 +11,12 @@ use hyper::body::Incoming;
 use sentinel_core::policy::{Killed, Reason, Scope};
 use sentinel_core::{Caller, ClientCapabilities, Identity, ItemKind, Kind, LogLevel, Policy, View};
 use sentinel_wire::Revision;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::body::Body;
-use super::{Door, post, reply};
+use super::{Door, Serves, post, reply};
 
 pub(super) const PREFIX: &str = "/admin/api/";
 /// What an operator sends is small.
@@ -26,7 +28,7 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Response<Body> {
     let policy = &door.gateway.policy;
-    if !policy.is_admin(&operator(identity)) {
+    if door.serves != Serves::Operator && !policy.is_admin(&operator(identity)) {
         return reply::refuse(Kind::Forbidden, "your role may not use the admin API");
     }
     let path = request.uri().path().to_owned();
@@ -34,11 +36,47 @@ pub(super) async fn answer(
         (&Verb::GET, "status") => ok(&status(door)),
         (&Verb::GET, "backends") => ok(&backends(policy)),
         (&Verb::GET, "catalog") => ok(&catalog(policy)),
+        (&Verb::GET, "config") => match door.gateway.control() {
+            Some(control) => ok(&control.config()),
+            None => not_here(),
+        },
+        (&Verb::GET, "keys") => match door.gateway.control().map(|control| control.keys()) {
+            Some(Ok(keys)) => ok(&keys),
+            Some(Err(problem)) => reply::refuse(Kind::Internal, problem),
+            None => not_here(),
+        },
+        (&Verb::GET, "pins") => ok(&json!({"pins": policy.registry().pins().list()})),
+        (&Verb::POST, "pins") => approve(door, request).await,
+        (&Verb::POST, "reload") => reload(door, request).await,
         (&Verb::POST, "kill") => switch(door, request, kill).await,
         (&Verb::POST, "revive") => switch(door, request, revive).await,
-        (_, "status" | "backends" | "catalog") => reply::method_not_allowed("GET"),
-        (_, "kill" | "revive") => reply::method_not_allowed("POST"),
+        (_, "status" | "backends" | "catalog" | "config" | "keys") => {
+            reply::method_not_allowed("GET")
+        }
+        (_, "pins") => reply::method_not_allowed("GET, POST"),
+        (_, "kill" | "revive" | "reload") => reply::method_not_allowed("POST"),
         _ => reply::text(StatusCode::NOT_FOUND, "not found\n"),
+    }
+}
+
+fn not_here() -> Response<Body> {
+    reply::text(
+        StatusCode::NOT_FOUND,
+        "this gateway has no configuration file\n",
+    )
+}
+
+/// Another page must not be able to send this: a form has no such type.
+async fn reload(door: &Door, request: Request<Incoming>) -> Response<Body> {
+    if let Some(refusal) = post::check_types(request.headers()) {
+        return refusal;
+    }
+    let Some(control) = door.gateway.control() else {
+        return not_here();
+    };
+    match control.reload().await {
+        Ok(done) => ok(&done),
+        Err(problem) => reply::problem(StatusCode::UNPROCESSABLE_ENTITY, &problem),
     }
 }
 
@@ -83,13 +121,13 @@ fn status(door: &Door) -> Value {
 fn backends(policy: &Policy) -> Value {
     let registry = policy.registry();
     let catalog = registry.catalog();
-    let one = |(index, backend): (usize, &Arc<dyn sentinel_core::Backend>)| {
+    let one = |(index, backend): (usize, Arc<dyn sentinel_core::Backend>)| {
         let status = backend.status();
         let (active, queued) = policy
             .admission()
             .map_or((0, 0), |admission| admission.backend(index));
         json!({
-            "name": registry.name_of(index),
+            "name": backend.name(),
             "health": status.health.as_str(),
             "revision": status.revision.map(|r| r.as_str()),
             "restarts": status.restarts,
@@ -100,27 +138,78 @@ fn backends(policy: &Policy) -> Value {
             "queued": queued,
         })
     };
-    registry.backends().map(one).collect()
+    registry.backends().into_iter().map(one).collect()
 }
 
 fn catalog(policy: &Policy) -> Value {
-    let registry = policy.registry();
-    let catalog = registry.catalog();
-    let all = (0..registry.len()).flat_map(|index| catalog.operations(index));
+    let catalog = policy.registry().catalog();
+    let all = catalog.all_operations();
     all.map(|operation| {
         let kind = operation.kind.map(ItemKind::list_member);
         json!({"backend": *operation.backend, "kind": kind, "own_name": *operation.own,
-               "name": *operation.exposed})
+               "name": *operation.exposed, "held": operation.held})
     })
     .collect()
+}
+
+/// Whose definitions are approved.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Approval {
+    backend: String,
+    /// Absent: all of them.
+    tool: Option<String>,
+}
+
+async fn approve(door: &Door, request: Request<Incoming>) -> Response<Body> {
+    let Approval { backend, tool } = match read(door, request).await {
+        Ok(approval) => approval,
+        Err(refusal) => return refusal,
+    };
+    let registry = door.gateway.policy.registry().clone();
+    if registry.index_of(&backend).is_none() {
+        let text = format!("there is no backend `{backend}`");
+        return reply::refuse(Kind::InvalidParams, text);
+    }
+    let done = tokio::task::spawn_blocking(move || {
+        let approved = registry.approve(&backend, tool.as_deref())?;
+        tracing::warn!(backend, tools = ?approved, "definitions were approved");
+        Ok::<_, std::io::Error>(json!({"approved": approved, "pins": registry.pins().list()}))
+    });
+    match done.await {
+        Ok(Ok(body)) => ok(&body),
+        Ok(Err(error)) => {
+            tracing::error!("the pins could not be saved: {error}");
+            reply::refuse(Kind::Internal, "it could not be saved: see the log")
+        }
+        Err(_) => reply::refuse(Kind::Internal, "it failed: see the log"),
+    }
+}
+
+/// The JSON of a POST.
+async fn read<T: DeserializeOwned>(
+    door: &Door,
+    request: Request<Incoming>,
+) -> Result<T, Response<Body>> {
+    let (head, body) = request.into_parts();
+    if let Some(refusal) = post::check_types(&head.headers) {
+        return Err(refusal);
+    }
+    let bytes = match post::gather(body, BODY_BYTES_MAX, &door.gateway.limits.pace).await {
+        Ok(bytes) => bytes,
+        Err(why) => return Err(why.respond(BODY_BYTES_MAX)),
+    };
+    serde_json::from_slice(&bytes)
+        .map_err(|error| reply::refuse(Kind::InvalidParams, format!("the body: {error}")))
 }
 
 type Switch = fn(&Policy, Killed) -> std::io::Result<Value>;
 
 fn kill(policy: &Policy, one: Killed) -> std::io::Result<Value> {
     tracing::warn!(scope = ?one.scope, name = one.name, reason = one.reason, "switched off");
+    let hits = policy.hits(&one);
     policy.kill(one)?;
-    Ok(json!({"killed": policy.kills().killed()}))
+    Ok(json!({"hits": hits, "killed": policy.kills().killed()}))
 }
 
 fn revive(policy: &Policy, one: Killed) -> std::io::Result<Value> {
@@ -131,24 +220,15 @@ fn revive(policy: &Policy, one: Killed) -> std::io::Result<Value> {
 
 /// Throws the switch away from the workers: it waits for the disk, and answers when it holds.
 async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Response<Body> {
-    let gateway = &door.gateway;
-    let (head, body) = request.into_parts();
-    if let Some(refusal) = post::check_types(&head.headers) {
-        return refusal;
-    }
-    let bytes = match post::gather(body, BODY_BYTES_MAX, &gateway.limits.pace).await {
-        Ok(bytes) => bytes,
-        Err(why) => return why.respond(BODY_BYTES_MAX),
-    };
-    let one: Killed = match serde_json::from_slice(&bytes) {
+    let one: Killed = match read(door, request).await {
         Ok(one) => one,
-        Err(error) => return reply::refuse(Kind::InvalidParams, format!("the body: {error}")),
+        Err(refusal) => return refusal,
     };
     if one.name.is_empty() != (one.scope == Scope::All) {
         let text = "`name` says what; only the scope \"all\" has none";
         return reply::refuse(Kind::InvalidParams, text);
     }
-    let policy = gateway.policy.clone();
+    let policy = door.gateway.policy.clone();
     match tokio::task::spawn_blocking(move || throw(&policy, one)).await {
         Ok(Ok(body)) => ok(&body),
         Ok(Err(error)) => {

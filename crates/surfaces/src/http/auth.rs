@@ -7,6 +7,7 @@
 //! Not here: whether a credential is good (`core::identity`), what its bearer may do (the walk).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, HOST, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -14,12 +15,16 @@ use http::{Method as Verb, Response, Uri};
 use sentinel_core::identity::{Authenticator, Proof, Reject};
 use sentinel_core::{Fault, Identity, Kind};
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::body::Body;
 use super::post::Version;
 use super::reply;
 use crate::mcp::fault_message;
 use crate::rescue;
+
+/// How long a request is served before anybody looks whether its caller was turned out.
+const GRACE: Duration = Duration::from_millis(100);
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
@@ -112,22 +117,117 @@ impl Access {
         Some(response)
     }
 
-    /// Ends a stream when the identity it was opened with no longer holds (P-S07).
+    pub(super) fn is_revoked(&self, identity: &Identity) -> bool {
+        match self {
+            Self::Guarded { authenticator, .. } => authenticator.is_revoked(identity),
+            Self::Trusted(_) => false,
+        }
+    }
+
+    async fn revoked(&self, identity: &Identity) {
+        match self {
+            Self::Guarded { authenticator, .. } if identity.proof != Proof::None => {
+                authenticator.revoked(identity).await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Resolves when an identity that was given out no longer holds.
+    async fn ended(&self, identity: &Identity) {
+        match self {
+            Self::Guarded { authenticator, .. } if identity.proof != Proof::None => {
+                authenticator.ended(identity).await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+/// An `Access` while it is in force.
+pub(super) struct Gate {
+    pub(super) access: Access,
+    closed: watch::Sender<bool>,
+}
+
+impl Gate {
+    pub(super) fn new(access: Access) -> Arc<Self> {
+        Arc::new(Self {
+            access,
+            closed: watch::Sender::new(false),
+        })
+    }
+
+    /// Another one takes its place: whoever came in by this one shows its credential again.
+    pub(super) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Resolves when whoever was let in is not in any more (P-S07).
+    pub(super) async fn ended(&self, identity: &Identity) {
+        let mut closed = self.closed.subscribe();
+        tokio::select! {
+            () = self.access.ended(identity) => {}
+            _ = closed.wait_for(|closed| *closed) => {}
+        }
+    }
+
+    /// Resolves when whoever is being served was turned out: its key was taken back, or it came in by
+    /// rules that are no longer in force. Most calls are over before anybody looks.
+    pub(super) async fn turned_out(&self, identity: &Identity) {
+        if self.access.is_guarded() {
+            tokio::time::sleep(GRACE).await;
+        }
+        let mut closed = self.closed.subscribe();
+        tokio::select! {
+            () = self.access.revoked(identity) => {}
+            _ = closed.wait_for(|closed| *closed) => {}
+        }
+    }
+
+    /// Does something whenever somebody may have been turned out, until this gate closes.
+    pub(super) async fn at_each_change(&self, act: impl Fn()) {
+        let mut closed = self.closed.subscribe();
+        let mut changes = match &self.access {
+            Access::Guarded { authenticator, .. } => Some(authenticator.changes()),
+            Access::Trusted(_) => None,
+        };
+        let mut changed = async || match &mut changes {
+            Some(changes) => drop(changes.changed().await),
+            None => std::future::pending().await,
+        };
+        loop {
+            tokio::select! {
+                () = changed() => act(),
+                _ = closed.wait_for(|closed| *closed) => return,
+            }
+        }
+    }
+
+    /// The answer to somebody who was turned out.
+    pub(super) fn turn_out(&self) -> Response<Body> {
+        // Its head went with the request.
+        let headers = &HeaderMap::new();
+        let refused = Refused::Missing("the credential is no longer accepted");
+        match &self.access {
+            Access::Guarded { oauth, .. } => oauth.refuse(headers, &refused),
+            Access::Trusted(_) => OAuth::default().refuse(headers, &refused),
+        }
+    }
+
+    /// Ends a stream when the identity it was opened with no longer holds.
     pub(super) fn watch(
-        &self,
+        self: &Arc<Self>,
         identity: Arc<Identity>,
         response: Response<Body>,
     ) -> Response<Body> {
-        let Self::Guarded { authenticator, .. } = self else {
-            return response;
-        };
-        if identity.proof == Proof::None || !matches!(response.body(), Body::Stream(_)) {
+        if !matches!(response.body(), Body::Stream(_)) {
             return response;
         }
-        let authenticator = authenticator.clone();
+        let gate = self.clone();
         response.map(|body| match body {
             Body::Stream(chunks) => {
-                let ended = async move { authenticator.ended(&identity).await };
+                let ended = async move { gate.ended(&identity).await };
                 Body::stream(chunks.take_until(Box::pin(ended)))
             }
             ready => ready,

@@ -8,7 +8,7 @@ use super::body::Body;
 use super::reply;
 
 /// Names beyond the loopback ones under which the gateway may be addressed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// Host names, with or without a port.
     pub hosts: Vec<String>,

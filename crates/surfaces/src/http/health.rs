@@ -26,7 +26,10 @@ pub(super) fn ready(verb: &Verb, gateway: &Gateway) -> Response<Body> {
     let mut usable = 0;
     let mut starting = 0;
     // Built-ins are always up: they must not hide that nothing else is.
-    for (_, backend) in registry.backends().filter(|(_, b)| !b.is_builtin()) {
+    for (_, backend) in registry.backends() {
+        if backend.is_builtin() {
+            continue;
+        }
         let health = backend.status().health;
         usable += usize::from(matches!(health, Health::Up | Health::Asleep));
         starting += usize::from(health == Health::Starting);
@@ -34,7 +37,7 @@ pub(super) fn ready(verb: &Verb, gateway: &Gateway) -> Response<Body> {
     }
     let reason = if gateway.is_draining() {
         Some("shutting down")
-    } else if starting > 0 {
+    } else if starting > 0 && !registry.all_tried() {
         Some("backends are starting")
     } else if usable == 0 && !checks.is_empty() {
         Some("no backend is usable")

@@ -36,7 +36,7 @@ const SOON: Duration = Duration::from_millis(50);
 /// The handshake: answered from what we know, at once.
 pub(super) fn initialize(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     request: Request,
     mut entry: Entry,
@@ -54,7 +54,7 @@ pub(super) fn initialize(
     let revision = Revision::negotiate(&requested);
     let opened = door
         .sessions
-        .open(&door.gateway.registry, view, |session| Caller {
+        .open(&door.gateway.registry, view, identity, |session| Caller {
             subject: identity.subject.clone(),
             role: identity.role.clone(),
             scopes: identity.scopes.clone(),
@@ -92,7 +92,7 @@ pub(super) fn initialize(
 /// Any other message of a session.
 pub(super) async fn message(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
     message: Message,
@@ -146,7 +146,7 @@ fn finish(entry: Option<Entry>, ending: &Ending, bytes_out: usize) {
 /// A batch, which only 2025-03-26 knows.
 pub(super) async fn batch(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
     messages: Vec<Result<Message, Refusal>>,
@@ -371,7 +371,7 @@ fn rest(running: Running) -> resume::Answers {
 /// The session's own stream: changed lists and resources.
 pub(super) fn stream(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
 ) -> Response<Body> {
@@ -469,7 +469,7 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 /// The caller is done.
 pub(super) fn end(
     door: &Arc<Door>,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
 ) -> Response<Body> {
@@ -536,7 +536,7 @@ impl Lost {
 
 fn find(
     door: &Door,
-    identity: &Identity,
+    identity: &Arc<Identity>,
     view: View,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, Lost> {

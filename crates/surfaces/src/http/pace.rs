@@ -66,8 +66,8 @@ struct Heard {
 }
 
 /// A connection with a sense of time.
-pub(super) struct Paced {
-    stream: TcpStream,
+pub(super) struct Paced<S> {
+    stream: S,
     heard: Arc<Heard>,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct HeadTimer {
     idle: Duration,
 }
 
-pub(super) fn paced(stream: TcpStream, pace: &Pace, late: bool) -> (Paced, HeadTimer) {
+pub(super) fn paced<S>(stream: S, pace: &Pace, late: bool) -> (Paced<S>, HeadTimer) {
     let heard = Arc::new(Heard::default());
     let at_most = |limit: Duration| if late { limit.min(LATE_MAX) } else { limit };
     let timer = HeadTimer {
@@ -88,8 +88,14 @@ pub(super) fn paced(stream: TcpStream, pace: &Pace, late: bool) -> (Paced, HeadT
         head: at_most(pace.head),
         idle: at_most(IDLE_MAX),
     };
-    give_up_after(STALL_MAX, &stream);
     (Paced { stream, heard }, timer)
+}
+
+/// Prepares a connection from the network: what is said goes out at once, and somebody who does not
+/// listen is not waited for.
+pub fn greet(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    give_up_after(STALL_MAX, stream);
 }
 
 /// Has the kernel end the connection once the peer took nothing of what waits for it for so long. Only
@@ -163,7 +169,7 @@ impl Future for HeadWait {
 
 impl Sleep for HeadWait {}
 
-impl AsyncRead for Paced {
+impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -178,7 +184,7 @@ impl AsyncRead for Paced {
     }
 }
 
-impl AsyncWrite for Paced {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -15,6 +15,12 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
     with_type(status, "application/json", body.into())
 }
 
+/// A problem as RFC 9457 writes it.
+pub(super) fn problem(status: StatusCode, problem: &serde_json::Value) -> Response<Body> {
+    let body = problem.to_string().into_bytes();
+    with_type(status, "application/problem+json", body.into())
+}
+
 pub(super) fn text(status: StatusCode, body: &str) -> Response<Body> {
     with_type(
         status,

@@ -31,6 +31,8 @@ pub(super) struct Session {
     in_flight: Mutex<HashMap<Id, AbortHandle>>,
     /// The lists as the session's own stream last told them.
     told: Mutex<Option<Changes>>,
+    /// What its last request proved.
+    identity: Mutex<Arc<Identity>>,
     /// Milliseconds since the table was made.
     used_ms: AtomicU64,
 }
@@ -142,6 +144,7 @@ impl Sessions {
         &self,
         registry: &Arc<Registry>,
         view: View,
+        identity: &Arc<Identity>,
         caller: impl FnOnce(Arc<str>) -> Caller,
     ) -> Result<Arc<Session>, TooMany> {
         let streams = Streams::new(self.kept.clone());
@@ -159,6 +162,7 @@ impl Sessions {
             streams,
             in_flight: Mutex::default(),
             told: Mutex::default(),
+            identity: Mutex::new(identity.clone()),
             used_ms: AtomicU64::new(self.now_ms()),
         });
         let mut open = self.open.write();
@@ -178,18 +182,35 @@ impl Sessions {
 
     /// A session, if it belongs to this caller and endpoint; anything else does not exist. Whoever comes
     /// back with other rights begins anew, so a session never outlives what it was opened with.
-    pub(super) fn get(&self, id: &str, identity: &Identity, view: View) -> Option<Arc<Session>> {
+    pub(super) fn get(
+        &self,
+        id: &str,
+        identity: &Arc<Identity>,
+        view: View,
+    ) -> Option<Arc<Session>> {
         let session = self.open.read().get(id)?.clone();
         if !session.belongs_to(identity) || session.view != view {
             return None;
         }
         session.used_ms.store(self.now_ms(), Ordering::Relaxed);
+        *session.identity.lock() = identity.clone();
         Some(session)
     }
 
     pub(super) fn end(&self, id: &str) {
         if let Some(session) = self.open.write().remove(id) {
             session.end();
+        }
+    }
+
+    /// Ends the sessions whose callers `are_out`.
+    pub(super) fn end_those(&self, are_out: impl Fn(&Identity) -> bool) {
+        let all: Vec<Arc<Session>> = self.open.read().values().cloned().collect();
+        for session in all {
+            let identity = session.identity.lock().clone();
+            if are_out(&identity) {
+                self.end(&session.id);
+            }
         }
     }
 
@@ -248,7 +269,7 @@ mod tests {
         // The same subject with another role is somebody else.
         let mallory = Identity::local("viewer");
         let session = sessions
-            .open(&Registry::new(Vec::new()), View::Merged, caller)
+            .open(&Registry::new(Vec::new()), View::Merged, &local, caller)
             .expect("room");
         assert!(sessions.get(&session.id, &local, View::Merged).is_some());
         assert!(sessions.get(&session.id, &mallory, View::Merged).is_none());
@@ -266,16 +287,16 @@ mod tests {
             ..Limits::default()
         });
         let first = sessions
-            .open(&Registry::new(Vec::new()), View::Merged, caller)
+            .open(&Registry::new(Vec::new()), View::Merged, &local, caller)
             .expect("room");
         tokio::time::advance(Duration::from_secs(1)).await;
         let second = sessions
-            .open(&Registry::new(Vec::new()), View::Merged, caller)
+            .open(&Registry::new(Vec::new()), View::Merged, &local, caller)
             .expect("room");
         tokio::time::advance(Duration::from_secs(1)).await;
         sessions.get(&first.id, &local, View::Merged);
         sessions
-            .open(&Registry::new(Vec::new()), View::Merged, caller)
+            .open(&Registry::new(Vec::new()), View::Merged, &local, caller)
             .expect("room");
         assert!(sessions.get(&second.id, &local, View::Merged).is_none());
         assert!(sessions.get(&first.id, &local, View::Merged).is_some());

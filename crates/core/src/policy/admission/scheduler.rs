@@ -3,7 +3,9 @@
 //! A call needs a place globally and one at its backend (its room). Whoever finds both free runs at
 //! once; others wait if both queues have space, each caller's in the order they came, callers in
 //! turn: a freed place goes to the caller who was served longest ago among those it can be given to.
-//! So while any place is free, nobody waits who could take it.
+//! So while any place is free, nobody waits who could take it. When a queue is full, somebody is refused at
+//! once: whoever comes, unless another caller has more calls waiting; then the newest of those makes room,
+//! so that one caller's burst does not keep the others out.
 //!
 //! Permits and tickets are owned: dropping one, for whatever reason, gives everything back. The lock
 //! is a parameter so that the interleaving checker can put its own in place of the real one; there
@@ -131,8 +133,19 @@ struct Waiting {
 struct Waiter {
     subject: Arc<str>,
     arrival: u64,
-    granted: bool,
+    /// It ran before, and does not make room for others.
+    returns: bool,
+    verdict: Verdict,
     waker: Option<Waker>,
+}
+
+/// What became of a call that waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    None,
+    Granted,
+    /// It made room for another caller's; it is in no queue any more.
+    Displaced(Refused),
 }
 
 pub(super) struct State {
@@ -163,11 +176,11 @@ impl State {
         refused
     }
 
-    fn enter(&mut self, subject: &Arc<str>, room: usize) -> Result<Option<usize>, Refused> {
+    fn enter(&mut self, subject: &Arc<str>, room: usize) -> Entered {
         let here = &self.rooms[room];
         if self.all.has_place() && here.has_place() {
             self.occupy(room);
-            return Ok(None);
+            return Entered::Runs;
         }
         // What is full answers first.
         let refused = if self.all.has_place() {
@@ -175,18 +188,66 @@ impl State {
         } else {
             self.all.full().or_else(|| here.full())
         };
-        match refused {
-            Some(refused) => Err(self.refuse(refused)),
-            None => Ok(Some(self.enqueue(subject, room))),
-        }
+        let woken = match refused {
+            None => None,
+            Some(refused) => match self.displace(subject, room, refused) {
+                Some(woken) => woken,
+                None => return Entered::Refused(self.refuse(refused)),
+            },
+        };
+        Entered::Waits(self.enqueue(subject, room, false), woken)
     }
 
-    fn enqueue(&mut self, subject: &Arc<str>, room: usize) -> usize {
+    /// Takes the newest call of whoever has most waiting out of a full queue, if that is fair to a caller
+    /// who has fewer; with its waker. `None` if nobody has to go.
+    fn displace(
+        &mut self,
+        subject: &Arc<str>,
+        room: usize,
+        refused: Refused,
+    ) -> Option<Option<Waker>> {
+        if refused.reason != Reason::QueueFull {
+            return None;
+        }
+        // A full room needs one of its own calls to go; otherwise any will do.
+        let room_is_full = self.rooms[room].full().is_some();
+        let counts = |waiting: &Waiting| match room_is_full {
+            true => waiting.rooms.get(&room).map_or(0, BTreeMap::len),
+            false => waiting.rooms.values().map(BTreeMap::len).sum(),
+        };
+        let mine = self.callers.get(subject).map_or(0, counts);
+        let others = self.callers.iter();
+        let (most, _, whose) = others
+            .map(|(whose, waiting)| (counts(waiting), waiting.turn, whose))
+            .max()?;
+        // Otherwise the two would displace each other in turn.
+        if most < mine + 2 {
+            return None;
+        }
+        let whose = whose.clone();
+        let queues = self.callers[&whose].rooms.iter();
+        let (arrival, from) = queues
+            .filter(|(at, _)| !room_is_full || **at == room)
+            .filter_map(|(at, queue)| {
+                let mut newest = queue.iter().rev();
+                let (arrival, _) = newest.find(|(_, key)| !self.waiters[**key].returns)?;
+                Some((*arrival, *at))
+            })
+            .max()?;
+        let key = self.dequeue(&whose, from, arrival);
+        let refused = self.refuse(refused);
+        let waiter = &mut self.waiters[key];
+        waiter.verdict = Verdict::Displaced(refused);
+        Some(waiter.waker.take())
+    }
+
+    fn enqueue(&mut self, subject: &Arc<str>, room: usize, returns: bool) -> usize {
         let arrival = self.tick();
         let key = self.waiters.insert(Waiter {
             subject: subject.clone(),
             arrival,
-            granted: false,
+            returns,
+            verdict: Verdict::None,
             waker: None,
         });
         // Whoever joins is served after those who wait already.
@@ -253,7 +314,7 @@ impl State {
         self.served(&subject);
         self.occupy(room);
         let waiter = &mut self.waiters[key];
-        waiter.granted = true;
+        waiter.verdict = Verdict::Granted;
         waiter.waker.take()
     }
 
@@ -269,6 +330,14 @@ impl State {
             caller.turn = turn;
         }
     }
+}
+
+/// What `State::enter` decided.
+enum Entered {
+    Runs,
+    /// At this key; another's call may have made room, and is to be woken.
+    Waits(usize, Option<Waker>),
+    Refused(Refused),
 }
 
 pub(super) struct Scheduler<L> {
@@ -296,21 +365,52 @@ impl<L: Lock<State>> Scheduler<L> {
         })
     }
 
+    /// New bounds, for rooms that are there and for new ones; whoever waits and fits now, runs.
+    pub(super) fn reconfigure(
+        &self,
+        all: Bounds,
+        rooms: impl IntoIterator<Item = (usize, Bounds)>,
+    ) {
+        let woken = self.state.with(|state| {
+            state.all.bounds = all;
+            for (index, bounds) in rooms {
+                while state.rooms.len() <= index {
+                    state.rooms.push(Room::new(bounds));
+                }
+                state.rooms[index].bounds = bounds;
+            }
+            let mut woken = Vec::new();
+            let mut granted = state.admitted;
+            loop {
+                woken.extend(state.grant_next());
+                if std::mem::replace(&mut granted, state.admitted) == state.admitted {
+                    return woken;
+                }
+            }
+        });
+        woken.into_iter().for_each(Waker::wake);
+    }
+
     pub(super) fn enter(
         self: &Arc<Self>,
         subject: &Arc<str>,
         room: usize,
     ) -> Result<Entry<L>, Refused> {
-        let entered = self.state.with(|state| state.enter(subject, room))?;
-        Ok(match entered {
-            None => Entry::Now(self.permit(room)),
-            Some(key) => Entry::Wait(Ticket {
-                scheduler: self.clone(),
-                key,
-                room,
-                done: false,
-            }),
-        })
+        match self.state.with(|state| state.enter(subject, room)) {
+            Entered::Runs => Ok(Entry::Now(self.permit(room))),
+            Entered::Waits(key, woken) => {
+                if let Some(waker) = woken {
+                    waker.wake();
+                }
+                Ok(Entry::Wait(Ticket {
+                    scheduler: self.clone(),
+                    key,
+                    room,
+                    done: false,
+                }))
+            }
+            Entered::Refused(refused) => Err(refused),
+        }
     }
 
     /// For a call that ran before and gave its place up while it waited for somebody: it is never
@@ -323,7 +423,7 @@ impl<L: Lock<State>> Scheduler<L> {
                     state.occupy(room);
                     None
                 }
-                false => Some(state.enqueue(subject, room)),
+                false => Some(state.enqueue(subject, room, true)),
             }
         });
         match key {
@@ -356,7 +456,8 @@ impl<L: Lock<State>> Scheduler<L> {
     #[cfg(test)]
     pub(super) fn is_consistent(&self) -> bool {
         self.state.with(|state| {
-            let waiting = state.waiters.iter().filter(|(_, w)| !w.granted).count();
+            let waits = |w: &Waiter| w.verdict == Verdict::None;
+            let waiting = state.waiters.iter().filter(|(_, w)| waits(w)).count();
             let listed: usize = state
                 .callers
                 .values()
@@ -414,27 +515,29 @@ pub(super) struct Ticket<L: Lock<State>> {
 }
 
 impl<L: Lock<State>> Future for Ticket<L> {
-    type Output = Permit<L>;
+    type Output = Result<Permit<L>, Refused>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit<L>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let key = self.key;
-        let granted = self.scheduler.state.with(|state| {
-            if state.waiters[key].granted {
+        let verdict = self.scheduler.state.with(|state| {
+            let verdict = state.waiters[key].verdict;
+            if verdict != Verdict::None {
                 state.waiters.remove(key);
-                return true;
+                return verdict;
             }
             let waker = &mut state.waiters[key].waker;
             match waker {
                 Some(known) => known.clone_from(cx.waker()),
                 None => *waker = Some(cx.waker().clone()),
             }
-            false
+            verdict
         });
-        if !granted {
-            return Poll::Pending;
+        self.done = verdict != Verdict::None;
+        match verdict {
+            Verdict::None => Poll::Pending,
+            Verdict::Granted => Poll::Ready(Ok(self.scheduler.permit(self.room))),
+            Verdict::Displaced(refused) => Poll::Ready(Err(refused)),
         }
-        self.done = true;
-        Poll::Ready(self.scheduler.permit(self.room))
     }
 }
 
@@ -445,8 +548,10 @@ impl<L: Lock<State>> Ticket<L> {
         let (key, room) = (self.key, self.room);
         let refused = self.scheduler.state.with(|state| {
             let waiter = state.waiters.remove(key);
-            if waiter.granted {
-                return None;
+            match waiter.verdict {
+                Verdict::Granted => return None,
+                Verdict::Displaced(refused) => return Some(refused),
+                Verdict::None => {}
             }
             state.dequeue(&waiter.subject, room, waiter.arrival);
             let full = match state.all.has_place() {
@@ -470,11 +575,14 @@ impl<L: Lock<State>> Drop for Ticket<L> {
         }
         let woken = self.scheduler.state.with(|state| {
             let waiter = state.waiters.remove(self.key);
-            if waiter.granted {
-                return state.release(self.room);
+            match waiter.verdict {
+                Verdict::Granted => state.release(self.room),
+                Verdict::Displaced(_) => None,
+                Verdict::None => {
+                    state.dequeue(&waiter.subject, self.room, waiter.arrival);
+                    None
+                }
             }
-            state.dequeue(&waiter.subject, self.room, waiter.arrival);
-            None
         });
         if let Some(waker) = woken {
             waker.wake();

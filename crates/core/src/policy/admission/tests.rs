@@ -53,7 +53,7 @@ fn now(entry: Result<Entry<Real>, Refused>) -> scheduler::Permit<Real> {
 
 fn granted<L: Lock<State>>(ticket: &mut Ticket<L>) -> Option<scheduler::Permit<L>> {
     match ticket.poll_unpin(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(permit) => Some(permit),
+        Poll::Ready(permit) => Some(permit.ok().expect("nobody was displaced")),
         Poll::Pending => None,
     }
 }
@@ -136,6 +136,50 @@ fn p_r06_callers_take_turns_and_each_keeps_its_order() {
         .filter(|at| order[*at].starts_with("quiet"))
         .collect();
     assert_eq!(places, [1, 3, 5], "{order:?}");
+}
+
+#[test]
+fn p_r06_a_burst_that_fills_the_queue_does_not_keep_others_out() {
+    let (noisy, quiet): (Arc<str>, Arc<str>) = ("noisy".into(), "quiet".into());
+    let both: Arc<Scheduler<Real>> = Scheduler::new(bounds(1, 4), [bounds(1, 4), bounds(1, 2)]);
+    let _running = now(both.enter(&noisy, 0));
+    let mut burst: Vec<Ticket<Real>> = (0..4).map(|_| waiting(both.enter(&noisy, 0))).collect();
+    assert!(
+        both.enter(&noisy, 0).is_err(),
+        "full for the one who filled it"
+    );
+    let mut look = |at: usize| burst[at].poll_unpin(&mut Context::from_waker(Waker::noop()));
+    // One by one, the newest of the burst make room, until both have as many.
+    let mut first = waiting(both.enter(&quiet, 0));
+    let displaced = match look(3) {
+        Poll::Ready(Err(refused)) => refused,
+        _ => panic!("the newest goes"),
+    };
+    assert_eq!((displaced.reason, displaced.queued), (Reason::QueueFull, 4));
+    let _second = waiting(both.enter(&quiet, 0));
+    assert!(matches!(look(2), Poll::Ready(Err(_))));
+    assert!(both.enter(&quiet, 0).is_err(), "two each");
+    assert!(both.is_consistent());
+    assert!(matches!(look(0), Poll::Pending));
+    drop(_running);
+    assert!(
+        matches!(look(0), Poll::Ready(Ok(_))),
+        "who came first runs first"
+    );
+    assert!(granted(&mut first).is_some(), "then in turn");
+    assert!(both.is_consistent());
+    assert_eq!(both.figures().rejected[Reason::QueueFull as usize], 4);
+
+    // A backend's own queue is its own matter.
+    let one: Arc<Scheduler<Real>> = Scheduler::new(bounds(9, 9), [bounds(1, 3), bounds(1, 3)]);
+    let _held = (now(one.enter(&noisy, 0)), now(one.enter(&noisy, 1)));
+    let mut others: Vec<_> = (0..3).map(|_| waiting(one.enter(&noisy, 1))).collect();
+    let mut here: Vec<_> = (0..3).map(|_| waiting(one.enter(&noisy, 0))).collect();
+    let _quiet = waiting(one.enter(&quiet, 0));
+    let looked = here[2].poll_unpin(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(looked, Poll::Ready(Err(_))));
+    assert!(others.iter_mut().all(|ticket| granted(ticket).is_none()));
+    assert!(one.is_consistent());
 }
 
 #[test]
@@ -342,7 +386,10 @@ proptest! {
                 }
                 Event::Look(at) if !tickets.is_empty() => {
                     let at = at.index(tickets.len());
-                    if let Some(permit) = granted(&mut tickets[at]) {
+                    let looked = tickets[at].poll_unpin(&mut Context::from_waker(Waker::noop()));
+                    if let Poll::Ready(Err(_)) = looked {
+                        drop(tickets.swap_remove(at));
+                    } else if let Poll::Ready(Ok(permit)) = looked {
                         running.push(permit);
                         drop(tickets.swap_remove(at));
                     }
@@ -392,7 +439,10 @@ mod interleavings {
                     Ok(permit) => permit,
                     Err(_) => return,
                 },
-                _ => future::block_on(ticket),
+                _ => match future::block_on(ticket) {
+                    Ok(permit) => permit,
+                    Err(_) => return,
+                },
             },
             Err(_) => return,
         };

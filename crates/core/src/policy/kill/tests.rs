@@ -1,5 +1,6 @@
 //! The kill switch: what it hits, what survives, and that a running call ends.
 
+use std::fs;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -20,6 +21,7 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         schema: None,
         mirrored: None,
         needs_task: false,
+        held: false,
     }
 }
 
@@ -102,13 +104,34 @@ fn p_s06_what_was_killed_survives_and_what_is_unreadable_stays_closed() {
 }
 
 #[test]
+fn gateways_of_one_data_directory_share_what_is_off() {
+    let dir = TempDir::new().expect("a directory");
+    let open = || KillSwitch::open(Vec::new(), Some(dir.path().join("kill_switch.json")));
+    let (one, other) = (open(), open());
+    let echo = operation("gamma", "echo", "echo");
+    one.kill(killed(Scope::Tool, "echo")).expect("saved");
+    assert!(other.look_again() && !other.look_again());
+    assert!(other.now().hits_operation(&echo));
+    // Neither forgets what the other did, whether or not it has looked.
+    other.kill(killed(Scope::Caller, "bob")).expect("saved");
+    one.kill(killed(Scope::Backend, "beta")).expect("saved");
+    assert_eq!(one.killed().len(), 3);
+    assert!(other.revive(Scope::Backend, "beta").expect("saved"));
+    assert!(one.look_again());
+    assert_eq!(one.killed(), other.killed());
+    fs::write(dir.path().join("kill_switch.json"), "{").expect("written");
+    assert!(!one.look_again());
+    assert!(one.now().hits_operation(&echo), "it stays as it was");
+}
+
+#[test]
 fn what_cannot_be_saved_is_off_all_the_same_and_stays_off() {
     let dir = TempDir::new().expect("a directory");
     let blocked = dir.path().join("file");
     fs::write(&blocked, "").expect("written");
     let switch = KillSwitch::open(Vec::new(), None);
     let switch = KillSwitch {
-        file: Some(blocked.join("kill_switch.json")),
+        file: Some(StateFile::new(blocked.join("kill_switch.json"))),
         ..switch
     };
     let echo = operation("gamma", "echo", "echo");

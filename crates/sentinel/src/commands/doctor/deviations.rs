@@ -45,6 +45,16 @@ pub(super) fn of(config: &Config) -> Vec<String> {
             "{path} is open to other users of this machine, records and reviews included: chmod 700 {path}"
         ));
     }
+    if config.rate_limits.default_rpm == 0 {
+        found.push("rate_limits.default_rpm = 0: a caller may call as often as it likes".into());
+    }
+    if let Some(role) = config.auth.as_ref().map(|auth| &auth.anonymous_role)
+        && !role.is_empty()
+    {
+        found.push(format!(
+            "auth.anonymous_role = \"{role}\": callers without credentials have that role"
+        ));
+    }
     found.extend(limits(config));
     for backend in config.backends.iter().filter(|backend| backend.enabled) {
         found.extend(backend_deviations(backend));
@@ -111,6 +121,11 @@ fn backend_deviations(backend: &config::Backend) -> Vec<String> {
             }
         }
         BackendKind::Postgres(_) | BackendKind::Openapi(_) => {}
+    }
+    if backend.pin == config::Pin::Off {
+        found.push(format!(
+            "backend `{name}`: pin = \"off\": nobody notices when its tools say something else"
+        ));
     }
     if backend.health_interval.is_zero() {
         found.push(format!(
@@ -179,9 +194,11 @@ mod tests {
         );
         check("[gateway]\naudit_enabled = false", "audit_enabled");
         check("[limits]\nbody_mb = 100", "limits.body_mb = 100");
+        check("[rate_limits]\ndefault_rpm = 0", "default_rpm");
         let stdio = "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\n";
         check(&format!("{stdio}inherit_env = true"), "inherit_env");
         check(&format!("{stdio}max_restarts = 0"), "max_restarts");
+        check(&format!("{stdio}pin = \"off\""), "pin");
         check(&format!("{stdio}health_interval = 0"), "health_interval");
         check(
             &format!("{stdio}circuit_breaker = {{ threshold = 0 }}"),

@@ -277,7 +277,6 @@ fn protections_that_are_not_built_are_refused() {
         "[redis]",
         "[[backends]]\nname = \"a\"\ntype = \"openapi\"\nspec = \"x\"",
         "[[backends]]\nname = \"a\"\ntype = \"postgres\"\nurl_env = \"URL\"",
-        "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\npin = \"enforce\"",
     ] {
         let world = World::new(&[
             ("DATABASE_URL", "postgres://x"),

@@ -1,0 +1,414 @@
+//! Pins: what each tool said when it was first seen, or when somebody approved it.
+//!
+//! A server that people trust can change what it tells models (a rug pull). So the digest of every
+//! definition is kept in the data directory; one that differs is reported, and where pins are enforced
+//! the tool is held back until it is approved. On first contact everything a backend offers is taken as
+//! it is. Later on, a tool that was not there before needs approval too where pins are enforced: a new
+//! name with a new description does the same harm.
+//!
+//! Pinned is what models read and what callers send: title, description and annotations (`words`), and
+//! the two schemas (`shape`). Names are the key.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io;
+use std::path::PathBuf;
+
+use parking_lot::Mutex;
+use ring::digest::{Context, SHA256};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::identity::now;
+use crate::offer::{Item, Offer};
+use crate::state_file::{StateFile, Version};
+
+/// What is done about a definition that is not the one that was pinned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pinning {
+    #[default]
+    Off,
+    Warn,
+    Enforce,
+}
+
+/// One pinned definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// Digest of what models read.
+    words: String,
+    /// Digest of the schemas.
+    shape: String,
+    /// When it was first seen or approved, in seconds since 1970.
+    pub at: u64,
+    #[serde(default)]
+    pub approved: bool,
+}
+
+impl Pin {
+    fn of(item: &Item) -> Self {
+        let definition: Value = serde_json::from_slice(&item.raw).unwrap_or_default();
+        let digest = |members: &[&str]| {
+            let mut context = Context::new(&SHA256);
+            for member in members {
+                let mut text = String::new();
+                canonical(&definition[*member], &mut text);
+                context.update(text.as_bytes());
+                context.update(b"\n");
+            }
+            let bytes = context.finish();
+            bytes.as_ref().iter().map(|b| format!("{b:02x}")).collect()
+        };
+        Self {
+            words: digest(&["title", "description", "annotations"]),
+            shape: digest(&["inputSchema", "outputSchema"]),
+            at: now(),
+            approved: false,
+        }
+    }
+
+    /// In which way another definition differs, if it does.
+    fn differs(&self, other: &Self) -> Option<Difference> {
+        match (self.words == other.words, self.shape == other.shape) {
+            (true, true) => None,
+            (false, true) => Some(Difference::Words),
+            (true, false) => Some(Difference::Shape),
+            (false, false) => Some(Difference::Both),
+        }
+    }
+}
+
+/// Members in the order of their names, so that the same definition is the same text.
+fn canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(members) => {
+            out.push('{');
+            for (key, value) in members.iter().collect::<BTreeMap<_, _>>() {
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for item in items {
+                canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        plain => out.push_str(&plain.to_string()),
+    }
+}
+
+/// How a definition is not what was pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Difference {
+    /// What models read.
+    Words,
+    /// A schema.
+    Shape,
+    Both,
+    /// It was not there when its backend was pinned.
+    New,
+    /// What was pinned cannot be read.
+    Unknown,
+}
+
+impl Difference {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Words => "its description changed",
+            Self::Shape => "its schema changed",
+            Self::Both => "its description and its schema changed",
+            Self::New => "it is new",
+            Self::Unknown => "what was approved cannot be read",
+        }
+    }
+}
+
+/// Pins by backend and own name.
+type All = BTreeMap<String, BTreeMap<String, Pin>>;
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Saved {
+    #[serde(default)]
+    backends: All,
+}
+
+/// A definition that waits for somebody to look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Waiting {
+    pin: Pin,
+    difference: Difference,
+    held: bool,
+}
+
+#[derive(Default)]
+struct State {
+    pinned: All,
+    /// What differs at the moment.
+    waiting: BTreeMap<(String, String), Waiting>,
+    /// Pinned since the file was last written.
+    unsaved: BTreeSet<(String, String)>,
+    /// What was already reported.
+    reported: HashSet<(String, String, String, String)>,
+    version: Version,
+    /// The file cannot be read: nothing counts as first contact.
+    broken: bool,
+}
+
+#[derive(Default)]
+pub struct Pins {
+    /// `None`: nothing is remembered.
+    file: Option<StateFile<Saved>>,
+    /// Locked after the registry's own, never before.
+    state: Mutex<State>,
+}
+
+/// One line for operators.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pinned {
+    pub backend: String,
+    pub tool: String,
+    /// `None`: it is what was pinned.
+    pub difference: Option<Difference>,
+    /// Not to be used until it is approved.
+    pub held: bool,
+    pub at: u64,
+    pub approved: bool,
+}
+
+impl Pins {
+    pub fn open(path: PathBuf) -> Self {
+        let file = StateFile::new(path);
+        let mut state = State::default();
+        match file.read() {
+            Ok((version, Saved { backends })) => {
+                (state.version, state.pinned) = (version, backends);
+            }
+            Err(error) => {
+                tracing::error!(
+                    "the pins cannot be read; where they are enforced tools wait for `sentinel pin approve`: {error}"
+                );
+                state.broken = true;
+            }
+        }
+        Self {
+            file: Some(file),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Looks at what a backend offers; returns the tools that must not be used.
+    pub(super) fn inspect(
+        &self,
+        backend: &str,
+        pinning: Pinning,
+        offer: &Offer,
+        shows: impl Fn(&str) -> bool,
+    ) -> HashSet<String> {
+        let mut state = self.state.lock();
+        state.waiting.retain(|(of, _), _| of != backend);
+        if pinning == Pinning::Off {
+            return HashSet::new();
+        }
+        let first_contact = !state.broken && !state.pinned.contains_key(backend);
+        let mut held = HashSet::new();
+        for item in offer.tools.iter().filter(|item| shows(&item.key)) {
+            let now = Pin::of(item);
+            let known = state.pinned.get(backend).and_then(|all| all.get(&item.key));
+            let difference = match known {
+                Some(pin) => pin.differs(&now),
+                None if state.broken => Some(Difference::Unknown),
+                None if first_contact || pinning == Pinning::Warn => {
+                    state.pin(backend, &item.key, now);
+                    continue;
+                }
+                None => Some(Difference::New),
+            };
+            let Some(difference) = difference else {
+                continue;
+            };
+            let holds = pinning == Pinning::Enforce;
+            state.report(backend, &item.key, difference, &now, holds);
+            if holds {
+                held.insert(item.key.clone());
+            }
+            let waiting = Waiting {
+                pin: now,
+                difference,
+                held: holds,
+            };
+            let key = (backend.to_owned(), item.key.clone());
+            state.waiting.insert(key, waiting);
+        }
+        held
+    }
+
+    /// Takes what a backend offers now for good: one tool, or all of them. Says which were not before.
+    /// Blocks on the disk.
+    pub(super) fn approve(&self, backend: &str, tool: Option<&str>) -> io::Result<Vec<String>> {
+        let chosen: Vec<(String, Pin)> = {
+            let state = self.state.lock();
+            let waiting = state.waiting.iter();
+            waiting
+                .filter(|((of, name), _)| of == backend && tool.is_none_or(|tool| tool == name))
+                .map(|((_, name), waiting)| {
+                    let pin = Pin {
+                        at: now(),
+                        approved: true,
+                        ..waiting.pin.clone()
+                    };
+                    (name.clone(), pin)
+                })
+                .collect()
+        };
+        if let Some(file) = &self.file {
+            file.rewrite(|read| {
+                let mut saved = read.unwrap_or_else(|_| Saved {
+                    backends: self.state.lock().pinned.clone(),
+                });
+                let all = saved.backends.entry(backend.to_owned()).or_default();
+                all.extend(chosen.iter().cloned());
+                Ok((saved, ()))
+            })?;
+        }
+        let mut state = self.state.lock();
+        for (name, pin) in &chosen {
+            let all = state.pinned.entry(backend.to_owned()).or_default();
+            all.insert(name.clone(), pin.clone());
+        }
+        state.broken &= self.file.is_none();
+        state.version = self
+            .file
+            .as_ref()
+            .map(StateFile::version)
+            .unwrap_or_default();
+        Ok(chosen.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// Writes down what was pinned since, and takes up what another process did; true if lists may look
+    /// different. Blocks on the disk.
+    pub(super) fn keep(&self) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        let (unsaved, version, broken) = {
+            let mut state = self.state.lock();
+            let unsaved = std::mem::take(&mut state.unsaved);
+            (unsaved, state.version, state.broken)
+        };
+        if !unsaved.is_empty() && !broken {
+            let ours = self.state.lock().pinned.clone();
+            let kept = file.change(|saved| {
+                for (backend, tool) in &unsaved {
+                    // Whoever was first stays: another gateway may have seen something else.
+                    if let Some(pin) = ours.get(backend).and_then(|all| all.get(tool)) {
+                        let all = saved.backends.entry(backend.clone()).or_default();
+                        all.entry(tool.clone()).or_insert_with(|| pin.clone());
+                    }
+                }
+                Ok(())
+            });
+            if let Err(error) = kept {
+                tracing::warn!("the pins could not be saved: {error}");
+                self.state.lock().unsaved.extend(unsaved);
+                return false;
+            }
+        }
+        if file.version() == version {
+            return false;
+        }
+        match file.read() {
+            Ok((version, saved)) => {
+                let mut state = self.state.lock();
+                state.version = version;
+                state.broken = false;
+                let before = std::mem::replace(&mut state.pinned, saved.backends);
+                let late: Vec<_> = state.unsaved.iter().cloned().collect();
+                for (backend, tool) in late {
+                    if let Some(pin) = before.get(&backend).and_then(|all| all.get(&tool)) {
+                        let all = state.pinned.entry(backend).or_default();
+                        all.entry(tool).or_insert_with(|| pin.clone());
+                    }
+                }
+                state.pinned != before
+            }
+            Err(error) => {
+                let mut state = self.state.lock();
+                state.version = file.version();
+                tracing::error!("the pins cannot be read and stay as they are: {error}");
+                false
+            }
+        }
+    }
+
+    /// Every pin and everything that waits for approval.
+    pub fn list(&self) -> Vec<Pinned> {
+        let state = self.state.lock();
+        let waiting = |backend: &str, tool: &str| {
+            let key = (backend.to_owned(), tool.to_owned());
+            state.waiting.get(&key)
+        };
+        let line = |backend: &str, tool: &str, pin: &Pin| {
+            let waiting = waiting(backend, tool);
+            Pinned {
+                backend: backend.to_owned(),
+                tool: tool.to_owned(),
+                difference: waiting.map(|w| w.difference),
+                held: waiting.is_some_and(|w| w.held),
+                at: pin.at,
+                approved: pin.approved,
+            }
+        };
+        let mut all: Vec<Pinned> = Vec::new();
+        for (backend, tools) in &state.pinned {
+            all.extend(tools.iter().map(|(tool, pin)| line(backend, tool, pin)));
+        }
+        for ((backend, tool), waiting) in &state.waiting {
+            let known = state.pinned.get(backend);
+            if !known.is_some_and(|tools| tools.contains_key(tool)) {
+                all.push(line(backend, tool, &waiting.pin));
+            }
+        }
+        all
+    }
+}
+
+impl State {
+    fn pin(&mut self, backend: &str, tool: &str, pin: Pin) {
+        let all = self.pinned.entry(backend.to_owned()).or_default();
+        all.insert(tool.to_owned(), pin);
+        self.unsaved.insert((backend.to_owned(), tool.to_owned()));
+    }
+
+    /// Each definition is reported once.
+    fn report(&mut self, backend: &str, tool: &str, how: Difference, pin: &Pin, held: bool) {
+        let seen = (
+            backend.to_owned(),
+            tool.to_owned(),
+            pin.words.clone(),
+            pin.shape.clone(),
+        );
+        if !self.reported.insert(seen) {
+            return;
+        }
+        let what = match held {
+            true => "held back until `sentinel pin approve`",
+            false => "still usable: pin = \"warn\"",
+        };
+        tracing::warn!(
+            backend,
+            tool,
+            "not the definition that was pinned: {}; {what}",
+            how.words()
+        );
+    }
+}
+
+#[cfg(test)]
+#[path = "pins/tests.rs"]
+mod tests;

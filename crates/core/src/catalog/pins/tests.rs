@@ -1,0 +1,126 @@
+//! What is pinned, what counts as different, and what survives.
+
+use bytes::Bytes;
+use sentinel_wire::Revision;
+use tempfile::TempDir;
+
+use super::*;
+use crate::offer::{ItemKind, ServerCapabilities};
+
+fn offer(tools: &[&'static str]) -> Offer {
+    let parse = |raw: &&'static str| {
+        Item::parse(ItemKind::Tool, Bytes::from_static(raw.as_bytes())).expect("a tool")
+    };
+    Offer {
+        revision: Revision::V2025_11_25,
+        capabilities: ServerCapabilities::default(),
+        extensions: None,
+        server_info: None,
+        instructions: None,
+        tools: tools.iter().map(parse).collect(),
+        resources: Vec::new(),
+        templates: Vec::new(),
+        prompts: Vec::new(),
+        freshness: Default::default(),
+    }
+}
+
+fn held(pins: &Pins, pinning: Pinning, tools: &[&'static str]) -> Vec<String> {
+    let mut held: Vec<String> = pins
+        .inspect("b", pinning, &offer(tools), |_| true)
+        .into_iter()
+        .collect();
+    held.sort();
+    held
+}
+
+const TOOL: &str = r#"{"name":"t","description":"d","inputSchema":{"type":"object","a":1}}"#;
+
+#[test]
+fn p_s10_what_models_read_and_callers_send_is_pinned_and_nothing_else() {
+    for (other, difference) in [
+        (TOOL, None),
+        // Another order, other decoration: the same definition.
+        (
+            r#"{"inputSchema":{"a":1,"type":"object"},"_meta":{"x":1},"icons":[],"description":"d","name":"t"}"#,
+            None,
+        ),
+        (
+            r#"{"name":"t","description":"d ","inputSchema":{"type":"object","a":1}}"#,
+            Some(Difference::Words),
+        ),
+        (
+            r#"{"name":"t","title":"T","description":"d","inputSchema":{"type":"object","a":1}}"#,
+            Some(Difference::Words),
+        ),
+        (
+            r#"{"name":"t","description":"d","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","a":1}}"#,
+            Some(Difference::Words),
+        ),
+        (
+            r#"{"name":"t","description":"d","inputSchema":{"type":"object","a":2}}"#,
+            Some(Difference::Shape),
+        ),
+        (r#"{"name":"t"}"#, Some(Difference::Both)),
+    ] {
+        let pins = Pins::default();
+        assert!(held(&pins, Pinning::Enforce, &[TOOL]).is_empty());
+        let now = held(&pins, Pinning::Enforce, &[other]);
+        assert_eq!(now.len(), usize::from(difference.is_some()), "{other}");
+        assert_eq!(pins.list()[0].difference, difference, "{other}");
+        assert!(held(&pins, Pinning::Warn, &[other]).is_empty(), "{other}");
+        assert!(held(&pins, Pinning::Off, &[other]).is_empty(), "{other}");
+        assert!(held(&pins, Pinning::Enforce, &[TOOL]).is_empty());
+    }
+}
+
+#[test]
+fn p_s10_a_new_tool_of_a_known_backend_waits_where_pins_are_enforced() {
+    let new = r#"{"name":"n","description":"do this instead"}"#;
+    let pins = Pins::default();
+    held(&pins, Pinning::Enforce, &[TOOL]);
+    assert_eq!(held(&pins, Pinning::Enforce, &[TOOL, new]), ["n"]);
+    assert_eq!(pins.approve("b", Some("n")).expect("no file"), ["n"]);
+    assert!(held(&pins, Pinning::Enforce, &[TOOL, new]).is_empty());
+    // Gone and back with other words: the pin was kept.
+    assert!(held(&pins, Pinning::Enforce, &[new]).is_empty());
+    let back = r#"{"name":"t","description":"other"}"#;
+    assert_eq!(held(&pins, Pinning::Enforce, &[back, new]), ["t"]);
+}
+
+#[test]
+fn pins_survive_are_shared_and_stay_closed_when_they_cannot_be_read() {
+    let dir = TempDir::new().expect("a directory");
+    let path = dir.path().join("pins.json");
+    let changed = r#"{"name":"t","description":"changed"}"#;
+    let first = Pins::open(path.clone());
+    held(&first, Pinning::Enforce, &[TOOL]);
+    first.keep();
+    let second = Pins::open(path.clone());
+    assert_eq!(held(&second, Pinning::Enforce, &[changed]), ["t"]);
+    assert!(second.approve("b", Some("x")).expect("saved").is_empty());
+    assert_eq!(second.approve("b", None).expect("saved"), ["t"]);
+    assert!(held(&second, Pinning::Enforce, &[changed]).is_empty());
+    // The other process takes it up.
+    assert_eq!(held(&first, Pinning::Enforce, &[changed]), ["t"]);
+    assert!(first.keep() && !first.keep());
+    assert!(held(&first, Pinning::Enforce, &[changed]).is_empty());
+    assert!(first.list()[0].approved);
+
+    std::fs::write(&path, "{").expect("written");
+    assert!(!first.keep());
+    assert!(
+        held(&first, Pinning::Enforce, &[changed]).is_empty(),
+        "it knows"
+    );
+    let third = Pins::open(path.clone());
+    assert_eq!(held(&third, Pinning::Enforce, &[changed]), ["t"]);
+    third.keep();
+    assert_eq!(
+        std::fs::read(&path).expect("a file"),
+        b"{",
+        "not overwritten"
+    );
+    assert_eq!(third.approve("b", None).expect("saved"), ["t"]);
+    assert!(held(&third, Pinning::Enforce, &[changed]).is_empty());
+}

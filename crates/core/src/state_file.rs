@@ -1,0 +1,105 @@
+//! A small JSON file that several processes share: what was switched off, which keys are good, which
+//! definitions are approved.
+//!
+//! The file is replaced, not written into, so a reader sees the old one or the new one; whoever changes
+//! it holds a lock beside it meanwhile. Its owner alone may read it. All of this blocks on the disk.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::marker::PhantomData;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub struct StateFile<T> {
+    path: PathBuf,
+    contents: PhantomData<fn() -> T>,
+}
+
+/// Tells one file of this name from the next: inode, length, and when it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Version(Option<(u64, u64, i64, i64)>);
+
+impl Version {
+    fn of(metadata: &fs::Metadata) -> Self {
+        let m = metadata;
+        Self(Some((m.ino(), m.size(), m.ctime(), m.ctime_nsec())))
+    }
+
+    /// The file that a path leads to at the moment; all that do not exist are alike.
+    pub fn at(path: &Path) -> Self {
+        fs::metadata(path).map_or(Self::default(), |m| Self::of(&m))
+    }
+}
+
+impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            contents: PhantomData,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Changes whenever the file does.
+    pub fn version(&self) -> Version {
+        Version::at(&self.path)
+    }
+
+    /// What it says, and the version that was read; a file that is not there says nothing.
+    pub fn read(&self) -> io::Result<(Version, T)> {
+        let file = match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
+            opened => opened?,
+        };
+        let version = Version::of(&file.metadata()?);
+        Ok((version, serde_json::from_reader(io::BufReader::new(file))?))
+    }
+
+    /// Changes the file while no other process does; it is on disk when this returns.
+    pub fn change<R>(&self, change: impl FnOnce(&mut T) -> io::Result<R>) -> io::Result<R> {
+        self.rewrite(|read| {
+            let mut contents = read?;
+            let done = change(&mut contents)?;
+            Ok((contents, done))
+        })
+    }
+
+    /// The same for whoever knows what to write even if the file cannot be read.
+    pub fn rewrite<R>(
+        &self,
+        rewrite: impl FnOnce(io::Result<T>) -> io::Result<(T, R)>,
+    ) -> io::Result<R> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+        let lock = private(&self.path.with_extension("lock"), false)?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        let (contents, done) = rewrite(self.read().map(|(_, contents)| contents))?;
+        let fresh = self.path.with_extension("new");
+        let mut file = private(&fresh, true)?;
+        file.write_all(&serde_json::to_vec_pretty(&contents)?)?;
+        file.sync_all()?;
+        fs::rename(&fresh, &self.path)?;
+        File::open(folder)?.sync_all()?;
+        Ok(done)
+    }
+}
+
+/// A file that its owner alone may read.
+fn private(path: &Path, truncate: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(truncate)
+        .mode(0o600)
+        .open(path)
+}

@@ -1,0 +1,150 @@
+//! `sentinel kill` and `sentinel revive`: the kill switch from the command line.
+//!
+//! Every gateway of the data directory is told, each answers when it holds; where none runs the file
+//! that they begin with is changed.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use sentinel_core::policy::{KillSwitch, Killed, Scope};
+use serde_json::{Value, json};
+
+use super::{print, say, warn};
+use crate::cli::{Global, Kill, KillScope, Revive, Target};
+use crate::client;
+use crate::wiring::kill_file;
+
+pub(crate) fn kill(global: &Global, args: &Kill) -> anyhow::Result<ExitCode> {
+    let Some(scope) = args.scope else {
+        return list(global, &args.target);
+    };
+    let one = killed(scope, args.name.as_deref(), &args.reason)?;
+    let answers = tell(global, &args.target, "kill", &one)?;
+    if let Some(answers) = &answers
+        && answers.iter().all(|answer| answer["hits"] == 0)
+    {
+        let what = described(&one);
+        warn(&format!(
+            "{what} is off, but nothing has that name at the moment"
+        ));
+    }
+    finish(global, &one, answers.as_deref(), "off")
+}
+
+pub(crate) fn revive(global: &Global, args: &Revive) -> anyhow::Result<ExitCode> {
+    let one = killed(args.scope, args.name.as_deref(), "")?;
+    let answers = tell(global, &args.target, "revive", &one)?;
+    if let Some(answers) = &answers
+        && answers.iter().all(|answer| answer["revived"] == false)
+    {
+        anyhow::bail!(
+            "{} was not switched off at run time; `sentinel kill` shows what is, [kill_switch] in the configuration may say more",
+            described(&one)
+        );
+    }
+    finish(global, &one, answers.as_deref(), "on again")
+}
+
+fn killed(scope: KillScope, name: Option<&str>, reason: &str) -> anyhow::Result<Killed> {
+    let (scope, word) = match scope {
+        KillScope::Tool => (Scope::Tool, "tool"),
+        KillScope::Backend => (Scope::Backend, "backend"),
+        KillScope::Caller => (Scope::Caller, "caller"),
+        KillScope::All => (Scope::All, ""),
+    };
+    let name = match (scope, name) {
+        (Scope::All, Some(name)) => anyhow::bail!("`all` has no name, but there is {name:?}"),
+        (Scope::All, None) => String::new(),
+        (_, name) => name
+            .filter(|name| !name.is_empty())
+            .with_context(|| format!("which {word}? Give its name"))?
+            .to_owned(),
+    };
+    Ok(Killed {
+        scope,
+        name,
+        reason: reason.to_owned(),
+    })
+}
+
+/// What every gateway answered; `None` if there was none and the file was changed.
+fn tell(
+    global: &Global,
+    target: &Target,
+    verb: &str,
+    one: &Killed,
+) -> anyhow::Result<Option<Vec<Value>>> {
+    let reached = client::reach(global, target)?;
+    if reached.gateways.is_empty() {
+        let switch = KillSwitch::open(Vec::new(), Some(kill_file(&reached.data_dir)));
+        if verb == "kill" {
+            switch.kill(one.clone())?;
+            return Ok(None);
+        }
+        let revived = switch.revive(one.scope, &one.name)?;
+        return Ok((!revived).then(|| vec![json!({ "revived": false })]));
+    }
+    let body = serde_json::to_value(one)?;
+    client::run(async {
+        let mut answers = Vec::new();
+        for gateway in &reached.gateways {
+            answers.push(gateway.wish(verb, Some(&body)).await?);
+        }
+        Ok(Some(answers))
+    })
+}
+
+fn described(one: &Killed) -> String {
+    match one.scope {
+        Scope::Tool => format!("tool `{}`", one.name),
+        Scope::Backend => format!("backend `{}`", one.name),
+        Scope::Caller => format!("caller `{}`", one.name),
+        Scope::All => "everything".to_owned(),
+    }
+}
+
+fn finish(
+    global: &Global,
+    one: &Killed,
+    answers: Option<&[Value]>,
+    now: &str,
+) -> anyhow::Result<ExitCode> {
+    let gateways = answers.map_or(0, <[Value]>::len);
+    if global.json {
+        let answer = json!({"scope": one.scope, "name": one.name, "gateways": gateways,
+                            "killed": answers.and_then(<[Value]>::first).map(|a| &a["killed"])});
+        return print(&format!("{answer:#}\n"));
+    }
+    say(&match gateways {
+        0 => format!(
+            "{} is {now}: no gateway is running, the next one begins like that",
+            described(one)
+        ),
+        _ => format!("{} is {now}", described(one)),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is off at run time.
+fn list(global: &Global, target: &Target) -> anyhow::Result<ExitCode> {
+    let reached = client::reach(global, target)?;
+    let killed: Vec<Killed> = match reached.gateways.first() {
+        Some(gateway) => {
+            let status = client::run(gateway.wish("status", None))?;
+            serde_json::from_value(status["killed"].clone()).context("the gateway's answer")?
+        }
+        None => KillSwitch::open(Vec::new(), Some(kill_file(&reached.data_dir))).killed(),
+    };
+    if global.json {
+        return print(&format!("{:#}\n", json!({ "killed": killed })));
+    }
+    if killed.is_empty() {
+        say("nothing is switched off at run time");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lines = killed.iter().map(|one| match one.reason.as_str() {
+        "" => format!("{}\n", described(one)),
+        reason => format!("{}: {}\n", described(one), super::plain(reason)),
+    });
+    print(&lines.collect::<String>())
+}

@@ -1,0 +1,172 @@
+//! When the configuration is read again: on SIGHUP, when the file changed, and when an operator says so.
+//!
+//! One task does it, one reload at a time. A file with mistakes changes nothing; all of them are in the
+//! log and in the answer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use sentinel_core::identity::KeyStore;
+use sentinel_core::state_file::Version;
+use sentinel_surfaces::Control;
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::commands::key;
+use crate::config::mistake::Mistakes;
+use crate::config::{self, Loaded};
+use crate::key_file::KeyFile;
+use crate::wiring::{Applied, Running};
+
+/// How often the file is looked at. It is read when it looked the same twice, so that one that is being
+/// written is not read by halves.
+const LOOK: Duration = Duration::from_millis(500);
+/// Operators who wait for an answer at once.
+const WISHES_MAX: usize = 64;
+
+/// Reads the configuration as the command that was started does.
+pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Loaded> + Send>;
+
+type Answer = Result<Value, Value>;
+
+pub(crate) struct Reloader {
+    running: Arc<Running>,
+    load: Load,
+    wishes: mpsc::Receiver<oneshot::Sender<Answer>>,
+    hangup: Signal,
+    file: Option<(PathBuf, Version)>,
+}
+
+/// The operators' side.
+struct Handle {
+    running: Arc<Running>,
+    wishes: mpsc::Sender<oneshot::Sender<Answer>>,
+}
+
+impl Reloader {
+    /// Takes over from a configuration that was just read from `file`.
+    pub(crate) fn new(
+        running: Arc<Running>,
+        load: Load,
+        file: Option<PathBuf>,
+    ) -> std::io::Result<Self> {
+        let (sender, wishes) = mpsc::channel(WISHES_MAX);
+        running.gateway.controlled_by(Arc::new(Handle {
+            running: running.clone(),
+            wishes: sender,
+        }));
+        Ok(Self {
+            running,
+            load,
+            wishes,
+            hangup: signal(SignalKind::hangup())?,
+            file: file.map(|file| {
+                let version = Version::at(&file);
+                (file, version)
+            }),
+        })
+    }
+
+    /// Reloads whenever there is a reason to; never ends.
+    pub(crate) async fn run(mut self) {
+        let mut seen = self.version();
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => {
+                    let _ = self.reload("SIGHUP");
+                }
+                Some(wish) = self.wishes.recv() => {
+                    let _ = wish.send(self.reload("an operator"));
+                }
+                () = tokio::time::sleep(LOOK) => {
+                    let now = self.version();
+                    let settled = std::mem::replace(&mut seen, now) == now;
+                    if settled && self.file.as_ref().is_some_and(|(_, taken)| *taken != now) {
+                        let _ = self.reload("the file changed");
+                    }
+                }
+            }
+        }
+    }
+
+    fn version(&self) -> Version {
+        let file = self.file.as_ref();
+        file.map_or_else(Version::default, |(path, _)| Version::at(path))
+    }
+
+    fn reload(&mut self, why: &str) -> Answer {
+        let now = self.version();
+        if let Some((_, taken)) = &mut self.file {
+            *taken = now;
+        }
+        let outcome = (self.load)().and_then(|loaded| self.running.apply(loaded.config));
+        match outcome {
+            Ok(applied) => Ok(tell(why, &applied)),
+            Err(error) => Err(complain(why, &error)),
+        }
+    }
+}
+
+fn tell(why: &str, applied: &Applied) -> Value {
+    tracing::info!(
+        added = ?applied.added, removed = ?applied.removed, replaced = ?applied.replaced,
+        kept = applied.kept.len(), changed = ?applied.changed,
+        "the configuration was reloaded: {why}"
+    );
+    if !applied.restart_needed.is_empty() {
+        tracing::warn!(keys = ?applied.restart_needed, "these need a restart to take effect");
+    }
+    for notice in &applied.notices {
+        tracing::warn!("{notice}");
+    }
+    serde_json::to_value(applied).unwrap_or_default()
+}
+
+fn complain(why: &str, error: &anyhow::Error) -> Value {
+    let (text, mistakes) = match error.downcast_ref::<Mistakes>() {
+        Some(mistakes) => (mistakes.to_string(), mistakes.to_json()),
+        None => (
+            format!("{error:#}"),
+            json!([{ "message": format!("{error:#}") }]),
+        ),
+    };
+    tracing::error!("not reloaded ({why}), the configuration stays as it is:\n{text}");
+    json!({
+        "type": "about:blank",
+        "title": "the configuration has mistakes and was not taken",
+        "status": 422,
+        "detail": text,
+        "mistakes": mistakes,
+    })
+}
+
+impl Control for Handle {
+    fn reload(&self) -> BoxFuture<'static, Answer> {
+        let wishes = self.wishes.clone();
+        async move {
+            let gone = |_| json!({"title": "the gateway is going down", "status": 422});
+            let (wish, answer) = oneshot::channel();
+            wishes.send(wish).await.map_err(|e| gone(drop(e)))?;
+            answer.await.unwrap_or_else(|e| Err(gone(drop(e))))
+        }
+        .boxed()
+    }
+
+    fn config(&self) -> Value {
+        config::normalised(&self.running.config())
+    }
+
+    fn keys(&self) -> Result<Value, String> {
+        let store = KeyFile::new(&self.running.config().gateway.data_dir);
+        match store.list() {
+            Ok(keys) => Ok(key::shown_all(&keys)),
+            Err(problem) => {
+                tracing::error!("{problem}");
+                Err("the API keys cannot be read: see the log".to_owned())
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A new configuration for a gateway that runs: what differs is changed, everything else stays.
+//!
+//! Whatever can fail is tried first; then policy, so that nothing new is reachable under old rules; then
+//! the backends, all at once. A backend that is replaced or taken out ends after its last call. Calls in
+//! flight go on where they are.
+
+use sentinel_core::Backend;
+use sentinel_core::catalog::{Listing, Wanted};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Entrance, Remembering, Running, allowed, enabled, governing, listing, place, start};
+use crate::config::{self, Config};
+use crate::{audit, identity};
+
+/// Sections that are read once, when the program starts. Of [gateway] it is all but what is named here.
+const AT_START: &[&str] = &[
+    "gateway",
+    "postgres",
+    "sqlite",
+    "redis",
+    "audit",
+    "limits",
+    "review",
+    "telemetry",
+    "console",
+];
+const FOLLOWED: &[&str] = &[
+    "gateway.allowed_hosts",
+    "gateway.allowed_origins",
+    "gateway.allow_unauthenticated_network",
+];
+
+/// What a reload did.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Applied {
+    /// Backends by name.
+    pub(crate) added: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    /// Started anew: something about how they run is different.
+    pub(crate) replaced: Vec<String>,
+    /// Still the same program or connection.
+    pub(crate) kept: Vec<String>,
+    /// Sections besides the backends that changed.
+    pub(crate) changed: Vec<&'static str>,
+    /// Keys whose new value needs a restart.
+    pub(crate) restart_needed: Vec<String>,
+    /// What deserves a word.
+    pub(crate) notices: Vec<String>,
+}
+
+impl Running {
+    /// Puts a configuration in force, or leaves everything as it is.
+    pub(crate) fn apply(&self, next: Config) -> anyhow::Result<Applied> {
+        let mut current = self.current.lock();
+        let mut applied = Applied {
+            restart_needed: restart_needed(&self.first, &next),
+            notices: next.notices.clone(),
+            ..Applied::default()
+        };
+        // What is read only once stays, whatever the file says.
+        let next = Config {
+            limits: self.first.limits.clone(),
+            ..next
+        };
+        let guard = self.new_guard(&current, &next)?;
+
+        let wanted = enabled(&next);
+        let registry = &self.gateway.registry;
+        let of_now = |name: &str| {
+            let mut all = current.backends.iter();
+            all.find(|old| old.enabled && old.name == name)
+        };
+        let mut wishes: Vec<Wanted> = Vec::with_capacity(wanted.len() + 1);
+        for backend in &wanted {
+            let old = of_now(&backend.name);
+            let keep = old.is_some_and(|old| old.runs_like(backend));
+            let list = match (old, keep) {
+                (None, _) => &mut applied.added,
+                (_, true) => &mut applied.kept,
+                (_, false) => &mut applied.replaced,
+            };
+            list.push(backend.name.clone());
+            let listing = listing(backend);
+            wishes.push(Wanted { listing, keep });
+        }
+        // The built-in backend stays last.
+        let builtin = registry.index_of(sentinel_review::tools::NAME);
+        wishes.extend(builtin.map(|_| Wanted {
+            listing: Listing::new(sentinel_review::tools::NAME),
+            keep: true,
+        }));
+        let plan = registry.plan(wishes);
+        let fresh = |backend: &config::Backend| !applied.kept.contains(&backend.name);
+        let mut started = Vec::new();
+        for (n, backend) in wanted.iter().enumerate().filter(|(_, b)| fresh(b)) {
+            let publisher = plan.publisher(n);
+            let place = place(&self.first, backend);
+            if publisher.offer().is_none()
+                && let Some(offer) = place.load()
+            {
+                publisher.remember(offer);
+            }
+            match start(
+                backend,
+                &next,
+                publisher.clone(),
+                &(self.home)(plan.index(n)),
+            ) {
+                Ok(running) => {
+                    plan.attach(n, running.clone());
+                    started.push((running, Remembering::new(publisher, place)));
+                }
+                Err(error) => {
+                    self.give_up(started.into_iter().map(|(backend, _)| backend));
+                    return Err(error);
+                }
+            }
+        }
+
+        // From here on nothing fails.
+        let places: Vec<usize> = (0..wanted.len() + usize::from(builtin.is_some()))
+            .map(|n| plan.index(n))
+            .collect();
+        self.govern(&current, &next, &wanted, &places, &mut applied);
+        if let Some(entrance) = &mut *self.entrance.lock() {
+            entrance.readmit(&current, &next, guard, &mut applied);
+        }
+        for retired in plan.commit() {
+            (self.home)(0).spawn(retired.end(next.gateway.drain_timeout));
+        }
+        for (_, remembering) in started {
+            self.places.put(remembering);
+        }
+        let files: Vec<_> = wanted.iter().map(|b| place(&self.first, b)).collect();
+        self.places
+            .retain(|file| files.iter().any(|place| place.file() == file));
+        let gone = enabled(&current).into_iter().map(|old| &old.name);
+        applied.removed = gone
+            .filter(|name| wanted.iter().all(|new| new.name != **name))
+            .cloned()
+            .collect();
+        *current = next;
+        Ok(applied)
+    }
+
+    /// Who may come in from now on, if that is different.
+    fn new_guard(
+        &self,
+        current: &Config,
+        next: &Config,
+    ) -> anyhow::Result<Option<identity::Guard>> {
+        if self.entrance.lock().is_none() || current.auth == next.auth {
+            return Ok(None);
+        }
+        identity::access(next, &(self.home)(0)).map(Some)
+    }
+
+    /// Stops what was started for a configuration that is not taken.
+    fn give_up(&self, started: impl Iterator<Item = std::sync::Arc<dyn Backend>>) {
+        for backend in started {
+            (self.home)(0).spawn(backend.stop());
+        }
+    }
+
+    /// Roles, limits and switches; what is the same stays untouched, so that nobody is told that lists
+    /// changed.
+    fn govern(
+        &self,
+        current: &Config,
+        next: &Config,
+        wanted: &[&config::Backend],
+        places: &[usize],
+        applied: &mut Applied,
+    ) {
+        let policy = &self.gateway.policy;
+        if differs(&current.rbac, &next.rbac) {
+            policy.set_roles(governing::roles(next));
+            applied.changed.push("rbac");
+        }
+        if differs(&current.kill_switch, &next.kill_switch) {
+            policy.reconfigure_kills(governing::configured_kills(next));
+            applied.changed.push("kill_switch");
+        }
+        if differs(&current.rate_limits, &next.rate_limits) {
+            policy.rates().reconfigure(governing::rates(next));
+            applied.changed.push("rate_limits");
+        }
+        if let Some(admission) = policy.admission() {
+            let hook = governing::overload_hook(next, &(self.home)(0));
+            admission.reconfigure(&governing::admission_config(next, wanted), places, hook);
+        }
+        if differs(&current.admission, &next.admission) {
+            applied.changed.push("admission");
+        }
+        let mut guarantees = vec![None; places.iter().max().map_or(0, |last| last + 1)];
+        for (backend, place) in wanted.iter().zip(places) {
+            guarantees[*place] = Some(audit::guarantee(backend.guarantee));
+        }
+        self.gateway.auditor.set_guarantees(guarantees);
+    }
+}
+
+impl Entrance {
+    fn readmit(
+        &mut self,
+        current: &Config,
+        next: &Config,
+        guard: Option<identity::Guard>,
+        applied: &mut Applied,
+    ) {
+        let names = |config: &Config| allowed(config, self.address);
+        let (now, then) = (names(current), names(next));
+        if guard.is_none() && now == then {
+            return;
+        }
+        let access = guard.map(|guard| {
+            applied.changed.push("auth");
+            self._keeping = guard.keeping;
+            guard.access
+        });
+        self.door.readmit(then, access);
+    }
+}
+
+fn differs(a: &impl Serialize, b: &impl Serialize) -> bool {
+    serde_json::to_value(a).ok() != serde_json::to_value(b).ok()
+}
+
+/// The keys that differ and are read only when the program starts.
+fn restart_needed(first: &Config, next: &Config) -> Vec<String> {
+    let (first, next) = (config::normalised(first), config::normalised(next));
+    let mut keys = Vec::new();
+    for section in AT_START {
+        compare(section, &first[*section], &next[*section], &mut keys);
+    }
+    keys.retain(|key| !FOLLOWED.contains(&key.as_str()));
+    keys
+}
+
+fn compare(name: &str, a: &Value, b: &Value, keys: &mut Vec<String>) {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+            names.sort();
+            names.dedup();
+            for key in names {
+                let of = |map: &serde_json::Map<String, Value>| {
+                    map.get(key).cloned().unwrap_or(Value::Null)
+                };
+                compare(&format!("{name}.{key}"), &of(a), &of(b), keys);
+            }
+        }
+        _ if a != b => keys.push(name.to_owned()),
+        _ => {}
+    }
+}

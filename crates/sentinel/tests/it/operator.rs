@@ -1,0 +1,167 @@
+//! Commands that speak to a running gateway: by its socket, where nobody needs a token, or by URL.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::callers::{Caller, Legacy, Modern, kind_of};
+use crate::house::{Gateway, House, Server, http_backend, until};
+use crate::http;
+use crate::pipe::Pipe;
+use crate::tokens::token;
+
+const ROLES: &str = "[auth]\n[rbac.roles.reader]\npermissions = [\"tool:echo\"]\n";
+
+#[track_caller]
+fn well(house: &House, args: &[&str]) -> String {
+    let (code, out, err) = house.sentinel(args);
+    assert_eq!(code, 0, "{args:?}: {err}");
+    out
+}
+
+fn json_of(house: &House, args: &[&str]) -> Value {
+    serde_json::from_str(&well(house, args)).expect("JSON")
+}
+
+#[test]
+fn decision_37_the_operator_needs_no_token_and_a_token_is_its_bearer() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&format!(
+        "{ROLES}{}",
+        http_backend("alpha", &server.address, "")
+    ));
+    let house = &gateway.house;
+    let run = house.data().join("run");
+    let mode = |path: &std::path::Path| {
+        let metadata = std::fs::metadata(path).expect("it is there");
+        metadata.permissions().mode() & 0o777
+    };
+    let socket = run.join(format!("{}.sock", gateway.process.pid()));
+    assert_eq!((mode(&socket), mode(&run)), (0o600, 0o700));
+
+    assert!(
+        json_of(house, &["tools", "--json"])
+            .to_string()
+            .contains("slow")
+    );
+    assert!(well(house, &["resources"]).contains("test://static"));
+    assert!(well(house, &["prompts"]).contains("greet"));
+    assert_eq!(
+        well(house, &["call", "echo", r#"{"text":"hi"}"#]).trim(),
+        "hi"
+    );
+
+    let reader = token(json!({"role": "reader"}));
+    let seen = json_of(house, &["tools", "--json", "--token", &reader]).to_string();
+    assert!(seen.contains("echo") && !seen.contains("slow"), "{seen}");
+    let url = format!("http://{}/mcp", gateway.address);
+    let (code, _, said) = house.sentinel(&["tools", "--url", &url]);
+    assert!(code == 3 && said.contains("--token"), "{code} {said}");
+
+    let kill = ["kill", "tool", "echo", "--url", &url];
+    let (code, _, said) = house.sentinel(&kill);
+    assert!(code == 1 && said.contains("--token"), "{code} {said}");
+    let (code, _, said) = house.sentinel(&[&kill[..], &["--token", &reader]].concat());
+    assert!(code == 1 && said.contains("admin"), "{code} {said}");
+    let admin = token(json!({"role": "admin"}));
+    well(house, &[&kill[..], &["--token", &admin]].concat());
+    let caller = Modern::new(&gateway, "/mcp").bearing(&reader);
+    assert_eq!(kind_of(&caller.call("echo", json!({}))), "disabled");
+    drop(gateway.process);
+    assert!(
+        !well(house, &["kill"]).is_empty(),
+        "the file says it without a gateway"
+    );
+}
+
+#[test]
+fn p_s06_kill_and_revive_from_the_command_line_hold_at_once_and_after_a_restart() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&format!(
+        "{ROLES}{}",
+        http_backend("alpha", &server.address, "")
+    ));
+    let alice = || token(json!({"role": "admin"}));
+    let (old, new) = (
+        Legacy::bearing(&gateway, &alice()),
+        Modern::new(&gateway, "/mcp").bearing(&alice()),
+    );
+    let house = &gateway.house;
+    let mut stream = old.verb("GET").head();
+    for what in [
+        &["tool", "echo"][..],
+        &["tool", "alpha.ec*"],
+        &["backend", "alpha"],
+        &["caller", "alice"],
+        &["all"],
+    ] {
+        let with = |verb| [&[verb], what].concat();
+        well(house, &with("kill"));
+        let off = new.call("echo", json!({"text": "x"}));
+        assert_eq!(kind_of(&off), "disabled", "{what:?}");
+        assert!(!new.tools().contains(&"echo".to_owned()), "{what:?}");
+        well(house, &with("revive"));
+        assert_eq!(new.said("echo", json!({"text": "x"})), "x", "{what:?}");
+        assert!(new.tools().contains(&"echo".to_owned()), "{what:?}");
+        let (code, _, said) = house.sentinel(&with("revive"));
+        assert!(code == 1 && said.contains("was not switched off"), "{said}");
+    }
+    let told = stream.message().expect("an event");
+    assert_eq!(
+        http::parse(&told)["method"],
+        "notifications/tools/list_changed"
+    );
+
+    for wrong in [
+        &["kill", "tool"][..],
+        &["kill", "all", "echo"],
+        &["revive", "backend", ""],
+    ] {
+        assert_eq!(house.sentinel(wrong).0, 1, "{wrong:?}");
+    }
+    let (_, _, said) = house.sentinel(&["kill", "tool", "nobody_has_this"]);
+    assert!(said.contains("nothing has that name"), "{said}");
+    well(house, &["kill", "tool", "echo", "--reason", "runs wild"]);
+
+    let gateway = gateway.restart();
+    gateway.wait_ready();
+    let new = Modern::new(&gateway, "/mcp").bearing(&alice());
+    assert_eq!(kind_of(&new.call("echo", json!({}))), "disabled");
+    let Gateway { process, house, .. } = gateway;
+    drop(process);
+    // Without a gateway the next one begins as it was told.
+    assert!(well(&house, &["kill"]).contains("tool `echo`: runs wild"));
+    well(&house, &["revive", "tool", "echo"]);
+    well(&house, &["kill", "tool", "slow"]);
+    let gateway = Gateway::start_in(house);
+    gateway.wait_ready();
+    let new = Modern::new(&gateway, "/mcp").bearing(&alice());
+    assert_eq!(new.said("echo", json!({"text": "x"})), "x");
+    assert_eq!(kind_of(&new.call("slow", json!({"ms": 0}))), "disabled");
+}
+
+#[test]
+fn p_s06_a_kill_reaches_every_gateway_of_the_data_directory() {
+    let server = Server::start(&[]);
+    let caller = Pipe::modern(&http_backend("alpha", &server.address, ""), json!({}));
+    caller.wait_for_tool("echo");
+    let mut beside = caller.house.serve();
+    well(&caller.house, &["kill", "tool", "echo"]);
+    assert_eq!(
+        kind_of(&caller.call("echo", json!({"text": "x"}))),
+        "disabled"
+    );
+    beside.signal("TERM");
+    beside.wait();
+    well(&caller.house, &["revive", "tool", "echo"]);
+    assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
+    // By the file alone, as through the admin API of another gateway.
+    std::fs::write(
+        caller.house.data().join("kill_switch.json"),
+        r#"{"killed":[{"scope":"all"}]}"#,
+    )
+    .expect("written");
+    until("the file is looked at", || {
+        (kind_of(&caller.call("echo", json!({"text": "x"}))) == "disabled").then_some(())
+    });
+}

@@ -1,0 +1,297 @@
+//! The configuration is read again while the gateway runs (P-R15, G-69).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::callers::{Caller, Legacy, Modern, Steady, kind_of, text_of, tool};
+use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
+use crate::http::{self, Answer};
+use crate::processes;
+use crate::tokens::{ping_as, token};
+
+fn reload(gateway: &Gateway) -> Answer {
+    let headers = [("Content-Type", "application/json")];
+    http::send(
+        &gateway.address,
+        "POST",
+        "/admin/api/reload",
+        &headers,
+        "{}",
+    )
+    .finish()
+}
+
+#[track_caller]
+fn reloaded(gateway: &Gateway, config: &str) -> Value {
+    gateway.house.rewrite(config);
+    let answer = reload(gateway);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+/// A short form of P-R15: 100 reloads under load, 20 of them of broken files. Two backends are never
+/// touched, one is replaced by most reloads, one comes and goes.
+#[test]
+fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
+    let server = Server::start(&[]);
+    let steady = format!(
+        "{}{}",
+        http_backend("alpha", &server.address, ""),
+        stdio_backend("child", &[], "prefix = \"always\"")
+    );
+    let turned = |n: u64| {
+        let timeout = 60 + n % 7;
+        let replaced = format!("prefix = \"always\"\ntimeout = {timeout}");
+        let mut config = format!(
+            "{steady}{}",
+            http_backend("turned", &server.address, &replaced)
+        );
+        if n % 3 == 0 {
+            let late = http_backend("late", &server.address, "prefix = \"always\"");
+            config.push_str(&late);
+        }
+        let denied = if n % 4 == 0 { "[\"never\"]" } else { "[]" };
+        let roles = format!(
+            "[rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = {denied}\n\
+             [admission]\nqueue_size = {}\n[rate_limits]\ndefault_rpm = {}\n",
+            256 + n % 5,
+            if n % 2 == 0 { 0 } else { 4_000_000 }
+        );
+        roles + &config
+    };
+    let gateway = Gateway::ready(&turned(1));
+    let pid = gateway.process.pid();
+    let children = processes::running(pid, "sentinel-fixture");
+    assert_eq!(children.len(), 1);
+    let session = Legacy::newest(&gateway);
+    let mut stream = session.verb("GET").head();
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let calls = Arc::new(AtomicU64::new(0));
+    let callers: Vec<_> = ["echo", "child__echo", "turned__echo"]
+        .into_iter()
+        .map(|name| {
+            let (stop, calls) = (stop.clone(), calls.clone());
+            let mut caller = Steady::connect(&gateway.address, None);
+            std::thread::spawn(move || {
+                let mut wrong: Vec<String> = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    match caller.call(name, json!({"text": name})) {
+                        Ok(answer) if text_of(&answer) == name => {}
+                        Ok(answer) => wrong.push(answer.to_string()),
+                        // The connection is lost, and with it this caller.
+                        Err(error) => {
+                            wrong.push(format!("{name}: {error}"));
+                            break;
+                        }
+                    }
+                    calls.fetch_add(1, Ordering::Relaxed);
+                    // Half of the load that one connection can make.
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                wrong
+            })
+        })
+        .collect();
+
+    let began = Instant::now();
+    let open = || {
+        let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("ours");
+        fds.count()
+    };
+    let (mut fds, mut broken) = (0, 0);
+    for n in 0..100 {
+        if n % 5 == 2 {
+            gateway.house.rewrite(&format!(
+                "{}[limits]\nbody_mb = 0\nbodi_mb = 1\n",
+                turned(n)
+            ));
+            let answer = reload(&gateway);
+            assert_eq!(answer.status, 422, "{answer:?}");
+            let problem = answer.json();
+            assert_eq!(answer.header("content-type"), "application/problem+json");
+            let mistakes = problem["mistakes"].as_array().expect("a list");
+            assert_eq!(mistakes.len(), 2, "{problem}");
+            assert!(
+                mistakes.iter().all(|m| m["line"].as_u64() > Some(5)),
+                "{problem}"
+            );
+            broken += 1;
+        } else {
+            reloaded(&gateway, &turned(n));
+        }
+        if n == 10 {
+            fds = open();
+        }
+    }
+    let took = began.elapsed();
+    stop.store(true, Ordering::Relaxed);
+    let mut wrong = Vec::new();
+    for caller in callers {
+        wrong.extend(caller.join().expect("no panic"));
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(processes::running(pid, "sentinel-fixture"), children);
+    // The session and its stream are still there, and were told.
+    assert_eq!(session.said("echo", json!({"text": "x"})), "x");
+    assert!(stream.message().is_some_and(|m| m.contains("list_changed")));
+    let (calls, left) = (calls.load(Ordering::Relaxed), open());
+    println!(
+        "P-R15: 100 reloads ({broken} broken) in {:.1} s under {calls} calls: 0 errors, 0 lost connections, descriptors {fds} -> {left}",
+        took.as_secs_f64()
+    );
+    assert!(broken == 20 && calls > 300, "{broken} {calls}");
+    // Connections of the backends that were replaced idle for a few seconds.
+    assert!(left <= fds + 10, "{fds} -> {left}");
+}
+
+#[test]
+fn g_69_what_changed_follows_and_the_rest_stays() {
+    let server = Server::start(&[]);
+    let alpha = http_backend("alpha", &server.address, "");
+    let child = stdio_backend("child", &[], "prefix = \"always\"");
+    let gateway = Gateway::ready(&format!("{alpha}{child}"));
+    let pid = gateway.process.pid();
+    let old_child = processes::running(pid, "sentinel-fixture");
+    let caller = Modern::new(&gateway, "/mcp");
+    let held = caller.send("tools/call", tool("child__barrier", json!({"name": "b"})));
+    until("it runs", || {
+        (caller.said("child__waiting", json!({"name": "b"})) == "1").then_some(())
+    });
+    let session = Legacy::newest(&gateway);
+    let mut stream = session.verb("GET").head();
+
+    // Nothing new: nobody is told anything.
+    let same = reloaded(&gateway, &format!("{alpha}{child}"));
+    assert_eq!(same["kept"], json!(["alpha", "child"]), "{same}");
+    for list in ["added", "removed", "replaced", "changed", "restart_needed"] {
+        assert_eq!(same[list], json!([]), "{same}");
+    }
+
+    // Another backend, other names, another role, a switch, and what only a restart changes.
+    let beta = http_backend(
+        "beta",
+        &server.address,
+        "tools = { include = [\"echo\", \"slow\"] }",
+    );
+    let more = format!(
+        "log_format = \"json\"\n[kill_switch]\ndisabled_tools = [\"child__echo\"]\n\
+         [rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = [\"beta__slow\"]\n\
+         [limits]\njson_depth = 32\n{alpha}{child}{beta}"
+    );
+    let done = reloaded(&gateway, &more);
+    assert_eq!(done["added"], json!(["beta"]), "{done}");
+    assert_eq!(done["changed"], json!(["rbac", "kill_switch"]), "{done}");
+    assert_eq!(
+        done["restart_needed"],
+        json!(["gateway.log_format", "limits.json_depth"]),
+        "{done}"
+    );
+    let told = stream.message().expect("an event");
+    assert!(told.contains("list_changed"), "{told}");
+    gateway.wait_ready();
+    assert_eq!(caller.said("beta__echo", json!({"text": "x"})), "x");
+    assert_eq!(
+        kind_of(&caller.call("beta__slow", json!({}))),
+        "unknown_name"
+    );
+    assert_eq!(kind_of(&caller.call("child__echo", json!({}))), "disabled");
+    let beta_alone = Modern::new(&gateway, "/mcp/beta");
+    assert_eq!(beta_alone.tools(), ["echo"]);
+
+    // A changed command: the call in flight ends where it began, then the old child does.
+    let changed = child.replace("[\"stdio\"]", "[\"stdio\", \"--tools\", \"2\"]");
+    assert_ne!(changed, child);
+    let done = reloaded(&gateway, &format!("{alpha}{changed}"));
+    assert_eq!(done["replaced"], json!(["child"]), "{done}");
+    assert_eq!(done["removed"], json!(["beta"]), "{done}");
+    until("the new child is there", || {
+        let tools = caller.tools();
+        tools.contains(&"child__echo_2".to_owned()).then_some(())
+    });
+    assert_eq!(caller.said("child__echo_2", json!({"text": "new"})), "new");
+    assert_eq!(
+        kind_of(&caller.call("beta__echo", json!({}))),
+        "unknown_name"
+    );
+    assert_eq!(
+        beta_alone.send("tools/list", json!({})).finish().status,
+        404
+    );
+    assert!(processes::alive(old_child[0]), "its call is not over");
+    held.hang_up();
+    until("the old child ended", || {
+        (!processes::alive(old_child[0])).then_some(())
+    });
+    assert_eq!(processes::running(pid, "sentinel-fixture").len(), 1);
+
+    // Back again under its name; by SIGHUP, and by nothing but the file.
+    gateway.house.rewrite(&format!("{alpha}{beta}"));
+    gateway.process.signal("HUP");
+    until("beta is back, child is gone", || {
+        let tools = caller.tools();
+        let has = |name: &str| tools.iter().any(|tool| tool == name);
+        (has("beta__slow") && !has("child__echo")).then_some(())
+    });
+    gateway.house.rewrite(&alpha);
+    until("the file was looked at", || {
+        (!caller.tools().contains(&"beta__echo".to_owned())).then_some(())
+    });
+    gateway.house.rewrite("[gateway\n");
+    until("mistakes are in the log", || {
+        gateway.house.log().contains("not reloaded").then_some(())
+    });
+    let (code, _, said) = gateway.house.sentinel(&["reload"]);
+    assert!(
+        code == 2 && said.contains("sentinel.toml:"),
+        "{code} {said}"
+    );
+    assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
+    gateway.house.rewrite(&alpha);
+    let (code, _, said) = gateway.house.sentinel(&["reload"]);
+    assert!(code == 0 && said.contains("reloaded"), "{code} {said}");
+}
+
+#[test]
+fn p_s07_a_reload_that_changes_auth_holds_from_the_next_request_and_ends_streams() {
+    let server = Server::start(&[]);
+    let behind = http_backend("alpha", &server.address, "");
+    let gateway = Gateway::ready(&behind);
+    let trusted = Legacy::newest(&gateway);
+    let mut stream = trusted.verb("GET").head();
+    assert_eq!(
+        reloaded(&gateway, &format!("[auth]\n{behind}"))["changed"],
+        json!(["auth"])
+    );
+    assert!(
+        stream.message_within(Duration::from_secs(1)).is_none(),
+        "it ended"
+    );
+    assert_eq!(trusted.verb("GET").finish().status, 401);
+    assert_eq!(reload(&gateway).status, 401);
+    let alice = token(json!({}));
+    assert_eq!(ping_as(&gateway, &alice).status, 200);
+    let session = Legacy::bearing(&gateway, &alice);
+    let mut stream = session.verb("GET").head();
+
+    // The same [auth]: streams stay.
+    let rewrite = |config: &str| {
+        gateway.house.rewrite(config);
+        let (code, _, said) = gateway.house.sentinel(&["reload"]);
+        assert_eq!(code, 0, "{said}");
+    };
+    rewrite(&format!("[auth]\n[rate_limits]\ndefault_rpm = 7\n{behind}"));
+    assert!(session.tools().contains(&"echo".to_owned()));
+    // Another issuer: tokens of the old one are refused, and so are its streams.
+    rewrite(&format!("[auth]\njwt_issuer = \"other\"\n{behind}"));
+    assert_eq!(ping_as(&gateway, &alice).status, 401);
+    assert!(
+        stream.message_within(Duration::from_secs(1)).is_none(),
+        "it ended"
+    );
+    let renewed = token(json!({"iss": "other"}));
+    assert_eq!(ping_as(&gateway, &renewed).status, 200);
+}
