@@ -178,12 +178,10 @@ async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Re
 /// if several.
 pub(crate) fn running(data_dir: &Path) -> Option<(RunFile, String)> {
     let listening = RunFile::find(data_dir).into_iter();
-    let (file, mut address) = listening
-        .filter_map(|file| {
-            let address: SocketAddr = file.listen.as_deref()?.parse().ok()?;
-            Some((file, address))
-        })
-        .last()?;
+    let (file, mut address) = listening.rev().find_map(|file| {
+        let address: SocketAddr = file.listen.as_deref()?.parse().ok()?;
+        Some((file, address))
+    })?;
     if address.ip().is_unspecified() {
         // It listens everywhere, so also here.
         address.set_ip(match address.ip() {

@@ -147,10 +147,10 @@ impl Control for Handle {
     fn reload(&self) -> BoxFuture<'static, Answer> {
         let wishes = self.wishes.clone();
         async move {
-            let gone = |_| json!({"title": "the gateway is going down", "status": 422});
+            let gone = || json!({"title": "the gateway is going down", "status": 422});
             let (wish, answer) = oneshot::channel();
-            wishes.send(wish).await.map_err(|e| gone(drop(e)))?;
-            answer.await.unwrap_or_else(|e| Err(gone(drop(e))))
+            wishes.send(wish).await.map_err(|_| gone())?;
+            answer.await.unwrap_or_else(|_| Err(gone()))
         }
         .boxed()
     }

@@ -55,6 +55,23 @@ fn keep_calling(
     })
 }
 
+/// Everybody of the noisy kind. The first come one after the other, so that places become free one after
+/// the other too, as they do where work takes now more and now less time.
+fn crowd(
+    address: &str,
+    credential: Option<&str>,
+    stop: &Arc<AtomicBool>,
+) -> Vec<JoinHandle<Vec<Seen>>> {
+    (0..CALLERS)
+        .map(|n| {
+            if n < PLACES {
+                std::thread::sleep(Duration::from_millis(WORK_MS / u64::from(PLACES)));
+            }
+            keep_calling(address, credential, PAUSE, stop)
+        })
+        .collect()
+}
+
 fn p99(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times
@@ -99,7 +116,8 @@ fn resident_kib(pid: u32) -> u64 {
 #[test]
 fn p_r04_overload_sheds_and_does_not_sag() {
     let server = Server::start(&[]);
-    let gateway = Gateway::ready(&config(&server, ""));
+    let short = config(&server, "").replace("queue_size = 4", "queue_size = 2");
+    let gateway = Gateway::ready(&short);
     let mut alone = Steady::connect(&gateway.address, None);
     let unloaded = p99((0..6)
         .map(|_| {
@@ -113,10 +131,8 @@ fn p_r04_overload_sheds_and_does_not_sag() {
         .collect());
     let before = resident_kib(gateway.process.pid());
     let stop = Arc::new(AtomicBool::new(false));
+    let callers = crowd(&gateway.address, None, &stop);
     let began = Instant::now();
-    let callers: Vec<_> = (0..CALLERS)
-        .map(|_| keep_calling(&gateway.address, None, PAUSE, &stop))
-        .collect();
     std::thread::sleep(WINDOW * WINDOWS as u32);
     let after = resident_kib(gateway.process.pid());
     stop.store(true, Ordering::Relaxed);
@@ -182,9 +198,7 @@ fn p_r06_a_quiet_caller_does_not_notice_a_noisy_one() {
         .collect());
 
     let stop = Arc::new(AtomicBool::new(false));
-    let burst: Vec<_> = (0..CALLERS)
-        .map(|_| keep_calling(&gateway.address, Some(&noisy), PAUSE, &stop))
-        .collect();
+    let burst = crowd(&gateway.address, Some(&noisy), &stop);
     std::thread::sleep(Duration::from_millis(300));
     let began = Instant::now();
     let calm: Vec<_> = (0..2)

@@ -49,16 +49,20 @@ fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
             "{steady}{}",
             http_backend("turned", &server.address, &replaced)
         );
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             let late = http_backend("late", &server.address, "prefix = \"always\"");
             config.push_str(&late);
         }
-        let denied = if n % 4 == 0 { "[\"never\"]" } else { "[]" };
+        let denied = if n.is_multiple_of(4) {
+            "[\"never\"]"
+        } else {
+            "[]"
+        };
         let roles = format!(
             "[rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = {denied}\n\
              [admission]\nqueue_size = {}\n[rate_limits]\ndefault_rpm = {}\n",
             256 + n % 5,
-            if n % 2 == 0 { 0 } else { 4_000_000 }
+            if n.is_multiple_of(2) { 0 } else { 4_000_000 }
         );
         roles + &config
     };

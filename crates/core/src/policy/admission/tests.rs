@@ -53,7 +53,8 @@ fn now(entry: Result<Entry<Real>, Refused>) -> scheduler::Permit<Real> {
 
 fn granted<L: Lock<State>>(ticket: &mut Ticket<L>) -> Option<scheduler::Permit<L>> {
     match ticket.poll_unpin(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(permit) => Some(permit.ok().expect("nobody was displaced")),
+        Poll::Ready(Ok(permit)) => Some(permit),
+        Poll::Ready(Err(refused)) => panic!("displaced: {refused:?}"),
         Poll::Pending => None,
     }
 }
