@@ -40,6 +40,8 @@ use crate::{logging, wiring};
 
 /// How long backends may take before a list is shown without them.
 const START_MAX: Duration = Duration::from_secs(10);
+/// By then a backend has its names, whatever the earlier ones do.
+const NAMED_MAX: Duration = Duration::from_secs(3);
 /// How long children may take to end.
 const STOP_MAX: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -334,6 +336,13 @@ impl Client {
         self.parts.iter().map(|(name, _)| name.as_str())
     }
 
+    /// Whether a backend may be there and not be shown yet, because names of earlier ones come first.
+    fn is_unnamed(&self, name: &str) -> bool {
+        let registry = &self.gateway.registry;
+        let shows_nothing = |index| registry.catalog().operations(index).next().is_none();
+        !registry.all_tried() && registry.index_of(name).is_some_and(shows_nothing)
+    }
+
     /// Waits until every backend was tried, or until the one that is needed answers.
     async fn wait(&self, wish: Wish<'_>) {
         let mut progress = Progress::begin();
@@ -346,9 +355,9 @@ impl Client {
                 .filter(|(_, status)| status.health == Health::Starting)
                 .map(|(name, _)| name.as_str())
                 .collect();
-            let wanted = wish
-                .backend
-                .map_or(!waiting.is_empty(), |name| waiting.contains(&name));
+            let wanted = wish.backend.map_or(!waiting.is_empty(), |name| {
+                waiting.contains(&name) || (began.elapsed() < NAMED_MAX && self.is_unnamed(name))
+            });
             if !wanted {
                 return;
             }

@@ -116,6 +116,7 @@ impl<'a> Process<'a> {
             plan.config.timeout,
             plan.manner,
             plan.publisher.clone(),
+            plan.words.clone(),
         );
         Self {
             plan,

@@ -19,7 +19,8 @@ const LINES_KEPT: usize = 20;
 const LINE_MAX: usize = 4 * 1024;
 const LOGGED_PER_SECOND: u32 = 50;
 
-/// The newest lines of one backend's standard error, across restarts.
+/// The newest lines of one backend's standard error, across restarts, and of its standard output what does not
+/// belong there.
 #[derive(Debug, Clone, Default)]
 pub struct LastWords(Arc<Mutex<VecDeque<String>>>);
 
@@ -29,7 +30,7 @@ impl LastWords {
         self.0.lock().iter().cloned().collect()
     }
 
-    fn push(&self, line: String) {
+    pub(crate) fn push(&self, line: String) {
         let mut lines = self.0.lock();
         if lines.len() == LINES_KEPT {
             lines.pop_front();

@@ -35,7 +35,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::pipe::{Closed, Line, Pipe, Ticket};
-use super::stderr::{Allowance, Quota};
+use super::stderr::{Allowance, LastWords, Quota};
 use crate::discover::{self, Peer, PeerError};
 use crate::relay;
 
@@ -79,6 +79,8 @@ struct CallerSide {
 
 pub(crate) struct Talk {
     name: Arc<str>,
+    /// What it printed beside its messages, for whoever asks what is wrong with it.
+    words: LastWords,
     pub(crate) pipe: Arc<Pipe<Waiter>>,
     revision: OnceLock<Revision>,
     /// Held by the one call that runs, where only one may.
@@ -148,9 +150,11 @@ impl Talk {
         timeout: Duration,
         manner: Manner,
         publisher: Option<Publisher>,
+        words: LastWords,
     ) -> Arc<Self> {
         Arc::new(Self {
             name,
+            words,
             pipe: Pipe::new(),
             revision: OnceLock::new(),
             turn: (manner == Manner::Interactive).then(|| Semaphore::new(1)),
@@ -575,8 +579,12 @@ impl Talk {
             Allowance::YesAfter(left_out) => left_out,
             Allowance::No => return,
         };
-        let why = &refusal.message;
-        tracing::warn!(backend = %self.name, left_out, "its standard output has a line that is no message: {why}");
+        let text = format!(
+            "its standard output has a line that is no message: {}",
+            refusal.message
+        );
+        tracing::warn!(backend = %self.name, left_out, "{text}");
+        self.words.push(format!("({text})"));
     }
 
     fn too_long(&self, error: impl std::error::Error + Send + Sync + 'static, id: Option<u64>) {

@@ -56,6 +56,14 @@ fn one_backend_is_listed_under_its_own_names() {
 }
 
 #[test]
+fn one_backend_is_listed_although_an_earlier_one_hangs() {
+    let hung = stdio("a", &["--hang"], "");
+    let house = House::new("", &[hung, stdio("b", &[], "")]);
+    let ran = house.run(&["tools", "--backend", "b"]).well();
+    assert!(ran.out.starts_with("b  28 tools\n"), "{}", ran.out);
+}
+
+#[test]
 fn machines_get_what_callers_see() {
     let house = House::new("", &[stdio("a", &[], "")]);
     let tools = house.run(&["tools", "--json"]).well().json();

@@ -73,6 +73,7 @@ fn doctor_says_why_a_backend_fails_and_what_to_do() {
         program("absent", "no-such-program", &[], ""),
         stdio("hung", &["--hang"], "timeout = 1"),
         "[[backends]]\nname = \"gone\"\ntype = \"http\"\nurl = \"http://127.0.0.1:1\"\n".to_owned(),
+        program("chatter", "sh", &["-c", "echo hello; cat"], "timeout = 1"),
         stdio("off", &[], "enabled = false"),
         stdio("fine", &[], "inherit_env = true"),
     ];
@@ -105,6 +106,7 @@ fn doctor_says_why_a_backend_fails_and_what_to_do() {
     check("absent", "problem", "no such program on PATH");
     check("hung", "problem", "no answer within 1 s");
     check("gone", "advice", "nothing listens there");
+    check("chatter", "advice", "other than MCP messages");
     check("off", "health", "disabled");
     check("fine", "reachable", "true");
     assert!(
@@ -122,7 +124,7 @@ fn doctor_says_why_a_backend_fails_and_what_to_do() {
         human.out
     );
     assert!(
-        human.out.contains("4 backends cannot be used"),
+        human.out.contains("5 backends cannot be used"),
         "{}",
         human.out
     );

@@ -95,8 +95,7 @@ fn check(
         // Arguments that are no object stop the call after every other question; where they are
         // repeated in headers, that is asked first of those who may call.
         let verdict = match kind_of(&answer) {
-            "" if answer["error"]["code"] == -32020 => (true, true),
-            "invalid_params" => (true, true),
+            "header_mismatch" | "invalid_params" => (true, true),
             "forbidden" => (true, false),
             "unknown_name" => (false, false),
             other => panic!("{cell}: {other}: {answer}"),

@@ -255,6 +255,11 @@ fn c_39_headers_of_2026_07_28_must_agree_with_the_body() {
             "{headers:?}"
         );
         assert_eq!(refused.json()["id"], 7);
+        assert_eq!(
+            refused.json()["error"]["data"]["kind"],
+            "header_mismatch",
+            "c_1"
+        );
     }
 }
 
@@ -283,7 +288,16 @@ fn c_39_an_unknown_version_is_named_together_with_ours() {
         meta.remove(&format!("io.modelcontextprotocol/{key}"));
         let refused = modern_post(&gateway, &body, &[("MCP-Protocol-Version", MODERN)]);
         assert_eq!((refused.status, refused.code()), (400, -32602), "{key}");
+        assert_eq!(refused.json()["error"]["data"]["kind"], "invalid_params");
     }
+    // A later revision may not know our `_meta` at all; its header says enough.
+    let mut body = modern_call(4);
+    body["params"]["_meta"] = json!({});
+    let refused = modern_post(&gateway, &body, &[("MCP-Protocol-Version", "2027-01-01")]);
+    assert_eq!((refused.status, refused.code()), (400, -32022));
+    let data = &refused.json()["error"]["data"];
+    assert_eq!(data["requested"], "2027-01-01");
+    assert_eq!(data["kind"], "unsupported_version", "c_1");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use sentinel_core::audit::Ending;
 use sentinel_core::{Caller, Entry, Fault, Identity, Kind, Policy, View};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_result};
-use sentinel_wire::{Method, Request, Revision, header, sse};
+use sentinel_wire::{Method, Request, Revision, header, meta, sse};
 use serde_json::value::RawValue;
 
 use super::body::Body;
@@ -138,8 +138,17 @@ fn unknown_method(request: &Request, entry: Entry) -> Response<Body> {
     reply::json(StatusCode::NOT_FOUND, message)
 }
 
-/// The ladder: `_meta`, headers, version; the method comes after.
+/// The ladder: `_meta`, headers, version; the method comes after. A later revision may say elsewhere what
+/// it is: one whose header alone names it is told what we speak instead of what we miss.
 fn check(headers: &HeaderMap, identity: &Identity, request: &Request) -> Result<Caller, Refused> {
+    let named = headers
+        .get(VERSION)
+        .and_then(|version| version.to_str().ok());
+    if let Some(version) = named.filter(|version| Revision::parse(version).is_none())
+        && request.params.meta(meta::PROTOCOL_VERSION).is_none()
+    {
+        return Err(Refused::version(version));
+    }
     let introduction = Introduction::read(request, identity)?;
     check_headers(headers, request, &introduction.version)?;
     introduction.caller()

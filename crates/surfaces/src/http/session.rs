@@ -20,6 +20,8 @@ use crate::mcp::{Asks, Changes, Subscriber};
 
 /// Calls one session can have in flight; far beyond what any client does.
 const IN_FLIGHT_MAX: usize = 4096;
+/// When there is no more room, a caller with this part of all sessions can take none from others.
+const SHARES: usize = 16;
 
 pub(super) struct Session {
     pub(super) id: Arc<str>,
@@ -167,17 +169,40 @@ impl Sessions {
         });
         let mut open = self.open.write();
         if open.len() >= self.len_max {
-            // Many clients never end their sessions: the longest unused one makes room.
-            let idle = open.values().filter(|s| s.is_idle());
-            let oldest = idle
-                .min_by_key(|s| s.used_ms.load(Ordering::Relaxed))
-                .ok_or(TooMany)?
-                .id
-                .clone();
-            open.remove(&oldest);
+            let subject = &session.caller.subject;
+            let leaving = self.leaving(open.values(), subject).ok_or(TooMany)?;
+            open.remove(&leaving);
         }
         open.insert(id, session.clone());
         Ok(session)
+    }
+
+    /// Many clients never end their sessions: the longest unused one makes room. Whoever has his share
+    /// makes room among his own, so that nobody can end everybody's.
+    fn leaving<'s>(
+        &self,
+        open: impl Iterator<Item = &'s Arc<Session>>,
+        subject: &str,
+    ) -> Option<Arc<str>> {
+        let (mut own_len, mut own, mut all) = (0, None, None);
+        for session in open {
+            let mine = *session.caller.subject == *subject;
+            own_len += usize::from(mine);
+            if !session.is_idle() {
+                continue;
+            }
+            let candidate = (session.used_ms.load(Ordering::Relaxed), &session.id);
+            let older = |than: Option<(u64, &Arc<str>)>| than.is_none_or(|t| candidate.0 < t.0);
+            if older(all) {
+                all = Some(candidate);
+            }
+            if mine && older(own) {
+                own = Some(candidate);
+            }
+        }
+        let full = own_len >= (self.len_max / SHARES).max(1);
+        let (_, id) = if full { own } else { all }?;
+        Some(id.clone())
     }
 
     /// A session, if it belongs to this caller and endpoint; anything else does not exist. Whoever comes
@@ -277,6 +302,32 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1801)).await;
         sessions.sweep();
         assert!(sessions.get(&session.id, &local, View::Merged).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn p_s05_whoever_opens_without_end_takes_few_sessions_from_others() {
+        let sessions = Sessions::new(&Limits {
+            sessions_max: 4 * SHARES,
+            ..Limits::default()
+        });
+        let open = |subject: &'static str| {
+            let by = |id| Caller {
+                subject: subject.into(),
+                ..caller(id)
+            };
+            let opened = sessions.open(&Registry::new(Vec::new()), View::Merged, by);
+            opened.expect("room").id.clone()
+        };
+        let quiet: Vec<_> = (0..4 * SHARES).map(|_| open("quiet")).collect();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        for _ in 0..1_000 {
+            open("noisy");
+        }
+        let left = quiet
+            .iter()
+            .filter(|id| sessions.open.read().contains_key(*id));
+        assert_eq!(left.count(), 4 * SHARES - 4);
+        assert_eq!(sessions.len(), 4 * SHARES);
     }
 
     #[tokio::test(start_paused = true)]

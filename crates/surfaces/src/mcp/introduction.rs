@@ -12,7 +12,7 @@ pub(crate) const HEADER_MISMATCH: i32 = -32020;
 pub(crate) struct Refused {
     code: i32,
     text: String,
-    data: Option<String>,
+    data: serde_json::Value,
 }
 
 impl Refused {
@@ -20,11 +20,22 @@ impl Refused {
         Self {
             code,
             text: text.into(),
-            data: None,
+            data: serde_json::json!({}),
         }
     }
 
-    /// For the audit record.
+    /// A version that we do not speak.
+    pub(crate) fn version(requested: &str) -> Self {
+        // Legacy versions are named too: a client of a later revision then knows that
+        // `initialize` will work.
+        let supported: Vec<&str> = Revision::ALL.iter().rev().map(|r| r.as_str()).collect();
+        Self {
+            data: serde_json::json!({"supported": supported, "requested": requested}),
+            ..Self::new(UNSUPPORTED_VERSION, "unsupported protocol version")
+        }
+    }
+
+    /// For the caller, who finds it in `data`, and for the audit record.
     pub(crate) fn kind(&self) -> &'static str {
         match self.code {
             INVALID_PARAMS => "invalid_params",
@@ -36,8 +47,10 @@ impl Refused {
     }
 
     pub(crate) fn message(&self, id: &Id) -> Vec<u8> {
-        let data = self.data.as_deref().map(str::as_bytes);
-        let error = error_object(i64::from(self.code), &self.text, data);
+        let mut data = self.data.clone();
+        data["kind"] = self.kind().into();
+        let data = data.to_string();
+        let error = error_object(i64::from(self.code), &self.text, Some(data.as_bytes()));
         let mut message = Vec::new();
         write_error_object(Some(id), Revision::NEWEST, &error, &mut message);
         message
@@ -98,14 +111,6 @@ impl Introduction {
         if self.version == Revision::NEWEST.as_str() {
             return Ok(self.caller);
         }
-        // Legacy versions are named too: a client of a later revision then knows that
-        // `initialize` will work.
-        let supported: Vec<&str> = Revision::ALL.iter().rev().map(|r| r.as_str()).collect();
-        let data = serde_json::json!({"supported": supported, "requested": self.version});
-        let refused = Refused::new(UNSUPPORTED_VERSION, "unsupported protocol version");
-        Err(Refused {
-            data: Some(data.to_string()),
-            ..refused
-        })
+        Err(Refused::version(&self.version))
     }
 }

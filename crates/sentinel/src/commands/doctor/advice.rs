@@ -31,6 +31,10 @@ fn stdio(problem: &str, stderr: &[String], asked_for: &str) -> String {
         "make it executable (chmod +x), or name its interpreter as `command` and it as the first of `args`".into()
     } else if has("working directory") {
         "correct `cwd`; a relative one starts at the configuration file".into()
+    } else if said("its standard output has a line that is no message") {
+        format!(
+            "it prints something other than MCP messages on standard output, where nothing else belongs: is it an MCP server, and do its logs go to standard error? Run it by hand ({asked_for})"
+        )
     } else if has("no answer within") || has("in time") {
         format!(
             "it runs but says nothing: is it an MCP server that speaks on standard output, and does it perhaps wait for a download or a login? Run it by hand ({asked_for}), or raise `timeout`"
