@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Context;
 use sentinel_core::audit::{Arguments, AuditStore, Auditor, Guarantee};
 use sentinel_core::metrics::Metrics;
-use sentinel_stores::Sqlite;
-use sentinel_stores::audit::{Ingest, PostgresAudit, SqliteAudit};
+use sentinel_stores::audit::{Ingest, POSTGRES_MIGRATIONS, PostgresAudit, SqliteAudit};
 use sentinel_stores::spool::{Limits, Recorder};
+use sentinel_stores::{Postgres, Sqlite};
 
 use crate::config::{self, AuditArguments, Config};
 use crate::wiring;
@@ -109,8 +109,10 @@ pub(crate) fn store(config: &Config) -> anyhow::Result<Arc<dyn AuditStore>> {
 /// start does not wait for it.
 fn open(config: &Config) -> anyhow::Result<(Arc<dyn AuditStore>, Option<Sqlite>)> {
     if let Some(postgres) = &config.postgres {
-        let url = postgres.url.expose().to_owned();
-        return Ok((Arc::new(PostgresAudit::new(url)), None));
+        let connections = postgres.max_connections as usize;
+        let db = Postgres::new(postgres.url.expose(), connections, &[POSTGRES_MIGRATIONS])
+            .context("the URL in the variable that postgres.url_env names")?;
+        return Ok((Arc::new(PostgresAudit::new(&db)), None));
     }
     let db = wiring::open_db(config)?;
     Ok((Arc::new(SqliteAudit::new(&db)), Some(db)))

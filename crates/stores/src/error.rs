@@ -1,6 +1,7 @@
 //! Why a store could not do what it was asked.
 
 use rusqlite::ErrorCode;
+use tokio_postgres::error::SqlState;
 
 /// A failure of the store itself; what a closure refuses for its own reasons is its own error.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -62,6 +63,29 @@ impl From<rusqlite::Error> for StoreError {
                 | ErrorCode::PermissionDenied,
             ) => Self::Io(error.to_string()),
             _ => Self::Sql(error.to_string()),
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(said) = error.as_db_error() else {
+            // Its own words do not say why; the cause does.
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+            return Self::Io(format!("PostgreSQL: {error}{cause}"));
+        };
+        let text = format!("PostgreSQL {}: {}", said.code().code(), said.message());
+        match *said.code() {
+            SqlState::DISK_FULL => Self::StorageFull,
+            SqlState::T_R_SERIALIZATION_FAILURE
+            | SqlState::T_R_DEADLOCK_DETECTED
+            | SqlState::LOCK_NOT_AVAILABLE => Self::Busy,
+            SqlState::ADMIN_SHUTDOWN
+            | SqlState::CRASH_SHUTDOWN
+            | SqlState::CANNOT_CONNECT_NOW
+            | SqlState::TOO_MANY_CONNECTIONS => Self::Io(text),
+            _ => Self::Sql(text),
         }
     }
 }

@@ -35,7 +35,7 @@ mod names;
 mod orphans;
 mod others;
 mod overload;
-#[path = "../../../stores/src/audit/tests/cluster.rs"]
+#[path = "../../../stores/src/postgres/cluster.rs"]
 mod postgres;
 mod quadrants;
 mod records;

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sentinel_core::audit::Key;
+use sentinel_core::audit::Batch;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,13 +20,15 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn new(key: &Key, hash: &[u8; 32]) -> Self {
-        Self {
-            node: key.node.clone(),
-            lane: key.lane,
-            seq: key.seq,
+    /// The last record of a batch.
+    pub(crate) fn of(batch: &Batch) -> Option<Self> {
+        let (seq, hash) = batch.last()?;
+        Some(Self {
+            node: batch.node.to_string(),
+            lane: batch.lane,
+            seq,
             hash: hex(hash),
-        }
+        })
     }
 }
 

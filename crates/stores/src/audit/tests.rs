@@ -1,6 +1,5 @@
 //! The same suite on SQLite and on a real PostgreSQL, and what feeds them.
 
-mod cluster;
 mod suite;
 
 use std::sync::Arc;
@@ -9,15 +8,16 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use sentinel_core::audit::{
-    AuditStore, Cut, Draft, Guarantee, Key, Query, Sink, StoreFailure, Stored,
+    AuditStore, Batch, Cut, Draft, Guarantee, Key, Query, Sink, StoreFailure, Stored,
 };
 use sentinel_core::metrics::Metrics;
 use tempfile::TempDir;
 
 use super::*;
+use crate::postgres::Postgres;
+use crate::postgres::cluster::Cluster;
 use crate::spool::{Limits, Recorder};
 use crate::sqlite::{Sqlite, Synchronous};
-use cluster::Cluster;
 
 fn sqlite(folder: &TempDir) -> (Sqlite, Arc<dyn AuditStore>) {
     let path = folder.path().join("sentinel.db");
@@ -46,7 +46,8 @@ async fn sqlite_passes_the_suite() {
 async fn postgres_passes_the_suite() {
     let folder = TempDir::new().unwrap();
     let cluster = Cluster::start();
-    let store = PostgresAudit::new(cluster.url());
+    let db = Postgres::new(&cluster.url(), 4, &[POSTGRES_MIGRATIONS]).unwrap();
+    let store = PostgresAudit::new(&db);
     let url = cluster.url();
     let tamper = |sql: &'static str| -> BoxFuture<'static, ()> {
         let url = url.clone();
@@ -71,7 +72,7 @@ struct Moody {
 }
 
 impl AuditStore for Moody {
-    fn insert(&self, batch: Vec<Stored>) -> BoxFuture<'_, Result<(), StoreFailure>> {
+    fn insert(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreFailure>> {
         if self.up.load(Ordering::Relaxed) {
             self.inner.insert(batch)
         } else {

@@ -23,7 +23,7 @@ use super::frame::{self, Kind, Start};
 const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=8 * 1024 * 1024;
 
 pub struct FileLane {
-    pub(crate) node: String,
+    pub(crate) node: Arc<str>,
     pub(crate) lane: i64,
     pub(crate) folder: PathBuf,
     /// Held as long as the process lives.
@@ -71,7 +71,7 @@ impl FileLane {
     /// Makes a folder for a new lane, locks it, and begins its first segment.
     pub fn create(
         root: &Path,
-        node: String,
+        node: Arc<str>,
         quota: u64,
         metrics: Arc<Metrics>,
     ) -> io::Result<Self> {
