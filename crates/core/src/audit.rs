@@ -10,6 +10,7 @@
 
 mod batch;
 mod codec;
+mod doorstep;
 mod entry;
 mod record;
 mod redact;

@@ -44,6 +44,8 @@ impl Audit {
             AuditArguments::Redacted => Arguments::Redacted,
             AuditArguments::Full => Arguments::Full,
         };
+        // For its owner only. Whoever needs it and cannot have it says so.
+        let _ = sentinel_stores::make_folder(&config.gateway.data_dir);
         if !config.gateway.audit_enabled {
             let auditor = Auditor::new(metrics, None, arguments, Guarantee::Memory, by_backend);
             return Ok(Self {
@@ -75,6 +77,7 @@ impl Audit {
 
     /// Brings what is left into the store, within bounds.
     pub(crate) async fn finish(self) {
+        self.auditor.close();
         let Some(ingest) = self.ingest else { return };
         let left = ingest.finish(FLUSH_MAX).await;
         if left > 0 {

@@ -12,7 +12,7 @@ use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
 use sentinel_backends::{http as http_backend, stdio};
 use sentinel_core::catalog::{Glob, Listing, Prefix, Publisher, Registry};
 use sentinel_core::clock::SystemClock;
-use sentinel_core::{Backend, Policy, circuit};
+use sentinel_core::{Auditor, Backend, Policy, circuit};
 use sentinel_review::{Service, Settings, machine};
 use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, audit, review};
 use sentinel_surfaces::{Gateway, Limits};
@@ -26,6 +26,8 @@ mod governing;
 
 /// How often expired sessions and parked calls are swept; a shorter `park_ttl` makes it oftener.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
+
+const TALLY_EVERY: Duration = Duration::from_secs(1);
 
 /// Builds the gateway and sets its backends going, each on the runtime that `home` names for it.
 pub(crate) fn build(
@@ -68,7 +70,9 @@ pub(crate) fn build(
         registry.clone(),
         governing::settings(config, &enabled, &handle),
     );
+    audit.auditor.governed_by(governing::version(config));
     let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
+    handle.spawn(tally(audit.auditor.clone()));
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(remember::keep_writing(registry, places));
     handle.spawn(sweep(gateway.clone()));
@@ -138,6 +142,14 @@ pub(crate) async fn stop(gateway: &Gateway) {
             .map(|(_, backend)| backend.stop()),
     )
     .await;
+}
+
+/// Records those who were turned away, second by second.
+async fn tally(auditor: Arc<Auditor>) {
+    loop {
+        tokio::time::sleep(TALLY_EVERY).await;
+        auditor.sweep();
+    }
 }
 
 async fn sweep(gateway: Arc<Gateway>) {

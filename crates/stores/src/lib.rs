@@ -11,12 +11,14 @@
 pub mod audit;
 pub mod error;
 pub mod postgres;
+mod private;
 pub mod review;
 pub mod spool;
 pub mod sqlite;
 
 pub use error::StoreError;
 pub use postgres::Postgres;
+pub use private::make_folder;
 pub use review::SqliteReviews;
 pub use rusqlite;
 pub use sqlite::{Migrations, Sqlite, Synchronous};

@@ -7,8 +7,9 @@ use sentinel_core::audit::{self, Surface};
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
-use sentinel_core::{Auditor, Entry, Kind, Policy, Walk, walk};
-use sentinel_wire::Request;
+use sentinel_core::{Auditor, Entry, Identity, Kind, Policy, Walk, walk};
+use sentinel_wire::envelope::Refusal;
+use sentinel_wire::{Message, Request};
 use tokio::sync::watch;
 
 /// Bounds on what callers can make us hold; each has its key in the configuration.
@@ -82,6 +83,7 @@ impl Gateway {
     pub(crate) fn refused(
         &self,
         surface: Surface,
+        who: &Identity,
         id: Option<&sentinel_wire::Id>,
         kind: &'static str,
         bytes_in: usize,
@@ -94,21 +96,37 @@ impl Gateway {
             params: None,
             bytes_in,
         };
-        let entry = self.auditor.open(&request);
+        let mut entry = self.auditor.open(&request);
+        entry.from(who);
         entry.finish(&audit::Ending::Malformed(kind), bytes_out);
     }
 
-    /// Somebody was not let in; what it wanted was not even read.
-    pub(crate) fn turned_away(&self, surface: Surface, kind: Kind) {
-        let request = audit::Request {
-            surface,
-            id: None,
-            method: None,
-            params: None,
-            bytes_in: 0,
-        };
-        let entry = self.auditor.open(&request);
-        entry.finish(&audit::Ending::Refused(kind), 0);
+    /// A batch that is refused as a whole: each of its requests has a record, and if it has none the
+    /// refusal has.
+    pub(crate) fn refused_batch(
+        &self,
+        surface: Surface,
+        who: &Identity,
+        messages: &[Result<Message, Refusal>],
+    ) {
+        let kind = Kind::InvalidRequest.as_str();
+        let mut recorded = false;
+        for message in messages {
+            match message {
+                Ok(Message::Request(request)) => {
+                    let len = request.params.as_bytes().len();
+                    let mut entry = self.heard(surface, request, len);
+                    entry.from(who);
+                    entry.finish(&audit::Ending::Refused(Kind::InvalidRequest), 0);
+                }
+                Ok(_) => continue,
+                Err(refusal) => self.refused(surface, who, refusal.id.as_ref(), kind, 0, 0),
+            }
+            recorded = true;
+        }
+        if !recorded {
+            self.refused(surface, who, None, kind, 0, 0);
+        }
     }
 
     /// From now on readiness says no, streams end in order, and connections close after their

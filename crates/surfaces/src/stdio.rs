@@ -182,11 +182,12 @@ impl Connection {
     /// A batch's answers may come one by one over stdio; only 2025-03-26 may send one.
     async fn batch(&mut self, messages: Vec<Result<Message, Refusal>>) {
         if self.revision() != Revision::V2025_03_26 {
+            let text = "batches exist only in 2025-03-26";
+            let fault = Fault::new(Kind::InvalidRequest, text);
+            let gateway = &self.gateway;
+            gateway.refused_batch(self.surface, &self.identity, &messages);
             return self
-                .refuse(
-                    Kind::InvalidRequest,
-                    "batches exist only in 2025-03-26".to_owned(),
-                )
+                .send(mcp::fault_message(None, self.revision(), &fault))
                 .await;
         }
         for message in messages {
@@ -201,7 +202,7 @@ impl Connection {
         let message = mcp::refusal_message(refusal, self.revision());
         let (id, kind) = (refusal.id.as_ref(), mcp::refusal_kind(refusal));
         let gateway = &self.gateway;
-        gateway.refused(self.surface, id, kind, len, message.len());
+        gateway.refused(self.surface, &self.identity, id, kind, len, message.len());
         self.send(message).await;
     }
 
@@ -520,8 +521,8 @@ impl Connection {
 
     async fn refuse(&self, kind: Kind, text: String) {
         let message = mcp::fault_message(None, self.revision(), &Fault::new(kind, text));
-        let gateway = &self.gateway;
-        gateway.refused(self.surface, None, kind.as_str(), 0, message.len());
+        let (gateway, kind) = (&self.gateway, kind.as_str());
+        gateway.refused(self.surface, &self.identity, None, kind, 0, message.len());
         self.send(message).await;
     }
 }

@@ -1,5 +1,6 @@
 //! One request on its way to becoming a record.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sentinel_wire::{Method, Outcome, Params, Revision};
 use tokio::time::Instant;
 
+use super::doorstep::{Doorstep, Knocks};
 use super::record::{Draft, Guarantee, Surface};
 use super::{Arguments, NotKept, Sink};
 use crate::call::{Call, Reply, Target};
@@ -23,6 +25,8 @@ pub struct Auditor {
     guarantee: Guarantee,
     /// Per backend, in configuration order, where it differs.
     by_backend: Vec<Option<Guarantee>>,
+    policy_version: AtomicU64,
+    doorstep: Doorstep,
 }
 
 /// What a surface has read.
@@ -43,6 +47,8 @@ pub struct Trail {
     dispatched: AtomicBool,
     intent: AtomicU64,
     refused: OnceLock<Kind>,
+    /// What it is about, where the request's own members do not say.
+    about: OnceLock<Box<str>>,
 }
 
 struct Facts {
@@ -142,7 +148,55 @@ impl Auditor {
             arguments,
             guarantee,
             by_backend,
+            policy_version: AtomicU64::new(0),
+            doorstep: Doorstep::default(),
         })
+    }
+
+    /// Records from now on say that this version of the policy decided.
+    pub fn governed_by(&self, version: u64) {
+        self.policy_version.store(version, Ordering::Relaxed);
+    }
+
+    /// Somebody was not let in; what it wanted was not even read.
+    pub fn turned_away(&self, address: IpAddr, kind: Kind) {
+        let (outcome, word) = Ending::Refused(kind).words();
+        let took = std::time::Duration::ZERO;
+        self.metrics.ended(None, "", "", outcome, word, took);
+        if self.sink.is_some() {
+            let told = self.doorstep.knock(address, kind, now_ms() / 1000);
+            told.iter().for_each(|knocks| self.knocked(knocks));
+        }
+    }
+
+    /// Called every second: records those who were turned away in the seconds before.
+    pub fn sweep(&self) {
+        let over = self.doorstep.sweep(now_ms() / 1000);
+        over.iter().for_each(|knocks| self.knocked(knocks));
+    }
+
+    /// The same at the end, when there is no next second.
+    pub fn close(&self) {
+        let over = self.doorstep.sweep(u64::MAX);
+        over.iter().for_each(|knocks| self.knocked(knocks));
+    }
+
+    fn knocked(&self, knocks: &Knocks) {
+        let Some(sink) = &self.sink else { return };
+        let (outcome, kind) = Ending::Refused(knocks.kind).words();
+        let (address, count) = (knocks.address, knocks.count);
+        sink.append(&Draft {
+            at_ms: knocks.second * 1000,
+            surface: Surface::Http.as_str(),
+            role: "-",
+            decision: "deny",
+            outcome,
+            kind,
+            args: Some(&format!(r#"{{"address":"{address}","count":{count}}}"#)),
+            policy_version: self.policy_version.load(Ordering::Relaxed),
+            guarantee: self.guarantee,
+            ..Draft::default()
+        });
     }
 
     /// Counts, but keeps no records.
@@ -214,6 +268,7 @@ impl Auditor {
             decision: "allow",
             outcome: "intent",
             guarantee: Guarantee::Sync,
+            policy_version: self.policy_version.load(Ordering::Relaxed),
             ..trail.draft()
         };
         let kept = sink.intend(&draft);
@@ -253,6 +308,11 @@ impl Trail {
         let _ = self.refused.set(kind);
     }
 
+    /// What the request turned out to be about.
+    pub fn about(&self, what: &str) {
+        let _ = self.about.set(what.into());
+    }
+
     fn draft(&self) -> Draft<'_> {
         let backend = self
             .went
@@ -267,7 +327,7 @@ impl Trail {
             surface: facts.surface.as_str(),
             method: facts.method.as_ref().map_or("", Method::as_str),
             backend,
-            operation: &facts.operation,
+            operation: self.about.get().unwrap_or(&facts.operation),
             bytes_in: facts.bytes_in as u64,
             args_digest: facts.args_digest,
             args: facts.args.as_deref(),
@@ -380,6 +440,7 @@ impl Entry {
             bytes_out: bytes_out as u64,
             guarantee: self.auditor.guarantee(trail),
             intent: trail.intent.load(Ordering::Relaxed),
+            policy_version: self.auditor.policy_version.load(Ordering::Relaxed),
             ..trail.draft()
         });
     }

@@ -20,6 +20,8 @@ pub struct Key {
 pub enum Surface {
     Http,
     Stdio,
+    /// The admin API.
+    Admin,
     /// Records of the audit about itself: starts, anchors, gaps.
     Gateway,
 }
@@ -29,6 +31,7 @@ impl Surface {
         match self {
             Self::Http => "http",
             Self::Stdio => "stdio",
+            Self::Admin => "admin",
             Self::Gateway => "gateway",
         }
     }

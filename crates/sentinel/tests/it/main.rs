@@ -20,6 +20,7 @@ mod processes;
 mod tokens;
 
 mod asks;
+mod audit_faults;
 mod children;
 mod crowd;
 mod doors;

@@ -28,7 +28,7 @@ pub(super) async fn answer(
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     let headers = head.headers;
-    let bytes = match take_body(door, &headers, body).await {
+    let bytes = match take_body(door, identity, &headers, body).await {
         Ok(bytes) => bytes,
         Err(refusal) => return refusal,
     };
@@ -40,7 +40,7 @@ pub(super) async fn answer(
             let message = refusal_message(&refusal, version.revision());
             let (id, kind) = (refusal.id.as_ref(), refusal_kind(&refusal));
             let gateway = &door.gateway;
-            gateway.refused(Surface::Http, id, kind, bytes_in, message.len());
+            gateway.refused(Surface::Http, identity, id, kind, bytes_in, message.len());
             reply::json(StatusCode::BAD_REQUEST, message)
         }
         Ok(Incoming::One(Message::Request(request))) if door.gateway.is_draining() => {
@@ -66,37 +66,39 @@ pub(super) async fn answer(
     }
 }
 
-/// The body of a POST of JSON, within its bounds.
+/// The body of a POST of JSON, within its bounds. What is not read is refused, and recorded.
 pub(super) async fn take_body(
     door: &Door,
+    identity: &Identity,
     headers: &HeaderMap,
     body: HttpBody,
 ) -> Result<Bytes, Response<Body>> {
-    if let Some(refusal) = check_types(headers) {
-        return Err(refusal);
-    }
     let limit = door.gateway.limits.body_bytes_max;
+    let refused = |kind: &'static str, len: usize, response: Response<Body>| {
+        let gateway = &door.gateway;
+        gateway.refused(Surface::Http, identity, None, kind, len, 0);
+        response
+    };
+    if let Some(refusal) = check_types(headers) {
+        return Err(refused(reply::kind_of(refusal.status()), 0, refusal));
+    }
     let declared = headers
         .get(CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
     let gathered = match declared {
         Some(len) if len > limit => Err(NotRead::TooLarge(len)),
-        _ => match tokio::time::timeout(BODY_TIMEOUT, gather(body, limit)).await {
-            Ok(gathered) => gathered,
-            Err(_) => {
-                return Err(reply::text(
-                    StatusCode::REQUEST_TIMEOUT,
-                    "the body did not come in time\n",
-                ));
-            }
-        },
+        _ => tokio::time::timeout(BODY_TIMEOUT, gather(body, limit))
+            .await
+            .unwrap_or(Err(NotRead::Late)),
     };
     gathered.map_err(|why| {
-        if let NotRead::TooLarge(len) = why {
-            let kind = Kind::TooLarge.as_str();
-            door.gateway.refused(Surface::Http, None, kind, len, 0);
+        let response = why.respond(limit);
+        match why {
+            NotRead::TooLarge(len) => refused(Kind::TooLarge.as_str(), len, response),
+            NotRead::Late | NotRead::Broken => {
+                refused(reply::kind_of(response.status()), 0, response)
+            }
         }
-        why.respond(limit)
     })
 }
 
@@ -205,6 +207,8 @@ pub(super) fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
 pub(super) enum NotRead {
     /// So much had come by then.
     TooLarge(usize),
+    /// It did not come in time.
+    Late,
     Broken,
 }
 
@@ -214,6 +218,10 @@ impl NotRead {
             Self::TooLarge(_) => reply::refuse(
                 Kind::TooLarge,
                 format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
+            ),
+            Self::Late => reply::text(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body did not come in time\n",
             ),
             Self::Broken => reply::text(StatusCode::BAD_REQUEST, "the body could not be read\n"),
         }
