@@ -25,6 +25,7 @@ pub mod policy;
 pub mod random;
 pub mod review;
 pub mod seal;
+pub mod trace;
 pub mod updates;
 pub mod walk;
 

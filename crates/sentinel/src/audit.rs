@@ -11,6 +11,7 @@ use sentinel_stores::spool::{Limits, Recorder};
 use sentinel_stores::{Postgres, Sqlite};
 
 use crate::config::{self, AuditArguments, Config};
+use crate::spans::Exporter;
 use crate::wiring;
 
 /// How long the end waits for the store; what is left then is in the spool.
@@ -21,6 +22,7 @@ pub(crate) struct Audit {
     /// Open where records go to it, for whatever else is kept there.
     pub(crate) db: Option<Sqlite>,
     ingest: Option<Ingest>,
+    exporter: Option<Exporter>,
 }
 
 impl Audit {
@@ -30,11 +32,22 @@ impl Audit {
             auditor: Auditor::off(),
             db: None,
             ingest: None,
+            exporter: None,
         }
     }
 
-    /// Begins to record, as the configuration says.
+    /// Begins to record, as the configuration says, and to trace. Called within a runtime.
     pub(crate) fn start(config: &Config) -> anyhow::Result<Self> {
+        let mut this = Self::record(config)?;
+        if let Some(endpoint) = &config.telemetry.otlp_endpoint {
+            let exporter = Exporter::start(endpoint, this.auditor.metrics.clone())?;
+            this.auditor.trace_to(exporter.spans());
+            this.exporter = Some(exporter);
+        }
+        Ok(this)
+    }
+
+    fn record(config: &Config) -> anyhow::Result<Self> {
         let metrics = Arc::<Metrics>::default();
         let guarantees = config.backends.iter().filter(|b| b.enabled);
         let by_backend = guarantees.map(|b| Some(guarantee(b.guarantee))).collect();
@@ -52,6 +65,7 @@ impl Audit {
                 auditor,
                 db: None,
                 ingest: None,
+                exporter: None,
             });
         }
         let data_dir = &config.gateway.data_dir;
@@ -72,12 +86,16 @@ impl Audit {
             auditor,
             db,
             ingest: Some(ingest),
+            exporter: None,
         })
     }
 
     /// Brings what is left into the store, within bounds.
     pub(crate) async fn finish(self) {
         self.auditor.close();
+        if let Some(exporter) = self.exporter {
+            exporter.finish().await;
+        }
         let Some(ingest) = self.ingest else { return };
         let left = ingest.finish(FLUSH_MAX).await;
         if left > 0 {

@@ -14,6 +14,7 @@ mod logging;
 mod progress;
 mod remember;
 mod runfile;
+mod spans;
 mod wiring;
 mod workers;
 

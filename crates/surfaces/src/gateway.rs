@@ -69,13 +69,20 @@ impl Gateway {
     }
 
     /// A request was read; whoever answers it finishes the entry.
-    pub(crate) fn heard(&self, surface: Surface, request: &Request, bytes_in: usize) -> Entry {
+    pub(crate) fn heard(
+        &self,
+        surface: Surface,
+        request: &Request,
+        bytes_in: usize,
+        traceparent: Option<&[u8]>,
+    ) -> Entry {
         self.auditor.open(&audit::Request {
             surface,
             id: Some(request.id.as_bytes()),
             method: Some(&request.method),
             params: Some(&request.params),
             bytes_in,
+            traceparent,
         })
     }
 
@@ -95,6 +102,7 @@ impl Gateway {
             method: None,
             params: None,
             bytes_in,
+            traceparent: None,
         };
         let mut entry = self.auditor.open(&request);
         entry.from(who);
@@ -115,7 +123,7 @@ impl Gateway {
             match message {
                 Ok(Message::Request(request)) => {
                     let len = request.params.as_bytes().len();
-                    let mut entry = self.heard(surface, request, len);
+                    let mut entry = self.heard(surface, request, len, None);
                     entry.from(who);
                     entry.finish(&audit::Ending::Refused(Kind::InvalidRequest), 0);
                 }

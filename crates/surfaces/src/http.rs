@@ -288,6 +288,7 @@ impl Door {
                 method: Some(&method),
                 params: None,
                 bytes_in: 0,
+                traceparent: None,
             });
             entry.from(identity);
             entry.finish(&Ending::Malformed(reply::kind_of(status)), 0);
@@ -333,6 +334,7 @@ impl Door {
             method: Some(&method),
             params: None,
             bytes_in: request.body().size_hint().lower() as usize,
+            traceparent: None,
         });
         entry.from(identity);
         let response = admin::answer(self, identity, request).await;

@@ -213,7 +213,7 @@ impl Connection {
             Message::Notification(note) => self.notified(note),
             Message::Request(request) => {
                 let len = len.max(request.params.as_bytes().len());
-                let mut entry = self.gateway.heard(self.surface, &request, len);
+                let mut entry = self.gateway.heard(self.surface, &request, len, None);
                 entry.from(&self.identity);
                 if request.params.meta(meta::PROTOCOL_VERSION).is_some() {
                     self.modern(request, entry).await;

@@ -18,6 +18,7 @@ mod http;
 mod pipe;
 mod processes;
 mod tokens;
+mod traces;
 
 mod asks;
 mod audit_faults;

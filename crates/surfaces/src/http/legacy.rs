@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::body::Body;
 use super::listen::framed;
+use super::post::heard;
 use super::session::{NotTaken, Session};
 use super::{Door, reply, resume};
 use crate::mcp::{self, Changes, Outlet, SILENCE_MAX, change_message};
@@ -176,7 +177,7 @@ pub(super) async fn batch(
             Ok(Message::Notification(note)) => notified(&session, &note),
             Ok(Message::Request(request)) => {
                 let len = request.params.as_bytes().len();
-                let mut entry = door.gateway.heard(Surface::Http, &request, len);
+                let mut entry = heard(door, headers, &request, len);
                 entry.by(&session.caller);
                 if request.method == Method::Initialize {
                     let fault =

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
@@ -44,7 +44,7 @@ pub(super) async fn answer(
             reply::json(StatusCode::BAD_REQUEST, message)
         }
         Ok(Incoming::One(Message::Request(request))) if door.gateway.is_draining() => {
-            let mut entry = door.gateway.heard(Surface::Http, &request, bytes_in);
+            let mut entry = heard(door, &headers, &request, bytes_in);
             entry.from(identity);
             entry.finish(&Ending::Malformed("going_down"), 0);
             reply::going_down()
@@ -55,7 +55,7 @@ pub(super) async fn answer(
         Ok(Incoming::One(message)) => {
             let entry = match &message {
                 Message::Request(request) => {
-                    let mut entry = door.gateway.heard(Surface::Http, request, bytes_in);
+                    let mut entry = heard(door, &headers, request, bytes_in);
                     entry.from(identity);
                     Some(entry)
                 }
@@ -64,6 +64,18 @@ pub(super) async fn answer(
             route(door, identity, view, &headers, version, message, entry).await
         }
     }
+}
+
+/// A request came; the entry of its record.
+pub(super) fn heard(
+    door: &Door,
+    headers: &HeaderMap,
+    request: &sentinel_wire::Request,
+    bytes_in: usize,
+) -> Entry {
+    let trace = headers.get("traceparent").map(HeaderValue::as_bytes);
+    let gateway = &door.gateway;
+    gateway.heard(Surface::Http, request, bytes_in, trace)
 }
 
 /// The body of a POST of JSON, within its bounds. What is not read is refused, and recorded.
