@@ -100,7 +100,7 @@ impl<S: Service<Call, Future = Outcome>> Service<Call> for Resolve<S> {
         match call.policy.registry.resolve(&call) {
             Ok(target) => {
                 call.line = call.line.signed(target.backend.name());
-                call.trail.resolved(&target, &call.params);
+                call.trail.resolved(&target.operation);
                 call.target = Some(target);
                 self.inner.call(call)
             }

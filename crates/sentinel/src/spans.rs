@@ -40,8 +40,8 @@ struct Queue {
 
 impl Spans for Queue {
     fn take(&self, span: Span) {
-        let taken = self.spans.lock().as_ref().map(|queue| queue.try_send(span));
-        if !matches!(taken, Some(Ok(()))) {
+        let queue = self.spans.lock().clone();
+        if !queue.is_some_and(|queue| queue.try_send(span).is_ok()) {
             self.metrics.spans_dropped.fetch_add(1, Relaxed);
         }
     }

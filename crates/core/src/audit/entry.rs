@@ -11,8 +11,9 @@ use tokio::time::Instant;
 use super::doorstep::{Doorstep, Knocks};
 use super::record::{Draft, Guarantee, Surface};
 use super::{Arguments, NotKept, Sink};
-use crate::call::{Call, Reply, Target};
+use crate::call::{Call, Reply};
 use crate::caller::Caller;
+use crate::catalog::Operation;
 use crate::fault::{Fault, Kind};
 use crate::identity::Identity;
 use crate::metrics::Metrics;
@@ -49,7 +50,8 @@ pub struct Request<'a> {
 #[derive(Default)]
 pub struct Trail {
     facts: Option<Facts>,
-    went: OnceLock<Went>,
+    /// Where the catalog sent it.
+    went: OnceLock<Arc<Operation>>,
     dispatched: AtomicBool,
     /// When, where somebody collects spans.
     dispatched_at: OnceLock<Instant>,
@@ -70,13 +72,6 @@ struct Facts {
     began: Instant,
     bytes_in: usize,
     traced: Traced,
-}
-
-/// Where the catalog sent it.
-#[derive(Clone)]
-struct Went {
-    target: Target,
-    own_name: Arc<str>,
 }
 
 /// How a request ended.
@@ -274,7 +269,7 @@ impl Auditor {
         trail
             .went
             .get()
-            .and_then(|went| *self.by_backend.get(went.target.index)?)
+            .and_then(|went| *self.by_backend.get(went.index)?)
             .unwrap_or(self.guarantee)
     }
 
@@ -320,15 +315,8 @@ fn now_ms() -> u64 {
 
 impl Trail {
     /// The catalog knows where it goes.
-    pub(crate) fn resolved(&self, target: &Target, params: &Params) {
-        let own_name = match &target.own_name {
-            Some(name) => name.clone(),
-            None => params.string("name").unwrap_or_default().into(),
-        };
-        let _ = self.went.set(Went {
-            target: target.clone(),
-            own_name,
-        });
+    pub(crate) fn resolved(&self, operation: &Arc<Operation>) {
+        let _ = self.went.set(operation.clone());
     }
 
     /// Nothing stands between the call and its backend any more.
@@ -359,10 +347,7 @@ impl Trail {
     }
 
     fn draft(&self) -> Draft<'_> {
-        let backend = self
-            .went
-            .get()
-            .map_or("", |went| went.target.backend.name());
+        let backend = self.went.get().map_or("", |went| &*went.backend);
         let Some(facts) = &self.facts else {
             return Draft::default();
         };
@@ -450,9 +435,7 @@ impl Entry {
         let (outcome, kind) = ending.words();
         let latency = facts.began.elapsed();
         let went = trail.went.get();
-        let (backend, own_name) = went.map_or(("", ""), |went| {
-            (went.target.backend.name(), &*went.own_name)
-        });
+        let (backend, own_name) = went.map_or(("", ""), |went| (&*went.backend, &*went.own));
         self.auditor.metrics.ended(
             facts.method.as_ref(),
             backend,

@@ -340,7 +340,7 @@ fn p_a06_every_request_over_stdio_leaves_one_record_too() {
     ];
     for line in &lines {
         writeln!(input, "{line}").expect("it reads");
-        if *line != ready.to_string() {
+        if !line.contains("notifications/initialized") {
             let mut answer = String::new();
             output.read_line(&mut answer).expect("an answer");
             assert!(answer.contains("jsonrpc"), "{line}: {answer}");

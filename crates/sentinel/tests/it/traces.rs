@@ -36,7 +36,8 @@ impl Collector {
                 let length = head
                     .lines()
                     .find_map(|line| line.strip_prefix("content-length: "));
-                let mut body = vec![0; length.map_or(0, |len| len.trim().parse().unwrap())];
+                let mut body =
+                    vec![0; length.map_or(0, |len| len.trim().parse().expect("a length"))];
                 if reader.read_exact(&mut body).is_err() {
                     continue;
                 }
@@ -45,7 +46,7 @@ impl Collector {
                 let sent: Value = serde_json::from_slice(&body).expect("JSON");
                 let found = sent["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array();
                 kept.lock()
-                    .unwrap()
+                    .expect("no panic")
                     .extend(found.expect("spans").iter().cloned());
                 let _ = reader
                     .get_mut()
@@ -58,7 +59,7 @@ impl Collector {
     /// The span of this kind for a request id.
     fn span(&self, id: &str, kind: u64) -> Value {
         until("the span arrives", || {
-            let spans = self.spans.lock().unwrap();
+            let spans = self.spans.lock().expect("no panic");
             let wanted =
                 |span: &&Value| span["kind"] == kind && attribute(span, "jsonrpc.request.id") == id;
             spans.iter().find(wanted).cloned()
@@ -85,8 +86,8 @@ fn whoami(gateway: &Gateway, id: &str, meta: Value, headers: &[(&str, &str)]) ->
     let mut own = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}});
     own.as_object_mut()
-        .unwrap()
-        .extend(meta.as_object().unwrap().clone());
+        .expect("an object")
+        .extend(meta.as_object().expect("an object").clone());
     let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
         "params": {"name": "whoami", "arguments": {}, "_meta": own}});
     let mut all = vec![
@@ -129,11 +130,17 @@ fn spans_reach_the_collector_and_the_trace_goes_on_to_the_backend() {
     assert_eq!(attribute(&own, "sentinel.backend"), "alpha");
     assert_eq!(attribute(&own, "sentinel.outcome"), "success");
     assert_eq!(attribute(&own, "mcp.protocol.version"), "2026-07-28");
-    let time = |span: &Value, name: &str| span[name].as_str().unwrap().parse::<u64>().unwrap();
+    let time = |span: &Value, name: &str| {
+        span[name]
+            .as_str()
+            .expect("text")
+            .parse::<u64>()
+            .expect("a number")
+    };
     assert!(time(&own, "startTimeUnixNano") <= time(&client, "startTimeUnixNano"));
     assert!(time(&own, "startTimeUnixNano") < time(&own, "endTimeUnixNano"));
     // The backend's parent is our client span, in `_meta` and in the header.
-    let onward = format!("00-{TRACE}-{}-01", client["spanId"].as_str().unwrap());
+    let onward = format!("00-{TRACE}-{}-01", client["spanId"].as_str().expect("text"));
     assert_eq!(said["_meta"]["traceparent"], onward);
     assert_eq!(said["headers"]["traceparent"][0], onward);
 
@@ -175,12 +182,12 @@ fn spans_reach_the_collector_and_the_trace_goes_on_to_the_backend() {
     assert!(
         said["_meta"]["traceparent"]
             .as_str()
-            .unwrap()
+            .expect("text")
             .starts_with(&format!("00-{TRACE}-"))
     );
     whoami(&gateway, "t5", json!({}), &[]);
     collector.span("t5", 2);
-    let spans = collector.spans.lock().unwrap();
+    let spans = collector.spans.lock().expect("no panic");
     assert!(
         !spans
             .iter()
