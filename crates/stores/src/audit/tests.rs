@@ -1,5 +1,7 @@
 //! The same suite on SQLite and on a real PostgreSQL, and what feeds them.
 
+#![allow(clippy::print_stderr, reason = "a test says what it measured")]
+
 mod suite;
 
 use std::sync::Arc;
@@ -63,6 +65,30 @@ async fn postgres_passes_the_suite() {
         .boxed()
     };
     suite::run(&store, folder.path(), &tamper).await;
+}
+
+/// Records that are verified; `make faults` says a million.
+fn many() -> u64 {
+    let said = std::env::var("SENTINEL_VERIFY_RECORDS").ok();
+    said.map_or(20_000, |text| text.parse().unwrap())
+}
+
+#[tokio::test]
+async fn p_a05_many_records_verify_within_ten_seconds_a_million() {
+    let folder = TempDir::new().unwrap();
+    let (_, store) = sqlite(&folder);
+    let records = suite::lane(2, many(), None);
+    for some in records.chunks(5_000) {
+        store.insert(Batch::of(some)).await.unwrap();
+    }
+    let began = tokio::time::Instant::now();
+    let verdict = verify(&*store, folder.path()).await.unwrap();
+    let took = began.elapsed();
+    assert_eq!((verdict.records, verdict.broken.len()), (many(), 0));
+    eprintln!("P-A05: {} records verified in {took:?}", verdict.records);
+    // Without optimization, and with others on the machine, several times as long.
+    let each = if cfg!(debug_assertions) { 200 } else { 10 };
+    assert!(took <= Duration::from_micros(each * many()), "{took:?}");
 }
 
 /// A store that can be switched off, and then fails or hangs.

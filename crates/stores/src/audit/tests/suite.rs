@@ -11,7 +11,7 @@ use super::super::heads::{self, Head};
 use super::super::{ANCHOR, verify};
 
 /// A chained lane of records, one each second.
-fn lane(lane: i64, len: u64, before: Option<[u8; 32]>) -> Vec<Stored> {
+pub(super) fn lane(lane: i64, len: u64, before: Option<[u8; 32]>) -> Vec<Stored> {
     let mut hash = before.unwrap_or_else(|| genesis("n", lane));
     let mut out = Vec::new();
     for seq in 1..=len {
