@@ -41,7 +41,7 @@ struct Queue {
 impl Spans for Queue {
     fn take(&self, span: Span) {
         let queue = self.spans.lock().clone();
-        if !queue.is_some_and(|queue| queue.try_send(span).is_ok()) {
+        if queue.is_none_or(|queue| queue.try_send(span).is_err()) {
             self.metrics.spans_dropped.fetch_add(1, Relaxed);
         }
     }
