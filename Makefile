@@ -1,7 +1,7 @@
 # One command for each thing a person wants to do here. CI runs `make test` and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench setup
+.PHONY: help run test check bench faults setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,11 @@ check: ## formatting, lints as errors, licences and sources of what we link
 bench: ## throughput, latency and CPU beside nginx and no proxy at all
 	@tests/setup
 	bench/run.sh
+
+faults: ## the tests of outages at full length: the store away for 30 s, a million records verified
+	@tests/setup
+	SENTINEL_OUTAGE_S=30 cargo nextest run -p sentinel --test it --no-capture -E 'test(/^audit_faults/)'
+	SENTINEL_VERIFY_RECORDS=1000000 cargo test --release -p sentinel-stores --lib -- p_a05_many --nocapture
 
 setup: ## install the programs that the tests talk to, under .build/
 	@tests/setup

@@ -17,6 +17,9 @@ use crate::usage;
 /// A call that takes longer is a failure, not a slow one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The threads that bring audit records into the store, behind the calls' backs.
+pub(crate) const INGESTING: [&str; 2] = ["audit-ingest", "sqlite-writer"];
+
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
     pub(crate) callers: usize,
@@ -31,8 +34,10 @@ pub(crate) struct Row {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    /// CPU microseconds per call of what stands between caller and backend.
+    /// CPU microseconds per call of what stands between caller and backend, without `ingest_us`.
     pub(crate) proxy_us: f64,
+    /// CPU microseconds per call of the threads that bring audit records into the store.
+    pub(crate) ingest_us: f64,
     pub(crate) backend_us: f64,
     pub(crate) generator_us: f64,
     /// Largest resident set of the proxy's processes in any window.
@@ -45,6 +50,7 @@ struct Window {
     p50_us: f64,
     p99_us: f64,
     proxy_us: f64,
+    ingest_us: f64,
     backend_us: f64,
     generator_us: f64,
     peak_kb: u64,
@@ -86,7 +92,12 @@ impl Cell {
         // All of them connect before the first one calls: a handshake behind the load would take long.
         let mut waiting = Vec::with_capacity(self.callers);
         for _ in 0..self.callers {
-            let opening = Caller::open(lane.address, options.era, text.clone());
+            let opening = Caller::open(
+                lane.address,
+                options.era,
+                lane.token.as_deref(),
+                text.clone(),
+            );
             let caller = tokio::time::timeout(PATIENCE, opening)
                 .await
                 .context("the handshake takes too long")??;
@@ -103,6 +114,7 @@ impl Cell {
                 usage::cpu_ns(&crew.proxy),
                 usage::cpu_ns(&crew.backend),
                 usage::cpu_ns(&me),
+                usage::threads_ns(&crew.proxy, &INGESTING),
             ]
         };
         tokio::time::sleep(options.warm_up()).await;
@@ -133,7 +145,8 @@ impl Cell {
             per_second: calls as f64 / elapsed.as_secs_f64(),
             p50_us: quantile(&mut latencies, 0.5),
             p99_us: quantile(&mut latencies, 0.99),
-            proxy_us: used(0),
+            proxy_us: used(0) - used(3),
+            ingest_us: used(3),
             backend_us: used(1),
             generator_us: used(2),
             peak_kb,
@@ -182,6 +195,7 @@ fn summarize(contender: Contender, windows: &[Window]) -> Row {
         p50_us: median(|window| window.p50_us),
         p99_us: median(|window| window.p99_us),
         proxy_us: median(|window| window.proxy_us),
+        ingest_us: median(|window| window.ingest_us),
         backend_us: median(|window| window.backend_us),
         generator_us: median(|window| window.generator_us),
         peak_kb: windows

@@ -8,13 +8,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::leash::Leash;
+use crate::cell::INGESTING;
+use crate::leash::{Leash, SECRET};
 use crate::load::{self, Caller};
 use crate::options::{Contender, Options};
 use crate::usage;
 
 /// More places at a backend than the load has callers.
 const PLACES: &str = "[backends.admission]\nmax_concurrent = 4096\n";
+
+/// Everything on, for a caller with a token of a plain role.
+const GOVERNED: &str = "[auth]\n\n[rbac.roles.bench]\npermissions = [\"tools.read\", \"tools.execute\"]\n\n\
+    [audit]\nguarantee = \"spool\"\n\n";
+
+/// How long the records of a whole run may take to reach the store after it.
+const INGESTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Longest start of a contender.
 const START: Duration = Duration::from_secs(15);
@@ -32,7 +40,16 @@ pub(crate) struct Stage {
 pub(crate) struct Lane {
     pub(crate) contender: Contender,
     pub(crate) address: SocketAddr,
+    /// Where callers must prove who they are.
+    pub(crate) token: Option<String>,
     leash: Option<Leash>,
+}
+
+/// What bringing audit records into the store cost.
+#[derive(Serialize)]
+pub(crate) struct Ingestion {
+    pub(crate) records: u64,
+    pub(crate) us_per_record: f64,
 }
 
 struct Backend {
@@ -91,6 +108,7 @@ impl Stage {
     }
 
     async fn lane(&self, contender: Contender, options: &Options) -> anyhow::Result<Lane> {
+        let mut token = None;
         let (address, leash) = match contender {
             Contender::Direct => (self.backend.address, None),
             Contender::Nginx => self
@@ -98,18 +116,28 @@ impl Stage {
                 .map(|(address, leash)| (address, Some(leash)))?,
             Contender::SentinelHttp => {
                 let (address, leash) =
-                    self.sentinel(options, "http", &self.http_backend("bench"))?;
+                    self.sentinel(options, "http", "", &self.http_backend("bench"))?;
+                (address, Some(leash))
+            }
+            Contender::Governed | Contender::Unaudited => {
+                let name = contender.name();
+                let backend = self.http_backend("bench") + GOVERNED;
+                let audit = contender == Contender::Governed;
+                let gateway = format!("audit_enabled = {audit}\n");
+                let (address, leash) = self.sentinel(options, name, &gateway, &backend)?;
+                token = Some(self.token(options, name).await?);
                 (address, Some(leash))
             }
             Contender::SentinelStdio => {
                 let (address, leash) =
-                    self.sentinel(options, "stdio", &self.stdio_backend("bench", options))?;
+                    self.sentinel(options, "stdio", "", &self.stdio_backend("bench", options))?;
                 (address, Some(leash))
             }
         };
         let lane = Lane {
             contender,
             address,
+            token,
             leash,
         };
         self.wait_for(&lane, contender.name(), options).await?;
@@ -121,7 +149,13 @@ impl Stage {
         let since = Instant::now();
         loop {
             let tried = tokio::time::timeout(Duration::from_secs(2), async {
-                let mut caller = Caller::open(lane.address, options.era, load::text(64)).await?;
+                let mut caller = Caller::open(
+                    lane.address,
+                    options.era,
+                    lane.token.as_deref(),
+                    load::text(64),
+                )
+                .await?;
                 caller.call().await?;
                 caller.close().await
             });
@@ -184,6 +218,7 @@ impl Stage {
         &self,
         options: &Options,
         name: &str,
+        gateway: &str,
         backends: &str,
     ) -> anyhow::Result<(SocketAddr, Leash)> {
         let program = present(&options.sentinel(), "cargo build --release -p sentinel")?;
@@ -200,7 +235,7 @@ impl Stage {
                 .to_owned(),
         };
         let config = format!(
-            "[gateway]\nlisten = \"{address}\"\ndata_dir = {directory:?}\nlog_level = \"warn\"\n\n\
+            "[gateway]\nlisten = \"{address}\"\ndata_dir = {directory:?}\nlog_level = \"warn\"\n{gateway}\n\
              {backends}\n{extra}\n"
         );
         let file = directory.join("sentinel.toml");
@@ -208,6 +243,50 @@ impl Stage {
         let log = self.directory.0.join(format!("sentinel-{name}.log"));
         let leash = Leash::start(&program, &["serve", "--config", text(&file)?], &log)?;
         Ok((address, leash))
+    }
+
+    /// A token for the role that `GOVERNED` names.
+    async fn token(&self, options: &Options, name: &str) -> anyhow::Result<String> {
+        let file = self.directory.0.join(name).join("sentinel.toml");
+        let made = tokio::process::Command::new(options.sentinel())
+            .args(["--config", text(&file)?, "token"])
+            .args(["--role", "bench", "--subject", "bench", "--expires", "1h"])
+            .env("JWT_SECRET_KEY", SECRET)
+            .output()
+            .await?;
+        if !made.status.success() {
+            bail!("no token: {}", String::from_utf8_lossy(&made.stderr));
+        }
+        Ok(String::from_utf8(made.stdout)?.trim().to_owned())
+    }
+
+    /// What the governed gateway's records cost on their way into the store, once all are there.
+    pub(crate) async fn ingestion(&self) -> anyhow::Result<Option<Ingestion>> {
+        let governed = |lane: &&Lane| lane.contender == Contender::Governed;
+        let Some(lane) = self.lanes.iter().find(governed) else {
+            return Ok(None);
+        };
+        let token = lane.token.as_deref().unwrap_or_default();
+        let since = Instant::now();
+        loop {
+            let page = load::get(lane.address, "/metrics", token).await?;
+            let value = |name: &str| {
+                let line = page.lines().find_map(|line| line.strip_prefix(name));
+                line.and_then(|rest| rest.trim().parse::<u64>().ok())
+            };
+            let records = value("sentinel_audit_ingested_total ").unwrap_or_default();
+            if value("sentinel_audit_backlog ") == Some(0) {
+                let used = usage::threads_ns(&self.crew(lane).proxy, &INGESTING);
+                return Ok(Some(Ingestion {
+                    records,
+                    us_per_record: used as f64 / 1e3 / records.max(1) as f64,
+                }));
+            }
+            if since.elapsed() > INGESTED_WITHIN {
+                bail!("the store still lacks records after {INGESTED_WITHIN:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     fn http_backend(&self, name: &str) -> String {
@@ -247,10 +326,11 @@ impl Stage {
         let http = (1..=5).map(|n| self.http_backend(&format!("http-{n}")));
         let stdio = (1..=5).map(|n| self.stdio_backend(&format!("stdio-{n}"), options));
         let (address, leash) =
-            self.sentinel(options, "idle", &http.chain(stdio).collect::<String>())?;
+            self.sentinel(options, "idle", "", &http.chain(stdio).collect::<String>())?;
         let lane = Lane {
             contender: Contender::SentinelHttp,
             address,
+            token: None,
             leash: Some(leash),
         };
         self.wait_for(&lane, "sentinel-idle", options).await?;

@@ -18,6 +18,9 @@ const HOLD: &str =
 /// A child that ignores SIGTERM for longer is killed.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// What gateways that check tokens sign them with.
+pub(crate) const SECRET: &str = "a secret of the bench, 32 bytes.";
+
 pub(crate) struct Leash {
     shell: Child,
     stdin: Option<ChildStdin>,
@@ -31,6 +34,8 @@ impl Leash {
             .args(["-c", HOLD, "leash"])
             .arg(program)
             .args(args)
+            // Without [auth] nobody reads it.
+            .env("JWT_SECRET_KEY", SECRET)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -40,16 +40,18 @@ impl Caller {
     pub(crate) async fn open(
         address: SocketAddr,
         era: Era,
+        token: Option<&str>,
         expected: Arc<[u8]>,
     ) -> anyhow::Result<Self> {
         let mut socket = TcpStream::connect(address).await.context("connect")?;
         socket.set_nodelay(true)?;
         let size = expected.len();
         let mut reader = Reader::new(size);
-        let (mut headers, mut farewell) = (modern_headers(), Vec::new());
+        let bearer = token.map_or(String::new(), |t| format!("Authorization: Bearer {t}\r\n"));
+        let (mut headers, mut farewell) = (modern_headers() + &bearer, Vec::new());
         if era == Era::Legacy {
-            let session = shake_hands(&mut socket, &mut reader, address).await?;
-            headers = format!("MCP-Protocol-Version: 2025-11-25\r\n{session}");
+            let session = shake_hands(&mut socket, &mut reader, address, &bearer).await?;
+            headers = format!("MCP-Protocol-Version: 2025-11-25\r\n{session}{bearer}");
             if !session.is_empty() {
                 farewell = format!("DELETE /mcp HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n")
                     .into_bytes();
@@ -103,6 +105,18 @@ impl Caller {
     }
 }
 
+/// One page of a gateway, such as its metrics.
+pub(crate) async fn get(address: SocketAddr, path: &str, token: &str) -> anyhow::Result<String> {
+    let mut socket = TcpStream::connect(address).await.context("connect")?;
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n");
+    socket.write_all(request.as_bytes()).await?;
+    let mut reader = Reader::new(64 << 10);
+    let response = reader.read(&mut socket).await?;
+    ensure!(response.status == 200, "{path}: status {}", response.status);
+    Ok(String::from_utf8_lossy(response.body).into_owned())
+}
+
 fn modern_headers() -> String {
     "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: blob\r\n".to_owned()
 }
@@ -112,9 +126,10 @@ async fn shake_hands(
     socket: &mut TcpStream,
     reader: &mut Reader,
     address: SocketAddr,
+    bearer: &str,
 ) -> anyhow::Result<String> {
     let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
-    socket.write_all(&post(address, "", hello)).await?;
+    socket.write_all(&post(address, bearer, hello)).await?;
     let response = reader.read(socket).await.context("initialize")?;
     ensure!(
         response.status == 200,
@@ -126,7 +141,7 @@ async fn shake_hands(
         .session
         .map(|id| format!("Mcp-Session-Id: {id}\r\n"))
         .unwrap_or_default();
-    let headers = format!("MCP-Protocol-Version: 2025-11-25\r\n{session}");
+    let headers = format!("MCP-Protocol-Version: 2025-11-25\r\n{session}{bearer}");
     let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     socket.write_all(&post(address, &headers, ready)).await?;
     let response = reader.read(socket).await.context("initialized")?;

@@ -77,6 +77,7 @@ async fn run(options: &Options) -> anyhow::Result<Report> {
             report.add(cell, rows, options)?;
         }
     }
+    report.ingestion = stage.ingestion().await?;
     report.idle = stage.idle(options).await?;
     Ok(report)
 }

@@ -15,14 +15,20 @@ pub(crate) enum Contender {
     SentinelHttp,
     /// Through the gateway to a child process
     SentinelStdio,
+    /// As sentinel-http with everything on: tokens, roles, limits, arguments, admission, audit
+    Governed,
+    /// The same without audit
+    Unaudited,
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Direct,
         Self::Nginx,
         Self::SentinelHttp,
         Self::SentinelStdio,
+        Self::Governed,
+        Self::Unaudited,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -31,6 +37,8 @@ impl Contender {
             Self::Nginx => "nginx",
             Self::SentinelHttp => "sentinel-http",
             Self::SentinelStdio => "sentinel-stdio",
+            Self::Governed => "governed",
+            Self::Unaudited => "unaudited",
         }
     }
 }

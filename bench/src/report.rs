@@ -6,8 +6,13 @@ use std::io::Write as _;
 use serde::Serialize;
 
 use crate::cell::{Cell, Row};
-use crate::contenders::Idle;
+use crate::contenders::{Idle, Ingestion};
 use crate::options::Options;
+
+/// CPU per call with everything on, as a multiple of nginx's.
+const RATIO_MAX: f64 = 1.8;
+/// CPU per call that audit may add, in percent.
+const AUDIT_MAX: f64 = 5.0;
 
 #[derive(Serialize)]
 pub(crate) struct Report {
@@ -16,6 +21,7 @@ pub(crate) struct Report {
     window_ms: u128,
     cells: Vec<Measured>,
     pub(crate) idle: Option<Idle>,
+    pub(crate) ingestion: Option<Ingestion>,
 }
 
 #[derive(Serialize)]
@@ -45,6 +51,7 @@ impl Report {
             window_ms: options.window().as_millis(),
             cells: Vec::new(),
             idle: None,
+            ingestion: None,
         }
     }
 
@@ -70,6 +77,13 @@ impl Report {
 
     pub(crate) fn print(&self, options: &Options) -> anyhow::Result<()> {
         say(options, &self.table()?)?;
+        if let Some(ingestion) = &self.ingestion {
+            let text = format!(
+                "ingestion into the store, apart from the calls: {:.2} us of CPU a record, {} records\n",
+                ingestion.us_per_record, ingestion.records
+            );
+            say(options, &text)?;
+        }
         if let Some(idle) = &self.idle {
             let (own, children) = (
                 idle.gateway_kb as f64 / 1024.0,
@@ -166,6 +180,31 @@ impl Measured {
             };
             out.push_str(&line);
         }
+        out + &self.governed()
+    }
+
+    /// What governing costs, and what of that is audit.
+    fn governed(&self) -> String {
+        let row = |name: &str| self.rows.iter().find(|row| row.contender == name);
+        let Some(governed) = row("governed") else {
+            return String::new();
+        };
+        let cell = &self.cell;
+        let mut out = String::new();
+        if let Some(nginx) = row("nginx") {
+            let ratio = governed.proxy_us / nginx.proxy_us;
+            out.push_str(&format!(
+                "governed {cell}: sentinel {:.1} us/call, nginx {:.1} us/call, ratio {ratio:.2} (bound {RATIO_MAX:.2})\n",
+                governed.proxy_us, nginx.proxy_us
+            ));
+        }
+        if let Some(off) = row("unaudited") {
+            let more = (governed.proxy_us / off.proxy_us - 1.0) * 100.0;
+            out.push_str(&format!(
+                "audit {cell}: spool {:.1} us/call, off {:.1} us/call, {more:+.1} % (bound {AUDIT_MAX:.0} %); ingestion apart {:.1} us/call\n",
+                governed.proxy_us, off.proxy_us, governed.ingest_us
+            ));
+        }
         out
     }
 }
@@ -176,7 +215,7 @@ fn ratios(rows: &[Row]) -> Vec<Ratio> {
     };
     let ours = rows
         .iter()
-        .filter(|row| row.contender.starts_with("sentinel"));
+        .filter(|row| !matches!(row.contender, "direct" | "nginx"));
     ours.map(|row| Ratio {
         contender: row.contender,
         cpu: row.proxy_us / nginx.proxy_us,

@@ -11,11 +11,25 @@ pub(crate) fn cpu_ns(pids: &[u32]) -> u64 {
     pids.iter().map(|pid| process_cpu_ns(*pid)).sum()
 }
 
+/// The same of the threads with one of these names.
+pub(crate) fn threads_ns(pids: &[u32], names: &[&str]) -> u64 {
+    let named = |name: &str| names.contains(&name.trim());
+    pids.iter().map(|pid| some_cpu_ns(*pid, named)).sum()
+}
+
 fn process_cpu_ns(pid: u32) -> u64 {
+    some_cpu_ns(pid, |_| true)
+}
+
+fn some_cpu_ns(pid: u32, counts: impl Fn(&str) -> bool) -> u64 {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return 0;
     };
     let ran = threads.flatten().filter_map(|thread| {
+        let name = fs::read_to_string(thread.path().join("comm")).ok()?;
+        if !counts(&name) {
+            return None;
+        }
         let stat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         stat.split(' ').next()?.parse::<u64>().ok()
     });

@@ -39,6 +39,7 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
         true => declared(&call.caller),
         false => Vec::new(),
     };
+    let trace = call.trail.traceparent().map(|trace| format!("\"{trace}\""));
     let wants_progress = call.params.meta(meta::PROGRESS_TOKEN).is_some();
     let outgoing = Outgoing {
         method: &call.method,
@@ -53,6 +54,7 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
             capabilities: &capabilities,
             client_info: call.caller.client_info.as_deref().or(Some(client_info())),
             log_level: call.caller.log_level.get().and_then(LogLevel::name),
+            traceparent: trace.as_deref().map(str::as_bytes),
         },
     };
     begin_request(id_text.as_bytes(), call.method.as_str(), out);

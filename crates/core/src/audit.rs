@@ -8,7 +8,9 @@
 //! Not here: files and tables (`sentinel_stores`), and requests that are not audited: health,
 //! metrics, notifications.
 
+mod batch;
 mod codec;
+mod doorstep;
 mod entry;
 mod record;
 mod redact;
@@ -17,7 +19,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use codec::{Corrupt, decode, encode};
+pub use batch::{Batch, Entered, Gathering};
+pub use codec::{Corrupt, decode, encode, read};
 pub use entry::{Auditor, Ending, Entry, Request, Trail};
 pub use record::{Draft, Guarantee, Key, Record, Stored, Surface, chain, genesis};
 pub use redact::Arguments;

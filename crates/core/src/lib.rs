@@ -29,6 +29,7 @@ pub mod review;
 pub mod seal;
 pub mod state_file;
 mod tasks;
+pub mod trace;
 pub mod updates;
 pub mod walk;
 

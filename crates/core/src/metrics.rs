@@ -41,6 +41,8 @@ pub struct Metrics {
     pub audit: AuditMetrics,
     pub sessions: AtomicU64,
     pub streams: AtomicU64,
+    /// Spans that no collector will ever see.
+    pub spans_dropped: AtomicU64,
 }
 
 /// By method, backend and own name.

@@ -155,7 +155,7 @@ where
 async fn resolve(mut call: Box<Call>, mut rest: impl Rest) -> Outcome {
     let target = call.policy.registry.resolve(&call)?;
     call.line.sign(&target.operation.backend);
-    call.trail.resolved(&target, &call.params);
+    call.trail.resolved(&target.operation);
     call.target = Some(target);
     rest.call(call).await
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use anyhow::Context;
 use sentinel_core::audit::{Arguments, AuditStore, Auditor, Guarantee};
 use sentinel_core::metrics::Metrics;
-use sentinel_stores::Sqlite;
-use sentinel_stores::audit::{Ingest, PostgresAudit, SqliteAudit};
+use sentinel_stores::audit::{Ingest, POSTGRES_MIGRATIONS, PostgresAudit, SqliteAudit};
 use sentinel_stores::spool::{Limits, Recorder};
+use sentinel_stores::{Postgres, Sqlite};
 
 use crate::config::{self, AuditArguments, Config};
+use crate::spans::Exporter;
 use crate::wiring;
 
 /// How long the end waits for the store; what is left then is in the spool.
@@ -21,6 +22,7 @@ pub(crate) struct Audit {
     /// Open where records go to it, for whatever else is kept there.
     pub(crate) db: Option<Sqlite>,
     ingest: Option<Ingest>,
+    exporter: Option<Exporter>,
 }
 
 impl Audit {
@@ -30,11 +32,22 @@ impl Audit {
             auditor: Auditor::off(),
             db: None,
             ingest: None,
+            exporter: None,
         }
     }
 
-    /// Begins to record, as the configuration says.
+    /// Begins to record, as the configuration says, and to trace. Called within a runtime.
     pub(crate) fn start(config: &Config) -> anyhow::Result<Self> {
+        let mut this = Self::record(config)?;
+        if let Some(endpoint) = &config.telemetry.otlp_endpoint {
+            let exporter = Exporter::start(endpoint, this.auditor.metrics.clone())?;
+            this.auditor.trace_to(exporter.spans());
+            this.exporter = Some(exporter);
+        }
+        Ok(this)
+    }
+
+    fn record(config: &Config) -> anyhow::Result<Self> {
         let metrics = Arc::<Metrics>::default();
         let guarantees = config.backends.iter().filter(|b| b.enabled);
         let by_backend = guarantees.map(|b| Some(guarantee(b.guarantee))).collect();
@@ -44,12 +57,15 @@ impl Audit {
             AuditArguments::Redacted => Arguments::Redacted,
             AuditArguments::Full => Arguments::Full,
         };
+        // For its owner only. Whoever needs it and cannot have it says so.
+        let _ = sentinel_stores::make_folder(&config.gateway.data_dir);
         if !config.gateway.audit_enabled {
             let auditor = Auditor::new(metrics, None, arguments, Guarantee::Memory, by_backend);
             return Ok(Self {
                 auditor,
                 db: None,
                 ingest: None,
+                exporter: None,
             });
         }
         let data_dir = &config.gateway.data_dir;
@@ -70,11 +86,16 @@ impl Audit {
             auditor,
             db,
             ingest: Some(ingest),
+            exporter: None,
         })
     }
 
     /// Brings what is left into the store, within bounds.
     pub(crate) async fn finish(self) {
+        self.auditor.close();
+        if let Some(exporter) = self.exporter {
+            exporter.finish().await;
+        }
         let Some(ingest) = self.ingest else { return };
         let left = ingest.finish(FLUSH_MAX).await;
         if left > 0 {
@@ -111,8 +132,10 @@ pub(crate) fn store(config: &Config) -> anyhow::Result<Arc<dyn AuditStore>> {
 /// start does not wait for it.
 fn open(config: &Config) -> anyhow::Result<(Arc<dyn AuditStore>, Option<Sqlite>)> {
     if let Some(postgres) = &config.postgres {
-        let url = postgres.url.expose().to_owned();
-        return Ok((Arc::new(PostgresAudit::new(url)), None));
+        let connections = postgres.max_connections as usize;
+        let db = Postgres::new(postgres.url.expose(), connections, &[POSTGRES_MIGRATIONS])
+            .context("the URL in the variable that postgres.url_env names")?;
+        return Ok((Arc::new(PostgresAudit::new(&db)), None));
     }
     let db = wiring::open_db(config)?;
     Ok((Arc::new(SqliteAudit::new(&db)), Some(db)))

@@ -17,6 +17,7 @@ mod progress;
 mod reload;
 mod remember;
 mod runfile;
+mod spans;
 mod wiring;
 mod workers;
 

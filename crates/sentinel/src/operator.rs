@@ -4,6 +4,7 @@
 //! `knock` is the other side: how commands reach the gateways of a data directory, or a remote one.
 
 use std::fs::{self, Permissions};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +42,9 @@ pub(crate) fn open(data_dir: &Path, gateway: &Arc<Gateway>, home: &Handle) -> an
     home.spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(door.clone().serve(stream))),
+                Ok((stream, _)) => drop(tokio::spawn(
+                    door.clone().serve(stream, Ipv4Addr::LOCALHOST.into()),
+                )),
                 Err(error) => {
                     tracing::warn!("an operator could not be let in: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -16,7 +16,7 @@ use sentinel_backends::{http as http_backend, stdio};
 use sentinel_core::catalog::{Glob, Listing, Pinning, Pins, Prefix, Publisher, Registry};
 use sentinel_core::clock::SystemClock;
 use sentinel_core::review::ReviewStore;
-use sentinel_core::{Backend, Policy, circuit};
+use sentinel_core::{Auditor, Backend, Policy, circuit};
 use sentinel_review::{Service, Settings, machine};
 use sentinel_stores::{PostgresReviews, Sqlite, SqliteReviews, Synchronous, audit, review};
 use sentinel_surfaces::http::{Allowed, Door, Pace, Scrape};
@@ -62,6 +62,8 @@ struct Entrance {
     _keeping: Option<Keeping>,
 }
 
+const TALLY_EVERY: Duration = Duration::from_secs(1);
+
 /// Builds the gateway and sets its backends going, each on the runtime that `home` names for it.
 pub(crate) fn build(
     config: &Config,
@@ -106,7 +108,9 @@ pub(crate) fn build(
         governing::settings(config, &enabled, &handle),
     );
     handle.spawn(watch_files(policy.clone()));
+    audit.auditor.governed_by(governing::version(config));
     let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
+    handle.spawn(tally(audit.auditor.clone()));
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(places.clone().keep_writing(registry));
     handle.spawn(sweep(gateway.clone()));
@@ -184,9 +188,8 @@ pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<dyn ReviewStor
 
 fn review_store(config: &Config, db: Option<&Sqlite>) -> anyhow::Result<Arc<dyn ReviewStore>> {
     if let Some(postgres) = &config.postgres {
-        let url = postgres.url.expose().to_owned();
         let connections = postgres.max_connections as usize;
-        let store = PostgresReviews::new(url, connections, machine::expire);
+        let store = PostgresReviews::new(postgres.url.expose(), connections, machine::expire)?;
         return Ok(Arc::new(store));
     }
     let db = db.cloned().map_or_else(|| open_db(config), Ok)?;
@@ -254,6 +257,14 @@ async fn watch_files(policy: Arc<Policy>) {
             policy.registry().keep_pins();
         };
         let _ = tokio::task::spawn_blocking(look).await;
+    }
+}
+
+/// Records those who were turned away, second by second.
+async fn tally(auditor: Arc<Auditor>) {
+    loop {
+        tokio::time::sleep(TALLY_EVERY).await;
+        auditor.sweep();
     }
 }
 

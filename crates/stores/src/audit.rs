@@ -10,7 +10,7 @@ mod verify;
 pub(crate) mod tests;
 
 pub use ingest::{Adopted, Ingest, adopt_all};
-pub use postgres::PostgresAudit;
+pub use postgres::{POSTGRES_MIGRATIONS, PostgresAudit};
 pub use sqlite::{MIGRATIONS, SqliteAudit};
 pub use verify::{Verdict, verify};
 

@@ -1,6 +1,7 @@
 //! Why a store could not do what it was asked.
 
 use rusqlite::ErrorCode;
+use tokio_postgres::error::SqlState;
 
 /// A failure of the store itself; what a closure refuses for its own reasons is its own error.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -66,6 +67,31 @@ impl From<rusqlite::Error> for StoreError {
                 | ErrorCode::PermissionDenied,
             ) => Self::Io(error.to_string()),
             _ => Self::Sql(error.to_string()),
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(said) = error.as_db_error() else {
+            // Its own words do not say why; the cause does.
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+            return Self::Unavailable(format!("PostgreSQL: {error}{cause}"));
+        };
+        let text = format!("PostgreSQL {}: {}", said.code().code(), said.message());
+        match *said.code() {
+            SqlState::DISK_FULL => Self::StorageFull,
+            SqlState::T_R_SERIALIZATION_FAILURE
+            | SqlState::T_R_DEADLOCK_DETECTED
+            | SqlState::LOCK_NOT_AVAILABLE => Self::Busy,
+            _ => match said.code().code().get(..2) {
+                // Connection, resources, operator intervention, wrong password or database.
+                Some("08" | "53" | "57" | "28" | "3D") => Self::Unavailable(text),
+                Some("58") => Self::Io(text),
+                Some("XX") => Self::Corrupt(text),
+                _ => Self::Sql(text),
+            },
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! `Sqlite` is one database file with one writer thread; whoever needs tables brings a numbered
 //! list of migrations and gets `write` and `read`. A process opens a file once and shares the
-//! handle: `Sqlite::with_synchronous` gives each room the durability it promised.
+//! handle: `Sqlite::with_synchronous` gives each room the durability it promised. `Postgres` is the same
+//! for a server, with a few connections.
 //!
 //! Not here: what a record or a review means (`sentinel_core`), the PostgreSQL *backend*
 //! (`sentinel_backends`).
@@ -10,12 +11,14 @@
 pub mod audit;
 pub mod error;
 pub mod postgres;
+mod private;
 pub mod review;
 pub mod spool;
 pub mod sqlite;
 
 pub use error::StoreError;
 pub use postgres::Postgres;
+pub use private::make_folder;
 pub use review::{PostgresReviews, SqliteReviews};
 pub use rusqlite;
 pub use sqlite::{Migrations, Sqlite, Synchronous};

@@ -1,46 +1,68 @@
 //! PostgreSQL as a store: a few connections, made when they are needed.
 //!
-//! A connection is taken out of the pool while it works and goes back only if nothing went wrong:
-//! a failure, a time-out or a dropped caller closes it, and the server rolls back what it had begun.
-//! The first connection brings the tables up to date. Connections are plain: a server on another
-//! machine is reached through a tunnel or a local pooler.
+//! `Postgres` knows where the server is and how many connections it may hold; `with` lends one. A
+//! connection that ended, took too long or grew old is dropped, and the next call makes another: whoever
+//! needs its work done tries again. Each new connection brings every component's tables up to date
+//! first, so a gateway may start before its database does.
 //!
-//! Not here: any table (`audit`, `review`).
+//! A closure that wants a transaction begins it with `Client::transaction`, which rolls back when it is
+//! dropped: the connection goes back to the others afterwards, whatever the closure returned. `read` and
+//! `write` are for work that is many statements: a `Session` remembers those it prepared.
+//!
+//! Not here: the SQL of records and reviews (`audit`, `review`), the PostgreSQL *backend*
+//! (`sentinel_backends`).
+
+mod migrate;
+mod tls;
+mod url;
+
+#[cfg(test)]
+pub(crate) mod cluster;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio_postgres::error::SqlState;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, Row, Statement};
 
+use crate::Migrations;
 use crate::error::StoreError;
-use crate::sqlite::Migrations;
+use tls::Tls;
+pub use url::BadUrl;
 
-const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// A server that has not answered by then is treated as gone.
+/// A server that does not answer by then is treated as gone.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Two gateways that start together migrate one after the other.
-const MIGRATION_LOCK: i64 = 0x0053_4773_746f_7265;
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// After this a connection is made anew, so that a server that moved or changed its role is noticed.
+const AGE_MAX: Duration = Duration::from_secs(600);
 
 pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// A handle on the database; cheap to clone.
+/// A handle on the database; cheap to clone. All clones share the connections.
 #[derive(Clone)]
 pub struct Postgres {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    url: String,
-    migrations: Migrations,
-    migrated: AtomicBool,
+    config: Config,
+    tls: Tls,
+    migrations: Vec<Migrations>,
     permits: Semaphore,
-    idle: Mutex<Vec<Session>>,
+    /// The one used last is used next; the others grow old and go.
+    idle: Mutex<Vec<Connected>>,
+}
+
+struct Connected {
+    session: Session,
+    since: Instant,
 }
 
 /// One connection, with the statements it knows.
@@ -50,19 +72,42 @@ pub struct Session {
     statements: HashMap<String, Statement>,
 }
 
+impl Connected {
+    fn is_good(&self) -> bool {
+        !self.session.client.is_closed() && self.since.elapsed() < AGE_MAX
+    }
+}
+
 impl Postgres {
-    /// Connects when it is first used.
-    pub fn new(url: String, connections_max: usize, migrations: Migrations) -> Self {
-        let inner = Inner {
-            url,
-            migrations,
-            migrated: AtomicBool::new(false),
-            permits: Semaphore::new(connections_max.max(1)),
-            idle: Mutex::default(),
-        };
-        Self {
-            inner: Arc::new(inner),
-        }
+    /// Reads the URL and connects to nothing yet. `migrations` are those of everybody who will use
+    /// this handle or a clone of it.
+    pub fn new(
+        url: &str,
+        max_connections: usize,
+        migrations: &[Migrations],
+    ) -> Result<Self, BadUrl> {
+        let (config, tls) = url::read(url)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                config,
+                tls,
+                migrations: migrations.to_vec(),
+                permits: Semaphore::new(max_connections.max(1)),
+                idle: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Lends a connection to `work`, for as long as a server may take to answer.
+    pub async fn with<T, E>(
+        &self,
+        work: impl AsyncFnOnce(&mut Client) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        E: From<StoreError>,
+    {
+        self.lend(async |session: &mut Session| work(&mut session.client).await)
+            .await
     }
 
     /// Runs `work` on a connection, each statement by itself.
@@ -71,12 +116,8 @@ impl Postgres {
         E: From<StoreError>,
         F: for<'a> FnOnce(&'a mut Session) -> BoxFuture<'a, Result<T, E>>,
     {
-        let inner = &self.inner;
-        let _permit = inner.permits.acquire().await.map_err(|_| closed())?;
-        let mut session = inner.session().await?;
-        let outcome = answered(work(&mut session)).await?;
-        inner.give_back(session);
-        outcome
+        self.lend(async |session: &mut Session| work(session).await)
+            .await
     }
 
     /// Runs `work` in a transaction and returns once it is committed. An error of `work` rolls back
@@ -86,84 +127,79 @@ impl Postgres {
         E: From<StoreError>,
         F: for<'a> FnOnce(&'a mut Session) -> BoxFuture<'a, Result<T, E>>,
     {
-        let inner = &self.inner;
-        let _permit = inner.permits.acquire().await.map_err(|_| closed())?;
-        let mut session = inner.session().await?;
-        session.batch("BEGIN").await?;
-        let outcome = answered(work(&mut session)).await?;
-        let end = if outcome.is_ok() {
-            "COMMIT"
-        } else {
-            "ROLLBACK"
-        };
-        match answered(session.batch(end)).await? {
-            Ok(()) => inner.give_back(session),
+        self.lend(async |session: &mut Session| {
+            session.batch("BEGIN").await?;
+            let outcome = work(session).await;
+            let ended = match &outcome {
+                Ok(_) => session.batch("COMMIT").await,
+                Err(_) => session.batch("ROLLBACK").await,
+            };
             // Its own error says more than a rollback that failed after it.
-            Err(error) if outcome.is_ok() => return Err(error.into()),
-            Err(_) => {}
+            match (outcome, ended) {
+                (Ok(_), Err(error)) => Err(error.into()),
+                (outcome, _) => outcome,
+            }
+        })
+        .await
+    }
+
+    async fn lend<T, E>(&self, work: impl AsyncFnOnce(&mut Session) -> Result<T, E>) -> Result<T, E>
+    where
+        E: From<StoreError>,
+    {
+        let inner = &*self.inner;
+        let Ok(_permit) = inner.permits.acquire().await else {
+            return Err(StoreError::Closed.into());
+        };
+        // Held by this future while it works: whoever drops it, or takes too long, drops the connection.
+        let mut connected = inner.connected().await?;
+        let done = timeout(ANSWER_MAX, work(&mut connected.session))
+            .await
+            .map_err(|_| StoreError::Unavailable("PostgreSQL did not answer in time".to_owned()))?;
+        if connected.is_good() {
+            inner.idle.lock().push(connected);
         }
-        outcome
+        done
     }
 }
 
-fn closed() -> StoreError {
-    StoreError::Closed
-}
-
-async fn answered<T>(work: impl Future<Output = T>) -> Result<T, StoreError> {
-    tokio::time::timeout(ANSWER_MAX, work)
-        .await
-        .map_err(|_| StoreError::Unavailable("PostgreSQL did not answer in time".to_owned()))
-}
-
 impl Inner {
-    async fn session(&self) -> Result<Session, StoreError> {
+    async fn connected(&self) -> Result<Connected, StoreError> {
         loop {
-            let kept = self.lock().pop();
-            match kept {
-                Some(session) if !session.client.is_closed() => return Ok(session),
+            let idle = self.idle.lock().pop();
+            match idle {
+                Some(connected) if connected.is_good() => return Ok(connected),
                 Some(_) => {}
                 None => break,
             }
         }
-        let connecting = tokio::time::timeout(CONNECT_MAX, self.connect());
-        connecting.await.map_err(|_| {
-            StoreError::Unavailable("connecting to PostgreSQL took too long".to_owned())
-        })?
+        let late = |_| StoreError::Unavailable("connecting to PostgreSQL took too long".to_owned());
+        timeout(CONNECT_MAX, self.connect()).await.map_err(late)?
     }
 
-    async fn connect(&self) -> Result<Session, StoreError> {
-        let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await?;
+    async fn connect(&self) -> Result<Connected, StoreError> {
+        let (mut client, connection) = self.config.connect(self.tls.clone()).await?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!("the connection to PostgreSQL ended: {error}");
             }
         });
-        let mut session = Session {
-            client,
-            statements: HashMap::new(),
-        };
         // What is acknowledged is on the server's disk, whatever the server's default is.
-        session
-            .batch(
+        client
+            .batch_execute(
                 "SELECT set_config('synchronous_commit', 'on', false)
                  WHERE current_setting('synchronous_commit') = 'off'",
             )
             .await?;
-        if !self.migrated.load(Ordering::Acquire) {
-            migrate(&mut session, self.migrations).await?;
-            self.migrated.store(true, Ordering::Release);
-        }
-        Ok(session)
-    }
-
-    /// One that broke meanwhile is noticed when it is taken again.
-    fn give_back(&self, session: Session) {
-        self.lock().push(session);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Session>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        migrate::run(&mut client, &self.migrations).await?;
+        let session = Session {
+            client,
+            statements: HashMap::new(),
+        };
+        Ok(Connected {
+            session,
+            since: Instant::now(),
+        })
     }
 }
 
@@ -203,73 +239,5 @@ impl Session {
         let statement = self.client.prepare(sql).await?;
         self.statements.insert(sql.to_owned(), statement.clone());
         Ok(statement)
-    }
-}
-
-async fn migrate(session: &mut Session, migrations: Migrations) -> Result<(), StoreError> {
-    let Migrations { component, steps } = migrations;
-    session.batch("BEGIN").await?;
-    session
-        .rows("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK])
-        .await?;
-    session
-        .batch(
-            "CREATE TABLE IF NOT EXISTS schema_version (
-                 component text PRIMARY KEY, version integer NOT NULL)",
-        )
-        .await?;
-    let found: i32 = session
-        .row(
-            "SELECT version FROM schema_version WHERE component = $1",
-            &[&component],
-        )
-        .await?
-        .map_or(Ok(0), |row| row.try_get(0))?;
-    let known = steps.len() as u32;
-    if found as u32 > known {
-        return Err(StoreError::TooNew {
-            component,
-            found: found as u32,
-            known,
-        });
-    }
-    for step in &steps[found as usize..] {
-        session.batch(step).await?;
-    }
-    session
-        .execute(
-            "INSERT INTO schema_version (component, version) VALUES ($1, $2)
-             ON CONFLICT (component) DO UPDATE SET version = excluded.version",
-            &[&component, &(known as i32)],
-        )
-        .await?;
-    session.batch("COMMIT").await
-}
-
-impl From<tokio_postgres::Error> for StoreError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        let Some(state) = error.code() else {
-            return Self::Unavailable(error.to_string());
-        };
-        // What the server says, in its words: the error's own text is only "db error".
-        let said = error
-            .as_db_error()
-            .map_or_else(|| error.to_string(), |db| db.message().to_owned());
-        let busy = [
-            SqlState::T_R_SERIALIZATION_FAILURE,
-            SqlState::T_R_DEADLOCK_DETECTED,
-            SqlState::LOCK_NOT_AVAILABLE,
-        ];
-        match state {
-            full if *full == SqlState::DISK_FULL => Self::StorageFull,
-            state if busy.contains(state) => Self::Busy,
-            // Connection, resources, operator intervention, wrong password or database.
-            state if ["08", "53", "57", "28", "3D"].contains(&&state.code()[..2]) => {
-                Self::Unavailable(said)
-            }
-            state if state.code().starts_with("58") => Self::Io(said),
-            state if state.code().starts_with("XX") => Self::Corrupt(said),
-            _ => Self::Sql(said),
-        }
     }
 }

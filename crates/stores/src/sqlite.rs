@@ -21,6 +21,7 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::error::StoreError;
+use crate::private;
 pub use migrate::Migrations;
 use writer::{Job, Writer};
 
@@ -69,11 +70,14 @@ impl Sqlite {
         synchronous: Synchronous,
         migrations: &[Migrations],
     ) -> Result<Self, StoreError> {
+        let cannot = |path: &Path, error| {
+            StoreError::Io(format!("cannot create {}: {error}", path.display()))
+        };
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| {
-                StoreError::Io(format!("cannot create {}: {error}", folder.display()))
-            })?;
+            private::make_folder(folder).map_err(|error| cannot(folder, error))?;
         }
+        // SQLite gives its other files the mode of this one.
+        private::touch(path).map_err(|error| cannot(path, error))?;
         let mut connection = open_writing(path)?;
         migrate::run(&mut connection, migrations)?;
         let (jobs, queue) = mpsc::channel(QUEUE_LEN_MAX);

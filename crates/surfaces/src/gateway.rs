@@ -8,8 +8,9 @@ use sentinel_core::audit::{self, Surface};
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
-use sentinel_core::{Auditor, Entry, Kind, Policy, Walk, walk};
-use sentinel_wire::Request;
+use sentinel_core::{Auditor, Entry, Identity, Kind, Policy, Walk, walk};
+use sentinel_wire::envelope::Refusal;
+use sentinel_wire::{Message, Request};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -103,13 +104,20 @@ impl Gateway {
     }
 
     /// A request was read; whoever answers it finishes the entry.
-    pub(crate) fn heard(&self, surface: Surface, request: &Request, bytes_in: usize) -> Entry {
+    pub(crate) fn heard(
+        &self,
+        surface: Surface,
+        request: &Request,
+        bytes_in: usize,
+        traceparent: Option<&[u8]>,
+    ) -> Entry {
         self.auditor.open(&audit::Request {
             surface,
             id: Some(request.id.as_bytes()),
             method: Some(&request.method),
             params: Some(&request.params),
             bytes_in,
+            traceparent,
         })
     }
 
@@ -117,6 +125,7 @@ impl Gateway {
     pub(crate) fn refused(
         &self,
         surface: Surface,
+        who: &Identity,
         id: Option<&sentinel_wire::Id>,
         kind: &'static str,
         bytes_in: usize,
@@ -128,22 +137,39 @@ impl Gateway {
             method: None,
             params: None,
             bytes_in,
+            traceparent: None,
         };
-        let entry = self.auditor.open(&request);
+        let mut entry = self.auditor.open(&request);
+        entry.from(who);
         entry.finish(&audit::Ending::Malformed(kind), bytes_out);
     }
 
-    /// Somebody was not let in; what it wanted was not even read.
-    pub(crate) fn turned_away(&self, surface: Surface, kind: Kind) {
-        let request = audit::Request {
-            surface,
-            id: None,
-            method: None,
-            params: None,
-            bytes_in: 0,
-        };
-        let entry = self.auditor.open(&request);
-        entry.finish(&audit::Ending::Refused(kind), 0);
+    /// A batch that is refused as a whole: each of its requests has a record, and if it has none the
+    /// refusal has.
+    pub(crate) fn refused_batch(
+        &self,
+        surface: Surface,
+        who: &Identity,
+        messages: &[Result<Message, Refusal>],
+    ) {
+        let kind = Kind::InvalidRequest.as_str();
+        let mut recorded = false;
+        for message in messages {
+            match message {
+                Ok(Message::Request(request)) => {
+                    let len = request.params.as_bytes().len();
+                    let mut entry = self.heard(surface, request, len, None);
+                    entry.from(who);
+                    entry.finish(&audit::Ending::Refused(Kind::InvalidRequest), 0);
+                }
+                Ok(_) => continue,
+                Err(refusal) => self.refused(surface, who, refusal.id.as_ref(), kind, 0, 0),
+            }
+            recorded = true;
+        }
+        if !recorded {
+            self.refused(surface, who, None, kind, 0, 0);
+        }
     }
 
     /// From now on readiness says no, streams end in order, and connections close after their

@@ -6,6 +6,7 @@
 //! Not here: what MCP messages mean (`mcp`), binding and accepting (the binary).
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,13 +15,14 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::header::ORIGIN;
 use http::{Method as Verb, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use sentinel_core::audit::Surface;
+use sentinel_core::audit::{self, Ending, Surface};
 use sentinel_core::policy::ADMIN;
 use sentinel_core::{Identity, Kind, View};
+use sentinel_wire::Method;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::gateway::Gateway;
@@ -154,11 +156,15 @@ impl Door {
     }
 
     /// Drives one connection to its end; after draining began it ends with its present request.
-    pub async fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+    pub async fn serve(
+        self: Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        from: IpAddr,
+    ) {
         let door = self.clone();
         let service = service_fn(move |request| {
             let door = door.clone();
-            async move { Ok::<_, Infallible>(door.answer(request).await) }
+            async move { Ok::<_, Infallible>(door.answer(request, from).await) }
         });
         // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
         // flight, once.
@@ -235,7 +241,7 @@ impl Door {
     }
 
     /// The walk of one HTTP request: probes, the guard at the door, who it is, then MCP.
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>, from: IpAddr) -> Response<Body> {
         let path = request.uri().path();
         match path {
             "/health" => return health::health(request.method()),
@@ -254,15 +260,15 @@ impl Door {
         let entrance = self.entrance.load_full();
         let authority = request.uri().authority();
         if let Err(refused) = entrance.allowed.check(authority, request.headers()) {
-            self.gateway.turned_away(Surface::Http, Kind::Forbidden);
+            self.gateway.auditor.turned_away(from, Kind::Forbidden);
             return refused.respond();
         }
         let Some(origin) = request.headers().get(ORIGIN).cloned() else {
-            return self.allowed_in(&entrance, request).await;
+            return self.allowed_in(&entrance, request, from).await;
         };
         let response = match cors::preflight(request.method(), request.headers()) {
             Some(response) => response,
-            None => self.allowed_in(&entrance, request).await,
+            None => self.allowed_in(&entrance, request, from).await,
         };
         cors::shown_to(origin, response)
     }
@@ -272,6 +278,7 @@ impl Door {
         self: &Arc<Self>,
         entrance: &Entrance,
         request: Request<Incoming>,
+        from: IpAddr,
     ) -> Response<Body> {
         let path = request.uri().path();
         let access = &entrance.gate.access;
@@ -296,7 +303,7 @@ impl Door {
                     StatusCode::FORBIDDEN => Kind::Forbidden,
                     _ => Kind::Unauthorized,
                 };
-                self.gateway.turned_away(Surface::Http, kind);
+                self.gateway.auditor.turned_away(from, kind);
                 return refused;
             }
         };
@@ -337,22 +344,88 @@ impl Door {
             return self.metrics(&request);
         }
         if path.starts_with(admin::PREFIX) {
-            return Box::pin(admin::answer(self, identity, request)).await;
+            return Box::pin(self.admin(identity, request)).await;
         }
+        // What is POSTed here has its records where it is read.
+        match (request.method(), self.view("/mcp", path)) {
+            (&Verb::POST, Some(view)) => {
+                return post::answer(self, identity, view, request).await;
+            }
+            (&Verb::POST, None) if path == "/messages" => {
+                return sse2024::message(self, identity, request).await;
+            }
+            _ => {}
+        }
+        let response = self.others(identity, &request);
+        let status = response.status();
+        if status.is_client_error() || status.is_server_error() {
+            let method = Method::parse(request.method().as_str());
+            let mut entry = self.gateway.auditor.open(&audit::Request {
+                surface: Surface::Http,
+                id: None,
+                method: Some(&method),
+                params: None,
+                bytes_in: 0,
+                traceparent: None,
+            });
+            entry.from(identity);
+            entry.finish(&Ending::Malformed(reply::kind_of(status)), 0);
+        }
+        response
+    }
+
+    /// Streams and the ends of sessions, and what is not there.
+    fn others(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        request: &Request<Incoming>,
+    ) -> Response<Body> {
+        let (path, headers) = (request.uri().path(), request.headers());
         if let Some(view) = self.view("/mcp", path) {
-            return self.mcp(identity, view, request).await;
+            return match *request.method() {
+                Verb::GET => legacy::stream(self, identity, view, headers),
+                Verb::DELETE => legacy::end(self, identity, view, headers),
+                _ => reply::method_not_allowed("POST, GET, DELETE"),
+            };
         }
         match (request.method(), self.view("/sse", path)) {
             (&Verb::GET, Some(view)) => sse2024::open(self, identity, view),
             (_, Some(_)) => reply::method_not_allowed("GET"),
-            (&Verb::POST, _) if path == "/messages" => {
-                sse2024::message(self, identity, request).await
-            }
             _ => reply::text(
                 StatusCode::NOT_FOUND,
                 "not found; MCP is at /mcp and /mcp/<backend>\n",
             ),
         }
+    }
+
+    /// A request of the admin API, and its record.
+    async fn admin(
+        self: &Arc<Self>,
+        identity: &Arc<Identity>,
+        request: Request<Incoming>,
+    ) -> Response<Body> {
+        let asked = &request.uri().path()[admin::PREFIX.len()..];
+        let method = Method::parse(&format!("admin/{asked}"));
+        let mut entry = self.gateway.auditor.open(&audit::Request {
+            surface: Surface::Admin,
+            id: None,
+            method: Some(&method),
+            params: None,
+            bytes_in: request.body().size_hint().lower() as usize,
+            traceparent: None,
+        });
+        entry.from(identity);
+        let response = admin::answer(self, identity, request).await;
+        if let Some(admin::About(what)) = response.extensions().get() {
+            entry.trail().about(what);
+        }
+        let ending = match response.status() {
+            status if status.is_success() => Ending::Success,
+            StatusCode::FORBIDDEN => Ending::Refused(Kind::Forbidden),
+            status => Ending::Malformed(reply::kind_of(status)),
+        };
+        entry.finish(&ending, response.body().size_hint().lower() as usize);
+        response
     }
 
     /// What a path below `base` shows: everything, or one backend.
@@ -364,20 +437,6 @@ impl Door {
                 .registry
                 .index_of(rest.strip_prefix('/')?)
                 .map(View::Only),
-        }
-    }
-
-    async fn mcp(
-        self: &Arc<Self>,
-        identity: &Arc<Identity>,
-        view: View,
-        request: Request<Incoming>,
-    ) -> Response<Body> {
-        match *request.method() {
-            Verb::POST => post::answer(self, identity, view, request).await,
-            Verb::GET => legacy::stream(self, identity, view, request.headers()),
-            Verb::DELETE => legacy::end(self, identity, view, request.headers()),
-            _ => reply::method_not_allowed("POST, GET, DELETE"),
         }
     }
 }

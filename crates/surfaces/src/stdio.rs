@@ -185,11 +185,12 @@ impl Connection {
     /// A batch's answers may come one by one over stdio; only 2025-03-26 may send one.
     async fn batch(&mut self, messages: Vec<Result<Message, Refusal>>) {
         if self.revision() != Revision::V2025_03_26 {
+            let text = "batches exist only in 2025-03-26";
+            let fault = Fault::new(Kind::InvalidRequest, text);
+            let gateway = &self.gateway;
+            gateway.refused_batch(self.surface, &self.identity, &messages);
             return self
-                .refuse(
-                    Kind::InvalidRequest,
-                    "batches exist only in 2025-03-26".to_owned(),
-                )
+                .send(mcp::fault_message(None, self.revision(), &fault))
                 .await;
         }
         for message in messages {
@@ -204,7 +205,7 @@ impl Connection {
         let message = mcp::refusal_message(refusal, self.revision());
         let (id, kind) = (refusal.id.as_ref(), mcp::refusal_kind(refusal));
         let gateway = &self.gateway;
-        gateway.refused(self.surface, id, kind, len, message.len());
+        gateway.refused(self.surface, &self.identity, id, kind, len, message.len());
         self.send(message).await;
     }
 
@@ -215,7 +216,7 @@ impl Connection {
             Message::Notification(note) => self.notified(note),
             Message::Request(request) => {
                 let len = len.max(request.params.as_bytes().len());
-                let mut entry = self.gateway.heard(self.surface, &request, len);
+                let mut entry = self.gateway.heard(self.surface, &request, len, None);
                 entry.from(&self.identity);
                 if request.params.meta(meta::PROTOCOL_VERSION).is_some() {
                     self.modern(request, entry).await;
@@ -524,8 +525,8 @@ impl Connection {
 
     async fn refuse(&self, kind: Kind, text: String) {
         let message = mcp::fault_message(None, self.revision(), &Fault::new(kind, text));
-        let gateway = &self.gateway;
-        gateway.refused(self.surface, None, kind.as_str(), 0, message.len());
+        let (gateway, kind) = (&self.gateway, kind.as_str());
+        gateway.refused(self.surface, &self.identity, None, kind, 0, message.len());
         self.send(message).await;
     }
 }

@@ -7,6 +7,8 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const PROGRESS_TOKEN: &str = "progressToken";
+/// The W3C trace context, in either era.
+pub const TRACEPARENT: &str = "traceparent";
 
 /// Keys that only a modern server understands; they are not sent to legacy ones.
 pub const MODERN_REQUEST_KEYS: [&str; 4] = [

@@ -24,6 +24,8 @@ pub struct About<'a> {
     pub client_info: Option<&'a [u8]>,
     /// As a JSON string.
     pub log_level: Option<&'a [u8]>,
+    /// The trace it belongs to, as a JSON string, where that is not what the caller said. For either era.
+    pub traceparent: Option<&'a [u8]>,
 }
 
 /// How the params of one request change on their way to a backend.
@@ -83,7 +85,8 @@ impl Outgoing<'_> {
         let stamp = self.to.is_modern() && !self.from.is_modern();
         let strip = self.from.is_modern() && !self.to.is_modern();
         let strip = strip && params.meta_object().is_some();
-        if !stamp && !strip && self.progress_token.is_none() {
+        let trace = self.about.traceparent;
+        if !stamp && !strip && self.progress_token.is_none() && trace.is_none() {
             return None;
         }
         let version = json_string(self.to.as_str());
@@ -99,6 +102,9 @@ impl Outgoing<'_> {
         }
         if let Some(token) = self.progress_token {
             edits.push((meta::PROGRESS_TOKEN, Some(token)));
+        }
+        if let Some(trace) = trace {
+            edits.push((meta::TRACEPARENT, Some(trace)));
         }
         let empty = Object::default();
         let old = params.meta_object().unwrap_or(Raw {

@@ -27,6 +27,8 @@ use super::{Inner, Ready, State, ear, speak};
 use crate::discover::Peer;
 use crate::relay;
 
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// Answers to a server's questions, on their way back to it.
 #[derive(Default)]
 struct Answers {
@@ -113,11 +115,15 @@ async fn begin(
             .target
             .as_ref()
             .and_then(|target| target.own_name.as_deref());
-        let extra = if upstream.revision.is_modern() {
+        let mut extra = if upstream.revision.is_modern() {
             mirrored(call)?
         } else {
             Vec::new()
         };
+        let trace = call.trail.traceparent().map(HeaderValue::from_str);
+        if let Some(Ok(trace)) = trace {
+            extra.push((TRACEPARENT, trace));
+        }
         let envelope = Envelope {
             method: &call.method,
             name: own.or(name.as_deref()),

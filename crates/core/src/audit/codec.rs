@@ -60,9 +60,10 @@ fn cut(text: &str) -> &str {
     text.split('\0').next().unwrap_or_default()
 }
 
-pub fn decode(bytes: &[u8]) -> Result<Record, Corrupt> {
+/// Reads a record where it lies.
+pub fn read(bytes: &[u8]) -> Result<Draft<'_>, Corrupt> {
     let mut rest = Reader(bytes);
-    let mut record = Record {
+    let mut draft = Draft {
         at_ms: rest.number()?,
         latency_us: rest.number()?,
         bytes_in: rest.number()?,
@@ -75,29 +76,37 @@ pub fn decode(bytes: &[u8]) -> Result<Record, Corrupt> {
             2 => Guarantee::Sync,
             _ => return Err(Corrupt),
         },
-        ..Record::default()
+        ..Draft::default()
     };
     let flags = rest.byte()?;
     if flags & 1 != 0 {
-        record.args_digest = Some(rest.array()?);
+        draft.args_digest = Some(rest.array()?);
     }
-    record.request_id = rest.text()?;
-    record.surface = rest.text()?;
-    record.revision = rest.text()?;
-    record.caller = rest.text()?;
-    record.role = rest.text()?;
-    record.tenant = rest.text()?;
-    record.method = rest.text()?;
-    record.backend = rest.text()?;
-    record.operation = rest.text()?;
-    record.decision = rest.text()?;
-    record.outcome = rest.text()?;
-    record.kind = rest.text()?;
+    for text in [
+        &mut draft.request_id,
+        &mut draft.surface,
+        &mut draft.revision,
+        &mut draft.caller,
+        &mut draft.role,
+        &mut draft.tenant,
+        &mut draft.method,
+        &mut draft.backend,
+        &mut draft.operation,
+        &mut draft.decision,
+        &mut draft.outcome,
+        &mut draft.kind,
+    ] {
+        *text = rest.text()?;
+    }
     if flags & 2 != 0 {
         let len = u32::from_le_bytes(rest.array()?) as usize;
-        record.args = Some(rest.utf8(len)?);
+        draft.args = Some(rest.utf8(len)?);
     }
-    rest.0.is_empty().then_some(record).ok_or(Corrupt)
+    rest.0.is_empty().then_some(draft).ok_or(Corrupt)
+}
+
+pub fn decode(bytes: &[u8]) -> Result<Record, Corrupt> {
+    Ok(read(bytes)?.to_record())
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -110,7 +119,9 @@ impl<'a> Reader<'a> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Corrupt> {
-        self.take(N)?.try_into().map_err(|_| Corrupt)
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Corrupt)?;
+        self.0 = rest;
+        Ok(*taken)
     }
 
     fn byte(&mut self) -> Result<u8, Corrupt> {
@@ -121,13 +132,12 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    fn text(&mut self) -> Result<String, Corrupt> {
+    fn text(&mut self) -> Result<&'a str, Corrupt> {
         let len = u16::from_le_bytes(self.array()?);
         self.utf8(len.into())
     }
 
-    fn utf8(&mut self, len: usize) -> Result<String, Corrupt> {
-        let bytes = self.take(len)?;
-        Ok(std::str::from_utf8(bytes).map_err(|_| Corrupt)?.to_owned())
+    fn utf8(&mut self, len: usize) -> Result<&'a str, Corrupt> {
+        std::str::from_utf8(self.take(len)?).map_err(|_| Corrupt)
     }
 }

@@ -1,20 +1,26 @@
 //! One request on its way to becoming a record.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use sentinel_wire::{Method, Outcome, Params, Revision};
+use sentinel_wire::{Method, Outcome, Params, Revision, json, meta};
 use tokio::time::Instant;
 
+use super::doorstep::{Doorstep, Knocks};
 use super::record::{Draft, Guarantee, Surface};
 use super::{Arguments, NotKept, Sink};
-use crate::call::{Call, Reply, Target};
+use crate::call::{Call, Reply};
 use crate::caller::Caller;
+use crate::catalog::Operation;
 use crate::fault::{Fault, Kind};
 use crate::identity::Identity;
 use crate::metrics::Metrics;
+use crate::trace::{Span, SpanKind, Spans, Traced};
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// Opens entries; one per gateway.
 pub struct Auditor {
@@ -24,6 +30,9 @@ pub struct Auditor {
     guarantee: Guarantee,
     /// By the backends' places, where it differs.
     by_backend: ArcSwap<Vec<Option<Guarantee>>>,
+    policy_version: AtomicU64,
+    doorstep: Doorstep,
+    spans: OnceLock<Arc<dyn Spans>>,
 }
 
 /// What a surface has read.
@@ -34,16 +43,23 @@ pub struct Request<'a> {
     pub method: Option<&'a Method>,
     pub params: Option<&'a Params>,
     pub bytes_in: usize,
+    /// The header of that name, where there are headers.
+    pub traceparent: Option<&'a [u8]>,
 }
 
 /// What is known of a request, shared by the surface that answers it and the walk it takes.
 #[derive(Default)]
 pub struct Trail {
     facts: Option<Facts>,
-    went: OnceLock<Went>,
+    /// Where the catalog sent it.
+    went: OnceLock<Arc<Operation>>,
     dispatched: AtomicBool,
+    /// When, where somebody collects spans.
+    dispatched_at: OnceLock<Instant>,
     intent: AtomicU64,
     refused: OnceLock<Kind>,
+    /// What it is about, where the request's own members do not say.
+    about: OnceLock<Box<str>>,
 }
 
 struct Facts {
@@ -53,16 +69,10 @@ struct Facts {
     operation: Box<str>,
     args_digest: Option<[u8; 32]>,
     args: Option<String>,
-    at_ms: u64,
+    at_ns: u64,
     began: Instant,
     bytes_in: usize,
-}
-
-/// Where the catalog sent it.
-#[derive(Clone)]
-struct Went {
-    target: Target,
-    own_name: Arc<str>,
+    traced: Traced,
 }
 
 /// How a request ended.
@@ -143,12 +153,66 @@ impl Auditor {
             arguments,
             guarantee,
             by_backend: ArcSwap::from_pointee(by_backend),
+            policy_version: AtomicU64::new(0),
+            doorstep: Doorstep::default(),
+            spans: OnceLock::new(),
         })
     }
 
     /// The backends' own guarantees after a reload, by place.
     pub fn set_guarantees(&self, by_backend: Vec<Option<Guarantee>>) {
         self.by_backend.store(Arc::new(by_backend));
+    }
+
+    /// Requests from now on are spans, too.
+    pub fn trace_to(&self, spans: Arc<dyn Spans>) {
+        let _ = self.spans.set(spans);
+    }
+
+    /// Records from now on say that this version of the policy decided.
+    pub fn governed_by(&self, version: u64) {
+        self.policy_version.store(version, Ordering::Relaxed);
+    }
+
+    /// Somebody was not let in; what it wanted was not even read.
+    pub fn turned_away(&self, address: IpAddr, kind: Kind) {
+        let (outcome, word) = Ending::Refused(kind).words();
+        let took = Duration::ZERO;
+        self.metrics.ended(None, "", "", outcome, word, took);
+        if self.sink.is_some() {
+            let told = self.doorstep.knock(address, kind, now_ms() / 1000);
+            told.iter().for_each(|knocks| self.knocked(knocks));
+        }
+    }
+
+    /// Called every second: records those who were turned away in the seconds before.
+    pub fn sweep(&self) {
+        let over = self.doorstep.sweep(now_ms() / 1000);
+        over.iter().for_each(|knocks| self.knocked(knocks));
+    }
+
+    /// The same at the end, when there is no next second.
+    pub fn close(&self) {
+        let over = self.doorstep.sweep(u64::MAX);
+        over.iter().for_each(|knocks| self.knocked(knocks));
+    }
+
+    fn knocked(&self, knocks: &Knocks) {
+        let Some(sink) = &self.sink else { return };
+        let (outcome, kind) = Ending::Refused(knocks.kind).words();
+        let (address, count) = (knocks.address, knocks.count);
+        sink.append(&Draft {
+            at_ms: knocks.second * 1000,
+            surface: Surface::Http.as_str(),
+            role: "-",
+            decision: "deny",
+            outcome,
+            kind,
+            args: Some(&format!(r#"{{"address":"{address}","count":{count}}}"#)),
+            policy_version: self.policy_version.load(Ordering::Relaxed),
+            guarantee: self.guarantee,
+            ..Draft::default()
+        });
     }
 
     /// Counts, but keeps no records.
@@ -177,9 +241,10 @@ impl Auditor {
             operation: operation.unwrap_or_default().into(),
             args_digest,
             args,
-            at_ms: now_ms(),
+            at_ns: now_ns(),
             began: Instant::now(),
             bytes_in: request.bytes_in,
+            traced: self.traced(request),
         };
         let trail = Trail {
             facts: Some(facts),
@@ -193,11 +258,24 @@ impl Auditor {
         }
     }
 
+    fn traced(&self, request: &Request<'_>) -> Traced {
+        let said = request
+            .params
+            .and_then(|params| params.meta(meta::TRACEPARENT));
+        let collected = self.spans.get().is_some();
+        if !collected && request.traceparent.is_none() {
+            return Traced::default();
+        }
+        let said = said.and_then(json::decode_string);
+        let said = said.as_deref().map(str::as_bytes);
+        Traced::new(collected, said, request.traceparent)
+    }
+
     fn guarantee(&self, trail: &Trail) -> Guarantee {
         trail
             .went
             .get()
-            .and_then(|went| *self.by_backend.load().get(went.target.index)?)
+            .and_then(|went| *self.by_backend.load().get(went.index)?)
             .unwrap_or(self.guarantee)
     }
 
@@ -220,6 +298,7 @@ impl Auditor {
             decision: "allow",
             outcome: "intent",
             guarantee: Guarantee::Sync,
+            policy_version: self.policy_version.load(Ordering::Relaxed),
             ..trail.draft()
         };
         let kept = sink.intend(&draft);
@@ -230,28 +309,37 @@ impl Auditor {
     }
 }
 
-fn now_ms() -> u64 {
+fn now_ns() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64)
+        .map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn now_ms() -> u64 {
+    now_ns() / NS_PER_MS
 }
 
 impl Trail {
     /// The catalog knows where it goes.
-    pub(crate) fn resolved(&self, target: &Target, params: &Params) {
-        let own_name = match &target.own_name {
-            Some(name) => name.clone(),
-            None => params.string("name").unwrap_or_default().into(),
-        };
-        let _ = self.went.set(Went {
-            target: target.clone(),
-            own_name,
-        });
+    pub(crate) fn resolved(&self, operation: &Arc<Operation>) {
+        let _ = self.went.set(operation.clone());
     }
 
     /// Nothing stands between the call and its backend any more.
     pub(crate) fn dispatched(&self) {
         self.dispatched.store(true, Ordering::Relaxed);
+        if self
+            .facts
+            .as_ref()
+            .is_some_and(|f| f.traced.spans.is_some())
+        {
+            let _ = self.dispatched_at.set(Instant::now());
+        }
+    }
+
+    /// The `traceparent` that the backend is told, where it is not what the request says itself.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.facts.as_ref()?.traced.onward.as_deref()
     }
 
     /// Whoever drops the entry refused the request for this reason.
@@ -259,21 +347,23 @@ impl Trail {
         let _ = self.refused.set(kind);
     }
 
+    /// What the request turned out to be about.
+    pub fn about(&self, what: &str) {
+        let _ = self.about.set(what.into());
+    }
+
     fn draft(&self) -> Draft<'_> {
-        let backend = self
-            .went
-            .get()
-            .map_or("", |went| went.target.backend.name());
+        let backend = self.went.get().map_or("", |went| &*went.backend);
         let Some(facts) = &self.facts else {
             return Draft::default();
         };
         Draft {
-            at_ms: facts.at_ms,
+            at_ms: facts.at_ns / NS_PER_MS,
             request_id: &facts.request_id,
             surface: facts.surface.as_str(),
             method: facts.method.as_ref().map_or("", Method::as_str),
             backend,
-            operation: &facts.operation,
+            operation: self.about.get().unwrap_or(&facts.operation),
             bytes_in: facts.bytes_in as u64,
             args_digest: facts.args_digest,
             args: facts.args.as_deref(),
@@ -351,9 +441,7 @@ impl Entry {
         let (outcome, kind) = ending.words();
         let latency = facts.began.elapsed();
         let went = trail.went.get();
-        let (backend, own_name) = went.map_or(("", ""), |went| {
-            (went.target.backend.name(), &*went.own_name)
-        });
+        let (backend, own_name) = went.map_or(("", ""), |went| (&*went.backend, &*went.own));
         self.auditor.metrics.ended(
             facts.method.as_ref(),
             backend,
@@ -362,6 +450,9 @@ impl Entry {
             kind,
             latency,
         );
+        if let Some(spans) = self.auditor.spans.get() {
+            self.trace(&**spans, facts, (outcome, kind), latency);
+        }
         let Some(sink) = &self.auditor.sink else {
             return;
         };
@@ -386,7 +477,81 @@ impl Entry {
             bytes_out: bytes_out as u64,
             guarantee: self.auditor.guarantee(trail),
             intent: trail.intent.load(Ordering::Relaxed),
+            policy_version: self.auditor.policy_version.load(Ordering::Relaxed),
             ..trail.draft()
+        });
+    }
+}
+
+impl Entry {
+    /// The request as spans, if its trace is one that is sampled.
+    fn trace(
+        &self,
+        spans: &dyn Spans,
+        facts: &Facts,
+        (outcome, kind): (&'static str, &'static str),
+        latency: Duration,
+    ) {
+        let Some((own, client)) = facts.traced.spans.filter(|(own, _)| own.is_sampled()) else {
+            return;
+        };
+        let draft = self.trail.draft();
+        let revision = self.who.as_ref().and_then(|who| who.revision);
+        let mut attributes = vec![("sentinel.outcome", outcome.to_owned())];
+        let texts = [
+            ("mcp.method.name", draft.method),
+            (
+                "mcp.protocol.version",
+                revision.map_or("", Revision::as_str),
+            ),
+            ("jsonrpc.request.id", draft.request_id.trim_matches('"')),
+            ("sentinel.surface", draft.surface),
+            ("sentinel.backend", draft.backend),
+            ("error.type", kind),
+        ];
+        let named = match facts.method {
+            Some(Method::ToolsCall) => "gen_ai.tool.name",
+            Some(Method::PromptsGet) => "gen_ai.prompt.name",
+            _ => "mcp.resource.uri",
+        };
+        let texts = texts.into_iter().chain([(named, draft.operation)]);
+        attributes.extend(
+            texts
+                .filter(|(_, text)| !text.is_empty())
+                .map(|(name, text)| (name, text.to_owned())),
+        );
+        // A resource's name is a caller's own text, and there are too many of them to name spans by.
+        let name = match facts.method {
+            Some(Method::ToolsCall | Method::PromptsGet) if !draft.backend.is_empty() => {
+                format!("{} {}", draft.method, draft.operation)
+            }
+            _ if draft.method.is_empty() => "refused".to_owned(),
+            _ => draft.method.to_owned(),
+        };
+        let error = Some(kind).filter(|kind| !kind.is_empty());
+        let end_ns = facts.at_ns + latency.as_nanos() as u64;
+        if let Some(at) = self.trail.dispatched_at.get() {
+            let before = at.saturating_duration_since(facts.began).as_nanos() as u64;
+            spans.take(Span {
+                context: client,
+                parent: Some(own.span),
+                kind: SpanKind::Client,
+                name: name.clone(),
+                start_ns: facts.at_ns + before,
+                end_ns,
+                attributes: attributes.clone(),
+                error,
+            });
+        }
+        spans.take(Span {
+            context: own,
+            parent: facts.traced.parent,
+            kind: SpanKind::Server,
+            name,
+            start_ns: facts.at_ns,
+            end_ns,
+            attributes,
+            error,
         });
     }
 }

@@ -20,6 +20,8 @@ pub struct Key {
 pub enum Surface {
     Http,
     Stdio,
+    /// The admin API.
+    Admin,
     /// Records of the audit about itself: starts, anchors, gaps.
     Gateway,
 }
@@ -29,6 +31,7 @@ impl Surface {
         match self {
             Self::Http => "http",
             Self::Stdio => "stdio",
+            Self::Admin => "admin",
             Self::Gateway => "gateway",
         }
     }
@@ -83,6 +86,34 @@ pub struct Draft<'a> {
     pub guarantee: Guarantee,
     /// The number of the intent that this completes; 0 for none.
     pub intent: u64,
+}
+
+impl Draft<'_> {
+    pub fn to_record(&self) -> Record {
+        Record {
+            at_ms: self.at_ms,
+            request_id: self.request_id.to_owned(),
+            surface: self.surface.to_owned(),
+            revision: self.revision.to_owned(),
+            caller: self.caller.to_owned(),
+            role: self.role.to_owned(),
+            tenant: self.tenant.to_owned(),
+            method: self.method.to_owned(),
+            backend: self.backend.to_owned(),
+            operation: self.operation.to_owned(),
+            decision: self.decision.to_owned(),
+            outcome: self.outcome.to_owned(),
+            kind: self.kind.to_owned(),
+            latency_us: self.latency_us,
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            args_digest: self.args_digest,
+            args: self.args.map(str::to_owned),
+            policy_version: self.policy_version,
+            guarantee: self.guarantee,
+            intent: self.intent,
+        }
+    }
 }
 
 /// The same, owned: as it is read back from a spool or a store.

@@ -4,6 +4,7 @@ use std::error::Error;
 
 use futures_util::future::BoxFuture;
 
+use super::batch::Batch;
 use super::record::{Key, Stored};
 
 /// Why a store did not do it.
@@ -44,7 +45,7 @@ pub struct Broken {
 
 pub trait AuditStore: Send + Sync + 'static {
     /// Keeps records; those that are there already are left alone.
-    fn insert(&self, batch: Vec<Stored>) -> BoxFuture<'_, Result<(), StoreFailure>>;
+    fn insert(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreFailure>>;
 
     /// Records in the order of time.
     fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>>;

@@ -47,6 +47,7 @@ fn open(auditor: &Arc<Auditor>, params: &'static str) -> Entry {
         method: Some(&Method::ToolsCall),
         params: Some(&params),
         bytes_in: 99,
+        traceparent: None,
     })
 }
 
@@ -126,6 +127,7 @@ fn metrics_take_no_label_from_a_caller() {
             method: Some(&other),
             params: None,
             bytes_in: 1,
+            traceparent: None,
         })
         .finish(&Ending::Refused(Kind::MethodNotFound), 1);
     let rows = auditor.metrics.rows();

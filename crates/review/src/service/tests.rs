@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use cluster::Cluster;
 
-#[path = "../../../stores/src/audit/tests/cluster.rs"]
+#[path = "../../../stores/src/postgres/cluster.rs"]
 mod cluster;
 
 pub(crate) const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
@@ -36,7 +36,7 @@ impl Place {
                 Arc::new(SqliteReviews::new(&db, clock, machine::expire))
             }
             Self::Postgres { url } => {
-                Arc::new(PostgresReviews::new(url.clone(), 10, machine::expire))
+                Arc::new(PostgresReviews::new(url, 10, machine::expire).expect("a URL"))
             }
         };
         let settings = Settings {

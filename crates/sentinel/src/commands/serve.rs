@@ -199,10 +199,10 @@ async fn accept(
     open: Arc<AtomicUsize>,
 ) {
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => {
+        let (stream, from) = match listener.accept().await {
+            Ok((stream, from)) => {
                 http::greet(&stream);
-                stream
+                (stream, from.ip())
             }
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
@@ -215,7 +215,7 @@ async fn accept(
         let (n, worker) = workers.pick();
         if n == 0 {
             worker.spawn(async move {
-                door.serve(stream).await;
+                door.serve(stream, from).await;
                 drop(counted);
             });
             continue;
@@ -226,7 +226,7 @@ async fn accept(
         };
         worker.spawn(async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
-                door.serve(stream).await;
+                door.serve(stream, from).await;
             }
             drop(counted);
         });

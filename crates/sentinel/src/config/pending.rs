@@ -12,13 +12,11 @@ use super::tree::{Path, Tree};
 enum When {
     /// The file says anything here.
     Present,
-    /// It says something other than an empty array or string.
-    NotEmpty,
     /// It says this word.
     Is(&'static str),
 }
 
-use When::{Is, NotEmpty, Present};
+use When::{Is, Present};
 
 /// Protections: starting without them would be unsafe. `*` stands for every element of an array.
 const REFUSED: &[(&str, When, &str)] = &[
@@ -28,7 +26,7 @@ const REFUSED: &[(&str, When, &str)] = &[
 ];
 
 /// The rest: worth a word, not worth a refusal.
-const NOTICED: &[(&str, When)] = &[("console", Present), ("telemetry.otlp_endpoint", NotEmpty)];
+const NOTICED: &[(&str, When)] = &[("console", Present)];
 
 /// Mistakes about protections that this version lacks.
 pub(crate) fn refused(tree: &Tree) -> Vec<Mistake> {
@@ -87,7 +85,6 @@ fn found(tree: &Tree, pattern: &str, when: &When) -> Vec<Path> {
     }
     paths.retain(|(_, value)| match when {
         Present => true,
-        NotEmpty => *value != &Value::from("") && *value != &Value::Array(Vec::new()),
         Is(word) => value == word,
     });
     paths.into_iter().map(|(path, _)| path).collect()

@@ -34,6 +34,22 @@ pub(crate) fn kill_file(data_dir: &Path) -> PathBuf {
     data_dir.join(KILL_FILE)
 }
 
+/// A number that changes whenever what governs calls does, the same on every gateway with the same
+/// policy: the beginning of a hash. Records name it.
+pub(super) fn version(config: &Config) -> u64 {
+    let governs = (
+        &config.rbac,
+        &config.rate_limits,
+        &config.kill_switch,
+        &config.admission,
+    );
+    let text = serde_json::to_vec(&governs).unwrap_or_default();
+    let hash = ring::digest::digest(&ring::digest::SHA256, &text);
+    let first = hash.as_ref().first_chunk().copied().unwrap_or_default();
+    // Databases have no unsigned numbers.
+    u64::from_be_bytes(first) >> 1
+}
+
 pub(super) fn roles(config: &Config) -> Roles {
     Roles::new(config.rbac.roles.iter().map(|(name, role)| {
         let role = Role::new(&role.permissions, &role.denied_tools);

@@ -198,6 +198,7 @@ impl Running {
             guarantees[*place] = Some(audit::guarantee(backend.guarantee));
         }
         self.gateway.auditor.set_guarantees(guarantees);
+        self.gateway.auditor.governed_by(governing::version(next));
     }
 }
 

@@ -18,8 +18,10 @@ mod http;
 mod pipe;
 mod processes;
 mod tokens;
+mod traces;
 
 mod asks;
+mod audit_faults;
 mod caching;
 mod children;
 mod crowd;
@@ -39,7 +41,7 @@ mod orphans;
 mod others;
 mod overload;
 mod pins;
-#[path = "../../../stores/src/audit/tests/cluster.rs"]
+#[path = "../../../stores/src/postgres/cluster.rs"]
 mod postgres;
 mod quadrants;
 mod records;

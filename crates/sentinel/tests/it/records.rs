@@ -1,26 +1,22 @@
 //! G-18, G-36, G-42, G-79, P-A01 to P-A06: every answered request has its record, whatever happens.
 
-use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::house::{Gateway, House, PATIENCE, Server, http_backend, until};
-use crate::postgres::Cluster;
+use crate::house::{Gateway, House, PATIENCE, Server, http_backend};
+use crate::http;
 
 /// An answer that came whole.
-struct Whole {
+pub(crate) struct Whole {
     head: String,
-    body: Value,
+    pub(crate) body: Value,
 }
 
 /// Posts on a connection of its own; `None` if no whole answer came, as when the gateway is killed.
-fn post(address: &str, session: Option<&str>, body: &Value) -> Option<Whole> {
+pub(crate) fn post(address: &str, session: Option<&str>, body: &Value) -> Option<Whole> {
     let body = body.to_string();
     let session = session.map_or(String::new(), |id| format!("mcp-session-id: {id}\r\n"));
     let request = format!(
@@ -41,21 +37,26 @@ fn post(address: &str, session: Option<&str>, body: &Value) -> Option<Whole> {
     })
 }
 
-fn open_session(address: &str, id: &str) -> String {
-    let hello = json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
-    let answer = post(address, None, &hello).expect("an answer");
-    let named = |line: &str| Some(line.strip_prefix("mcp-session-id: ")?.to_owned());
-    answer.head.lines().find_map(named).expect("a session")
+pub(crate) fn open_session(address: &str, id: &str) -> String {
+    try_session(address, id).expect("a session")
 }
 
-fn call(id: &str, tool: &str) -> Value {
+/// `None` if the gateway is killed meanwhile.
+pub(crate) fn try_session(address: &str, id: &str) -> Option<String> {
+    let hello = json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let answer = post(address, None, &hello)?;
+    let named = |line: &str| Some(line.strip_prefix("mcp-session-id: ")?.to_owned());
+    answer.head.lines().find_map(named)
+}
+
+pub(crate) fn call(id: &str, tool: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
         "params": {"name": tool, "arguments": {"text": id}}})
 }
 
 /// Every record of the store, by request id.
-fn export(house: &House) -> Vec<Value> {
+pub(crate) fn export(house: &House) -> Vec<Value> {
     let output = house
         .command("audit")
         .arg("export")
@@ -68,7 +69,7 @@ fn export(house: &House) -> Vec<Value> {
     text.lines().map(parse).collect()
 }
 
-fn verify(house: &House) -> Value {
+pub(crate) fn verify(house: &House) -> Value {
     let output = house
         .command("audit")
         .args(["verify", "--json"])
@@ -77,209 +78,421 @@ fn verify(house: &House) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn count_by_id(records: &[Value]) -> HashMap<String, usize> {
-    let mut counts = HashMap::new();
-    for record in records {
-        if let Some(id) = record["request_id"].as_str() {
-            *counts.entry(id.to_owned()).or_default() += 1;
-        }
-    }
-    counts
+/// How one request's record reads in the tables below: method, id, caller, decision, outcome, kind.
+type Seen = [String; 6];
+
+fn seen(records: &[Value], surface: &str) -> Vec<Seen> {
+    let of = |r: &Value| {
+        [
+            "method",
+            "request_id",
+            "caller",
+            "decision",
+            "outcome",
+            "kind",
+        ]
+        .map(|name| match &r[name] {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        })
+    };
+    let of_surface = records.iter().filter(|r| r["surface"] == surface);
+    let mut seen: Vec<Seen> = of_surface.map(of).collect();
+    seen.sort();
+    seen
 }
 
-/// Calls from several threads until told to stop; gives the ids that were answered.
-struct Load {
-    stop: Arc<AtomicBool>,
-    threads: Vec<std::thread::JoinHandle<Vec<String>>>,
-    failed: Arc<AtomicU64>,
+#[track_caller]
+fn assert_seen(records: &[Value], surface: &str, wanted: &[[&str; 6]]) {
+    let mut wanted: Vec<Seen> = wanted.iter().map(|row| row.map(str::to_owned)).collect();
+    wanted.sort();
+    assert_eq!(seen(records, surface), wanted);
 }
 
-impl Load {
-    fn start(address: &str, round: usize) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let failed = Arc::new(AtomicU64::new(0));
-        let threads = (0..4)
-            .map(|thread| {
-                let (address, stop, failed) = (address.to_owned(), stop.clone(), failed.clone());
-                std::thread::spawn(move || {
-                    let session = open_session(&address, &format!("hello-{round}-{thread}"));
-                    let mut answered = Vec::new();
-                    for n in 0..100_000 {
-                        if stop.load(Ordering::Relaxed) {
-                            break;
-                        }
-                        let id = format!("{round}-{thread}-{n}");
-                        match post(&address, Some(&session), &call(&id, "echo")) {
-                            Some(answer) if answer.body["result"].is_object() => answered.push(id),
-                            _ => {
-                                failed.fetch_add(1, Ordering::Relaxed);
-                                break;
-                            }
-                        }
-                    }
-                    answered
-                })
-            })
-            .collect();
-        Self {
-            stop,
-            threads,
-            failed,
-        }
-    }
-
-    fn finish(self) -> (Vec<String>, u64) {
-        self.stop.store(true, Ordering::Relaxed);
-        let answered = self
-            .threads
-            .into_iter()
-            .flat_map(|t| t.join().expect("a thread"));
-        let answered = answered.collect();
-        (answered, self.failed.load(Ordering::Relaxed))
-    }
-}
+const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[test]
-fn p_a06_every_request_of_every_kind_leaves_one_record() {
+fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
     let server = Server::start(&[]);
     let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
     let address = &gateway.address;
     let session = open_session(address, "i1");
-    let session = Some(session.as_str());
-    post(address, session, &call("c1", "echo"));
-    post(address, session, &call("c2", "no-such-tool"));
-    post(
-        address,
-        session,
-        &json!({"jsonrpc": "2.0", "id": "l1", "method": "tools/list"}),
-    );
-    post(
-        address,
-        session,
-        &json!({"jsonrpc": "2.0", "id": "m1", "method": "no/such"}),
-    );
-    post(
-        address,
-        session,
-        &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+    let own = ("mcp-session-id", session.as_str());
+    let say = |verb: &str, path: &str, headers: &[(&str, &str)], body: &str| {
+        http::send(address, verb, path, headers, body)
+            .finish()
+            .status
+    };
+    let list = json!({"jsonrpc": "2.0", "id": "l1", "method": "tools/list"});
+    let ask = |body: &Value| post(address, Some(&session), body);
+    ask(&call("c1", "echo"));
+    ask(&call("c2", "no-such-tool"));
+    ask(&list);
+    ask(&json!({"jsonrpc": "2.0", "id": "m1", "method": "no/such"}));
+    ask(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    // A batch in a session whose revision has none: each request of it, not the notification.
+    ask(
+        &json!([call("b1", "echo"), call("b2", "echo"), {"jsonrpc": "2.0", "method": "notifications/x"}]),
     );
     post(address, None, &call("s1", "echo"));
-    gateway.get("/health");
-    gateway.get("/metrics");
+    post(address, Some("no-such-session"), &call("s2", "echo"));
+    assert_eq!(say("POST", "/mcp", &[JSON, own], "{"), 400);
+    assert_eq!(
+        say(
+            "POST",
+            "/mcp",
+            &[JSON, own],
+            r#"{"jsonrpc":"2.0","id":"d1","method":"a","method":"b"}"#
+        ),
+        400
+    );
+    assert_eq!(say("POST", "/mcp", &[own], "{}"), 415);
+    assert_eq!(
+        say("POST", "/mcp", &[JSON, ("accept", "text/html")], "{}"),
+        406
+    );
+    assert_eq!(say("POST", "/messages?session=x", &[JSON], "{}"), 404);
+    assert_eq!(say("POST", "/nowhere", &[JSON], "{}"), 404);
+    assert_eq!(say("GET", "/mcp", &[], ""), 405);
+    assert_eq!(say("GET", "/mcp", &[own, ("accept", "text/html")], ""), 406);
+    assert_eq!(say("DELETE", "/mcp", &[("mcp-session-id", "x")], ""), 404);
+    assert_eq!(say("PATCH", "/mcp", &[], ""), 405);
+    assert_eq!(say("DELETE", "/mcp", &[own], ""), 200);
+    // Modern, the headers wrong and right.
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let modern =
+        json!({"jsonrpc": "2.0", "id": "n1", "method": "tools/list", "params": {"_meta": meta}})
+            .to_string();
+    let version = ("mcp-protocol-version", "2026-07-28");
+    assert_eq!(say("POST", "/mcp", &[JSON, version], &modern), 400);
+    let named = [JSON, version, ("mcp-method", "tools/list")];
+    assert_eq!(
+        say("POST", "/mcp", &named, &modern.replace("n1", "n2")),
+        200
+    );
+    for probe in ["/health", "/ready", "/metrics"] {
+        assert_eq!(say("GET", probe, &[], ""), 200);
+    }
+    assert_eq!(say("GET", "/admin/api/status", &[], ""), 200);
+    assert_eq!(say("GET", "/admin/api/nothing", &[], ""), 404);
+    assert_eq!(
+        say(
+            "POST",
+            "/admin/api/kill",
+            &[JSON],
+            r#"{"scope":"tool","name":"echo","reason":"t"}"#
+        ),
+        200
+    );
+    assert_eq!(say("POST", "/admin/api/kill", &[JSON], "{}"), 400);
     let mut process = gateway.process;
     process.signal("TERM");
     process.wait();
     let records = export(&gateway.house);
-    let mut seen: Vec<(String, String, String, String)> = records
-        .iter()
-        .filter(|record| record["surface"] == "http")
-        .map(|r| {
-            let text = |name: &str| r[name].as_str().unwrap_or_default().to_owned();
-            (
-                text("request_id"),
-                text("decision"),
-                text("outcome"),
-                text("kind"),
-            )
-        })
-        .collect();
-    seen.sort();
-    let row = |a: &str, b: &str, c: &str, d: &str| (a.into(), b.into(), c.into(), d.into());
-    assert_eq!(
-        seen,
-        [
-            row("c1", "allow", "success", ""),
-            row("c2", "deny", "denied", "unknown_name"),
-            row("i1", "allow", "success", ""),
-            row("l1", "allow", "success", ""),
-            row("m1", "deny", "error", "method_not_found"),
-            row("s1", "deny", "error", "not_initialized"),
-        ]
+    assert_seen(
+        &records,
+        "http",
+        &[
+            ["initialize", "i1", "local", "allow", "success", ""],
+            ["tools/call", "c1", "local", "allow", "success", ""],
+            [
+                "tools/call",
+                "c2",
+                "local",
+                "deny",
+                "denied",
+                "unknown_name",
+            ],
+            ["tools/list", "l1", "local", "allow", "success", ""],
+            [
+                "no/such",
+                "m1",
+                "local",
+                "deny",
+                "error",
+                "method_not_found",
+            ],
+            [
+                "tools/call",
+                "b1",
+                "local",
+                "deny",
+                "error",
+                "invalid_request",
+            ],
+            [
+                "tools/call",
+                "b2",
+                "local",
+                "deny",
+                "error",
+                "invalid_request",
+            ],
+            [
+                "tools/call",
+                "s1",
+                "local",
+                "deny",
+                "error",
+                "not_initialized",
+            ],
+            [
+                "tools/call",
+                "s2",
+                "local",
+                "deny",
+                "error",
+                "invalid_request",
+            ],
+            ["", "", "local", "deny", "error", "parse_error"],
+            ["", "", "local", "deny", "error", "invalid_request"],
+            ["", "", "local", "deny", "error", "unsupported_media_type"],
+            ["", "", "local", "deny", "error", "not_acceptable"],
+            ["", "", "local", "deny", "error", "not_found"],
+            ["POST", "", "local", "deny", "error", "not_found"],
+            ["GET", "", "local", "deny", "error", "method_not_allowed"],
+            ["GET", "", "local", "deny", "error", "not_acceptable"],
+            ["DELETE", "", "local", "deny", "error", "not_found"],
+            ["PATCH", "", "local", "deny", "error", "method_not_allowed"],
+            [
+                "tools/list",
+                "n1",
+                "local",
+                "deny",
+                "error",
+                "header_mismatch",
+            ],
+            ["tools/list", "n2", "local", "allow", "success", ""],
+        ],
     );
-    let called = records
-        .iter()
-        .find(|r| r["request_id"] == "c1")
-        .expect("c1");
-    assert_eq!(called["caller"], "local");
-    assert_eq!(called["backend"], "alpha");
-    assert_eq!(called["revision"], "2025-06-18");
+    assert_seen(
+        &records,
+        "admin",
+        &[
+            ["admin/status", "", "local", "allow", "success", ""],
+            ["admin/nothing", "", "local", "deny", "error", "not_found"],
+            ["admin/kill", "", "local", "allow", "success", ""],
+            [
+                "admin/kill",
+                "",
+                "local",
+                "deny",
+                "error",
+                "invalid_request",
+            ],
+        ],
+    );
+    let find =
+        |name: &str, value: &str| records.iter().find(|r| r[name] == value).expect("a record");
+    let called = find("request_id", "c1");
+    assert_eq!(
+        (&called["backend"], &called["operation"]),
+        (&json!("alpha"), &json!("echo"))
+    );
+    assert_eq!(
+        (&called["role"], &called["revision"]),
+        (&json!("admin"), &json!("2025-06-18"))
+    );
+    assert_eq!(
+        (&called["guarantee"], &called["args"]),
+        (&json!("spool"), &Value::Null)
+    );
     assert_eq!(called["args_digest"].as_str().expect("a digest").len(), 64);
-    assert_eq!(called["args"], Value::Null);
+    assert!(called["policy_version"].as_u64().expect("a number") > 0);
+    assert!(called["bytes_in"].as_u64() > Some(50) && called["bytes_out"].as_u64() > Some(20));
+    let killed = records
+        .iter()
+        .find(|r| r["method"] == "admin/kill" && r["outcome"] == "success");
+    assert_eq!(killed.expect("a record")["operation"], "tool echo");
     assert_eq!(verify(&gateway.house)["ok"], true);
 }
 
 #[test]
-fn p_a03_after_kill_9_every_answered_call_has_its_record() {
+fn p_a06_every_request_over_stdio_leaves_one_record_too() {
     let server = Server::start(&[]);
-    let mut house = House::new(&http_backend("alpha", &server.address, ""));
-    let mut answered = Vec::new();
-    for round in 0..3 {
-        let gateway = Gateway::start_in(house);
-        gateway.wait_ready();
-        let load = Load::start(&gateway.address, round);
-        std::thread::sleep(Duration::from_millis(700));
-        gateway.process.signal("KILL");
-        let (ids, _) = load.finish();
-        assert!(ids.len() > 20, "there was load: {}", ids.len());
-        answered.extend(ids);
-        let Gateway {
-            mut process,
-            house: same,
-            ..
-        } = gateway;
-        process.wait();
-        house = same;
+    let house = House::new(&http_backend("alpha", &server.address, ""));
+    let mut process = house
+        .command("stdio")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(house.log_file())
+        .spawn()
+        .expect("the program starts");
+    let mut input = process.stdin.take().expect("a pipe");
+    let mut output = BufReader::new(process.stdout.take().expect("a pipe"));
+    let hello = json!({"jsonrpc": "2.0", "id": "i1", "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let early = json!({"jsonrpc": "2.0", "id": "e1", "method": "tools/list"});
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let ping = json!({"jsonrpc": "2.0", "id": "p1", "method": "ping"});
+    let batch = json!([call("b1", "echo"), call("b2", "echo")]);
+    let (lost, bad) = (call("c1", "no-such-tool"), "{".to_owned());
+    // One answer to each but the notification.
+    let lines = [
+        hello.to_string(),
+        early.to_string(),
+        ready.to_string(),
+        ping.to_string(),
+        batch.to_string(),
+        bad,
+        lost.to_string(),
+    ];
+    for line in &lines {
+        writeln!(input, "{line}").expect("it reads");
+        if !line.contains("notifications/initialized") {
+            let mut answer = String::new();
+            output.read_line(&mut answer).expect("an answer");
+            assert!(answer.contains("jsonrpc"), "{line}: {answer}");
+        }
     }
-    let counts = count_by_id(&export(&house));
-    for id in &answered {
-        assert_eq!(
-            counts.get(id),
-            Some(&1),
-            "{id}, of {} answered",
-            answered.len()
-        );
-    }
-    let verdict = verify(&house);
-    assert_eq!(verdict["ok"], true, "{verdict}");
+    drop(input);
+    process.wait().expect("it ends");
+    assert_seen(
+        &export(&house),
+        "stdio",
+        &[
+            ["initialize", "i1", "local", "allow", "success", ""],
+            [
+                "tools/list",
+                "e1",
+                "local",
+                "deny",
+                "error",
+                "not_initialized",
+            ],
+            ["ping", "p1", "local", "allow", "success", ""],
+            [
+                "tools/call",
+                "b1",
+                "local",
+                "deny",
+                "error",
+                "invalid_request",
+            ],
+            [
+                "tools/call",
+                "b2",
+                "local",
+                "deny",
+                "error",
+                "invalid_request",
+            ],
+            ["", "", "local", "deny", "error", "parse_error"],
+            [
+                "tools/call",
+                "c1",
+                "local",
+                "deny",
+                "denied",
+                "unknown_name",
+            ],
+        ],
+    );
 }
 
 #[test]
-fn p_a01_a_postgres_that_stops_fails_no_call_and_misses_no_record() {
-    let mut cluster = Cluster::start();
-    let server = Server::start(&[]);
-    let config = format!(
-        "[postgres]\nurl_env = \"STORE_URL\"\n{}",
-        http_backend("alpha", &server.address, "")
+fn p_a06_those_who_are_not_let_in_are_counted_by_address_and_second() {
+    let gateway = Gateway::start("[auth]\n");
+    for _ in 0..60 {
+        assert_eq!(gateway.get("/mcp").status, 401);
+    }
+    let foreign = [("host", "evil.example")];
+    assert_eq!(
+        http::send(&gateway.address, "GET", "/mcp", &foreign, "")
+            .finish()
+            .status,
+        403
     );
-    let house = House::with_env(&config, &[("STORE_URL", &cluster.url())]);
-    let gateway = Gateway::start_in(house);
-    gateway.wait_ready();
-    let load = Load::start(&gateway.address, 0);
-    std::thread::sleep(Duration::from_millis(500));
-    cluster.stop();
-    std::thread::sleep(Duration::from_secs(2));
-    cluster.resume();
-    std::thread::sleep(Duration::from_millis(500));
-    let (answered, failed) = load.finish();
-    assert_eq!(failed, 0);
-    assert!(answered.len() > 100, "there was load: {}", answered.len());
-    until("the backlog is in the store", || {
-        let page = gateway.get("/metrics").text;
-        page.lines()
-            .any(|line| line == "sentinel_audit_backlog 0")
-            .then_some(())
-    });
-    let counts = count_by_id(&export(&gateway.house));
-    for id in &answered {
-        assert_eq!(
-            counts.get(id),
-            Some(&1),
-            "{id}, of {} answered",
-            answered.len()
+    let mut process = gateway.process;
+    process.signal("TERM");
+    process.wait();
+    let records = export(&gateway.house);
+    let of = |kind: &str| -> Vec<u64> {
+        let those = records.iter().filter(|r| r["kind"] == kind);
+        those
+            .map(|r| {
+                assert_eq!(
+                    (&r["decision"], &r["outcome"]),
+                    (&json!("deny"), &json!("denied"))
+                );
+                assert_eq!(r["args"]["address"], "127.0.0.1");
+                r["args"]["count"].as_u64().expect("a number")
+            })
+            .collect()
+    };
+    let unauthorized = of("unauthorized");
+    assert_eq!(unauthorized.iter().sum::<u64>(), 60);
+    // Two for each second that it took.
+    assert!(unauthorized.len() <= 12, "{unauthorized:?}");
+    assert_eq!(of("forbidden"), [1]);
+}
+
+#[test]
+fn c_9_what_is_kept_is_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let session = open_session(&gateway.address, "i1");
+    post(&gateway.address, Some(&session), &call("c1", "echo"));
+    let mode = |path: &std::path::Path| {
+        let meta = std::fs::metadata(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        format!("{:o}", meta.permissions().mode() & 0o777)
+    };
+    let data = gateway.house.data();
+    for folder in ["", "spool", "audit"] {
+        assert_eq!(mode(&data.join(folder)), "700", "{folder}");
+    }
+    let lanes = std::fs::read_dir(data.join("spool")).expect("a spool");
+    let mut files = vec![
+        data.join("sentinel.db"),
+        data.join("sentinel.db-wal"),
+        data.join("audit/node"),
+    ];
+    for lane in lanes.flatten() {
+        assert_eq!(mode(&lane.path()), "700");
+        files.extend(
+            std::fs::read_dir(lane.path())
+                .expect("a lane")
+                .flatten()
+                .map(|e| e.path()),
         );
     }
-    let verdict = verify(&gateway.house);
-    assert_eq!(verdict["ok"], true, "{verdict}");
+    assert!(files.len() >= 5, "a lock and a segment: {files:?}");
+    for file in files {
+        assert_eq!(mode(&file), "600", "{file:?}");
+    }
+}
+
+#[test]
+fn arguments_are_recorded_only_as_configured() {
+    let server = Server::start(&[]);
+    let secret = json!({"jsonrpc": "2.0", "id": "c1", "method": "tools/call", "params": {"name": "echo",
+        "arguments": {"text": "plain", "deep": [{"API_Key": "hunter2"}]}}});
+    for (word, kept) in [
+        ("off", Value::Null),
+        ("digest", Value::Null),
+        (
+            "redacted",
+            json!({"text": "plain", "deep": [{"API_Key": "[redacted]"}]}),
+        ),
+        ("full", secret["params"]["arguments"].clone()),
+    ] {
+        let backend = http_backend("alpha", &server.address, "");
+        let gateway = Gateway::ready(&format!("[audit]\narguments = \"{word}\"\n{backend}"));
+        let session = open_session(&gateway.address, "i1");
+        post(&gateway.address, Some(&session), &secret);
+        let mut process = gateway.process;
+        process.signal("TERM");
+        process.wait();
+        let records = export(&gateway.house);
+        let called = records
+            .iter()
+            .find(|r| r["request_id"] == "c1")
+            .expect("a record");
+        assert_eq!(called["args"], kept, "{word}");
+        assert_eq!(called["args_digest"].is_null(), word == "off");
+    }
 }
 
 #[test]

@@ -4,11 +4,13 @@
 //! else can tell. These files can, and so can the anchors in other lanes that repeat them.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use sentinel_core::audit::Key;
+use sentinel_core::audit::Batch;
 use serde::{Deserialize, Serialize};
+
+use crate::private;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
@@ -20,13 +22,15 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn new(key: &Key, hash: &[u8; 32]) -> Self {
-        Self {
-            node: key.node.clone(),
-            lane: key.lane,
-            seq: key.seq,
+    /// The last record of a batch.
+    pub(crate) fn of(batch: &Batch) -> Option<Self> {
+        let (seq, hash) = batch.last()?;
+        Some(Self {
+            node: batch.node.to_string(),
+            lane: batch.lane,
+            seq,
             hash: hex(hash),
-        }
+        })
     }
 }
 
@@ -40,10 +44,10 @@ fn folder(data_dir: &Path) -> PathBuf {
 
 pub(crate) fn write(data_dir: &Path, head: &Head) -> io::Result<()> {
     let folder = folder(data_dir);
-    fs::create_dir_all(&folder)?;
+    private::own_folder(&folder)?;
     let name = format!("{}-{}.json", head.node, head.lane);
     let aside = folder.join(format!(".{name}-{}", std::process::id()));
-    fs::write(&aside, serde_json::to_vec(head)?)?;
+    private::create(&aside)?.write_all(&serde_json::to_vec(head)?)?;
     fs::rename(aside, folder.join(name))
 }
 

@@ -11,17 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sentinel_core::audit::{AuditStore, Record, Sink, StoreFailure, Stored};
+use sentinel_core::audit::{AuditStore, Batch, Entered, Record, Sink, StoreFailure};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::heads::{self, Head};
 use super::{ANCHOR, GAP};
-use crate::spool::follow::{Batch, Follower, Gap};
+use crate::spool::follow::{Chunk, Follower, Gap};
 use crate::spool::{FileLane, Recorder, orphans};
 
-/// How often new records are looked for, when there were none.
+/// How often new records are looked for. What came meanwhile is one transaction, so looking oftener
+/// would cost more for each record.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const ANCHOR_EVERY: Duration = Duration::from_secs(1);
 const ADOPT_EVERY: Duration = Duration::from_secs(10);
@@ -29,8 +30,10 @@ const RETAIN_EVERY: Duration = Duration::from_secs(3600);
 /// Between attempts to reach a store that fails, doubling.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Records in one insert: enough to make the statement cheap, few enough for one transaction.
-const BATCH_LEN_MAX: usize = 1000;
+/// Records of memory in one insert, about as many as a chunk of the spool has.
+const MEMORY_LEN_MAX: usize = 4096;
+/// How much the thread yields to those that answer calls: they come first on a busy machine.
+const NICENESS: i32 = 10;
 
 /// The running ingestion.
 pub struct Ingest {
@@ -67,6 +70,8 @@ impl Ingest {
         std::thread::Builder::new()
             .name("audit-ingest".to_owned())
             .spawn(move || {
+                // On Linux this is about the thread. Without it ingestion works all the same.
+                let _ = rustix::process::setpriority_process(None, NICENESS);
                 runtime.block_on(work.run());
                 finished.send_replace(true);
             })?;
@@ -102,14 +107,24 @@ struct Intents {
 }
 
 impl Intents {
-    fn note(&mut self, stored: &Stored) {
-        self.last_seq = stored.key.seq;
-        if stored.record.outcome == "intent" {
-            self.open.insert(stored.key.seq, stored.record.clone());
-        } else if stored.record.intent != 0 {
-            self.open.remove(&stored.record.intent);
+    fn note(&mut self, entered: &Entered<'_>) {
+        self.last_seq = entered.seq;
+        let draft = &entered.draft;
+        if draft.outcome == "intent" {
+            self.open.insert(entered.seq, draft.to_record());
+        } else if draft.intent != 0 {
+            self.open.remove(&draft.intent);
         }
     }
+}
+
+/// What a turn found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Moved {
+    Nothing,
+    Some,
+    /// And there is more.
+    More,
 }
 
 struct Work {
@@ -135,11 +150,8 @@ impl Work {
         loop {
             let stopping = *self.stop.borrow();
             let moved = self.turn().await;
-            if stopping && !moved {
+            if stopping && moved == Moved::Nothing {
                 break;
-            }
-            if moved {
-                continue;
             }
             let now = Instant::now();
             if now >= anchor_at {
@@ -154,6 +166,9 @@ impl Work {
                 retain_at = now + RETAIN_EVERY;
                 self.retain().await;
             }
+            if moved == Moved::More {
+                continue;
+            }
             tokio::select! {
                 () = sleep(LOOK_EVERY) => {}
                 _ = self.stop.wait_for(|stop| *stop) => {}
@@ -163,50 +178,51 @@ impl Work {
         self.recorder.file.remove();
     }
 
-    /// Moves what there is, one batch of each lane; `false` if there was nothing.
-    async fn turn(&mut self) -> bool {
+    /// Moves some of what there is in each lane.
+    async fn turn(&mut self) -> Moved {
         let file = self.recorder.file.clone();
         let live = file.end(self.follower.segment());
-        let batch = match self.follower.read(Some(live)) {
-            Ok(batch) => batch,
+        let chunk = match self.follower.read(Some(live)) {
+            Ok(chunk) => chunk,
             Err(error) => {
                 tracing::error!("the audit spool could not be read: {error}");
-                Batch::default()
+                Chunk::default()
             }
         };
-        let from_file = self.deliver_file(&file, batch).await;
-        let taken = self.recorder.memory.take(BATCH_LEN_MAX);
-        let from_memory = !taken.is_empty();
-        if from_memory {
+        let from_file = self.deliver_file(&file, chunk).await;
+        let taken = self.recorder.memory.take(MEMORY_LEN_MAX);
+        let from_memory = match taken.len() {
+            0 => Moved::Nothing,
+            MEMORY_LEN_MAX => Moved::More,
+            _ => Moved::Some,
+        };
+        if !taken.is_empty() {
             self.deliver_memory(taken).await;
         }
-        from_file || from_memory
+        from_file.max(from_memory)
     }
 
-    async fn deliver_file(&mut self, file: &FileLane, batch: Batch) -> bool {
-        let Batch {
-            records,
-            gaps,
-            finished,
-        } = batch;
-        let moved = !records.is_empty() || !finished.is_empty();
-        for gap in &gaps {
+    async fn deliver_file(&mut self, file: &FileLane, chunk: Chunk) -> Moved {
+        let moved = match (&chunk.records, chunk.more) {
+            (_, true) => Moved::More,
+            (None, _) if chunk.finished.is_empty() => Moved::Nothing,
+            _ => Moved::Some,
+        };
+        for gap in &chunk.gaps {
             announce(&self.recorder, gap, "spool");
         }
-        for stored in &records {
-            self.intents.note(stored);
-            self.anchored &= stored.record.method == ANCHOR;
-        }
-        if let Some(last) = records.last() {
-            self.head = Some(Head::new(&last.key, &last.hash));
-        }
-        if !records.is_empty() {
-            self.insert(records).await;
-            file.progressed();
-        }
-        // Their records were in batches before this one.
-        for number in finished {
+        // Their records were in chunks before this one.
+        for number in chunk.finished {
             self.intents.held.push((number, self.intents.last_seq));
+        }
+        if let Some(records) = &chunk.records {
+            for entered in records.records() {
+                self.intents.note(&entered);
+                self.anchored &= entered.draft.method == ANCHOR;
+            }
+            self.insert(records).await;
+            self.head = Head::of(records).or(self.head.take());
+            file.progressed();
         }
         let oldest = self.intents.open.keys().next().copied();
         self.intents.held.retain(|(number, last_seq)| {
@@ -219,10 +235,10 @@ impl Work {
         moved
     }
 
-    async fn deliver_memory(&mut self, records: Vec<Stored>) {
+    async fn deliver_memory(&mut self, records: Batch) {
         let lane = self.recorder.memory.lane();
-        for stored in &records {
-            let seq = stored.key.seq;
+        for entered in records.records() {
+            let seq = entered.seq;
             if seq > self.memory_next {
                 let gap = Gap {
                     lane,
@@ -233,32 +249,25 @@ impl Work {
             }
             self.memory_next = seq + 1;
         }
-        self.insert(records).await;
+        self.insert(&records).await;
     }
 
     /// Tries until the store has them. Only the end of the process stops it, and then the spool
     /// still has them.
-    async fn insert(&self, records: Vec<Stored>) {
+    async fn insert(&self, records: &Batch) {
         let mut pause = RETRY_MIN;
         let metrics = &self.recorder.metrics.audit;
-        for chunk in records.chunks(BATCH_LEN_MAX) {
-            loop {
-                match self.store.insert(chunk.to_vec()).await {
-                    Ok(()) => break,
-                    Err(error) => {
-                        metrics.ingest_failures.fetch_add(1, Relaxed);
-                        if pause == RETRY_MIN {
-                            tracing::warn!(
-                                "the audit store does not take records, they wait in the spool: {error}"
-                            );
-                        }
-                        sleep(pause).await;
-                        pause = (pause * 2).min(RETRY_MAX);
-                    }
-                }
+        while let Err(error) = self.store.insert(records.clone()).await {
+            metrics.ingest_failures.fetch_add(1, Relaxed);
+            if pause == RETRY_MIN {
+                tracing::warn!(
+                    "the audit store does not take records, they wait in the spool: {error}"
+                );
             }
-            metrics.ingested.fetch_add(chunk.len() as u64, Relaxed);
+            sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
         }
+        metrics.ingested.fetch_add(records.len() as u64, Relaxed);
         if pause > RETRY_MIN {
             tracing::info!("the audit store takes records again");
         }
@@ -359,19 +368,17 @@ pub async fn adopt_all(
         let mut head = None;
         let mut gaps = Vec::new();
         loop {
-            let batch = follower.read(None)?;
-            gaps.extend(batch.gaps);
-            let Some(last) = batch.records.last() else {
+            let chunk = follower.read(None)?;
+            gaps.extend(chunk.gaps);
+            let Some(records) = chunk.records else {
                 break;
             };
-            head = Some(Head::new(&last.key, &last.hash));
-            for stored in &batch.records {
-                intents.note(stored);
+            for entered in records.records() {
+                intents.note(&entered);
             }
-            adopted.records += batch.records.len() as u64;
-            for chunk in batch.records.chunks(BATCH_LEN_MAX) {
-                store.insert(chunk.to_vec()).await?;
-            }
+            adopted.records += records.len() as u64;
+            head = Head::of(&records);
+            store.insert(records).await?;
         }
         for gap in &gaps {
             announce(recorder, gap, "crash");

@@ -1,24 +1,21 @@
-//! Audit records in PostgreSQL.
-//!
-//! One connection, made when it is needed and dropped when anything goes wrong or takes too long:
-//! whoever calls tries again. Nothing here is on the way of a call.
-
-use std::time::Duration;
+//! Audit records in PostgreSQL. Nothing here is on the way of a call.
 
 use futures_util::future::{BoxFuture, FutureExt};
-use sentinel_core::audit::{AuditStore, Cut, Key, Query, Record, StoreFailure, Stored};
-use tokio::sync::Mutex;
+use sentinel_core::audit::{
+    AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
+};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, NoTls, Row};
+use tokio_postgres::{Client, Row};
 
 use super::{ANCHOR, COLUMNS, guarantee};
+use crate::error::StoreError;
+use crate::postgres::Postgres;
+use crate::sqlite::Migrations;
 
-/// A server that does not answer by then is treated as gone.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
-const CONNECT_MAX: Duration = Duration::from_secs(5);
-
-/// Numbered like those of SQLite, in a table of the same shape.
-const STEPS: &[&str] = &["CREATE TABLE audit (
+/// The tables, like those of SQLite.
+pub const POSTGRES_MIGRATIONS: Migrations = Migrations {
+    component: "audit",
+    steps: &["CREATE TABLE audit (
          node text NOT NULL, lane bigint NOT NULL, seq bigint NOT NULL,
          at_ms bigint NOT NULL, request_id text NOT NULL, surface text NOT NULL,
          revision text NOT NULL, caller text NOT NULL, role text NOT NULL, tenant text NOT NULL,
@@ -33,94 +30,35 @@ const STEPS: &[&str] = &["CREATE TABLE audit (
      CREATE TABLE audit_cut (
          node text NOT NULL, lane bigint NOT NULL, seq bigint NOT NULL, hash bytea NOT NULL,
          PRIMARY KEY (node, lane)
-     );"];
-
-/// Two gateways that start together migrate one after the other.
-const MIGRATION_LOCK: i64 = 0x0053_4761_7564_6974;
+     );"],
+};
 
 pub struct PostgresAudit {
-    url: String,
-    client: Mutex<Option<Client>>,
+    db: Postgres,
 }
 
 impl PostgresAudit {
-    pub fn new(url: String) -> Self {
-        Self {
-            url,
-            client: Mutex::new(None),
-        }
+    /// The database must have been opened with `POSTGRES_MIGRATIONS`.
+    pub fn new(db: &Postgres) -> Self {
+        Self { db: db.clone() }
     }
 
     async fn with<T>(
         &self,
         work: impl AsyncFnOnce(&mut Client) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreFailure> {
-        let mut slot = self.client.lock().await;
-        // Taken out while it works: a failure or a time-out leaves none behind.
-        let mut client = match slot.take().filter(|client| !client.is_closed()) {
-            Some(client) => client,
-            None => tokio::time::timeout(CONNECT_MAX, connect(&self.url))
-                .await
-                .map_err(|_| "connecting to PostgreSQL took too long")??,
-        };
-        let done = tokio::time::timeout(ANSWER_MAX, work(&mut client))
-            .await
-            .map_err(|_| "PostgreSQL did not answer in time")??;
-        *slot = Some(client);
-        Ok(done)
+        let done = self
+            .db
+            .with(async |client: &mut Client| Ok::<_, StoreError>(work(client).await?));
+        Ok(done.await?)
     }
-}
-
-async fn connect(url: &str) -> Result<Client, StoreFailure> {
-    let (mut client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!("the connection to PostgreSQL ended: {error}");
-        }
-    });
-    migrate(&mut client).await?;
-    Ok(client)
-}
-
-async fn migrate(client: &mut Client) -> Result<(), StoreFailure> {
-    let transaction = client.transaction().await?;
-    transaction
-        .execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATION_LOCK])
-        .await?;
-    transaction
-        .batch_execute(
-            "CREATE TABLE IF NOT EXISTS schema_version (
-                 component text PRIMARY KEY, version integer NOT NULL)",
-        )
-        .await?;
-    let found = transaction
-        .query_opt(
-            "SELECT version FROM schema_version WHERE component = 'audit'",
-            &[],
-        )
-        .await?
-        .map_or(0, |row| row.get::<_, i32>(0)) as usize;
-    if found > STEPS.len() {
-        return Err(format!("the audit tables have version {found}, this program is older").into());
-    }
-    for step in &STEPS[found..] {
-        transaction.batch_execute(step).await?;
-    }
-    transaction
-        .execute(
-            "INSERT INTO schema_version VALUES ('audit', $1)
-             ON CONFLICT (component) DO UPDATE SET version = excluded.version",
-            &[&(STEPS.len() as i32)],
-        )
-        .await?;
-    transaction.commit().await?;
-    Ok(())
 }
 
 impl AuditStore for PostgresAudit {
-    fn insert(&self, batch: Vec<Stored>) -> BoxFuture<'_, Result<(), StoreFailure>> {
+    fn insert(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreFailure>> {
         self.with(async move |client| {
-            let columns = Columns::of(&batch);
+            let records: Vec<Entered<'_>> = batch.records().collect();
+            let columns = Columns::of(&batch, &records);
             client.execute(INSERT, &columns.params()).await?;
             Ok(())
         })
@@ -196,10 +134,11 @@ const RETAIN: &str = "WITH last AS (
          WHERE a.node = l.node AND a.lane = l.lane AND a.seq <= l.seq RETURNING 1
      ) SELECT count(*) FROM gone";
 
+/// Node and lane are those of the whole batch.
 const INSERT: &str = "INSERT INTO audit (node, lane, seq, at_ms, request_id, surface, revision, \
          caller, role, tenant, method, backend, operation, decision, outcome, kind, latency_us, \
          bytes_in, bytes_out, args_digest, args, policy_version, guarantee, intent, hash)
-     SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[],
+     SELECT $1::text, $2::bigint, * FROM unnest($3::bigint[], $4::bigint[], $5::text[],
          $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[],
          $13::text[], $14::text[], $15::text[], $16::text[], $17::bigint[], $18::bigint[],
          $19::bigint[], $20::bytea[], $21::text[], $22::bigint[], $23::text[], $24::bigint[],
@@ -208,66 +147,68 @@ const INSERT: &str = "INSERT INTO audit (node, lane, seq, at_ms, request_id, sur
 
 /// A batch turned on its side: one statement for all of it.
 struct Columns<'a> {
-    texts: Vec<Vec<String>>,
+    node: &'a str,
+    lane: i64,
+    texts: Vec<Vec<&'a str>>,
     numbers: Vec<Vec<i64>>,
     digests: Vec<Option<&'a [u8]>>,
-    args: Vec<Option<String>>,
+    args: Vec<Option<&'a str>>,
     hashes: Vec<&'a [u8]>,
 }
 
 impl<'a> Columns<'a> {
-    fn of(batch: &'a [Stored]) -> Self {
-        let text = |get: fn(&Stored) -> &str| -> Vec<String> {
-            batch.iter().map(|s| get(s).to_owned()).collect()
+    fn of(batch: &'a Batch, records: &'a [Entered<'a>]) -> Self {
+        let text = |get: fn(&Draft<'a>) -> &'a str| -> Vec<&'a str> {
+            records.iter().map(|entered| get(&entered.draft)).collect()
         };
-        let number = |get: fn(&Stored) -> i64| -> Vec<i64> { batch.iter().map(get).collect() };
+        let number = |get: fn(&Entered<'a>) -> u64| records.iter().map(|e| get(e) as i64).collect();
         Self {
+            node: &batch.node,
+            lane: batch.lane,
             texts: vec![
-                text(|s| &s.key.node),
-                text(|s| &s.record.request_id),
-                text(|s| &s.record.surface),
-                text(|s| &s.record.revision),
-                text(|s| &s.record.caller),
-                text(|s| &s.record.role),
-                text(|s| &s.record.tenant),
-                text(|s| &s.record.method),
-                text(|s| &s.record.backend),
-                text(|s| &s.record.operation),
-                text(|s| &s.record.decision),
-                text(|s| &s.record.outcome),
-                text(|s| &s.record.kind),
-                text(|s| s.record.guarantee.as_str()),
+                text(|d| d.request_id),
+                text(|d| d.surface),
+                text(|d| d.revision),
+                text(|d| d.caller),
+                text(|d| d.role),
+                text(|d| d.tenant),
+                text(|d| d.method),
+                text(|d| d.backend),
+                text(|d| d.operation),
+                text(|d| d.decision),
+                text(|d| d.outcome),
+                text(|d| d.kind),
+                text(|d| d.guarantee.as_str()),
             ],
             numbers: vec![
-                number(|s| s.key.lane),
-                number(|s| s.key.seq as i64),
-                number(|s| s.record.at_ms as i64),
-                number(|s| s.record.latency_us as i64),
-                number(|s| s.record.bytes_in as i64),
-                number(|s| s.record.bytes_out as i64),
-                number(|s| s.record.policy_version as i64),
-                number(|s| s.record.intent as i64),
+                number(|e| e.seq),
+                number(|e| e.draft.at_ms),
+                number(|e| e.draft.latency_us),
+                number(|e| e.draft.bytes_in),
+                number(|e| e.draft.bytes_out),
+                number(|e| e.draft.policy_version),
+                number(|e| e.draft.intent),
             ],
-            digests: batch
+            digests: records
                 .iter()
-                .map(|s| s.record.args_digest.as_ref().map(|d| &d[..]))
+                .map(|e| e.draft.args_digest.as_ref().map(|d| &d[..]))
                 .collect(),
-            args: batch.iter().map(|s| s.record.args.clone()).collect(),
-            hashes: batch.iter().map(|s| &s.hash[..]).collect(),
+            args: records.iter().map(|e| e.draft.args).collect(),
+            hashes: records.iter().map(|e| &e.hash[..]).collect(),
         }
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
         let (t, n) = (&self.texts, &self.numbers);
-        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&t[0], &n[0], &n[1], &n[2]];
-        params.extend(t[1..13].iter().map(|column| column as &(dyn ToSql + Sync)));
-        params.extend(n[3..6].iter().map(|column| column as &(dyn ToSql + Sync)));
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![&self.node, &self.lane, &n[0], &n[1]];
+        params.extend(t[..12].iter().map(|column| column as &(dyn ToSql + Sync)));
+        params.extend(n[2..5].iter().map(|column| column as &(dyn ToSql + Sync)));
         params.extend([
             &self.digests as &(dyn ToSql + Sync),
             &self.args,
+            &n[5],
+            &t[12],
             &n[6],
-            &t[13],
-            &n[7],
             &self.hashes,
         ]);
         params

@@ -1,9 +1,11 @@
 //! Audit records in SQLite.
 
 use futures_util::future::{BoxFuture, FutureExt};
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
-use sentinel_core::audit::{AuditStore, Cut, Key, Query, Record, StoreFailure, Stored};
+use rusqlite::types::{Null, Value};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params_from_iter};
+use sentinel_core::audit::{
+    AuditStore, Batch, Cut, Draft, Key, Query, Record, StoreFailure, Stored,
+};
 
 use super::{ANCHOR, COLUMNS, guarantee};
 use crate::error::StoreError;
@@ -44,7 +46,7 @@ impl SqliteAudit {
 }
 
 impl AuditStore for SqliteAudit {
-    fn insert(&self, batch: Vec<Stored>) -> BoxFuture<'_, Result<(), StoreFailure>> {
+    fn insert(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreFailure>> {
         let work = move |tx: &Connection| insert(tx, &batch);
         async move { Ok(self.db.write(work).await?) }.boxed()
     }
@@ -108,40 +110,66 @@ impl AuditStore for SqliteAudit {
     }
 }
 
-fn insert(tx: &Connection, batch: &[Stored]) -> Result<(), StoreError> {
-    let mut statement = tx.prepare_cached(&format!(
-        "INSERT INTO audit ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
-             ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
-         ON CONFLICT DO NOTHING"
-    ))?;
-    for Stored { key, record, hash } in batch {
-        statement.execute(rusqlite::params![
-            key.node,
-            key.lane,
-            key.seq as i64,
-            record.at_ms as i64,
-            record.request_id,
-            record.surface,
-            record.revision,
-            record.caller,
-            record.role,
-            record.tenant,
-            record.method,
-            record.backend,
-            record.operation,
-            record.decision,
-            record.outcome,
-            record.kind,
-            record.latency_us as i64,
-            record.bytes_in as i64,
-            record.bytes_out as i64,
-            record.args_digest,
-            record.args,
-            record.policy_version as i64,
-            record.guarantee.as_str(),
-            record.intent as i64,
-            hash,
-        ])?;
+fn insert(tx: &Connection, batch: &Batch) -> Result<(), StoreError> {
+    let mut statement = tx.prepare_cached(INSERT)?;
+    statement.raw_bind_parameter(1, &*batch.node)?;
+    statement.raw_bind_parameter(2, batch.lane)?;
+    let mut bound: Option<Draft<'_>> = None;
+    for entered in batch.records() {
+        statement.raw_bind_parameter(3, entered.seq as i64)?;
+        bind(&mut statement, bound.as_ref(), &entered.draft)?;
+        statement.raw_bind_parameter(25, &entered.hash[..])?;
+        statement.raw_execute()?;
+        bound = Some(entered.draft);
+    }
+    Ok(())
+}
+
+/// In the order of `COLUMNS`.
+const INSERT: &str = "INSERT INTO audit (node, lane, seq, at_ms, request_id, surface, revision, caller, role, \
+     tenant, method, backend, operation, decision, outcome, kind, latency_us, bytes_in, bytes_out, \
+     args_digest, args, policy_version, guarantee, intent, hash) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
+     ?20, ?21, ?22, ?23, ?24, ?25) ON CONFLICT DO NOTHING";
+
+/// Binds what differs from the record before: what was bound stays bound, and most columns of a busy
+/// gateway say the same again and again.
+fn bind(
+    statement: &mut Statement<'_>,
+    before: Option<&Draft<'_>>,
+    draft: &Draft<'_>,
+) -> rusqlite::Result<()> {
+    macro_rules! text {
+        ($($at:literal $field:ident),*) => {
+            $(if before.is_none_or(|before| before.$field != draft.$field) {
+                statement.raw_bind_parameter($at, draft.$field)?;
+            })*
+        };
+    }
+    macro_rules! number {
+        ($($at:literal $field:ident),*) => {
+            $(if before.is_none_or(|before| before.$field != draft.$field) {
+                statement.raw_bind_parameter($at, draft.$field as i64)?;
+            })*
+        };
+    }
+    number!(4 at_ms, 17 latency_us, 18 bytes_in, 19 bytes_out, 22 policy_version, 24 intent);
+    text!(5 request_id, 6 surface, 7 revision, 8 caller, 9 role, 10 tenant, 11 method, 12 backend,
+        13 operation, 14 decision, 15 outcome, 16 kind);
+    if before.is_none_or(|before| before.args_digest != draft.args_digest) {
+        match &draft.args_digest {
+            Some(digest) => statement.raw_bind_parameter(20, &digest[..])?,
+            None => statement.raw_bind_parameter(20, Null)?,
+        }
+    }
+    if before.is_none_or(|before| before.args != draft.args) {
+        match draft.args {
+            Some(args) => statement.raw_bind_parameter(21, args)?,
+            None => statement.raw_bind_parameter(21, Null)?,
+        }
+    }
+    if before.is_none_or(|before| before.guarantee != draft.guarantee) {
+        statement.raw_bind_parameter(23, draft.guarantee.as_str())?;
     }
     Ok(())
 }

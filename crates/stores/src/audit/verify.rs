@@ -46,13 +46,23 @@ struct Hole {
 struct Walk {
     verdict: Verdict,
     cuts: HashMap<(String, i64), (u64, [u8; 32])>,
-    /// The last record of each lane, and whether the lane is still trusted.
+    /// The lane that is being walked; pages come lane by lane.
+    at: Option<Lane>,
+    /// The last record of each lane before it.
     ends: HashMap<(String, i64), (u64, [u8; 32])>,
     holes: Vec<Hole>,
     gaps: HashMap<(String, i64), Vec<(u64, u64)>>,
     claims: Vec<Head>,
     scratch: Vec<u8>,
-    broken_lane: Option<(String, i64)>,
+}
+
+struct Lane {
+    node: String,
+    lane: i64,
+    seq: u64,
+    hash: [u8; 32],
+    /// Only the first bad record of a lane is told.
+    is_broken: bool,
 }
 
 /// Checks everything the store has. `data_dir` knows how far lanes of this node had come.
@@ -84,25 +94,23 @@ impl Walk {
     fn record(&mut self, stored: &Stored) {
         let Stored { key, record, hash } = stored;
         self.verdict.records += 1;
-        let lane = (key.node.clone(), key.lane);
-        let (seq, before) = match self.ends.get(&lane) {
-            Some(end) => *end,
-            None => {
-                self.verdict.lanes += 1;
-                let cut = self.cuts.get(&lane).copied();
-                cut.unwrap_or_else(|| (0, genesis(&key.node, key.lane)))
+        let mut lane = match self.at.take() {
+            Some(lane) if lane.lane == key.lane && lane.node == key.node => lane,
+            other => {
+                self.leave(other);
+                self.enter(key)
             }
         };
-        if self.broken_lane.as_ref() != Some(&lane) {
-            if key.seq != seq + 1 {
+        if !lane.is_broken {
+            if key.seq != lane.seq + 1 {
                 // The chain goes on from here; whether the hole was announced is seen at the end.
                 self.holes.push(Hole {
                     after: key.clone(),
-                    from_seq: seq + 1,
-                    to_seq: key.seq - 1,
+                    from_seq: lane.seq + 1,
+                    to_seq: key.seq.saturating_sub(1),
                 });
-            } else if !stored.follows(&before, &mut self.scratch) {
-                self.broken_lane = Some(lane.clone());
+            } else if !stored.follows(&lane.hash, &mut self.scratch) {
+                lane.is_broken = true;
                 self.verdict.broken.push(Broken {
                     key: key.clone(),
                     reason: "its hash does not follow from its content and the record before"
@@ -110,12 +118,34 @@ impl Walk {
                 });
             }
         }
+        lane.seq = key.seq;
+        lane.hash = *hash;
+        self.at = Some(lane);
         match record.method.as_str() {
             GAP => self.gap(key, record.args.as_deref()),
             ANCHOR => self.anchor(record.args.as_deref()),
             _ => {}
         }
-        self.ends.insert(lane, (key.seq, *hash));
+    }
+
+    fn enter(&mut self, key: &Key) -> Lane {
+        self.verdict.lanes += 1;
+        let cut = self.cuts.get(&(key.node.clone(), key.lane)).copied();
+        let (seq, hash) = cut.unwrap_or_else(|| (0, genesis(&key.node, key.lane)));
+        Lane {
+            node: key.node.clone(),
+            lane: key.lane,
+            seq,
+            hash,
+            is_broken: false,
+        }
+    }
+
+    fn leave(&mut self, lane: Option<Lane>) {
+        if let Some(lane) = lane {
+            let end = (lane.seq, lane.hash);
+            self.ends.insert((lane.node, lane.lane), end);
+        }
     }
 
     fn gap(&mut self, key: &Key, args: Option<&str>) {
@@ -133,6 +163,8 @@ impl Walk {
     }
 
     fn finish(mut self) -> Verdict {
+        let last = self.at.take();
+        self.leave(last);
         for hole in std::mem::take(&mut self.holes) {
             let lane = (hole.after.node.clone(), hole.after.lane);
             let announced = self.gaps.get(&lane).is_some_and(|gaps| {

@@ -24,7 +24,7 @@ use tokio_postgres::Row;
 use super::Expire;
 use super::rows::Cells;
 use crate::error::StoreError;
-use crate::postgres::{Postgres, Session};
+use crate::postgres::{BadUrl, Postgres, Session};
 use crate::sqlite::Migrations;
 
 const MIGRATIONS: Migrations = Migrations {
@@ -39,11 +39,11 @@ pub struct PostgresReviews {
 
 impl PostgresReviews {
     /// Connects when it is first used.
-    pub fn new(url: String, connections_max: usize, expire: Expire) -> Self {
-        Self {
-            db: Postgres::new(url, connections_max, MIGRATIONS),
+    pub fn new(url: &str, connections_max: usize, expire: Expire) -> Result<Self, BadUrl> {
+        Ok(Self {
+            db: Postgres::new(url, connections_max, &[MIGRATIONS])?,
             expire,
-        }
+        })
     }
 
     fn reading<T: Send + 'static>(

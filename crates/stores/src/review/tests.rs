@@ -9,7 +9,7 @@ use sentinel_core::review::{Addition, Category, Effect, NewEvent, Priority, Role
 use tempfile::TempDir;
 
 use super::*;
-use crate::audit::tests::cluster::Cluster;
+use crate::postgres::cluster::Cluster;
 
 fn open(path: &Path) -> SqliteReviews {
     let db = Sqlite::open(path, Synchronous::Full, &[MIGRATIONS]).unwrap();
@@ -141,7 +141,7 @@ async fn p_b07_an_edited_or_deleted_row_is_found_in_postgres() {
         "review_events",
     ];
     let cluster = Cluster::start();
-    let store = PostgresReviews::new(cluster.url(), 2, |_, _| None);
+    let store = PostgresReviews::new(&cluster.url(), 2, |_, _| None).expect("a URL");
     talk(&store).await;
     let (client, connection) = tokio_postgres::connect(&cluster.url(), tokio_postgres::NoTls)
         .await
@@ -172,7 +172,7 @@ async fn p_b07_an_edited_or_deleted_row_is_found_in_postgres() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_postgres_that_went_away_is_unavailable_until_it_is_back() {
     let mut cluster = Cluster::start();
-    let store = PostgresReviews::new(cluster.url(), 2, |_, _| None);
+    let store = PostgresReviews::new(&cluster.url(), 2, |_, _| None).expect("a URL");
     let id = talk(&store).await;
     cluster.stop();
     let away = store.get(id.clone()).await;

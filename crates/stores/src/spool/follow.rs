@@ -7,12 +7,13 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use sentinel_core::audit::{Key, Stored};
+use sentinel_core::audit::{Batch, Gathering};
 
 use super::frame::{self, Found, Kind, Start};
 use super::lane::segment_path;
 
-/// Read at once: some thousand records. A frame that does not fit is read alone.
+/// Read at once, and one transaction of the store: some thousand records. A frame that does not fit is
+/// read alone.
 const CHUNK_BYTES: u64 = 1024 * 1024;
 
 /// Records that are not there, both ends included.
@@ -24,11 +25,13 @@ pub(crate) struct Gap {
 }
 
 #[derive(Default)]
-pub(crate) struct Batch {
-    pub(crate) records: Vec<Stored>,
+pub(crate) struct Chunk {
+    pub(crate) records: Option<Batch>,
     pub(crate) gaps: Vec<Gap>,
-    /// Segments that were read to their end.
+    /// Segments that were read to their end before these records.
     pub(crate) finished: Vec<u64>,
+    /// There is more to read right now.
+    pub(crate) more: bool,
 }
 
 pub(crate) struct Follower {
@@ -54,29 +57,27 @@ impl Follower {
         self.segment
     }
 
-    /// Reads on, up to `live` (the segment being written and its length) or to the very end. An
-    /// empty batch means that there is nothing more for now.
-    pub(crate) fn read(&mut self, live: Option<(u64, u64)>) -> io::Result<Batch> {
-        let mut batch = Batch::default();
+    /// Reads on, up to `live` (the segment being written and its length) or to the very end. A chunk
+    /// without records means that there is nothing more for now.
+    pub(crate) fn read(&mut self, live: Option<(u64, u64)>) -> io::Result<Chunk> {
+        let mut chunk = Chunk::default();
         loop {
             if self.segment == 0 && !self.advance()? {
-                return Ok(batch);
+                return Ok(chunk);
             }
             let sealed = live.is_none_or(|(current, _)| self.segment < current);
             let end = match live {
                 Some((current, written)) if current == self.segment => written,
                 _ => length(&segment_path(&self.folder, self.segment))?,
             };
-            self.chunk(end, sealed, &mut batch)?;
-            if !batch.records.is_empty() {
-                return Ok(batch);
+            self.some(end, sealed, &mut chunk)?;
+            if chunk.records.is_some() || !sealed {
+                chunk.more = chunk.records.is_some() && (sealed || self.offset < end);
+                return Ok(chunk);
             }
-            if !sealed {
-                return Ok(batch);
-            }
-            batch.finished.push(self.segment);
+            chunk.finished.push(self.segment);
             if !self.advance()? {
-                return Ok(batch);
+                return Ok(chunk);
             }
         }
     }
@@ -92,8 +93,8 @@ impl Follower {
         Ok(true)
     }
 
-    /// Reads one chunk of the present segment.
-    fn chunk(&mut self, end: u64, sealed: bool, batch: &mut Batch) -> io::Result<()> {
+    /// Reads some records of the present segment.
+    fn some(&mut self, end: u64, sealed: bool, chunk: &mut Chunk) -> io::Result<()> {
         let mut want = CHUNK_BYTES;
         while self.offset < end {
             let bytes = read_at(
@@ -102,9 +103,11 @@ impl Follower {
                 want.min(end - self.offset),
             )?;
             let whole = self.offset + bytes.len() as u64 >= end;
-            let used = self.frames(&bytes, whole && sealed, batch);
+            let mut records = Gathering::default();
+            let used = self.frames(&bytes, whole && sealed, &mut records, chunk);
             self.offset += used as u64;
-            if !batch.records.is_empty() {
+            if let Some(start) = self.start.as_ref().filter(|_| !records.is_empty()) {
+                chunk.records = Some(records.over(bytes, start.node.clone(), start.lane));
                 return Ok(());
             }
             if used == 0 {
@@ -119,14 +122,31 @@ impl Follower {
 
     /// Takes the frames of a buffer; gives how many bytes are done with. `last` says that nothing
     /// will ever follow, so that what is incomplete is torn.
-    fn frames(&mut self, bytes: &[u8], last: bool, batch: &mut Batch) -> usize {
+    fn frames(
+        &mut self,
+        bytes: &[u8],
+        last: bool,
+        records: &mut Gathering,
+        chunk: &mut Chunk,
+    ) -> usize {
         let mut at = 0;
         while at < bytes.len() {
             match frame::look(&bytes[at..], self.segment) {
                 Found::Frame(found) => {
                     match found.kind {
-                        Kind::Segment => self.started(Start::read(found.payload), batch),
-                        Kind::Record => self.record(found.seq, found.payload, batch),
+                        Kind::Segment => self.started(Start::read(found.payload), chunk),
+                        Kind::Record if self.start.is_some() => {
+                            let begin = at + frame::HEADER_LEN;
+                            if let Some((len, hash)) = frame::split_record(found.payload)
+                                && records
+                                    .add(bytes, begin..begin + len, found.seq, hash)
+                                    .is_ok()
+                            {
+                                self.reach(found.seq, chunk);
+                                self.expected = Some(found.seq + 1);
+                            }
+                        }
+                        Kind::Record => {}
                     }
                     at += found.len;
                 }
@@ -138,39 +158,24 @@ impl Follower {
         bytes.len()
     }
 
-    fn started(&mut self, start: Option<Start>, batch: &mut Batch) {
+    fn started(&mut self, start: Option<Start>, chunk: &mut Chunk) {
         let Some(start) = start else { return };
         let first = start.first_seq;
         self.start = Some(start);
-        self.reach(first, batch);
-    }
-
-    fn record(&mut self, seq: u64, payload: &[u8], batch: &mut Batch) {
-        let Some((record, hash)) = frame::read_record(payload) else {
-            return;
-        };
-        let Some(start) = &self.start else { return };
-        let key = Key {
-            node: start.node.clone(),
-            lane: start.lane,
-            seq,
-        };
-        self.reach(seq, batch);
-        self.expected = Some(seq + 1);
-        batch.records.push(Stored { key, record, hash });
+        self.reach(first, chunk);
     }
 
     /// The record or segment that begins with `seq` comes next: whatever was expected before it is
     /// missing.
-    fn reach(&mut self, seq: u64, batch: &mut Batch) {
+    fn reach(&mut self, seq: u64, chunk: &mut Chunk) {
         let lane = self.start.as_ref().map_or(0, |start| start.lane);
         if let Some(expected) = self.expected
             && seq > expected
         {
-            match batch.gaps.last_mut() {
+            match chunk.gaps.last_mut() {
                 // One run of missing records is one gap, however many segments it covers.
                 Some(gap) if gap.to_seq + 1 == expected => gap.to_seq = seq - 1,
-                _ => batch.gaps.push(Gap {
+                _ => chunk.gaps.push(Gap {
                     lane,
                     from_seq: expected,
                     to_seq: seq - 1,

@@ -17,13 +17,14 @@ use sentinel_core::audit::{self, Draft, chain, genesis};
 use sentinel_core::metrics::Metrics;
 
 use super::frame::{self, Kind, Start};
+use crate::private;
 
 /// A segment is an eighth of the quota, within these: small enough that adopting one again is
 /// cheap, large enough that making files is rare.
 const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=8 * 1024 * 1024;
 
 pub struct FileLane {
-    pub(crate) node: String,
+    pub(crate) node: Arc<str>,
     pub(crate) lane: i64,
     pub(crate) folder: PathBuf,
     /// Held as long as the process lives.
@@ -71,11 +72,11 @@ impl FileLane {
     /// Makes a folder for a new lane, locks it, and begins its first segment.
     pub fn create(
         root: &Path,
-        node: String,
+        node: Arc<str>,
         quota: u64,
         metrics: Arc<Metrics>,
     ) -> io::Result<Self> {
-        fs::create_dir_all(root)?;
+        private::own_folder(root)?;
         let (lane, folder, lock) = claim_folder(root)?;
         let hash = genesis(&node, lane);
         let start = Start {
@@ -295,7 +296,7 @@ fn begin_segment(
     start.write(buffer);
     frame::close(buffer, Kind::Segment, start.first_seq - 1, number);
     let path = segment_path(folder, number);
-    let file = OpenOptions::new()
+    let file = private::options()
         .append(true)
         .create(true)
         .truncate(false)
@@ -316,8 +317,8 @@ fn claim_folder(root: &Path) -> io::Result<(i64, PathBuf, File)> {
     loop {
         // Locked before it has its name, so that nobody takes it for an orphan.
         let aside = root.join(format!(".{lane}-{}", std::process::id()));
-        fs::create_dir_all(&aside)?;
-        let lock = File::create(aside.join("lock"))?;
+        private::own_folder(&aside)?;
+        let lock = private::create(&aside.join("lock"))?;
         lock.lock()?;
         let folder = root.join(lane.to_string());
         match fs::rename(&aside, &folder) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
-use sentinel_core::audit::{self, Draft, Key, Stored, chain, genesis};
+use sentinel_core::audit::{self, Batch, Draft, Gathering, chain, genesis};
 use sentinel_core::metrics::Metrics;
 
 pub struct MemoryLane {
-    node: String,
+    node: Arc<str>,
     lane: i64,
     len_max: usize,
     ring: Mutex<Ring>,
@@ -24,7 +24,7 @@ struct Ring {
 }
 
 impl MemoryLane {
-    pub fn new(node: String, lane: i64, len_max: usize, metrics: Arc<Metrics>) -> Self {
+    pub fn new(node: Arc<str>, lane: i64, len_max: usize, metrics: Arc<Metrics>) -> Self {
         let hash = genesis(&node, lane);
         Self {
             node,
@@ -59,20 +59,19 @@ impl MemoryLane {
     }
 
     /// Takes the oldest records out.
-    pub(crate) fn take(&self, max: usize) -> Vec<Stored> {
+    pub(crate) fn take(&self, max: usize) -> Batch {
         let mut ring = self.ring.lock();
         let len = max.min(ring.records.len());
         let taken: Vec<_> = ring.records.drain(..len).collect();
         drop(ring);
-        let stored = |(seq, bytes, hash): (u64, Box<[u8]>, [u8; 32])| {
-            let key = Key {
-                node: self.node.clone(),
-                lane: self.lane,
-                seq,
-            };
-            let record = audit::decode(&bytes).ok()?;
-            Some(Stored { key, record, hash })
-        };
-        taken.into_iter().filter_map(stored).collect()
+        let mut bytes = Vec::new();
+        let mut records = Gathering::default();
+        for (seq, encoded, hash) in taken {
+            let begin = bytes.len();
+            bytes.extend_from_slice(&encoded);
+            let added = records.add(&bytes, begin..bytes.len(), seq, hash);
+            debug_assert!(added.is_ok(), "it was encoded here");
+        }
+        records.over(bytes, self.node.clone(), self.lane)
     }
 }

@@ -1,15 +1,17 @@
 //! The data directory's name for itself, in every record.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::private;
+
 /// Reads the name, or makes one the first time.
 pub fn node_id(data_dir: &Path) -> io::Result<String> {
     let folder = data_dir.join("audit");
-    fs::create_dir_all(&folder)?;
+    private::own_folder(&folder)?;
     let path = folder.join("node");
     if let Some(found) = read(&path)? {
         return Ok(found);
@@ -21,7 +23,7 @@ pub fn node_id(data_dir: &Path) -> io::Result<String> {
     let name = format!("{:016x}", u64::from_le_bytes(random));
     // Written aside and linked into place: of two processes one wins, and nobody reads half of it.
     let aside = folder.join(format!(".node-{name}"));
-    let mut file = OpenOptions::new()
+    let mut file = private::options()
         .write(true)
         .create_new(true)
         .open(&aside)?;

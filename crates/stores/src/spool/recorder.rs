@@ -45,7 +45,7 @@ type Waiter = oneshot::Sender<Result<(), String>>;
 impl Recorder {
     /// Makes the lanes of this process and starts the thread that fsyncs.
     pub fn start(data_dir: &Path, limits: Limits, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
-        let node = node_id(data_dir)?;
+        let node: Arc<str> = node_id(data_dir)?.into();
         let file = FileLane::create(
             &root(data_dir),
             node.clone(),

@@ -4,14 +4,14 @@ use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::Arc;
 
-use sentinel_core::audit::{Draft, Guarantee, Sink};
+use sentinel_core::audit::{Draft, Guarantee, Sink, Stored};
 use tempfile::TempDir;
 
-use super::follow::{Batch, Follower, Gap, segments};
+use super::follow::{Follower, Gap, segments};
 use super::*;
 
 fn lane(folder: &TempDir, quota: u64) -> FileLane {
-    FileLane::create(folder.path(), "n".to_owned(), quota, Arc::default()).unwrap()
+    FileLane::create(folder.path(), "n".into(), quota, Arc::default()).unwrap()
 }
 
 fn append(lane: &FileLane, id: u64) {
@@ -24,23 +24,31 @@ fn append(lane: &FileLane, id: u64) {
     .unwrap();
 }
 
+#[derive(Default)]
+struct All {
+    records: Vec<Stored>,
+    gaps: Vec<Gap>,
+}
+
 /// Everything a reader finds after the writer is gone.
-fn read_all(lane: &FileLane) -> Batch {
+fn read_all(lane: &FileLane) -> All {
     let mut follower = Follower::new(lane.folder.clone());
-    let mut all = Batch::default();
+    let mut all = All::default();
     loop {
-        let batch = follower.read(None).unwrap();
-        all.gaps.extend(batch.gaps);
-        if batch.records.is_empty() {
+        let chunk = follower.read(None).unwrap();
+        all.gaps.extend(chunk.gaps);
+        let Some(batch) = chunk.records else {
             return all;
-        }
-        all.records.extend(batch.records);
+        };
+        let stored = batch
+            .records()
+            .map(|e| e.to_stored(&batch.node, batch.lane));
+        all.records.extend(stored);
     }
 }
 
-fn ids(batch: &Batch) -> Vec<u64> {
-    batch
-        .records
+fn ids(all: &All) -> Vec<u64> {
+    all.records
         .iter()
         .map(|stored| stored.record.request_id.parse().unwrap())
         .collect()
@@ -105,8 +113,7 @@ fn a_damaged_frame_is_a_gap_and_reading_goes_on_behind_it() {
 fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
     let folder = TempDir::new().unwrap();
     let metrics = Arc::<sentinel_core::metrics::Metrics>::default();
-    let lane =
-        FileLane::create(folder.path(), "n".to_owned(), 512 * 1024, metrics.clone()).unwrap();
+    let lane = FileLane::create(folder.path(), "n".into(), 512 * 1024, metrics.clone()).unwrap();
     // Nobody reads meanwhile; the first segment counts as being read and stays.
     (1..=20_000).for_each(|id| append(&lane, id));
     assert!(lane.is_full());
@@ -136,7 +143,7 @@ fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
 #[test]
 fn a_living_lane_is_nobodys_orphan() {
     let data = TempDir::new().unwrap();
-    let lane = FileLane::create(&root(data.path()), "n".to_owned(), 1 << 20, Arc::default());
+    let lane = FileLane::create(&root(data.path()), "n".into(), 1 << 20, Arc::default());
     assert!(!has_orphans(data.path()));
     drop(lane);
     assert!(has_orphans(data.path()));

@@ -22,6 +22,10 @@ pub(super) const PREFIX: &str = "/admin/api/";
 /// What an operator sends is small.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
+/// What a request was about, for its record; it travels on the response.
+#[derive(Clone)]
+pub(super) struct About(pub(super) String);
+
 pub(super) async fn answer(
     door: &Arc<Door>,
     identity: &Identity,
@@ -228,8 +232,10 @@ async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Respo
         let text = "`name` says what; only the scope \"all\" has none";
         return reply::refuse(Kind::InvalidParams, text);
     }
+    let scope = format!("{:?}", one.scope).to_ascii_lowercase();
+    let about = About(format!("{scope} {}", one.name).trim_end().to_owned());
     let policy = door.gateway.policy.clone();
-    match tokio::task::spawn_blocking(move || throw(&policy, one)).await {
+    let mut response = match tokio::task::spawn_blocking(move || throw(&policy, one)).await {
         Ok(Ok(body)) => ok(&body),
         Ok(Err(error)) => {
             tracing::error!("the kill switch could not be saved: {error}");
@@ -237,5 +243,7 @@ async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Respo
             reply::refuse(Kind::Internal, text)
         }
         Err(_) => reply::refuse(Kind::Internal, "the switch failed: see the log"),
-    }
+    };
+    response.extensions_mut().insert(about);
+    response
 }

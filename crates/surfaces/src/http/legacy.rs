@@ -19,6 +19,7 @@ use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 use tokio::sync::mpsc;
 
 use super::body::Body;
+use super::post::heard;
 use super::running::Running;
 use super::session::{NotTaken, Session};
 use super::{Door, reply, resume};
@@ -151,20 +152,14 @@ pub(super) async fn batch(
     headers: &HeaderMap,
     messages: Vec<Result<Message, Refusal>>,
 ) -> Response<Body> {
-    let no_batches = || {
-        door.gateway
-            .refused(Surface::Http, None, "invalid_request", 0, 0);
-        reply::refuse(
-            Kind::InvalidRequest,
-            "batches exist only in sessions of 2025-03-26",
-        )
+    let session = find(door, identity, view, headers).ok();
+    let allowed = |session: &Arc<Session>| session.caller.revision == Revision::V2025_03_26;
+    let Some(session) = session.filter(allowed) else {
+        let gateway = &door.gateway;
+        gateway.refused_batch(Surface::Http, identity, &messages);
+        let text = "batches exist only in sessions of 2025-03-26";
+        return reply::refuse(Kind::InvalidRequest, text);
     };
-    let Ok(session) = find(door, identity, view, headers) else {
-        return no_batches();
-    };
-    if session.caller.revision != Revision::V2025_03_26 {
-        return no_batches();
-    }
     let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
     let mut done = Vec::new();
     let mut running = Vec::new();
@@ -174,14 +169,14 @@ pub(super) async fn batch(
                 let message = mcp::refusal_message(&refusal, session.caller.revision);
                 let (id, kind) = (refusal.id.as_ref(), mcp::refusal_kind(&refusal));
                 let gateway = &door.gateway;
-                gateway.refused(Surface::Http, id, kind, 0, message.len());
+                gateway.refused(Surface::Http, identity, id, kind, 0, message.len());
                 done.push(message);
             }
             Ok(Message::Response(response)) => session.asks.settle(response),
             Ok(Message::Notification(note)) => notified(&session, &note),
             Ok(Message::Request(request)) => {
                 let len = request.params.as_bytes().len();
-                let mut entry = door.gateway.heard(Surface::Http, &request, len);
+                let mut entry = heard(door, headers, &request, len);
                 entry.by(&session.caller);
                 if request.method == Method::Initialize {
                     let fault =

@@ -8,6 +8,7 @@ use http::{Method as Verb, Response, StatusCode};
 use ring::digest::{SHA256, digest};
 use sentinel_core::Health;
 use sentinel_core::metrics::{BUCKETS_US, Metrics, Row, STATUSES};
+use sentinel_core::policy::Reason;
 
 use super::body::Body;
 use super::reply;
@@ -81,11 +82,15 @@ fn render(gateway: &Gateway) -> String {
     let mut page = Page(String::with_capacity(4096));
     operations(&mut page, &metrics.rows());
     backends(&mut page, gateway);
+    admission(&mut page, gateway);
     audit(&mut page, metrics);
     page.head("sentinel_sessions", "gauge", "Open legacy sessions.");
     page.line("sentinel_sessions", &[], metrics.sessions.load(Relaxed));
     page.head("sentinel_streams", "gauge", "Open event streams.");
     page.line("sentinel_streams", &[], metrics.streams.load(Relaxed));
+    let name = "sentinel_spans_dropped_total";
+    page.head(name, "counter", "Spans that did not reach the collector.");
+    page.line(name, &[], metrics.spans_dropped.load(Relaxed));
     page.0
 }
 
@@ -181,6 +186,49 @@ fn backends(page: &mut Page, gateway: &Gateway) {
             &[("backend", backend.name())],
             backend.status().restarts,
         );
+    }
+}
+
+fn admission(page: &mut Page, gateway: &Gateway) {
+    let Some(admission) = gateway.policy.admission() else {
+        return;
+    };
+    let figures = admission.figures();
+    let lines = [
+        (
+            "sentinel_admission_active",
+            "gauge",
+            "Calls that run.",
+            figures.active as u64,
+        ),
+        (
+            "sentinel_admission_queued",
+            "gauge",
+            "Calls that wait for a place.",
+            figures.queued as u64,
+        ),
+        (
+            "sentinel_admission_admitted_total",
+            "counter",
+            "Calls that got a place.",
+            figures.admitted,
+        ),
+    ];
+    for (name, kind, help, value) in lines {
+        page.head(name, kind, help);
+        page.line(name, &[], value);
+    }
+    let name = "sentinel_admission_rejected_total";
+    page.head(name, "counter", "Calls refused for lack of a place.");
+    for reason in Reason::ALL {
+        let count = figures.rejected[reason as usize];
+        page.line(name, &[("reason", reason.as_str())], count);
+    }
+    let name = "sentinel_backend_active";
+    page.head(name, "gauge", "Calls that run at a backend.");
+    for (index, backend) in gateway.registry.backends() {
+        let (active, _) = admission.backend(index);
+        page.line(name, &[("backend", backend.name())], active);
     }
 }
 

@@ -49,7 +49,11 @@ pub(super) async fn answer(
         (Method::Discover, _) => result(&request, &mcp::discover(policy, &caller, view), entry),
         (Method::Listen, _) => {
             let opened = Box::pin(listen::open(door, caller, view, request)).await;
-            entry.finish(&Ending::Success, 0);
+            let ending = match opened.status() {
+                StatusCode::OK => Ending::Success,
+                status => Ending::Malformed(reply::kind_of(status)),
+            };
+            entry.finish(&ending, 0);
             opened
         }
         _ => call(door, Arc::new(caller), view, request, entry).await,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
@@ -26,7 +26,7 @@ pub(super) async fn answer(
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     let headers = head.headers;
-    let bytes = match take_body(door, &headers, body).await {
+    let bytes = match take_body(door, identity, &headers, body).await {
         Ok(bytes) => bytes,
         Err(refusal) => return refusal,
     };
@@ -38,11 +38,11 @@ pub(super) async fn answer(
             let message = refusal_message(&refusal, version.revision());
             let (id, kind) = (refusal.id.as_ref(), refusal_kind(&refusal));
             let gateway = &door.gateway;
-            gateway.refused(Surface::Http, id, kind, bytes_in, message.len());
+            gateway.refused(Surface::Http, identity, id, kind, bytes_in, message.len());
             reply::json(StatusCode::BAD_REQUEST, message)
         }
         Ok(Incoming::One(Message::Request(request))) if door.gateway.is_draining() => {
-            let mut entry = door.gateway.heard(Surface::Http, &request, bytes_in);
+            let mut entry = heard(door, &headers, &request, bytes_in);
             entry.from(identity);
             entry.finish(&Ending::Malformed("going_down"), 0);
             reply::going_down()
@@ -53,7 +53,7 @@ pub(super) async fn answer(
         Ok(Incoming::One(message)) => {
             let entry = match &message {
                 Message::Request(request) => {
-                    let mut entry = door.gateway.heard(Surface::Http, request, bytes_in);
+                    let mut entry = heard(door, &headers, request, bytes_in);
                     entry.from(identity);
                     Some(entry)
                 }
@@ -64,16 +64,34 @@ pub(super) async fn answer(
     }
 }
 
-/// The body of a POST of JSON, within its bounds.
+/// A request came; the entry of its record.
+pub(super) fn heard(
+    door: &Door,
+    headers: &HeaderMap,
+    request: &sentinel_wire::Request,
+    bytes_in: usize,
+) -> Entry {
+    let trace = headers.get("traceparent").map(HeaderValue::as_bytes);
+    let gateway = &door.gateway;
+    gateway.heard(Surface::Http, request, bytes_in, trace)
+}
+
+/// The body of a POST of JSON, within its bounds. What is not read is refused, and recorded.
 pub(super) async fn take_body(
     door: &Door,
+    identity: &Identity,
     headers: &HeaderMap,
     body: HttpBody,
 ) -> Result<Bytes, Response<Body>> {
-    if let Some(refusal) = check_types(headers) {
-        return Err(refusal);
-    }
     let limit = door.gateway.limits.body_bytes_max;
+    let refused = |kind: &'static str, len: usize, response: Response<Body>| {
+        let gateway = &door.gateway;
+        gateway.refused(Surface::Http, identity, None, kind, len, 0);
+        response
+    };
+    if let Some(refusal) = check_types(headers) {
+        return Err(refused(reply::kind_of(refusal.status()), 0, refusal));
+    }
     let declared = headers
         .get(CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
@@ -82,11 +100,13 @@ pub(super) async fn take_body(
         _ => gather(body, limit, &door.gateway.limits.pace).await,
     };
     gathered.map_err(|why| {
-        if let NotRead::TooLarge(len) = why {
-            let kind = Kind::TooLarge.as_str();
-            door.gateway.refused(Surface::Http, None, kind, len, 0);
+        let response = why.respond(limit);
+        match why {
+            NotRead::TooLarge(len) => refused(Kind::TooLarge.as_str(), len, response),
+            NotRead::TooSlow | NotRead::Broken => {
+                refused(reply::kind_of(response.status()), 0, response)
+            }
         }
-        why.respond(limit)
     })
 }
 

@@ -72,6 +72,22 @@ pub(super) fn refuse(
     )
 }
 
+/// The word for a refusal that has only a status, for its record.
+pub(super) fn kind_of(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::FORBIDDEN => Kind::Forbidden.as_str(),
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
+        StatusCode::NOT_ACCEPTABLE => "not_acceptable",
+        StatusCode::REQUEST_TIMEOUT => "timeout",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
+        StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge.as_str(),
+        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+        status if status.is_server_error() => Kind::Internal.as_str(),
+        _ => Kind::InvalidRequest.as_str(),
+    }
+}
+
 fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;

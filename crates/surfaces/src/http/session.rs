@@ -315,7 +315,8 @@ mod tests {
                 subject: subject.into(),
                 ..caller(id)
             };
-            let opened = sessions.open(&Registry::new(Vec::new()), View::Merged, by);
+            let local = Identity::local("admin");
+            let opened = sessions.open(&Registry::new(Vec::new()), View::Merged, &local, by);
             opened.expect("room").id.clone()
         };
         let quiet: Vec<_> = (0..4 * SHARES).map(|_| open("quiet")).collect();

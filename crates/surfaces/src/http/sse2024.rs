@@ -143,9 +143,10 @@ pub(super) async fn message(
     let line = id.and_then(|id| door.lines.0.lock().get(id).cloned());
     // Somebody else's connection does not exist.
     let Some(line) = line.filter(|line| line.subject == identity.subject) else {
-        return reply::text(StatusCode::NOT_FOUND, "unknown session: GET /sse again\n");
+        let refusal = reply::text(StatusCode::NOT_FOUND, "unknown session: GET /sse again\n");
+        return refused(door, identity, refusal);
     };
-    let bytes = match post::take_body(door, &head.headers, body).await {
+    let bytes = match post::take_body(door, identity, &head.headers, body).await {
         Ok(bytes) => bytes,
         Err(refusal) => return refusal,
     };
@@ -154,12 +155,21 @@ pub(super) async fn message(
     let written = tokio::time::timeout(TAKEN_WITHIN, async {
         line.input.lock().await.write_all(&out).await
     });
-    match written.await {
-        Ok(Ok(())) => reply::accepted(),
+    let refusal = match written.await {
+        Ok(Ok(())) => return reply::accepted(),
         Ok(Err(_)) => reply::text(StatusCode::NOT_FOUND, "the connection ended\n"),
         Err(_) => reply::text(
             StatusCode::SERVICE_UNAVAILABLE,
             "earlier messages wait: read the event stream\n",
         ),
-    }
+    };
+    refused(door, identity, refusal)
+}
+
+/// A message that its connection never saw has its record here.
+fn refused(door: &Door, identity: &Identity, refusal: Response<Body>) -> Response<Body> {
+    let kind = reply::kind_of(refusal.status());
+    let gateway = &door.gateway;
+    gateway.refused(Surface::Http, identity, None, kind, 0, 0);
+    refusal
 }

@@ -18,6 +18,7 @@ const ABOUT: About<'_> = About {
     capabilities: b"{}",
     client_info: None,
     log_level: None,
+    traceparent: None,
 };
 
 fn outgoing<'a>(method: &'a Method, from: Revision, to: Revision) -> Outgoing<'a> {
@@ -151,6 +152,7 @@ fn lm_params_carry_who_is_calling() {
         capabilities: br#"{"roots":{}}"#,
         client_info: Some(br#"{"name":"c"}"#),
         log_level: None,
+        traceparent: None,
     };
     let stamped = Outgoing {
         about,

@@ -192,6 +192,7 @@ fn check_request(request: &Request) {
                 capabilities: b"{}",
                 client_info: None,
                 log_level: None,
+                traceparent: None,
             },
         };
         outgoing.write(&request.params, &mut out);

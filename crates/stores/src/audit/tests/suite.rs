@@ -4,14 +4,14 @@ use std::path::Path;
 
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::{
-    AuditStore, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
+    AuditStore, Batch, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
 };
 
 use super::super::heads::{self, Head};
 use super::super::{ANCHOR, verify};
 
 /// A chained lane of records, one each second.
-fn lane(lane: i64, len: u64, before: Option<[u8; 32]>) -> Vec<Stored> {
+pub(super) fn lane(lane: i64, len: u64, before: Option<[u8; 32]>) -> Vec<Stored> {
     let mut hash = before.unwrap_or_else(|| genesis("n", lane));
     let mut out = Vec::new();
     for seq in 1..=len {
@@ -56,9 +56,9 @@ pub(super) async fn run(
     tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
 ) {
     let records = lane(2, 100, None);
-    store.insert(records.clone()).await.unwrap();
+    store.insert(Batch::of(&records)).await.unwrap();
     // At least once: what is there already is left alone.
-    store.insert(records[50..].to_vec()).await.unwrap();
+    store.insert(Batch::of(&records[50..])).await.unwrap();
     assert_eq!(store.page(None, 1000).await.unwrap(), records);
     let after = Some(records[97].key.clone());
     assert_eq!(store.page(after, 1000).await.unwrap(), records[98..]);
@@ -141,9 +141,8 @@ async fn tampering(
     for (n, (sql, first)) in cases.into_iter().enumerate() {
         let id = 100 + 2 * n as i64;
         let records = lane(id, 100, None);
-        store.insert(records.clone()).await.unwrap();
-        let last = records.last().unwrap();
-        heads::write(data_dir, &Head::new(&last.key, &last.hash)).unwrap();
+        store.insert(Batch::of(&records)).await.unwrap();
+        heads::write(data_dir, &Head::of(&Batch::of(&records)).unwrap()).unwrap();
         assert_eq!(verify(store, data_dir).await.unwrap().broken, [], "{sql}");
         tamper(sql).await;
         let verdict = verify(store, data_dir).await.unwrap();

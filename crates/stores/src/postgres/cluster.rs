@@ -17,6 +17,7 @@ pub(crate) struct Cluster {
     folder: TempDir,
     server: Child,
     port: u16,
+    tls: bool,
 }
 
 /// Debian keeps the programs of each version apart.
@@ -47,9 +48,10 @@ fn unprivileged(name: &str) -> Command {
     }
 }
 
-fn serve(folder: &TempDir, port: u16) -> Child {
+fn serve(folder: &TempDir, port: u16, tls: bool) -> Child {
     unprivileged("postgres")
-        .args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-p"])
+        .args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"])
+        .args(["-c", if tls { "ssl=on" } else { "ssl=off" }, "-p"])
         .arg(port.to_string())
         .arg("-k")
         .arg(folder.path())
@@ -60,8 +62,48 @@ fn serve(folder: &TempDir, port: u16) -> Child {
         .expect("the system allows it")
 }
 
+/// Makes a key and a certificate where the server looks for them.
+fn certify(data: &std::path::Path) {
+    let made = Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+        ])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(data.join("server.key"))
+        .arg("-out")
+        .arg(data.join("server.crt"))
+        .stderr(Stdio::null())
+        .status()
+        .expect("openssl starts");
+    assert!(made.success());
+    if rustix::process::geteuid().is_root() {
+        let owned = Command::new("chown")
+            .arg("postgres")
+            .args([data.join("server.key"), data.join("server.crt")])
+            .status();
+        assert!(owned.expect("chown starts").success());
+    }
+}
+
 impl Cluster {
     pub(crate) fn start() -> Self {
+        Self::make(false)
+    }
+
+    /// The same with a certificate that only it trusts, for the name `localhost`.
+    #[allow(dead_code, reason = "this file serves two test programs")]
+    pub(crate) fn start_with_tls() -> Self {
+        Self::make(true)
+    }
+
+    fn make(tls: bool) -> Self {
         let folder = TempDir::new().expect("a temporary directory");
         let data = folder.path().join("data");
         fs::create_dir(&data).expect("the system allows it");
@@ -79,15 +121,19 @@ impl Cluster {
             .status()
             .expect("initdb starts (tests/setup installs PostgreSQL)");
         assert!(made.success());
+        if tls {
+            certify(&data);
+        }
         let port = TcpListener::bind("127.0.0.1:0")
             .expect("the system allows it")
             .local_addr()
             .expect("the system allows it")
             .port();
         let cluster = Self {
-            server: serve(&folder, port),
+            server: serve(&folder, port, tls),
             folder,
             port,
+            tls,
         };
         cluster.wait();
         cluster
@@ -103,7 +149,7 @@ impl Cluster {
     /// Starts it again at the same port.
     #[allow(dead_code, reason = "this file serves several test programs")]
     pub(crate) fn resume(&mut self) {
-        self.server = serve(&self.folder, self.port);
+        self.server = serve(&self.folder, self.port, self.tls);
         self.wait();
     }
 
@@ -123,6 +169,17 @@ impl Cluster {
     #[allow(dead_code, reason = "this file serves several test programs")]
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// What a client must trust to trust the server.
+    #[allow(dead_code, reason = "this file serves two test programs")]
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.folder.path().join("data").join("server.crt")
+    }
+
+    #[allow(dead_code, reason = "this file serves two test programs")]
+    pub(crate) fn pid(&self) -> u32 {
+        self.server.id()
     }
 
     fn wait(&self) {

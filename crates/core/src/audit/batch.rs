@@ -1,0 +1,127 @@
+//! Records on their way into a store, as the spool holds them.
+//!
+//! They stay bytes until a store binds them to its statement: nothing is copied or allocated for a
+//! record in between, and whoever must try again keeps the same bytes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::codec::{self, Corrupt};
+use super::record::{Draft, Key, Stored};
+
+/// Records of one lane, in the order of their numbers. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    pub node: Arc<str>,
+    pub lane: i64,
+    bytes: Arc<Vec<u8>>,
+    rows: Arc<Vec<Row>>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    seq: u64,
+    at: Range<usize>,
+    hash: [u8; 32],
+}
+
+/// One of them, borrowed from the batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Entered<'a> {
+    pub seq: u64,
+    pub draft: Draft<'a>,
+    pub hash: &'a [u8; 32],
+}
+
+impl Entered<'_> {
+    pub fn to_stored(&self, node: &str, lane: i64) -> Stored {
+        Stored {
+            key: Key {
+                node: node.to_owned(),
+                lane,
+                seq: self.seq,
+            },
+            record: self.draft.to_record(),
+            hash: *self.hash,
+        }
+    }
+}
+
+/// A batch in the making, over bytes that hold records at known places.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    rows: Vec<Row>,
+}
+
+impl Gathering {
+    /// A record whose encoding is at `at`; refused if it is none.
+    pub fn add(
+        &mut self,
+        bytes: &[u8],
+        at: Range<usize>,
+        seq: u64,
+        hash: [u8; 32],
+    ) -> Result<(), Corrupt> {
+        codec::read(bytes.get(at.clone()).ok_or(Corrupt)?)?;
+        self.rows.push(Row { seq, at, hash });
+        Ok(())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub fn over(self, bytes: Vec<u8>, node: Arc<str>, lane: i64) -> Batch {
+        Batch {
+            node,
+            lane,
+            bytes: Arc::new(bytes),
+            rows: Arc::new(self.rows),
+        }
+    }
+}
+
+impl Batch {
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Number and hash of the last one.
+    pub fn last(&self) -> Option<(u64, &[u8; 32])> {
+        self.rows.last().map(|row| (row.seq, &row.hash))
+    }
+
+    pub fn records(&self) -> impl ExactSizeIterator<Item = Entered<'_>> {
+        self.rows.iter().map(|row| Entered {
+            seq: row.seq,
+            draft: codec::read(&self.bytes[row.at.clone()]).expect("it was read when it was added"),
+            hash: &row.hash,
+        })
+    }
+
+    /// The same from records that were decoded already; for tests and repairs. They must be of one lane.
+    pub fn of(records: &[Stored]) -> Self {
+        let mut bytes = Vec::new();
+        let mut rows = Vec::new();
+        for Stored { key, record, hash } in records {
+            let begin = bytes.len();
+            codec::encode(&record.draft(), &mut bytes);
+            rows.push(Row {
+                seq: key.seq,
+                at: begin..bytes.len(),
+                hash: *hash,
+            });
+        }
+        let first = records.first().map(|stored| &stored.key);
+        Self {
+            node: first.map_or("", |key| &key.node).into(),
+            lane: first.map_or(0, |key| key.lane),
+            bytes: Arc::new(bytes),
+            rows: Arc::new(rows),
+        }
+    }
+}

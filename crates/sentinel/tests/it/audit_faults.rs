@@ -1,0 +1,385 @@
+//! P-A01 to P-A04, G-42, G-79: whatever breaks, callers do not notice and records arrive once.
+//!
+//! SENTINEL_OUTAGE_S says how long the store is away; a few seconds unless told (`make faults`: 30).
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sentinel_stores::rusqlite::Connection;
+use serde_json::Value;
+
+use crate::house::{Gateway, House, Server, http_backend, signal, until, within};
+use crate::postgres::Cluster;
+use crate::processes;
+use crate::records::{call, export, post, try_session, verify};
+
+const CALLERS: usize = 4;
+/// Between two calls of one caller where the load is paced: about 300 a second in all, as P-A01 says.
+const PACE: Duration = Duration::from_millis(13);
+/// Kills in a row.
+const KILLS: usize = 20;
+/// Under load before each kill.
+const BEFORE_KILL: Duration = Duration::from_millis(200);
+/// What the scheduler of a busy machine may add to a p99 of a few milliseconds.
+const SLACK: Duration = Duration::from_millis(2);
+
+/// A call that was answered.
+struct Answered {
+    id: String,
+    at: Instant,
+    took: Duration,
+}
+
+/// Calls from several threads until told to stop.
+struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<Vec<Answered>>>,
+    failed: Arc<AtomicU64>,
+}
+
+impl Load {
+    /// `tools` are called in turn; ids begin with `round`.
+    fn start(address: &str, round: usize, tools: &'static [&'static str], pace: Duration) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let failed = Arc::new(AtomicU64::new(0));
+        let threads = (0..CALLERS).map(|caller| {
+            let (address, stop, failed) = (address.to_owned(), stop.clone(), failed.clone());
+            thread::spawn(move || {
+                let mut answered = Vec::new();
+                let Some(session) = try_session(&address, &format!("hello-{round}-{caller}"))
+                else {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    return answered;
+                };
+                for n in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let id = format!("{round}-{caller}-{n}");
+                    let at = Instant::now();
+                    let tool = tools[n % tools.len()];
+                    match post(&address, Some(&session), &call(&id, tool)) {
+                        Some(answer) if answer.body["result"].is_object() => {
+                            let took = at.elapsed();
+                            answered.push(Answered { id, at, took });
+                        }
+                        _ => {
+                            failed.fetch_add(1, Ordering::Relaxed);
+                            break;
+                        }
+                    }
+                    thread::sleep(pace.saturating_sub(at.elapsed()));
+                }
+                answered
+            })
+        });
+        Self {
+            threads: threads.collect(),
+            stop,
+            failed,
+        }
+    }
+
+    fn finish(self) -> (Vec<Answered>, u64) {
+        self.stop.store(true, Ordering::Relaxed);
+        let all = self.threads.into_iter();
+        let answered = all.flat_map(|t| t.join().expect("a thread")).collect();
+        (answered, self.failed.load(Ordering::Relaxed))
+    }
+}
+
+/// The records of each call: everything but intents.
+fn by_id(records: &[Value]) -> HashMap<&str, Vec<&Value>> {
+    let mut found: HashMap<&str, Vec<&Value>> = HashMap::new();
+    for record in records {
+        if let Some(id) = record["request_id"].as_str()
+            && record["outcome"] != "intent"
+        {
+            found.entry(id).or_default().push(record);
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn assert_recorded_once(answered: &[Answered], records: &[Value]) {
+    let found = by_id(records);
+    for Answered { id, .. } in answered {
+        let of = found.get(id.as_str()).map_or(0, Vec::len);
+        assert_eq!(of, 1, "records of {id}, one of {} answered", answered.len());
+    }
+}
+
+fn metric(gateway: &Gateway, name: &str) -> u64 {
+    let page = gateway.get("/metrics").text;
+    let line = page.lines().find_map(|line| line.strip_prefix(name));
+    let value = line.and_then(|rest| rest.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in {page}"))
+}
+
+/// Waits until the store has everything.
+fn ingested(gateway: &Gateway) -> Duration {
+    let began = Instant::now();
+    within(
+        Duration::from_secs(60),
+        "the backlog is in the store",
+        || (metric(gateway, "sentinel_audit_backlog ") == 0).then_some(()),
+    );
+    began.elapsed()
+}
+
+/// The p99 of the calls that began within each of these times, and the median of those.
+fn p99(answered: &[Answered], windows: &[(Instant, Instant)]) -> Duration {
+    let of = |(from, to): &(Instant, Instant)| {
+        let calls = answered.iter().filter(|a| a.at >= *from && a.at < *to);
+        let mut took: Vec<Duration> = calls.map(|a| a.took).collect();
+        took.sort_unstable();
+        assert!(took.len() >= 20, "there was load: {}", took.len());
+        took[(took.len() - 1) * 99 / 100]
+    };
+    let mut all: Vec<Duration> = windows.iter().map(of).collect();
+    all.sort_unstable();
+    all[all.len() / 2]
+}
+
+fn outage() -> Duration {
+    let said = std::env::var("SENTINEL_OUTAGE_S").ok();
+    let seconds = said.map_or(4, |text| text.parse().expect("seconds"));
+    Duration::from_secs(seconds)
+}
+
+/// The times of five windows, one after the other.
+fn five(of: Duration, mut each: impl FnMut()) -> Vec<(Instant, Instant)> {
+    let window = of / 5;
+    (0..5)
+        .map(|_| {
+            each();
+            let from = Instant::now();
+            thread::sleep(window);
+            (from, Instant::now())
+        })
+        .collect()
+}
+
+#[test]
+fn p_a01_p_a02_a_postgres_that_hangs_or_is_gone_is_noticed_by_nobody() {
+    let mut cluster = Cluster::start();
+    let server = Server::start(&[]);
+    let config = format!(
+        "[postgres]\nurl_env = \"STORE_URL\"\n{}",
+        http_backend("alpha", &server.address, "")
+    );
+    let house = House::with_env(&config, &[("STORE_URL", &cluster.url())]);
+    let gateway = Gateway::start_in(house);
+    gateway.wait_ready();
+    let away = outage();
+    let load = Load::start(&gateway.address, 0, &["echo"], PACE);
+    thread::sleep(Duration::from_millis(300));
+    // Hung: every process of the server is stopped, its connections stay open. Windows interleave, so
+    // that a slow moment of the machine is everybody's.
+    let everybody = |cluster: &Cluster, word: &str| {
+        let mut pids = processes::below(cluster.pid());
+        pids.insert(cluster.pid());
+        pids.into_iter().for_each(|pid| signal(pid, word));
+    };
+    let (mut up, mut hung) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        let times = |windows: &mut Vec<_>| {
+            let from = Instant::now();
+            thread::sleep(away / 5);
+            windows.push((from, Instant::now()));
+        };
+        times(&mut up);
+        everybody(&cluster, "STOP");
+        times(&mut hung);
+        everybody(&cluster, "CONT");
+    }
+    // Gone: connections are refused.
+    cluster.stop();
+    let down = five(away, || {});
+    cluster.resume();
+    let after = five(away / 2, || {});
+    let (answered, failed) = load.finish();
+    assert_eq!(failed, 0, "calls that failed");
+    let took = ingested(&gateway);
+    let records = export(&gateway.house);
+    assert_recorded_once(&answered, &records);
+    let verdict = verify(&gateway.house);
+    assert_eq!(verdict["ok"], true, "{verdict}");
+    up.extend(after);
+    let (up, hung, down) = (
+        p99(&answered, &up),
+        p99(&answered, &hung),
+        p99(&answered, &down),
+    );
+    eprintln!(
+        "P-A01: PostgreSQL hung for {away:?} and gone for {away:?}: {} calls, 0 failed, each recorded once; \
+         p99 {up:?} up, {hung:?} hung ({:.2}x), {down:?} gone ({:.2}x); all records in the store {took:?} after the end",
+        answered.len(),
+        hung.as_secs_f64() / up.as_secs_f64(),
+        down.as_secs_f64() / up.as_secs_f64(),
+    );
+    for slower in [hung, down] {
+        assert!(
+            slower <= up.mul_f64(1.5) + SLACK,
+            "{slower:?} beside {up:?}"
+        );
+    }
+}
+
+#[test]
+fn p_a02_a_locked_sqlite_is_noticed_by_nobody() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let load = Load::start(&gateway.address, 0, &["echo"], PACE);
+    until("a record is in the store", || {
+        (metric(&gateway, "sentinel_audit_ingested_total ") > 0).then_some(())
+    });
+    let other = Connection::open(gateway.house.data().join("sentinel.db")).expect("a database");
+    other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    let ingested_before = metric(&gateway, "sentinel_audit_ingested_total ");
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(
+        metric(&gateway, "sentinel_audit_ingested_total "),
+        ingested_before
+    );
+    other.execute_batch("ROLLBACK").expect("no lock");
+    let (answered, failed) = load.finish();
+    assert_eq!(failed, 0);
+    assert!(answered.len() > 100, "there was load: {}", answered.len());
+    ingested(&gateway);
+    assert_recorded_once(&answered, &export(&gateway.house));
+}
+
+#[test]
+fn p_a03_after_kill_9_every_answered_call_has_its_record_and_every_intent_its_end() {
+    let server = Server::start(&[]);
+    let mut house = House::new(&format!(
+        "{}{}",
+        http_backend("alpha", &server.address, ""),
+        http_backend(
+            "beta",
+            &server.address,
+            "guarantee = \"sync\"\nprefix = \"always\""
+        )
+    ));
+    let mut answered = Vec::new();
+    for round in 0..KILLS {
+        let gateway = Gateway::start_in(house);
+        gateway.wait_ready();
+        let tools = &["echo", "beta__echo"];
+        let load = Load::start(&gateway.address, round, tools, Duration::ZERO);
+        thread::sleep(BEFORE_KILL);
+        gateway.process.signal("KILL");
+        let (these, _) = load.finish();
+        answered.extend(these);
+        let Gateway {
+            mut process,
+            house: same,
+            ..
+        } = gateway;
+        process.wait();
+        house = same;
+    }
+    assert!(
+        answered.len() > 10 * KILLS,
+        "there was load: {}",
+        answered.len()
+    );
+    let records = export(&house);
+    assert_recorded_once(&answered, &records);
+    // Of `sync` calls: each intent has exactly one end, if only that nobody knows it.
+    let place = |r: &Value, seq: &str| (r["request_id"].to_string(), r[seq].as_u64());
+    let mut ends: HashMap<_, usize> = HashMap::new();
+    for record in records.iter().filter(|r| r["intent"] != 0) {
+        *ends.entry(place(record, "intent")).or_default() += 1;
+    }
+    let intents: Vec<&Value> = records
+        .iter()
+        .filter(|r| r["outcome"] == "intent")
+        .collect();
+    for intent in &intents {
+        assert_eq!(ends.get(&place(intent, "seq")), Some(&1), "{intent}");
+    }
+    let unknown = records.iter().filter(|r| r["outcome"] == "unknown").count();
+    let verdict = verify(&house);
+    assert_eq!(verdict["ok"], true, "{verdict}");
+    eprintln!(
+        "P-A03: {KILLS} kills -9 under load: {} answered calls, each with its record; {} intents, {unknown} of them ended unknown",
+        answered.len(),
+        intents.len()
+    );
+    assert!(intents.len() > KILLS);
+}
+
+#[test]
+fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&format!(
+        "[audit]\nspool_max_mb = 1\n{}{}",
+        http_backend("alpha", &server.address, ""),
+        http_backend(
+            "beta",
+            &server.address,
+            "guarantee = \"sync\"\nprefix = \"always\""
+        )
+    ));
+    let lanes = fs::read_dir(gateway.house.data().join("spool")).expect("a spool");
+    let lane = lanes.flatten().next().expect("a lane").path();
+    // The next segment finds no room.
+    symlink("/dev/full", lane.join("00000002.seg")).expect("a link");
+    let session = try_session(&gateway.address, "i1").expect("a session");
+    let say = |id: String, tool: &str| {
+        post(&gateway.address, Some(&session), &call(&id, tool))
+            .expect("an answer")
+            .body
+    };
+    let mut n = 0;
+    let mut one = || {
+        n += 1;
+        let answer = say(format!("c{n}"), "echo");
+        assert!(answer["result"].is_object(), "{answer}");
+    };
+    let dropped = || metric(&gateway, "sentinel_audit_dropped_total ");
+    let began = Instant::now();
+    while dropped() == 0 {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "the segment never filled"
+        );
+        (0..50).for_each(|_| one());
+    }
+    (0..20).for_each(|_| one());
+    // Where the intent must be on disk first, the call is refused, and at once.
+    let refused = say("s1".to_owned(), "beta__echo");
+    assert_eq!(
+        refused["error"]["data"]["kind"], "audit_unavailable",
+        "{refused}"
+    );
+    fs::remove_file(lane.join("00000002.seg")).expect("a link");
+    let lost = dropped();
+    assert!(lost >= 20);
+    (0..20).for_each(|_| one());
+    assert!(say("s2".to_owned(), "beta__echo")["result"].is_object());
+    assert_eq!(dropped(), lost, "there is room again");
+    let mut process = gateway.process;
+    process.signal("TERM");
+    process.wait();
+    let records = export(&gateway.house);
+    let kept = records.iter().filter(|r| r["operation"] == "echo").count() as u64;
+    // Besides calls of `echo` the refused call lost its intent and its record.
+    assert_eq!(kept + lost - 2, n);
+    let verdict = verify(&gateway.house);
+    assert_eq!(
+        (&verdict["ok"], verdict["announced_missing"].as_u64()),
+        (&Value::Bool(true), Some(lost))
+    );
+    let gaps = records.iter().filter(|r| r["method"] == "audit/gap");
+    let announced: Vec<&Value> = gaps.map(|r| &r["args"]["count"]).collect();
+    assert_eq!(announced, [lost], "one run, one gap");
+}
