@@ -28,11 +28,6 @@ use clap::Parser;
 use cli::{Cli, Command};
 use sentinel_backends::child::shim;
 
-/// A call makes some forty allocations, most of them short-lived: this one takes a fifth less of the
-/// processor per call than the C library's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // A child's shim is this same program; it must not become anything bigger first.
     if std::env::args_os()

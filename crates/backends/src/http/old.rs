@@ -409,6 +409,8 @@ async fn connect(post: &Post) -> Result<(Stream, sse::Decoder, Uri), Failure> {
 fn resolve(base: &Uri, authority: &[u8], said: &[u8]) -> Option<Uri> {
     let said = std::str::from_utf8(said).ok()?.trim();
     let uri: Uri = match said.starts_with('/') || said.contains("://") {
+        // Another host in the scheme at hand.
+        true if said.starts_with("//") => format!("http:{said}").parse().ok()?,
         true => said.parse().ok()?,
         false => {
             let folder = base

@@ -30,7 +30,9 @@ pub(super) struct Session {
     pub(super) asks: Arc<Asks>,
     pub(super) subscriber: Arc<Subscriber>,
     pub(super) streams: Arc<Streams>,
-    in_flight: Mutex<HashMap<Id, AbortHandle>>,
+    in_flight: Mutex<HashMap<Id, InFlight>>,
+    /// How many calls it ever had.
+    begun: AtomicU64,
     /// The lists as the session's own stream last told them.
     told: Mutex<Option<Changes>>,
     /// What its last request proved.
@@ -56,17 +58,19 @@ impl Session {
         if calls.len() >= IN_FLIGHT_MAX {
             return Err(NotTaken::TooMany);
         }
-        calls.insert(id.clone(), abort);
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        calls.insert(id.clone(), InFlight { number, abort });
         Ok(Noted {
             session: self.clone(),
             id: id.clone(),
+            number,
         })
     }
 
     /// Ends a call: its future is dropped, and everything it held with it.
     pub(super) fn cancel(&self, id: &Id) {
-        if let Some(call) = self.in_flight.lock().get(id) {
-            call.abort();
+        if let Some(call) = self.in_flight.lock().remove(id) {
+            call.abort.abort();
         }
     }
 
@@ -100,21 +104,35 @@ impl Session {
 
     fn end(&self) {
         self.streams.hush();
-        for call in self.in_flight.lock().values() {
-            call.abort();
+        for (_, call) in self.in_flight.lock().drain() {
+            call.abort.abort();
         }
     }
+}
+
+struct InFlight {
+    /// Tells it from an earlier call of the same id.
+    number: u64,
+    abort: AbortHandle,
 }
 
 /// One call's place in the table of its session.
 pub(super) struct Noted {
     session: Arc<Session>,
     id: Id,
+    number: u64,
 }
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        self.session.in_flight.lock().remove(&self.id);
+        let mut calls = self.session.in_flight.lock();
+        // A call that was cancelled left its id to others at once.
+        if calls
+            .get(&self.id)
+            .is_some_and(|call| call.number == self.number)
+        {
+            calls.remove(&self.id);
+        }
     }
 }
 
@@ -163,6 +181,7 @@ impl Sessions {
             subscriber: Arc::new(subscriber),
             streams,
             in_flight: Mutex::default(),
+            begun: AtomicU64::new(0),
             told: Mutex::default(),
             identity: Mutex::new(identity.clone()),
             used_ms: AtomicU64::new(self.now_ms()),
@@ -361,6 +380,7 @@ mod tests {
         first.cancel(&id);
         let busy = Abortable::new(std::future::pending::<()>(), aborted);
         busy.await.expect_err("aborted");
+        assert_eq!(begin(), Ok(()), "its id is free at once");
         drop(noted);
         assert_eq!(begin(), Ok(()));
     }
