@@ -17,6 +17,8 @@ use crate::cli::{Global, Review, ReviewCommand};
 use crate::config::{self, Config, Loaded, Outside};
 use crate::wiring;
 
+const NICENESS_MAX: i32 = 19;
+
 pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
     let db = args.db.as_ref().map(std::path::absolute).transpose()?;
     let overrides = global.overrides();
@@ -58,6 +60,8 @@ pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
             runtime.block_on(look::watch(&*store, id.as_deref(), global.json))
         }
         ReviewCommand::Backup { to } => {
+            // Whoever writes meanwhile comes first (P-B08). Threads take it over from this one.
+            let _ = rustix::process::setpriority_process(None, NICENESS_MAX);
             let (store, runtime) = open_to_look(&config)?;
             let to = std::path::absolute(to)?;
             runtime.block_on(store.backup(to.clone()))?;
