@@ -108,7 +108,9 @@ fn help(client: &Client, name: &str) {
     let listed = client.list(ItemKind::Tool).unwrap_or_default();
     match suggest::nearest(name, listed.iter().map(|tool| tool.key.as_str())) {
         Some(near) => say(&format!("did you mean `{}`?", plain(near))),
-        None => say("`sentinel tools` lists what can be called"),
+        None => {
+            say("`sentinel tools` lists what can be called, `sentinel kill` what is switched off")
+        }
     }
     for trouble in &client.troubles {
         warn(&trouble.words());
