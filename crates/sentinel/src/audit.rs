@@ -11,6 +11,7 @@ use sentinel_stores::spool::{Limits, Recorder};
 use sentinel_stores::{Postgres, Sqlite};
 
 use crate::config::{self, AuditArguments, Config};
+use crate::data_dir;
 use crate::spans::Exporter;
 use crate::wiring;
 
@@ -57,8 +58,6 @@ impl Audit {
             AuditArguments::Redacted => Arguments::Redacted,
             AuditArguments::Full => Arguments::Full,
         };
-        // For its owner only. Whoever needs it and cannot have it says so.
-        let _ = sentinel_stores::make_folder(&config.gateway.data_dir);
         if !config.gateway.audit_enabled {
             let auditor = Auditor::new(metrics, None, arguments, Guarantee::Memory, by_backend);
             return Ok(Self {
@@ -113,7 +112,7 @@ pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result
         memory_len_max: config.audit.buffer_records as usize,
     };
     let data_dir = &config.gateway.data_dir;
-    let made = crate::data_dir::make(data_dir);
+    let made = data_dir::make(data_dir);
     let recorder = made.and_then(|()| Recorder::start(data_dir, limits, metrics));
     recorder.with_context(|| {
         format!(
