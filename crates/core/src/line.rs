@@ -5,14 +5,12 @@
 //! goes with it and frees whatever it held. A conversation can be set aside (parked) and taken up
 //! again later, on another thread; nothing runs in between but what the backend does by itself.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use sentinel_wire::{Method, Payload};
 use tokio::sync::oneshot;
 
@@ -21,6 +19,7 @@ use crate::audit::Trail;
 use crate::call::Reply;
 use crate::fault::Fault;
 use crate::policy::Slot;
+use crate::queue::{Listener, Teller, queue};
 
 /// Notices a caller may lag behind before further ones are dropped: enough for a burst, small
 /// enough that ten thousand calls cannot hold much.
@@ -65,19 +64,10 @@ pub enum Event {
     Ask(Box<Ask>),
 }
 
-/// What was said and not yet heard. Most calls say nothing, so this holds nothing until one does.
-#[derive(Default)]
-struct Said {
-    events: VecDeque<Event>,
-    listener: Option<Waker>,
-    /// The caller is gone; nothing more is taken.
-    closed: bool,
-}
-
 /// The backend's end.
 #[derive(Clone)]
 pub struct Line {
-    said: Arc<Mutex<Said>>,
+    said: Teller<Event>,
     /// Whose questions these are; known once the call was routed.
     asker: Option<Arc<str>>,
     /// The call's place, which is given up while somebody is asked.
@@ -85,23 +75,18 @@ pub struct Line {
 }
 
 /// The surface's end of a line.
-pub struct Events(Arc<Mutex<Said>>);
+pub type Events = Listener<Event>;
 
 impl Line {
-    pub fn open() -> (Self, Events) {
-        let said = Arc::<Mutex<Said>>::default();
+    /// A line of the call that has this place among those that run.
+    pub fn open(slot: Slot) -> (Self, Events) {
+        let (said, events) = queue(QUEUE_LEN_MAX);
         let line = Self {
-            said: said.clone(),
+            said,
             asker: None,
-            slot: Slot::default(),
+            slot,
         };
-        (line, Events(said))
-    }
-
-    /// Whose place among running calls this is.
-    pub(crate) fn holding(mut self, slot: Slot) -> Self {
-        self.slot = slot;
-        self
+        (line, events)
     }
 
     /// Names the backend in everything that is asked from now on.
@@ -111,7 +96,7 @@ impl Line {
 
     /// Tells the caller something; dropped when the caller does not keep up.
     pub fn notice(&self, notice: Notice) {
-        self.say(Event::Notice(Box::new(notice)));
+        self.said.tell(Event::Notice(Box::new(notice)));
     }
 
     /// Asks the caller, now; ends without a value when the caller is gone. The call gives its place
@@ -126,7 +111,7 @@ impl Line {
             Some(asker) => attribution::sign(&method, params, asker),
             None => params,
         };
-        self.say(Event::Ask(Box::new(Ask {
+        self.said.tell(Event::Ask(Box::new(Ask {
             method,
             params,
             answer,
@@ -137,45 +122,6 @@ impl Line {
             asking.answered().await;
             answer
         }
-    }
-
-    fn say(&self, event: Event) {
-        let mut said = self.said.lock();
-        if said.closed || said.events.len() >= QUEUE_LEN_MAX {
-            return;
-        }
-        said.events.push_back(event);
-        let listener = said.listener.take();
-        drop(said);
-        if let Some(listener) = listener {
-            listener.wake();
-        }
-    }
-}
-
-impl Events {
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Event> {
-        let mut said = self.0.lock();
-        if let Some(event) = said.events.pop_front() {
-            return Poll::Ready(event);
-        }
-        match &mut said.listener {
-            Some(listener) => listener.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
-        Poll::Pending
-    }
-}
-
-impl Drop for Events {
-    fn drop(&mut self) {
-        let mut said = self.0.lock();
-        said.closed = true;
-        // Whoever asked hears that there is no answer; not under the lock.
-        let unheard = std::mem::take(&mut said.events);
-        said.listener = None;
-        drop(said);
-        drop(unheard);
     }
 }
 
@@ -200,26 +146,20 @@ impl Conversation {
         reply: BoxFuture<'static, Result<Reply, Fault>>,
         events: Events,
         trail: Arc<Trail>,
+        slot: Slot,
     ) -> Self {
         Self {
             reply,
             events,
             done: None,
             trail,
-            slot: Slot::default(),
+            slot,
         }
     }
 
     /// What the walk noted about the call.
     pub fn trail(&self) -> &Trail {
         &self.trail
-    }
-
-    /// Whose place among running calls is this one.
-    #[must_use]
-    pub(crate) fn holding(mut self, slot: Slot) -> Self {
-        self.slot = slot;
-        self
     }
 
     /// Gives the call's place to others while its caller thinks; the next step takes one again.
@@ -265,13 +205,13 @@ mod tests {
 
     #[tokio::test]
     async fn notices_come_before_the_reply_that_followed_them() {
-        let (line, events) = Line::open();
+        let (line, events) = Line::open(Slot::default());
         let reply = Box::pin(async move {
             line.notice(log(r#"{"n":1}"#));
             line.notice(log(r#"{"n":2}"#));
             Err(Fault::new(Kind::Internal, "end"))
         });
-        let mut talk = Conversation::new(reply, events, Arc::default());
+        let mut talk = Conversation::new(reply, events, Arc::default(), Slot::default());
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Done(Err(_))));
@@ -279,7 +219,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_reaches_the_backend_that_asked() {
-        let (line, events) = Line::open();
+        let (line, events) = Line::open(Slot::default());
         let reply = Box::pin(async move {
             let Some(Answer::Result(raw)) =
                 line.ask(Method::Elicit, Bytes::from_static(b"{}")).await
@@ -291,7 +231,7 @@ mod tests {
                 String::from_utf8_lossy(&raw).into_owned(),
             ))
         });
-        let mut talk = Conversation::new(reply, events, Arc::default());
+        let mut talk = Conversation::new(reply, events, Arc::default(), Slot::default());
         let Step::Event(Event::Ask(ask)) = talk.next().await else {
             panic!("expected an ask")
         };
@@ -302,14 +242,5 @@ mod tests {
             panic!("expected the end")
         };
         assert_eq!(fault.public, "yes");
-    }
-
-    #[tokio::test]
-    async fn a_caller_who_does_not_listen_holds_a_bounded_queue() {
-        let (line, events) = Line::open();
-        for _ in 0..10 * QUEUE_LEN_MAX {
-            line.notice(log("{}"));
-        }
-        assert_eq!(events.0.lock().events.len(), QUEUE_LEN_MAX);
     }
 }

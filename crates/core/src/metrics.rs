@@ -5,13 +5,14 @@
 //!
 //! Not here: how they are written down (`surfaces::http::metrics`).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use sentinel_wire::Method;
+
+use crate::map::Map;
 
 /// Upper bounds of the duration buckets, in microseconds.
 pub const BUCKETS_US: [u64; 12] = [
@@ -46,11 +47,11 @@ pub struct Metrics {
 }
 
 /// By method, backend and own name.
-type ByName = HashMap<Box<str>, HashMap<Box<str>, Arc<Operation>>>;
+type ByName = Map<Box<str>, Map<Box<str>, Arc<Operation>>>;
 
 #[derive(Default)]
 struct Operations {
-    by_method: HashMap<&'static str, ByName>,
+    by_method: Map<&'static str, ByName>,
     len: usize,
 }
 

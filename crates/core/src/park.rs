@@ -110,12 +110,18 @@ impl Lot {
 mod tests {
     use super::*;
     use crate::line::Line;
+    use crate::policy::Slot;
 
     const TTL: Duration = Duration::from_secs(600);
 
     fn parked() -> Parked {
-        let (_, events) = Line::open();
-        let talk = Conversation::new(Box::pin(std::future::pending()), events, Arc::default());
+        let (_, events) = Line::open(Slot::default());
+        let talk = Conversation::new(
+            Box::pin(std::future::pending()),
+            events,
+            Arc::default(),
+            Slot::default(),
+        );
         Parked {
             talk,
             asks: Vec::new(),

@@ -71,21 +71,21 @@ impl Walk {
         params: Params,
         trail: Arc<Trail>,
     ) -> Conversation {
-        let (line, events) = Line::open();
         let slot = Slot::default();
+        let (line, events) = Line::open(slot.clone());
         let call = Box::new(Call {
             caller,
             view,
             method,
             params,
-            line: line.holding(slot.clone()),
+            line,
             target: None,
             trail: trail.clone(),
             policy: self.policy.clone(),
             auditor: self.auditor.clone(),
             slot: slot.clone(),
         });
-        Conversation::new((self.start)(call), events, trail).holding(slot)
+        Conversation::new((self.start)(call), events, trail, slot)
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::task::AbortHandle;
 
 use crate::gateway::Gateway;
 use crate::mcp::{
-    self, Asks, Changes, Introduction, Listener, Outlet, Refused, Subscriber, Talk, Turn,
+    self, Asks, Changes, Introduction, Listener, Mouth, Outlet, Refused, Subscriber, Talk, Turn,
     change_message,
 };
 
@@ -324,8 +324,9 @@ impl Connection {
                 .await;
         }
         let (gateway, view) = (self.gateway.clone(), self.view);
+        let outbox = self.outbox.clone();
         let outlet = Outlet {
-            messages: self.outbox.clone(),
+            messages: Mouth::Shared(outbox.clone()),
             may_pause: false,
             asks: self.asks.clone(),
             subscriber: self.subscriber.clone(),
@@ -333,7 +334,7 @@ impl Connection {
         let trail = entry.trail();
         self.spawn(request.id.clone(), trail, async move {
             let answer = mcp::converse(&gateway, &caller, view, request, &outlet, entry).await;
-            let _ = outlet.messages.send(answer).await;
+            let _ = outbox.send(answer).await;
         })
         .await;
     }

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -77,9 +78,13 @@ impl From<json::Error> for Refusal {
     }
 }
 
-/// The `params` of a request or notification; an absent one reads as an empty object.
+/// The `params` of a request or notification; an absent one reads as an empty object. Shared, because
+/// a call may be made again with the same ones.
 #[derive(Clone, Debug, Default)]
-pub struct Params {
+pub struct Params(Arc<Scanned>);
+
+#[derive(Debug, Default)]
+struct Scanned {
     body: Bytes,
     object: Object,
     meta: Option<Object>,
@@ -91,25 +96,31 @@ impl Params {
         let mut scanner = Scanner::new(&body, rules)?;
         let (object, meta) = scan_params(&mut scanner, &body)?;
         scanner.end()?;
-        Ok(Self { body, object, meta })
+        Ok(Self::of(body, object, meta))
+    }
+
+    fn of(body: Bytes, object: Object, meta: Option<Object>) -> Self {
+        Self(Arc::new(Scanned { body, object, meta }))
     }
 
     pub fn is_absent(&self) -> bool {
-        self.object.span.is_empty()
+        self.0.object.span.is_empty()
     }
 
     /// The raw value of a member.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.object
-            .get(&self.body, name)
-            .map(|span| span.of(&self.body))
+        self.0
+            .object
+            .get(&self.0.body, name)
+            .map(|span| span.of(&self.0.body))
     }
 
     /// The same, sharing the buffer.
     pub fn get_bytes(&self, name: &str) -> Option<Bytes> {
-        self.object
-            .get(&self.body, name)
-            .map(|span| self.body.slice(span.range()))
+        self.0
+            .object
+            .get(&self.0.body, name)
+            .map(|span| self.0.body.slice(span.range()))
     }
 
     /// A member that must be a string; `None` when absent or of another kind.
@@ -119,20 +130,21 @@ impl Params {
 
     /// The raw value of a member of `_meta`.
     pub fn meta(&self, name: &str) -> Option<&[u8]> {
-        let meta = self.meta.as_ref()?;
-        meta.get(&self.body, name).map(|span| span.of(&self.body))
+        let meta = self.0.meta.as_ref()?;
+        meta.get(&self.0.body, name)
+            .map(|span| span.of(&self.0.body))
     }
 
     /// The same, sharing the buffer.
     pub fn meta_bytes(&self, name: &str) -> Option<Bytes> {
-        let meta = self.meta.as_ref()?;
-        meta.get(&self.body, name)
-            .map(|span| self.body.slice(span.range()))
+        let meta = self.0.meta.as_ref()?;
+        meta.get(&self.0.body, name)
+            .map(|span| self.0.body.slice(span.range()))
     }
 
     pub fn meta_object(&self) -> Option<Raw<'_>> {
-        self.meta.as_ref().map(|object| Raw {
-            text: &self.body,
+        self.0.meta.as_ref().map(|object| Raw {
+            text: &self.0.body,
             object,
         })
     }
@@ -142,14 +154,14 @@ impl Params {
         if self.is_absent() {
             b"{}"
         } else {
-            self.object.span.of(&self.body)
+            self.0.object.span.of(&self.0.body)
         }
     }
 
     pub fn as_raw(&self) -> Raw<'_> {
         Raw {
-            text: &self.body,
-            object: &self.object,
+            text: &self.0.body,
+            object: &self.0.object,
         }
     }
 }
@@ -363,20 +375,20 @@ impl Parts {
                 *repeated = Some(name);
             }
         };
-        match &*key.decode(body) {
-            "jsonrpc" => {
+        match &*key.name(body) {
+            b"jsonrpc" => {
                 once(self.version.is_some(), "jsonrpc");
                 self.version = Some(s.value()?);
             }
-            "id" => {
+            b"id" => {
                 once(self.id.is_some(), "id");
                 self.id = Some(s.value()?);
             }
-            "method" => {
+            b"method" => {
                 once(self.method.is_some(), "method");
                 self.method = Some(s.value()?);
             }
-            "params" => {
+            b"params" => {
                 once(self.params.is_some(), "params");
                 if s.peek() == Some(Kind::Object) {
                     self.params = Some(scan_params(s, body)?);
@@ -385,11 +397,11 @@ impl Parts {
                     self.bad_params = true;
                 }
             }
-            "result" => {
+            b"result" => {
                 once(self.result.is_some(), "result");
                 self.result = Some(scan_payload(s)?);
             }
-            "error" => {
+            b"error" => {
                 once(self.error.is_some(), "error");
                 self.error = Some(scan_payload(s)?);
             }
@@ -424,11 +436,7 @@ impl Parts {
             }
             let method = Method::parse(&name);
             let (object, meta) = self.params.unwrap_or_default();
-            let params = Params {
-                body: body.clone(),
-                object,
-                meta,
-            };
+            let params = Params::of(body, object, meta);
             return match (id_raw, id) {
                 (None, _) => Ok(Message::Notification(Notification { method, params })),
                 (Some(_), Some(id)) => Ok(Message::Request(Request { id, method, params })),

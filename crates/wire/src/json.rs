@@ -12,6 +12,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
+use smallvec::SmallVec;
+
 /// A half-open byte range inside the scanned text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Span {
@@ -122,12 +124,16 @@ impl Key {
         decode_contents(self.span.of(text), self.escaped)
     }
 
-    pub fn is(self, text: &[u8], name: &str) -> bool {
-        if self.escaped {
-            self.decode(text) == name
-        } else {
-            self.span.of(text) == name.as_bytes()
+    /// The name's bytes, decoded only where it holds escapes.
+    pub fn name(self, text: &[u8]) -> Cow<'_, [u8]> {
+        match self.escaped {
+            false => Cow::Borrowed(self.span.of(text)),
+            true => Cow::Owned(self.decode(text).into_owned().into_bytes()),
         }
+    }
+
+    pub fn is(self, text: &[u8], name: &str) -> bool {
+        *self.name(text) == *name.as_bytes()
     }
 }
 
@@ -231,13 +237,17 @@ enum Frame {
     Object(usize),
 }
 
+/// What messages usually stay below, so that scanning one allocates nothing.
+const KEYS_USUAL: usize = 16;
+const DEPTH_USUAL: usize = 8;
+
 pub struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
     depth: u32,
     rules: Rules,
     /// Keys of all objects that are open, innermost last.
-    keys: Vec<Key>,
+    keys: SmallVec<[Key; KEYS_USUAL]>,
 }
 
 impl<'a> Scanner<'a> {
@@ -259,7 +269,7 @@ impl<'a> Scanner<'a> {
             at: 0,
             depth: 0,
             rules,
-            keys: Vec::new(),
+            keys: SmallVec::new(),
         })
     }
 
@@ -317,7 +327,7 @@ impl<'a> Scanner<'a> {
     pub fn value(&mut self) -> Result<Span, Error> {
         self.space();
         let start = self.at;
-        let mut open: Vec<Frame> = Vec::new();
+        let mut open: SmallVec<[Frame; DEPTH_USUAL]> = SmallVec::new();
         loop {
             self.space();
             match self.text.get(self.at) {
@@ -601,25 +611,29 @@ fn first_duplicate(text: &[u8], keys: &[Key]) -> Option<Key> {
 }
 
 fn same_key(text: &[u8], a: Key, b: Key) -> bool {
-    if a.escaped || b.escaped {
-        a.decode(text) == b.decode(text)
-    } else {
-        a.span.of(text) == b.span.of(text)
-    }
+    a.name(text) == b.name(text)
 }
 
 fn decode_contents(inner: &[u8], escaped: bool) -> Cow<'_, str> {
     if !escaped {
-        return String::from_utf8_lossy(inner);
+        return text(inner);
     }
     let mut out = String::with_capacity(inner.len());
     let mut rest = inner;
     while let Some(at) = memchr::memchr(b'\\', rest) {
-        out.push_str(&String::from_utf8_lossy(&rest[..at]));
+        out.push_str(&text(&rest[..at]));
         rest = decode_escape(&rest[at + 1..], &mut out);
     }
-    out.push_str(&String::from_utf8_lossy(rest));
+    out.push_str(&text(rest));
     Cow::Owned(out)
+}
+
+/// What a scanner has passed is UTF-8; checking that again is cheaper than repairing what is not.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
 }
 
 /// Decodes one escape whose backslash was consumed; a lone surrogate becomes U+FFFD.

@@ -5,6 +5,7 @@
 pub mod envelope;
 mod framing;
 pub mod header;
+pub mod http1;
 pub mod json;
 pub mod lines;
 pub mod meta;

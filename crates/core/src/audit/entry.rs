@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use sentinel_wire::{Method, Outcome, Params, Revision, json, meta};
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::doorstep::{Doorstep, Knocks};
@@ -62,11 +63,25 @@ pub struct Trail {
     about: OnceLock<Box<str>>,
 }
 
+/// A short text, which needs no allocation of its own.
+struct Text(SmallVec<[u8; 32]>);
+
+impl Text {
+    fn of(bytes: &[u8]) -> Self {
+        Self(SmallVec::from_slice(bytes))
+    }
+
+    /// What a caller sent was scanned before, so it is UTF-8.
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
 struct Facts {
     surface: Surface,
-    request_id: Box<str>,
+    request_id: Text,
     method: Option<Method>,
-    operation: Box<str>,
+    operation: Text,
     args_digest: Option<[u8; 32]>,
     args: Option<String>,
     at_ns: u64,
@@ -236,9 +251,9 @@ impl Auditor {
             .of(params.and_then(|params| params.get("arguments")));
         let facts = Facts {
             surface: request.surface,
-            request_id: String::from_utf8_lossy(request.id.unwrap_or_default()).into(),
+            request_id: Text::of(request.id.unwrap_or_default()),
             method: request.method.cloned(),
-            operation: operation.unwrap_or_default().into(),
+            operation: Text::of(operation.unwrap_or_default().as_bytes()),
             args_digest,
             args,
             at_ns: now_ns(),
@@ -359,11 +374,14 @@ impl Trail {
         };
         Draft {
             at_ms: facts.at_ns / NS_PER_MS,
-            request_id: &facts.request_id,
+            request_id: facts.request_id.as_str(),
             surface: facts.surface.as_str(),
             method: facts.method.as_ref().map_or("", Method::as_str),
             backend,
-            operation: self.about.get().unwrap_or(&facts.operation),
+            operation: match self.about.get() {
+                Some(about) => about,
+                None => facts.operation.as_str(),
+            },
             bytes_in: facts.bytes_in as u64,
             args_digest: facts.args_digest,
             args: facts.args.as_deref(),

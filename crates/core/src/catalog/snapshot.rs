@@ -15,6 +15,7 @@ use super::unknown::{required, unknown_method, unknown_name, unknown_resource};
 use super::{Listing, Operation, Prefix};
 use crate::call::View;
 use crate::fault::{Fault, Kind};
+use crate::map::Map;
 use crate::offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
 
 const UI: &str = "io.modelcontextprotocol/ui";
@@ -110,7 +111,7 @@ pub(super) struct Found {
 }
 
 /// Operations by a name.
-type ByName = HashMap<Arc<str>, Arc<Operation>>;
+type ByName = Map<Arc<str>, Arc<Operation>>;
 
 pub struct Catalog {
     /// Tools and prompts by exposed name.

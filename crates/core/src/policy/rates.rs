@@ -5,12 +5,14 @@
 //! A full bucket is the same as none; that is how buckets are forgotten.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+use crate::map::Map;
 
 const MINUTE_NS: u128 = 60_000_000_000;
 /// Each has its own lock, so that calls on different threads rarely meet.
@@ -44,7 +46,7 @@ struct Bucket {
 }
 
 struct Shard {
-    buckets: HashMap<Key, Bucket>,
+    buckets: Map<Key, Bucket>,
     /// Look for full buckets when there are so many.
     sweep_at: usize,
     swept_ns: Option<u64>,
@@ -53,7 +55,7 @@ struct Shard {
 pub struct Rates {
     config: ArcSwap<RateConfig>,
     began: Instant,
-    hasher: RandomState,
+    hasher: foldhash::fast::RandomState,
     shards: Vec<Mutex<Shard>>,
 }
 
@@ -67,7 +69,7 @@ impl Rates {
     pub fn new(config: RateConfig) -> Self {
         let shard = || {
             Mutex::new(Shard {
-                buckets: HashMap::new(),
+                buckets: Map::default(),
                 sweep_at: SWEEP_LEN_MIN,
                 swept_ns: None,
             })
@@ -75,7 +77,7 @@ impl Rates {
         Self {
             config: ArcSwap::from_pointee(config),
             began: Instant::now(),
-            hasher: RandomState::new(),
+            hasher: foldhash::fast::RandomState::default(),
             shards: (0..SHARDS).map(|_| shard()).collect(),
         }
     }
@@ -260,7 +262,7 @@ mod tests {
             burst in 1u32..50,
             pauses in prop::collection::vec(0u64..200_000_000, 1..400),
         ) {
-            let mut shard = Shard { buckets: HashMap::new(), sweep_at: 64, swept_ns: None };
+            let mut shard = Shard { buckets: Map::default(), sweep_at: 64, swept_ns: None };
             let key: Key = ("alice".into(), 0, "echo".into());
             let capacity = u128::from(burst) * MINUTE_NS;
             let (mut now, mut admitted) = (0u64, Vec::new());
@@ -289,7 +291,7 @@ mod tests {
         /// Asking exactly when told never finds the bucket empty, and never a millisecond too late.
         #[test]
         fn retry_after_is_the_first_millisecond_that_works(rpm in 1u32..10_000, offset in 0u64..1_000_000) {
-            let mut shard = Shard { buckets: HashMap::new(), sweep_at: 64, swept_ns: None };
+            let mut shard = Shard { buckets: Map::default(), sweep_at: 64, swept_ns: None };
             let key: Key = ("alice".into(), 0, "echo".into());
             let capacity = MINUTE_NS;
             let mut now = offset;

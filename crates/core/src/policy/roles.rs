@@ -4,10 +4,10 @@
 //! the other. Lists show what it lets a caller see, calls pass if it lets the caller call, on every
 //! endpoint and in every revision; so the two cannot differ.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::catalog::{Glob, Operation};
+use crate::map::Map;
 use crate::offer::ItemKind;
 
 /// The role that exists without being configured.
@@ -168,11 +168,11 @@ pub(super) fn rule(text: &str) -> Option<Rule> {
 
 /// All roles by name.
 #[derive(Clone, Debug)]
-pub struct Roles(HashMap<Arc<str>, Arc<Role>>);
+pub struct Roles(Map<Arc<str>, Arc<Role>>);
 
 impl Roles {
     pub fn new(roles: impl IntoIterator<Item = (String, Role)>) -> Self {
-        let mut all: HashMap<Arc<str>, Arc<Role>> = roles
+        let mut all: Map<Arc<str>, Arc<Role>> = roles
             .into_iter()
             .map(|(name, role)| (name.into(), Arc::new(role)))
             .collect();

@@ -13,17 +13,17 @@ use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
 use sentinel_core::audit::{Ending, Surface};
+use sentinel_core::queue::{Teller, queue};
 use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{Refusal, write_result};
 use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
-use tokio::sync::mpsc;
 
 use super::body::Body;
 use super::post::heard;
 use super::running::Running;
 use super::session::{NotTaken, Session};
 use super::{Door, reply, resume};
-use crate::mcp::{self, Outlet, SILENCE_MAX, change_message};
+use crate::mcp::{self, Mouth, Outlet, SILENCE_MAX, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -160,7 +160,7 @@ pub(super) async fn batch(
         let text = "batches exist only in sessions of 2025-03-26";
         return reply::refuse(Kind::InvalidRequest, text);
     };
-    let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
+    let (outbox, mut inbox) = queue(MESSAGES_MAX);
     let mut done = Vec::new();
     let mut running = Vec::new();
     for message in messages {
@@ -210,10 +210,10 @@ pub(super) async fn batch(
     // Whatever is said before the last answer makes it a stream; otherwise it is one array.
     let (first, answers) = tokio::select! {
         biased;
-        Some(message) = inbox.recv() => (Some(message), answers.boxed()),
-        answers = &mut answers => match inbox.try_recv() {
-            Ok(said) => (Some(said), ready(answers).boxed()),
-            Err(_) => {
+        message = inbox.next() => (Some(message), answers.boxed()),
+        answers = &mut answers => match inbox.try_next() {
+            Some(said) => (Some(said), ready(answers).boxed()),
+            None => {
                 let mut out = vec![b'['];
                 out.extend_from_slice(&answers.join(&b','));
                 out.push(b']');
@@ -297,7 +297,7 @@ fn begin(
     door: &Arc<Door>,
     session: &Arc<Session>,
     request: Request,
-    outbox: mpsc::Sender<Vec<u8>>,
+    outbox: Teller<Vec<u8>>,
     may_pause: bool,
     entry: Entry,
 ) -> Result<Running, Vec<u8>> {
@@ -307,7 +307,7 @@ fn begin(
         let (door, session) = (door.clone(), session.clone());
         async move {
             let outlet = Outlet {
-                messages: outbox,
+                messages: Mouth::Stream(outbox),
                 may_pause,
                 asks: session.asks.clone(),
                 subscriber: session.subscriber.clone(),
@@ -335,7 +335,7 @@ async fn call(
     request: Request,
     entry: Entry,
 ) -> Response<Body> {
-    let (outbox, mut inbox) = mpsc::channel(MESSAGES_MAX);
+    let (outbox, mut inbox) = queue(MESSAGES_MAX);
     let primed = session.caller.revision >= Revision::V2025_11_25;
     let may_resume = primed && accepts_events(headers) && door.has_room_for_events();
     let mut running = match begin(door, &session, request, outbox, may_resume, entry) {
@@ -345,10 +345,10 @@ async fn call(
     let silence = if may_resume { SOON } else { SILENCE_MAX };
     let (first, answers) = tokio::select! {
         biased;
-        Some(message) = inbox.recv() => (Some(message), rest(running)),
-        answer = &mut running => match (answer, inbox.try_recv()) {
-            (Some(message), Err(_)) => return reply::json(StatusCode::OK, message),
-            (Some(message), Ok(said)) => (Some(said), ready(vec![message]).boxed()),
+        message = inbox.next() => (Some(message), rest(running)),
+        answer = &mut running => match (answer, inbox.try_next()) {
+            (Some(message), None) => return reply::json(StatusCode::OK, message),
+            (Some(message), Some(said)) => (Some(said), ready(vec![message]).boxed()),
             // Cancelled: nothing more is said about it.
             (None, _) => return reply::events(Body::empty()),
         },

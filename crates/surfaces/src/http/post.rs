@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Request, Response, StatusCode};
+use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use sentinel_core::audit::{Ending, Surface};
@@ -17,6 +17,9 @@ use super::body::Body;
 use super::pace::Pace;
 use super::{Door, legacy, modern, reply};
 use crate::mcp::{refusal_kind, refusal_message};
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 pub(super) async fn answer(
     door: &Arc<Door>,
@@ -71,7 +74,7 @@ pub(super) fn heard(
     request: &sentinel_wire::Request,
     bytes_in: usize,
 ) -> Entry {
-    let trace = headers.get("traceparent").map(HeaderValue::as_bytes);
+    let trace = headers.get(TRACEPARENT).map(HeaderValue::as_bytes);
     let gateway = &door.gateway;
     gateway.heard(Surface::Http, request, bytes_in, trace)
 }
@@ -120,7 +123,7 @@ pub(super) enum Version {
 
 impl Version {
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        match headers.get("mcp-protocol-version") {
+        match headers.get(VERSION) {
             None => Self::Absent,
             Some(value) => match value.to_str().ok().and_then(|v| Revision::parse(v.trim())) {
                 Some(revision) => Self::Known(revision),

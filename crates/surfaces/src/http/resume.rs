@@ -18,6 +18,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, stream};
 use parking_lot::Mutex;
+use sentinel_core::queue::Listener as Inbox;
 use sentinel_wire::sse;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -116,7 +117,7 @@ impl Streams {
         self: &Arc<Self>,
         primed: bool,
         first: Option<Vec<u8>>,
-        mut inbox: mpsc::Receiver<Vec<u8>>,
+        mut inbox: Inbox<Vec<u8>>,
         mut answers: Answers,
     ) -> Heard {
         let (stream, heard) = self.0.lock().begin(primed);
@@ -128,12 +129,12 @@ impl Streams {
             let answers = loop {
                 tokio::select! {
                     biased;
-                    Some(message) = inbox.recv() => streams.0.lock().say_or_pause(stream, &message, primed),
+                    message = inbox.next() => streams.0.lock().say_or_pause(stream, &message, primed),
                     answers = &mut answers => break answers,
                 }
             };
             // An answer is the last thing said: what came with it goes before it.
-            while let Ok(message) = inbox.try_recv() {
+            while let Some(message) = inbox.try_next() {
                 streams.0.lock().say_or_pause(stream, &message, false);
             }
             streams.0.lock().finish(stream, &answers);

@@ -1,7 +1,6 @@
 //! Sessions of legacy HTTP callers: random ids, bound to their caller and endpoint, ended by the
 //! caller, by idleness, or by the next one when there are too many.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::AbortHandle;
 use parking_lot::{Mutex, RwLock};
 use sentinel_core::catalog::Registry;
+use sentinel_core::map::Map;
 use sentinel_core::seal::random_id;
 use sentinel_core::{Caller, Identity, View};
 use sentinel_wire::Id;
@@ -30,7 +30,7 @@ pub(super) struct Session {
     pub(super) asks: Arc<Asks>,
     pub(super) subscriber: Arc<Subscriber>,
     pub(super) streams: Arc<Streams>,
-    in_flight: Mutex<HashMap<Id, InFlight>>,
+    in_flight: Mutex<Map<Id, InFlight>>,
     /// How many calls it ever had.
     begun: AtomicU64,
     /// The lists as the session's own stream last told them.
@@ -137,7 +137,7 @@ impl Drop for Noted {
 }
 
 pub(super) struct Sessions {
-    open: RwLock<HashMap<Arc<str>, Arc<Session>>>,
+    open: RwLock<Map<Arc<str>, Arc<Session>>>,
     began: Instant,
     len_max: usize,
     idle_max: Duration,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_core::audit::Ending;
+use sentinel_core::queue::Teller;
 use sentinel_core::seal::random_id;
 use sentinel_core::{Answer, Ask, Caller, Entry, Event, Fault, Kind, Notice, Reply, Step, View};
 use sentinel_wire::envelope::{error_object, write_request};
@@ -30,13 +31,31 @@ const ROUNDS_MAX: u32 = 10;
 
 /// The way back to one legacy caller.
 pub(crate) struct Outlet {
-    /// Messages on their way to the caller, ready to be framed.
-    pub(crate) messages: mpsc::Sender<Vec<u8>>,
+    pub(crate) messages: Mouth,
     pub(crate) asks: Arc<Asks>,
     pub(crate) subscriber: Arc<Subscriber>,
     /// The caller can come back for the rest of a stream: then it is told to whenever its backend
     /// has us come back, by a message without a byte.
     pub(crate) may_pause: bool,
+}
+
+/// Where messages for the caller go, ready to be framed. A caller who does not read misses notices, not
+/// the answer.
+#[derive(Clone)]
+pub(crate) enum Mouth {
+    /// The call's own stream.
+    Stream(Teller<Vec<u8>>),
+    /// The one way that all calls of a caller share.
+    Shared(mpsc::Sender<Vec<u8>>),
+}
+
+impl Mouth {
+    pub(crate) fn tell(&self, message: Vec<u8>) {
+        match self {
+            Self::Stream(teller) => teller.tell(message),
+            Self::Shared(sender) => drop(sender.try_send(message)),
+        }
+    }
 }
 
 /// Runs one request of a legacy caller and returns the response message.
@@ -144,7 +163,7 @@ async fn one_round(
             Step::Event(Event::Ask(ask)) => put(*ask, caller, outlet),
             Step::Event(Event::Notice(notice)) if matches!(*notice, Notice::Pause) => {
                 if outlet.may_pause {
-                    let _ = outlet.messages.try_send(Vec::new());
+                    outlet.messages.tell(Vec::new());
                 }
             }
             // Only clients of 2025-11-25 know what it is about.
@@ -155,8 +174,7 @@ async fn one_round(
                 let level = caller.log_level.get();
                 let token = original.meta(meta::PROGRESS_TOKEN);
                 if let Some(message) = notice_message(&notice, token, level) {
-                    // A caller who does not read misses notices, not the answer.
-                    let _ = outlet.messages.try_send(message);
+                    outlet.messages.tell(message);
                 }
             }
         }
@@ -205,7 +223,7 @@ fn put(ask: Ask, caller: &Caller, outlet: &Outlet) {
         &params,
         &mut message,
     );
-    let _ = outlet.messages.try_send(message);
+    outlet.messages.tell(message);
 }
 
 /// A question as this caller can be asked it; `None` if it cannot. A URL elicitation of a modern

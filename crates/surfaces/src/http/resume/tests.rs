@@ -1,15 +1,16 @@
 use super::*;
+use sentinel_core::queue::{Teller, queue};
 use tokio::sync::oneshot;
 
 /// A stream that the test speaks on.
 struct Spoken {
-    outbox: mpsc::Sender<Vec<u8>>,
+    outbox: Teller<Vec<u8>>,
     answer: oneshot::Sender<Vec<u8>>,
     heard: Heard,
 }
 
 fn speak(streams: &Arc<Streams>, primed: bool) -> Spoken {
-    let (outbox, inbox) = mpsc::channel(8);
+    let (outbox, inbox) = queue(4 * UNREAD_MAX);
     let (answer, answered) = oneshot::channel();
     let answers = Box::pin(async move { answered.await.into_iter().collect() });
     let heard = streams.open(primed, None, inbox, answers);
@@ -36,7 +37,7 @@ async fn next(heard: &mut Heard) -> String {
 async fn a_stream_begins_with_an_event_to_resume_from_and_ends_with_the_answer() {
     let streams = Arc::<Streams>::default();
     let spoken = speak(&streams, true);
-    spoken.outbox.send(b"\"a\"".to_vec()).await.expect("room");
+    spoken.outbox.tell(b"\"a\"".to_vec());
     spoken.answer.send(b"\"z\"".to_vec()).expect("it waits");
     assert_eq!(
         all(spoken.heard).await,
@@ -49,15 +50,15 @@ async fn whoever_left_hears_the_rest_of_its_own_stream_and_goes_on_live() {
     let streams = Arc::<Streams>::default();
     let mut lost = speak(&streams, true);
     let mut other = speak(&streams, true);
-    lost.outbox.send(b"1".to_vec()).await.expect("room");
+    lost.outbox.tell(b"1".to_vec());
     next(&mut lost.heard).await;
     next(&mut lost.heard).await;
     drop(lost.heard);
-    other.outbox.send(b"9".to_vec()).await.expect("room");
+    other.outbox.tell(b"9".to_vec());
     next(&mut other.heard).await;
     next(&mut other.heard).await;
-    lost.outbox.send(b"2".to_vec()).await.expect("room");
-    while lost.outbox.capacity() < 8 {
+    lost.outbox.tell(b"2".to_vec());
+    while streams.0.lock().kept.len() < 3 {
         tokio::task::yield_now().await;
     }
     let mut again = streams.resume("1-1").expect("kept").0;
@@ -88,7 +89,7 @@ async fn a_listener_that_does_not_read_misses_notices_and_hears_the_answer() {
     let streams = Arc::<Streams>::default();
     let spoken = speak(&streams, false);
     for _ in 0..2 * UNREAD_MAX {
-        spoken.outbox.send(b"0".to_vec()).await.expect("room");
+        spoken.outbox.tell(b"0".to_vec());
     }
     spoken.answer.send(b"1".to_vec()).expect("it waits");
     while !streams.0.lock().open.is_empty() {
@@ -173,8 +174,8 @@ async fn what_all_sessions_keep_is_bounded_and_forgotten_in_time_or_with_the_ses
 async fn a_paused_stream_lets_its_caller_go_and_is_taken_up_again() {
     let streams = Arc::<Streams>::default();
     let spoken = speak(&streams, true);
-    spoken.outbox.send(b"1".to_vec()).await.expect("room");
-    spoken.outbox.send(Vec::new()).await.expect("room");
+    spoken.outbox.tell(b"1".to_vec());
+    spoken.outbox.tell(Vec::new());
     let before = all(spoken.heard).await;
     assert_eq!(
         before,
