@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{ACCEPT, HOST, USER_AGENT};
-use http::{Request, Uri};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderValue, Method, StatusCode, Uri};
 
 use crate::http::pool::{Address, Pool};
+use crate::http::wire::Request;
+
+const AGENT: &str = concat!("sentinel/", env!("CARGO_PKG_VERSION"));
 
 /// Why nothing came.
 #[derive(Debug, thiserror::Error)]
@@ -22,9 +24,9 @@ pub enum FetchError {
     #[error("the server could not be reached")]
     Unreachable(#[source] std::io::Error),
     #[error("the answer could not be read")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] std::io::Error),
     #[error("the server answered {0}")]
-    Status(http::StatusCode),
+    Status(u16),
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
 }
@@ -40,32 +42,20 @@ async fn get_unbounded(url: &Uri, bytes_max: usize) -> Result<Bytes, FetchError>
     let bad = |why: &str| FetchError::Url(why.to_owned());
     let address = Address::of(url).map_err(FetchError::Url)?;
     let authority = url.authority().ok_or_else(|| bad("it has no host"))?;
-    let path = url.path_and_query().map_or("/", |p| p.as_str());
-    let request = Request::get(path)
-        .header(HOST, authority.as_str())
-        .header(ACCEPT, "application/json, */*")
-        .header(USER_AGENT, concat!("sentinel/", env!("CARGO_PKG_VERSION")))
-        .body(Full::<Bytes>::default())
-        .map_err(|_| bad("it is no path"))?;
+    let host = HeaderValue::from_str(authority.as_str()).map_err(|_| bad("it has an odd host"))?;
+    let mut request = Request::new(&Method::GET, url);
+    request.field(&HOST, &host);
+    request.field(&ACCEPT, &HeaderValue::from_static("application/json, */*"));
+    request.field(&USER_AGENT, &HeaderValue::from_static(AGENT));
     let pool = Pool::new(address);
     let mut wire = pool.take().await.map_err(FetchError::Unreachable)?;
-    let answer = wire.send(request).await;
-    let answer = answer.map_err(|e| FetchError::Broken(e.into_error()))?;
-    if answer.status() != http::StatusCode::OK {
-        return Err(FetchError::Status(answer.status()));
+    let answer = wire.send(&request.end()).await;
+    let head = answer.map_err(|error| FetchError::Broken(error.into()))?;
+    if head.status != StatusCode::OK.as_u16() {
+        return Err(FetchError::Status(head.status));
     }
-    let mut body = answer.into_body();
-    let mut whole = BytesMut::new();
-    while let Some(frame) = wire.run(body.frame()).await {
-        let Ok(data) = frame.map_err(FetchError::Broken)?.into_data() else {
-            continue;
-        };
-        if whole.len() + data.len() > bytes_max {
-            return Err(FetchError::TooLarge(bytes_max));
-        }
-        whole.extend_from_slice(&data);
-    }
-    Ok(whole.freeze())
+    let body = wire.whole(bytes_max).await.map_err(FetchError::Broken)?;
+    body.ok_or(FetchError::TooLarge(bytes_max))
 }
 
 #[cfg(test)]

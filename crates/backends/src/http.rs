@@ -32,6 +32,7 @@ pub(crate) mod pool;
 mod post;
 mod speak;
 mod upstream;
+pub(crate) mod wire;
 
 pub use get::{Plain, get};
 pub use hook::Hook;

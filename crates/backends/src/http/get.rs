@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderValue, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderValue, Method, StatusCode, Uri};
 
 use super::pool::{Address, Pool};
+use super::wire::Request;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -54,30 +54,25 @@ impl Plain<'_> {
     async fn exchange(&self) -> io::Result<(StatusCode, Bytes)> {
         let address = Address::of(self.url).map_err(io::Error::other)?;
         let host = self.url.authority().map_or("", |a| a.as_str());
-        let path = self.url.path_and_query().map_or("/", |path| path.as_str());
-        let mut request = match self.json {
-            Some(_) => Request::post(path).header(CONTENT_TYPE, "application/json"),
-            None => Request::get(path),
-        }
-        .header(HOST, host);
+        let host = HeaderValue::from_str(host).map_err(io::Error::other)?;
+        let verb = self.json.map_or(Method::GET, |_| Method::POST);
+        let mut request = Request::new(&verb, self.url);
+        request.field(&HOST, &host);
         if let Some(credential) = self.credential {
-            request = request.header(AUTHORIZATION, credential);
+            request.field(&AUTHORIZATION, credential);
         }
-        let body = Bytes::copy_from_slice(self.json.unwrap_or_default().as_bytes());
-        let request = request.body(Full::new(body)).map_err(io::Error::other)?;
+        let request = match self.json {
+            Some(json) => {
+                request.field(&CONTENT_TYPE, &HeaderValue::from_static("application/json"));
+                request.with(Bytes::copy_from_slice(json.as_bytes()))
+            }
+            None => request.end(),
+        };
         let mut wire = Pool::new(address.by(self.socket)).take().await?;
-        let answer = wire.send(request).await;
-        let answer = answer.map_err(|e| io::Error::other(e.into_error()))?;
-        let (head, mut body) = answer.into_parts();
-        let mut read = Vec::new();
-        while let Some(frame) = wire.run(body.frame()).await {
-            if let Ok(data) = frame.map_err(io::Error::other)?.into_data() {
-                read.extend_from_slice(&data);
-            }
-            if read.len() > self.answer_bytes_max {
-                return Err(io::Error::other("the answer is too large"));
-            }
-        }
-        Ok((head.status, read.into()))
+        let head = wire.send(&request).await?;
+        let status = StatusCode::from_u16(head.status).map_err(io::Error::other)?;
+        let body = wire.whole(self.answer_bytes_max).await?;
+        let body = body.ok_or_else(|| io::Error::other("the answer is too large"))?;
+        Ok((status, body))
     }
 }

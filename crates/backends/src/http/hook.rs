@@ -4,45 +4,45 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, StatusCode, Uri, header};
-use http_body_util::Full;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 
 use super::pool::{Address, Pool};
+use super::wire::{Request, written};
 
 /// Whoever takes longer to listen is not told.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct Hook {
     pool: Pool,
-    target: String,
-    host: HeaderValue,
+    path: Uri,
+    fixed: Vec<u8>,
 }
 
 impl Hook {
     pub fn new(url: &Uri) -> Result<Self, String> {
         let authority = url.authority().ok_or("the URL has no host")?;
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|error| error.to_string())?;
+        let fields = HeaderMap::from_iter([
+            (HOST, host),
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        ]);
         Ok(Self {
             pool: Pool::new(Address::of(url)?),
-            target: url
-                .path_and_query()
-                .map_or("/".to_owned(), |path| path.to_string()),
-            host: HeaderValue::from_str(authority.as_str()).map_err(|error| error.to_string())?,
+            path: url.clone(),
+            fixed: written(&fields),
         })
     }
 
     /// Posts one JSON text; the connection is used once.
     pub async fn post(&self, json: Bytes) -> io::Result<StatusCode> {
-        let request = Request::post(&self.target)
-            .header(header::HOST, &self.host)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(json))
-            .map_err(io::Error::other)?;
+        let mut request = Request::new(&Method::POST, &self.path);
+        request.fields(&self.fixed);
+        let request = request.with(json);
         let sent = async {
             let mut wire = self.pool.take().await?;
-            let answer = wire.send(request).await;
-            Ok(answer
-                .map_err(|e| io::Error::other(e.into_error()))?
-                .status())
+            let head = wire.send(&request).await?;
+            StatusCode::from_u16(head.status).map_err(io::Error::other)
         };
         match tokio::time::timeout(HOOK_TIMEOUT, sent).await {
             Ok(answer) => answer,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderValue};
+use http::header::HeaderValue;
 use http::{StatusCode, Uri};
 use parking_lot::Mutex;
 use sentinel_core::{Fault, Kind};
@@ -26,6 +26,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::post::{Answer, Envelope, Failure, Post, Stream};
+use super::wire::Request as Posted;
 use crate::relay;
 
 /// Longest wait for the event that names where to POST.
@@ -449,22 +450,22 @@ async fn read(hearing: Arc<Hearing>, mut events: Stream, mut decoder: sse::Decod
 /// The way to POST beside everything else.
 pub(super) struct Mouth {
     pub(super) pool: Arc<super::pool::Pool>,
-    pub(super) headers: HeaderMap,
+    /// Header fields of every request, as they are written.
+    pub(super) fixed: Vec<u8>,
     pub(super) endpoint: Uri,
 }
 
 impl Mouth {
     /// Says something that nobody waits for.
     fn say(&self, body: Vec<u8>) {
-        let mut request = http::Request::new(http_body_util::Full::new(Bytes::from(body)));
-        *request.method_mut() = http::Method::POST;
-        *request.uri_mut() = self.endpoint.clone();
-        *request.headers_mut() = self.headers.clone();
+        let mut request = Posted::new(&http::Method::POST, &self.endpoint);
+        request.fields(&self.fixed);
+        let request = request.with(body.into());
         let pool = self.pool.clone();
         tokio::spawn(async move {
             let sent = async {
-                let sent = pool.take().await?.send(request).await;
-                sent.map_err(|e| std::io::Error::other(e.into_error()))
+                let sent = pool.take().await?.send(&request).await;
+                sent.map_err(std::io::Error::from)
             };
             let _ = tokio::time::timeout(ENDPOINT_TIMEOUT, sent).await;
         });

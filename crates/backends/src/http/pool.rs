@@ -1,29 +1,18 @@
 //! Connections to one HTTP server, kept per thread.
 //!
 //! Each worker thread has its own shelf of idle connections, so a call never wakes another thread
-//! to be written. Nor does it wake another task: a connection is driven by whoever holds it (`Wire`),
-//! and an idle one by nobody. A connection idles at most `IDLE_MAX`: servers close theirs after five
+//! to be written. Nor does it wake another task: a connection moves with whoever holds it (`Wire`),
+//! an idle one not at all. A connection idles at most `IDLE_MAX`: servers close theirs after five
 //! seconds or more, and a request written into a closing connection may or may not have been
 //! delivered.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::future::{BoxFuture, Fuse, FutureExt};
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
@@ -31,14 +20,14 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use super::wire::{Socket, Wire};
+
 const IDLE_MAX: Duration = Duration::from_secs(4);
 /// Idle connections kept per thread; more callers than that at once open and close extra ones.
 const IDLE_LEN_MAX: usize = 256;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Threads beyond this many share shelves; there are as many workers as cores.
 const SHELVES: usize = 32;
-/// Largest head of a response.
-const READ_BUF_MAX: usize = 512 * 1024;
 
 static NEXT_SHELF: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
@@ -93,53 +82,6 @@ fn tls_connector() -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// A connection, and all that makes it go: it moves only while somebody waits for it here.
-pub(crate) struct Wire {
-    sender: SendRequest<Full<Bytes>>,
-    machine: Fuse<BoxFuture<'static, ()>>,
-    /// Whether it was used before.
-    pub(super) reused: bool,
-}
-
-impl Wire {
-    /// Sends a request and waits for the head of the response; the request comes back if not a byte
-    /// of it was written.
-    pub(crate) async fn send(
-        &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
-        let sent = self.sender.try_send_request(request);
-        drive(&mut self.machine, sent).await
-    }
-
-    /// Waits for something that comes by this connection, such as the body of a response.
-    pub(crate) async fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
-        drive(&mut self.machine, work).await
-    }
-
-    /// Whether a request can be written: hears what the server said meanwhile, such as good-bye.
-    async fn is_usable(&mut self) -> bool {
-        poll_fn(|cx| Poll::Ready(self.machine.poll_unpin(cx)))
-            .await
-            .is_pending()
-            && self.sender.is_ready()
-    }
-}
-
-/// Polls `work`, and what it waits for, in one task. Whatever the machine does for `work` is seen at
-/// once; what `work` then wants of the machine wakes this same task again.
-async fn drive<T>(machine: &mut Fuse<BoxFuture<'static, ()>>, work: impl Future<Output = T>) -> T {
-    let mut work = pin!(work);
-    poll_fn(|cx| {
-        if let Poll::Ready(done) = work.as_mut().poll(cx) {
-            return Poll::Ready(done);
-        }
-        let _ = machine.poll_unpin(cx);
-        work.as_mut().poll(cx)
-    })
-    .await
-}
-
 struct Idle {
     wire: Wire,
     since: Instant,
@@ -161,7 +103,7 @@ impl Pool {
     /// An idle connection of this thread, or a new one.
     pub(crate) async fn take(&self) -> io::Result<Wire> {
         while let Some(mut wire) = self.take_idle() {
-            if wire.is_usable().await {
+            if wire.is_silent().await {
                 return Ok(wire);
             }
         }
@@ -179,9 +121,9 @@ impl Pool {
         Some(idle.wire)
     }
 
-    /// Gives a connection back once its response was read to the end.
+    /// Gives a connection back; one that is good for nothing more is closed.
     pub(super) fn give(&self, mut wire: Wire) {
-        if wire.sender.is_closed() {
+        if !wire.is_free() {
             return;
         }
         wire.reused = true;
@@ -223,37 +165,17 @@ impl Pool {
 
     async fn open(&self) -> io::Result<Wire> {
         if let Some(socket) = &self.address.socket {
-            return shake_hands(TokioIo::new(UnixStream::connect(socket).await?)).await;
+            return Ok(Wire::new(Socket::Unix(UnixStream::connect(socket).await?)));
         }
         let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
         stream.set_nodelay(true)?;
-        match &self.address.tls {
-            None => shake_hands(TokioIo::new(stream)).await,
+        Ok(Wire::new(match &self.address.tls {
+            None => Socket::Tcp(stream),
             Some(tls) => {
                 let name =
                     ServerName::try_from(self.address.host.clone()).map_err(io::Error::other)?;
-                shake_hands(TokioIo::new(tls.connect(name, stream).await?)).await
+                Socket::Tls(Box::new(tls.connect(name, stream).await?))
             }
-        }
+        }))
     }
-}
-
-/// Starts HTTP/1.1 on a connection.
-async fn shake_hands<T>(io: T) -> io::Result<Wire>
-where
-    T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-{
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(READ_BUF_MAX);
-    let (sender, connection) = builder.handshake(io).await.map_err(io::Error::other)?;
-    let machine = connection.map(|ended| {
-        if let Err(error) = ended {
-            tracing::debug!("a backend connection ended: {error}");
-        }
-    });
-    Ok(Wire {
-        sender,
-        machine: machine.boxed().fuse(),
-        reused: false,
-    })
 }

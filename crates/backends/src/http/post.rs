@@ -4,18 +4,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use http::{Method as Verb, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::{Method as Verb, StatusCode, Uri};
 use sentinel_core::{Fault, Kind};
+use sentinel_wire::http1::Head;
 use sentinel_wire::{Method, Params, Revision, header, sse};
 
 use super::old::{self, Old};
-use super::pool::{Pool, Wire};
+use super::pool::Pool;
+use super::wire::{self, Request, SendError, Wire};
 
-pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const SESSION_NAME: &str = "mcp-session-id";
+const SESSION: HeaderName = HeaderName::from_static(SESSION_NAME);
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
@@ -27,7 +28,9 @@ pub(super) struct Post {
     /// How the server is spoken to if it turns out to be one of 2024-11-05.
     pub(super) old: Old,
     path: Uri,
-    fixed: HeaderMap,
+    /// Header fields of every request, as they are written.
+    fixed: Vec<u8>,
+    authority: HeaderValue,
     reply_bytes_max: usize,
     retries: u32,
 }
@@ -98,10 +101,7 @@ impl From<Failure> for Fault {
 pub(super) struct Stream(Source);
 
 enum Source {
-    Body {
-        body: Incoming,
-        wire: Option<Wire>,
-    },
+    Wire(Option<Wire>),
     /// A part of the one stream of an old server.
     Old(old::Heard),
 }
@@ -111,7 +111,7 @@ impl Stream {
     pub(super) async fn chunk(&mut self, post: &Post) -> Result<Option<Bytes>, Failure> {
         let chunk = self.alone().await?;
         if chunk.is_none()
-            && let Source::Body { wire, .. } = &mut self.0
+            && let Source::Wire(wire) = &mut self.0
             && let Some(wire) = wire.take()
         {
             post.pool.give(wire);
@@ -121,23 +121,10 @@ impl Stream {
 
     /// The same, for a connection that is of no use afterwards.
     pub(super) async fn alone(&mut self) -> Result<Option<Bytes>, Failure> {
-        let (body, wire) = match &mut self.0 {
-            Source::Body { body, wire } => (body, wire),
-            Source::Old(heard) => return heard.chunk().await,
-        };
-        let Some(wire) = wire else {
-            return Ok(None);
-        };
-        loop {
-            match wire.run(body.frame()).await {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(lost(error)),
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Ok(Some(data));
-                    }
-                }
-            }
+        match &mut self.0 {
+            Source::Wire(Some(wire)) => wire.chunk().await.map_err(lost),
+            Source::Wire(None) => Ok(None),
+            Source::Old(heard) => heard.chunk().await,
         }
     }
 
@@ -156,10 +143,9 @@ impl Post {
     ) -> Self {
         let mut fixed = HeaderMap::new();
         let authority = url.authority().expect("checked when the address was read");
-        fixed.insert(
-            HOST,
-            HeaderValue::from_str(authority.as_str()).expect("an authority is visible ASCII"),
-        );
+        let authority =
+            HeaderValue::from_str(authority.as_str()).expect("an authority is visible ASCII");
+        fixed.insert(HOST, authority.clone());
         fixed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         fixed.insert(
             ACCEPT,
@@ -177,7 +163,8 @@ impl Post {
             pool: Arc::new(pool),
             old: Old::default(),
             path,
-            fixed,
+            fixed: wire::written(&fixed),
+            authority,
             reply_bytes_max,
             retries,
         }
@@ -192,8 +179,8 @@ impl Post {
         if self.old.is_on() {
             return Box::pin(self.old.send(self, envelope, body)).await;
         }
-        let headers = self.headers(envelope, None);
-        self.exchange(Verb::POST, &self.path, headers, body).await
+        let request = self.request(&Verb::POST, envelope, None);
+        self.exchange(request.with(body)).await
     }
 
     /// Opens the server's own stream, resuming after an event where one is named.
@@ -205,9 +192,8 @@ impl Post {
         if self.old.is_on() {
             return Ok(self.old.listen(envelope.session));
         }
-        let headers = self.headers(envelope, after);
-        self.exchange(Verb::GET, &self.path, headers, Bytes::new())
-            .await
+        let request = self.request(&Verb::GET, envelope, after);
+        self.exchange(request.end()).await
     }
 
     /// Ends a session.
@@ -215,29 +201,29 @@ impl Post {
         if self.old.is_on() {
             return Ok(self.old.end(envelope.session));
         }
-        let headers = self.headers(envelope, None);
-        self.exchange(Verb::DELETE, &self.path, headers, Bytes::new())
-            .await
+        let request = self.request(&Verb::DELETE, envelope, None);
+        self.exchange(request.end()).await
     }
 
     /// Opens the one stream of an old server.
     pub(super) async fn open_events(&self) -> Result<Answer, Failure> {
-        let headers = self.fixed.clone();
-        self.exchange(Verb::GET, &self.path, headers, Bytes::new())
-            .await
+        let mut request = Request::new(&Verb::GET, &self.path);
+        request.fields(&self.fixed);
+        self.exchange(request.end()).await
     }
 
     /// Delivers one message to the address that an old server named.
     pub(super) async fn deliver(&self, endpoint: &Uri, body: Bytes) -> Result<Answer, Failure> {
-        let headers = self.fixed.clone();
-        self.exchange(Verb::POST, endpoint, headers, body).await
+        let mut request = Request::new(&Verb::POST, endpoint);
+        request.fields(&self.fixed);
+        self.exchange(request.with(body)).await
     }
 
     /// The same for whoever cannot wait.
     pub(super) fn mouth(&self, endpoint: Uri) -> old::Mouth {
         old::Mouth {
             pool: self.pool.clone(),
-            headers: self.fixed.clone(),
+            fixed: self.fixed.clone(),
             endpoint,
         }
     }
@@ -252,36 +238,23 @@ impl Post {
     }
 
     pub(super) fn authority(&self) -> &[u8] {
-        self.fixed.get(HOST).map_or(b"", |host| host.as_bytes())
+        self.authority.as_bytes()
     }
 
     pub(super) fn decoder(&self) -> sse::Decoder {
         sse::Decoder::new(self.reply_bytes_max)
     }
 
-    async fn exchange(
-        &self,
-        verb: Verb,
-        path: &Uri,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Answer, Failure> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = verb;
-        *request.uri_mut() = path.clone();
-        *request.headers_mut() = headers;
+    async fn exchange(&self, request: Request) -> Result<Answer, Failure> {
         let mut attempt = 0;
         loop {
             let failed = match self.pool.take().await {
-                Ok(wire) => match self.try_on(wire, request).await {
-                    Ok(answer) => return answer,
-                    Err((returned, reused)) => {
-                        request = returned;
-                        if reused {
-                            continue;
-                        }
-                        io::Error::other("the connection closed before the request was written")
-                    }
+                Ok(mut wire) => match wire.send(&request).await {
+                    Ok(head) => return self.read(wire, head).await,
+                    // The server closed it while it lay idle; the next one may be better.
+                    Err(SendError::Undelivered(_)) if wire.reused => continue,
+                    Err(SendError::Undelivered(error)) => error,
+                    Err(SendError::Lost(error)) => return Err(lost(error)),
                 },
                 Err(error) => error,
             };
@@ -293,81 +266,59 @@ impl Post {
         }
     }
 
-    /// Writes the request on one connection; gives it back if not a byte of it was written.
-    async fn try_on(
-        &self,
-        mut wire: Wire,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Result<Answer, Failure>, (Request<Full<Bytes>>, bool)> {
-        match wire.send(request).await {
-            Ok(response) => Ok(self.read(wire, response).await),
-            Err(mut error) => match error.take_message() {
-                Some(request) => Err((request, wire.reused)),
-                None => Ok(Err(lost(error.into_error()))),
-            },
-        }
-    }
-
-    fn headers(&self, envelope: Envelope<'_>, after: Option<&[u8]>) -> HeaderMap {
-        let mut headers = self.fixed.clone();
+    /// The beginning of a request, with all but the end of its head.
+    fn request(&self, verb: &Verb, envelope: Envelope<'_>, after: Option<&[u8]>) -> Request {
+        let mut request = Request::new(verb, &self.path);
+        request.fields(&self.fixed);
         if let Some(session) = envelope.session {
-            headers.insert(SESSION, session.clone());
+            request.field(&SESSION, session);
         }
         if let Some(revision) = envelope.revision {
-            headers.insert(VERSION, HeaderValue::from_static(revision.as_str()));
+            request.field(&VERSION, &HeaderValue::from_static(revision.as_str()));
             if revision.is_modern() {
                 if let Ok(method) = HeaderValue::from_str(envelope.method.as_str()) {
-                    headers.insert(METHOD, method);
+                    request.field(&METHOD, &method);
                 }
                 if let Some(name) = envelope.name
                     && let Ok(name) = HeaderValue::from_str(&header::encode(name))
                 {
-                    headers.insert(NAME, name);
+                    request.field(&NAME, &name);
                 }
             }
         }
         for (name, value) in envelope.extra {
-            headers.append(name, value.clone());
+            request.field(name, value);
         }
         if let Some(after) = after.and_then(|id| HeaderValue::from_bytes(id).ok()) {
-            headers.insert(LAST_EVENT, after);
+            request.field(&LAST_EVENT, &after);
         }
-        headers
+        request
     }
 
-    async fn read(
-        &self,
-        mut wire: Wire,
-        response: http::Response<Incoming>,
-    ) -> Result<Answer, Failure> {
-        let status = response.status();
-        let session = response.headers().get(SESSION).cloned();
-        let kind = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .map_or(&b""[..], HeaderValue::as_bytes);
+    async fn read(&self, mut wire: Wire, head: Head) -> Result<Answer, Failure> {
+        let status = StatusCode::from_u16(head.status).map_err(lost)?;
+        let session = head
+            .get(SESSION_NAME)
+            .and_then(|id| HeaderValue::from_bytes(id).ok());
+        let kind = head.get("content-type").unwrap_or_default();
         let is = |prefix: &[u8]| {
             kind.len() >= prefix.len() && kind[..prefix.len()].eq_ignore_ascii_case(prefix)
         };
         if status == StatusCode::OK && is(b"text/event-stream") {
-            let events = Stream(Source::Body {
-                body: response.into_body(),
-                wire: Some(wire),
-            });
+            let events = Stream(Source::Wire(Some(wire)));
             return Ok(Answer::Stream { session, events });
         }
-        let json = is(b"application/json");
-        let retry_after_ms = response
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|v| v.to_str().ok()?.parse::<u64>().ok())
-            .map(|seconds| seconds.saturating_mul(1000));
-        let body = gather(response.into_body(), self.reply_bytes_max);
-        let body = wire.run(body).await?;
+        let bytes_max = self.reply_bytes_max;
+        let Some(body) = wire.whole(bytes_max).await.map_err(lost)? else {
+            let text = format!(
+                "the backend's answer is larger than the {bytes_max} bytes allowed (limits.reply_mb)"
+            );
+            return Err(Failure::Lost(Fault::new(Kind::BackendBadReply, text)));
+        };
         self.pool.give(wire);
         Ok(if status.is_success() && body.is_empty() {
             Answer::Nothing { session }
-        } else if json {
+        } else if is(b"application/json") {
             Answer::Json {
                 status,
                 session,
@@ -376,42 +327,16 @@ impl Post {
         } else {
             Answer::Refused {
                 status,
-                retry_after_ms,
+                retry_after_ms: retry_after_ms(&head),
                 body,
             }
         })
     }
 }
 
-/// The whole body, within the bound; one frame, the usual case, is taken as it is.
-async fn gather(mut body: Incoming, bytes_max: usize) -> Result<Bytes, Failure> {
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(lost)?.into_data() else {
-            continue;
-        };
-        if first.len() + rest.len() + data.len() > bytes_max {
-            let text = format!(
-                "the backend's answer is larger than the {bytes_max} bytes allowed (limits.reply_mb)"
-            );
-            return Err(Failure::Lost(Fault::new(Kind::BackendBadReply, text)));
-        }
-        if first.is_empty() && rest.is_empty() {
-            first = data;
-        } else {
-            if rest.is_empty() {
-                rest.reserve(body.size_hint().lower() as usize + first.len() + data.len());
-                rest.extend_from_slice(&std::mem::take(&mut first));
-            }
-            rest.extend_from_slice(&data);
-        }
-    }
-    Ok(if rest.is_empty() {
-        first
-    } else {
-        rest.freeze()
-    })
+fn retry_after_ms(head: &Head) -> Option<u64> {
+    let seconds = std::str::from_utf8(head.get("retry-after")?).ok()?;
+    Some(seconds.trim().parse::<u64>().ok()?.saturating_mul(1000))
 }
 
 /// The header name of a call, from its params.
@@ -427,7 +352,7 @@ fn unreachable(error: io::Error) -> Failure {
     Failure::Undelivered(fault.because(error).retry_after_ms(1000))
 }
 
-fn lost(error: hyper::Error) -> Failure {
+fn lost(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     let text = "the connection to the backend was lost; the call may have run";
     Failure::Lost(Fault::new(Kind::BackendUnavailable, text).because(error))
 }

@@ -1,0 +1,365 @@
+//! One HTTP/1.1 connection to a server, with at most one request on its way.
+//!
+//! It moves only while somebody waits for it, so a call is one task from its caller's socket to the
+//! backend's. hyper's client is made for connections that are driven beside their requests: it hands
+//! every request and every piece of an answer through channels, which cost a small call more than
+//! its bytes do. What is left to do by hand is small, for heads are `httparse`'s work and the framing of
+//! answers is `sentinel_wire::http1`.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use http::{Method as Verb, Uri};
+use sentinel_wire::http1::{self, Body, Head, Piece};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::client::TlsStream;
+
+/// Largest head of an answer.
+const HEAD_BYTES_MAX: usize = 512 * 1024;
+/// Room for one read: what small answers need, and what large ones are read by.
+const READ_BYTES_MIN: usize = 8 * 1024;
+const READ_BYTES_MAX: usize = 256 * 1024;
+/// A body up to this is copied behind its head and leaves with it; a larger one is written from where it is.
+const COPY_BYTES_MAX: usize = 16 * 1024;
+
+/// A request as it is written.
+pub(crate) struct Request {
+    /// The head, and the body behind it where that is small.
+    front: Vec<u8>,
+    body: Bytes,
+}
+
+impl Request {
+    pub(crate) fn new(verb: &Verb, path: &Uri) -> Self {
+        let mut front = Vec::with_capacity(512);
+        front.extend_from_slice(verb.as_str().as_bytes());
+        front.push(b' ');
+        front.extend_from_slice(
+            path.path_and_query()
+                .map_or("/", |path| path.as_str())
+                .as_bytes(),
+        );
+        front.extend_from_slice(b" HTTP/1.1\r\n");
+        Self {
+            front,
+            body: Bytes::new(),
+        }
+    }
+
+    pub(crate) fn field(&mut self, name: &HeaderName, value: &HeaderValue) {
+        write_field(name, value, &mut self.front);
+    }
+
+    /// Fields that were written before.
+    pub(crate) fn fields(&mut self, written: &[u8]) {
+        self.front.extend_from_slice(written);
+    }
+
+    /// The end of the head of a request without a body.
+    pub(crate) fn end(mut self) -> Self {
+        self.front.extend_from_slice(b"\r\n");
+        self
+    }
+
+    /// The end of the head, and the body.
+    pub(crate) fn with(mut self, body: Bytes) -> Self {
+        let mut length = itoa::Buffer::new();
+        self.front
+            .extend_from_slice(CONTENT_LENGTH.as_str().as_bytes());
+        self.front.extend_from_slice(b": ");
+        self.front
+            .extend_from_slice(length.format(body.len()).as_bytes());
+        self.front.extend_from_slice(b"\r\n\r\n");
+        if body.len() <= COPY_BYTES_MAX {
+            self.front.extend_from_slice(&body);
+        } else {
+            self.body = body;
+        }
+        self
+    }
+
+    fn len(&self) -> usize {
+        self.front.len() + self.body.len()
+    }
+
+    /// What is still to be written.
+    fn after(&self, written: usize) -> [IoSlice<'_>; 2] {
+        let in_front = written.min(self.front.len());
+        [
+            IoSlice::new(&self.front[in_front..]),
+            IoSlice::new(&self.body[written - in_front..]),
+        ]
+    }
+}
+
+/// Fields as they stand in a head.
+pub(crate) fn written(fields: &HeaderMap) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in fields {
+        write_field(name, value, &mut out);
+    }
+    out
+}
+
+fn write_field(name: &HeaderName, value: &HeaderValue, out: &mut Vec<u8>) {
+    out.extend_from_slice(name.as_str().as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError {
+    /// Not a byte was written.
+    #[error("the connection closed before the request was written")]
+    Undelivered(#[source] io::Error),
+    #[error("the connection was lost before the answer")]
+    Lost(#[source] io::Error),
+}
+
+impl From<SendError> for io::Error {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Undelivered(error) | SendError::Lost(error) => error,
+        }
+    }
+}
+
+/// A connection by whatever means.
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+pub(crate) struct Wire {
+    socket: Socket,
+    /// What came and was not taken yet.
+    inbound: BytesMut,
+    /// What of the present answer is to come.
+    body: Body,
+    /// The server will take another request after this one.
+    keeps_alive: bool,
+    /// Whether it was used before.
+    pub(super) reused: bool,
+}
+
+impl Wire {
+    pub(super) fn new(socket: Socket) -> Self {
+        Self {
+            socket,
+            inbound: BytesMut::new(),
+            body: Body::Left(0),
+            keeps_alive: true,
+            reused: false,
+        }
+    }
+
+    /// Sends a request and waits for the head of the answer. Dropping this halfway leaves a connection
+    /// that is good for nothing.
+    pub(crate) async fn send(&mut self, request: &Request) -> Result<Head, SendError> {
+        self.keeps_alive = false;
+        let mut written = 0;
+        poll_fn(|cx| self.poll_send(cx, request, &mut written)).await
+    }
+
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: &Request,
+        written: &mut usize,
+    ) -> Poll<Result<Head, SendError>> {
+        let mut refused = match self.poll_write(cx, request, written) {
+            Poll::Ready(Err(error)) if *written == 0 => {
+                return Poll::Ready(Err(SendError::Undelivered(error)));
+            }
+            Poll::Ready(Err(error)) => Some(error),
+            Poll::Ready(Ok(())) | Poll::Pending => None,
+        };
+        // A server may answer before it has read everything, and then read no more.
+        loop {
+            let lost = |error: io::Error| Poll::Ready(Err(SendError::Lost(error)));
+            match Head::take(&mut self.inbound, HEAD_BYTES_MAX) {
+                Ok(Some((head, body))) => {
+                    self.body = body;
+                    self.keeps_alive = head.keeps_alive && *written == request.len();
+                    return Poll::Ready(Ok(head));
+                }
+                Ok(None) => {}
+                Err(problem) => return lost(malformed(problem)),
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(Ok(0)) => {
+                    let gone = || io::ErrorKind::UnexpectedEof.into();
+                    return lost(refused.unwrap_or_else(gone));
+                }
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return lost(refused.unwrap_or(error)),
+                Poll::Pending => match refused.take() {
+                    Some(error) => return lost(error),
+                    None => return Poll::Pending,
+                },
+            }
+        }
+    }
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        request: &Request,
+        written: &mut usize,
+    ) -> Poll<io::Result<()>> {
+        while *written < request.len() {
+            let [front, body] = request.after(*written);
+            let socket = Pin::new(&mut self.socket);
+            let n = match body.is_empty() {
+                true => ready!(socket.poll_write(cx, &front))?,
+                false => ready!(socket.poll_write_vectored(cx, &[front, body]))?,
+            };
+            if n == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            *written += n;
+        }
+        // TLS may hold something back until it is flushed.
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let expected = self
+            .body
+            .left()
+            .map_or(0, |left| left.min(READ_BYTES_MAX as u64) as usize);
+        self.inbound.reserve(expected.max(READ_BYTES_MIN));
+        pin!(self.socket.read_buf(&mut self.inbound)).poll(cx)
+    }
+
+    /// The next piece of the answer's body, `None` at its end.
+    pub(crate) async fn chunk(&mut self) -> io::Result<Option<Bytes>> {
+        poll_fn(|cx| self.poll_chunk(cx)).await
+    }
+
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        loop {
+            match self.body.next(&mut self.inbound).map_err(malformed)? {
+                Piece::Data(data) => return Poll::Ready(Ok(Some(data))),
+                Piece::End => return Poll::Ready(Ok(None)),
+                Piece::Missing if ready!(self.poll_read(cx))? == 0 => {
+                    self.keeps_alive = false;
+                    self.body.close().map_err(malformed)?;
+                }
+                Piece::Missing => {}
+            }
+        }
+    }
+
+    /// The whole of the answer's body; `None` if it is larger than `bytes_max`.
+    pub(crate) async fn whole(&mut self, bytes_max: usize) -> io::Result<Option<Bytes>> {
+        let Some(first) = self.gathered(bytes_max).await? else {
+            return Ok(None);
+        };
+        let Some(second) = self.chunk().await? else {
+            return Ok(Some(first));
+        };
+        let mut whole = BytesMut::from(first);
+        let mut next = Some(second);
+        while let Some(data) = next {
+            if whole.len() + data.len() > bytes_max {
+                return Ok(None);
+            }
+            whole.extend_from_slice(&data);
+            next = self.chunk().await?;
+        }
+        Ok(Some(whole.freeze()))
+    }
+
+    /// A body of a known length in one piece, or else whatever comes first.
+    async fn gathered(&mut self, bytes_max: usize) -> io::Result<Option<Bytes>> {
+        let Some(len) = self.body.left() else {
+            let first = self.chunk().await?.unwrap_or_default();
+            return Ok((first.len() <= bytes_max).then_some(first));
+        };
+        if len > bytes_max as u64 {
+            return Ok(None);
+        }
+        let len = len as usize;
+        if self.inbound.len() < len {
+            self.inbound.reserve(len - self.inbound.len());
+        }
+        while self.inbound.len() < len {
+            if poll_fn(|cx| self.poll_read(cx)).await? == 0 {
+                return Err(malformed(http1::Problem::CutShort));
+            }
+        }
+        Ok(Some(self.chunk().await?.unwrap_or_default()))
+    }
+
+    /// The answer was read to its end, nothing came behind it, and the server waits for another request.
+    pub(super) fn is_free(&self) -> bool {
+        self.keeps_alive && self.body.is_over() && self.inbound.is_empty()
+    }
+
+    /// Whether the server said nothing since, such as good-bye.
+    pub(super) async fn is_silent(&mut self) -> bool {
+        poll_fn(|cx| Poll::Ready(self.poll_read(cx).is_pending())).await
+    }
+}
+
+fn malformed(problem: http1::Problem) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}
+
+macro_rules! with_socket {
+    ($self:ident, $socket:ident => $work:expr) => {
+        match $self.get_mut() {
+            Socket::Tcp($socket) => $work,
+            Socket::Unix($socket) => $work,
+            Socket::Tls($socket) => $work,
+        }
+    };
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        with_socket!(self, socket => Pin::new(socket).poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        with_socket!(self, socket => Pin::new(socket).poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        with_socket!(self, socket => Pin::new(socket).poll_write_vectored(cx, slices))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        with_socket!(self, socket => Pin::new(socket).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        with_socket!(self, socket => Pin::new(socket).poll_shutdown(cx))
+    }
+}
+
+#[cfg(test)]
+mod tests;
