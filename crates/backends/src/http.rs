@@ -159,7 +159,7 @@ impl Backend for HttpBackend {
         &self.0.config.name
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
         Box::pin(call::run(self.0.clone(), call))
     }
 

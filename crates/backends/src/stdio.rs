@@ -124,7 +124,7 @@ impl Backend for Stdio {
         &self.config.name
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
         let keeper = match &self.isolated {
             None => Ok(self.shared.clone()),
             Some(isolated) => isolated.of(&call.caller),

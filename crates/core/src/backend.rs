@@ -16,7 +16,7 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Runs one call to its end. Dropping the future cancels the call at the backend and frees
     /// everything it held. `call.target` is this backend.
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>>;
+    fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>>;
 
     /// Whether it is a part of the gateway: such a backend says nothing about the world outside.
     fn is_builtin(&self) -> bool {

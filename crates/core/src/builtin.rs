@@ -278,7 +278,7 @@ impl<S: Send + Sync + 'static> Builtin<S> {
         }
     }
 
-    fn tool_call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn tool_call(&self, call: &Call) -> BoxFuture<'static, Result<Reply, Fault>> {
         let own = call
             .target
             .as_ref()
@@ -329,9 +329,9 @@ impl<S: Send + Sync + 'static> Backend for Builtin<S> {
         self.name
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
         match call.method {
-            Method::ToolsCall => self.tool_call(call),
+            Method::ToolsCall => self.tool_call(&call),
             Method::ResourcesRead => self.document(&call, |uri, mime_type, text| {
                 json!({
                     "resultType": "complete",

@@ -27,7 +27,7 @@ const POLL_DEFAULT: Duration = Duration::from_secs(1);
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// Runs a call of such a tool to its end.
-pub(crate) async fn run(backend: Arc<dyn Backend>, mut call: Call) -> Result<Reply, Fault> {
+pub(crate) async fn run(backend: Arc<dyn Backend>, mut call: Box<Call>) -> Result<Reply, Fault> {
     call.params = as_task(&call.params);
     let mut running = Running {
         again: again(&call),
@@ -45,7 +45,7 @@ pub(crate) async fn run(backend: Arc<dyn Backend>, mut call: Call) -> Result<Rep
 }
 
 /// The same call with another method and other params.
-type Again = Box<dyn Fn(Method, Params) -> Call + Send + Sync>;
+type Again = Box<dyn Fn(Method, Params) -> Box<Call> + Send + Sync>;
 
 fn again(call: &Call) -> Again {
     let (caller, view, line) = (call.caller.clone(), call.view, call.line.clone());
@@ -57,17 +57,19 @@ fn again(call: &Call) -> Again {
         target.own_name = None;
         target.mirrored = None;
     }
-    Box::new(move |method, params| Call {
-        caller: caller.clone(),
-        view,
-        method,
-        params,
-        line: line.clone(),
-        target: target.clone(),
-        trail: trail.clone(),
-        policy: policy.clone(),
-        auditor: auditor.clone(),
-        slot: slot.clone(),
+    Box::new(move |method, params| {
+        Box::new(Call {
+            caller: caller.clone(),
+            view,
+            method,
+            params,
+            line: line.clone(),
+            target: target.clone(),
+            trail: trail.clone(),
+            policy: policy.clone(),
+            auditor: auditor.clone(),
+            slot: slot.clone(),
+        })
     })
 }
 
@@ -99,7 +101,7 @@ impl Running {
         }
     }
 
-    fn request(&self, method: &str) -> Call {
+    fn request(&self, method: &str) -> Box<Call> {
         let mut params = br#"{"taskId":"#.to_vec();
         json::encode_string(self.id.as_deref().unwrap_or_default(), &mut params);
         params.push(b'}');

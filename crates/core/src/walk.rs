@@ -9,6 +9,7 @@
 //! box between them, and the whole walk is one allocation; the call itself is boxed, so that no
 //! step moves more than a pointer.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -167,7 +168,7 @@ async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     }
     let policy = call.policy.clone();
     let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
-    let work = rest.call(call);
+    let work = pin!(rest.call(call));
     policy.kills().watch(&caller, &operation, work).await
 }
 
@@ -253,8 +254,8 @@ impl Service<Box<Call>> for Route {
         call.trail.dispatched();
         let backend = call.target().backend.clone();
         match call.method == Method::ToolsCall && call.target().operation.needs_task {
-            true => tasks::run(backend, *call).boxed(),
-            false => backend.call(*call),
+            true => tasks::run(backend, call).boxed(),
+            false => backend.call(call),
         }
     }
 }

@@ -13,7 +13,7 @@ use sentinel_stores::{Postgres, Sqlite};
 use crate::config::{self, AuditArguments, Config};
 use crate::data_dir;
 use crate::spans::Exporter;
-use crate::wiring;
+use crate::{wiring, workers};
 
 /// How long the end waits for the store; what is left then is in the spool.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
@@ -110,6 +110,7 @@ pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result
     let limits = Limits {
         spool_bytes_max: config.audit.spool_max,
         memory_len_max: config.audit.buffer_records as usize,
+        writers: workers::count(),
     };
     let data_dir = &config.gateway.data_dir;
     let made = data_dir::make(data_dir);

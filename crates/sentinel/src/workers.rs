@@ -21,11 +21,16 @@ pub(crate) struct Workers {
     next: AtomicUsize,
 }
 
+/// How many workers this machine wants.
+pub(crate) fn count() -> usize {
+    thread::available_parallelism()
+        .map_or(1, |n| n.get())
+        .min(WORKERS_MAX)
+}
+
 impl Workers {
     pub(crate) fn start() -> io::Result<Self> {
-        let count = thread::available_parallelism()
-            .map_or(1, |n| n.get())
-            .min(WORKERS_MAX);
+        let count = count();
         let stop = watch::Sender::new(false);
         let mut handles = Vec::with_capacity(count);
         let mut threads = Vec::with_capacity(count);

@@ -1,7 +1,8 @@
 //! The spool: audit records in a plain file before their replies leave.
 //!
-//! A process is one writer with two lanes of records: `FileLane` (guarantees `spool` and `sync`) in
-//! `spool/<lane>/` of the data directory, and `MemoryLane` (guarantee `memory`). `Recorder` is the
+//! A process writes several lanes of records: a `FileLane` (guarantees `spool` and `sync`) in
+//! `spool/<lane>/` of the data directory for each thread that answers calls, and a `MemoryLane`
+//! (guarantee `memory`). `Recorder` is the
 //! sink that chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.
 //!
 //! A folder belongs to whoever holds its lock. When a process dies its lock goes with it, and another

@@ -133,7 +133,10 @@ impl Key {
     }
 
     pub fn is(self, text: &[u8], name: &str) -> bool {
-        *self.name(text) == *name.as_bytes()
+        match self.escaped {
+            false => self.span.of(text) == name.as_bytes(),
+            true => self.decode(text) == name,
+        }
     }
 }
 
@@ -611,7 +614,10 @@ fn first_duplicate(text: &[u8], keys: &[Key]) -> Option<Key> {
 }
 
 fn same_key(text: &[u8], a: Key, b: Key) -> bool {
-    a.name(text) == b.name(text)
+    match a.escaped || b.escaped {
+        false => a.span.of(text) == b.span.of(text),
+        true => a.decode(text) == b.decode(text),
+    }
 }
 
 fn decode_contents(inner: &[u8], escaped: bool) -> Cow<'_, str> {

@@ -51,7 +51,7 @@ impl Answers {
     }
 }
 
-pub(super) async fn run(inner: Arc<Inner>, call: Call) -> Result<Reply, Fault> {
+pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fault> {
     let mut subscribed = None;
     if let State::Ready(ready) = &*inner.state.borrow()
         && ready.base.revision.is_modern()

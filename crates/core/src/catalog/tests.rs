@@ -18,7 +18,7 @@ impl Backend for Named {
     fn name(&self) -> &str {
         &self.0
     }
-    fn call(&self, _: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn call(&self, _: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
         unreachable!("the catalog routes, it does not call")
     }
     fn status(&self) -> Status {

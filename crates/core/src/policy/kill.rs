@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -246,16 +247,15 @@ impl KillSwitch {
         &self,
         caller: &Caller,
         operation: &Operation,
-        work: impl Future<Output = Result<T, Fault>>,
+        mut work: impl Future<Output = Result<T, Fault>> + Unpin,
     ) -> Result<T, Fault> {
         let mut changed = self.changed.subscribe();
-        let mut work = pin!(work);
         let mut step = pin!(poll_fn(|cx| {
             let now = self.now.read();
             if now.hits(caller, operation) {
                 return std::task::Poll::Ready(Err(disabled(operation)));
             }
-            work.as_mut().poll(cx)
+            work.poll_unpin(cx)
         }));
         loop {
             tokio::select! {

@@ -28,7 +28,7 @@ impl Backend for Slow {
         "slow"
     }
 
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Reply, Fault>> {
+    fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
         let said = String::from_utf8_lossy(call.params.as_bytes()).into_owned();
         let heard = format!("{} {said}", call.method.as_str());
         self.heard.lock().push(heard);

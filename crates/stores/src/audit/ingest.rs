@@ -53,16 +53,13 @@ impl Ingest {
         let (stop, stopped) = watch::channel(false);
         let (finished, done) = watch::channel(false);
         let mut work = Work {
-            follower: Follower::new(recorder.file.folder.clone()),
+            lanes: recorder.files.iter().map(Lane::of).collect(),
             recorder: recorder.clone(),
             store,
             data_dir: data_dir.to_owned(),
             retention,
             stop: stopped,
-            intents: Intents::default(),
             memory_next: 1,
-            head: None,
-            anchored: true,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -133,13 +130,52 @@ struct Work {
     data_dir: PathBuf,
     retention: Option<Duration>,
     stop: watch::Receiver<bool>,
+    lanes: Vec<Lane>,
+    memory_next: u64,
+}
+
+/// One lane of the spool, and how far it was read.
+struct Lane {
+    file: Arc<FileLane>,
     follower: Follower,
     intents: Intents,
-    memory_next: u64,
-    /// The last record of the file lane that the store has.
+    /// The last record that the store has.
     head: Option<Head>,
     /// Nothing but anchors came since the last anchor.
     anchored: bool,
+}
+
+impl Lane {
+    fn of(file: &Arc<FileLane>) -> Self {
+        Self {
+            file: file.clone(),
+            follower: Follower::new(file.folder.clone()),
+            intents: Intents::default(),
+            head: None,
+            anchored: true,
+        }
+    }
+
+    /// What was written since.
+    fn read(&mut self) -> Chunk {
+        let live = self.file.end(self.follower.segment());
+        self.follower.read(Some(live)).unwrap_or_else(|error| {
+            tracing::error!("the audit spool could not be read: {error}");
+            Chunk::default()
+        })
+    }
+
+    /// The store has what was read: segments that are done with go away.
+    fn forget(&mut self) {
+        let oldest = self.intents.open.keys().next().copied();
+        self.intents.held.retain(|(number, last_seq)| {
+            let done = oldest.is_none_or(|oldest| *last_seq < oldest);
+            if done {
+                self.file.forget(*number);
+            }
+            !done
+        });
+    }
 }
 
 impl Work {
@@ -174,22 +210,16 @@ impl Work {
                 _ = self.stop.wait_for(|stop| *stop) => {}
             }
         }
-        self.write_head();
-        self.recorder.file.remove();
+        self.write_heads();
+        self.lanes.iter().for_each(|lane| lane.file.remove());
     }
 
     /// Moves some of what there is in each lane.
     async fn turn(&mut self) -> Moved {
-        let file = self.recorder.file.clone();
-        let live = file.end(self.follower.segment());
-        let chunk = match self.follower.read(Some(live)) {
-            Ok(chunk) => chunk,
-            Err(error) => {
-                tracing::error!("the audit spool could not be read: {error}");
-                Chunk::default()
-            }
-        };
-        let from_file = self.deliver_file(&file, chunk).await;
+        let mut from_files = Moved::Nothing;
+        for at in 0..self.lanes.len() {
+            from_files = from_files.max(self.move_file(at).await);
+        }
         let taken = self.recorder.memory.take(MEMORY_LEN_MAX);
         let from_memory = match taken.len() {
             0 => Moved::Nothing,
@@ -199,10 +229,12 @@ impl Work {
         if !taken.is_empty() {
             self.deliver_memory(taken).await;
         }
-        from_file.max(from_memory)
+        from_files.max(from_memory)
     }
 
-    async fn deliver_file(&mut self, file: &FileLane, chunk: Chunk) -> Moved {
+    async fn move_file(&mut self, at: usize) -> Moved {
+        let lane = &mut self.lanes[at];
+        let chunk = lane.read();
         let moved = match (&chunk.records, chunk.more) {
             (_, true) => Moved::More,
             (None, _) if chunk.finished.is_empty() => Moved::Nothing,
@@ -213,25 +245,19 @@ impl Work {
         }
         // Their records were in chunks before this one.
         for number in chunk.finished {
-            self.intents.held.push((number, self.intents.last_seq));
+            lane.intents.held.push((number, lane.intents.last_seq));
         }
         if let Some(records) = &chunk.records {
             for entered in records.records() {
-                self.intents.note(&entered);
-                self.anchored &= entered.draft.method == ANCHOR;
+                lane.intents.note(&entered);
+                lane.anchored &= entered.draft.method == ANCHOR;
             }
             self.insert(records).await;
-            self.head = Head::of(records).or(self.head.take());
-            file.progressed();
+            let lane = &mut self.lanes[at];
+            lane.head = Head::of(records).or(lane.head.take());
+            lane.file.progressed();
         }
-        let oldest = self.intents.open.keys().next().copied();
-        self.intents.held.retain(|(number, last_seq)| {
-            let done = oldest.is_none_or(|oldest| *last_seq < oldest);
-            if done {
-                file.forget(*number);
-            }
-            !done
-        });
+        self.lanes[at].forget();
         moved
     }
 
@@ -273,23 +299,25 @@ impl Work {
         }
     }
 
-    /// Ties the heads of the lanes together, if anything happened since the last time.
+    /// Ties the heads of all lanes together in each one where anything happened since the last time.
     fn anchor(&mut self) {
-        if self.anchored {
+        if self.lanes.iter().all(|lane| lane.anchored) {
             return;
         }
-        self.anchored = true;
-        self.write_head();
+        self.write_heads();
         let heads = heads::read_all(&self.data_dir).unwrap_or_default();
         let args = json!({ "heads": newest(heads) }).to_string();
-        self.recorder.note(ANCHOR, Some(&args));
+        for lane in self.lanes.iter_mut().filter(|lane| !lane.anchored) {
+            lane.anchored = true;
+            self.recorder.note_in(&lane.file, ANCHOR, Some(&args));
+        }
     }
 
-    fn write_head(&self) {
-        if let Some(head) = &self.head
-            && let Err(error) = heads::write(&self.data_dir, head)
-        {
-            tracing::warn!("the head of the audit chain could not be noted: {error}");
+    fn write_heads(&self) {
+        for head in self.lanes.iter().filter_map(|lane| lane.head.as_ref()) {
+            if let Err(error) = heads::write(&self.data_dir, head) {
+                tracing::warn!("the head of the audit chain could not be noted: {error}");
+            }
         }
     }
 
@@ -322,7 +350,7 @@ impl Work {
 }
 
 /// Lanes that an anchor names: more would make it as large as the records it ties.
-const HEADS_MAX: usize = 16;
+const HEADS_MAX: usize = 32;
 
 fn newest(mut heads: Vec<Head>) -> Vec<Head> {
     heads.sort_by_key(|head| std::cmp::Reverse(head.lane));

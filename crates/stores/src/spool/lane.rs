@@ -1,4 +1,4 @@
-//! The lane of the guarantees `spool` and `sync`: segments of frames, appended under one lock.
+//! A lane of the guarantees `spool` and `sync`: segments of frames, appended under one lock.
 //!
 //! The task that finishes a call writes its record with one `write` of the whole frame; there is no
 //! queue and no other thread in between, so what was answered is in the file. A segment that is
@@ -46,6 +46,8 @@ struct Inner {
     /// Oldest first.
     sealed: VecDeque<Sealed>,
     sealed_bytes: u64,
+    /// What of `spool_bytes` is this lane's.
+    reported: u64,
     /// The segment that the reader is at; it is never cut.
     reading: u64,
     /// The quota was reached and nothing reached the store since.
@@ -103,6 +105,7 @@ impl FileLane {
                 buffer,
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
+                reported: 0,
                 reading: 1,
                 overflowing: false,
                 spoilt: false,
@@ -186,10 +189,10 @@ impl FileLane {
         inner.first_seq = inner.seq + 1;
         inner.spoilt = false;
         self.keep_quota(inner);
-        self.metrics
-            .audit
-            .spool_bytes
-            .store(inner.sealed_bytes + inner.written, Relaxed);
+        let (now, before) = (inner.sealed_bytes + inner.written, inner.reported);
+        let spool_bytes = &self.metrics.audit.spool_bytes;
+        spool_bytes.fetch_add(now.wrapping_sub(before), Relaxed);
+        inner.reported = now;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,6 +22,9 @@ const COMPLAIN_EVERY_MS: u64 = 10_000;
 /// Intents that may wait for one fsync; more calls than this never run at once.
 const WAITERS_MAX: usize = 16_384;
 
+/// Lanes of one process: threads beyond this many share.
+const WRITERS_MAX: usize = 64;
+
 /// Bounds, from the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -29,10 +32,18 @@ pub struct Limits {
     pub spool_bytes_max: u64,
     /// `audit.buffer`.
     pub memory_len_max: usize,
+    /// Threads that answer calls, each of which has a lane of its own.
+    pub writers: usize,
+}
+
+static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    static THREAD: usize = NEXT_THREAD.fetch_add(1, Relaxed);
 }
 
 pub struct Recorder {
-    pub(crate) file: Arc<FileLane>,
+    /// Several, so that threads that answer calls do not wait for each other: never empty.
+    pub(crate) files: Vec<Arc<FileLane>>,
     pub(crate) memory: MemoryLane,
     pub(crate) metrics: Arc<Metrics>,
     waiters: Arc<Mutex<Vec<Waiter>>>,
@@ -46,30 +57,31 @@ impl Recorder {
     /// Makes the lanes of this process and starts the thread that fsyncs.
     pub fn start(data_dir: &Path, limits: Limits, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
         let node: Arc<str> = node_id(data_dir)?.into();
-        let file = FileLane::create(
-            &root(data_dir),
-            node.clone(),
-            limits.spool_bytes_max,
-            metrics.clone(),
-        )?;
-        let file = Arc::new(file);
+        let writers = limits.writers.clamp(1, WRITERS_MAX);
+        let lane = || {
+            let quota = limits.spool_bytes_max / writers as u64;
+            FileLane::create(&root(data_dir), node.clone(), quota, metrics.clone()).map(Arc::new)
+        };
+        let files = (0..writers)
+            .map(|_| lane())
+            .collect::<io::Result<Vec<_>>>()?;
         let memory = MemoryLane::new(
-            node,
-            file.lane() + 1,
+            node.clone(),
+            files[0].lane() + 1,
             limits.memory_len_max,
             metrics.clone(),
         );
         let (wake, woken) = sync_channel(1);
         let waiters = Arc::new(Mutex::new(Vec::new()));
         {
-            let (file, waiters) = (file.clone(), waiters.clone());
+            let (files, waiters) = (files.clone(), waiters.clone());
             std::thread::Builder::new()
                 .name("audit-fsync".to_owned())
-                .spawn(move || keep_syncing(&file, &waiters, &woken))?;
+                .spawn(move || keep_syncing(&files, &waiters, &woken))?;
         }
         metrics.audit.enabled.store(1, Relaxed);
         let this = Arc::new(Self {
-            file,
+            files,
             memory,
             metrics,
             waiters,
@@ -81,12 +93,26 @@ impl Recorder {
     }
 
     pub fn node(&self) -> &str {
-        &self.file.node
+        &self.files[0].node
+    }
+
+    /// The lane for records of this guarantee. An intent and the record that answers it lie in one lane,
+    /// whichever threads wrote them.
+    fn file(&self, guarantee: Guarantee) -> &FileLane {
+        match guarantee {
+            Guarantee::Sync => &self.files[0],
+            _ => &self.files[THREAD.with(|thread| *thread) % self.files.len()],
+        }
     }
 
     /// A record of the audit about itself.
     pub(crate) fn note(&self, method: &str, args: Option<&str>) {
-        self.append(&Draft {
+        self.note_in(self.file(Guarantee::Spool), method, args);
+    }
+
+    /// The same in a certain lane.
+    pub(crate) fn note_in(&self, lane: &FileLane, method: &str, args: Option<&str>) {
+        let noted = lane.append(&Draft {
             at_ms: now_ms(),
             surface: Surface::Gateway.as_str(),
             method,
@@ -96,6 +122,9 @@ impl Recorder {
             guarantee: Guarantee::Spool,
             ..Draft::default()
         });
+        if let Err(error) = noted {
+            self.complain(&error);
+        }
     }
 
     fn complain(&self, error: &io::Error) {
@@ -112,17 +141,18 @@ impl Sink for Recorder {
     fn append(&self, draft: &Draft<'_>) {
         if draft.guarantee == Guarantee::Memory {
             self.memory.append(draft);
-        } else if let Err(error) = self.file.append(draft) {
+        } else if let Err(error) = self.file(draft.guarantee).append(draft) {
             self.complain(&error);
         }
     }
 
     fn intend(&self, draft: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>> {
         let refuse = |why: String| ready(Err(NotKept(why))).boxed();
-        if self.file.is_full() {
+        let file = self.file(Guarantee::Sync);
+        if file.is_full() {
             return refuse("the spool is full (audit.spool_max_mb)".to_owned());
         }
-        let seq = match self.file.append(draft) {
+        let seq = match file.append(draft) {
             Ok(seq) => seq,
             Err(error) => return refuse(error.to_string()),
         };
@@ -147,13 +177,14 @@ impl Sink for Recorder {
 }
 
 /// Ends when the recorder is gone.
-fn keep_syncing(file: &FileLane, waiters: &Mutex<Vec<Waiter>>, woken: &Receiver<()>) {
+fn keep_syncing(files: &[Arc<FileLane>], waiters: &Mutex<Vec<Waiter>>, woken: &Receiver<()>) {
     let mut failing = false;
     loop {
         let gone = woken.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Disconnected);
         // Taken first: whoever comes later waits for the next turn.
         let waiting = std::mem::take(&mut *waiters.lock());
-        let synced = file.sync().map_err(|error| error.to_string());
+        let synced = files.iter().try_for_each(|file| file.sync());
+        let synced = synced.map_err(|error| error.to_string());
         if let Err(error) = &synced
             && !failing
         {

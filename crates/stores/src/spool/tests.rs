@@ -155,6 +155,7 @@ async fn p_a04_an_intent_is_on_disk_or_refused_at_once() {
     let limits = Limits {
         spool_bytes_max: 512 * 1024,
         memory_len_max: 10,
+        writers: 1,
     };
     let recorder = Recorder::start(data.path(), limits, Arc::default()).unwrap();
     let draft = Draft {

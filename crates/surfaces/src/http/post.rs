@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -245,14 +246,21 @@ pub(super) async fn gather(
 ) -> Result<Bytes, NotRead> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
-    let began = Instant::now();
+    let mut began = None;
     loop {
-        let frame = match pace.body_deadline(began, first.len() + rest.len()) {
-            Some(deadline) => match tokio::time::timeout_at(deadline, body.frame()).await {
-                Ok(frame) => frame,
-                Err(_) => return Err(NotRead::TooSlow),
-            },
-            None => body.frame().await,
+        // A body that came with its head needs no clock.
+        let frame = match body.frame().now_or_never() {
+            Some(frame) => frame,
+            None => {
+                let began = *began.get_or_insert_with(Instant::now);
+                match pace.body_deadline(began, first.len() + rest.len()) {
+                    Some(deadline) => match tokio::time::timeout_at(deadline, body.frame()).await {
+                        Ok(frame) => frame,
+                        Err(_) => return Err(NotRead::TooSlow),
+                    },
+                    None => body.frame().await,
+                }
+            }
         };
         let Some(frame) = frame else {
             break;

@@ -11,10 +11,12 @@ use std::task::{Context, Poll};
 use futures_util::future::{AbortHandle, Abortable, BoxFuture, FutureExt};
 use sentinel_wire::Id;
 
-use super::session::{NotTaken, Session};
+use super::session::{NotTaken, Noted, Session};
 
 /// The message that answers the call; none if it was cancelled.
-pub(super) struct Running(Option<Abortable<BoxFuture<'static, Vec<u8>>>>);
+pub(super) struct Running(Option<(Work, Noted)>);
+
+type Work = Abortable<BoxFuture<'static, Vec<u8>>>;
 
 impl Running {
     /// Notes the call in its session, so that it can be cancelled by its id, and makes it ready to go.
@@ -25,12 +27,7 @@ impl Running {
     ) -> Result<Self, NotTaken> {
         let (abort, aborted) = AbortHandle::new_pair();
         let noted = session.begin(id, abort)?;
-        let work = async move {
-            // However it ends, its id is free again.
-            let _noted = noted;
-            work.await
-        };
-        Ok(Self(Some(Abortable::new(work.boxed(), aborted))))
+        Ok(Self(Some((Abortable::new(work.boxed(), aborted), noted))))
     }
 }
 
@@ -38,10 +35,11 @@ impl Future for Running {
     type Output = Option<Vec<u8>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(work) = &mut self.0 else {
+        let Some((work, _)) = &mut self.0 else {
             return Poll::Ready(None);
         };
         let answer = std::task::ready!(work.poll_unpin(cx));
+        // Its id is free again.
         self.0 = None;
         Poll::Ready(answer.ok())
     }
@@ -49,10 +47,13 @@ impl Future for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(work) = self.0.take()
+        if let Some((work, noted)) = self.0.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(work);
+            runtime.spawn(async move {
+                let _noted = noted;
+                work.await
+            });
         }
     }
 }
