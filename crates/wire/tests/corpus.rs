@@ -34,6 +34,11 @@ fn p_r19_sse_seeds_hold() {
 }
 
 #[test]
+fn p_r19_http1_seeds_hold() {
+    replay("http1", checks::http1);
+}
+
+#[test]
 fn p_r19_line_seeds_hold() {
     replay("lines", checks::lines);
 }

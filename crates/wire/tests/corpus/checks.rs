@@ -3,9 +3,10 @@
 //! The targets under `fuzz/` and the replay of the seeds in `tests/corpus.rs` both run these, so a
 //! finding becomes a regression test by copying its file into the seeds.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use sentinel_wire::envelope::{Payload, write_request};
 use sentinel_wire::header::{self, params};
+use sentinel_wire::http1::{Head, Piece, Problem};
 use sentinel_wire::json::{Rules, Scanner};
 use sentinel_wire::lines::{LineDecoder, push_line};
 use sentinel_wire::sse::{self, Decoder};
@@ -47,6 +48,37 @@ pub fn sse(data: &[u8]) {
         let again = again.expect("it is complete").expect("it has no bound");
         assert_eq!(again.data, sse::one_line(event.data));
     }
+}
+
+/// Chunks do not matter to what is read of a server's answer, and what follows it is left alone.
+pub fn http1(data: &[u8]) {
+    let Some((max, size, stream)) = knobs(data) else {
+        return;
+    };
+    let read = |chunks: &mut dyn Iterator<Item = &[u8]>| {
+        let mut buffer = BytesMut::new();
+        let (head, mut body) = loop {
+            if let Some(taken) = Head::take(&mut buffer, max)? {
+                break taken;
+            }
+            buffer.extend_from_slice(chunks.next().ok_or(Problem::CutShort)?);
+        };
+        let mut whole = Vec::new();
+        loop {
+            match body.next(&mut buffer)? {
+                Piece::Data(data) => whole.extend_from_slice(&data),
+                Piece::End => break,
+                Piece::Missing => match chunks.next() {
+                    Some(chunk) => buffer.extend_from_slice(chunk),
+                    None => body.close()?,
+                },
+            }
+        }
+        chunks.for_each(|chunk| buffer.extend_from_slice(chunk));
+        Ok::<_, Problem>((head.status, head.keeps_alive, whole, buffer))
+    };
+    let whole = read(&mut std::iter::once(stream));
+    assert_eq!(read(&mut stream.chunks(size)).ok(), whole.ok());
 }
 
 /// Chunks do not matter, lines keep their bound, and what was read can be written and read again.
