@@ -12,8 +12,10 @@ mod batch;
 mod codec;
 mod doorstep;
 mod entry;
+pub mod moment;
 mod record;
 mod redact;
+mod shown;
 mod store;
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use sentinel_backends::child::{self, Patience, ShimProgram};
 use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
 use sentinel_backends::{http as http_backend, stdio};
+use sentinel_core::audit::AuditStore;
 use sentinel_core::catalog::{Glob, Listing, Pinning, Pins, Prefix, Publisher, Registry};
 use sentinel_core::review::ReviewStore;
 use sentinel_core::{Auditor, Backend, Policy, circuit};
@@ -52,6 +53,8 @@ pub(crate) struct Running {
     /// What is in force.
     current: Mutex<Config>,
     entrance: Mutex<Option<Entrance>>,
+    /// Where audit records end up, if any are kept.
+    pub(crate) records: Option<Arc<dyn AuditStore>>,
 }
 
 /// The door for callers over HTTP.
@@ -120,6 +123,7 @@ pub(crate) fn build(
         first: config.clone(),
         current: Mutex::new(config.clone()),
         entrance: Mutex::default(),
+        records: audit.db.as_ref().map(Database::records),
     }))
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use sentinel_core::audit::{self, Surface};
+use sentinel_core::audit::{self, AuditStore, Surface};
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
@@ -65,6 +65,9 @@ pub trait Control: Send + Sync {
 
     /// The API keys, without secrets.
     fn keys(&self) -> Result<Value, String>;
+
+    /// Where audit records end up, if any are kept.
+    fn records(&self) -> Option<Arc<dyn AuditStore>>;
 }
 
 pub struct Gateway {

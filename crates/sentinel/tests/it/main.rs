@@ -20,6 +20,7 @@ mod processes;
 mod tokens;
 mod traces;
 
+mod admin;
 mod asks;
 mod audit_faults;
 mod caching;
