@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use sentinel_core::audit::{Arguments, Auditor, Guarantee};
+use sentinel_core::audit::{Arguments, Auditor, Guarantee, Keeps};
 use sentinel_core::metrics::Metrics;
 use sentinel_stores::audit::Ingest;
 use sentinel_stores::spool::{Limits, Recorder};
@@ -51,14 +51,9 @@ impl Audit {
         let metrics = Arc::<Metrics>::default();
         let guarantees = config.backends.iter().filter(|b| b.enabled);
         let by_backend = guarantees.map(|b| Some(guarantee(b.guarantee))).collect();
-        let arguments = match config.audit.arguments {
-            AuditArguments::Off => Arguments::Off,
-            AuditArguments::Digest => Arguments::Digest,
-            AuditArguments::Redacted => Arguments::Redacted,
-            AuditArguments::Full => Arguments::Full,
-        };
+        let keeps = keeps(config, by_backend);
         if !config.gateway.audit_enabled {
-            let auditor = Auditor::new(metrics, None, arguments, Guarantee::Memory, by_backend);
+            let auditor = Auditor::new(metrics, None, keeps);
             return Ok(Self {
                 auditor,
                 db: None,
@@ -73,13 +68,7 @@ impl Audit {
         let db = Database::open(config)?;
         let ingest = Ingest::start(recorder.clone(), db.records(), data_dir, retention)
             .context("starting the audit")?;
-        let auditor = Auditor::new(
-            metrics,
-            Some(recorder),
-            arguments,
-            guarantee(config.audit.guarantee),
-            by_backend,
-        );
+        let auditor = Auditor::new(metrics, Some(recorder), keeps);
         Ok(Self {
             auditor,
             db: Some(db),
@@ -119,6 +108,20 @@ pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result
             data_dir.display()
         )
     })
+}
+
+/// What is kept of requests; `by_backend` are the backends' own guarantees, by place.
+pub(crate) fn keeps(config: &Config, by_backend: Vec<Option<Guarantee>>) -> Keeps {
+    Keeps {
+        arguments: match config.audit.arguments {
+            AuditArguments::Off => Arguments::Off,
+            AuditArguments::Digest => Arguments::Digest,
+            AuditArguments::Redacted => Arguments::Redacted,
+            AuditArguments::Full => Arguments::Full,
+        },
+        guarantee: guarantee(config.audit.guarantee),
+        by_backend,
+    }
 }
 
 pub(crate) fn guarantee(word: config::Guarantee) -> Guarantee {

@@ -55,6 +55,7 @@ pub(crate) struct Running {
     entrance: Mutex<Option<Entrance>>,
     /// Where audit records end up, if any are kept.
     pub(crate) records: Option<Arc<dyn AuditStore>>,
+    reviews: Option<Arc<Service>>,
 }
 
 /// The door for callers over HTTP.
@@ -95,11 +96,11 @@ pub(crate) fn build(
         registry.attach(index, running);
         places.put(Remembering::new(publisher, place));
     }
-    if let Some(service) = reviews {
+    if let Some(service) = &reviews {
         attach_reviews(
             &registry,
             enabled.len(),
-            service,
+            service.clone(),
             &home(enabled.len()),
             config.review.alone,
         );
@@ -124,6 +125,7 @@ pub(crate) fn build(
         current: Mutex::new(config.clone()),
         entrance: Mutex::default(),
         records: audit.db.as_ref().map(Database::records),
+        reviews,
     }))
 }
 
@@ -185,11 +187,14 @@ fn reviews(config: &Config, db: Option<Database>) -> Option<Arc<Service>> {
 }
 
 fn reviews_in(config: &Config, store: Arc<dyn ReviewStore>) -> Arc<Service> {
-    let settings = Settings {
+    Service::new(store, review_settings(config))
+}
+
+fn review_settings(config: &Config) -> Settings {
+    Settings {
         claim_timeout: config.review.claim_timeout,
         extended_tools: config.review.extended_tools,
-    };
-    Service::new(store, settings)
+    }
 }
 
 fn attach_reviews(
@@ -246,8 +251,8 @@ async fn tally(auditor: Arc<Auditor>) {
 }
 
 async fn sweep(gateway: Arc<Gateway>) {
-    let pause = SWEEP_MAX.min(gateway.limits.park_ttl);
     loop {
+        let pause = SWEEP_MAX.min(gateway.limits().park_ttl);
         tokio::time::sleep(pause).await;
         gateway.sweep();
         child::reap_strangers();

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, Guard};
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::{self, AuditStore, Surface};
 use sentinel_core::catalog::Registry;
@@ -75,7 +76,7 @@ pub struct Gateway {
     pub policy: Arc<Policy>,
     pub walk: Walk,
     pub auditor: Arc<Auditor>,
-    pub limits: Limits,
+    limits: ArcSwap<Limits>,
     pub(crate) sealer: Sealer,
     pub(crate) lot: Lot,
     control: OnceLock<Arc<dyn Control>>,
@@ -90,11 +91,28 @@ impl Gateway {
             registry: policy.registry().clone(),
             policy,
             lot: Lot::new(limits.park_ttl),
-            limits,
+            limits: ArcSwap::from_pointee(limits),
             sealer: Sealer::new(),
             control: OnceLock::new(),
             draining: watch::Sender::new(false),
         })
+    }
+
+    /// The bounds in force.
+    pub fn limits(&self) -> Guard<Arc<Limits>> {
+        self.limits.load()
+    }
+
+    /// How slow an HTTP peer may be.
+    pub(crate) fn pace(&self) -> Pace {
+        self.limits.load().pace
+    }
+
+    /// Bounds for what comes from now on: connections, requests, sessions and questions that are there keep
+    /// theirs.
+    pub fn set_limits(&self, limits: Limits) {
+        self.lot.set_ttl(limits.park_ttl);
+        self.limits.store(Arc::new(limits));
     }
 
     /// Operators find the program here. Once.

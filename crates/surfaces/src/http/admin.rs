@@ -206,7 +206,7 @@ async fn read<T: DeserializeOwned>(
     if let Some(refusal) = post::check_types(&head.headers) {
         return Err(refusal);
     }
-    let bytes = match post::gather(body, BODY_BYTES_MAX, &door.gateway.limits.pace).await {
+    let bytes = match post::gather(body, BODY_BYTES_MAX, &door.gateway.pace()).await {
         Ok(bytes) => bytes,
         Err(why) => return Err(why.respond(BODY_BYTES_MAX)),
     };

@@ -53,6 +53,7 @@ pub(super) fn initialize(
         return reply::json(StatusCode::OK, message);
     };
     let revision = Revision::negotiate(&requested);
+    door.sessions.bound(&door.gateway.limits());
     let opened = door
         .sessions
         .open(&door.gateway.registry, view, identity, |session| Caller {
