@@ -25,6 +25,8 @@ use crate::policy::Slot;
 /// Notices a caller may lag behind before further ones are dropped: enough for a burst, small
 /// enough that ten thousand calls cannot hold much.
 const QUEUE_LEN_MAX: usize = 64;
+/// The same in bytes, unless told (`limits.stream_buffer_kb`). A notice that is alone passes whatever its size.
+pub(crate) const UNREAD_BYTES_MAX: usize = 256 * 1024;
 
 /// A one-way message on the way to the caller.
 #[derive(Clone, Debug)]
@@ -58,6 +60,21 @@ pub struct Ask {
     pub answer: oneshot::Sender<Answer>,
 }
 
+impl Event {
+    /// What counts against the bound: questions do not, for somebody waits for their answers.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Notice(notice) => match &**notice {
+                Notice::Progress(said) | Notice::Log(said) | Notice::Elicited(said) => {
+                    said.as_bytes().len()
+                }
+                Notice::Pause => 0,
+            },
+            Self::Ask(_) => 0,
+        }
+    }
+}
+
 /// Boxed, so that a queue of them is small.
 #[derive(Debug)]
 pub enum Event {
@@ -66,9 +83,10 @@ pub enum Event {
 }
 
 /// What was said and not yet heard. Most calls say nothing, so this holds nothing until one does.
-#[derive(Default)]
 struct Said {
     events: VecDeque<Event>,
+    bytes: usize,
+    bytes_max: usize,
     listener: Option<Waker>,
     /// The caller is gone; nothing more is taken.
     closed: bool,
@@ -89,7 +107,18 @@ pub struct Events(Arc<Mutex<Said>>);
 
 impl Line {
     pub fn open() -> (Self, Events) {
-        let said = Arc::<Mutex<Said>>::default();
+        Self::holding_up_to(UNREAD_BYTES_MAX)
+    }
+
+    /// A line whose caller may lag behind by so many bytes.
+    pub fn holding_up_to(bytes_max: usize) -> (Self, Events) {
+        let said = Arc::new(Mutex::new(Said {
+            events: VecDeque::new(),
+            bytes: 0,
+            bytes_max,
+            listener: None,
+            closed: false,
+        }));
         let line = Self {
             said: said.clone(),
             asker: None,
@@ -141,9 +170,12 @@ impl Line {
 
     fn say(&self, event: Event) {
         let mut said = self.said.lock();
-        if said.closed || said.events.len() >= QUEUE_LEN_MAX {
+        let weight = event.weight();
+        let is_too_much = said.bytes > 0 && said.bytes + weight > said.bytes_max;
+        if said.closed || said.events.len() >= QUEUE_LEN_MAX || (weight > 0 && is_too_much) {
             return;
         }
+        said.bytes += weight;
         said.events.push_back(event);
         let listener = said.listener.take();
         drop(said);
@@ -157,6 +189,7 @@ impl Events {
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Event> {
         let mut said = self.0.lock();
         if let Some(event) = said.events.pop_front() {
+            said.bytes -= event.weight();
             return Poll::Ready(event);
         }
         match &mut said.listener {
@@ -302,6 +335,22 @@ mod tests {
             panic!("expected the end")
         };
         assert_eq!(fault.public, "yes");
+    }
+
+    /// P-R10: what a slow reader leaves unread is bounded in bytes, too.
+    #[tokio::test]
+    async fn a_caller_who_does_not_listen_holds_so_many_bytes_and_hears_questions_all_the_same() {
+        let (line, events) = Line::holding_up_to(20);
+        line.notice(log(r#"{"data":"longer than the bound, but alone"}"#));
+        line.notice(log(r#"{"n":1}"#));
+        drop(line.ask(Method::Elicit, Bytes::from_static(b"{}")));
+        let heard = || poll_fn(|cx| events.poll_next(cx));
+        assert!(matches!(heard().await, Event::Notice(_)));
+        for _ in 0..5 {
+            line.notice(log(r#"{"n":2345}"#));
+        }
+        assert!(matches!(heard().await, Event::Ask(_)));
+        assert_eq!(events.0.lock().events.len(), 2);
     }
 
     #[tokio::test]

@@ -35,6 +35,8 @@ pub struct Limits {
     pub session_idle: Duration,
     /// Open event streams at once.
     pub streams_max: usize,
+    /// What one slow reader of a stream may leave unread, answers apart. Read once.
+    pub stream_bytes_max: usize,
     /// How long a caller may think about a question.
     pub park_ttl: Duration,
 }
@@ -51,6 +53,7 @@ impl Default for Limits {
             sessions_max: 10_000,
             session_idle: Duration::from_secs(1800),
             streams_max: 20_000,
+            stream_bytes_max: 256 << 10,
             park_ttl: Duration::from_secs(600),
         }
     }
@@ -86,7 +89,7 @@ pub struct Gateway {
 impl Gateway {
     pub fn new(policy: Arc<Policy>, limits: Limits, auditor: Arc<Auditor>) -> Arc<Self> {
         Arc::new(Self {
-            walk: walk(policy.clone(), auditor.clone()),
+            walk: walk(policy.clone(), auditor.clone()).leaving_unread(limits.stream_bytes_max),
             auditor,
             registry: policy.registry().clone(),
             policy,

@@ -141,6 +141,7 @@ pub(super) struct Sessions {
     len_max: AtomicUsize,
     idle_max_ms: AtomicU64,
     kept: Total,
+    stream_bytes_max: usize,
 }
 
 /// There are as many sessions as allowed, and all are in use.
@@ -155,6 +156,7 @@ impl Sessions {
             len_max: AtomicUsize::new(limits.sessions_max),
             idle_max_ms: AtomicU64::new(limits.session_idle.as_millis() as u64),
             kept: Total::default(),
+            stream_bytes_max: limits.stream_bytes_max,
         }
     }
 
@@ -173,7 +175,7 @@ impl Sessions {
         identity: &Arc<Identity>,
         caller: impl FnOnce(Arc<str>) -> Caller,
     ) -> Result<Arc<Session>, TooMany> {
-        let streams = Streams::new(self.kept.clone());
+        let streams = Streams::new(self.kept.clone(), self.stream_bytes_max);
         let outside = streams.clone();
         let subscriber = Subscriber::new(registry.clone(), view, move |message| {
             outside.tell(&message)
