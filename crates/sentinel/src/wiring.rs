@@ -354,6 +354,7 @@ fn start(
                     health_interval: backend.health_interval,
                     unhealthy_after: backend.unhealthy_after,
                     reply_bytes_max: config.limits.reply as usize,
+                    event_bytes_max: config.limits.event as usize,
                     idempotent_tools: backend.idempotent_tools.clone(),
                 },
                 publisher,

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, RETRY_AFTER,
+};
 use http::{Method as Verb, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
@@ -63,6 +66,8 @@ pub(super) enum Answer {
     Refused {
         status: StatusCode,
         retry_after_ms: Option<u64>,
+        /// What the body says it is.
+        kind: Option<HeaderValue>,
         body: Bytes,
     },
 }
@@ -165,6 +170,8 @@ impl Post {
             ACCEPT,
             HeaderValue::from_static("application/json, text/event-stream"),
         );
+        // Without a word about it any encoding would be welcome.
+        fixed.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         for (name, value) in configured {
             fixed.insert(name, value.clone());
         }
@@ -349,7 +356,11 @@ impl Post {
         let is = |prefix: &[u8]| {
             kind.len() >= prefix.len() && kind[..prefix.len()].eq_ignore_ascii_case(prefix)
         };
+        let encoded = encoding(response.headers());
         if status == StatusCode::OK && is(b"text/event-stream") {
+            if let Some(encoded) = encoded {
+                return Err(encoded);
+            }
             let events = Stream(Source::Body {
                 body: response.into_body(),
                 wire: Some(wire),
@@ -357,6 +368,7 @@ impl Post {
             return Ok(Answer::Stream { session, events });
         }
         let json = is(b"application/json");
+        let kind = response.headers().get(CONTENT_TYPE).cloned();
         let retry_after_ms = response
             .headers()
             .get(RETRY_AFTER)
@@ -367,6 +379,8 @@ impl Post {
         self.pool.give(wire);
         Ok(if status.is_success() && body.is_empty() {
             Answer::Nothing { session }
+        } else if let (true, Some(encoded)) = (json, encoded) {
+            return Err(encoded);
         } else if json {
             Answer::Json {
                 status,
@@ -377,10 +391,22 @@ impl Post {
             Answer::Refused {
                 status,
                 retry_after_ms,
+                kind,
                 body,
             }
         })
     }
+}
+
+/// A body in an encoding that was not asked for cannot be read.
+fn encoding(headers: &HeaderMap) -> Option<Failure> {
+    let encoding = headers.get(CONTENT_ENCODING)?.to_str().unwrap_or("?");
+    let named = encoding.get(..64).unwrap_or(encoding).trim();
+    if named.is_empty() || named.eq_ignore_ascii_case("identity") {
+        return None;
+    }
+    let text = format!("the backend's answer is encoded as `{named}`, which it was not asked for");
+    Some(Failure::Lost(Fault::new(Kind::BackendBadReply, text)))
 }
 
 /// The whole body, within the bound; one frame, the usual case, is taken as it is.

@@ -23,6 +23,7 @@ mod traces;
 mod admin;
 mod asks;
 mod audit_faults;
+mod bounds;
 mod caching;
 mod children;
 mod crowd;
