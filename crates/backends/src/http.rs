@@ -54,6 +54,8 @@ pub struct Config {
     pub health_interval: Duration,
     pub unhealthy_after: u32,
     pub reply_bytes_max: usize,
+    /// One event of a stream that is no reply.
+    pub event_bytes_max: usize,
     /// Tools that may be tried again even after they were delivered.
     pub idempotent_tools: Vec<String>,
 }

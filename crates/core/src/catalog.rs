@@ -420,6 +420,7 @@ impl Registry {
 
 /// Gives each tool and prompt of an offer its exposed name, if it has none yet.
 fn name_items(index: usize, listing: &Listing, offer: &Offer, inner: &mut Inner) {
+    inner.names.begin();
     for kind in [ItemKind::Tool, ItemKind::Prompt] {
         for item in offer.items(kind) {
             if kind == ItemKind::Tool && !listing.shows(&item.key) {
@@ -436,6 +437,7 @@ fn name_items(index: usize, listing: &Listing, offer: &Offer, inner: &mut Inner)
             }
         }
     }
+    inner.names.end(index);
 }
 
 /// What each place shows. Bare names go by configuration order, not by who was faster: on a cold start a

@@ -19,11 +19,13 @@ use crate::audit::Trail;
 use crate::call::Reply;
 use crate::fault::Fault;
 use crate::policy::Slot;
-use crate::queue::{Listener, Teller, queue};
+use crate::queue::{Listener, Teller, Weigh, queue};
 
 /// Notices a caller may lag behind before further ones are dropped: enough for a burst, small
 /// enough that ten thousand calls cannot hold much.
 const QUEUE_LEN_MAX: usize = 64;
+/// The same in bytes, unless told (`limits.stream_buffer_kb`). A notice that is alone passes whatever its size.
+pub(crate) const UNREAD_BYTES_MAX: usize = 256 * 1024;
 
 /// A one-way message on the way to the caller.
 #[derive(Clone, Debug)]
@@ -57,6 +59,21 @@ pub struct Ask {
     pub answer: oneshot::Sender<Answer>,
 }
 
+impl Weigh for Event {
+    /// Questions weigh nothing, for somebody waits for their answers.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Notice(notice) => match &**notice {
+                Notice::Progress(said) | Notice::Log(said) | Notice::Elicited(said) => {
+                    said.as_bytes().len()
+                }
+                Notice::Pause => 0,
+            },
+            Self::Ask(_) => 0,
+        }
+    }
+}
+
 /// Boxed, so that a queue of them is small.
 #[derive(Debug)]
 pub enum Event {
@@ -78,9 +95,10 @@ pub struct Line {
 pub type Events = Listener<Event>;
 
 impl Line {
-    /// A line of the call that has this place among those that run.
-    pub fn open(slot: Slot) -> (Self, Events) {
-        let (said, events) = queue(QUEUE_LEN_MAX);
+    /// A line of the call that has this place among those that run; its caller may lag behind by so many
+    /// bytes.
+    pub fn open(slot: Slot, unread_bytes_max: usize) -> (Self, Events) {
+        let (said, events) = queue(QUEUE_LEN_MAX, unread_bytes_max);
         let line = Self {
             said,
             asker: None,
@@ -205,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn notices_come_before_the_reply_that_followed_them() {
-        let (line, events) = Line::open(Slot::default());
+        let (line, events) = Line::open(Slot::default(), UNREAD_BYTES_MAX);
         let reply = Box::pin(async move {
             line.notice(log(r#"{"n":1}"#));
             line.notice(log(r#"{"n":2}"#));
@@ -219,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_reaches_the_backend_that_asked() {
-        let (line, events) = Line::open(Slot::default());
+        let (line, events) = Line::open(Slot::default(), UNREAD_BYTES_MAX);
         let reply = Box::pin(async move {
             let Some(Answer::Result(raw)) =
                 line.ask(Method::Elicit, Bytes::from_static(b"{}")).await
@@ -242,5 +260,21 @@ mod tests {
             panic!("expected the end")
         };
         assert_eq!(fault.public, "yes");
+    }
+
+    /// P-R10: what a slow reader leaves unread is bounded in bytes, too.
+    #[tokio::test]
+    async fn a_caller_who_does_not_listen_holds_so_many_bytes_and_hears_questions_all_the_same() {
+        let (line, mut events) = Line::open(Slot::default(), 20);
+        line.notice(log(r#"{"data":"longer than the bound, but alone"}"#));
+        line.notice(log(r#"{"n":1}"#));
+        drop(line.ask(Method::Elicit, Bytes::from_static(b"{}")));
+        assert!(matches!(events.try_next(), Some(Event::Notice(_))));
+        for _ in 0..5 {
+            line.notice(log(r#"{"n":2345}"#));
+        }
+        assert!(matches!(events.try_next(), Some(Event::Ask(_))));
+        let unread = std::iter::from_fn(|| events.try_next()).count();
+        assert_eq!(unread, 2);
     }
 }

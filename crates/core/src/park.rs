@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -36,8 +37,8 @@ struct Place {
 
 pub struct Lot {
     places: Mutex<HashMap<String, Place>>,
-    /// How long a caller may think.
-    ttl: Duration,
+    /// How long a caller may think, in milliseconds.
+    ttl_ms: AtomicU64,
 }
 
 /// There is no room; the call is dropped, which cancels it.
@@ -48,8 +49,13 @@ impl Lot {
     pub fn new(ttl: Duration) -> Self {
         Self {
             places: Mutex::default(),
-            ttl,
+            ttl_ms: AtomicU64::new(ttl.as_millis() as u64),
         }
+    }
+
+    /// How long callers may think whose calls are set aside from now on.
+    pub fn set_ttl(&self, ttl: Duration) {
+        self.ttl_ms.store(ttl.as_millis() as u64, Ordering::Relaxed);
     }
 
     /// Sets a call aside and returns the id to find it by.
@@ -63,7 +69,7 @@ impl Lot {
             return Err(Full);
         }
         let id = random_id();
-        let until = Instant::now() + self.ttl;
+        let until = Instant::now() + Duration::from_millis(self.ttl_ms.load(Ordering::Relaxed));
         places.insert(
             id.clone(),
             Place {
@@ -115,7 +121,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(600);
 
     fn parked() -> Parked {
-        let (_, events) = Line::open(Slot::default());
+        let (_, events) = Line::open(Slot::default(), 0);
         let talk = Conversation::new(
             Box::pin(std::future::pending()),
             events,

@@ -23,7 +23,7 @@ use crate::audit::{Auditor, Trail};
 use crate::call::{Call, Reply, View};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind, Side};
-use crate::line::{Conversation, Line};
+use crate::line::{Conversation, Line, UNREAD_BYTES_MAX};
 use crate::policy::steps::{self, Verdict};
 use crate::policy::{Policy, Slot};
 use crate::tasks;
@@ -35,6 +35,8 @@ type Outcome = Result<Reply, Fault>;
 pub struct Walk {
     policy: Arc<Policy>,
     auditor: Arc<Auditor>,
+    /// What a slow caller may leave unread of what is said on the way.
+    unread_bytes_max: usize,
     start: Arc<dyn Fn(Box<Call>) -> BoxFuture<'static, Outcome> + Send + Sync>,
 }
 
@@ -58,11 +60,18 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
     Walk {
         policy,
         auditor,
+        unread_bytes_max: UNREAD_BYTES_MAX,
         start: Arc::new(move |call| stack.clone().call(call).boxed()),
     }
 }
 
 impl Walk {
+    #[must_use]
+    pub fn leaving_unread(mut self, bytes_max: usize) -> Self {
+        self.unread_bytes_max = bytes_max;
+        self
+    }
+
     /// Sets a call going. The conversation owns it: drop it to cancel.
     pub fn begin(
         &self,
@@ -73,7 +82,7 @@ impl Walk {
         trail: Arc<Trail>,
     ) -> Conversation {
         let slot = Slot::default();
-        let (line, events) = Line::open(slot.clone());
+        let (line, events) = Line::open(slot.clone(), self.unread_bytes_max);
         let call = Box::new(Call {
             caller,
             view,

@@ -9,6 +9,7 @@
 mod bells;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -47,6 +48,12 @@ pub struct Settings {
     pub extended_tools: bool,
 }
 
+impl Settings {
+    fn claim_timeout_ms(&self) -> i64 {
+        i64::try_from(self.claim_timeout.as_millis()).unwrap_or(i64::MAX / 4)
+    }
+}
+
 /// What a caller last saw of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
@@ -65,7 +72,8 @@ impl Since {
 
 pub struct Service {
     pub store: Arc<dyn ReviewStore>,
-    settings: Settings,
+    extended_tools: bool,
+    claim_timeout_ms: AtomicI64,
     bells: Bells,
     waiters: Semaphore,
     /// Where changes of the documents are told.
@@ -92,7 +100,8 @@ impl Service {
     pub fn new(store: Arc<dyn ReviewStore>, settings: Settings) -> Arc<Self> {
         Arc::new(Self {
             store,
-            settings,
+            extended_tools: settings.extended_tools,
+            claim_timeout_ms: AtomicI64::new(settings.claim_timeout_ms()),
             bells: Bells::default(),
             waiters: Semaphore::new(WAITERS_MAX),
             publisher: OnceLock::new(),
@@ -105,12 +114,18 @@ impl Service {
         let _ = self.publisher.set(publisher);
     }
 
-    pub fn settings(&self) -> Settings {
-        self.settings
+    /// What may change while it runs: how long claims hold that are made or renewed from now on.
+    pub fn follow(&self, settings: Settings) {
+        let ms = settings.claim_timeout_ms();
+        self.claim_timeout_ms.store(ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_extended_tools(&self) -> bool {
+        self.extended_tools
     }
 
     fn timeout_ms(&self) -> i64 {
-        i64::try_from(self.settings.claim_timeout.as_millis()).unwrap_or(i64::MAX / 4)
+        self.claim_timeout_ms.load(Ordering::Relaxed)
     }
 
     /// Ends claims whose lease is over and looks for what others wrote, until dropped.

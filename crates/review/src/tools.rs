@@ -39,7 +39,7 @@ subscribe to review://{review_id} in place of waiting.";
 
 /// All tools over a service, as a backend.
 pub fn backend(service: Arc<Service>) -> Builtin<Service> {
-    let extended = service.settings().extended_tools;
+    let extended = service.has_extended_tools();
     let mut tools = Vec::new();
     tools.extend(proposal::tools());
     tools.extend(review::tools());

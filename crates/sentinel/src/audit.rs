@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use sentinel_core::audit::{Arguments, AuditStore, Auditor, Guarantee};
+use sentinel_core::audit::{Arguments, Auditor, Guarantee, Keeps};
 use sentinel_core::metrics::Metrics;
-use sentinel_stores::audit::{Ingest, POSTGRES_MIGRATIONS, PostgresAudit, SqliteAudit};
+use sentinel_stores::audit::Ingest;
 use sentinel_stores::spool::{Limits, Recorder};
-use sentinel_stores::{Postgres, Sqlite};
 
 use crate::config::{self, AuditArguments, Config};
 use crate::data_dir;
+use crate::database::Database;
 use crate::spans::Exporter;
-use crate::{wiring, workers};
+use crate::workers;
 
 /// How long the end waits for the store; what is left then is in the spool.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Audit {
     pub(crate) auditor: Arc<Auditor>,
-    /// Open where records go to it, for whatever else is kept there.
-    pub(crate) db: Option<Sqlite>,
+    /// Where records go, and whatever else is kept there.
+    pub(crate) db: Option<Database>,
     ingest: Option<Ingest>,
     exporter: Option<Exporter>,
 }
@@ -52,14 +52,9 @@ impl Audit {
         let metrics = Arc::<Metrics>::default();
         let guarantees = config.backends.iter().filter(|b| b.enabled);
         let by_backend = guarantees.map(|b| Some(guarantee(b.guarantee))).collect();
-        let arguments = match config.audit.arguments {
-            AuditArguments::Off => Arguments::Off,
-            AuditArguments::Digest => Arguments::Digest,
-            AuditArguments::Redacted => Arguments::Redacted,
-            AuditArguments::Full => Arguments::Full,
-        };
+        let keeps = keeps(config, by_backend);
         if !config.gateway.audit_enabled {
-            let auditor = Auditor::new(metrics, None, arguments, Guarantee::Memory, by_backend);
+            let auditor = Auditor::new(metrics, None, keeps);
             return Ok(Self {
                 auditor,
                 db: None,
@@ -71,19 +66,13 @@ impl Audit {
         let recorder = recorder(config, metrics.clone())?;
         let days = u64::from(config.audit.retention_days);
         let retention = (days > 0).then(|| Duration::from_secs(days * 86_400));
-        let (store, db) = open(config)?;
-        let ingest = Ingest::start(recorder.clone(), store, data_dir, retention)
+        let db = Database::open(config)?;
+        let ingest = Ingest::start(recorder.clone(), db.records(), data_dir, retention)
             .context("starting the audit")?;
-        let auditor = Auditor::new(
-            metrics,
-            Some(recorder),
-            arguments,
-            guarantee(config.audit.guarantee),
-            by_backend,
-        );
+        let auditor = Auditor::new(metrics, Some(recorder), keeps);
         Ok(Self {
             auditor,
-            db,
+            db: Some(db),
             ingest: Some(ingest),
             exporter: None,
         })
@@ -123,22 +112,18 @@ pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result
     })
 }
 
-/// Where records end up.
-pub(crate) fn store(config: &Config) -> anyhow::Result<Arc<dyn AuditStore>> {
-    Ok(open(config)?.0)
-}
-
-/// The store, and the database it is in where that is ours. PostgreSQL is reached when it is there; the
-/// start does not wait for it.
-fn open(config: &Config) -> anyhow::Result<(Arc<dyn AuditStore>, Option<Sqlite>)> {
-    if let Some(postgres) = &config.postgres {
-        let connections = postgres.max_connections as usize;
-        let db = Postgres::new(postgres.url.expose(), connections, &[POSTGRES_MIGRATIONS])
-            .context("the URL in the variable that postgres.url_env names")?;
-        return Ok((Arc::new(PostgresAudit::new(&db)), None));
+/// What is kept of requests; `by_backend` are the backends' own guarantees, by place.
+pub(crate) fn keeps(config: &Config, by_backend: Vec<Option<Guarantee>>) -> Keeps {
+    Keeps {
+        arguments: match config.audit.arguments {
+            AuditArguments::Off => Arguments::Off,
+            AuditArguments::Digest => Arguments::Digest,
+            AuditArguments::Redacted => Arguments::Redacted,
+            AuditArguments::Full => Arguments::Full,
+        },
+        guarantee: guarantee(config.audit.guarantee),
+        by_backend,
     }
-    let db = wiring::open_db(config)?;
-    Ok((Arc::new(SqliteAudit::new(&db)), Some(db)))
 }
 
 pub(crate) fn guarantee(word: config::Guarantee) -> Guarantee {

@@ -42,7 +42,7 @@ pub(crate) use raw_backend::{
 };
 pub(crate) use schema::schema;
 pub(crate) use secret::Origin;
-pub(crate) use settings::{Auth, Backend, BackendKind, Config, KeySource};
+pub(crate) use settings::{Audit, Auth, Backend, BackendKind, Config, Gateway, KeySource, Review};
 
 /// What the command line says about the configuration; it wins over the file.
 #[derive(Debug, Clone, Default)]

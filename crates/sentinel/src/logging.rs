@@ -1,11 +1,18 @@
 //! Logs: to standard error, for people on a terminal and as JSON elsewhere.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::reload::Handle;
 
 use crate::config::{Config, LogFormat};
+
+/// Puts another filter in force, whatever the format is.
+type Refilter = Box<dyn Fn(EnvFilter) + Send + Sync>;
+
+static REFILTER: OnceLock<Refilter> = OnceLock::new();
 
 /// Begins to log as the configuration says. Once per process.
 pub(crate) fn begin(config: &Config) -> anyhow::Result<()> {
@@ -14,10 +21,34 @@ pub(crate) fn begin(config: &Config) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
     let terminal = std::io::stderr().is_terminal();
-    match config.gateway.log_format {
-        LogFormat::Json => logs.json().flatten_event(true).init(),
-        LogFormat::Auto if !terminal => logs.json().flatten_event(true).init(),
-        _ => logs.with_ansi(terminal).with_target(false).init(),
+    let as_json = match config.gateway.log_format {
+        LogFormat::Json => true,
+        LogFormat::Auto => !terminal,
+        LogFormat::Pretty => false,
+    };
+    if as_json {
+        let logs = logs.json().flatten_event(true).with_filter_reloading();
+        remember(logs.reload_handle());
+        logs.init();
+    } else {
+        let logs = logs.with_ansi(terminal).with_target(false);
+        let logs = logs.with_filter_reloading();
+        remember(logs.reload_handle());
+        logs.init();
     }
     Ok(())
+}
+
+fn remember<S: 'static>(handle: Handle<EnvFilter, S>) {
+    let _ = REFILTER.set(Box::new(move |filter| {
+        let _ = handle.reload(filter);
+    }));
+}
+
+/// Logs what another configuration wants logged. Its level was checked with the rest of it.
+pub(crate) fn follow(config: &Config) {
+    let filter = EnvFilter::try_new(&config.gateway.log_level);
+    if let (Some(refilter), Ok(filter)) = (REFILTER.get(), filter) {
+        refilter(filter);
+    }
 }

@@ -8,6 +8,7 @@ mod client;
 mod commands;
 mod config;
 mod data_dir;
+mod database;
 mod identity;
 mod import;
 mod key_file;

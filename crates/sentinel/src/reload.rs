@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use sentinel_core::audit::AuditStore;
 use sentinel_core::identity::KeyStore;
 use sentinel_core::state_file::Version;
 use sentinel_surfaces::Control;
@@ -157,6 +158,10 @@ impl Control for Handle {
 
     fn config(&self) -> Value {
         config::normalised(&self.running.config())
+    }
+
+    fn records(&self) -> Option<Arc<dyn AuditStore>> {
+        self.running.records.clone()
     }
 
     fn keys(&self) -> Result<Value, String> {

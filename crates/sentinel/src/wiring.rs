@@ -13,12 +13,11 @@ use parking_lot::Mutex;
 use sentinel_backends::child::{self, Patience, ShimProgram};
 use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
 use sentinel_backends::{http as http_backend, stdio};
+use sentinel_core::audit::AuditStore;
 use sentinel_core::catalog::{Glob, Listing, Pinning, Pins, Prefix, Publisher, Registry};
-use sentinel_core::clock::SystemClock;
 use sentinel_core::review::ReviewStore;
 use sentinel_core::{Auditor, Backend, Policy, circuit};
-use sentinel_review::{Service, Settings, machine};
-use sentinel_stores::{PostgresReviews, Sqlite, SqliteReviews, Synchronous, audit, review};
+use sentinel_review::{Service, Settings};
 use sentinel_surfaces::http::{Allowed, Door, Pace, Scrape};
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
@@ -26,6 +25,7 @@ use tokio::runtime::Handle;
 use crate::audit::Audit;
 use crate::config::{self, BackendKind, Config};
 use crate::data_dir;
+use crate::database::Database;
 use crate::identity::{self, Keeping};
 use crate::remember::{Place, Places, Remembering};
 
@@ -53,6 +53,9 @@ pub(crate) struct Running {
     /// What is in force.
     current: Mutex<Config>,
     entrance: Mutex<Option<Entrance>>,
+    /// Where audit records end up, if any are kept.
+    pub(crate) records: Option<Arc<dyn AuditStore>>,
+    reviews: Option<Arc<Service>>,
 }
 
 /// The door for callers over HTTP.
@@ -71,7 +74,7 @@ pub(crate) fn build(
     audit: &Audit,
 ) -> anyhow::Result<Arc<Running>> {
     let enabled = enabled(config);
-    let reviews = reviews(config, audit.db.as_ref());
+    let reviews = reviews(config, audit.db.clone());
     let mut listings: Vec<Listing> = enabled.iter().map(|backend| listing(backend)).collect();
     // Built-ins come last, so that a contested name is the configured backend's.
     listings.extend(
@@ -93,11 +96,11 @@ pub(crate) fn build(
         registry.attach(index, running);
         places.put(Remembering::new(publisher, place));
     }
-    if let Some(service) = reviews {
+    if let Some(service) = &reviews {
         attach_reviews(
             &registry,
             enabled.len(),
-            service,
+            service.clone(),
             &home(enabled.len()),
             config.review.alone,
         );
@@ -121,6 +124,8 @@ pub(crate) fn build(
         first: config.clone(),
         current: Mutex::new(config.clone()),
         entrance: Mutex::default(),
+        records: audit.db.as_ref().map(Database::records),
+        reviews,
     }))
 }
 
@@ -168,12 +173,12 @@ fn place(config: &Config, backend: &config::Backend) -> Place {
 
 /// The review broker, if it is wanted and its store opens. A gateway whose disk is broken still serves
 /// its backends; `review serve` asks the store itself first and fails.
-fn reviews(config: &Config, db: Option<&Sqlite>) -> Option<Arc<Service>> {
+fn reviews(config: &Config, db: Option<Database>) -> Option<Arc<Service>> {
     if !config.review.enabled {
         return None;
     }
-    match review_store(config, db) {
-        Ok(store) => Some(reviews_in(config, store)),
+    match db.map_or_else(|| Database::open(config), Ok) {
+        Ok(db) => Some(reviews_in(config, db.reviews())),
         Err(error) => {
             tracing::error!("no review tools: {error:#}");
             None
@@ -181,38 +186,15 @@ fn reviews(config: &Config, db: Option<&Sqlite>) -> Option<Arc<Service>> {
     }
 }
 
-/// The reviews in the store that the configuration names. PostgreSQL is reached when it is first asked.
-pub(crate) fn open_reviews(config: &Config) -> anyhow::Result<Arc<dyn ReviewStore>> {
-    review_store(config, None)
-}
-
-fn review_store(config: &Config, db: Option<&Sqlite>) -> anyhow::Result<Arc<dyn ReviewStore>> {
-    if let Some(postgres) = &config.postgres {
-        let connections = postgres.max_connections as usize;
-        let store = PostgresReviews::new(postgres.url.expose(), connections, machine::expire)?;
-        return Ok(Arc::new(store));
-    }
-    let db = db.cloned().map_or_else(|| open_db(config), Ok)?;
-    let clock = Arc::new(SystemClock::new());
-    Ok(Arc::new(SqliteReviews::new(&db, clock, machine::expire)))
-}
-
-/// The database of reviews and audit records. A gateway opens it once and shares the handle.
-pub(crate) fn open_db(config: &Config) -> anyhow::Result<Sqlite> {
-    let path = &config.sqlite.path;
-    data_dir::make(&config.gateway.data_dir)
-        .with_context(|| format!("making {}", config.gateway.data_dir.display()))?;
-    let migrations = [review::MIGRATIONS, audit::MIGRATIONS];
-    Sqlite::open(path, Synchronous::Full, &migrations)
-        .with_context(|| format!("opening {}", path.display()))
-}
-
 fn reviews_in(config: &Config, store: Arc<dyn ReviewStore>) -> Arc<Service> {
-    let settings = Settings {
+    Service::new(store, review_settings(config))
+}
+
+fn review_settings(config: &Config) -> Settings {
+    Settings {
         claim_timeout: config.review.claim_timeout,
         extended_tools: config.review.extended_tools,
-    };
-    Service::new(store, settings)
+    }
 }
 
 fn attach_reviews(
@@ -269,8 +251,8 @@ async fn tally(auditor: Arc<Auditor>) {
 }
 
 async fn sweep(gateway: Arc<Gateway>) {
-    let pause = SWEEP_MAX.min(gateway.limits.park_ttl);
     loop {
+        let pause = SWEEP_MAX.min(gateway.limits().park_ttl);
         tokio::time::sleep(pause).await;
         gateway.sweep();
         child::reap_strangers();
@@ -293,6 +275,7 @@ fn limits(config: &Config) -> Limits {
         sessions_max: limits.sessions as usize,
         session_idle: limits.session_idle,
         streams_max: limits.streams as usize,
+        stream_bytes_max: limits.stream_buffer as usize,
         park_ttl: limits.park_ttl,
     }
 }
@@ -371,6 +354,7 @@ fn start(
                     health_interval: backend.health_interval,
                     unhealthy_after: backend.unhealthy_after,
                     reply_bytes_max: config.limits.reply as usize,
+                    event_bytes_max: config.limits.event as usize,
                     idempotent_tools: backend.idempotent_tools.clone(),
                 },
                 publisher,

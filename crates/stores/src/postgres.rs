@@ -5,6 +5,10 @@
 //! needs its work done tries again. Each new connection brings every component's tables up to date
 //! first, so a gateway may start before its database does.
 //!
+//! A process opens a database once and shares the handle: `max_connections` is then what it says. All
+//! connections live on the runtime that made the handle, so that one which ingestion opened on its thread,
+//! which yields to others, is as quick for a review.
+//!
 //! A closure that wants a transaction begins it with `Client::transaction`, which rolls back when it is
 //! dropped: the connection goes back to the others afterwards, whatever the closure returned. `read` and
 //! `write` are for work that is many statements: a `Session` remembers those it prepared.
@@ -27,6 +31,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::types::ToSql;
@@ -55,6 +60,7 @@ struct Inner {
     config: Config,
     tls: Tls,
     migrations: Vec<Migrations>,
+    home: Handle,
     permits: Semaphore,
     /// The one used last is used next; the others grow old and go.
     idle: Mutex<Vec<Connected>>,
@@ -80,7 +86,7 @@ impl Connected {
 
 impl Postgres {
     /// Reads the URL and connects to nothing yet. `migrations` are those of everybody who will use
-    /// this handle or a clone of it.
+    /// this handle or a clone of it. Called within the runtime that drives the connections.
     pub fn new(
         url: &str,
         max_connections: usize,
@@ -92,6 +98,7 @@ impl Postgres {
                 config,
                 tls,
                 migrations: migrations.to_vec(),
+                home: Handle::current(),
                 permits: Semaphore::new(max_connections.max(1)),
                 idle: Mutex::default(),
             }),
@@ -147,7 +154,7 @@ impl Postgres {
     where
         E: From<StoreError>,
     {
-        let inner = &*self.inner;
+        let inner = &self.inner;
         let Ok(_permit) = inner.permits.acquire().await else {
             return Err(StoreError::Closed.into());
         };
@@ -164,7 +171,7 @@ impl Postgres {
 }
 
 impl Inner {
-    async fn connected(&self) -> Result<Connected, StoreError> {
+    async fn connected(self: &Arc<Self>) -> Result<Connected, StoreError> {
         loop {
             let idle = self.idle.lock().pop();
             match idle {
@@ -174,20 +181,24 @@ impl Inner {
             }
         }
         let late = |_| StoreError::Unavailable("connecting to PostgreSQL took too long".to_owned());
-        timeout(CONNECT_MAX, self.connect()).await.map_err(late)?
+        let connecting = timeout(CONNECT_MAX, self.clone().connect());
+        let connected = self.home.spawn(connecting).await;
+        connected.map_err(|_| StoreError::Closed)?.map_err(late)?
     }
 
-    async fn connect(&self) -> Result<Connected, StoreError> {
+    async fn connect(self: Arc<Self>) -> Result<Connected, StoreError> {
         let (mut client, connection) = self.config.connect(self.tls.clone()).await?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!("the connection to PostgreSQL ended: {error}");
             }
         });
-        // What is acknowledged is on the server's disk, whatever the server's default is.
+        // What is acknowledged is on the server's disk, whatever the server's default is. Tables that are
+        // there already are no news.
         client
             .batch_execute(
-                "SELECT set_config('synchronous_commit', 'on', false)
+                "SET client_min_messages = warning;
+                 SELECT set_config('synchronous_commit', 'on', false)
                  WHERE current_setting('synchronous_commit') = 'off'",
             )
             .await?;

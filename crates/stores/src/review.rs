@@ -28,7 +28,7 @@ use sentinel_core::review::{
 
 use crate::error::StoreError;
 use crate::sqlite::{Migrations, Sqlite, Synchronous};
-pub use postgres::PostgresReviews;
+pub use postgres::{POSTGRES_MIGRATIONS, PostgresReviews};
 
 /// The tables of reviews.
 pub const MIGRATIONS: Migrations = Migrations {

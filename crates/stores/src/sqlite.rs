@@ -14,11 +14,13 @@ mod writer;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
 
 use crate::error::StoreError;
 use crate::private;
@@ -157,6 +159,31 @@ impl Sqlite {
         });
         task.await
             .unwrap_or_else(|_| Err(StoreError::Closed.into()))
+    }
+}
+
+impl Sqlite {
+    /// Like `read`, and given up after a while: for what may have to look at everything.
+    pub async fn read_within<T, E, F>(&self, limit: Duration, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
+    {
+        let (tell, mut told) = oneshot::channel();
+        let mut reading = pin!(self.read(move |connection| {
+            let _ = tell.send(connection.get_interrupt_handle());
+            work(connection)
+        }));
+        if let Ok(done) = timeout(limit, &mut reading).await {
+            return done;
+        }
+        // It has not begun: there is nothing to interrupt, and it is let go.
+        let Ok(handle) = told.try_recv() else {
+            return Err(StoreError::Busy.into());
+        };
+        handle.interrupt();
+        reading.await
     }
 }
 

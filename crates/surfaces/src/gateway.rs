@@ -3,8 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, Guard};
 use futures_util::future::BoxFuture;
-use sentinel_core::audit::{self, Surface};
+use sentinel_core::audit::{self, AuditStore, Surface};
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
@@ -34,6 +35,8 @@ pub struct Limits {
     pub session_idle: Duration,
     /// Open event streams at once.
     pub streams_max: usize,
+    /// What one slow reader of a stream may leave unread, answers apart. Read once.
+    pub stream_bytes_max: usize,
     /// How long a caller may think about a question.
     pub park_ttl: Duration,
 }
@@ -50,6 +53,7 @@ impl Default for Limits {
             sessions_max: 10_000,
             session_idle: Duration::from_secs(1800),
             streams_max: 20_000,
+            stream_bytes_max: 256 << 10,
             park_ttl: Duration::from_secs(600),
         }
     }
@@ -65,6 +69,9 @@ pub trait Control: Send + Sync {
 
     /// The API keys, without secrets.
     fn keys(&self) -> Result<Value, String>;
+
+    /// Where audit records end up, if any are kept.
+    fn records(&self) -> Option<Arc<dyn AuditStore>>;
 }
 
 pub struct Gateway {
@@ -72,7 +79,7 @@ pub struct Gateway {
     pub policy: Arc<Policy>,
     pub walk: Walk,
     pub auditor: Arc<Auditor>,
-    pub limits: Limits,
+    limits: ArcSwap<Limits>,
     pub(crate) sealer: Sealer,
     pub(crate) lot: Lot,
     control: OnceLock<Arc<dyn Control>>,
@@ -82,16 +89,33 @@ pub struct Gateway {
 impl Gateway {
     pub fn new(policy: Arc<Policy>, limits: Limits, auditor: Arc<Auditor>) -> Arc<Self> {
         Arc::new(Self {
-            walk: walk(policy.clone(), auditor.clone()),
+            walk: walk(policy.clone(), auditor.clone()).leaving_unread(limits.stream_bytes_max),
             auditor,
             registry: policy.registry().clone(),
             policy,
             lot: Lot::new(limits.park_ttl),
-            limits,
+            limits: ArcSwap::from_pointee(limits),
             sealer: Sealer::new(),
             control: OnceLock::new(),
             draining: watch::Sender::new(false),
         })
+    }
+
+    /// The bounds in force.
+    pub fn limits(&self) -> Guard<Arc<Limits>> {
+        self.limits.load()
+    }
+
+    /// How slow an HTTP peer may be.
+    pub(crate) fn pace(&self) -> Pace {
+        self.limits.load().pace
+    }
+
+    /// Bounds for what comes from now on: connections, requests, sessions and questions that are there keep
+    /// theirs.
+    pub fn set_limits(&self, limits: Limits) {
+        self.lot.set_ttl(limits.park_ttl);
+        self.limits.store(Arc::new(limits));
     }
 
     /// Operators find the program here. Once.

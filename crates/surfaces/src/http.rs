@@ -125,7 +125,7 @@ impl Door {
         access: Access,
         scrape: Scrape,
     ) -> Arc<Self> {
-        let sessions = Sessions::new(&gateway.limits);
+        let sessions = Sessions::new(&gateway.limits());
         Arc::new(Self {
             gateway,
             entrance: ArcSwap::from_pointee(Entrance {
@@ -169,7 +169,7 @@ impl Door {
         // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
         // flight, once.
         let late = self.gateway.is_draining();
-        let limits = &self.gateway.limits;
+        let limits = self.gateway.limits().clone();
         let (stream, timer) = pace::paced(stream, &limits.pace, late);
         let mut http = http1::Builder::new();
         http.header_read_timeout(timer.longest())
@@ -197,6 +197,7 @@ impl Door {
 
     /// Ends sessions nobody used for too long; called every few seconds.
     pub fn sweep(&self) {
+        self.sessions.bound(&self.gateway.limits());
         self.sessions.sweep();
         let metrics = &self.gateway.auditor.metrics;
         metrics
@@ -222,7 +223,7 @@ impl Door {
     /// Answers with an event stream, unless there are too many already.
     fn events(&self, chunks: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
         let open = OpenStream(self.streams.clone());
-        if self.streams.fetch_add(1, Ordering::Relaxed) >= self.gateway.limits.streams_max {
+        if self.streams.fetch_add(1, Ordering::Relaxed) >= self.gateway.limits().streams_max {
             return reply::text(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many event streams (limits.streams)\n",
@@ -237,7 +238,7 @@ impl Door {
 
     /// Whether a stream that need not be could be opened.
     fn has_room_for_events(&self) -> bool {
-        self.streams.load(Ordering::Relaxed) < self.gateway.limits.streams_max
+        self.streams.load(Ordering::Relaxed) < self.gateway.limits().streams_max
     }
 
     /// The walk of one HTTP request: probes, the guard at the door, who it is, then MCP.

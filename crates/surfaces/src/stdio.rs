@@ -74,7 +74,7 @@ pub(crate) async fn serve_session<R, W>(
     let writer = tokio::spawn(write(inbox, output));
     let answers = outbox.clone();
     let mut connection = Connection::new(gateway.clone(), identity, view, at, outbox);
-    let mut decoder = LineDecoder::new(gateway.limits.line_bytes_max);
+    let mut decoder = LineDecoder::new(gateway.limits().line_bytes_max);
     let mut buffer = vec![0; READ_BYTES];
     loop {
         let read = tokio::select! {
@@ -172,7 +172,7 @@ impl Connection {
     }
 
     async fn line(&mut self, line: Result<Bytes, String>) {
-        let rules = Rules::caller(self.gateway.limits.json_depth_max);
+        let rules = Rules::caller(self.gateway.limits().json_depth_max);
         let len = line.as_ref().map_or(0, Bytes::len);
         match line.map(|line| Incoming::parse(line, rules)) {
             Err(too_long) => self.refuse(Kind::TooLarge, too_long).await,

@@ -82,10 +82,11 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
         Answer::Refused {
             status,
             retry_after_ms,
+            kind,
             body,
         } => {
             guard.disarm();
-            return Err(inner.refused(status, retry_after_ms, &body));
+            return Err(inner.refused(status, retry_after_ms, kind.as_ref(), &body));
         }
     };
     guard.disarm();
@@ -376,6 +377,7 @@ impl Follower<'_> {
         if event.data.is_empty() || !event.is_message() {
             return Ok(None);
         }
+        let is_large = event.data.len() > self.inner.config.event_bytes_max;
         let messages = match Incoming::parse(event.data, Rules::backend()) {
             Ok(Incoming::One(message)) => vec![Ok(message)],
             Ok(Incoming::Batch(messages)) => messages,
@@ -388,10 +390,22 @@ impl Follower<'_> {
                 Message::Response(r) if r.id.as_ref().and_then(Id::as_u64) == Some(self.id) => {
                     return Ok(Some(r.outcome));
                 }
+                other if is_large => self.pass_over(other, answers),
                 other => self.take(other, answers),
             }
         }
         Ok(None)
+    }
+
+    /// A message that is no answer and larger than allowed; whoever asks something is told so.
+    fn pass_over(&self, message: Message, answers: &mut Answers) {
+        let max = self.inner.config.event_bytes_max;
+        self.inner.complain_of_size(max);
+        if let Message::Request(request) = message {
+            let text = format!("the question is larger than the {max} bytes allowed");
+            let error = core::Answer::Error(error_object(-32600, &text, None).into());
+            answers.await_for(request.id, Box::pin(std::future::ready(error)));
+        }
     }
 
     /// Takes a message that is not the answer to the call.

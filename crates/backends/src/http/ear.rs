@@ -105,9 +105,12 @@ async fn listen(inner: Arc<Inner>, upstream: Weak<Upstream>, settle: watch::Send
         };
         settle.send_replace(true);
         let Some(mut stream) = opened else { return };
-        let mut decoder = inner.post.decoder();
+        let mut decoder = inner.notices();
         while let Ok(Some(mut chunk)) = stream.chunk(&inner.post).await {
-            while let Some(Ok(event)) = decoder.next(&mut chunk) {
+            while let Some(event) = decoder.next(&mut chunk) {
+                let Some(event) = inner.of_fit_size(event) else {
+                    continue;
+                };
                 let Some(upstream) = upstream.upgrade() else {
                     return;
                 };

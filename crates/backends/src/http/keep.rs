@@ -298,7 +298,7 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
     };
     inner.is_told.store(true, Ordering::Relaxed);
     inner.in_force.send_replace(wish);
-    let mut decoder = sse::Decoder::new(inner.config.reply_bytes_max);
+    let mut decoder = inner.notices();
     loop {
         let chunk = tokio::select! {
             chunk = stream.chunk(&inner.post) => chunk,
@@ -311,7 +311,7 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
                     Err(heard) => return heard,
                 };
                 inner.in_force.send_replace(wish);
-                decoder = sse::Decoder::new(inner.config.reply_bytes_max);
+                decoder = inner.notices();
                 inner.publisher.missed();
                 inner.refresh.notify_one();
                 continue;
@@ -319,7 +319,10 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
         };
         match chunk {
             Ok(Some(mut chunk)) => {
-                while let Some(Ok(event)) = decoder.next(&mut chunk) {
+                while let Some(event) = decoder.next(&mut chunk) {
+                    let Some(event) = inner.of_fit_size(event) else {
+                        continue;
+                    };
                     if refuses_listening(&event.data) {
                         return Heard::NotOffered;
                     }
@@ -380,6 +383,28 @@ fn refuses_listening(data: &Bytes) -> bool {
 
 impl Inner {
     /// Takes one event of the server's own stream.
+    /// Reads a stream on which no replies come.
+    pub(super) fn notices(&self) -> sse::Decoder {
+        sse::Decoder::new(self.config.event_bytes_max)
+    }
+
+    /// One event that is too large costs itself, not those that follow.
+    pub(super) fn of_fit_size(
+        &self,
+        event: Result<sse::Event, sse::SseError>,
+    ) -> Option<sse::Event> {
+        event
+            .inspect_err(|error| self.complain_of_size(error.max))
+            .ok()
+    }
+
+    pub(super) fn complain_of_size(&self, max: usize) {
+        tracing::warn!(
+            backend = %self.config.name,
+            "dropped a message larger than the {max} bytes allowed (limits.event_mb)"
+        );
+    }
+
     fn hear_event(&self, data: Bytes) {
         if let Ok(Incoming::One(Message::Notification(notice))) =
             Incoming::parse(data, Rules::backend())

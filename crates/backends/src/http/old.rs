@@ -379,6 +379,7 @@ fn unknown() -> Answer {
     Answer::Refused {
         status: StatusCode::NOT_FOUND,
         retry_after_ms: None,
+        kind: None,
         body: Bytes::from_static(b"the event stream ended"),
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+};
 use http::{Method as Verb, StatusCode, Uri};
 use sentinel_core::{Fault, Kind};
 use sentinel_wire::http1::Head;
@@ -66,6 +68,8 @@ pub(super) enum Answer {
     Refused {
         status: StatusCode,
         retry_after_ms: Option<u64>,
+        /// What the body says it is.
+        kind: Option<HeaderValue>,
         body: Bytes,
     },
 }
@@ -151,6 +155,8 @@ impl Post {
             ACCEPT,
             HeaderValue::from_static("application/json, text/event-stream"),
         );
+        // Without a word about it any encoding would be welcome.
+        fixed.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         for (name, value) in configured {
             fixed.insert(name, value.clone());
         }
@@ -304,7 +310,11 @@ impl Post {
         let is = |prefix: &[u8]| {
             kind.len() >= prefix.len() && kind[..prefix.len()].eq_ignore_ascii_case(prefix)
         };
+        let encoded = encoding(&head);
         if status == StatusCode::OK && is(b"text/event-stream") {
+            if let Some(encoded) = encoded {
+                return Err(encoded);
+            }
             let events = Stream(Source::Wire(Some(wire)));
             return Ok(Answer::Stream { session, events });
         }
@@ -316,9 +326,12 @@ impl Post {
             return Err(Failure::Lost(Fault::new(Kind::BackendBadReply, text)));
         };
         self.pool.give(wire);
+        let json = is(b"application/json");
         Ok(if status.is_success() && body.is_empty() {
             Answer::Nothing { session }
-        } else if is(b"application/json") {
+        } else if let (true, Some(encoded)) = (json, encoded) {
+            return Err(encoded);
+        } else if json {
             Answer::Json {
                 status,
                 session,
@@ -328,6 +341,9 @@ impl Post {
             Answer::Refused {
                 status,
                 retry_after_ms: retry_after_ms(&head),
+                kind: HeaderValue::from_bytes(kind)
+                    .ok()
+                    .filter(|kind| !kind.is_empty()),
                 body,
             }
         })
@@ -337,6 +353,17 @@ impl Post {
 fn retry_after_ms(head: &Head) -> Option<u64> {
     let seconds = std::str::from_utf8(head.get("retry-after")?).ok()?;
     Some(seconds.trim().parse::<u64>().ok()?.saturating_mul(1000))
+}
+
+/// A body in an encoding that was not asked for cannot be read.
+fn encoding(head: &Head) -> Option<Failure> {
+    let encoding = std::str::from_utf8(head.get("content-encoding")?).unwrap_or("?");
+    let named = encoding.get(..64).unwrap_or(encoding).trim();
+    if named.is_empty() || named.eq_ignore_ascii_case("identity") {
+        return None;
+    }
+    let text = format!("the backend's answer is encoded as `{named}`, which it was not asked for");
+    Some(Failure::Lost(Fault::new(Kind::BackendBadReply, text)))
 }
 
 /// The header name of a call, from its params.

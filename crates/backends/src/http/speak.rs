@@ -157,9 +157,13 @@ impl Peer for Speaker<'_> {
             Answer::Refused {
                 status,
                 retry_after_ms,
+                kind,
                 body,
             } => {
-                return Err(refused(self.inner, status, retry_after_ms, &body));
+                let fault = self
+                    .inner
+                    .refused(status, retry_after_ms, kind.as_ref(), &body);
+                return Err(refused(status, fault));
             }
         };
         if method == Method::Initialize
@@ -238,7 +242,7 @@ pub(super) fn read_json(
     id: u64,
 ) -> Result<Outcome, PeerError> {
     if matches!(status.as_u16(), 401 | 403 | 429 | 500..) {
-        return Err(refused(inner, status, None, &body));
+        return Err(refused(status, inner.refused(status, None, None, &body)));
     }
     match Incoming::parse(body.clone(), Rules::backend()) {
         Ok(Incoming::One(Message::Response(response))) => {
@@ -265,7 +269,9 @@ pub(super) fn read_json(
             })
             .ok_or_else(|| PeerError::NotSpoken(relay::bad_reply("a batch without our answer"))),
         Ok(Incoming::One(_)) => Err(PeerError::NotSpoken(relay::bad_reply("no response"))),
-        Err(_) if status.is_client_error() => Err(refused(inner, status, None, &body)),
+        Err(_) if status.is_client_error() => {
+            Err(refused(status, inner.refused(status, None, None, &body)))
+        }
         Err(refusal) => Err(PeerError::NotSpoken(bad_json(refusal.message))),
     }
 }
@@ -308,13 +314,7 @@ async fn first_response(inner: &Inner, mut stream: Stream, id: u64) -> Result<Ou
 
 /// A status that is no answer of MCP. Some say "I do not speak this", the others say nothing about
 /// what the server is.
-fn refused(
-    inner: &Inner,
-    status: StatusCode,
-    retry_after_ms: Option<u64>,
-    body: &[u8],
-) -> PeerError {
-    let fault = inner.refused(status, retry_after_ms, body);
+fn refused(status: StatusCode, fault: Fault) -> PeerError {
     match status.as_u16() {
         401 | 403 | 429 | 500.. => PeerError::Failed(fault),
         _ => PeerError::NotSpoken(fault),
@@ -326,9 +326,18 @@ impl Inner {
         &self,
         status: StatusCode,
         retry_after_ms: Option<u64>,
+        kind: Option<&HeaderValue>,
         body: &[u8],
     ) -> Fault {
         let name = &self.config.name;
+        let beginning = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+        if status.is_success() {
+            let public = format!(
+                "backend `{name}` answered with {}, where JSON or an event stream was expected",
+                content(kind)
+            );
+            return Fault::new(Kind::BackendBadReply, public).because(beginning);
+        }
         let public = match status.as_u16() {
             401 | 403 => format!("backend `{name}` refused the gateway's credentials"),
             429 | 503 => format!("backend `{name}` is overloaded"),
@@ -337,7 +346,6 @@ impl Inner {
                 status.as_u16()
             ),
         };
-        let beginning = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
         let mut fault =
             Fault::new(Kind::BackendUnavailable, public).because(format!("{status}: {beginning}"));
         fault.retry_after_ms = retry_after_ms;
@@ -347,5 +355,15 @@ impl Inner {
     pub(super) fn timed_out(&self) -> Fault {
         let text = format!("backend `{}` did not answer in time", self.config.name);
         Fault::new(Kind::BackendTimeout, text)
+    }
+}
+
+/// What a body says that it is, for people to read.
+fn content(kind: Option<&HeaderValue>) -> String {
+    let kind = kind.and_then(|kind| kind.to_str().ok());
+    let word = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    match word {
+        Some(word) if !word.is_empty() => format!("`{}`", word.get(..64).unwrap_or(word)),
+        _ => "a body without a content type".to_owned(),
     }
 }

@@ -27,13 +27,19 @@ const NS_PER_MS: u64 = 1_000_000;
 pub struct Auditor {
     pub metrics: Arc<Metrics>,
     sink: Option<Arc<dyn Sink>>,
-    arguments: Arguments,
-    guarantee: Guarantee,
-    /// By the backends' places, where it differs.
-    by_backend: ArcSwap<Vec<Option<Guarantee>>>,
+    keeps: ArcSwap<Keeps>,
     policy_version: AtomicU64,
     doorstep: Doorstep,
     spans: OnceLock<Arc<dyn Spans>>,
+}
+
+/// What is kept of a request, and how surely; a reload may change it.
+#[derive(Clone, Debug, Default)]
+pub struct Keeps {
+    pub arguments: Arguments,
+    pub guarantee: Guarantee,
+    /// By the backends' places, where it differs.
+    pub by_backend: Vec<Option<Guarantee>>,
 }
 
 /// What a surface has read.
@@ -150,33 +156,25 @@ impl Ending {
 }
 
 impl Auditor {
-    pub fn new(
-        metrics: Arc<Metrics>,
-        sink: Option<Arc<dyn Sink>>,
-        arguments: Arguments,
-        guarantee: Guarantee,
-        by_backend: Vec<Option<Guarantee>>,
-    ) -> Arc<Self> {
-        let arguments = if sink.is_some() {
-            arguments
-        } else {
-            Arguments::Off
-        };
-        Arc::new(Self {
+    pub fn new(metrics: Arc<Metrics>, sink: Option<Arc<dyn Sink>>, keeps: Keeps) -> Arc<Self> {
+        let this = Self {
             metrics,
             sink,
-            arguments,
-            guarantee,
-            by_backend: ArcSwap::from_pointee(by_backend),
+            keeps: ArcSwap::default(),
             policy_version: AtomicU64::new(0),
             doorstep: Doorstep::default(),
             spans: OnceLock::new(),
-        })
+        };
+        this.keep(keeps);
+        Arc::new(this)
     }
 
-    /// The backends' own guarantees after a reload, by place.
-    pub fn set_guarantees(&self, by_backend: Vec<Option<Guarantee>>) {
-        self.by_backend.store(Arc::new(by_backend));
+    /// What is kept of requests from now on.
+    pub fn keep(&self, mut keeps: Keeps) {
+        if self.sink.is_none() {
+            keeps.arguments = Arguments::Off;
+        }
+        self.keeps.store(Arc::new(keeps));
     }
 
     /// Requests from now on are spans, too.
@@ -225,20 +223,14 @@ impl Auditor {
             kind,
             args: Some(&format!(r#"{{"address":"{address}","count":{count}}}"#)),
             policy_version: self.policy_version.load(Ordering::Relaxed),
-            guarantee: self.guarantee,
+            guarantee: self.keeps.load().guarantee,
             ..Draft::default()
         });
     }
 
     /// Counts, but keeps no records.
     pub fn off() -> Arc<Self> {
-        Self::new(
-            Arc::default(),
-            None,
-            Arguments::Off,
-            Guarantee::Memory,
-            Vec::new(),
-        )
+        Self::new(Arc::default(), None, Keeps::default())
     }
 
     /// A request was read.
@@ -247,6 +239,8 @@ impl Auditor {
         let named = request.method.and_then(Method::name_member);
         let operation = named.and_then(|member| params?.string(member));
         let (args_digest, args) = self
+            .keeps
+            .load()
             .arguments
             .of(params.and_then(|params| params.get("arguments")));
         let facts = Facts {
@@ -287,11 +281,10 @@ impl Auditor {
     }
 
     fn guarantee(&self, trail: &Trail) -> Guarantee {
-        trail
-            .went
-            .get()
-            .and_then(|went| *self.by_backend.load().get(went.index)?)
-            .unwrap_or(self.guarantee)
+        let keeps = self.keeps.load();
+        let went = trail.went.get();
+        went.and_then(|went| *keeps.by_backend.get(went.index)?)
+            .unwrap_or(keeps.guarantee)
     }
 
     /// For the guarantee `sync`: the future that puts the intent on disk. `None` for the others.

@@ -1,6 +1,7 @@
 //! What a store of audit records can do. SQLite and PostgreSQL do it (`sentinel_stores`).
 
 use std::error::Error;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -24,9 +25,11 @@ pub struct Query {
     pub until_ms: Option<u64>,
     /// Newest first.
     pub newest: bool,
-    /// Only what comes after this record, in the order of time and key.
+    /// Only what comes after this record, in the order that was asked for.
     pub after: Option<(u64, Key)>,
     pub limit: usize,
+    /// How long the store may look. What matches seldom makes it read everything.
+    pub within: Option<Duration>,
 }
 
 /// Where retention cut a lane: everything up to `key` is gone, and its hash was this.
@@ -47,7 +50,7 @@ pub trait AuditStore: Send + Sync + 'static {
     /// Keeps records; those that are there already are left alone.
     fn insert(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreFailure>>;
 
-    /// Records in the order of time.
+    /// Records in the order of time, then of keys.
     fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>>;
 
     /// The records of all lanes after a key, in the order of keys.

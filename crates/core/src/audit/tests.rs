@@ -29,13 +29,11 @@ impl Sink for Kept {
 
 fn auditor(arguments: Arguments) -> (Arc<Auditor>, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
-    let auditor = Auditor::new(
-        Arc::default(),
-        Some(kept.clone()),
+    let keeps = Keeps {
         arguments,
-        Guarantee::Spool,
-        Vec::new(),
-    );
+        ..Keeps::default()
+    };
+    let auditor = Auditor::new(Arc::default(), Some(kept.clone()), keeps);
     (auditor, kept)
 }
 

@@ -19,14 +19,62 @@ const NAME_LEN_MAX: usize = 128;
 
 type Owner = (usize, Arc<str>);
 
+/// Names that a backend has had and no longer offers. Nobody else gets them; a backend that thinks of new
+/// ones for ever loses those first that it has not offered for longest.
+const GONE_MAX: usize = 10_000;
+
 /// All names given out so far. Tools and prompts are separate worlds.
 #[derive(Default)]
 pub(super) struct Names {
     owners: HashMap<(ItemKind, Arc<str>), Owner>,
-    exposed: HashMap<(ItemKind, Owner), Arc<str>>,
+    exposed: HashMap<(ItemKind, Owner), Given>,
+    /// How many each backend has.
+    counts: HashMap<usize, usize>,
+    round: u64,
+}
+
+struct Given {
+    name: Arc<str>,
+    /// The round in which its owner offered it last.
+    round: u64,
 }
 
 impl Names {
+    /// A backend says what it offers: everything that is assigned until `end`.
+    pub(super) fn begin(&mut self) {
+        self.round += 1;
+    }
+
+    /// That was all of it.
+    pub(super) fn end(&mut self, index: usize) {
+        let round = self.round;
+        if self.counts.get(&index).is_none_or(|all| *all <= GONE_MAX) {
+            return;
+        }
+        let of_it = self
+            .exposed
+            .iter()
+            .filter(|((_, owner), _)| owner.0 == index);
+        let gone = of_it.filter(|(_, given)| given.round < round);
+        let mut gone: Vec<(u64, ItemKind, Owner)> = gone
+            .map(|((kind, owner), given)| (given.round, *kind, owner.clone()))
+            .collect();
+        if gone.len() <= GONE_MAX {
+            return;
+        }
+        gone.sort_unstable_by_key(|(round, ..)| *round);
+        // A few more than needed, so that the next new name does not make us look again.
+        let least = gone.len() - GONE_MAX + GONE_MAX / 10;
+        for (_, kind, owner) in gone.drain(..least) {
+            if let Some(given) = self.exposed.remove(&(kind, owner)) {
+                self.owners.remove(&(kind, given.name));
+            }
+        }
+        if let Some(count) = self.counts.get_mut(&index) {
+            *count -= least;
+        }
+    }
+
     /// Finds a name for an operation, once; a complaint where it could not have its own.
     pub(super) fn assign(
         &mut self,
@@ -36,7 +84,8 @@ impl Names {
         own: &str,
     ) -> Option<String> {
         let owner: Owner = (index, own.into());
-        if self.exposed.contains_key(&(kind, owner.clone())) {
+        if let Some(given) = self.exposed.get_mut(&(kind, owner.clone())) {
+            given.round = self.round;
             return None;
         }
         let renamed = listing.rename.get(own).filter(|_| kind == ItemKind::Tool);
@@ -75,6 +124,7 @@ impl Names {
     pub(super) fn release(&mut self, index: usize) {
         self.owners.retain(|_, owner| owner.0 != index);
         self.exposed.retain(|(_, owner), _| owner.0 != index);
+        self.counts.remove(&index);
     }
 
     fn take(&mut self, kind: ItemKind, name: &str, owner: &Owner) -> bool {
@@ -83,12 +133,16 @@ impl Names {
             return false;
         }
         self.owners.insert((kind, name.clone()), owner.clone());
-        self.exposed.insert((kind, owner.clone()), name);
+        let round = self.round;
+        let given = Given { name, round };
+        self.exposed.insert((kind, owner.clone()), given);
+        *self.counts.entry(owner.0).or_default() += 1;
         true
     }
 
     pub(super) fn exposed(&self, kind: ItemKind, index: usize, own: &str) -> Option<Arc<str>> {
-        self.exposed.get(&(kind, (index, own.into()))).cloned()
+        let given = self.exposed.get(&(kind, (index, own.into())));
+        given.map(|given| given.name.clone())
     }
 }
 
@@ -108,4 +162,49 @@ fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |h, b| {
         (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(names: &mut Names, index: usize, own: impl IntoIterator<Item = String>) {
+        let listing = Listing::new(format!("b{index}"));
+        names.begin();
+        for own in own {
+            names.assign(ItemKind::Tool, index, &listing, &own);
+        }
+        names.end(index);
+    }
+
+    /// G-08: a name keeps its owner while the bound allows, and what is offered keeps it in any case.
+    #[test]
+    fn a_backend_that_thinks_of_new_names_for_ever_holds_only_so_many() {
+        let mut names = Names::default();
+        for round in 0..50 {
+            let fresh = (0..1000).map(|n| format!("t{round}-{n}"));
+            offer(&mut names, 0, fresh.chain(["stays".to_owned()]));
+            assert!(names.exposed.len() <= GONE_MAX + 1001, "{round}");
+        }
+        assert_eq!(names.owners.len(), names.exposed.len());
+        assert_eq!(names.counts[&0], names.exposed.len());
+        offer(
+            &mut names,
+            1,
+            ["stays", "t49-1", "t45-1", "t0-1"].map(str::to_owned),
+        );
+        let given = |own: &str| names.exposed(ItemKind::Tool, 1, own);
+        assert_eq!(given("stays").as_deref(), Some("b1__stays"));
+        assert_eq!(
+            given("t49-1").as_deref(),
+            Some("b1__t49-1"),
+            "it is offered"
+        );
+        assert_eq!(
+            given("t45-1").as_deref(),
+            Some("b1__t45-1"),
+            "it was lately"
+        );
+        assert_eq!(given("t0-1").as_deref(), Some("t0-1"), "long ago");
+    }
 }

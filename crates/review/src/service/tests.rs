@@ -5,7 +5,7 @@ use std::time::Duration;
 use sentinel_core::clock::{Clock, SystemClock};
 use sentinel_core::random::uuid;
 use sentinel_core::review::{Added, Category, Order, Priority, Role};
-use sentinel_stores::{PostgresReviews, Sqlite, SqliteReviews, Synchronous, review};
+use sentinel_stores::{Postgres, PostgresReviews, Sqlite, SqliteReviews, Synchronous, review};
 use tempfile::TempDir;
 
 use super::*;
@@ -36,7 +36,8 @@ impl Place {
                 Arc::new(SqliteReviews::new(&db, clock, machine::expire))
             }
             Self::Postgres { url } => {
-                Arc::new(PostgresReviews::new(url, 10, machine::expire).expect("a URL"))
+                let db = Postgres::new(url, 10, &[review::POSTGRES_MIGRATIONS]).expect("a URL");
+                Arc::new(PostgresReviews::new(&db, machine::expire))
             }
         };
         let settings = Settings {

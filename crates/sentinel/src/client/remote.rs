@@ -183,6 +183,7 @@ fn begin(places: &[Uri], way: &Way<'_>) -> anyhow::Result<Arc<Gateway>> {
             health_interval: CALL_MAX,
             unhealthy_after: 1,
             reply_bytes_max: REPLY_BYTES_MAX,
+            event_bytes_max: REPLY_BYTES_MAX,
             idempotent_tools: Vec::new(),
         };
         let backend = HttpBackend::new(config, registry.publisher(n))?;

@@ -3,7 +3,6 @@
 //! The commands open the store themselves; a gateway need not run. What a gateway that died left in
 //! its spool is brought into the store first.
 
-mod moment;
 mod show;
 
 use std::collections::HashSet;
@@ -12,13 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use sentinel_core::audit::{AuditStore, Key, Query, StoreFailure, Stored};
+use sentinel_core::audit::{AuditStore, Key, Query, StoreFailure, Stored, moment};
 use sentinel_stores::audit::{Ingest, adopt_all, verify};
 
 use super::{print, say};
-use crate::audit::{recorder, store};
+use crate::audit::recorder;
 use crate::cli::{Audit, AuditAction, AuditFilter, Global};
 use crate::config::{self, Config, Outside};
+use crate::database::Database;
 
 /// Read at once.
 const PAGE_LEN: usize = 1000;
@@ -34,7 +34,7 @@ pub(crate) fn run(global: &Global, args: &Audit) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let store = store(&config)?;
+        let store = Database::open(&config)?.records();
         bring_orphans(&config, &store).await;
         let print_one = show::printer(global.json);
         match &args.action {

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use crate::cli::{Global, Review, ReviewCommand};
 use crate::config::{self, Config, Loaded, Outside};
-use crate::wiring;
+use crate::database::Database;
 
 const NICENESS_MAX: i32 = 19;
 
@@ -110,7 +110,11 @@ fn open(config: &Config) -> anyhow::Result<(Arc<dyn ReviewStore>, Runtime)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    Ok((wiring::open_reviews(config)?, runtime))
+    let store = {
+        let _inside = runtime.enter();
+        Database::open(config)?.reviews()
+    };
+    Ok((store, runtime))
 }
 
 /// The store for somebody who only looks.

@@ -81,7 +81,7 @@ async fn serve(
     let scrape = scrape(config);
     let door = running.open_door(address, scrape.clone())?;
     // Before anybody can ask for it.
-    let reloader = Reloader::new(running, load, file)?;
+    let reloader = Reloader::new(running.clone(), load, file)?;
     let open = Arc::new(AtomicUsize::new(0));
     let accepting = workers.handle(0).spawn(accept(
         listener,
@@ -116,7 +116,7 @@ async fn serve(
     }
     tracing::info!("shutting down: finishing calls in flight");
     let finished = tokio::select! {
-        () = drain(&gateway, config.gateway.drain_timeout, &open) => true,
+        () = drain(&gateway, running.config().gateway.drain_timeout, &open) => true,
         () = signals.next() => false,
     };
     accepting.abort();

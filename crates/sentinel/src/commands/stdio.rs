@@ -37,7 +37,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         let home = handle.clone();
         let running = wiring::build(&config, move |_| home.clone(), &audit)?;
         let gateway = running.gateway.clone();
-        tokio::spawn(Reloader::new(running, load, file)?.run());
+        tokio::spawn(Reloader::new(running.clone(), load, file)?.run());
         let data_dir = &config.gateway.data_dir;
         let announced = operator::open(data_dir, &gateway, &handle)
             .and_then(|()| RunFile::announce(data_dir, None, None));
@@ -55,8 +55,9 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
             _ = &mut caller => {}
             () = signals.next() => {
                 gateway.drain();
+                let limit = running.config().gateway.drain_timeout;
                 tokio::select! {
-                    _ = tokio::time::timeout(config.gateway.drain_timeout, caller) => {}
+                    _ = tokio::time::timeout(limit, caller) => {}
                     () = signals.next() => std::process::exit(1),
                 }
             }

@@ -9,11 +9,14 @@ use sentinel_core::catalog::{Listing, Wanted};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Entrance, Remembering, Running, allowed, enabled, governing, listing, place, start};
+use super::{
+    Entrance, Remembering, Running, allowed, enabled, governing, limits, listing, place,
+    review_settings, start,
+};
 use crate::config::{self, Config};
-use crate::{audit, identity};
+use crate::{audit, identity, logging};
 
-/// Sections that are read once, when the program starts. Of [gateway] it is all but what is named here.
+/// Sections that are read once, when the program starts, all but what is named below.
 const AT_START: &[&str] = &[
     "gateway",
     "postgres",
@@ -29,6 +32,22 @@ const FOLLOWED: &[&str] = &[
     "gateway.allowed_hosts",
     "gateway.allowed_origins",
     "gateway.allow_unauthenticated_network",
+    "gateway.drain_timeout",
+    "gateway.log_level",
+    "audit.arguments",
+    "audit.guarantee",
+    "limits.body_mb",
+    "limits.body_min_kb_per_s",
+    "limits.first_byte_timeout",
+    "limits.head_timeout",
+    "limits.header_fields",
+    "limits.header_kb",
+    "limits.json_depth",
+    "limits.park_ttl",
+    "limits.session_idle",
+    "limits.sessions",
+    "limits.streams",
+    "review.claim_timeout",
 ];
 
 /// What a reload did.
@@ -58,11 +77,7 @@ impl Running {
             notices: next.notices.clone(),
             ..Applied::default()
         };
-        // What is read only once stays, whatever the file says.
-        let next = Config {
-            limits: self.first.limits.clone(),
-            ..next
-        };
+        let next = self.as_far_as_it_goes(next);
         let guard = self.new_guard(&current, &next)?;
 
         let wanted = enabled(&next);
@@ -123,6 +138,7 @@ impl Running {
             .map(|n| plan.index(n))
             .collect();
         self.govern(&current, &next, &wanted, &places, &mut applied);
+        self.bound(&current, &next, &mut applied);
         if let Some(entrance) = &mut *self.entrance.lock() {
             entrance.readmit(&current, &next, guard, &mut applied);
         }
@@ -163,6 +179,57 @@ impl Running {
         }
     }
 
+    /// The configuration with what only a restart changes as it was at the start, whatever the file says.
+    fn as_far_as_it_goes(&self, mut next: Config) -> Config {
+        let (first, limits) = (&self.first, &mut next.limits);
+        // Backends that run keep these, so new ones get the same.
+        limits.line = first.limits.line;
+        limits.reply = first.limits.reply;
+        limits.event = first.limits.event;
+        limits.stream_buffer = first.limits.stream_buffer;
+        next.audit = config::Audit {
+            guarantee: next.audit.guarantee,
+            arguments: next.audit.arguments,
+            ..first.audit.clone()
+        };
+        next.review = config::Review {
+            claim_timeout: next.review.claim_timeout,
+            ..first.review.clone()
+        };
+        next.telemetry = first.telemetry.clone();
+        next.console = first.console.clone();
+        next.gateway = config::Gateway {
+            allow_unauthenticated_network: next.gateway.allow_unauthenticated_network,
+            log_level: next.gateway.log_level,
+            drain_timeout: next.gateway.drain_timeout,
+            allowed_hosts: next.gateway.allowed_hosts,
+            allowed_origins: next.gateway.allowed_origins,
+            ..first.gateway.clone()
+        };
+        next.sqlite = first.sqlite.clone();
+        next.postgres = first.postgres.clone();
+        next.redis = first.redis.clone();
+        next
+    }
+
+    /// Bounds on callers, claims, and what is logged.
+    fn bound(&self, current: &Config, next: &Config, applied: &mut Applied) {
+        if differs(&current.limits, &next.limits) {
+            self.gateway.set_limits(limits(next));
+            applied.changed.push("limits");
+        }
+        if differs(&current.review, &next.review) {
+            if let Some(service) = &self.reviews {
+                service.follow(review_settings(next));
+            }
+            applied.changed.push("review");
+        }
+        if differs(&current.gateway, &next.gateway) {
+            logging::follow(next);
+            applied.changed.push("gateway");
+        }
+    }
+
     /// Roles, limits and switches; what is the same stays untouched, so that nobody is told that lists
     /// changed.
     fn govern(
@@ -197,7 +264,11 @@ impl Running {
         for (backend, place) in wanted.iter().zip(places) {
             guarantees[*place] = Some(audit::guarantee(backend.guarantee));
         }
-        self.gateway.auditor.set_guarantees(guarantees);
+        let auditor = &self.gateway.auditor;
+        auditor.keep(audit::keeps(next, guarantees));
+        if differs(&current.audit, &next.audit) {
+            applied.changed.push("audit");
+        }
         self.gateway.auditor.governed_by(governing::version(next));
     }
 }

@@ -2,6 +2,8 @@
 //! bounded by count and time, latencies are judged as ratios within one run, on the median of windows
 //! (decision 42).
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -10,15 +12,18 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::callers::{Steady, kind_of, text_of};
-use crate::house::{Gateway, Server, http_backend};
+use crate::house::{Gateway, House, Server, http_backend};
+use crate::records::export;
 use crate::tokens::token;
 
 /// How long the tool takes; far more than the gateway does, also on a busy machine.
 const WORK_MS: u64 = 400;
 const PLACES: u32 = 8;
-/// Callers of the noisy kind; each calls this often, so that together they offer 20 times the capacity
-/// of `PLACES` / `WORK_MS`, which is 20 calls a second.
-const CALLERS: u32 = 60;
+/// Callers of the noisy kind; each calls this often while it is refused, so that together they offer more
+/// than 20 times the capacity of `PLACES` / `WORK_MS`, which is 20 calls a second.
+const CALLERS: u32 = 80;
+/// What P-R04 and P-R06 call overload.
+const OVERLOAD: f64 = 20.0;
 const PAUSE: Duration = Duration::from_millis(150);
 const WINDOWS: usize = 5;
 const WINDOW: Duration = Duration::from_millis(1200);
@@ -55,8 +60,9 @@ fn keep_calling(
     })
 }
 
-/// Everybody of the noisy kind. The first come one after the other, so that places become free one after
-/// the other too, as they do where work takes now more and now less time.
+/// Everybody of the noisy kind, one after the other: the first so that places become free one after the
+/// other too, as they do where work takes now more and now less time, the others so that calls are spread
+/// over the time and do not come eighty at once.
 fn crowd(
     address: &str,
     credential: Option<&str>,
@@ -64,9 +70,11 @@ fn crowd(
 ) -> Vec<JoinHandle<Vec<Seen>>> {
     (0..CALLERS)
         .map(|n| {
-            if n < PLACES {
-                std::thread::sleep(Duration::from_millis(WORK_MS / u64::from(PLACES)));
-            }
+            std::thread::sleep(if n < PLACES {
+                Duration::from_millis(WORK_MS / u64::from(PLACES))
+            } else {
+                PAUSE / CALLERS
+            });
             keep_calling(address, credential, PAUSE, stop)
         })
         .collect()
@@ -113,6 +121,37 @@ fn resident_kib(pid: u32) -> u64 {
     number.and_then(|n| n.parse().ok()).expect("a number")
 }
 
+/// Asks for `/health` on one connection, a hundred times a second, until told to stop.
+fn keep_probing(address: &str, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<Seen>> {
+    let mut socket = TcpStream::connect(address).expect("the gateway listens");
+    socket.set_nodelay(true).expect("an option");
+    let stop = stop.clone();
+    std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        let mut answer = [0; 4096];
+        while !stop.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            let asked = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            socket.write_all(asked).expect("a connection stays");
+            let len = socket.read(&mut answer).expect("an answer");
+            assert!(answer[..len].starts_with(b"HTTP/1.1 200"));
+            seen.push((began, began.elapsed(), Value::Null));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        seen
+    })
+}
+
+/// How long refusals for overload took in the gateway, as their records say: p99 and p99.9.
+fn refused_inside(house: &House) -> (Duration, Duration) {
+    let records = export(house);
+    let refused = records.iter().filter(|r| r["outcome"] == "overloaded");
+    let mut took: Vec<u64> = refused.filter_map(|r| r["latency_us"].as_u64()).collect();
+    took.sort_unstable();
+    let at = |per_mille: usize| Duration::from_micros(took[(took.len() - 1) * per_mille / 1000]);
+    (at(990), at(999))
+}
+
 #[test]
 fn p_r04_overload_sheds_and_does_not_sag() {
     let server = Server::start(&[]);
@@ -132,6 +171,7 @@ fn p_r04_overload_sheds_and_does_not_sag() {
     let before = resident_kib(gateway.process.pid());
     let stop = Arc::new(AtomicBool::new(false));
     let callers = crowd(&gateway.address, None, &stop);
+    let probe = keep_probing(&gateway.address, &stop);
     let began = Instant::now();
     std::thread::sleep(WINDOW * WINDOWS as u32);
     let after = resident_kib(gateway.process.pid());
@@ -141,6 +181,11 @@ fn p_r04_overload_sheds_and_does_not_sag() {
         seen.extend(caller.join().expect("no panic"));
     }
     let took = began.elapsed().as_secs_f64();
+    let probes = probe.join().expect("no panic");
+    let mut process = gateway.process;
+    process.signal("TERM");
+    process.wait();
+    let inside = refused_inside(&gateway.house);
 
     let refused = seen.iter().filter(|(.., answer)| !worked(answer));
     for (.., answer) in refused.clone() {
@@ -152,13 +197,17 @@ fn p_r04_overload_sheds_and_does_not_sag() {
     let (all, refused) = (seen.len(), refused.count());
     let admitted = median(&seen, began, |window| times(window, worked));
     let refusals = median(&seen, began, |window| times(window, |a| !worked(a)));
+    let floor = median(&probes, began, |window| times(window, |_| true));
     let ratio = admitted.as_secs_f64() / unloaded.as_secs_f64();
     let capacity = f64::from(PLACES) * 1000.0 / WORK_MS as f64;
     let goodput = (all - refused) as f64 / took / capacity;
+    let offered = all as f64 / took / capacity;
     println!(
-        "P-R04: {:.0} calls a second at a capacity of {capacity:.0}: admitted p99 {ratio:.2}x of unloaded, \
-         {refused} refused with p99 {refusals:?}, goodput {:.0} %, resident +{} KiB",
-        all as f64 / took,
+        "P-R04: {offered:.1}x the capacity of {capacity:.0} calls a second: admitted p99 {ratio:.2}x of unloaded; {refused} \
+         refused with p99 {:?} and p99.9 {:?} in the gateway, p99 {refusals:?} at callers where /health takes \
+         {floor:?}; goodput {:.0} %, resident +{} KiB",
+        inside.0,
+        inside.1,
         goodput * 100.0,
         after.saturating_sub(before)
     );
@@ -166,14 +215,18 @@ fn p_r04_overload_sheds_and_does_not_sag() {
         ratio <= 2.0,
         "admitted p99 {admitted:?}, unloaded {unloaded:?}"
     );
-    // 5 ms is the figure of `make faults`, in an optimised build on a machine of its own.
-    assert!(refusals < Duration::from_millis(50), "{refusals:?}");
+    // From the request's last byte to its answer, and as callers see it beside what a probe takes that
+    // does nothing: on two cores everybody waits for eighty callers, too.
+    let quick = Duration::from_millis(5);
+    assert!(inside.0 < quick, "{inside:?}");
+    assert!(inside.1 < Duration::from_millis(20), "{inside:?}");
+    assert!(
+        refusals < quick + floor,
+        "{refusals:?} where /health takes {floor:?}"
+    );
+    assert!(offered >= OVERLOAD, "{offered}: that was no overload");
     assert!(goodput > 0.85, "{goodput}");
     assert!(after < before + 64 * 1024, "{before} -> {after} KiB");
-    assert!(
-        refused * 2 > all,
-        "{refused} of {all}: that was no overload"
-    );
 }
 
 #[test]

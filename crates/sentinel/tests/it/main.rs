@@ -20,8 +20,10 @@ mod processes;
 mod tokens;
 mod traces;
 
+mod admin;
 mod asks;
 mod audit_faults;
+mod bounds;
 mod caching;
 mod children;
 mod crowd;

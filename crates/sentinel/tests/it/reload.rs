@@ -12,6 +12,8 @@ use crate::http::{self, Answer};
 use crate::processes;
 use crate::tokens::{ping_as, token};
 
+const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
+
 fn reload(gateway: &Gateway) -> Answer {
     let headers = [("Content-Type", "application/json")];
     http::send(
@@ -184,14 +186,14 @@ fn g_69_what_changed_follows_and_the_rest_stays() {
     let more = format!(
         "log_format = \"json\"\n[kill_switch]\ndisabled_tools = [\"child__echo\"]\n\
          [rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = [\"beta__slow\"]\n\
-         [limits]\njson_depth = 32\n{alpha}{child}{beta}"
+         [limits]\nline_mb = 8\n{alpha}{child}{beta}"
     );
     let done = reloaded(&gateway, &more);
     assert_eq!(done["added"], json!(["beta"]), "{done}");
     assert_eq!(done["changed"], json!(["rbac", "kill_switch"]), "{done}");
     assert_eq!(
         done["restart_needed"],
-        json!(["gateway.log_format", "limits.json_depth"]),
+        json!(["gateway.log_format", "limits.line_mb"]),
         "{done}"
     );
     let told = stream.message().expect("an event");
@@ -298,4 +300,106 @@ fn p_s07_a_reload_that_changes_auth_holds_from_the_next_request_and_ends_streams
     );
     let renewed = token(json!({"iss": "other"}));
     assert_eq!(ping_as(&gateway, &renewed).status, 200);
+}
+
+/// Of the sections that are mostly read once, what is read for each request, connection or claim follows.
+#[test]
+fn g_69_levels_limits_and_what_records_keep_follow_without_a_restart() {
+    let server = Server::start(&[]);
+    let alpha = http_backend("alpha", &server.address, "");
+    let review = "[review]\nenabled = true\n";
+    let gateway = Gateway::ready(&format!("{review}{alpha}"));
+    let caller = Modern::new(&gateway, "/mcp");
+    let deep = json!({"text": "x", "more": [[[[[[[[1]]]]]]]]});
+    let large = json!({"text": "x".repeat(2 << 20)});
+    let said = |name: &str, arguments: Value| {
+        let answer = caller.call(name, arguments);
+        let said = answer["result"]["structuredContent"].clone();
+        assert!(said.is_object(), "{name}: {answer}");
+        said
+    };
+    // For how long a claim holds, in seconds.
+    let claimed_for = || {
+        let submitted = said(
+            "submit_proposal",
+            json!({"intent": "i", "agent_type": "a", "phase": "1", "diff": DIFF}),
+        );
+        let id = &submitted["review_id"];
+        said("claim_review", json!({"review_id": id, "reviewer_id": "r"}));
+        let review = said("get_proposal", json!({"review_id": id}));
+        let until = review["claim_expires_at"].as_str().expect("a time");
+        let until = sentinel_core::audit::moment::parse(until).expect("a time");
+        (until / 1000).saturating_sub(crate::tokens::now())
+    };
+    assert_eq!(kind_of(&caller.call("echo", deep.clone())), "");
+    assert_eq!(kind_of(&caller.call("echo", large.clone())), "");
+    assert!((1190..=1201).contains(&claimed_for()));
+    let old = Legacy::newest(&gateway);
+
+    gateway.house.rewrite(&format!(
+        "[audit]\narguments = \"full\"\nguarantee = \"memory\"\nbuffer = 4096\n\
+         [limits]\nbody_mb = 1\njson_depth = 8\nsessions = 1\nreply_mb = 32\n\
+         [telemetry]\nmetrics = false\n\
+         [review]\nenabled = true\nclaim_timeout = 7200\nextended_tools = true\n{alpha}"
+    ));
+    let path = gateway.house.data().with_file_name("sentinel.toml");
+    let text = std::fs::read_to_string(&path).expect("the file");
+    let debug = text.replace(
+        "log_level = \"info\"",
+        "log_level = \"debug\"\ndrain_timeout = 3",
+    );
+    std::fs::write(&path, debug).expect("written");
+    let done = reload(&gateway).json();
+    assert_eq!(
+        done["changed"],
+        json!(["audit", "limits", "review", "gateway"]),
+        "{done}"
+    );
+    assert_eq!(
+        done["restart_needed"],
+        json!([
+            "audit.buffer",
+            "limits.reply_mb",
+            "review.extended_tools",
+            "telemetry.metrics"
+        ]),
+        "{done}"
+    );
+    // What the answer says is in force is what it says is in force.
+    let config = gateway.get("/admin/api/config").json();
+    let of = |section: &str, key: &str| config[section][key].clone();
+    assert_eq!(of("limits", "body_mb"), 1);
+    assert_eq!(of("limits", "reply_mb"), 64);
+    assert_eq!(of("telemetry", "metrics"), true);
+    assert_eq!(of("gateway", "log_level"), "debug");
+
+    let refused = caller.send("tools/call", tool("echo", large)).finish();
+    assert_eq!(refused.status, 413, "{}", refused.status);
+    assert_eq!(kind_of(&caller.call("echo", deep)), "parse_error");
+    // One session makes room for the other.
+    let new = Legacy::newest(&gateway);
+    assert_eq!(
+        new.said("echo", json!({"text": "kept whole"})),
+        "kept whole"
+    );
+    assert_eq!(old.verb("GET").finish().status, 404);
+    // Half a request, and gone: worth a word to whoever looks closely.
+    let mut half = std::net::TcpStream::connect(&gateway.address).expect("it listens");
+    std::io::Write::write_all(&mut half, b"POST /mcp HT").expect("written");
+    drop(half);
+    until("the level is another", || {
+        gateway
+            .house
+            .log()
+            .contains("\"level\":\"DEBUG\"")
+            .then_some(())
+    });
+    let kept = until("the record is in the store", || {
+        let path = "/admin/api/audit?tool=echo&limit=1";
+        let page = gateway.get(path).json();
+        let record = page["records"][0].clone();
+        (record["args"]["text"] == "kept whole").then_some(record)
+    });
+    assert_eq!(kept["guarantee"], "memory", "{kept}");
+    assert!((7190..=7201).contains(&claimed_for()));
 }

@@ -66,8 +66,17 @@ impl AuditStore for PostgresAudit {
     }
 
     fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
-        self.with(async move |client| find(client, &query).await)
-            .boxed()
+        self.with(async move |client| {
+            let Some(limit) = query.within else {
+                return find(client, &query).await;
+            };
+            // The server gives up by itself: it would go on for somebody who has gone.
+            let looking = client.transaction().await?;
+            let bound = format!("SET LOCAL statement_timeout = {}", limit.as_millis().max(1));
+            looking.batch_execute(&bound).await?;
+            find(looking.client(), &query).await
+        })
+        .boxed()
     }
 
     fn page(
@@ -216,13 +225,17 @@ impl<'a> Columns<'a> {
 }
 
 async fn find(client: &Client, query: &Query) -> Result<Vec<Stored>, tokio_postgres::Error> {
-    let order = if query.newest { "DESC" } else { "ASC" };
+    let (order, beyond) = if query.newest {
+        ("DESC", "<")
+    } else {
+        ("ASC", ">")
+    };
     let sql = format!(
         "SELECT {COLUMNS} FROM audit
          WHERE ($1::text IS NULL OR caller = $1) AND ($2::text IS NULL OR operation = $2)
            AND ($3::text IS NULL OR backend = $3) AND ($4::text IS NULL OR outcome = $4)
            AND ($5::bigint IS NULL OR at_ms >= $5) AND ($6::bigint IS NULL OR at_ms < $6)
-           AND ($7::bigint IS NULL OR (at_ms, node, lane, seq) > ($7, $8::text, $9::bigint, $10::bigint))
+           AND ($7::bigint IS NULL OR (at_ms, node, lane, seq) {beyond} ($7, $8::text, $9::bigint, $10::bigint))
          ORDER BY at_ms {order}, node {order}, lane {order}, seq {order} LIMIT $11"
     );
     let ms = |ms: Option<u64>| ms.map(|ms| ms as i64);

@@ -52,8 +52,15 @@ impl AuditStore for SqliteAudit {
     }
 
     fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
+        let within = query.within;
         let work = move |conn: &Connection| find(conn, &query);
-        async move { Ok(self.db.read(work).await?) }.boxed()
+        async move {
+            Ok(match within {
+                Some(limit) => self.db.read_within(limit, work).await?,
+                None => self.db.read(work).await?,
+            })
+        }
+        .boxed()
     }
 
     fn page(
@@ -199,7 +206,11 @@ fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
         }
     }
     if let Some((at_ms, key)) = &query.after {
-        conditions.push("(at_ms, node, lane, seq) > (?, ?, ?, ?)");
+        conditions.push(if query.newest {
+            "(at_ms, node, lane, seq) < (?, ?, ?, ?)"
+        } else {
+            "(at_ms, node, lane, seq) > (?, ?, ?, ?)"
+        });
         values.push((*at_ms as i64).into());
         values.push(key.node.clone().into());
         values.push(key.lane.into());

@@ -65,6 +65,27 @@ async fn postgres_passes_the_suite() {
         .boxed()
     };
     suite::run(&store, folder.path(), &tamper).await;
+    gives_up(&cluster, &store).await;
+}
+
+/// A search that may take so long, and no longer, is ended by the server; the next one works.
+async fn gives_up(cluster: &Cluster, store: &PostgresAudit) {
+    let (mut holder, connection) = tokio_postgres::connect(&cluster.url(), tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let held = holder.transaction().await.unwrap();
+    held.batch_execute("LOCK TABLE audit").await.unwrap();
+    let query = Query {
+        limit: 1,
+        within: Some(Duration::from_millis(100)),
+        ..Query::default()
+    };
+    let began = std::time::Instant::now();
+    assert!(store.find(query.clone()).await.is_err());
+    assert!(began.elapsed() < Duration::from_secs(5));
+    held.rollback().await.unwrap();
+    assert_eq!(store.find(query).await.unwrap(), []);
 }
 
 /// Records that are verified; `make faults` says a million.

@@ -166,6 +166,18 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/{name}", self.port)
     }
 
+    /// What the server says to one statement, as text.
+    #[allow(dead_code, reason = "this file serves several test programs")]
+    pub(crate) fn ask(&self, sql: &str) -> String {
+        let said = unprivileged("psql")
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-Atc", sql, "-p"])
+            .arg(self.port.to_string())
+            .output()
+            .expect("psql starts");
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    }
+
     #[allow(dead_code, reason = "this file serves several test programs")]
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)

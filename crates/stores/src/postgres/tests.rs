@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use sentinel_core::audit::AuditStore;
+use sentinel_core::review::ReviewStore;
 use tokio_postgres::Client;
 
 use super::cluster::Cluster;
@@ -125,8 +127,8 @@ async fn tls_is_as_the_url_asks() {
     );
 }
 
-#[test]
-fn a_bad_url_is_refused_without_being_repeated() {
+#[tokio::test]
+async fn a_bad_url_is_refused_without_being_repeated() {
     let refused = |url: &str| Postgres::new(url, 1, &[]).err().unwrap().to_string();
     for url in [
         "postgres://u:hunter2@h/db?sslmode=perhaps",
@@ -143,4 +145,41 @@ fn a_bad_url_is_refused_without_being_repeated() {
             .contains("/no/such file")
     );
     assert!(Postgres::new("host=h user=u sslmode=require", 1, &[]).is_ok());
+}
+
+/// Records and reviews share a handle: they stay within one bound together, and a connection that one of
+/// them made on a runtime of its own serves the other after that runtime ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn c_11_records_and_reviews_share_connections_wherever_they_run() {
+    let cluster = Cluster::start();
+    let migrations = [
+        crate::review::POSTGRES_MIGRATIONS,
+        crate::audit::POSTGRES_MIGRATIONS,
+    ];
+    let db = Postgres::new(&cluster.url(), 1, &migrations).unwrap();
+    let records = crate::audit::PostgresAudit::new(&db);
+    let elsewhere = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(records.cuts()).unwrap();
+    });
+    tokio::task::spawn_blocking(|| elsewhere.join().unwrap())
+        .await
+        .unwrap();
+    let reviews = crate::PostgresReviews::new(&db, |_, _| None);
+    let pid = async || {
+        let sql =
+            "SELECT min(pid), count(*) FROM pg_stat_activity WHERE application_name = 'sentinel'";
+        let row = db
+            .with(async |c: &mut Client| Ok::<_, StoreError>(c.query_one(sql, &[]).await?))
+            .await
+            .unwrap();
+        (row.get::<_, i32>(0), row.get::<_, i64>(1))
+    };
+    let before = pid().await;
+    assert_eq!(before.1, 1);
+    reviews.verify().await.unwrap();
+    assert_eq!(pid().await, before, "the same connection");
 }

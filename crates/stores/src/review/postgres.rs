@@ -24,10 +24,10 @@ use tokio_postgres::Row;
 use super::Expire;
 use super::rows::Cells;
 use crate::error::StoreError;
-use crate::postgres::{BadUrl, Postgres, Session};
+use crate::postgres::{Postgres, Session};
 use crate::sqlite::Migrations;
 
-const MIGRATIONS: Migrations = Migrations {
+pub const POSTGRES_MIGRATIONS: Migrations = Migrations {
     component: "review",
     steps: &[include_str!("postgres/tables.sql")],
 };
@@ -38,12 +38,12 @@ pub struct PostgresReviews {
 }
 
 impl PostgresReviews {
-    /// Connects when it is first used.
-    pub fn new(url: &str, connections_max: usize, expire: Expire) -> Result<Self, BadUrl> {
-        Ok(Self {
-            db: Postgres::new(url, connections_max, &[MIGRATIONS])?,
+    /// The database must have been opened with `POSTGRES_MIGRATIONS`.
+    pub fn new(db: &Postgres, expire: Expire) -> Self {
+        Self {
+            db: db.clone(),
             expire,
-        })
+        }
     }
 
     fn reading<T: Send + 'static>(

@@ -9,6 +9,7 @@ use sentinel_core::review::{Addition, Category, Effect, NewEvent, Priority, Role
 use tempfile::TempDir;
 
 use super::*;
+use crate::postgres::Postgres;
 use crate::postgres::cluster::Cluster;
 
 fn open(path: &Path) -> SqliteReviews {
@@ -141,7 +142,8 @@ async fn p_b07_an_edited_or_deleted_row_is_found_in_postgres() {
         "review_events",
     ];
     let cluster = Cluster::start();
-    let store = PostgresReviews::new(&cluster.url(), 2, |_, _| None).expect("a URL");
+    let db = Postgres::new(&cluster.url(), 2, &[super::POSTGRES_MIGRATIONS]).expect("a URL");
+    let store = PostgresReviews::new(&db, |_, _| None);
     talk(&store).await;
     let (client, connection) = tokio_postgres::connect(&cluster.url(), tokio_postgres::NoTls)
         .await
@@ -172,7 +174,8 @@ async fn p_b07_an_edited_or_deleted_row_is_found_in_postgres() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_postgres_that_went_away_is_unavailable_until_it_is_back() {
     let mut cluster = Cluster::start();
-    let store = PostgresReviews::new(&cluster.url(), 2, |_, _| None).expect("a URL");
+    let db = Postgres::new(&cluster.url(), 2, &[super::POSTGRES_MIGRATIONS]).expect("a URL");
+    let store = PostgresReviews::new(&db, |_, _| None);
     let id = talk(&store).await;
     cluster.stop();
     let away = store.get(id.clone()).await;

@@ -155,3 +155,27 @@ async fn a_full_database_says_so_and_keeps_what_it_has() {
     assert!(matches!(big, Err(StoreError::StorageFull)), "{big:?}");
     assert_eq!(ids(&db).await, [1]);
 }
+
+#[tokio::test]
+async fn a_read_that_takes_too_long_is_given_up_and_its_connection_goes_on() {
+    let (_folder, path) = place();
+    let db = open(&path);
+    let endless = |conn: &Connection| {
+        let sql =
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n";
+        Ok::<i64, StoreError>(conn.query_row(sql, [], |row| row.get(0))?)
+    };
+    let began = std::time::Instant::now();
+    let given_up = db.read_within(Duration::from_millis(50), endless).await;
+    assert!(
+        matches!(given_up, Err(StoreError::Unavailable(_))),
+        "{given_up:?}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let one =
+        |conn: &Connection| Ok::<i64, StoreError>(conn.query_row("SELECT 1", [], |r| r.get(0))?);
+    assert_eq!(
+        db.read_within(Duration::from_secs(5), one).await.unwrap(),
+        1
+    );
+}

@@ -4,6 +4,8 @@
 //!
 //! Not here: who the operator is (the door), what a kill does (`core::policy`).
 
+mod search;
+
 use std::sync::Arc;
 
 use http::{Method as Verb, Request, Response, StatusCode};
@@ -40,6 +42,11 @@ pub(super) async fn answer(
         (&Verb::GET, "status") => ok(&status(door)),
         (&Verb::GET, "backends") => ok(&backends(policy)),
         (&Verb::GET, "catalog") => ok(&catalog(policy)),
+        (&Verb::GET, "audit") => match door.gateway.control().map(|control| control.records()) {
+            Some(Some(store)) => search::answer(&*store, request.uri().query()).await,
+            Some(None) => reply::text(StatusCode::NOT_FOUND, "this gateway keeps no records\n"),
+            None => not_here(),
+        },
         (&Verb::GET, "config") => match door.gateway.control() {
             Some(control) => ok(&control.config()),
             None => not_here(),
@@ -54,7 +61,7 @@ pub(super) async fn answer(
         (&Verb::POST, "reload") => reload(door, request).await,
         (&Verb::POST, "kill") => switch(door, request, kill).await,
         (&Verb::POST, "revive") => switch(door, request, revive).await,
-        (_, "status" | "backends" | "catalog" | "config" | "keys") => {
+        (_, "status" | "backends" | "catalog" | "audit" | "config" | "keys") => {
             reply::method_not_allowed("GET")
         }
         (_, "pins") => reply::method_not_allowed("GET, POST"),
@@ -199,7 +206,7 @@ async fn read<T: DeserializeOwned>(
     if let Some(refusal) = post::check_types(&head.headers) {
         return Err(refusal);
     }
-    let bytes = match post::gather(body, BODY_BYTES_MAX, &door.gateway.limits.pace).await {
+    let bytes = match post::gather(body, BODY_BYTES_MAX, &door.gateway.pace()).await {
         Ok(bytes) => bytes,
         Err(why) => return Err(why.respond(BODY_BYTES_MAX)),
     };

@@ -53,6 +53,7 @@ pub(super) fn initialize(
         return reply::json(StatusCode::OK, message);
     };
     let revision = Revision::negotiate(&requested);
+    door.sessions.bound(&door.gateway.limits());
     let opened = door
         .sessions
         .open(&door.gateway.registry, view, identity, |session| Caller {
@@ -160,7 +161,7 @@ pub(super) async fn batch(
         let text = "batches exist only in sessions of 2025-03-26";
         return reply::refuse(Kind::InvalidRequest, text);
     };
-    let (outbox, mut inbox) = queue(MESSAGES_MAX);
+    let (outbox, mut inbox) = queue(MESSAGES_MAX, 0);
     let mut done = Vec::new();
     let mut running = Vec::new();
     for message in messages {
@@ -335,7 +336,7 @@ async fn call(
     request: Request,
     entry: Entry,
 ) -> Response<Body> {
-    let (outbox, mut inbox) = queue(MESSAGES_MAX);
+    let (outbox, mut inbox) = queue(MESSAGES_MAX, 0);
     let primed = session.caller.revision >= Revision::V2025_11_25;
     let may_resume = primed && accepts_events(headers) && door.has_room_for_events();
     let mut running = match begin(door, &session, request, outbox, may_resume, entry) {

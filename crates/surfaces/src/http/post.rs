@@ -34,7 +34,7 @@ pub(super) async fn answer(
         Ok(bytes) => bytes,
         Err(refusal) => return refusal,
     };
-    let rules = Rules::caller(door.gateway.limits.json_depth_max);
+    let rules = Rules::caller(door.gateway.limits().json_depth_max);
     let version = Version::of(&headers);
     let bytes_in = bytes.len();
     match Incoming::parse(bytes, rules) {
@@ -87,7 +87,7 @@ pub(super) async fn take_body(
     headers: &HeaderMap,
     body: HttpBody,
 ) -> Result<Bytes, Response<Body>> {
-    let limit = door.gateway.limits.body_bytes_max;
+    let limit = door.gateway.limits().body_bytes_max;
     let refused = |kind: &'static str, len: usize, response: Response<Body>| {
         let gateway = &door.gateway;
         gateway.refused(Surface::Http, identity, None, kind, len, 0);
@@ -101,7 +101,7 @@ pub(super) async fn take_body(
         .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
     let gathered = match declared {
         Some(len) if len > limit => Err(NotRead::TooLarge(len)),
-        _ => gather(body, limit, &door.gateway.limits.pace).await,
+        _ => gather(body, limit, &door.gateway.pace()).await,
     };
     gathered.map_err(|why| {
         let response = why.respond(limit);

@@ -36,7 +36,8 @@ const KEPT_BYTES_MAX: usize = 1024 * 1024;
 const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Whoever lost its connection comes back within seconds; later nobody will ask.
 const KEPT_FOR: Duration = Duration::from_secs(120);
-/// Events on their way to one listener; a caller who does not read misses notices, not the answer.
+/// Events on their way to one listener, and so many bytes; a caller who does not read misses notices, not
+/// the answer.
 const UNREAD_MAX: usize = 64;
 /// The same on the session's own stream, where a caller that lags behind is cut off and may come
 /// back for what it missed.
@@ -50,7 +51,19 @@ const RETRY_MS: u64 = 1000;
 pub(super) type Answers = BoxFuture<'static, Vec<Vec<u8>>>;
 
 /// What goes out on a stream, framed.
-pub(super) type Heard = mpsc::Receiver<Bytes>;
+pub(super) struct Heard {
+    events: mpsc::Receiver<Bytes>,
+    unread: Arc<AtomicUsize>,
+}
+
+impl Heard {
+    /// `None` at the end.
+    pub(super) async fn recv(&mut self) -> Option<Bytes> {
+        let event = self.events.recv().await?;
+        self.unread.fetch_sub(event.len(), Ordering::Relaxed);
+        Some(event)
+    }
+}
 
 /// The event id is none of this session's, or too much was said since.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +73,6 @@ pub(super) struct Expired;
 pub(super) type Total = Arc<AtomicUsize>;
 
 /// The streams of one session.
-#[derive(Default)]
 pub(super) struct Streams(Mutex<Table>);
 
 #[derive(Default)]
@@ -71,6 +83,8 @@ struct Table {
     kept: VecDeque<Kept>,
     kept_bytes: usize,
     total: Total,
+    /// What one listener may leave unread.
+    unread_bytes_max: usize,
 }
 
 #[derive(Default)]
@@ -82,6 +96,8 @@ struct Open {
 
 struct Listener {
     events: mpsc::Sender<Bytes>,
+    /// Bytes on their way.
+    unread: Arc<AtomicUsize>,
     /// Room for the answers, whatever else is unread.
     end: mpsc::OwnedPermit<Bytes>,
 }
@@ -94,10 +110,12 @@ struct Kept {
 }
 
 impl Streams {
-    pub(super) fn new(total: Total) -> Arc<Self> {
-        let streams = Self::default();
-        streams.0.lock().total = total;
-        Arc::new(streams)
+    /// `unread_bytes_max` is `limits.stream_buffer_kb`.
+    pub(super) fn new(total: Total, unread_bytes_max: usize) -> Arc<Self> {
+        let mut table = Table::default();
+        table.total = total;
+        table.unread_bytes_max = unread_bytes_max;
+        Arc::new(Self(Mutex::new(table)))
     }
 
     /// Forgets what nobody came back for.
@@ -195,7 +213,7 @@ impl Table {
             let mut out = Vec::new();
             sse::push_priming(&mut out, &event_id(stream, open.last), Some(RETRY_MS));
             // Not kept: it says nothing.
-            let _ = listener.events.try_send(out.into());
+            listener.say(out.into(), usize::MAX);
         }
         open.listener = Some(listener);
         heard
@@ -218,11 +236,10 @@ impl Table {
         let number = open.last;
         let event = framed(stream, number, message);
         if let Some(listener) = &open.listener {
-            use mpsc::error::TrySendError::{Closed, Full};
-            match listener.events.try_send(event.clone()) {
-                Err(Full(_)) if stream != OUTSIDE => {}
-                Err(Full(_) | Closed(_)) => open.listener = None,
-                Ok(()) => {}
+            // A call's stream goes on with its answer; who lags behind on the other is cut off.
+            let said = listener.say(event.clone(), self.unread_bytes_max);
+            if listener.events.is_closed() || (!said && stream == OUTSIDE) {
+                open.listener = None;
             }
         }
         self.keep(stream, number, event);
@@ -245,6 +262,7 @@ impl Table {
             many => many.concat().into(),
         };
         if let Some(listener) = listener {
+            listener.unread.fetch_add(whole.len(), Ordering::Relaxed);
             listener.end.send(whole);
         }
     }
@@ -313,10 +331,36 @@ impl Listener {
         let (events, heard) = mpsc::channel(before.len() + unread_max + 1);
         let end = events.clone().try_reserve_owned();
         let end = end.expect("a new channel has room");
+        let unread = Arc::<AtomicUsize>::default();
+        let heard = Heard {
+            events: heard,
+            unread: unread.clone(),
+        };
+        let this = Self {
+            events,
+            unread,
+            end,
+        };
         for event in before {
-            let _ = events.try_send(event);
+            this.say(event, usize::MAX);
         }
-        (Self { events, end }, heard)
+        (this, heard)
+    }
+
+    /// Whether there was room. What is alone passes whatever its size.
+    fn say(&self, event: Bytes, unread_max: usize) -> bool {
+        let len = event.len();
+        let unread = self.unread.load(Ordering::Relaxed);
+        if unread > 0 && unread.saturating_add(len) > unread_max {
+            return false;
+        }
+        // Counted first, for the reader may be quicker.
+        self.unread.fetch_add(len, Ordering::Relaxed);
+        let said = self.events.try_send(event).is_ok();
+        if !said {
+            self.unread.fetch_sub(len, Ordering::Relaxed);
+        }
+        said
     }
 }
 

@@ -2,8 +2,7 @@
 //! caller, by idleness, or by the next one when there are too many.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use futures_util::future::AbortHandle;
 use parking_lot::{Mutex, RwLock};
@@ -139,9 +138,10 @@ impl Drop for Noted {
 pub(super) struct Sessions {
     open: RwLock<Map<Arc<str>, Arc<Session>>>,
     began: Instant,
-    len_max: usize,
-    idle_max: Duration,
+    len_max: AtomicUsize,
+    idle_max_ms: AtomicU64,
     kept: Total,
+    stream_bytes_max: usize,
 }
 
 /// There are as many sessions as allowed, and all are in use.
@@ -153,10 +153,18 @@ impl Sessions {
         Self {
             open: RwLock::default(),
             began: Instant::now(),
-            len_max: limits.sessions_max,
-            idle_max: limits.session_idle,
+            len_max: AtomicUsize::new(limits.sessions_max),
+            idle_max_ms: AtomicU64::new(limits.session_idle.as_millis() as u64),
             kept: Total::default(),
+            stream_bytes_max: limits.stream_bytes_max,
         }
+    }
+
+    /// Other bounds, from now on. Sessions beyond the new number stay until they end.
+    pub(super) fn bound(&self, limits: &Limits) {
+        let idle_ms = limits.session_idle.as_millis() as u64;
+        self.len_max.store(limits.sessions_max, Ordering::Relaxed);
+        self.idle_max_ms.store(idle_ms, Ordering::Relaxed);
     }
 
     /// Opens a session; `caller` makes the caller that belongs to its id.
@@ -167,7 +175,7 @@ impl Sessions {
         identity: &Arc<Identity>,
         caller: impl FnOnce(Arc<str>) -> Caller,
     ) -> Result<Arc<Session>, TooMany> {
-        let streams = Streams::new(self.kept.clone());
+        let streams = Streams::new(self.kept.clone(), self.stream_bytes_max);
         let outside = streams.clone();
         let subscriber = Subscriber::new(registry.clone(), view, move |message| {
             outside.tell(&message)
@@ -187,7 +195,7 @@ impl Sessions {
             used_ms: AtomicU64::new(self.now_ms()),
         });
         let mut open = self.open.write();
-        if open.len() >= self.len_max {
+        if open.len() >= self.len_max.load(Ordering::Relaxed) {
             let subject = &session.caller.subject;
             let leaving = self.leaving(open.values(), subject).ok_or(TooMany)?;
             open.remove(&leaving);
@@ -219,7 +227,7 @@ impl Sessions {
                 own = Some(candidate);
             }
         }
-        let full = own_len >= (self.len_max / SHARES).max(1);
+        let full = own_len >= (self.len_max.load(Ordering::Relaxed) / SHARES).max(1);
         let (_, id) = if full { own } else { all }?;
         Some(id.clone())
     }
@@ -260,7 +268,7 @@ impl Sessions {
 
     pub(super) fn sweep(&self) {
         let now = self.now_ms();
-        let idle_ms = self.idle_max.as_millis() as u64;
+        let idle_ms = self.idle_max_ms.load(Ordering::Relaxed);
         let stale = |s: &Session| {
             now.saturating_sub(s.used_ms.load(Ordering::Relaxed)) > idle_ms && !s.is_listening()
         };
@@ -287,6 +295,8 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use futures_util::future::Abortable;
     use sentinel_core::ClientCapabilities;

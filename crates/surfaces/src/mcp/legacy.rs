@@ -123,7 +123,7 @@ pub(crate) async fn converse(
         }
         rounds += 1;
         // Rare, and large: kept out of every call's future.
-        let think = gateway.limits.park_ttl;
+        let think = gateway.limits().park_ttl;
         match Box::pin(collect(&needed, caller, outlet, think, &mut visits)).await {
             Ok(answers) => now = with_input(&params, &needed, &answers),
             Err(stop) => {

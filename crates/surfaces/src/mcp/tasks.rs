@@ -141,7 +141,7 @@ impl<'a> Driven<'a> {
         if needed.inputs.is_empty() {
             return Ok(());
         }
-        let think = self.gateway.limits.park_ttl;
+        let think = self.gateway.limits().park_ttl;
         // A task asks each thing once, under a key of its own.
         let mut visits = Visits::default();
         let answers = match collect(&needed, self.caller, outlet, think, &mut visits).await {

@@ -1,10 +1,8 @@
 //! Records and verdicts in print.
 
-use sentinel_core::audit::Stored;
+use sentinel_core::audit::{Stored, moment};
 use sentinel_stores::audit::Verdict;
 use serde_json::{Value, json};
-
-use super::moment;
 
 pub(super) fn printer(json: bool) -> fn(&Stored) -> String {
     if json { json_line } else { line }
@@ -41,29 +39,7 @@ fn line(stored: &Stored) -> String {
 
 /// The whole record as one JSON object.
 pub(super) fn json_line(stored: &Stored) -> String {
-    let record = &stored.record;
-    let id = serde_json::from_str::<Value>(&record.request_id).unwrap_or(Value::Null);
-    let args = record
-        .args
-        .as_deref()
-        .map(|args| serde_json::from_str::<Value>(args).unwrap_or_else(|_| args.into()));
-    let object = json!({
-        "node": stored.key.node, "lane": stored.key.lane, "seq": stored.key.seq,
-        "at": moment::show(record.at_ms), "at_ms": record.at_ms,
-        "request_id": id, "surface": record.surface, "revision": record.revision,
-        "caller": record.caller, "role": record.role, "tenant": record.tenant,
-        "method": record.method, "backend": record.backend, "operation": record.operation,
-        "decision": record.decision, "outcome": record.outcome, "kind": record.kind,
-        "latency_us": record.latency_us, "bytes_in": record.bytes_in, "bytes_out": record.bytes_out,
-        "args_digest": record.args_digest.map(|digest| hex(&digest)), "args": args,
-        "policy_version": record.policy_version, "guarantee": record.guarantee.as_str(),
-        "intent": record.intent, "hash": hex(&stored.hash),
-    });
-    format!("{object}\n")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    format!("{}\n", stored.to_json())
 }
 
 pub(super) fn verdict(verdict: &Verdict, json: bool) -> String {

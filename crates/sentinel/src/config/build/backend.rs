@@ -52,8 +52,9 @@ const OWN_KEYS: &[(&str, &[BackendType])] = {
 };
 
 /// Headers that the gateway itself decides.
-pub(crate) const OWN_HEADERS: [&str; 12] = [
+pub(crate) const OWN_HEADERS: [&str; 13] = [
     "accept",
+    "accept-encoding",
     "connection",
     "content-length",
     "content-type",

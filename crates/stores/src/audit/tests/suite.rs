@@ -1,6 +1,7 @@
 //! What any store of audit records must do.
 
 use std::path::Path;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::{
@@ -97,12 +98,22 @@ async fn searches(store: &dyn AuditStore, records: &[Stored]) {
     .await;
     assert_eq!(newest[0], records[99]);
     let last = &records[49];
+    let after = Some((last.record.at_ms, last.key.clone()));
     let rest = find(Query {
-        after: Some((last.record.at_ms, last.key.clone())),
-        ..all
+        after: after.clone(),
+        ..all.clone()
     })
     .await;
     assert_eq!(rest, records[50..]);
+    let mut older = find(Query {
+        after,
+        newest: true,
+        within: Some(Duration::from_secs(5)),
+        ..all.clone()
+    })
+    .await;
+    older.reverse();
+    assert_eq!(older, records[..49]);
 }
 
 /// P-A05: retention cuts at an anchor, and the rest still verifies.

@@ -9,8 +9,12 @@ struct Spoken {
     heard: Heard,
 }
 
+fn streams() -> Arc<Streams> {
+    Streams::new(Total::default(), usize::MAX)
+}
+
 fn speak(streams: &Arc<Streams>, primed: bool) -> Spoken {
-    let (outbox, inbox) = queue(4 * UNREAD_MAX);
+    let (outbox, inbox) = queue(4 * UNREAD_MAX, 0);
     let (answer, answered) = oneshot::channel();
     let answers = Box::pin(async move { answered.await.into_iter().collect() });
     let heard = streams.open(primed, None, inbox, answers);
@@ -35,7 +39,7 @@ async fn next(heard: &mut Heard) -> String {
 
 #[tokio::test]
 async fn a_stream_begins_with_an_event_to_resume_from_and_ends_with_the_answer() {
-    let streams = Arc::<Streams>::default();
+    let streams = streams();
     let spoken = speak(&streams, true);
     spoken.outbox.tell(b"\"a\"".to_vec());
     spoken.answer.send(b"\"z\"".to_vec()).expect("it waits");
@@ -47,7 +51,7 @@ async fn a_stream_begins_with_an_event_to_resume_from_and_ends_with_the_answer()
 
 #[tokio::test]
 async fn whoever_left_hears_the_rest_of_its_own_stream_and_goes_on_live() {
-    let streams = Arc::<Streams>::default();
+    let streams = streams();
     let mut lost = speak(&streams, true);
     let mut other = speak(&streams, true);
     lost.outbox.tell(b"1".to_vec());
@@ -76,7 +80,7 @@ async fn whoever_left_hears_the_rest_of_its_own_stream_and_goes_on_live() {
 
 #[tokio::test]
 async fn a_newer_listener_ends_the_older_ones_stream() {
-    let streams = Arc::<Streams>::default();
+    let streams = streams();
     let spoken = speak(&streams, true);
     let again = streams.resume("1-0").expect("open").0;
     assert_eq!(all(spoken.heard).await, "id: 1-0\nretry: 1000\ndata: \n\n");
@@ -86,7 +90,7 @@ async fn a_newer_listener_ends_the_older_ones_stream() {
 
 #[tokio::test]
 async fn a_listener_that_does_not_read_misses_notices_and_hears_the_answer() {
-    let streams = Arc::<Streams>::default();
+    let streams = streams();
     let spoken = speak(&streams, false);
     for _ in 0..2 * UNREAD_MAX {
         spoken.outbox.tell(b"0".to_vec());
@@ -105,7 +109,7 @@ async fn a_listener_that_does_not_read_misses_notices_and_hears_the_answer() {
 
 #[tokio::test]
 async fn a_cancelled_call_ends_its_stream_without_an_answer() {
-    let streams = Arc::<Streams>::default();
+    let streams = streams();
     let spoken = speak(&streams, false);
     drop(spoken.answer);
     assert_eq!(all(spoken.heard).await, "");
@@ -114,7 +118,7 @@ async fn a_cancelled_call_ends_its_stream_without_an_answer() {
 
 #[test]
 fn ids_that_were_never_given_or_are_forgotten_are_refused() {
-    let streams = Streams::default();
+    let streams = streams();
     let (first, _heard) = streams.0.lock().begin(true);
     streams.0.lock().finish(first, &[b"1".to_vec()]);
     for wrong in ["", "1", "-", "x-1", "1-x", "1-1-1", "2-0", "1-2", "1--1"] {
@@ -151,8 +155,8 @@ fn what_is_kept_is_bounded_in_number_and_bytes_save_for_the_newest() {
 #[tokio::test(start_paused = true)]
 async fn what_all_sessions_keep_is_bounded_and_forgotten_in_time_or_with_the_session() {
     let total = Total::default();
-    let loud = Streams::new(total.clone());
-    let quiet = Streams::new(total.clone());
+    let loud = Streams::new(total.clone(), usize::MAX);
+    let quiet = Streams::new(total.clone(), usize::MAX);
     let (stream, _heard) = quiet.0.lock().begin(false);
     quiet.0.lock().say(stream, b"0");
     quiet.0.lock().say(stream, b"0");
@@ -172,7 +176,7 @@ async fn what_all_sessions_keep_is_bounded_and_forgotten_in_time_or_with_the_ses
 
 #[tokio::test]
 async fn a_paused_stream_lets_its_caller_go_and_is_taken_up_again() {
-    let streams = Arc::<Streams>::default();
+    let streams = streams();
     let spoken = speak(&streams, true);
     spoken.outbox.tell(b"1".to_vec());
     spoken.outbox.tell(Vec::new());
@@ -189,7 +193,7 @@ async fn a_paused_stream_lets_its_caller_go_and_is_taken_up_again() {
 
 #[tokio::test]
 async fn what_was_said_outside_of_calls_is_heard_by_whoever_comes_back() {
-    let streams = Arc::<Streams>::default();
+    let streams = streams();
     // Nobody ever listened: nobody can come back for it.
     streams.tell(b"0");
     let mut heard = streams.listen(true);
@@ -208,7 +212,7 @@ async fn what_was_said_outside_of_calls_is_heard_by_whoever_comes_back() {
 
 #[tokio::test]
 async fn a_slow_listener_outside_of_calls_is_cut_off_and_misses_nothing_that_is_kept() {
-    let streams = Arc::<Streams>::default();
+    let streams = streams();
     let heard = streams.listen(false);
     for _ in 0..OUTSIDE_UNREAD_MAX + 2 {
         streams.tell(b"1");
@@ -218,4 +222,21 @@ async fn a_slow_listener_outside_of_calls_is_cut_off_and_misses_nothing_that_is_
     let last = OUTSIDE_UNREAD_MAX + 2;
     let (mut heard, _) = streams.resume(&format!("0-{}", last - 1)).expect("kept");
     assert_eq!(next(&mut heard).await, format!("id: 0-{last}\ndata: 1\n\n"));
+}
+
+/// P-R10: `limits.stream_buffer_kb` bounds what one listener leaves unread; the answer comes all the same.
+#[tokio::test]
+async fn whoever_reads_nothing_has_so_many_bytes_unread_and_the_answer() {
+    let streams = Streams::new(Total::default(), 1000);
+    let spoken = speak(&streams, false);
+    for _ in 0..8 {
+        spoken.outbox.tell(vec![b'1'; 300]);
+    }
+    spoken.answer.send(vec![b'2'; 5000]).expect("it waits");
+    let heard = all(spoken.heard).await;
+    assert_eq!(heard.matches("data: 1").count(), 3);
+    assert!(heard.contains(&"2".repeat(5000)));
+    // What was dropped on the way is there for whoever comes back.
+    let (again, _) = streams.resume("1-3").expect("kept");
+    assert_eq!(all(again).await.matches("data: 1").count(), 5);
 }

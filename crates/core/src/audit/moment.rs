@@ -2,10 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
+/// A text that is no moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a time: use 15m, 2h, 7d or 2026-07-28T10:00:00Z")]
+pub struct NoMoment;
 
 /// `15m`, `2h`, `7d` ago; `2026-07-28`, `2026-07-28T10:00:00Z`; milliseconds since 1970.
-pub(super) fn parse(text: &str) -> anyhow::Result<u64> {
+pub fn parse(text: &str) -> Result<u64, NoMoment> {
     if let Ok(ms) = text.parse::<u64>() {
         return Ok(ms);
     }
@@ -17,12 +20,13 @@ pub(super) fn parse(text: &str) -> anyhow::Result<u64> {
             "m" => 60,
             "h" => 3600,
             "d" => 86_400,
-            _ => bail!("not a time: use 15m, 2h, 7d or 2026-07-28T10:00:00Z"),
+            _ => return Err(NoMoment),
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default().as_millis() as u64;
         return Ok(now.saturating_sub(count.saturating_mul(seconds * 1000)));
     }
-    date(text).context("not a time: use 15m, 2h, 7d or 2026-07-28T10:00:00Z")
+    date(text).ok_or(NoMoment)
 }
 
 fn date(text: &str) -> Option<u64> {
@@ -41,7 +45,7 @@ fn date(text: &str) -> Option<u64> {
 }
 
 /// `2026-07-28T10:00:00.000Z`
-pub(super) fn show(ms: u64) -> String {
+pub fn show(ms: u64) -> String {
     let (days, rest) = ((ms / 86_400_000) as i64, ms % 86_400_000);
     let (year, month, day) = civil_from_days(days);
     let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);

@@ -1,0 +1,163 @@
+//! `GET audit`: looks for records, newest first, a page at a time.
+//!
+//! A page is bounded three ways: in records, in bytes and in the time that the store may take. What does
+//! not fit is behind `next`.
+
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use sentinel_core::Kind;
+use sentinel_core::audit::{AuditStore, Key, Query, StoreFailure, moment};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::super::body::Body;
+use super::super::reply;
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+/// Read from the store at once: arguments may be large, and a page of large ones is cut short.
+const STEP_LEN: usize = 32;
+/// A page ends with the record that goes beyond. What a record takes without its arguments is guessed.
+const PAGE_BYTES_MAX: usize = 4 << 20;
+const RECORD_BYTES: usize = 1024;
+/// A rare match in a large store is looked for no longer than this; a filter by time makes it quick.
+const SEARCH_MAX: Duration = Duration::from_secs(5);
+/// Searches at once; the others wait. The store has a few readers, and reviews want them too.
+const SEARCHES_MAX: usize = 2;
+
+static SEARCHES: Semaphore = Semaphore::const_new(SEARCHES_MAX);
+
+pub(super) async fn answer(store: &dyn AuditStore, asked: Option<&str>) -> Response<Body> {
+    let query = match parse(asked.unwrap_or_default()) {
+        Ok(query) => query,
+        Err(wrong) => return reply::refuse(Kind::InvalidParams, wrong),
+    };
+    let _turn = SEARCHES.acquire().await;
+    match page(store, query).await {
+        Ok(page) => reply::json(StatusCode::OK, page.to_string().into_bytes()),
+        Err(error) => {
+            tracing::warn!("records could not be looked for: {error}");
+            let text =
+                "the audit store does not answer, or had to look for too long: say `since` when";
+            reply::refuse(Kind::AuditUnavailable, text)
+        }
+    }
+}
+
+async fn page(store: &dyn AuditStore, mut query: Query) -> Result<Value, StoreFailure> {
+    let (wanted, until) = (query.limit, Instant::now() + SEARCH_MAX);
+    let mut records: Vec<Value> = Vec::new();
+    let mut bytes = 0;
+    loop {
+        query.limit = STEP_LEN.min(wanted - records.len());
+        query.within = Some(until.saturating_duration_since(Instant::now()));
+        let found = store.find(query.clone()).await?;
+        let is_end = found.len() < query.limit;
+        for stored in found {
+            let args = stored.record.args.as_ref();
+            bytes += RECORD_BYTES + args.map_or(0, String::len);
+            records.push(stored.to_json());
+            let last = (stored.record.at_ms, stored.key);
+            if bytes > PAGE_BYTES_MAX || records.len() == wanted {
+                return Ok(json!({"records": records, "next": cursor(&last)}));
+            }
+            query.after = Some(last);
+        }
+        if is_end {
+            return Ok(json!({"records": records, "next": null}));
+        }
+    }
+}
+
+/// What is asked for, in the words of `sentinel audit search`.
+fn parse(asked: &str) -> Result<Query, String> {
+    let mut query = Query {
+        newest: true,
+        limit: LIMIT_DEFAULT,
+        ..Query::default()
+    };
+    let mut seen: Vec<String> = Vec::new();
+    for (name, value) in form_urlencoded::parse(asked.as_bytes()) {
+        if seen.iter().any(|before| *before == name) {
+            return Err(format!("`{name}` is there twice"));
+        }
+        let text = || Some(value.to_string());
+        let time = || moment::parse(&value).map_err(|why| format!("`{name}`: {why}"));
+        match &*name {
+            "caller" => query.caller = text(),
+            "tool" => query.operation = text(),
+            "backend" => query.backend = text(),
+            "outcome" => query.outcome = text(),
+            "since" => query.since_ms = Some(time()?),
+            "until" => query.until_ms = Some(time()?),
+            "limit" => {
+                let limit = value.parse().ok();
+                let allowed = limit.filter(|limit| (1..=LIMIT_MAX).contains(limit));
+                query.limit = allowed.ok_or(format!("`limit` is 1 to {LIMIT_MAX}"))?;
+            }
+            "cursor" => {
+                let after = place(&value).ok_or("`cursor` is what `next` said, as it was")?;
+                query.after = Some(after);
+            }
+            _ => {
+                return Err(format!(
+                    "there is no filter `{name}`: use caller, tool, backend, outcome, since, until, limit, cursor"
+                ));
+            }
+        }
+        seen.push(name.into_owned());
+    }
+    Ok(query)
+}
+
+/// Where a page ended, as text: `<at_ms>.<lane>.<seq>.<node>`.
+fn cursor((at_ms, key): &(u64, Key)) -> String {
+    format!("{at_ms}.{}.{}.{}", key.lane, key.seq, key.node)
+}
+
+fn place(text: &str) -> Option<(u64, Key)> {
+    let mut parts = text.splitn(4, '.');
+    let at_ms = parts.next()?.parse().ok()?;
+    let lane = parts.next()?.parse().ok()?;
+    let seq = parts.next()?.parse().ok()?;
+    let node = parts.next()?.to_owned();
+    Some((at_ms, Key { node, lane, seq }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_read_or_refused_by_name() {
+        let query = parse("caller=a%20b&tool=x+y&since=1000&until=2000&limit=7").expect("good");
+        assert_eq!(query.caller.as_deref(), Some("a b"));
+        assert_eq!(query.operation.as_deref(), Some("x y"));
+        assert_eq!((query.since_ms, query.until_ms), (Some(1000), Some(2000)));
+        assert_eq!((query.limit, query.newest), (7, true));
+        for (asked, word) in [
+            ("limit=0", "1 to 1000"),
+            ("limit=1001", "1 to 1000"),
+            ("since=soon", "`since`"),
+            ("cursor=x", "`next`"),
+            ("who=me", "`who`"),
+            ("caller=a&caller=b", "twice"),
+        ] {
+            let wrong = parse(asked).expect_err(asked);
+            assert!(wrong.contains(word), "{asked}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        let key = Key {
+            node: "a.b".to_owned(),
+            lane: -3,
+            seq: 9,
+        };
+        let at = (1_785_232_800_000, key);
+        assert_eq!(place(&cursor(&at)), Some(at));
+    }
+}
