@@ -36,6 +36,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     steps: &[
         include_str!("review/tables.sql"),
         include_str!("review/leaner.sql"),
+        include_str!("review/fewer_pages.sql"),
     ],
 };
 

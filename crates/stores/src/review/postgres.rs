@@ -145,19 +145,20 @@ impl ReviewStore for PostgresReviews {
 impl Cells for Row {
     type Error = StoreError;
 
-    fn maybe_text(&self, at: &str) -> Result<Option<String>, StoreError> {
+    fn maybe_text(&self, at: usize) -> Result<Option<String>, StoreError> {
         Ok(self.try_get(at)?)
     }
 
-    fn maybe_number(&self, at: &str) -> Result<Option<i64>, StoreError> {
+    fn maybe_number(&self, at: usize) -> Result<Option<i64>, StoreError> {
         Ok(self.try_get(at)?)
     }
 
-    fn maybe_flag(&self, at: &str) -> Result<Option<bool>, StoreError> {
+    fn maybe_flag(&self, at: usize) -> Result<Option<bool>, StoreError> {
         Ok(self.try_get(at)?)
     }
 
-    fn unreadable(&self, at: &str) -> StoreError {
-        StoreError::Corrupt(format!("column {at} holds what was never written there"))
+    fn unreadable(&self, at: usize) -> StoreError {
+        let name = self.columns().get(at).map_or("?", |column| column.name());
+        StoreError::Corrupt(format!("column {name} holds what was never written there"))
     }
 }

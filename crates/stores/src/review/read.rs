@@ -15,11 +15,20 @@ use super::rows::{self, Cells};
 use super::{CHAIN_LEN_MAX, CHANGES_MAX, sql};
 
 pub(super) fn review(tx: &Connection, id: &str) -> Result<Review, Trouble> {
+    Ok(with_last_seq(tx, id)?.0)
+}
+
+/// A review and the number of its last event.
+pub(super) fn with_last_seq(tx: &Connection, id: &str) -> Result<(Review, i64), Trouble> {
     // Every write begins with it: the text is put together once.
-    static QUERY: LazyLock<String> =
-        LazyLock::new(|| format!("SELECT {} FROM reviews WHERE id = ?1", rows::REVIEW));
+    static QUERY: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT {}, last_seq FROM reviews WHERE id = ?1",
+            rows::REVIEW
+        )
+    });
     tx.prepare_cached(&QUERY)
-        .and_then(|mut query| query.query_row([id], |row| rows::review(row)).optional())
+        .and_then(|mut query| query.query_row([id], rows::review_and_last_seq).optional())
         .map_err(sql)?
         .ok_or_else(|| Trouble::NoReview(id.to_owned()))
 }
@@ -190,23 +199,32 @@ pub(super) fn patch(
         })
 }
 
+/// The events of one review: its list, from the last back to the first.
+const TOLD: &str = "WITH RECURSIVE told (seq, prev_seq) AS (
+        SELECT seq, prev_seq FROM review_events WHERE seq = (SELECT last_seq FROM reviews WHERE id = ?1)
+        UNION ALL SELECT e.seq, e.prev_seq FROM told t JOIN review_events e ON e.seq = t.prev_seq AND e.seq < t.seq)";
+
 pub(super) fn events(
     tx: &Connection,
     id: Option<&str>,
     page: Page,
 ) -> Result<Listed<Event>, Trouble> {
-    if let Some(id) = id {
-        review(tx, id)?;
-    }
+    let (with, which) = match id {
+        Some(id) => {
+            review(tx, id)?;
+            (TOLD, "seq IN (SELECT seq FROM told)")
+        }
+        None => ("", "?1 IS NULL"),
+    };
     let total: i64 = tx
         .query_row(
-            "SELECT count(*) FROM review_events WHERE ?1 IS NULL OR review_id = ?1",
+            &format!("{with} SELECT count(*) FROM review_events WHERE {which}"),
             [id],
             |row| row.get(0),
         )
         .map_err(sql)?;
     let query = format!(
-        "SELECT {} FROM review_events WHERE ?1 IS NULL OR review_id = ?1 ORDER BY seq LIMIT ?2 OFFSET ?3",
+        "{with} SELECT {} FROM review_events WHERE {which} ORDER BY seq LIMIT ?2 OFFSET ?3",
         rows::EVENT
     );
     let items = tx
@@ -258,7 +276,7 @@ pub(super) fn statistics(tx: &Connection, project: Option<&str>) -> Result<Stati
         ))
         .and_then(|mut query| {
             query
-                .query_map([project], |row| Ok((row.get(0)?, row.count("count(*)")?)))?
+                .query_map([project], |row| Ok((row.get(0)?, row.count(1)?)))?
                 .collect()
         })
         .map_err(sql)

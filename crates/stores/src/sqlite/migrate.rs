@@ -12,11 +12,19 @@ pub struct Migrations {
     pub steps: &'static [&'static str],
 }
 
-/// One transaction for all of it, so that two processes that start together run each step once.
+/// A step may replace a table that others refer to, which must not take their rows along.
 pub(super) fn run(
     connection: &mut Connection,
     components: &[Migrations],
 ) -> Result<(), StoreError> {
+    connection.pragma_update(None, "foreign_keys", "OFF")?;
+    let outcome = run_all(connection, components);
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    outcome
+}
+
+/// One transaction for all of it, so that two processes that start together run each step once.
+fn run_all(connection: &mut Connection, components: &[Migrations]) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(
         "CREATE TABLE IF NOT EXISTS schema_version (

@@ -52,7 +52,7 @@ pub(super) async fn list(
     let priority = filter.priority.map(|priority| priority as i64);
     let counted = db
         .one(
-            &format!("SELECT count(*) AS n FROM reviews WHERE {FILTER}"),
+            &format!("SELECT count(*) FROM reviews WHERE {FILTER}"),
             &[
                 &statuses,
                 &category,
@@ -89,7 +89,7 @@ pub(super) async fn list(
     .await?;
     Ok(Listed {
         items,
-        total: counted.count("n")?,
+        total: counted.count(0)?,
     })
 }
 
@@ -162,7 +162,7 @@ pub(super) async fn events(
     }
     let counted = db
         .one(
-            "SELECT count(*) AS n FROM review_events WHERE $1::text IS NULL OR review_id = $1",
+            "SELECT count(*) FROM review_events WHERE $1::text IS NULL OR review_id = $1",
             &[&id],
         )
         .await?;
@@ -173,7 +173,7 @@ pub(super) async fn events(
     let (limit, offset) = (number(page.limit), number(page.offset));
     Ok(Listed {
         items: all(db, &query, &[&id, &limit, &offset], rows::event).await?,
-        total: counted.count("n")?,
+        total: counted.count(0)?,
     })
 }
 
@@ -225,10 +225,10 @@ async fn counted(
     project: &Option<String>,
 ) -> Result<BTreeMap<String, u64>, Trouble> {
     let query = format!(
-        "SELECT {column} AS word, count(*) AS n FROM reviews WHERE $1::text IS NULL OR project = $1 GROUP BY 1"
+        "SELECT {column}, count(*) FROM reviews WHERE $1::text IS NULL OR project = $1 GROUP BY 1"
     );
     let counts = all(db, &query, &[project], |row| {
-        Ok((row.text("word")?, row.count("n")?))
+        Ok((row.text(0)?, row.count(1)?))
     })
     .await?;
     Ok(counts.into_iter().collect())
@@ -267,7 +267,7 @@ pub(super) async fn queue_version(db: &mut Session, projects: Vec<String>) -> Re
         db.row(query, &[&projects]).await?
     };
     Ok(match row {
-        Some(row) => row.count("seq")?,
+        Some(row) => row.count(0)?,
         None => 0,
     })
 }
@@ -275,7 +275,7 @@ pub(super) async fn queue_version(db: &mut Session, projects: Vec<String>) -> Re
 pub(super) async fn changes(db: &mut Session, after: u64) -> Result<Changes, Trouble> {
     let head = db.one("SELECT seq FROM review_head", &[]).await?;
     let mut changes = Changes {
-        seq: head.count("seq")?,
+        seq: head.count(0)?,
         reviews: Vec::new(),
     };
     if changes.seq > after {
@@ -283,7 +283,7 @@ pub(super) async fn changes(db: &mut Session, after: u64) -> Result<Changes, Tro
                      WHERE e.seq > $1 ORDER BY e.seq LIMIT $2";
         let params: Params<'_> = &[&number(after), &CHANGES_MAX];
         let rows = all(db, query, params, |row| {
-            Ok((row.number("seq")?, row.text("id")?, row.number("version")?))
+            Ok((row.number(0)?, row.text(1)?, row.number(2)?))
         });
         changes.cover(rows.await?);
     }
