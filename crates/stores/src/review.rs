@@ -7,6 +7,7 @@
 //!
 //! Not here: what may be done when (`sentinel_review::machine`).
 
+mod backup;
 mod chain;
 mod postgres;
 mod read;
@@ -165,7 +166,7 @@ impl ReviewStore for SqliteReviews {
     }
 
     fn backup(&self, to: PathBuf) -> Promised<()> {
-        self.reading(move |tx| read::backup(tx, &to))
+        self.reading(move |tx| backup::backup(tx, &to))
     }
 
     fn verify(&self) -> Promised<u64> {

@@ -1,6 +1,5 @@
 //! The queries that change nothing.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use rusqlite::types::Value;
@@ -355,23 +354,4 @@ pub(super) fn changes(tx: &Connection, after: u64) -> Result<Changes, Trouble> {
         .map_err(sql)?;
     changes.cover(rows);
     Ok(changes)
-}
-
-/// A consistent copy, compact, while others go on writing.
-pub(super) fn backup(tx: &Connection, to: &Path) -> Result<(), Trouble> {
-    let failed = |what: String| Trouble::Store {
-        kind: "io",
-        message: what,
-    };
-    if to.exists() {
-        return Err(failed(format!("{} exists", to.display())));
-    }
-    let name = to
-        .to_str()
-        .ok_or_else(|| failed(format!("{} is not a name in UTF-8", to.display())))?;
-    tx.execute("VACUUM INTO ?1", [name]).map_err(sql)?;
-    // A backup that a power failure takes away is none.
-    std::fs::File::open(to)
-        .and_then(|file| file.sync_all())
-        .map_err(|error| failed(format!("{}: {error}", to.display())))
 }

@@ -309,13 +309,45 @@ async fn p_b08_a_backup_opens_and_verifies_and_never_overwrites() {
     let copy = folder.path().join("copy.db");
     let store = open(&path);
     store.backup(copy.clone()).await.unwrap();
-    assert!(store.backup(copy.clone()).await.is_err());
+    let twice = store.backup(copy.clone()).await.unwrap_err();
+    assert!(twice.to_string().contains("exists"), "{twice}");
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(&copy).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "as private as what it is a copy of");
     let restored = open(&copy);
     assert_eq!(restored.verify().await.unwrap(), 4);
     assert_eq!(
         restored.get(id.clone()).await.unwrap(),
         store.get(id).await.unwrap()
     );
+}
+
+/// P-B08: the copy is of one moment, although messages are posted between its steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn p_b08_a_backup_is_of_one_moment() {
+    let (folder, path, id) = house().await;
+    let (store, beside) = (open(&path), open(&path));
+    let ballast = NewReview {
+        diff: "x".repeat(2_000_000),
+        ..new()
+    };
+    store.submit(ballast, None).await.unwrap();
+    let copy = folder.path().join("copy.db");
+    let copying = beside.backup(copy.clone());
+    let copying = tokio::spawn(copying);
+    let mut posted = 0;
+    while !copying.is_finished() {
+        let said = store.act(id.clone(), "r".into(), None, post(&posted.to_string()));
+        said.await.unwrap();
+        posted += 1;
+    }
+    copying.await.unwrap().unwrap();
+    assert!(posted > 2, "nothing was written meanwhile");
+    let events = open(&copy).verify().await.unwrap();
+    assert!((5..=5 + posted).contains(&events), "{events}");
+    // A copy that cannot be finished leaves nothing.
+    let nowhere = folder.path().join("none/copy.db");
+    assert!(store.backup(nowhere).await.is_err());
 }
 
 #[tokio::test]

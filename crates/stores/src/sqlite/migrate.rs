@@ -12,11 +12,15 @@ pub struct Migrations {
     pub steps: &'static [&'static str],
 }
 
-/// A step may replace a table that others refer to, which must not take their rows along.
+/// Whoever opens a file that is up to date writes nothing: it may come to look while others write, or while the
+/// disk is full. A step may replace a table that others refer to, which must not take their rows along.
 pub(super) fn run(
     connection: &mut Connection,
     components: &[Migrations],
 ) -> Result<(), StoreError> {
+    if up_to_date(connection, components)? {
+        return Ok(());
+    }
     connection.pragma_update(None, "foreign_keys", "OFF")?;
     let outcome = run_all(connection, components);
     connection.pragma_update(None, "foreign_keys", "ON")?;
@@ -34,14 +38,7 @@ fn run_all(connection: &mut Connection, components: &[Migrations]) -> Result<(),
     )?;
     for migrations in components {
         let known = migrations.steps.len() as u32;
-        let found: u32 = transaction
-            .query_row(
-                "SELECT version FROM schema_version WHERE component = ?1",
-                [migrations.component],
-                |row| row.get(0),
-            )
-            .optional()?
-            .unwrap_or(0);
+        let found = version(&transaction, migrations)?;
         if found > known {
             return Err(StoreError::TooNew {
                 component: migrations.component,
@@ -60,4 +57,28 @@ fn run_all(connection: &mut Connection, components: &[Migrations]) -> Result<(),
     }
     transaction.commit()?;
     Ok(())
+}
+
+fn up_to_date(connection: &Connection, components: &[Migrations]) -> Result<bool, StoreError> {
+    if !connection.table_exists(None, "schema_version")? {
+        return Ok(false);
+    }
+    for migrations in components {
+        if version(connection, migrations)? != migrations.steps.len() as u32 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// How many steps of a component ran.
+fn version(connection: &Connection, migrations: &Migrations) -> Result<u32, StoreError> {
+    let found = connection
+        .query_row(
+            "SELECT version FROM schema_version WHERE component = ?1",
+            [migrations.component],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(found.unwrap_or(0))
 }
