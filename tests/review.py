@@ -355,12 +355,39 @@ async def bad_arguments_get_clear_errors(folder):
                 ("'dif' was unexpected", "submit_proposal", {"intent": "i", "dif": DIFF, "agent_type": "a", "phase": "1"}),
                 ("not both", "list_reviews", {"project": "a", "projects": ["b"]}),
                 ("wait_ms is at most 25000", "get_review_status", {**review, "wait_ms": 25001}),
+                ("a version is a number", "get_review_status", {**review, "since": "1"}),
+                ("since must be a status, such as created, or a version", "get_review_status", {**review, "since": 2**64}),
+                ('"plan_review", "code_change", "verification", "handoff"', "list_reviews", {"category": "plan"}),
+                ("project must be one line", "submit_proposal", {"intent": "i", "diff": DIFF, "agent_type": "a", "phase": "1", "project": "a\nb"}),
+                ("reviewer_id must be one line", "claim_review", {**review, "reviewer_id": "a\x1b[2J"}),
             ]:
                 _, message = await one.refused(tool, **arguments)
                 check(wanted in message, tool, message)
             check(await one.get_proposal(**review) == await one.get_proposal(**review))
+            check((await one.get_review_status(**review, since=1.0, wait_ms=1e1))["version"] == 1, "whole numbers are integers")
             check((await one.get_review_status(**review))["version"] == 1, "a refusal changed the review")
             check((await one.list_reviews(status="pending"))["total"] == 1, "an alias in a filter")
+
+
+async def looking_changes_nothing(folder):
+    """A file that is somebody else's gets no tables of ours, and a text of an agent does not steer the terminal."""
+    with broker(folder) as running:
+        async with agent(running.url, MODERN) as one:
+            intent = "clear \x1b[2J\n    status  approved \u202e"
+            made = await one.submit_proposal(intent=intent, diff=DIFF, agent_type="a", phase="1")
+        shown = look(folder, "show", made["review_id"], json_too=False)
+        check("\x1b" not in shown and "\u202e" not in shown and "\n      status  approved" in shown, shown)
+        foreign = folder / "foreign.db"
+        with contextlib.closing(sqlite3.connect(foreign)) as db, db:
+            db.execute("CREATE TABLE theirs (x)")
+        for command in (["list"], ["verify"], ["backup", folder / "copy.db"]):
+            try:
+                look(folder, *command, "--db", foreign, json_too=False)
+                check(False, command, "somebody else's file was taken for ours")
+            except AssertionError as error:
+                check("holds no reviews" in str(error), error)
+        with contextlib.closing(sqlite3.connect(foreign)) as db:
+            check(db.execute("SELECT name FROM sqlite_schema").fetchall() == [("theirs",)])
 
 
 async def a_diff_of_two_megabytes_comes_back_byte_for_byte(folder):
@@ -886,6 +913,7 @@ CHECKS = [
     with_postgresql_two_gateways_share_the_reviews,
     twelve_tools_without_the_extended_ones,
     bad_arguments_get_clear_errors,
+    looking_changes_nothing,
     a_diff_of_two_megabytes_comes_back_byte_for_byte,
     a_claim_expires_and_a_waiting_reviewer_gets_the_review,
     p_b01_no_acknowledged_write_is_lost_when_killed,

@@ -437,6 +437,8 @@ pub trait ReviewStore: Send + Sync + 'static {
     fn list(&self, filter: Filter, page: Page) -> Promised<Listed<Review>>;
     fn messages(&self, id: String, page: Page) -> Promised<Listed<Message>>;
     fn verdicts(&self, id: String) -> Promised<Vec<Verdict>>;
+    /// The patch that came with the proposal, cut to `slice`.
+    fn original(&self, id: String, slice: Slice) -> Promised<Patch>;
     /// The patches in order; each diff is cut to `slice`.
     fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>>;
     fn patch(&self, id: String, patch_id: String, slice: Slice) -> Promised<Patch>;

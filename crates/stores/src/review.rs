@@ -137,6 +137,10 @@ impl ReviewStore for SqliteReviews {
         self.reading(move |tx| read::verdicts(tx, &id))
     }
 
+    fn original(&self, id: String, slice: Slice) -> Promised<Patch> {
+        self.reading(move |tx| read::original(tx, &id, slice))
+    }
+
     fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>> {
         self.reading(move |tx| read::patches(tx, &id, slice))
     }

@@ -191,14 +191,11 @@ pub(super) async fn whole(
     let slice = slice(offset, limit)?;
     let store = &service.store;
     let review = store.get(id.clone()).await.map_err(refused)?;
-    let mut patches = store.patches(id.clone(), slice).await.map_err(refused)?;
-    if patches.is_empty() {
-        return Err(Refused::new("corrupt", "this review lost its diff"));
-    }
+    let patch = store.original(id.clone(), slice).await.map_err(refused)?;
     let chain = store.chain(id.clone()).await.map_err(refused)?;
     Ok(Proposal {
         review,
-        patch: patches.swap_remove(0),
+        patch,
         verdicts: store.verdicts(id).await.map_err(refused)?,
         chain: chain
             .into_iter()

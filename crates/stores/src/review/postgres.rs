@@ -101,6 +101,10 @@ impl ReviewStore for PostgresReviews {
         self.reading(move |db| read::verdicts(db, id).boxed())
     }
 
+    fn original(&self, id: String, slice: Slice) -> Promised<Patch> {
+        self.reading(move |db| read::original(db, id, slice).boxed())
+    }
+
     fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>> {
         self.reading(move |db| read::patches(db, id, slice).boxed())
     }

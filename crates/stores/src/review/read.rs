@@ -11,7 +11,7 @@ use sentinel_core::review::{
 };
 
 use super::rows::{self, Cells};
-use super::{CHAIN_LEN_MAX, CHANGES_MAX, sql};
+use super::{CHAIN_LEN_MAX, CHANGES_MAX, chain, sql};
 
 pub(super) fn review(tx: &Connection, id: &str) -> Result<Review, Trouble> {
     Ok(with_last_seq(tx, id)?.0)
@@ -157,6 +157,22 @@ pub(super) fn verdicts(tx: &Connection, id: &str) -> Result<Vec<Verdict>, Troubl
     tx.prepare_cached(&query)
         .and_then(|mut query| query.query_map([id], |row| rows::verdict(row))?.collect())
         .map_err(sql)
+}
+
+pub(super) fn original(tx: &Connection, id: &str, slice: Slice) -> Result<Patch, Trouble> {
+    review(tx, id)?;
+    let query = format!(
+        "SELECT {} FROM patches WHERE review_id = ?1 ORDER BY seq LIMIT 1",
+        rows::PATCH
+    );
+    tx.prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_row([id], |row| rows::patch(row, slice))
+                .optional()
+        })
+        .map_err(sql)?
+        .ok_or_else(|| chain::broken(format!("review {id} lost its diff")))
 }
 
 pub(super) fn patches(tx: &Connection, id: &str, slice: Slice) -> Result<Vec<Patch>, Trouble> {

@@ -59,6 +59,11 @@ fn run_all(connection: &mut Connection, components: &[Migrations]) -> Result<(),
     Ok(())
 }
 
+/// Whether a file has the tables of a component, in whichever version.
+pub(super) fn holds(connection: &Connection, migrations: &Migrations) -> Result<bool, StoreError> {
+    Ok(connection.table_exists(None, "schema_version")? && version(connection, migrations)? > 0)
+}
+
 fn up_to_date(connection: &Connection, components: &[Migrations]) -> Result<bool, StoreError> {
     if !connection.table_exists(None, "schema_version")? {
         return Ok(false);

@@ -9,7 +9,7 @@ use sentinel_core::review::{
 };
 
 use super::super::rows::{self, Cells};
-use super::super::{CHAIN_LEN_MAX, CHANGES_MAX};
+use super::super::{CHAIN_LEN_MAX, CHANGES_MAX, chain};
 use crate::error::StoreError;
 use crate::postgres::{Params, Session};
 
@@ -116,6 +116,18 @@ pub(super) async fn verdicts(db: &mut Session, id: String) -> Result<Vec<Verdict
         rows::VERDICT
     );
     all(db, &query, &[&id], rows::verdict).await
+}
+
+pub(super) async fn original(db: &mut Session, id: String, slice: Slice) -> Result<Patch, Trouble> {
+    review(db, &id).await?;
+    let query = format!(
+        "SELECT {} FROM patches WHERE review_id = $1 ORDER BY seq LIMIT 1",
+        rows::PATCH
+    );
+    match db.row(&query, &[&id]).await? {
+        Some(row) => Ok(rows::patch(&row, slice)?),
+        None => Err(chain::broken(format!("review {id} lost its diff"))),
+    }
 }
 
 pub(super) async fn patches(
