@@ -266,6 +266,26 @@ async def calls_that_wait_leave_their_place_to_others(folder):
                 check((await waits[2])["total"] == 0)
 
 
+async def a_broker_that_stops_answers_whoever_waits(folder):
+    """A restart takes no longer because somebody waits, and what was waited for is answered as if the time were over."""
+    for era in (LEGACY, MODERN):
+        with broker(folder) as running:
+            async with agent(running.url, era) as one:
+                made = await one.submit_proposal(intent="i", diff=DIFF, agent_type="a", phase="1", project=era)
+                waits = [
+                    asyncio.create_task(one.get_review_status(review_id=made["review_id"], since=1, wait_ms=25000)),
+                    asyncio.create_task(one.list_pending(project="nobody's", wait_ms=25000)),
+                ]
+                await asyncio.sleep(0.5)
+                began = time.monotonic()
+                running.child.terminate()
+                status, pending = await asyncio.wait_for(asyncio.gather(*waits), 10)
+                check(status["status"] == "created" and pending["total"] == 0, status, pending)
+                took = time.monotonic() - began
+                check(took < 3, "whoever waits was kept waiting", took)
+            running.child.wait(10)
+
+
 @contextlib.contextmanager
 def postgresql(folder):
     """A server of our own at a free port, under a user that it accepts; yields the URL of an empty database."""
@@ -910,6 +930,7 @@ CHECKS = [
     the_gateway_offers_the_tools_beside_its_backends,
     whoever_follows_a_review_hears_of_each_change,
     calls_that_wait_leave_their_place_to_others,
+    a_broker_that_stops_answers_whoever_waits,
     with_postgresql_two_gateways_share_the_reviews,
     twelve_tools_without_the_extended_ones,
     bad_arguments_get_clear_errors,
