@@ -174,8 +174,13 @@ impl Service {
         Ok(acted)
     }
 
-    pub async fn submit(&self, new: NewReview, key: Option<Key>) -> Result<Acted, Refused> {
-        self.finish(self.store.submit(new, key)).await
+    pub async fn submit(
+        &self,
+        new: NewReview,
+        keys: impl IntoIterator<Item = Key>,
+    ) -> Result<Acted, Refused> {
+        let keys = keys.into_iter().collect();
+        self.finish(self.store.submit(new, keys)).await
     }
 
     pub async fn claim(

@@ -99,8 +99,8 @@ impl SqliteReviews {
 }
 
 impl ReviewStore for SqliteReviews {
-    fn submit(&self, new: NewReview, key: Option<Key>) -> Promised<Acted> {
-        self.writing(move |tx, now| write::submit(tx, now, new, key))
+    fn submit(&self, new: NewReview, keys: Vec<Key>) -> Promised<Acted> {
+        self.writing(move |tx, now| write::submit(tx, now, new, keys))
     }
 
     fn act(&self, id: String, actor: String, key: Option<Key>, decide: Decide) -> Promised<Acted> {

@@ -82,16 +82,16 @@ struct Submitted {
 async fn submit_proposal(
     service: Arc<Service>,
     asked: Asked,
-    submit: Submit,
+    mut submit: Submit,
 ) -> Result<Submitted, Refused> {
     let given = submit.idempotency_key.as_ref();
-    let named = match (
-        named("submit_proposal", &asked, given, &submit)?,
-        &submit.review_id,
-    ) {
-        (None, Some(own)) => Some(key("review_id", &asked.caller, own, &submit)),
-        (named, _) => named,
-    };
+    let named = named("submit_proposal", &asked, given, &submit)?;
+    // An id of one's own is a key by itself, whether or not there is another.
+    submit.idempotency_key = None;
+    let own = submit
+        .review_id
+        .as_ref()
+        .map(|own| key("review_id", &asked.caller, own, &submit));
     let affected_files = diff::check(&submit.diff)?;
     let agent_type = line("agent_type", submit.agent_type)?;
     let phase = line("phase", submit.phase)?;
@@ -118,7 +118,7 @@ async fn submit_proposal(
         agent_type,
         phase,
     };
-    let acted = service.submit(new, named).await?;
+    let acted = service.submit(new, named.into_iter().chain(own)).await?;
     let patch_id = match acted.added {
         Some(sentinel_core::review::Added::Patch(patch)) => Some(patch.patch_id),
         _ => None,

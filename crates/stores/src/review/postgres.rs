@@ -64,8 +64,8 @@ impl PostgresReviews {
 }
 
 impl ReviewStore for PostgresReviews {
-    fn submit(&self, new: NewReview, key: Option<Key>) -> Promised<Acted> {
-        self.writing(move |db| write::submit(db, new, key).boxed())
+    fn submit(&self, new: NewReview, keys: Vec<Key>) -> Promised<Acted> {
+        self.writing(move |db| write::submit(db, new, keys).boxed())
     }
 
     fn act(&self, id: String, actor: String, key: Option<Key>, decide: Decide) -> Promised<Acted> {

@@ -319,7 +319,32 @@ pub(super) fn statistics(tx: &Connection, project: Option<&str>) -> Result<Stati
         )?,
         mean_s_to_verdict: seconds("'verdict_approved', 'verdict_rejected'")?,
         mean_s_to_close: seconds("'review_closed'")?,
+        mean_s_in_status: tx
+            .prepare_cached(&in_status(
+                "(julianday(e.until) - julianday(e.created_at)) * 86400.0",
+            ))
+            .and_then(|mut query| {
+                query
+                    .query_map([project], |row| Ok((row.get(0)?, row.get(1)?)))?
+                    .collect()
+            })
+            .map_err(sql)?,
     })
+}
+
+/// The time that reviews of a project, or all, were in each status. `{seconds}` is how long a stay took.
+pub(super) fn in_status(seconds: &str) -> String {
+    format!(
+        "SELECT status, avg(total) FROM (
+             SELECT e.new_status AS status, sum({seconds}) AS total FROM (
+                 SELECT review_id, new_status, created_at,
+                     lead(created_at) OVER (PARTITION BY review_id ORDER BY seq) AS until
+                 FROM review_events WHERE new_status IS NOT NULL) e
+             JOIN reviews r ON r.id = e.review_id
+             WHERE e.until IS NOT NULL AND (CAST($1 AS text) IS NULL OR r.project = $1)
+             GROUP BY e.review_id, e.new_status) stays
+         GROUP BY status"
+    )
 }
 
 pub(super) fn queue_version(tx: &Connection, projects: &[String]) -> Result<u64, Trouble> {

@@ -67,7 +67,12 @@ async fn house() -> (TempDir, PathBuf, String) {
 }
 
 async fn talk(store: &dyn ReviewStore) -> String {
-    let id = store.submit(new(), None).await.unwrap().review.review_id;
+    let id = store
+        .submit(new(), Vec::new())
+        .await
+        .unwrap()
+        .review
+        .review_id;
     for body in ["one", "two", "three"] {
         let posted = store.act(id.clone(), "r".into(), None, post(body));
         posted.await.unwrap();
@@ -265,7 +270,7 @@ async fn a_file_of_an_earlier_version_keeps_everything() {
         matches!(added(again("k4").await.unwrap()), Some(Verdict(v)) if v.reason == Some("no".into()))
     );
     assert!(added(again("k5").await.unwrap()).is_none());
-    store.submit(new(), None).await.unwrap();
+    store.submit(new(), Vec::new()).await.unwrap();
     assert_eq!(store.verify().await.unwrap(), 11);
 }
 
@@ -331,7 +336,7 @@ async fn p_b08_a_backup_is_of_one_moment() {
         diff: "x".repeat(2_000_000),
         ..new()
     };
-    store.submit(ballast, None).await.unwrap();
+    store.submit(ballast, Vec::new()).await.unwrap();
     let copy = folder.path().join("copy.db");
     let copying = beside.backup(copy.clone());
     let copying = tokio::spawn(copying);

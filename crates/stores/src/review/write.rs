@@ -53,10 +53,12 @@ pub(super) fn submit(
     tx: &Connection,
     now: &Moment,
     new: NewReview,
-    key: Option<Key>,
+    keys: Vec<Key>,
 ) -> Result<Acted, Trouble> {
-    if let Some(first) = first_try(tx, key.as_ref())? {
-        return Ok(first);
+    for key in &keys {
+        if let Some(first) = first_try(tx, Some(key))? {
+            return Ok(first);
+        }
     }
     if let Some(parent) = &new.parent_id {
         parent_is_over(&read::review(tx, parent)?)?;
@@ -102,7 +104,9 @@ pub(super) fn submit(
         &new.diff,
         &files,
     )?;
-    remember(tx, key, &new.review_id, seq)?;
+    for key in keys {
+        remember(tx, Some(key), &new.review_id, seq)?;
+    }
     Ok(submitted(new, patch_id, now))
 }
 

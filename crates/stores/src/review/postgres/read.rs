@@ -8,6 +8,7 @@ use sentinel_core::review::{
     Trouble, Verdict,
 };
 
+use super::super::read::in_status;
 use super::super::rows::{self, Cells};
 use super::super::{CHAIN_LEN_MAX, CHANGES_MAX, chain};
 use crate::error::StoreError;
@@ -221,7 +222,14 @@ pub(super) async fn statistics(
         &project,
     )
     .await?;
+    let in_status =
+        in_status("extract(epoch FROM e.until::timestamptz - e.created_at::timestamptz)::float8");
+    let in_status = all(db, &in_status, &[&project], |row| {
+        Ok((row.text(0)?, row.try_get(1)?))
+    })
+    .await?;
     Ok(Statistics {
+        mean_s_in_status: in_status.into_iter().collect(),
         total: by_status.values().sum(),
         by_status,
         by_category,

@@ -246,11 +246,13 @@ impl<'a> Writing<'a> {
 pub(super) async fn submit(
     db: &mut Session,
     new: NewReview,
-    key: Option<Key>,
+    keys: Vec<Key>,
 ) -> Result<Acted, Trouble> {
     let mut writing = Writing::begin(db).await?;
-    if let Some(first) = first_try(writing.db, key.as_ref()).await? {
-        return Ok(first);
+    for key in &keys {
+        if let Some(first) = first_try(writing.db, Some(key)).await? {
+            return Ok(first);
+        }
     }
     if let Some(parent) = &new.parent_id {
         parent_is_over(&read::review(writing.db, parent).await?)?;
@@ -294,7 +296,9 @@ pub(super) async fn submit(
             &files,
         )
         .await?;
-    remember(writing.db, key, id, Some(&patch_id)).await?;
+    for key in keys {
+        remember(writing.db, Some(key), id, Some(&patch_id)).await?;
+    }
     let now = writing.now;
     Ok(submitted(new, patch_id, &now))
 }
