@@ -31,6 +31,7 @@ import warnings
 from pathlib import Path
 
 import harness
+from rawcaller import last_event
 
 if Path(sys.prefix) != harness.BUILD / "venv":
     harness.need(harness.PYTHON)
@@ -265,6 +266,26 @@ async def calls_that_wait_leave_their_place_to_others(folder):
                 check((await waits[2])["total"] == 0)
 
 
+async def a_broker_that_stops_answers_whoever_waits(folder):
+    """A restart takes no longer because somebody waits, and what was waited for is answered as if the time were over."""
+    for era in (LEGACY, MODERN):
+        with broker(folder) as running:
+            async with agent(running.url, era) as one:
+                made = await one.submit_proposal(intent="i", diff=DIFF, agent_type="a", phase="1", project=era)
+                waits = [
+                    asyncio.create_task(one.get_review_status(review_id=made["review_id"], since=1, wait_ms=25000)),
+                    asyncio.create_task(one.list_pending(project="nobody's", wait_ms=25000)),
+                ]
+                await asyncio.sleep(0.5)
+                began = time.monotonic()
+                running.child.terminate()
+                status, pending = await asyncio.wait_for(asyncio.gather(*waits), 10)
+                check(status["status"] == "created" and pending["total"] == 0, status, pending)
+                took = time.monotonic() - began
+                check(took < 3, "whoever waits was kept waiting", took)
+            running.child.wait(10)
+
+
 @contextlib.contextmanager
 def postgresql(folder):
     """A server of our own at a free port, under a user that it accepts; yields the URL of an empty database."""
@@ -354,12 +375,39 @@ async def bad_arguments_get_clear_errors(folder):
                 ("'dif' was unexpected", "submit_proposal", {"intent": "i", "dif": DIFF, "agent_type": "a", "phase": "1"}),
                 ("not both", "list_reviews", {"project": "a", "projects": ["b"]}),
                 ("wait_ms is at most 25000", "get_review_status", {**review, "wait_ms": 25001}),
+                ("a version is a number", "get_review_status", {**review, "since": "1"}),
+                ("since must be a status, such as created, or a version", "get_review_status", {**review, "since": 2**64}),
+                ('"plan_review", "code_change", "verification", "handoff"', "list_reviews", {"category": "plan"}),
+                ("project must be one line", "submit_proposal", {"intent": "i", "diff": DIFF, "agent_type": "a", "phase": "1", "project": "a\nb"}),
+                ("reviewer_id must be one line", "claim_review", {**review, "reviewer_id": "a\x1b[2J"}),
             ]:
                 _, message = await one.refused(tool, **arguments)
                 check(wanted in message, tool, message)
             check(await one.get_proposal(**review) == await one.get_proposal(**review))
+            check((await one.get_review_status(**review, since=1.0, wait_ms=1e1))["version"] == 1, "whole numbers are integers")
             check((await one.get_review_status(**review))["version"] == 1, "a refusal changed the review")
             check((await one.list_reviews(status="pending"))["total"] == 1, "an alias in a filter")
+
+
+async def looking_changes_nothing(folder):
+    """A file that is somebody else's gets no tables of ours, and a text of an agent does not steer the terminal."""
+    with broker(folder) as running:
+        async with agent(running.url, MODERN) as one:
+            intent = "clear \x1b[2J\n    status  approved \u202e"
+            made = await one.submit_proposal(intent=intent, diff=DIFF, agent_type="a", phase="1")
+        shown = look(folder, "show", made["review_id"], json_too=False)
+        check("\x1b" not in shown and "\u202e" not in shown and "\n      status  approved" in shown, shown)
+        foreign = folder / "foreign.db"
+        with contextlib.closing(sqlite3.connect(foreign)) as db, db:
+            db.execute("CREATE TABLE theirs (x)")
+        for command in (["list"], ["verify"], ["backup", folder / "copy.db"]):
+            try:
+                look(folder, *command, "--db", foreign, json_too=False)
+                check(False, command, "somebody else's file was taken for ours")
+            except AssertionError as error:
+                check("holds no reviews" in str(error), error)
+        with contextlib.closing(sqlite3.connect(foreign)) as db:
+            check(db.execute("SELECT name FROM sqlite_schema").fetchall() == [("theirs",)])
 
 
 async def a_diff_of_two_megabytes_comes_back_byte_for_byte(folder):
@@ -408,6 +456,11 @@ def raw_session(running):
         if answer.status == 503:
             raise ConnectionError("the broker is going down")
         check(answer.status == 200, answer.status, body[:300])
+        if answer.headers.get_content_type() == "text/event-stream":
+            # What takes longer than 50 ms, as it may while the disk is busy.
+            body = last_event(body)
+            if not body:
+                raise ConnectionError("the stream ended without the answer")
         return json.loads(body)["result"]
 
     return call
@@ -428,7 +481,7 @@ class Writer(threading.Thread):
         return call("post_message", **arguments)
 
     def run(self):
-        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+        with contextlib.suppress(OSError, http.client.HTTPException):
             call = raw_session(self.running)
             made = call("submit_proposal", intent="i", diff=DIFF, agent_type="a", phase="1")["structuredContent"]
             call("claim_review", review_id=made["review_id"])
@@ -715,16 +768,7 @@ SYSTEM_CALLS = ["pwrite64", "fdatasync", "ftruncate", "openat"]
 
 def faulty_life(folder, system_call, fault, nth):
     """A life during which the nth such system call on the database fails. False if there was no nth."""
-    for _ in range(3):
-        fired = one_faulty_life(folder, system_call, fault, nth)
-        if fired is not None:
-            return fired
-    raise AssertionError("nothing was acknowledged and nothing failed", system_call, fault, nth)
-
-
-def one_faulty_life(folder, system_call, fault, nth):
-    """The same; None if the broker could not even be asked, which is nobody's fault if it happens once."""
-    database = Path(folder) / f"{system_call}-{fault[-4:]}-{nth}-{time.monotonic_ns()}.db"
+    database = Path(folder) / f"{system_call}-{fault[-4:]}-{nth}.db"
     paths = [part for suffix in ("", "-wal") for part in ("-P", f"{database}{suffix}")]
     trace = Path(folder) / "trace"
     # The first steps open the files; what is meant is the life of a review, so the writer's own calls are counted.
@@ -732,13 +776,14 @@ def one_faulty_life(folder, system_call, fault, nth):
     strace = ["strace", "-f", "-o", trace, *paths, "-e", f"trace={system_call}", "-e", inject]
     acknowledged = []
     with broker_under(folder, strace, database) as running:
-        if running is not None and running.call is not None:
-            with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
-                for step in life(running.call):
+        if running is not None:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                for step in life(running.call or raw_session(running)):
                     acknowledged.append(step)
     fired = "(INJECTED)" in trace.read_text() or "killed by SIGKILL" in trace.read_text()
     if not acknowledged:
-        return fired or None
+        check(fired, "nothing was acknowledged and nothing failed", system_call, fault, nth)
+        return True
     kept = kept_of_life(database, acknowledged[0])
     what = f"{system_call} {fault} when={nth}: acknowledged {acknowledged}, kept {kept}"
     check(kept[: len(acknowledged)] == acknowledged and len(kept) <= len(acknowledged) + 1, what)
@@ -885,9 +930,11 @@ CHECKS = [
     the_gateway_offers_the_tools_beside_its_backends,
     whoever_follows_a_review_hears_of_each_change,
     calls_that_wait_leave_their_place_to_others,
+    a_broker_that_stops_answers_whoever_waits,
     with_postgresql_two_gateways_share_the_reviews,
     twelve_tools_without_the_extended_ones,
     bad_arguments_get_clear_errors,
+    looking_changes_nothing,
     a_diff_of_two_megabytes_comes_back_byte_for_byte,
     a_claim_expires_and_a_waiting_reviewer_gets_the_review,
     p_b01_no_acknowledged_write_is_lost_when_killed,

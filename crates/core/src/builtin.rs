@@ -93,6 +93,33 @@ impl Asked {
 type Run<S> =
     Box<dyn Fn(Arc<S>, Asked, Bytes) -> BoxFuture<'static, Result<String, Refused>> + Send + Sync>;
 
+/// Arguments as their type. To JSON Schema, by which they were checked, `2.0` is an integer; serde reads none from it.
+fn decode<In: DeserializeOwned>(arguments: &[u8]) -> serde_json::Result<In> {
+    serde_json::from_slice(arguments).or_else(|_| {
+        let mut value: Value = serde_json::from_slice(arguments)?;
+        make_whole(&mut value);
+        serde_json::from_value(value)
+    })
+}
+
+fn make_whole(value: &mut Value) {
+    /// From here on a float no longer tells neighbours apart.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number
+                .as_f64()
+                .filter(|n| n.fract() == 0.0 && n.abs() < EXACT_MAX);
+            if let Some(whole) = whole {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(make_whole),
+        Value::Object(members) => members.values_mut().for_each(make_whole),
+        _ => {}
+    }
+}
+
 /// A declared tool over some state `S`.
 pub struct Tool<S> {
     about: About,
@@ -112,7 +139,7 @@ impl<S: Send + Sync + 'static> Tool<S> {
         Fut: Future<Output = Result<Out, Refused>> + Send + 'static,
     {
         let run: Run<S> = Box::new(move |state, asked, arguments| {
-            let arguments = match serde_json::from_slice::<In>(&arguments) {
+            let arguments = match decode::<In>(&arguments) {
                 Ok(arguments) => arguments,
                 Err(error) => {
                     let refused = Refused::new("invalid_arguments", error.to_string());

@@ -401,6 +401,8 @@ pub struct Statistics {
     /// Mean seconds from proposal to close.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_s_to_close: Option<f64>,
+    /// Mean seconds that a review was in each status, as far as that is over.
+    pub mean_s_in_status: std::collections::BTreeMap<String, f64>,
 }
 
 /// Why a store did not do it.
@@ -423,8 +425,8 @@ pub type Promised<T> = BoxFuture<'static, Result<T, Trouble>>;
 
 /// Keeps reviews. Whatever it acknowledged is on the disk.
 pub trait ReviewStore: Send + Sync + 'static {
-    /// Adds a review with its first patch.
-    fn submit(&self, new: NewReview, key: Option<Key>) -> Promised<Acted>;
+    /// Adds a review with its first patch. If it was added before under one of the keys, that is what comes back.
+    fn submit(&self, new: NewReview, keys: Vec<Key>) -> Promised<Acted>;
 
     /// Reads the review, asks `decide`, and writes what it says, in one transaction. `actor` goes
     /// into the events.
@@ -437,6 +439,8 @@ pub trait ReviewStore: Send + Sync + 'static {
     fn list(&self, filter: Filter, page: Page) -> Promised<Listed<Review>>;
     fn messages(&self, id: String, page: Page) -> Promised<Listed<Message>>;
     fn verdicts(&self, id: String) -> Promised<Vec<Verdict>>;
+    /// The patch that came with the proposal, cut to `slice`.
+    fn original(&self, id: String, slice: Slice) -> Promised<Patch>;
     /// The patches in order; each diff is cut to `slice`.
     fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>>;
     fn patch(&self, id: String, patch_id: String, slice: Slice) -> Promised<Patch>;

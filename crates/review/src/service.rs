@@ -189,8 +189,13 @@ impl Service {
         Ok(acted)
     }
 
-    pub async fn submit(&self, new: NewReview, key: Option<Key>) -> Result<Acted, Refused> {
-        self.finish(self.store.submit(new, key)).await
+    pub async fn submit(
+        &self,
+        new: NewReview,
+        keys: impl IntoIterator<Item = Key>,
+    ) -> Result<Acted, Refused> {
+        let keys = keys.into_iter().collect();
+        self.finish(self.store.submit(new, keys)).await
     }
 
     pub async fn claim(
@@ -305,6 +310,12 @@ impl Service {
         }
     }
 
+    /// Ends all waits, and those to come, as if their time were over: whoever shuts down has none to give.
+    pub fn end_waits(&self) {
+        self.waiters.close();
+        self.bells.ring_all();
+    }
+
     /// Looks until there is news or the time is over; the last look is the answer. The bell is
     /// heard from before the look, so nothing falls in between.
     async fn wait<T, F, Fut>(
@@ -324,7 +335,7 @@ impl Service {
             let mut rung = std::pin::pin!(bell.notified());
             rung.as_mut().enable();
             let (news, seen) = look().await?;
-            if news || Instant::now() >= until {
+            if news || Instant::now() >= until || self.waiters.is_closed() {
                 return Ok(seen);
             }
             if waiting.is_none() {

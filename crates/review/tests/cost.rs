@@ -22,7 +22,7 @@ const ROUNDS: usize = 80;
 const WAL_BYTES: u64 = 1000 * 4096;
 /// The promise, which is for releases. Without optimisation the way to the writer's thread and our own part
 /// weigh more beside a disk that syncs in 200 us.
-const RATIO_MAX: f64 = if cfg!(debug_assertions) { 2.0 } else { 1.5 };
+const RATIO_MAX: f64 = if cfg!(debug_assertions) { 1.75 } else { 1.5 };
 /// A disk that others keep busy during one measurement is given another; what is really slower fails all.
 const TRIES: usize = 3;
 
@@ -49,6 +49,13 @@ async fn claimed(path: &Path) -> (Arc<Service>, String) {
         extended_tools: false,
     };
     let service = Service::new(Arc::new(store), settings);
+    let id = propose(&service, "d").await;
+    let claim = service.claim(id.clone(), "r".into(), "reviewer:a".into());
+    claim.await.expect("a working disk");
+    (service, id)
+}
+
+async fn propose(service: &Service, diff: &str) -> String {
     let new = NewReview {
         review_id: uuid(),
         intent: "intent".into(),
@@ -62,18 +69,11 @@ async fn claimed(path: &Path) -> (Arc<Service>, String) {
         priority: Priority::Normal,
         proposed_by: "p".into(),
         parent_id: None,
-        diff: "d".into(),
+        diff: diff.into(),
         affected_files: Vec::new(),
     };
-    let id = service
-        .submit(new, None)
-        .await
-        .expect("a working disk")
-        .review
-        .review_id;
-    let claim = service.claim(id.clone(), "r".into(), "reviewer:a".into());
-    claim.await.expect("a working disk");
-    (service, id)
+    let made = service.submit(new, None).await;
+    made.expect("a working disk").review.review_id
 }
 
 fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> T {
@@ -140,7 +140,8 @@ async fn a_write_costs_at_most_one_and_a_half_bare_inserts() {
     for _ in 0..TRIES {
         let mut ratios = Vec::new();
         for _ in 0..WINDOWS {
-            let (mut bare, mut handed, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut bare, mut handed) = (Vec::new(), Vec::new());
+            let (mut ours, mut proposed) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
                 let began = Instant::now();
                 insert();
@@ -151,11 +152,16 @@ async fn a_write_costs_at_most_one_and_a_half_bare_inserts() {
                 let began = Instant::now();
                 say().await;
                 ours.push(began.elapsed());
+                let began = Instant::now();
+                propose(&service, &body).await;
+                proposed.push(began.elapsed());
             }
             let (bare, handed, ours) = (median(bare), median(handed), median(ours));
             let ratio = ours.as_secs_f64() / bare.as_secs_f64();
             println!(
-                "write p50 {ours:?}, bare insert p50 {bare:?} ({handed:?} through a thread), ratio {ratio:.2}"
+                "write p50 {ours:?}, bare insert p50 {bare:?} ({handed:?} through a thread), ratio {ratio:.2}; \
+                 a proposal, which is a review and its patch, {:?}",
+                median(proposed)
             );
             ratios.push(ratio);
         }

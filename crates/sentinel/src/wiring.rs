@@ -113,6 +113,13 @@ pub(crate) fn build(
     handle.spawn(watch_files(policy.clone()));
     audit.auditor.governed_by(governing::version(config));
     let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
+    if let Some(service) = reviews {
+        let gateway = gateway.clone();
+        handle.spawn(async move {
+            gateway.drained().await;
+            service.end_waits();
+        });
+    }
     handle.spawn(tally(audit.auditor.clone()));
     handle.spawn(registry.clone().end_cold_start());
     handle.spawn(places.clone().keep_writing(registry));

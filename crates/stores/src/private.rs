@@ -31,6 +31,11 @@ pub(crate) fn options() -> OpenOptions {
     options
 }
 
+/// A file that was not there.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    options().write(true).create_new(true).open(path)
+}
+
 /// A new file, or an emptied one.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     options().write(true).create(true).truncate(true).open(path)

@@ -7,6 +7,7 @@
 //!
 //! Not here: what may be done when (`sentinel_review::machine`).
 
+mod backup;
 mod chain;
 mod postgres;
 mod read;
@@ -36,6 +37,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     steps: &[
         include_str!("review/tables.sql"),
         include_str!("review/leaner.sql"),
+        include_str!("review/fewer_pages.sql"),
     ],
 };
 
@@ -97,8 +99,8 @@ impl SqliteReviews {
 }
 
 impl ReviewStore for SqliteReviews {
-    fn submit(&self, new: NewReview, key: Option<Key>) -> Promised<Acted> {
-        self.writing(move |tx, now| write::submit(tx, now, new, key))
+    fn submit(&self, new: NewReview, keys: Vec<Key>) -> Promised<Acted> {
+        self.writing(move |tx, now| write::submit(tx, now, new, keys))
     }
 
     fn act(&self, id: String, actor: String, key: Option<Key>, decide: Decide) -> Promised<Acted> {
@@ -135,6 +137,10 @@ impl ReviewStore for SqliteReviews {
         self.reading(move |tx| read::verdicts(tx, &id))
     }
 
+    fn original(&self, id: String, slice: Slice) -> Promised<Patch> {
+        self.reading(move |tx| read::original(tx, &id, slice))
+    }
+
     fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>> {
         self.reading(move |tx| read::patches(tx, &id, slice))
     }
@@ -164,7 +170,7 @@ impl ReviewStore for SqliteReviews {
     }
 
     fn backup(&self, to: PathBuf) -> Promised<()> {
-        self.reading(move |tx| read::backup(tx, &to))
+        self.reading(move |tx| backup::backup(tx, &to))
     }
 
     fn verify(&self) -> Promised<u64> {

@@ -100,6 +100,11 @@ impl Sqlite {
         Ok(Self { inner, synchronous })
     }
 
+    /// Whether there is a database of ours with the tables of a component. Changes nothing.
+    pub fn holds(path: &Path, migrations: &Migrations) -> Result<bool, StoreError> {
+        migrate::holds(&open_reading(path)?, migrations)
+    }
+
     /// The same database with another durability for writes through this handle.
     #[must_use]
     pub fn with_synchronous(&self, synchronous: Synchronous) -> Self {

@@ -124,6 +124,18 @@ async fn a_document_comes_as_structure_and_as_text() {
     assert_eq!(result["isError"], false);
 }
 
+/// To JSON Schema a number without a fraction is an integer, however it is written.
+#[tokio::test]
+async fn a_whole_number_is_an_integer_however_it_is_written() {
+    for params in [
+        r#"{"name":"add","arguments":{"a":1.0}}"#,
+        r#"{"name":"add","arguments":{"a":10E-1}}"#,
+    ] {
+        let result = call(Method::ToolsCall, params).await.unwrap();
+        assert_eq!(result["structuredContent"], json!({"sum": 11}), "{params}");
+    }
+}
+
 #[tokio::test]
 async fn refusals_and_bad_arguments_are_results_that_the_model_reads() {
     for (params, kind) in [

@@ -8,7 +8,8 @@ use std::fmt::Write;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Outcome, Payload, Revision};
 use serde_json::Value;
@@ -72,7 +73,7 @@ impl Schema {
             .map(|error| {
                 let at = error.instance_path().to_string();
                 let at = if at.is_empty() { "arguments" } else { &at };
-                let text: String = error.to_string().chars().take(ISSUE_CHARS_MAX).collect();
+                let text: String = words(&error).chars().take(ISSUE_CHARS_MAX).collect();
                 format!("{at}: {text}")
             })
             .collect()
@@ -93,6 +94,20 @@ impl Schema {
             }
         });
         compiled.as_deref()
+    }
+}
+
+/// What is wrong, for a model to mend: where a value is one of several it needs all of them, which the crate cuts.
+fn words(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::Enum { options } => match options.as_array() {
+            Some(options) if options.len() > 2 => {
+                let options: Vec<String> = options.iter().map(ToString::to_string).collect();
+                format!("{} is not one of {}", error.instance(), options.join(", "))
+            }
+            _ => error.to_string(),
+        },
+        _ => error.to_string(),
     }
 }
 

@@ -33,6 +33,13 @@ impl Bells {
             bell.notify_waiters();
         }
     }
+
+    pub(super) fn ring_all(&self) {
+        self.topics
+            .lock()
+            .values()
+            .for_each(|bell| bell.notify_waiters());
+    }
 }
 
 pub(super) struct Listening<'a> {

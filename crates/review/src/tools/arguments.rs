@@ -44,6 +44,11 @@ pub(super) fn text(name: &str, text: String) -> Result<String, Refused> {
 
 pub(super) fn line(name: &str, text: String) -> Result<String, Refused> {
     within(name, &text, LINE_BYTES_MAX)?;
+    // Lists and logs show it in a line with others; a second line would look like one of theirs.
+    if text.chars().any(char::is_control) {
+        let message = format!("{name} must be one line, without control characters");
+        return Err(invalid(message));
+    }
     Ok(text)
 }
 
@@ -181,7 +186,10 @@ fn unknown_status(text: &str) -> Refused {
 
 /// What the caller last saw: a status, or a version.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "since must be a status, such as created, or a version number"
+)]
 #[schemars(inline)]
 pub(super) enum Since {
     Version(u64),
@@ -194,6 +202,9 @@ impl Since {
             Self::Version(version) => Ok(service::Since::Version(version)),
             Self::Status(text) => match Status::parse(&text) {
                 Some(status) => Ok(service::Since::Status(status)),
+                None if text.parse::<u64>().is_ok() => Err(invalid(format!(
+                    "since: a version is a number, without quotes; got the text `{text}`"
+                ))),
                 None => Err(unknown_status(&text)),
             },
         }

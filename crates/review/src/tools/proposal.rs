@@ -82,16 +82,16 @@ struct Submitted {
 async fn submit_proposal(
     service: Arc<Service>,
     asked: Asked,
-    submit: Submit,
+    mut submit: Submit,
 ) -> Result<Submitted, Refused> {
     let given = submit.idempotency_key.as_ref();
-    let named = match (
-        named("submit_proposal", &asked, given, &submit)?,
-        &submit.review_id,
-    ) {
-        (None, Some(own)) => Some(key("review_id", &asked.caller, own, &submit)),
-        (named, _) => named,
-    };
+    let named = named("submit_proposal", &asked, given, &submit)?;
+    // An id of one's own is a key by itself, whether or not there is another.
+    submit.idempotency_key = None;
+    let own = submit
+        .review_id
+        .as_ref()
+        .map(|own| key("review_id", &asked.caller, own, &submit));
     let affected_files = diff::check(&submit.diff)?;
     let agent_type = line("agent_type", submit.agent_type)?;
     let phase = line("phase", submit.phase)?;
@@ -118,7 +118,7 @@ async fn submit_proposal(
         agent_type,
         phase,
     };
-    let acted = service.submit(new, named).await?;
+    let acted = service.submit(new, named.into_iter().chain(own)).await?;
     let patch_id = match acted.added {
         Some(sentinel_core::review::Added::Patch(patch)) => Some(patch.patch_id),
         _ => None,
@@ -191,14 +191,11 @@ pub(super) async fn whole(
     let slice = slice(offset, limit)?;
     let store = &service.store;
     let review = store.get(id.clone()).await.map_err(refused)?;
-    let mut patches = store.patches(id.clone(), slice).await.map_err(refused)?;
-    if patches.is_empty() {
-        return Err(Refused::new("corrupt", "this review lost its diff"));
-    }
+    let patch = store.original(id.clone(), slice).await.map_err(refused)?;
     let chain = store.chain(id.clone()).await.map_err(refused)?;
     Ok(Proposal {
         review,
-        patch: patches.swap_remove(0),
+        patch,
         verdicts: store.verdicts(id).await.map_err(refused)?,
         chain: chain
             .into_iter()

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use sentinel_core::review::ReviewStore;
+use sentinel_stores::{Sqlite, review};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Global, Review, ReviewCommand};
@@ -125,10 +126,16 @@ fn open_to_look(config: &Config) -> anyhow::Result<(Arc<dyn ReviewStore>, Runtim
     open(config)
 }
 
-/// Looking at reviews must not make an empty database where somebody mistyped a name.
+/// Looking at reviews must not make an empty database where somebody mistyped a name, nor add tables to
+/// what is somebody else's.
 fn exists(path: &Path) -> anyhow::Result<()> {
     if !path.exists() {
         anyhow::bail!("there is no database at {} yet", path.display());
+    }
+    let ours = Sqlite::holds(path, &review::MIGRATIONS)
+        .with_context(|| format!("opening {}", path.display()))?;
+    if !ours {
+        anyhow::bail!("{} holds no reviews", path.display());
     }
     Ok(())
 }

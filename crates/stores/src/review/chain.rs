@@ -12,6 +12,10 @@ use super::sql;
 
 pub(super) const START: [u8; 32] = [0; 32];
 
+/// The columns of an event as its link is read back.
+pub(super) const LINK: &str = "seq, review_id, event, actor, old_status, new_status, about_id, content, detail, \
+    created_at, hash";
+
 /// The fields of an event that its hash covers, besides the one before.
 pub(super) struct Link<'a> {
     pub(super) seq: i64,
@@ -78,8 +82,17 @@ pub(super) fn last(tx: &Connection) -> Result<([u8; 32], i64), Trouble> {
     Ok(found.unwrap_or((START, 1)))
 }
 
-/// Walks the whole history; the number of events, or the first thing that is wrong.
-pub(super) fn verify(tx: &Connection) -> Result<u64, Trouble> {
+/// Walks the whole history; the number of events, or the first thing that is wrong. All of it is one reading,
+/// whatever is written meanwhile.
+pub(super) fn verify(db: &Connection) -> Result<u64, Trouble> {
+    let reading = db.unchecked_transaction().map_err(sql)?;
+    let events = verify_still(&reading)?;
+    // It only ends the reading; what was found stands.
+    reading.rollback().map_err(sql)?;
+    Ok(events)
+}
+
+fn verify_still(tx: &Connection) -> Result<u64, Trouble> {
     let check: String = tx
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .map_err(sql)?;
@@ -107,10 +120,7 @@ pub(super) fn broken(message: String) -> Trouble {
 
 fn walk(tx: &Connection) -> Result<u64, Trouble> {
     let mut query = tx
-        .prepare(
-            "SELECT seq, review_id, event, actor, old_status, new_status, about_id, content, detail, created_at, hash
-             FROM review_events ORDER BY seq",
-        )
+        .prepare(&format!("SELECT {LINK} FROM review_events ORDER BY seq"))
         .map_err(sql)?;
     let mut rows = query.query([]).map_err(sql)?;
     let mut walker = Walker::default();
@@ -282,44 +292,61 @@ fn three(row: &rusqlite::Row<'_>) -> rusqlite::Result<[u8; 32]> {
 }
 
 /// No half transition: every review is where its history left it, with exactly what that added.
-/// Finds the first that is not. `{judged}` and `{claimant}` read an event's detail; `{more}` is for what
-/// only one of the databases has.
+/// Finds the first that is not. `{events}` is the history by review, `{judged}` and `{claimant}` read an event's
+/// detail; `{more}` is for what only one of the databases has.
 pub(super) const STATES: &str = "
     SELECT r.id FROM reviews r WHERE {more}
-        r.status IS DISTINCT FROM (SELECT e.new_status FROM review_events e
+        r.status IS DISTINCT FROM (SELECT e.new_status FROM {events} e
             WHERE e.review_id = r.id AND e.new_status IS NOT NULL ORDER BY e.seq DESC LIMIT 1)
         OR r.claimed_by IS DISTINCT FROM (CASE WHEN r.status = 'created' THEN NULL ELSE
-            (SELECT {claimant} FROM review_events e
+            (SELECT {claimant} FROM {events} e
              WHERE e.review_id = r.id AND e.event = 'review_claimed' ORDER BY e.seq DESC LIMIT 1) END)
-        OR r.claim_generation <> (SELECT count(*) FROM review_events e
+        OR r.claim_generation <> (SELECT count(*) FROM {events} e
             WHERE e.review_id = r.id AND e.event = 'review_claimed')
         OR r.message_count <> (SELECT count(*) FROM messages m WHERE m.review_id = r.id)
-        OR r.message_count <> (SELECT count(*) FROM review_events e
+        OR r.message_count <> (SELECT count(*) FROM {events} e
             WHERE e.review_id = r.id AND e.event = 'message_posted')
         OR r.patch_count <> (SELECT count(*) FROM patches p WHERE p.review_id = r.id)
-        OR r.patch_count <> (SELECT count(*) FROM review_events e
+        OR r.patch_count <> (SELECT count(*) FROM {events} e
             WHERE e.review_id = r.id AND e.event IN ('review_created', 'patch_submitted'))
         OR (SELECT count(*) FROM verdicts v WHERE v.review_id = r.id) <> (SELECT count(*)
-            FROM review_events e WHERE e.review_id = r.id AND e.event IN ('verdict_approved', 'verdict_rejected'))
+            FROM {events} e WHERE e.review_id = r.id AND e.event IN ('verdict_approved', 'verdict_rejected'))
         OR EXISTS (SELECT 1 FROM patches p WHERE p.review_id = r.id AND p.accepted IS DISTINCT FROM
-            (SELECT {judged} FROM review_events e WHERE e.review_id = r.id AND e.event = 'patch_judged'
+            (SELECT {judged} FROM {events} e WHERE e.review_id = r.id AND e.event = 'patch_judged'
                  AND e.about_id = p.id ORDER BY e.seq DESC LIMIT 1))
-    UNION ALL SELECT e.review_id FROM review_events e
+    UNION ALL SELECT e.review_id FROM {events} e
         WHERE NOT EXISTS (SELECT 1 FROM reviews r WHERE r.id = e.review_id)
     LIMIT 1";
 
+/// The history by review. Only this needs it so, and an index that is kept costs every write a page.
+const BY_REVIEW: &str = "
+    CREATE TEMP TABLE by_review AS
+        SELECT seq, review_id, event, new_status, about_id, detail, prev_seq FROM review_events;
+    CREATE INDEX temp.idx_by_review ON by_review (review_id, seq);";
+
+/// The first event that is not where the list of its review has it.
+const MISPLACED: &str = "
+    SELECT e.review_id FROM temp.by_review e WHERE e.prev_seq IS DISTINCT FROM
+        (SELECT max(p.seq) FROM temp.by_review p WHERE p.review_id = e.review_id AND p.seq < e.seq)
+    LIMIT 1";
+
 fn states(tx: &Connection) -> Result<(), Trouble> {
+    tx.execute_batch(BY_REVIEW).map_err(sql)?;
     // A tail of events that was cut off is missed by the reviews that it was about.
-    let last = "(SELECT max(e.seq) FROM review_events e WHERE e.review_id = r.id)";
-    let query = STATES
+    let last = "(SELECT max(e.seq) FROM temp.by_review e WHERE e.review_id = r.id)";
+    let states = STATES
         .replace("{more}", &format!("r.last_seq IS DISTINCT FROM {last} OR"))
+        .replace("{events}", "temp.by_review")
         .replace("{judged}", "e.detail ->> 'accepted'")
         .replace("{claimant}", "e.detail ->> 'claimed_by'");
-    let wrong: Option<String> = tx
-        .query_row(&query, [], |row| row.get(0))
-        .optional()
-        .map_err(sql)?;
-    found_wrong(wrong)
+    for query in [&states, MISPLACED] {
+        let wrong: Option<String> = tx
+            .query_row(query, [], |row| row.get(0))
+            .optional()
+            .map_err(sql)?;
+        found_wrong(wrong)?;
+    }
+    Ok(())
 }
 
 pub(super) fn found_wrong(wrong: Option<String>) -> Result<(), Trouble> {

@@ -64,8 +64,8 @@ impl PostgresReviews {
 }
 
 impl ReviewStore for PostgresReviews {
-    fn submit(&self, new: NewReview, key: Option<Key>) -> Promised<Acted> {
-        self.writing(move |db| write::submit(db, new, key).boxed())
+    fn submit(&self, new: NewReview, keys: Vec<Key>) -> Promised<Acted> {
+        self.writing(move |db| write::submit(db, new, keys).boxed())
     }
 
     fn act(&self, id: String, actor: String, key: Option<Key>, decide: Decide) -> Promised<Acted> {
@@ -99,6 +99,10 @@ impl ReviewStore for PostgresReviews {
 
     fn verdicts(&self, id: String) -> Promised<Vec<Verdict>> {
         self.reading(move |db| read::verdicts(db, id).boxed())
+    }
+
+    fn original(&self, id: String, slice: Slice) -> Promised<Patch> {
+        self.reading(move |db| read::original(db, id, slice).boxed())
     }
 
     fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>> {
@@ -145,19 +149,20 @@ impl ReviewStore for PostgresReviews {
 impl Cells for Row {
     type Error = StoreError;
 
-    fn maybe_text(&self, at: &str) -> Result<Option<String>, StoreError> {
+    fn maybe_text(&self, at: usize) -> Result<Option<String>, StoreError> {
         Ok(self.try_get(at)?)
     }
 
-    fn maybe_number(&self, at: &str) -> Result<Option<i64>, StoreError> {
+    fn maybe_number(&self, at: usize) -> Result<Option<i64>, StoreError> {
         Ok(self.try_get(at)?)
     }
 
-    fn maybe_flag(&self, at: &str) -> Result<Option<bool>, StoreError> {
+    fn maybe_flag(&self, at: usize) -> Result<Option<bool>, StoreError> {
         Ok(self.try_get(at)?)
     }
 
-    fn unreadable(&self, at: &str) -> StoreError {
-        StoreError::Corrupt(format!("column {at} holds what was never written there"))
+    fn unreadable(&self, at: usize) -> StoreError {
+        let name = self.columns().get(at).map_or("?", |column| column.name());
+        StoreError::Corrupt(format!("column {name} holds what was never written there"))
     }
 }

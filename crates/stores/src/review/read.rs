@@ -1,6 +1,5 @@
 //! The queries that change nothing.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use rusqlite::types::Value;
@@ -12,14 +11,23 @@ use sentinel_core::review::{
 };
 
 use super::rows::{self, Cells};
-use super::{CHAIN_LEN_MAX, CHANGES_MAX, sql};
+use super::{CHAIN_LEN_MAX, CHANGES_MAX, chain, sql};
 
 pub(super) fn review(tx: &Connection, id: &str) -> Result<Review, Trouble> {
+    Ok(with_last_seq(tx, id)?.0)
+}
+
+/// A review and the number of its last event.
+pub(super) fn with_last_seq(tx: &Connection, id: &str) -> Result<(Review, i64), Trouble> {
     // Every write begins with it: the text is put together once.
-    static QUERY: LazyLock<String> =
-        LazyLock::new(|| format!("SELECT {} FROM reviews WHERE id = ?1", rows::REVIEW));
+    static QUERY: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT {}, last_seq FROM reviews WHERE id = ?1",
+            rows::REVIEW
+        )
+    });
     tx.prepare_cached(&QUERY)
-        .and_then(|mut query| query.query_row([id], |row| rows::review(row)).optional())
+        .and_then(|mut query| query.query_row([id], rows::review_and_last_seq).optional())
         .map_err(sql)?
         .ok_or_else(|| Trouble::NoReview(id.to_owned()))
 }
@@ -151,6 +159,22 @@ pub(super) fn verdicts(tx: &Connection, id: &str) -> Result<Vec<Verdict>, Troubl
         .map_err(sql)
 }
 
+pub(super) fn original(tx: &Connection, id: &str, slice: Slice) -> Result<Patch, Trouble> {
+    review(tx, id)?;
+    let query = format!(
+        "SELECT {} FROM patches WHERE review_id = ?1 ORDER BY seq LIMIT 1",
+        rows::PATCH
+    );
+    tx.prepare_cached(&query)
+        .and_then(|mut query| {
+            query
+                .query_row([id], |row| rows::patch(row, slice))
+                .optional()
+        })
+        .map_err(sql)?
+        .ok_or_else(|| chain::broken(format!("review {id} lost its diff")))
+}
+
 pub(super) fn patches(tx: &Connection, id: &str, slice: Slice) -> Result<Vec<Patch>, Trouble> {
     review(tx, id)?;
     let mut patches = rows::Patches::new(slice);
@@ -190,23 +214,32 @@ pub(super) fn patch(
         })
 }
 
+/// The events of one review: its list, from the last back to the first.
+const TOLD: &str = "WITH RECURSIVE told (seq, prev_seq) AS (
+        SELECT seq, prev_seq FROM review_events WHERE seq = (SELECT last_seq FROM reviews WHERE id = ?1)
+        UNION ALL SELECT e.seq, e.prev_seq FROM told t JOIN review_events e ON e.seq = t.prev_seq AND e.seq < t.seq)";
+
 pub(super) fn events(
     tx: &Connection,
     id: Option<&str>,
     page: Page,
 ) -> Result<Listed<Event>, Trouble> {
-    if let Some(id) = id {
-        review(tx, id)?;
-    }
+    let (with, which) = match id {
+        Some(id) => {
+            review(tx, id)?;
+            (TOLD, "seq IN (SELECT seq FROM told)")
+        }
+        None => ("", "?1 IS NULL"),
+    };
     let total: i64 = tx
         .query_row(
-            "SELECT count(*) FROM review_events WHERE ?1 IS NULL OR review_id = ?1",
+            &format!("{with} SELECT count(*) FROM review_events WHERE {which}"),
             [id],
             |row| row.get(0),
         )
         .map_err(sql)?;
     let query = format!(
-        "SELECT {} FROM review_events WHERE ?1 IS NULL OR review_id = ?1 ORDER BY seq LIMIT ?2 OFFSET ?3",
+        "{with} SELECT {} FROM review_events WHERE {which} ORDER BY seq LIMIT ?2 OFFSET ?3",
         rows::EVENT
     );
     let items = tx
@@ -258,7 +291,7 @@ pub(super) fn statistics(tx: &Connection, project: Option<&str>) -> Result<Stati
         ))
         .and_then(|mut query| {
             query
-                .query_map([project], |row| Ok((row.get(0)?, row.count("count(*)")?)))?
+                .query_map([project], |row| Ok((row.get(0)?, row.count(1)?)))?
                 .collect()
         })
         .map_err(sql)
@@ -286,7 +319,32 @@ pub(super) fn statistics(tx: &Connection, project: Option<&str>) -> Result<Stati
         )?,
         mean_s_to_verdict: seconds("'verdict_approved', 'verdict_rejected'")?,
         mean_s_to_close: seconds("'review_closed'")?,
+        mean_s_in_status: tx
+            .prepare_cached(&in_status(
+                "(julianday(e.until) - julianday(e.created_at)) * 86400.0",
+            ))
+            .and_then(|mut query| {
+                query
+                    .query_map([project], |row| Ok((row.get(0)?, row.get(1)?)))?
+                    .collect()
+            })
+            .map_err(sql)?,
     })
+}
+
+/// The time that reviews of a project, or all, were in each status. `{seconds}` is how long a stay took.
+pub(super) fn in_status(seconds: &str) -> String {
+    format!(
+        "SELECT status, avg(total) FROM (
+             SELECT e.new_status AS status, sum({seconds}) AS total FROM (
+                 SELECT review_id, new_status, created_at,
+                     lead(created_at) OVER (PARTITION BY review_id ORDER BY seq) AS until
+                 FROM review_events WHERE new_status IS NOT NULL) e
+             JOIN reviews r ON r.id = e.review_id
+             WHERE e.until IS NOT NULL AND (CAST($1 AS text) IS NULL OR r.project = $1)
+             GROUP BY e.review_id, e.new_status) stays
+         GROUP BY status"
+    )
 }
 
 pub(super) fn queue_version(tx: &Connection, projects: &[String]) -> Result<u64, Trouble> {
@@ -337,23 +395,4 @@ pub(super) fn changes(tx: &Connection, after: u64) -> Result<Changes, Trouble> {
         .map_err(sql)?;
     changes.cover(rows);
     Ok(changes)
-}
-
-/// A consistent copy, compact, while others go on writing.
-pub(super) fn backup(tx: &Connection, to: &Path) -> Result<(), Trouble> {
-    let failed = |what: String| Trouble::Store {
-        kind: "io",
-        message: what,
-    };
-    if to.exists() {
-        return Err(failed(format!("{} exists", to.display())));
-    }
-    let name = to
-        .to_str()
-        .ok_or_else(|| failed(format!("{} is not a name in UTF-8", to.display())))?;
-    tx.execute("VACUUM INTO ?1", [name]).map_err(sql)?;
-    // A backup that a power failure takes away is none.
-    std::fs::File::open(to)
-        .and_then(|file| file.sync_all())
-        .map_err(|error| failed(format!("{}: {error}", to.display())))
 }

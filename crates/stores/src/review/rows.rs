@@ -1,6 +1,5 @@
 //! Rows of either database as documents.
 
-use rusqlite::RowIndex;
 use rusqlite::types::Type;
 use sentinel_core::clock::iso;
 use sentinel_core::review::{
@@ -23,94 +22,100 @@ pub(super) const PATCH: &str = "id, review_id, role, description, diff, affected
 pub(super) const EVENT: &str =
     "seq, review_id, event, actor, old_status, new_status, about_id, detail, created_at";
 
-/// A row of either database, by column. Only what our tables hold.
+/// A row of either database, by the place of a column: to look for its name takes longer than to read it.
+/// Only what our tables hold.
 pub(super) trait Cells {
     type Error;
 
-    fn maybe_text(&self, at: &str) -> Result<Option<String>, Self::Error>;
-    fn maybe_number(&self, at: &str) -> Result<Option<i64>, Self::Error>;
-    fn maybe_flag(&self, at: &str) -> Result<Option<bool>, Self::Error>;
+    fn maybe_text(&self, at: usize) -> Result<Option<String>, Self::Error>;
+    fn maybe_number(&self, at: usize) -> Result<Option<i64>, Self::Error>;
+    fn maybe_flag(&self, at: usize) -> Result<Option<bool>, Self::Error>;
     /// What only we wrote, behind a CHECK, and is something else: a damaged table.
-    fn unreadable(&self, at: &str) -> Self::Error;
+    fn unreadable(&self, at: usize) -> Self::Error;
 
-    fn text(&self, at: &str) -> Result<String, Self::Error> {
+    fn text(&self, at: usize) -> Result<String, Self::Error> {
         self.maybe_text(at)?.ok_or_else(|| self.unreadable(at))
     }
 
-    fn number(&self, at: &str) -> Result<i64, Self::Error> {
+    fn number(&self, at: usize) -> Result<i64, Self::Error> {
         self.maybe_number(at)?.ok_or_else(|| self.unreadable(at))
     }
 
     /// Counts and sizes are never negative.
-    fn count(&self, at: &str) -> Result<u64, Self::Error> {
+    fn count(&self, at: usize) -> Result<u64, Self::Error> {
         Ok(self.number(at)?.max(0) as u64)
     }
 
-    fn word<T>(&self, at: &str, parse: fn(&str) -> Option<T>) -> Result<T, Self::Error> {
+    fn word<T>(&self, at: usize, parse: fn(&str) -> Option<T>) -> Result<T, Self::Error> {
         parse(&self.text(at)?).ok_or_else(|| self.unreadable(at))
     }
 
-    fn files(&self) -> Result<Vec<AffectedFile>, Self::Error> {
-        serde_json::from_str(&self.text("affected_files")?)
-            .map_err(|_| self.unreadable("affected_files"))
+    fn files(&self, at: usize) -> Result<Vec<AffectedFile>, Self::Error> {
+        serde_json::from_str(&self.text(at)?).map_err(|_| self.unreadable(at))
     }
 }
 
 impl Cells for rusqlite::Row<'_> {
     type Error = rusqlite::Error;
 
-    fn maybe_text(&self, at: &str) -> rusqlite::Result<Option<String>> {
+    fn maybe_text(&self, at: usize) -> rusqlite::Result<Option<String>> {
         self.get(at)
     }
 
-    fn maybe_number(&self, at: &str) -> rusqlite::Result<Option<i64>> {
+    fn maybe_number(&self, at: usize) -> rusqlite::Result<Option<i64>> {
         self.get(at)
     }
 
-    fn maybe_flag(&self, at: &str) -> rusqlite::Result<Option<bool>> {
+    fn maybe_flag(&self, at: usize) -> rusqlite::Result<Option<bool>> {
         self.get(at)
     }
 
-    fn unreadable(&self, at: &str) -> rusqlite::Error {
-        let index = at.idx(self.as_ref()).unwrap_or(0);
-        rusqlite::Error::InvalidColumnType(index, at.to_owned(), Type::Text)
+    fn unreadable(&self, at: usize) -> rusqlite::Error {
+        let name = self.as_ref().column_name(at).unwrap_or_default();
+        rusqlite::Error::InvalidColumnType(at, name.to_owned(), Type::Text)
     }
 }
 
+/// The columns of `REVIEW`.
 pub(super) fn review<R: Cells>(row: &R) -> Result<Review, R::Error> {
-    let lease = match row.maybe_text("lease_boot_id")? {
+    let lease = match row.maybe_text(15)? {
         Some(boot_id) => Some(Lease {
             boot_id,
-            boot_until_ms: row.number("lease_boot_ms")?,
-            wall_until_ms: row.number("lease_wall_ms")?,
+            boot_until_ms: row.number(16)?,
+            wall_until_ms: row.number(17)?,
         }),
         None => None,
     };
     Ok(Review {
-        review_id: row.text("id")?,
-        status: row.word("status", Status::parse)?,
-        version: row.count("version")?,
-        intent: row.text("intent")?,
-        description: row.maybe_text("description")?,
-        agent_type: row.text("agent_type")?,
-        phase: row.text("phase")?,
-        plan: row.maybe_text("plan")?,
-        task: row.maybe_text("task")?,
-        project: row.maybe_text("project")?,
-        category: row.word("category", Category::parse)?,
-        priority: priority(row.number("priority")?).ok_or_else(|| row.unreadable("priority"))?,
-        proposed_by: row.text("proposed_by")?,
-        claimed_by: row.maybe_text("claimed_by")?,
-        claim_generation: row.count("claim_generation")?,
+        review_id: row.text(0)?,
+        status: row.word(1, Status::parse)?,
+        version: row.count(2)?,
+        intent: row.text(3)?,
+        description: row.maybe_text(4)?,
+        agent_type: row.text(5)?,
+        phase: row.text(6)?,
+        plan: row.maybe_text(7)?,
+        task: row.maybe_text(8)?,
+        project: row.maybe_text(9)?,
+        category: row.word(10, Category::parse)?,
+        priority: priority(row.number(11)?).ok_or_else(|| row.unreadable(11))?,
+        proposed_by: row.text(12)?,
+        claimed_by: row.maybe_text(13)?,
+        claim_generation: row.count(14)?,
         claim_expires_at: lease.as_ref().map(|lease| iso(lease.wall_until_ms)),
-        parent_id: row.maybe_text("parent_id")?,
-        affected_files: row.files()?,
-        message_count: row.count("message_count")?,
-        patch_count: row.count("patch_count")?,
-        created_at: row.text("created_at")?,
-        updated_at: row.text("updated_at")?,
+        parent_id: row.maybe_text(18)?,
+        affected_files: row.files(19)?,
+        message_count: row.count(20)?,
+        patch_count: row.count(21)?,
+        created_at: row.text(22)?,
+        updated_at: row.text(23)?,
         lease,
     })
+}
+
+/// `REVIEW` and its last event, as SQLite keeps it.
+pub(super) fn review_and_last_seq(row: &rusqlite::Row<'_>) -> rusqlite::Result<(Review, i64)> {
+    Ok((review(row)?, row.get(24)?))
 }
 
 fn priority(number: i64) -> Option<Priority> {
@@ -119,41 +124,41 @@ fn priority(number: i64) -> Option<Priority> {
 
 pub(super) fn message<R: Cells>(row: &R) -> Result<Message, R::Error> {
     Ok(Message {
-        message_id: row.text("id")?,
-        review_id: row.text("review_id")?,
-        role: row.word("role", Role::parse)?,
-        body: row.text("body")?,
-        posted_by: row.text("posted_by")?,
-        created_at: row.text("created_at")?,
+        message_id: row.text(0)?,
+        review_id: row.text(1)?,
+        role: row.word(2, Role::parse)?,
+        body: row.text(3)?,
+        posted_by: row.text(4)?,
+        created_at: row.text(5)?,
     })
 }
 
 pub(super) fn verdict<R: Cells>(row: &R) -> Result<Verdict, R::Error> {
     Ok(Verdict {
-        verdict_id: row.text("id")?,
-        review_id: row.text("review_id")?,
-        decision: row.word("decision", Decision::parse)?,
-        reason: row.maybe_text("reason")?,
-        given_by: row.text("given_by")?,
-        created_at: row.text("created_at")?,
+        verdict_id: row.text(0)?,
+        review_id: row.text(1)?,
+        decision: row.word(2, Decision::parse)?,
+        reason: row.maybe_text(3)?,
+        given_by: row.text(4)?,
+        created_at: row.text(5)?,
     })
 }
 
 pub(super) fn patch<R: Cells>(row: &R, slice: Slice) -> Result<Patch, R::Error> {
-    let whole = row.text("diff")?;
+    let whole = row.text(4)?;
     let (diff, next_offset) = cut(&whole, slice);
     Ok(Patch {
-        patch_id: row.text("id")?,
-        review_id: row.text("review_id")?,
-        role: row.word("role", Role::parse)?,
-        description: row.maybe_text("description")?,
+        patch_id: row.text(0)?,
+        review_id: row.text(1)?,
+        role: row.word(2, Role::parse)?,
+        description: row.maybe_text(3)?,
         diff: diff.to_owned(),
         diff_bytes: whole.len() as u64,
         next_offset,
-        affected_files: row.files()?,
-        accepted: row.maybe_flag("accepted")?,
-        submitted_by: row.text("submitted_by")?,
-        created_at: row.text("created_at")?,
+        affected_files: row.files(5)?,
+        accepted: row.maybe_flag(6)?,
+        submitted_by: row.text(7)?,
+        created_at: row.text(8)?,
     })
 }
 
@@ -199,19 +204,19 @@ pub(super) fn cut(whole: &str, slice: Slice) -> (&str, Option<u64>) {
 }
 
 pub(super) fn event<R: Cells>(row: &R) -> Result<Event, R::Error> {
-    let status = |at: &str| -> Result<Option<Status>, R::Error> {
+    let status = |at: usize| -> Result<Option<Status>, R::Error> {
         Ok(row.maybe_text(at)?.as_deref().and_then(Status::parse))
     };
-    let detail = row.maybe_text("detail")?;
+    let detail = row.maybe_text(7)?;
     Ok(Event {
-        seq: row.count("seq")?,
-        review_id: row.text("review_id")?,
-        event: row.text("event")?,
-        actor: row.text("actor")?,
-        old_status: status("old_status")?,
-        new_status: status("new_status")?,
-        about_id: row.maybe_text("about_id")?,
+        seq: row.count(0)?,
+        review_id: row.text(1)?,
+        event: row.text(2)?,
+        actor: row.text(3)?,
+        old_status: status(4)?,
+        new_status: status(5)?,
+        about_id: row.maybe_text(6)?,
         detail: detail.and_then(|text| serde_json::from_str(&text).ok()),
-        created_at: row.text("created_at")?,
+        created_at: row.text(8)?,
     })
 }

@@ -68,7 +68,12 @@ async fn house() -> (TempDir, PathBuf, String) {
 }
 
 async fn talk(store: &dyn ReviewStore) -> String {
-    let id = store.submit(new(), None).await.unwrap().review.review_id;
+    let id = store
+        .submit(new(), Vec::new())
+        .await
+        .unwrap()
+        .review
+        .review_id;
     for body in ["one", "two", "three"] {
         let posted = store.act(id.clone(), "r".into(), None, post(body));
         posted.await.unwrap();
@@ -109,6 +114,13 @@ const TAMPERINGS: &[&str] = &[
      UPDATE reviews SET message_count = 2",
 ];
 
+/// Besides, what only SQLite has.
+const TAMPERINGS_OF_SQLITE: &[&str] = &[
+    "UPDATE review_events SET prev_seq = NULL WHERE seq = 3",
+    "UPDATE review_events SET prev_seq = 1 WHERE seq = 4",
+    "UPDATE reviews SET last_seq = 3",
+];
+
 fn is_found(found: &Result<u64, Trouble>) -> bool {
     matches!(
         found,
@@ -122,7 +134,7 @@ fn is_found(found: &Result<u64, Trouble>) -> bool {
 /// P-B07: whatever somebody changes with SQL is found.
 #[tokio::test]
 async fn p_b07_an_edited_or_deleted_row_is_found() {
-    for tampering in TAMPERINGS {
+    for tampering in TAMPERINGS.iter().chain(TAMPERINGS_OF_SQLITE) {
         let (_folder, path, _) = house().await;
         let db = Connection::open(&path).unwrap();
         db.execute_batch(tampering).unwrap();
@@ -196,6 +208,96 @@ async fn a_postgres_that_went_away_is_unavailable_until_it_is_back() {
     assert!(backup.to_string().contains("pg_dump"), "{backup}");
 }
 
+/// A file of an earlier version is brought up to date when it is opened, with all that it held; what was written
+/// under a key is still found under it.
+#[tokio::test]
+async fn a_file_of_an_earlier_version_keeps_everything() {
+    const FIRST: &str = "48e4350e-b3c2-44dc-9264-d56d352da2f1";
+    const THIRD: &str = "08e7025a-b31a-4251-93a2-cf6fb0f44e7e";
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.db");
+    let earlier = Migrations {
+        component: "review",
+        steps: &MIGRATIONS.steps[..2],
+    };
+    drop(Sqlite::open(&path, Synchronous::Full, &[earlier]).unwrap());
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch(include_str!("tests/version_2.sql"))
+        .unwrap();
+    let digests: Vec<(String, Vec<u8>)> = db
+        .prepare("SELECT key, digest FROM review_keys ORDER BY key")
+        .unwrap()
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    drop(db);
+
+    let store = open(&path);
+    assert_eq!(store.verify().await.unwrap(), 10);
+    let all = Page {
+        offset: 0,
+        limit: 99,
+    };
+    let said = store.messages(FIRST.into(), all).await.unwrap().items;
+    assert_eq!(
+        said.iter().map(|m| &*m.body).collect::<Vec<_>>(),
+        ["one", "two"]
+    );
+    let told = store.events(Some(FIRST.into()), all).await.unwrap();
+    let seqs: Vec<u64> = told.items.iter().map(|event| event.seq).collect();
+    assert_eq!((told.total, &seqs[..]), (7, &[1, 3, 4, 6, 7, 8, 10][..]));
+    assert_eq!(store.events(None, all).await.unwrap().total, 10);
+    assert_eq!(store.verdicts(FIRST.into()).await.unwrap().len(), 1);
+    assert_eq!(store.chain(THIRD.into()).await.unwrap().len(), 2);
+    let again = |key: &str| {
+        let (key, digest) = digests
+            .iter()
+            .find(|(found, _)| found.ends_with(key))
+            .unwrap();
+        let key = Key {
+            key: key.clone(),
+            digest: digest[..].try_into().unwrap(),
+        };
+        store.act(FIRST.into(), "r".into(), Some(key), post("never"))
+    };
+    let added = |acted: Acted| {
+        assert!(acted.repeated);
+        acted.added
+    };
+    use sentinel_core::review::Added::{Message, Patch, Verdict};
+    assert!(matches!(added(again("k1").await.unwrap()), Some(Patch(_))));
+    assert!(matches!(added(again("k2").await.unwrap()), Some(Message(m)) if m.body == "one"));
+    assert!(matches!(added(again("k3").await.unwrap()), Some(Patch(p)) if p.diff.contains("+c")));
+    assert!(
+        matches!(added(again("k4").await.unwrap()), Some(Verdict(v)) if v.reason == Some("no".into()))
+    );
+    assert!(added(again("k5").await.unwrap()).is_none());
+    store.submit(new(), Vec::new()).await.unwrap();
+    assert_eq!(store.verify().await.unwrap(), 11);
+}
+
+/// What is verified is one reading: a broker that writes meanwhile breaks nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn p_b07_verifying_beside_a_writer_finds_nothing_wrong() {
+    let (_folder, path, id) = house().await;
+    let (store, beside) = (open(&path), open(&path));
+    let writing = tokio::spawn(async move {
+        for n in 0.. {
+            let said = store.act(id.clone(), "r".into(), None, post(&n.to_string()));
+            said.await.unwrap();
+        }
+    });
+    let mut seen = 0;
+    for _ in 0..40 {
+        let events = beside.verify().await.unwrap();
+        assert!(events >= seen);
+        seen = events;
+    }
+    assert!(seen > 4, "nothing was written meanwhile");
+    writing.abort();
+}
+
 #[tokio::test]
 async fn a_decision_that_refuses_changes_nothing() {
     let (_folder, path, id) = house().await;
@@ -215,13 +317,45 @@ async fn p_b08_a_backup_opens_and_verifies_and_never_overwrites() {
     let copy = folder.path().join("copy.db");
     let store = open(&path);
     store.backup(copy.clone()).await.unwrap();
-    assert!(store.backup(copy.clone()).await.is_err());
+    let twice = store.backup(copy.clone()).await.unwrap_err();
+    assert!(twice.to_string().contains("exists"), "{twice}");
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(&copy).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "as private as what it is a copy of");
     let restored = open(&copy);
     assert_eq!(restored.verify().await.unwrap(), 4);
     assert_eq!(
         restored.get(id.clone()).await.unwrap(),
         store.get(id).await.unwrap()
     );
+}
+
+/// P-B08: the copy is of one moment, although messages are posted between its steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn p_b08_a_backup_is_of_one_moment() {
+    let (folder, path, id) = house().await;
+    let (store, beside) = (open(&path), open(&path));
+    let ballast = NewReview {
+        diff: "x".repeat(2_000_000),
+        ..new()
+    };
+    store.submit(ballast, Vec::new()).await.unwrap();
+    let copy = folder.path().join("copy.db");
+    let copying = beside.backup(copy.clone());
+    let copying = tokio::spawn(copying);
+    let mut posted = 0;
+    while !copying.is_finished() {
+        let said = store.act(id.clone(), "r".into(), None, post(&posted.to_string()));
+        said.await.unwrap();
+        posted += 1;
+    }
+    copying.await.unwrap().unwrap();
+    assert!(posted > 2, "nothing was written meanwhile");
+    let events = open(&copy).verify().await.unwrap();
+    assert!((5..=5 + posted).contains(&events), "{events}");
+    // A copy that cannot be finished leaves nothing.
+    let nowhere = folder.path().join("none/copy.db");
+    assert!(store.backup(nowhere).await.is_err());
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use sentinel_core::builtin::Refused;
 use sentinel_core::clock::{Moment, iso};
 use sentinel_core::random::uuid;
 use sentinel_core::review::{
-    Acted, Added, Addition, DIFF_PAGE, Decide, Effect, Key, Message, NewEvent, NewReview, Patch,
-    Review, Role, Slice, Status, Trouble, Verdict,
+    Acted, Added, Addition, DIFF_PAGE, Decide, Effect, Key, Lease, Message, NewEvent, NewReview,
+    Patch, Review, Role, Slice, Status, Trouble, Verdict,
 };
 
 use super::chain::{self, Link};
@@ -53,10 +53,12 @@ pub(super) fn submit(
     tx: &Connection,
     now: &Moment,
     new: NewReview,
-    key: Option<Key>,
+    keys: Vec<Key>,
 ) -> Result<Acted, Trouble> {
-    if let Some(first) = first_try(tx, key.as_ref())? {
-        return Ok(first);
+    for key in &keys {
+        if let Some(first) = first_try(tx, Some(key))? {
+            return Ok(first);
+        }
     }
     if let Some(parent) = &new.parent_id {
         parent_is_over(&read::review(tx, parent)?)?;
@@ -75,7 +77,8 @@ pub(super) fn submit(
         content: Some(chain::content_of_new(&new, &files)),
     };
     let event = new_event(&new);
-    let seq = log(tx, now, &new.review_id, &new.proposed_by, &event, &about)?;
+    let (id, by) = (&new.review_id, &new.proposed_by);
+    let seq = log(tx, now, id, None, by, &event, &about)?;
     tx.prepare_cached(
         "INSERT INTO reviews (id, seq, intent, description, agent_type, phase, plan, task, project, category,
              priority, proposed_by, parent_id, affected_files, patch_count, created_at, updated_at, last_seq)
@@ -101,8 +104,58 @@ pub(super) fn submit(
         &new.diff,
         &files,
     )?;
-    remember(tx, key, &new.review_id, Some(&patch_id))?;
-    acted(tx, &new.review_id, Some(&patch_id))
+    for key in keys {
+        remember(tx, Some(key), &new.review_id, seq)?;
+    }
+    Ok(submitted(new, patch_id, now))
+}
+
+/// A new review and its first patch, as they were written.
+pub(super) fn submitted(new: NewReview, patch_id: String, now: &Moment) -> Acted {
+    let (page, next_offset) = rows::cut(&new.diff, FIRST_PAGE);
+    let patch = Patch {
+        patch_id,
+        review_id: new.review_id.clone(),
+        role: Role::Proposer,
+        description: None,
+        diff: page.to_owned(),
+        diff_bytes: new.diff.len() as u64,
+        next_offset,
+        affected_files: new.affected_files.clone(),
+        accepted: None,
+        submitted_by: new.proposed_by.clone(),
+        created_at: now.iso(),
+    };
+    let review = Review {
+        review_id: new.review_id,
+        status: Status::Created,
+        version: 1,
+        intent: new.intent,
+        description: new.description,
+        agent_type: new.agent_type,
+        phase: new.phase,
+        plan: new.plan,
+        task: new.task,
+        project: new.project,
+        category: new.category,
+        priority: new.priority,
+        proposed_by: new.proposed_by,
+        claimed_by: None,
+        claim_generation: 0,
+        claim_expires_at: None,
+        parent_id: new.parent_id,
+        affected_files: new.affected_files,
+        message_count: 0,
+        patch_count: 1,
+        created_at: now.iso(),
+        updated_at: now.iso(),
+        lease: None,
+    };
+    Acted {
+        review,
+        added: Some(Added::Patch(patch)),
+        repeated: false,
+    }
 }
 
 pub(super) fn act(
@@ -116,10 +169,10 @@ pub(super) fn act(
     if let Some(first) = first_try(tx, key.as_ref())? {
         return Ok(first);
     }
-    let review = read::review(tx, id)?;
+    let (review, last_seq) = read::with_last_seq(tx, id)?;
     let effect = decide(&review, now)?;
-    let done = apply(tx, now, review, actor, effect)?;
-    remember(tx, key, id, done.about_id.as_deref())?;
+    let (done, seq) = apply(tx, now, review, last_seq, actor, effect)?;
+    remember(tx, key, id, seq)?;
     Ok(done.acted)
 }
 
@@ -211,29 +264,28 @@ pub(super) const FIRST_PAGE: Slice = Slice {
 
 /// Whether `expire` would find anything, without taking the writer's lock.
 pub(super) fn any_expired(tx: &Connection, now: &Moment) -> Result<bool, Trouble> {
-    Ok(!leased(tx, now)?.is_empty())
+    tx.prepare_cached(&format!("SELECT 1 FROM reviews WHERE {OVER}"))
+        .and_then(|mut query| query.exists(params![&*now.boot_id, now.boot_ms, now.wall_ms]))
+        .map_err(sql)
 }
 
-fn leased(tx: &Connection, now: &Moment) -> Result<Vec<Review>, Trouble> {
+/// As `Lease::is_over`.
+const OVER: &str = "lease_boot_id IS NOT NULL
+    AND CASE WHEN lease_boot_id = ?1 THEN lease_boot_ms <= ?2 ELSE lease_wall_ms <= ?3 END";
+
+fn overdue(tx: &Connection, now: &Moment) -> Result<Vec<(Review, i64)>, Trouble> {
     let query = format!(
-        "SELECT {} FROM reviews WHERE lease_boot_id IS NOT NULL ORDER BY seq",
+        "SELECT {}, last_seq FROM reviews WHERE {OVER} ORDER BY seq",
         rows::REVIEW
     );
-    let all = tx
-        .prepare_cached(&query)
+    tx.prepare_cached(&query)
         .and_then(|mut query| {
+            let moment = params![&*now.boot_id, now.boot_ms, now.wall_ms];
             query
-                .query_map([], |row| rows::review(row))?
-                .collect::<Result<Vec<_>, _>>()
+                .query_map(moment, rows::review_and_last_seq)?
+                .collect()
         })
-        .map_err(sql)?;
-    let over = |review: &Review| {
-        review
-            .lease
-            .as_ref()
-            .is_some_and(|lease| lease.is_over(now))
-    };
-    Ok(all.into_iter().filter(over).collect())
+        .map_err(sql)
 }
 
 pub(super) fn expire(
@@ -242,30 +294,31 @@ pub(super) fn expire(
     decide: Expire,
 ) -> Result<Vec<Review>, Trouble> {
     let mut changed = Vec::new();
-    for review in leased(tx, now)? {
+    for (review, last_seq) in overdue(tx, now)? {
         if let Some(effect) = decide(&review, now) {
-            changed.push(apply(tx, now, review, "broker", effect)?.acted.review);
+            let (done, _) = apply(tx, now, review, last_seq, "broker", effect)?;
+            changed.push(done.acted.review);
         }
     }
     Ok(changed)
 }
 
-/// Writes an effect.
+/// Writes an effect on a review whose last event was `seq`; what it left, and its own last event.
 fn apply(
     tx: &Connection,
     now: &Moment,
     review: Review,
+    mut seq: i64,
     actor: &str,
     effect: Effect,
-) -> Result<Done, Trouble> {
+) -> Result<(Done, i64), Trouble> {
     let about = effect.addition.as_ref().map(describe).unwrap_or_default();
-    let mut seq = 0;
     let count = effect.events.len();
     for (at, event) in effect.events.iter().enumerate() {
         // The addition belongs to the last event; those before it led there.
         let nothing = About::default();
         let about = if at + 1 == count { &about } else { &nothing };
-        seq = log(tx, now, &review.review_id, actor, event, about)?;
+        seq = log(tx, now, &review.review_id, Some(seq), actor, event, about)?;
     }
     let (mut messages, mut patches) = (0, 0);
     match (&effect.addition, &about.id) {
@@ -330,7 +383,7 @@ fn apply(
         _ => {}
     }
     update(tx, now, &review, &effect, seq, messages, patches)?;
-    Ok(Done::new(review, actor, now, effect, about.id))
+    Ok((Done::new(review, actor, now, effect, about.id), seq))
 }
 
 fn update(
@@ -347,12 +400,47 @@ fn update(
         return Ok(());
     }
     let lease = effect.lease.as_ref();
+    let updated_at = if changed {
+        &now.iso()
+    } else {
+        &review.updated_at
+    };
     tx.prepare_cached(
-        "UPDATE reviews SET status = ?2, claimed_by = ?3, claim_generation = ?4, lease_boot_id = ?5,
-             lease_boot_ms = ?6, lease_wall_ms = ?7, version = version + ?8, updated_at = ?9,
-             message_count = message_count + ?10, patch_count = patch_count + ?11,
-             last_seq = max(last_seq, ?12)
+        "UPDATE reviews SET lease_boot_ms = ?2, lease_wall_ms = ?3, version = version + ?4, updated_at = ?5,
+             message_count = message_count + ?6, patch_count = patch_count + ?7, last_seq = ?8
          WHERE id = ?1",
+    )
+    .and_then(|mut update| {
+        update.execute(params![
+            review.review_id,
+            lease.map(|lease| lease.boot_until_ms),
+            lease.map(|lease| lease.wall_until_ms),
+            i64::from(changed),
+            updated_at,
+            messages as i64,
+            patches as i64,
+            last_seq,
+        ])
+    })
+    .map_err(sql)?;
+    transfer(tx, review, effect)
+}
+
+/// Where a review stands and who has it, if that changed. Apart from the rest, because SQLite writes the pages
+/// of every index over a column that a statement sets, whether it sets anything new or not.
+fn transfer(tx: &Connection, review: &Review, effect: &Effect) -> Result<(), Trouble> {
+    fn boot(lease: &Option<Lease>) -> Option<&str> {
+        lease.as_ref().map(|lease| &*lease.boot_id)
+    }
+    let stays = effect.status == review.status
+        && effect.claimed_by == review.claimed_by
+        && effect.claim_generation == review.claim_generation
+        && boot(&effect.lease) == boot(&review.lease);
+    if stays {
+        return Ok(());
+    }
+    tx.prepare_cached(
+        "UPDATE reviews SET status = ?2, claimed_by = ?3, claim_generation = ?4, lease_boot_id = ?5 WHERE id = ?1",
     )
     .and_then(|mut update| {
         update.execute(params![
@@ -360,14 +448,7 @@ fn update(
             effect.status.as_str(),
             effect.claimed_by,
             effect.claim_generation as i64,
-            lease.map(|lease| &lease.boot_id),
-            lease.map(|lease| lease.boot_until_ms),
-            lease.map(|lease| lease.wall_until_ms),
-            i64::from(changed),
-            if changed { now.iso() } else { review.updated_at.clone() },
-            messages as i64,
-            patches as i64,
-            last_seq,
+            boot(&effect.lease),
         ])
     })
     .map_err(sql)?;
@@ -403,11 +484,12 @@ pub(super) fn describe(addition: &Addition) -> About {
     }
 }
 
-/// Adds an event to the chain; its number.
+/// Adds an event to the chain, and to the list of its review after `prev_seq`; its number.
 fn log(
     tx: &Connection,
     now: &Moment,
     review_id: &str,
+    prev_seq: Option<i64>,
     actor: &str,
     event: &NewEvent,
     about: &About,
@@ -430,12 +512,13 @@ fn log(
     let hash = link.hash(&before);
     tx.prepare_cached(
         "INSERT INTO review_events (seq, review_id, event, actor, old_status, new_status, about_id, content,
-             detail, created_at, queue, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             detail, created_at, queue, hash, prev_seq)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )
     .and_then(|mut insert| {
         insert.execute(params![
             seq, review_id, link.event, actor, link.old_status, link.new_status, link.about_id, link.content,
-            link.detail, created_at, queue_changes(event), &hash[..],
+            link.detail, created_at, queue_changes(event), &hash[..], prev_seq,
         ])
     })
     .map_err(sql)?;
@@ -501,8 +584,8 @@ fn first_try(tx: &Connection, key: Option<&Key>) -> Result<Option<Acted>, Troubl
     let Some(key) = key else {
         return Ok(None);
     };
-    let found: Option<(Vec<u8>, String, Option<String>)> = tx
-        .prepare_cached("SELECT digest, review_id, about_id FROM review_keys WHERE key = ?1")
+    let found: Option<(Vec<u8>, String, i64)> = tx
+        .prepare_cached("SELECT digest, review_id, seq FROM review_keys WHERE key = ?1")
         .and_then(|mut query| {
             query
                 .query_row([&key.key], |row| {
@@ -514,66 +597,55 @@ fn first_try(tx: &Connection, key: Option<&Key>) -> Result<Option<Acted>, Troubl
     match found {
         None => Ok(None),
         Some((digest, ..)) if digest[..] != key.digest[..] => Err(Trouble::KeyReused),
-        Some((_, review_id, about_id)) => {
-            let mut first = acted(tx, &review_id, about_id.as_deref())?;
+        Some((_, review_id, seq)) => {
+            let mut first = acted(tx, &review_id, seq)?;
             first.repeated = true;
             Ok(Some(first))
         }
     }
 }
 
-fn remember(
-    tx: &Connection,
-    key: Option<Key>,
-    review_id: &str,
-    about_id: Option<&str>,
-) -> Result<(), Trouble> {
+fn remember(tx: &Connection, key: Option<Key>, review_id: &str, seq: i64) -> Result<(), Trouble> {
     if let Some(key) = key {
         tx.prepare_cached(
-            "INSERT INTO review_keys (key, digest, review_id, about_id) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO review_keys (key, digest, review_id, seq) VALUES (?1, ?2, ?3, ?4)",
         )
-        .and_then(|mut insert| {
-            insert.execute(params![key.key, &key.digest[..], review_id, about_id])
-        })
+        .and_then(|mut insert| insert.execute(params![key.key, &key.digest[..], review_id, seq]))
         .map_err(sql)?;
     }
     Ok(())
 }
 
 /// The documents after an action; of a large diff the first page.
-fn acted(tx: &Connection, review_id: &str, about_id: Option<&str>) -> Result<Acted, Trouble> {
-    let review = read::review(tx, review_id)?;
-    let added = match about_id {
-        Some(id) => added(tx, id)?,
-        None => None,
-    };
+fn acted(tx: &Connection, review_id: &str, seq: i64) -> Result<Acted, Trouble> {
     Ok(Acted {
-        review,
-        added,
+        review: read::review(tx, review_id)?,
+        added: added(tx, seq)?,
         repeated: false,
     })
 }
 
-fn added(tx: &Connection, id: &str) -> Result<Option<Added>, Trouble> {
-    let message = format!("SELECT {} FROM messages WHERE id = ?1", rows::MESSAGE);
-    if let Some(found) = one(tx, &message, id, |row| rows::message(row))? {
+/// What came with an event.
+fn added(tx: &Connection, seq: i64) -> Result<Option<Added>, Trouble> {
+    let message = format!("SELECT {} FROM messages WHERE seq = ?1", rows::MESSAGE);
+    if let Some(found) = one(tx, &message, seq, |row| rows::message(row))? {
         return Ok(Some(Added::Message(found)));
     }
-    let verdict = format!("SELECT {} FROM verdicts WHERE id = ?1", rows::VERDICT);
-    if let Some(found) = one(tx, &verdict, id, |row| rows::verdict(row))? {
+    let verdict = format!("SELECT {} FROM verdicts WHERE seq = ?1", rows::VERDICT);
+    if let Some(found) = one(tx, &verdict, seq, |row| rows::verdict(row))? {
         return Ok(Some(Added::Verdict(found)));
     }
-    let patch = format!("SELECT {} FROM patches WHERE id = ?1", rows::PATCH);
-    Ok(one(tx, &patch, id, |row| rows::patch(row, FIRST_PAGE))?.map(Added::Patch))
+    let patch = format!("SELECT {} FROM patches WHERE seq = ?1", rows::PATCH);
+    Ok(one(tx, &patch, seq, |row| rows::patch(row, FIRST_PAGE))?.map(Added::Patch))
 }
 
 fn one<T>(
     tx: &Connection,
     query: &str,
-    id: &str,
+    seq: i64,
     read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Option<T>, Trouble> {
     tx.prepare_cached(query)
-        .and_then(|mut query| query.query_row([id], read).optional())
+        .and_then(|mut query| query.query_row([seq], read).optional())
         .map_err(sql)
 }

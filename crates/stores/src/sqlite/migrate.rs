@@ -12,11 +12,23 @@ pub struct Migrations {
     pub steps: &'static [&'static str],
 }
 
-/// One transaction for all of it, so that two processes that start together run each step once.
+/// Whoever opens a file that is up to date writes nothing: it may come to look while others write, or while the
+/// disk is full. A step may replace a table that others refer to, which must not take their rows along.
 pub(super) fn run(
     connection: &mut Connection,
     components: &[Migrations],
 ) -> Result<(), StoreError> {
+    if up_to_date(connection, components)? {
+        return Ok(());
+    }
+    connection.pragma_update(None, "foreign_keys", "OFF")?;
+    let outcome = run_all(connection, components);
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    outcome
+}
+
+/// One transaction for all of it, so that two processes that start together run each step once.
+fn run_all(connection: &mut Connection, components: &[Migrations]) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(
         "CREATE TABLE IF NOT EXISTS schema_version (
@@ -26,14 +38,7 @@ pub(super) fn run(
     )?;
     for migrations in components {
         let known = migrations.steps.len() as u32;
-        let found: u32 = transaction
-            .query_row(
-                "SELECT version FROM schema_version WHERE component = ?1",
-                [migrations.component],
-                |row| row.get(0),
-            )
-            .optional()?
-            .unwrap_or(0);
+        let found = version(&transaction, migrations)?;
         if found > known {
             return Err(StoreError::TooNew {
                 component: migrations.component,
@@ -52,4 +57,33 @@ pub(super) fn run(
     }
     transaction.commit()?;
     Ok(())
+}
+
+/// Whether a file has the tables of a component, in whichever version.
+pub(super) fn holds(connection: &Connection, migrations: &Migrations) -> Result<bool, StoreError> {
+    Ok(connection.table_exists(None, "schema_version")? && version(connection, migrations)? > 0)
+}
+
+fn up_to_date(connection: &Connection, components: &[Migrations]) -> Result<bool, StoreError> {
+    if !connection.table_exists(None, "schema_version")? {
+        return Ok(false);
+    }
+    for migrations in components {
+        if version(connection, migrations)? != migrations.steps.len() as u32 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// How many steps of a component ran.
+fn version(connection: &Connection, migrations: &Migrations) -> Result<u32, StoreError> {
+    let found = connection
+        .query_row(
+            "SELECT version FROM schema_version WHERE component = ?1",
+            [migrations.component],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(found.unwrap_or(0))
 }

@@ -120,6 +120,20 @@ async fn migrations_run_once_and_in_order() {
     assert!(matches!(older, Err(StoreError::TooNew { found: 2, .. })));
 }
 
+/// Whoever comes to look writes nothing, so it neither waits for the writer nor needs space.
+#[tokio::test]
+async fn opening_what_is_up_to_date_writes_nothing() {
+    let (_folder, path) = place();
+    let db = open(&path);
+    insert(&db, 1).await.unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let began = tokio::time::Instant::now();
+    let beside = open(&path);
+    assert_eq!(ids(&beside).await, [1]);
+    assert!(began.elapsed() < BUSY_MAX / 2);
+}
+
 #[tokio::test]
 async fn a_file_that_is_no_database_is_called_corrupt() {
     let (_folder, path) = place();

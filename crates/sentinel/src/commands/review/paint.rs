@@ -34,8 +34,8 @@ pub(super) fn line(review: &Review) -> String {
         status(review.status),
         review.priority,
         minute(&review.updated_at),
-        plain(&shorten(intent, 72)),
-        plain(&project),
+        one_line(&shorten(intent, 72)),
+        one_line(&project),
     )
 }
 
@@ -51,20 +51,43 @@ fn shorten(text: &str, max: usize) -> String {
     }
 }
 
-/// What agents wrote must not steer the terminal: control characters become visible.
+/// What agents wrote must not steer the terminal, nor show code in another order than it has: control
+/// characters become visible.
 pub(super) fn plain(text: &str) -> String {
     let visible = |c: char| match c {
         '\n' | '\t' => c,
-        c if c.is_control() => '\u{fffd}',
+        c if c.is_control() || turns_text(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(visible).collect()
 }
 
+/// The marks that change the direction of text.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The same where others share the line.
+fn one_line(text: &str) -> String {
+    plain(text).replace(['\n', '\t'], " ")
+}
+
+/// A text of several lines, none of which looks like one of ours.
+fn indented(text: &str, out: &mut String) {
+    for line in text.lines() {
+        let _ = writeln!(out, "  {}", plain(line));
+    }
+}
+
 pub(super) fn head(review: &Review, out: &mut String) {
-    let _ = writeln!(out, "{BOLD}{}{BOLD:#}", plain(&review.intent));
+    let (title, more) = review
+        .intent
+        .split_once('\n')
+        .unwrap_or((&review.intent, ""));
+    let _ = writeln!(out, "{BOLD}{}{BOLD:#}", plain(title));
+    indented(more, out);
     let mut field = |name: &str, value: &str| {
-        let _ = writeln!(out, "{DIM}{name:>10}{DIM:#}  {}", plain(value));
+        let _ = writeln!(out, "{DIM}{name:>10}{DIM:#}  {}", one_line(value));
     };
     field("review", &review.review_id);
     field("status", review.status.as_str());
@@ -94,7 +117,8 @@ pub(super) fn head(review: &Review, out: &mut String) {
         );
     }
     if let Some(text) = &review.description {
-        let _ = writeln!(out, "\n{}", plain(text));
+        out.push('\n');
+        indented(text, out);
     }
 }
 
@@ -108,11 +132,9 @@ pub(super) fn message(message: &Message, out: &mut String) {
         "\n{style}{}{style:#} {DIM}{} {}{DIM:#}",
         message.role,
         minute(&message.created_at),
-        plain(&message.posted_by)
+        one_line(&message.posted_by)
     );
-    for line in message.body.lines() {
-        let _ = writeln!(out, "  {}", plain(line));
-    }
+    indented(&message.body, out);
 }
 
 pub(super) fn verdict(verdict: &Verdict, out: &mut String) {
@@ -126,11 +148,9 @@ pub(super) fn verdict(verdict: &Verdict, out: &mut String) {
         "\n{style}{}{style:#} {DIM}{} {}{DIM:#}",
         verdict.decision,
         minute(&verdict.created_at),
-        plain(&verdict.given_by)
+        one_line(&verdict.given_by)
     );
-    for line in verdict.reason.iter().flat_map(|reason| reason.lines()) {
-        let _ = writeln!(out, "  {}", plain(line));
-    }
+    indented(verdict.reason.as_deref().unwrap_or_default(), out);
 }
 
 pub(super) fn patch(patch: &Patch, title: &str, out: &mut String) {
@@ -139,17 +159,15 @@ pub(super) fn patch(patch: &Patch, title: &str, out: &mut String) {
         "\n{BOLD}{title}{BOLD:#} {DIM}{} {} {}{DIM:#}",
         patch.role,
         minute(&patch.created_at),
-        plain(&patch.submitted_by)
+        one_line(&patch.submitted_by)
     );
-    if let Some(text) = &patch.description {
-        let _ = writeln!(out, "  {}", plain(text));
-    }
+    indented(patch.description.as_deref().unwrap_or_default(), out);
     for file in &patch.affected_files {
         let _ = writeln!(
             out,
             "  {} {} {GREEN}+{}{GREEN:#} {RED}-{}{RED:#}",
             file.change,
-            plain(&file.path),
+            one_line(&file.path),
             file.added,
             file.removed
         );
@@ -189,8 +207,8 @@ pub(super) fn event(event: &Event, said: &str) -> String {
         event.created_at,
         &event.review_id[..8.min(event.review_id.len())],
         event.event,
-        plain(&event.actor),
-        plain(&shorten(said, 72)),
+        one_line(&event.actor),
+        one_line(&shorten(said, 72)),
     )
 }
 
@@ -215,5 +233,14 @@ mod tests {
     #[test]
     fn escape_sequences_of_agents_do_not_reach_the_terminal() {
         assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\nc");
+        assert_eq!(plain("if \u{202e}eurt"), "if \u{fffd}eurt");
+    }
+
+    #[test]
+    fn a_text_of_an_agent_cannot_pass_for_a_line_of_ours() {
+        assert_eq!(one_line("p\n1234  approved"), "p 1234  approved");
+        let mut out = String::new();
+        indented("why\n    status  approved", &mut out);
+        assert_eq!(out, "  why\n      status  approved\n");
     }
 }

@@ -8,8 +8,9 @@ use sentinel_core::review::{
     Trouble, Verdict,
 };
 
+use super::super::read::in_status;
 use super::super::rows::{self, Cells};
-use super::super::{CHAIN_LEN_MAX, CHANGES_MAX};
+use super::super::{CHAIN_LEN_MAX, CHANGES_MAX, chain};
 use crate::error::StoreError;
 use crate::postgres::{Params, Session};
 
@@ -52,7 +53,7 @@ pub(super) async fn list(
     let priority = filter.priority.map(|priority| priority as i64);
     let counted = db
         .one(
-            &format!("SELECT count(*) AS n FROM reviews WHERE {FILTER}"),
+            &format!("SELECT count(*) FROM reviews WHERE {FILTER}"),
             &[
                 &statuses,
                 &category,
@@ -89,7 +90,7 @@ pub(super) async fn list(
     .await?;
     Ok(Listed {
         items,
-        total: counted.count("n")?,
+        total: counted.count(0)?,
     })
 }
 
@@ -116,6 +117,18 @@ pub(super) async fn verdicts(db: &mut Session, id: String) -> Result<Vec<Verdict
         rows::VERDICT
     );
     all(db, &query, &[&id], rows::verdict).await
+}
+
+pub(super) async fn original(db: &mut Session, id: String, slice: Slice) -> Result<Patch, Trouble> {
+    review(db, &id).await?;
+    let query = format!(
+        "SELECT {} FROM patches WHERE review_id = $1 ORDER BY seq LIMIT 1",
+        rows::PATCH
+    );
+    match db.row(&query, &[&id]).await? {
+        Some(row) => Ok(rows::patch(&row, slice)?),
+        None => Err(chain::broken(format!("review {id} lost its diff"))),
+    }
 }
 
 pub(super) async fn patches(
@@ -162,7 +175,7 @@ pub(super) async fn events(
     }
     let counted = db
         .one(
-            "SELECT count(*) AS n FROM review_events WHERE $1::text IS NULL OR review_id = $1",
+            "SELECT count(*) FROM review_events WHERE $1::text IS NULL OR review_id = $1",
             &[&id],
         )
         .await?;
@@ -173,7 +186,7 @@ pub(super) async fn events(
     let (limit, offset) = (number(page.limit), number(page.offset));
     Ok(Listed {
         items: all(db, &query, &[&id, &limit, &offset], rows::event).await?,
-        total: counted.count("n")?,
+        total: counted.count(0)?,
     })
 }
 
@@ -209,7 +222,14 @@ pub(super) async fn statistics(
         &project,
     )
     .await?;
+    let in_status =
+        in_status("extract(epoch FROM e.until::timestamptz - e.created_at::timestamptz)::float8");
+    let in_status = all(db, &in_status, &[&project], |row| {
+        Ok((row.text(0)?, row.try_get(1)?))
+    })
+    .await?;
     Ok(Statistics {
+        mean_s_in_status: in_status.into_iter().collect(),
         total: by_status.values().sum(),
         by_status,
         by_category,
@@ -225,10 +245,10 @@ async fn counted(
     project: &Option<String>,
 ) -> Result<BTreeMap<String, u64>, Trouble> {
     let query = format!(
-        "SELECT {column} AS word, count(*) AS n FROM reviews WHERE $1::text IS NULL OR project = $1 GROUP BY 1"
+        "SELECT {column}, count(*) FROM reviews WHERE $1::text IS NULL OR project = $1 GROUP BY 1"
     );
     let counts = all(db, &query, &[project], |row| {
-        Ok((row.text("word")?, row.count("n")?))
+        Ok((row.text(0)?, row.count(1)?))
     })
     .await?;
     Ok(counts.into_iter().collect())
@@ -267,7 +287,7 @@ pub(super) async fn queue_version(db: &mut Session, projects: Vec<String>) -> Re
         db.row(query, &[&projects]).await?
     };
     Ok(match row {
-        Some(row) => row.count("seq")?,
+        Some(row) => row.count(0)?,
         None => 0,
     })
 }
@@ -275,7 +295,7 @@ pub(super) async fn queue_version(db: &mut Session, projects: Vec<String>) -> Re
 pub(super) async fn changes(db: &mut Session, after: u64) -> Result<Changes, Trouble> {
     let head = db.one("SELECT seq FROM review_head", &[]).await?;
     let mut changes = Changes {
-        seq: head.count("seq")?,
+        seq: head.count(0)?,
         reviews: Vec::new(),
     };
     if changes.seq > after {
@@ -283,7 +303,7 @@ pub(super) async fn changes(db: &mut Session, after: u64) -> Result<Changes, Tro
                      WHERE e.seq > $1 ORDER BY e.seq LIMIT $2";
         let params: Params<'_> = &[&number(after), &CHANGES_MAX];
         let rows = all(db, query, params, |row| {
-            Ok((row.number("seq")?, row.text("id")?, row.number("version")?))
+            Ok((row.number(0)?, row.text(1)?, row.number(2)?))
         });
         changes.cover(rows.await?);
     }

@@ -21,48 +21,48 @@ pub(super) async fn verify(db: &mut Session) -> Result<u64, Trouble> {
     loop {
         let events = db
             .rows(
-                "SELECT * FROM review_events WHERE seq > $1 ORDER BY seq LIMIT $2",
+                &format!(
+                    "SELECT {} FROM review_events WHERE seq > $1 ORDER BY seq LIMIT $2",
+                    chain::LINK
+                ),
                 &[&after, &PAGE],
             )
             .await?;
         let Some(last) = events.last() else { break };
-        after = last.number("seq")?;
+        after = last.number(0)?;
         for event in &events {
             step(db, &mut walker, event).await?;
         }
     }
-    let written: Vec<u8> = head.try_get("hash").map_err(StoreError::from)?;
+    let written: Vec<u8> = head.try_get(1).map_err(StoreError::from)?;
     if !walker.ends_with(&written) {
         return Err(chain::broken(
             "the last event is not the one that was written last".to_owned(),
         ));
     }
-    let events = walker.end(head.number("seq")?)?;
+    let events = walker.end(head.number(0)?)?;
     let states = chain::STATES
         .replace("{more}", "")
+        .replace("{events}", "review_events")
         .replace("{judged}", "(e.detail::json ->> 'accepted')::boolean")
         .replace("{claimant}", "e.detail::json ->> 'claimed_by'");
     let wrong = db.row(&states, &[]).await?;
-    chain::found_wrong(wrong.map(|row| row.text("id")).transpose()?)?;
+    chain::found_wrong(wrong.map(|row| row.text(0)).transpose()?)?;
     Ok(events)
 }
 
 async fn step(db: &mut Session, walker: &mut Walker, row: &Row) -> Result<(), Trouble> {
-    let bytes = |at: &str| {
+    let bytes = |at: usize| {
         row.try_get::<_, Option<Vec<u8>>>(at)
             .map_err(StoreError::from)
     };
-    let (review_id, event, actor) = (
-        row.text("review_id")?,
-        row.text("event")?,
-        row.text("actor")?,
-    );
-    let (old, new) = (row.maybe_text("old_status")?, row.maybe_text("new_status")?);
-    let (about, detail) = (row.maybe_text("about_id")?, row.maybe_text("detail")?);
-    let (content, hash) = (bytes("content")?, bytes("hash")?.unwrap_or_default());
-    let created_at = row.text("created_at")?;
+    let (review_id, event, actor) = (row.text(1)?, row.text(2)?, row.text(3)?);
+    let (old, new) = (row.maybe_text(4)?, row.maybe_text(5)?);
+    let (about, detail) = (row.maybe_text(6)?, row.maybe_text(8)?);
+    let (content, hash) = (bytes(7)?, bytes(10)?.unwrap_or_default());
+    let created_at = row.text(9)?;
     let link = Link {
-        seq: row.number("seq")?,
+        seq: row.number(0)?,
         review_id: &review_id,
         event: &event,
         actor: &actor,

@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 use super::super::chain::Link;
 use super::super::rows::{self, Cells};
 use super::super::write::{
-    About, Done, FIRST_PAGE, describe, new_event, parent_is_over, queue_changes,
+    About, Done, FIRST_PAGE, describe, new_event, parent_is_over, queue_changes, submitted,
 };
 use super::super::{Expire, chain};
 use super::read;
@@ -30,7 +30,7 @@ const LOCK: &str = "WITH head AS MATERIALIZED (SELECT seq, hash FROM review_head
     SELECT seq, hash, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms FROM head";
 
 fn moment(row: &Row) -> Result<Moment, Trouble> {
-    let ms = row.number("ms")?;
+    let ms = row.number(2)?;
     Ok(Moment {
         wall_ms: ms,
         boot_ms: ms,
@@ -51,8 +51,8 @@ impl<'a> Writing<'a> {
         let head = db.one(LOCK, &[]).await?;
         Ok(Self {
             now: moment(&head)?,
-            seq: head.number("seq")?,
-            hash: head.try_get("hash").map_err(StoreError::from)?,
+            seq: head.number(0)?,
+            hash: head.try_get(1).map_err(StoreError::from)?,
             db,
         })
     }
@@ -246,11 +246,13 @@ impl<'a> Writing<'a> {
 pub(super) async fn submit(
     db: &mut Session,
     new: NewReview,
-    key: Option<Key>,
+    keys: Vec<Key>,
 ) -> Result<Acted, Trouble> {
     let mut writing = Writing::begin(db).await?;
-    if let Some(first) = first_try(writing.db, key.as_ref()).await? {
-        return Ok(first);
+    for key in &keys {
+        if let Some(first) = first_try(writing.db, Some(key)).await? {
+            return Ok(first);
+        }
     }
     if let Some(parent) = &new.parent_id {
         parent_is_over(&read::review(writing.db, parent).await?)?;
@@ -294,8 +296,11 @@ pub(super) async fn submit(
             &files,
         )
         .await?;
-    remember(writing.db, key, id, Some(&patch_id)).await?;
-    acted(writing.db, id, Some(&patch_id)).await
+    for key in keys {
+        remember(writing.db, Some(key), id, Some(&patch_id)).await?;
+    }
+    let now = writing.now;
+    Ok(submitted(new, patch_id, &now))
 }
 
 pub(super) async fn act(
@@ -334,7 +339,7 @@ pub(super) async fn expired(db: &mut Session) -> Result<Vec<String>, Trouble> {
                      AND lease_boot_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
                  ORDER BY lease_boot_ms LIMIT $1";
     let rows = db.rows(query, &[&EXPIRE_MAX]).await?;
-    let ids: Result<Vec<String>, StoreError> = rows.iter().map(|row| row.text("id")).collect();
+    let ids: Result<Vec<String>, StoreError> = rows.iter().map(|row| row.text(0)).collect();
     Ok(ids?)
 }
 
@@ -363,11 +368,11 @@ async fn first_try(db: &mut Session, key: Option<&Key>) -> Result<Option<Acted>,
     let Some(found) = db.row(query, &[&key.key]).await? else {
         return Ok(None);
     };
-    let digest: Vec<u8> = found.try_get("digest").map_err(StoreError::from)?;
+    let digest: Vec<u8> = found.try_get(0).map_err(StoreError::from)?;
     if digest[..] != key.digest[..] {
         return Err(Trouble::KeyReused);
     }
-    let (review_id, about_id) = (found.text("review_id")?, found.maybe_text("about_id")?);
+    let (review_id, about_id) = (found.text(1)?, found.maybe_text(2)?);
     let mut first = acted(db, &review_id, about_id.as_deref()).await?;
     first.repeated = true;
     Ok(Some(first))

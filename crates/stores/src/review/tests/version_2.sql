@@ -1,0 +1,56 @@
+-- What a broker with two steps of tables wrote: a review from its proposal to its end, one that is claimed, a resubmission.
+INSERT INTO reviews VALUES('48e4350e-b3c2-44dc-9264-d56d352da2f1',1,'closed',7,'first',NULL,'a','1',NULL,NULL,NULL,'code_change',1,'local in session 7e79ce3ce75f','reviewer:r',1,NULL,NULL,NULL,NULL,'[{"path":"x","change":"modify","added":1,"removed":1}]',2,2,'2026-11-16T03:38:27.686Z','2026-11-16T03:38:27.711Z',10);
+INSERT INTO reviews VALUES('0247f027-1753-438e-914e-05fe7cc53bb9',2,'claimed',2,'second',NULL,'a','1',NULL,NULL,NULL,'code_change',1,'local in session 7e79ce3ce75f','reviewer:r',1,'9680660a-7f55-46d3-a802-f09ef3befa80',25652367,1794801507702,NULL,'[{"path":"x","change":"modify","added":1,"removed":1}]',0,1,'2026-11-16T03:38:27.690Z','2026-11-16T03:38:27.702Z',5);
+INSERT INTO reviews VALUES('08e7025a-b31a-4251-93a2-cf6fb0f44e7e',9,'created',1,'third',NULL,'a','1',NULL,NULL,NULL,'code_change',1,'local in session 7e79ce3ce75f',NULL,0,NULL,NULL,NULL,'48e4350e-b3c2-44dc-9264-d56d352da2f1','[{"path":"x","change":"modify","added":1,"removed":1}]',0,1,'2026-11-16T03:38:27.709Z','2026-11-16T03:38:27.709Z',9);
+INSERT INTO patches VALUES('d3531510-3c73-416f-9544-d4f44d1dead7','48e4350e-b3c2-44dc-9264-d56d352da2f1',1,'proposer',NULL,'[{"path":"x","change":"modify","added":1,"removed":1}]',NULL,'local in session 7e79ce3ce75f','2026-11-16T03:38:27.686Z','--- a/x
++++ b/x
+@@ -1 +1 @@
+-a
++b
+');
+INSERT INTO patches VALUES('3e5ec449-e4fb-4e19-81a6-41cf870e3c9d','0247f027-1753-438e-914e-05fe7cc53bb9',2,'proposer',NULL,'[{"path":"x","change":"modify","added":1,"removed":1}]',NULL,'local in session 7e79ce3ce75f','2026-11-16T03:38:27.690Z','--- a/x
++++ b/x
+@@ -1 +1 @@
+-a
++b
+');
+INSERT INTO patches VALUES('ac7381c7-15f8-4d4e-95aa-c71e979726a6','48e4350e-b3c2-44dc-9264-d56d352da2f1',7,'reviewer',NULL,'[{"path":"x","change":"modify","added":1,"removed":1}]',NULL,'local in session 7e79ce3ce75f','2026-11-16T03:38:27.705Z','--- a/x
++++ b/x
+@@ -1 +1 @@
+-a
++c
+');
+INSERT INTO patches VALUES('fe1067c3-bb9a-4926-a258-1c2e1e2ecb96','08e7025a-b31a-4251-93a2-cf6fb0f44e7e',9,'proposer',NULL,'[{"path":"x","change":"modify","added":1,"removed":1}]',NULL,'local in session 7e79ce3ce75f','2026-11-16T03:38:27.709Z','--- a/x
++++ b/x
+@@ -1 +1 @@
+-a
++b
+');
+INSERT INTO messages VALUES('bfee9f45-390a-4417-8ea3-e90f92b3290f','48e4350e-b3c2-44dc-9264-d56d352da2f1',4,'reviewer','one','local in session 7e79ce3ce75f','2026-11-16T03:38:27.699Z');
+INSERT INTO messages VALUES('fef480d5-7e88-4f79-a3aa-baa94d7a8534','48e4350e-b3c2-44dc-9264-d56d352da2f1',6,'proposer','two','local in session 7e79ce3ce75f','2026-11-16T03:38:27.703Z');
+INSERT INTO verdicts VALUES('04452fbd-5528-416a-b37b-8e97447f0322','48e4350e-b3c2-44dc-9264-d56d352da2f1',8,'rejected','no','local in session 7e79ce3ce75f','2026-11-16T03:38:27.707Z');
+INSERT INTO review_events VALUES(1,'48e4350e-b3c2-44dc-9264-d56d352da2f1','review_created','local in session 7e79ce3ce75f',NULL,'created','d3531510-3c73-416f-9544-d4f44d1dead7',X'55083A565AA8878F877C3A333EC8F05B694984F7687BC8D6BC017B20E70208E1',NULL,'2026-11-16T03:38:27.686Z',1,X'FDC7EBFB924CD03747B2EBF2F0AC1E58F7E49D27902705676D0DE2BDD93CFCC2');
+INSERT INTO review_events VALUES(2,'0247f027-1753-438e-914e-05fe7cc53bb9','review_created','local in session 7e79ce3ce75f',NULL,'created','3e5ec449-e4fb-4e19-81a6-41cf870e3c9d',X'975F94E21F25AC37BB026ECC6F85C24333BD11FA4B09E8B31293F40DBEAAD959',NULL,'2026-11-16T03:38:27.690Z',1,X'CC8C6D6B46A3D7A68F004805DE50B04367DB68E94640927B27632DE55292DECA');
+INSERT INTO review_events VALUES(3,'48e4350e-b3c2-44dc-9264-d56d352da2f1','review_claimed','local as r','created','claimed',NULL,NULL,'{"claimed_by":"reviewer:r","claim_generation":1}','2026-11-16T03:38:27.697Z',1,X'A4B78BFF5340C684B6A16756B1D1C890F5E4EF7E04D22F2D54FA0ED9EA4F74DE');
+INSERT INTO review_events VALUES(4,'48e4350e-b3c2-44dc-9264-d56d352da2f1','message_posted','local in session 7e79ce3ce75f','claimed','in_discussion','bfee9f45-390a-4417-8ea3-e90f92b3290f',X'1E2E1A6F0CF2B5EACAEF07CFC695E5708EA2C89B6137B8254F5A9642103FB5A4',NULL,'2026-11-16T03:38:27.699Z',0,X'B076A2BF6B5C114F31585ED0F63F42E04F673D24A442DA71B5321F62CCB245C6');
+INSERT INTO review_events VALUES(5,'0247f027-1753-438e-914e-05fe7cc53bb9','review_claimed','local as r','created','claimed',NULL,NULL,'{"claimed_by":"reviewer:r","claim_generation":1}','2026-11-16T03:38:27.702Z',1,X'8B3D7BA4508C30F5C755ADCCA04230945A66A4ACB495AF71F584DFE6017DE207');
+INSERT INTO review_events VALUES(6,'48e4350e-b3c2-44dc-9264-d56d352da2f1','message_posted','local in session 7e79ce3ce75f','in_discussion','in_discussion','fef480d5-7e88-4f79-a3aa-baa94d7a8534',X'1120577EFF91D4CB18D576168CA62C705F7410E71A38E9C4E7DE9D31E97ACFE7',NULL,'2026-11-16T03:38:27.703Z',0,X'6AAC05C04982F13FC5B845E083A124523F0A20367C84B08EA819D0F5362AD9A9');
+INSERT INTO review_events VALUES(7,'48e4350e-b3c2-44dc-9264-d56d352da2f1','patch_submitted','local in session 7e79ce3ce75f','in_discussion','in_discussion','ac7381c7-15f8-4d4e-95aa-c71e979726a6',X'16C885B2A98688132FE8DFDE288912E3838D8DB92AF85F804AC35B23EBEFA68A',NULL,'2026-11-16T03:38:27.705Z',0,X'5686B69DE81F2F23BE28BB1F0465C868D89AB59BEBAA9EE6A0715DC9643AB08E');
+INSERT INTO review_events VALUES(8,'48e4350e-b3c2-44dc-9264-d56d352da2f1','verdict_rejected','local in session 7e79ce3ce75f','in_discussion','rejected','04452fbd-5528-416a-b37b-8e97447f0322',X'BE19040B0A560C3DDD8D582C144D09DD8EAE920BBA68BA2D7AA25BC367633BA1',NULL,'2026-11-16T03:38:27.707Z',0,X'9F3C9DD6F7C2CFD0B05C51E7F8048C21E93C8FE94D60894E007206BCDFA5F1D2');
+INSERT INTO review_events VALUES(9,'08e7025a-b31a-4251-93a2-cf6fb0f44e7e','review_created','local in session 7e79ce3ce75f',NULL,'created','fe1067c3-bb9a-4926-a258-1c2e1e2ecb96',X'BE5A36A4E0320337F771CB458E3A165878755B53525BA69820102AACFCBDB148','{"parent_id":"48e4350e-b3c2-44dc-9264-d56d352da2f1"}','2026-11-16T03:38:27.709Z',1,X'A5C7A691C1F2A51FE3855D24D88FCD22C9FBCA8A233FF3501146B9D465343100');
+INSERT INTO review_events VALUES(10,'48e4350e-b3c2-44dc-9264-d56d352da2f1','review_closed','local in session 7e79ce3ce75f','rejected','closed',NULL,NULL,NULL,'2026-11-16T03:38:27.711Z',0,X'BDC68DA6544A7736EA8108BAEF2E2645535B0B0A5EEBAD149DF30F017E465D24');
+INSERT INTO review_keys VALUES('submit_proposal
+local
+k1',X'1A0378F4E1912988F763C903D6654EE5FA3DFDDDC61C80BADC6BC3CA06AEAF9F','48e4350e-b3c2-44dc-9264-d56d352da2f1','d3531510-3c73-416f-9544-d4f44d1dead7');
+INSERT INTO review_keys VALUES('post_message
+local
+k2',X'C94B78C5011F4A4C708AFE1FE0659E01139184DF6F5A8808873D1593BA51BCA0','48e4350e-b3c2-44dc-9264-d56d352da2f1','bfee9f45-390a-4417-8ea3-e90f92b3290f');
+INSERT INTO review_keys VALUES('submit_patch
+local
+k3',X'B97518DA171572798C254B81C4A54400E4181646DBF77010C940B868F94849E7','48e4350e-b3c2-44dc-9264-d56d352da2f1','ac7381c7-15f8-4d4e-95aa-c71e979726a6');
+INSERT INTO review_keys VALUES('submit_verdict
+local
+k4',X'AF3BFDF4989C8E7756B040D9BA35B3972F225EA176A09300CEE4067EA3599C41','48e4350e-b3c2-44dc-9264-d56d352da2f1','04452fbd-5528-416a-b37b-8e97447f0322');
+INSERT INTO review_keys VALUES('close_review
+local
+k5',X'5BF27AE9A4C5A2030FE28227451B8595AE951CD0DD09CCD7C717E08F8947006F','48e4350e-b3c2-44dc-9264-d56d352da2f1',NULL);
