@@ -278,10 +278,7 @@ impl Registry {
     /// Finds where a call goes.
     pub fn resolve(&self, call: &Call) -> Result<Target, Fault> {
         loop {
-            let found = self
-                .catalog
-                .load()
-                .resolve(call.view, &call.method, &call.params)?;
+            let found = self.catalog.load().resolve_call(call)?;
             let layout = self.layout.load();
             let tenant = &layout.slots[found.operation.index].tenant;
             let Some(hold) = tenant.calls.hold() else {
@@ -306,13 +303,16 @@ impl Registry {
         }
     }
 
-    /// Whose operation a request names.
-    pub fn owner(&self, view: View, method: &Method, params: &Params) -> Option<usize> {
-        self.catalog
-            .load()
-            .resolve(view, method, params)
-            .ok()
-            .map(|found| found.operation.index)
+    /// The operation that a request names.
+    pub fn operation(
+        &self,
+        view: View,
+        method: &Method,
+        params: &Params,
+    ) -> Option<Arc<Operation>> {
+        let catalog = self.catalog.load();
+        let found = catalog.resolve(view, method, params).ok()?;
+        Some(found.operation)
     }
 
     /// The tool of this name in a view.

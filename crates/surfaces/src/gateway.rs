@@ -82,7 +82,7 @@ pub struct Gateway {
 impl Gateway {
     pub fn new(policy: Arc<Policy>, limits: Limits, auditor: Arc<Auditor>) -> Arc<Self> {
         Arc::new(Self {
-            walk: walk(policy.clone(), auditor.clone()),
+            walk: walk(policy.clone(), auditor.clone()).patient(limits.park_ttl),
             auditor,
             registry: policy.registry().clone(),
             policy,

@@ -105,7 +105,10 @@ async fn begin(
         inner.tell_level(&ready, &upstream, call).await;
         let id = inner.mint_id();
         let outside = match &key {
-            Some(_) => Some(Box::pin(ear::hear(inner, &upstream, id)).await),
+            Some(_) => {
+                let task = relay::awaited_task(call);
+                Some(Box::pin(ear::hear(inner, &upstream, id, task)).await)
+            }
             None => None,
         };
         let mut guard = Guard::new(inner, &upstream, id);
