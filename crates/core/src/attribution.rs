@@ -63,6 +63,17 @@ pub(crate) fn sign_reply(reply: Reply, asker: &str) -> Reply {
     }
 }
 
+/// The same for a task that a modern backend tells of.
+pub(crate) fn sign_task(task: Payload, asker: &str) -> Payload {
+    let Some(signed) = sign_inputs(&task, asker) else {
+        return task;
+    };
+    let mut out = Vec::with_capacity(task.as_bytes().len() + 64);
+    task.as_raw()
+        .rewrite(&[("inputRequests", Some(&signed))], &mut out);
+    Payload::parse(out.into(), Rules::backend()).unwrap_or(task)
+}
+
 /// "URL elicitation required" asks in an error.
 fn sign_error(error: &Payload, asker: &str) -> Option<Payload> {
     let asked = elicitations(error);

@@ -60,7 +60,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Call) -> Result<Reply, Fault> {
         subscribed = Some(reply);
     }
     if let Some(reply) = subscribed {
-        Box::pin(inner.wishes_are_known()).await;
+        Box::pin(inner.publisher.are_told()).await;
         return Ok(reply);
     }
     let deadline = Instant::now() + inner.config.timeout;

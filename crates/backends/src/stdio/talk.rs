@@ -359,18 +359,15 @@ impl Talk {
         matches!(answer.await, Ok(Outcome::Result(_)))
     }
 
-    /// Opens a modern server's stream of changed lists and of the resources that callers want to
-    /// hear of. It has no end; dropping the future cancels it at the child.
-    pub(crate) async fn listen(&self, uris: &[Arc<str>]) {
-        let uris = relay::json_strings(uris);
-        let members = format!(
-            r#""notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":{uris}}}"#
-        );
-        let params = discover::own_params(self.revision(), &members);
+    /// Opens a modern server's stream of changed lists and of the resources and tasks that callers want to
+    /// hear of; `begun` is called once that is on its way to the child. It has no end; dropping the future cancels it at the child.
+    pub(crate) async fn listen(&self, uris: &[Arc<str>], tasks: &[Arc<str>], begun: impl FnOnce()) {
+        let params = discover::wishes(self.revision(), uris, tasks);
         let (reply, ended) = oneshot::channel();
         let waiter = Waiter { reply, side: None };
         let write = |id: u64, out: &mut Vec<u8>| write_request(id, &Method::Listen, &params, out);
         if let Ok(ticket) = self.pipe.begin(waiter, write).await {
+            begun();
             let _ = ended.await;
             ticket.forget();
         }
@@ -465,6 +462,11 @@ impl Talk {
             Method::ResourceUpdated => {
                 if let (Some(publisher), Some(uri)) = (&self.publisher, params.string("uri")) {
                     publisher.updated(&uri);
+                }
+            }
+            Method::TaskChanged => {
+                if let Some(publisher) = &self.publisher {
+                    publisher.task_changed(&params);
                 }
             }
             Method::Cancelled => self.withdraw_ask(params.get("requestId")),

@@ -431,6 +431,17 @@ impl Catalog {
         found
     }
 
+    /// Whether a backend can be asked to tell how its tasks go on.
+    pub(super) fn tells_of_tasks(&self, index: usize) -> bool {
+        let offer = self.offers.get(index).and_then(Option::as_ref);
+        offer.is_some_and(|offer| {
+            let has = |raw: &Bytes| {
+                Object::parse(raw, Rules::backend()).is_ok_and(|all| all.get(raw, TASKS).is_some())
+            };
+            offer.revision.is_modern() && offer.extensions.as_ref().is_some_and(has)
+        })
+    }
+
     pub fn instructions(&self, view: View) -> Option<&str> {
         self.instructions[place(view)].as_deref()
     }

@@ -126,11 +126,7 @@ impl Talk {
     /// A request about a task goes to the backend that its handle names.
     fn start_task(&mut self) -> Result<(), Fault> {
         if !self.caller.capabilities.tasks {
-            let required =
-                r#""requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
-            return Err(
-                Fault::new(Kind::MissingCapability, "tasks were not declared").with_data(required),
-            );
+            return Err(tasks::undeclared());
         }
         let missing = || Fault::new(Kind::InvalidParams, "`taskId` is missing or no string");
         let handle = self

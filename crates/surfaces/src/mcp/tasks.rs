@@ -30,6 +30,12 @@ pub(crate) fn is_task_method(method: &Method) -> bool {
     )
 }
 
+/// Why somebody who did not declare tasks cannot ask for any.
+pub(crate) fn undeclared() -> Fault {
+    let required = r#""requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+    Fault::new(Kind::MissingCapability, "tasks were not declared").with_data(required)
+}
+
 /// Whether a reply is a task in place of a result.
 pub(crate) fn is_task(reply: &Reply) -> Option<&Payload> {
     match &reply.outcome {
@@ -225,7 +231,7 @@ impl Drop for Driven<'_> {
     }
 }
 
-fn task_params(id: &str, members: &str) -> Params {
+pub(crate) fn task_params(id: &str, members: &str) -> Params {
     let mut out = br#"{"taskId":"#.to_vec();
     json::encode_string(id, &mut out);
     out.extend_from_slice(members.as_bytes());
