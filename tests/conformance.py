@@ -4,7 +4,8 @@
     tests/conformance.py [--direct] [--only SCENARIO]
 
 Compares scenario by scenario and check by check: what passes directly must pass through `/mcp/<backend>`. Some scenarios
-pass even when the tool does not exist, so the answers that the suite saw are compared as well. Differences that belong to
+pass even when the tool does not exist, so what the suite noted of the answers (`details`) is compared as well, but for what is
+the gateway's own (`OWN`). Differences that belong to
 later work are listed by name, with a reason, in conformance-pending.toml; an entry that has nothing left to excuse fails
 the run, so that the list only shrinks.
 
@@ -35,6 +36,7 @@ RUN_LIMIT_S = 280
 RUNS_AT_ONCE = 4
 
 PYTHON, TS1, TS2 = "conformance_server.py", "conformance_ts1.mjs", "conformance_ts2.mjs"
+RUST = "conformance_rmcp"
 # Frozen sets where the suite has one; the TypeScript 2.x fixture has no tasks, which only the frozen set contains.
 RUNS = [
     (PYTHON, "2025-06-18", "all"),
@@ -43,6 +45,9 @@ RUNS = [
     (TS1, "2025-06-18", "all"),
     (TS1, "2025-11-25", "frozen"),
     (TS2, "2026-07-28", "all"),
+    (RUST, "2025-06-18", "all"),
+    (RUST, "2025-11-25", "frozen"),
+    (RUST, "2026-07-28", "all"),
 ]
 LEGACY_ONLY, MODERN_ONLY = f"{PYTHON} --era legacy", f"{PYTHON} --era modern"
 OLD_ONLY = f"{PYTHON} --sse"
@@ -55,6 +60,10 @@ QUADRANTS = {
     "LO": (OLD_ONLY, "2025-11-25", "frozen"),
 }
 
+# Where eras or their transports differ. A server of both eras is spoken to in the newer one, whoever calls.
+ACROSS = [([f], [v]) for q, (f, v, _) in QUADRANTS.items() if q in ("LM", "ML", "LO")]
+ACROSS += [([f], [v]) for f, v, _ in RUNS if f in (PYTHON, RUST) and v < "2026-07-28"]
+
 # What an entry of the pending list may be about: asks, notices, subscriptions, tasks, resumption, caching.
 MAY_WAIT = re.compile(
     r"(tasks-.*|input-required-result-.*|elicitation-.*|tools-call-(sampling|elicitation|with-logging|with-progress)"
@@ -63,17 +72,26 @@ MAY_WAIT = re.compile(
 # One scenario holds many subjects: only these of its checks may wait.
 MAY_WAIT_CHECKS = {"server-stateless": re.compile(r".*(subscription|listen|notif|log|list-changed|ack).*")}
 
-# Members of an answer that the gateway passes on; the rest (identity, cache hints, ids) is its own or changes per run.
+# What a run notes and the next one would note otherwise, or what is the gateway's own: who it is, what it speaks, its
+# sessions, handles and states, how old an answer is, and whether it is JSON or a stream.
+OWN = frozenset(
+    "_meta serverInfo instructions capabilities discoverCapabilities supported supportedVersions protocolVersion serverUrl"
+    " hostHeader originHeader statusCode body sessionId sessionIdSent subscriptionId eventId lastEventId lastEventIdUsed"
+    " requestState taskId taskIds cancelAck createdAt lastUpdatedAt ttlMs cacheScope pollIntervalMs messagesValidated"
+    " inspectedNotificationCount numSseStreams functionalSseStreams contentTypes results retryValue".split()
+)
+# Across eras more is translated: only these members of results are compared there.
 ANSWER = ("content", "structuredContent", "isError", "contents", "messages", "completion")
 MUST_ANSWER = ("tools-call-simple-text", "tools-call-error")
 
 
 @dataclass
 class Outcome:
-    """One run of the suite: scenario -> {check: (status, message)}, and the answers seen."""
+    """One run of the suite: scenario -> {check: (status, message)}, and the answers seen, as results and with all details."""
 
     scenarios: dict = field(default_factory=dict)
     answers: dict = field(default_factory=dict)
+    details: dict = field(default_factory=dict)
     problem: str = ""
 
     def count(self, *statuses):
@@ -103,10 +121,34 @@ def read_results(output, problem):
         for check in json.loads((folder / "checks.json").read_text()):
             key = unique(checks, check["id"])
             checks[key] = (check["status"], check.get("errorMessage", ""))
-            result = (check.get("details") or {}).get("result")
+            details = check.get("details") or {}
+            result = details.get("result")
+            if details and check["status"] == "SUCCESS":
+                outcome.details[scenario, key] = facts(details)
             if isinstance(result, dict):
                 outcome.answers[scenario, key] = {name: result[name] for name in ANSWER if name in result}
     return outcome
+
+
+def facts(noted):
+    """What of the suite's notes must be the same with and without the gateway."""
+    if isinstance(noted, list):
+        return [facts(item) for item in noted]
+    if isinstance(noted, dict):
+        if isinstance(noted.get("code"), int) and "message" in noted:
+            # Whoever refuses does so in its own words.
+            return {"code": noted["code"]}
+        kept = {key: facts(value) for key, value in noted.items() if key not in OWN and value is not None}
+        if isinstance(kept.get("message"), str):
+            # A person is told which backend asks.
+            kept["message"] = re.sub(r"^\[b\d+\] ", "", kept["message"])
+        if "numSseStreams" in noted:
+            kept.pop("message", None)
+        return kept
+    event = re.fullmatch(r"(?:.*\n)?data: (\{.*\})\s*", noted, re.DOTALL) if isinstance(noted, str) else None
+    if event:
+        return facts(json.loads(event[1]))
+    return noted
 
 
 def unique(checks, name):
@@ -130,7 +172,7 @@ class Difference:
         return f"{self.version} {self.fixture}: {self.scenario} / {self.check}: {self.text}"
 
 
-def compare(fixture, version, direct, through):
+def compare(fixture, version, direct, through, across=False):
     """Every check that is well directly and not well through the gateway, and every answer that changed."""
     found = []
 
@@ -152,10 +194,10 @@ def compare(fixture, version, direct, through):
         for check, (status, message) in seen.items():
             if status == "FAILURE" and check not in checks:
                 differ(scenario, check, f"FAILURE (not made directly) {message}".strip())
-    for key, answer in direct.answers.items():
-        if key in through.answers and through.answers[key] != answer:
-            shown = json.dumps(through.answers[key])[:300]
-            differ(*key, f"another answer than directly: {shown}")
+    before, after = (direct.answers, through.answers) if across else (direct.details, through.details)
+    for key, answer in before.items():
+        if key in after and after[key] != answer:
+            differ(*key, f"another answer than directly: {json.dumps(after[key])[:300]}, not {json.dumps(answer)[:300]}")
     for scenario in MUST_ANSWER:
         if scenario in through.scenarios and not any(name == scenario for name, _ in through.answers):
             differ(scenario, "answer", "the suite recorded no result")
@@ -197,9 +239,8 @@ def misplaced(entry):
     """Why an entry may not be on its list, or None."""
     if entry.file == IMPOSSIBLE.name:
         # Within one era there is nothing to translate, so nothing can be impossible.
-        across = [{"fixtures": [f], "versions": [v]} for q, (f, v, _) in QUADRANTS.items() if q in ("LM", "ML")]
-        here = {"fixtures": entry.fixtures, "versions": entry.versions}
-        return None if here in across else "name the one fixture and version of a pair of different eras"
+        here = (entry.fixtures, entry.versions)
+        return None if here in ACROSS else "name the one fixture and version of a pair of different eras"
     allowed = MAY_WAIT_CHECKS.get(entry.scenario)
     if allowed:
         if not entry.checks or not all(allowed.fullmatch(check) for check in entry.checks):
@@ -264,7 +305,8 @@ def main():
 def judge(direct, through, pairs, partial):
     rows, failures, differences = [], [], []
     for n, ((fixture, version, _), outcome) in enumerate(zip(RUNS, direct)):
-        rows.append((fixture, version, counts(outcome), counts(through[n]) if through else "-"))
+        compared = len(outcome.details.keys() & through[n].details.keys()) if through else "-"
+        rows.append((fixture, version, counts(outcome), counts(through[n]) if through else "-", compared))
         if outcome.problem or outcome.count("FAILURE") or (not outcome.scenarios and not partial):
             failures.append(f"{version} {fixture}: fails directly: {outcome.problem or failed_names(outcome)}")
     for (fixture, version, _), before, after in zip(RUNS, direct, through):
@@ -272,9 +314,9 @@ def judge(direct, through, pairs, partial):
     yardstick = {version: outcome for (fixture, version, _), outcome in zip(RUNS, direct) if fixture == PYTHON}
     quadrants = {}
     for (quadrant, (fixture, version, _)), outcome in zip(QUADRANTS.items(), pairs):
-        quadrants[quadrant] = compare(fixture, version, yardstick[version], outcome)
+        quadrants[quadrant] = compare(fixture, version, yardstick[version], outcome, across=True)
         differences += quadrants[quadrant]
-    table(("fixture", "revision", "direct", "through the gateway"), rows)
+    table(("fixture", "revision", "direct", "through the gateway", "answers compared"), rows)
     pending, impossible = (load(PENDING), load(IMPOSSIBLE)) if through else ([], [])
     excused = sift(differences, pending, impossible, failures, partial)
     if pairs:

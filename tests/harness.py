@@ -45,6 +45,14 @@ def binary():
     return Path(json.loads(found.stdout)["target_directory"]) / "debug/sentinel"
 
 
+def example(name):
+    """A fixture in Rust, built if it is not there."""
+    path = binary().parent / "examples" / name
+    if not path.exists():
+        subprocess.run(["cargo", "build", "--quiet", "-p", "sentinel", "--example", name], cwd=ROOT, check=True)
+    return path
+
+
 def need(*paths):
     """Ends the run with one clear line when something to start is not there."""
     for path in paths:
@@ -112,10 +120,13 @@ def tail(path, lines=20):
 
 @contextlib.contextmanager
 def fixture(name, log_folder, *options):
-    """One of tests/fixtures as a server over HTTP; yields its URL."""
-    runner = {".py": PYTHON, ".mjs": NODE}[Path(name).suffix]
+    """One of tests/fixtures, or an example of cargo's, as a server over HTTP; yields its URL."""
     label = f"{Path(name).stem}-{time.monotonic_ns()}"
-    command = [runner, FIXTURES / name, *options]
+    if Path(name).suffix:
+        runner = {".py": PYTHON, ".mjs": NODE}[Path(name).suffix]
+        command = [runner, FIXTURES / name, *options]
+    else:
+        command = [example(name), *options]
     with process(command, label, log_folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:
         yield first_line(child, name)
 

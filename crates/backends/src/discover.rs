@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use sentinel_core::{Fault, Freshness, Item, ItemKind, Kind, Offer, ServerCapabilities};
@@ -74,13 +75,33 @@ pub struct Greeting {
 
 /// Params of a request of our own, as the revision wants them.
 pub fn own_params(revision: Revision, members: &str) -> Vec<u8> {
+    params_declaring("{}", revision, members)
+}
+
+/// The params of `subscriptions/listen`: lists that change, and what callers want to hear of.
+pub fn wishes(revision: Revision, uris: &[Arc<str>], tasks: &[Arc<str>]) -> Vec<u8> {
+    let uris = relay::json_strings(uris);
+    let (capabilities, tasks) = match tasks {
+        [] => ("{}", String::new()),
+        tasks => (
+            r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
+            format!(r#","taskIds":{}"#, relay::json_strings(tasks)),
+        ),
+    };
+    let wanted = format!(
+        r#""notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":{uris}{tasks}}}"#
+    );
+    params_declaring(capabilities, revision, &wanted)
+}
+
+fn params_declaring(capabilities: &str, revision: Revision, members: &str) -> Vec<u8> {
     if !revision.is_modern() {
         return format!("{{{members}}}").into_bytes();
     }
     let comma = if members.is_empty() { "" } else { "," };
     let client = String::from_utf8_lossy(relay::client_info());
     format!(
-        r#"{{{members}{comma}"_meta":{{"{}":"{revision}","{}":{{}},"{}":{client}}}}}"#,
+        r#"{{{members}{comma}"_meta":{{"{}":"{revision}","{}":{capabilities},"{}":{client}}}}}"#,
         meta::PROTOCOL_VERSION,
         meta::CLIENT_CAPABILITIES,
         meta::CLIENT_INFO,

@@ -60,9 +60,6 @@ pub struct Config {
     pub idempotent_tools: Vec<String>,
 }
 
-/// How long a subscription waits to be in force at a modern server.
-const WISH_MAX: Duration = Duration::from_secs(5);
-
 /// Whether calls can be sent.
 #[derive(Clone)]
 enum State {
@@ -95,8 +92,6 @@ struct Inner {
     announced: AtomicU8,
     /// The server tells us when its lists change.
     is_told: AtomicBool,
-    /// Which of callers' wishes to hear of resources a modern server knows of.
-    in_force: watch::Sender<u64>,
     status: Mutex<Status>,
     began: Instant,
 }
@@ -144,7 +139,6 @@ impl HttpBackend {
             refresh: Notify::new(),
             announced: AtomicU8::new(0),
             is_told: AtomicBool::new(false),
-            in_force: watch::Sender::new(0),
             status: Mutex::new(status),
             began: Instant::now(),
         })))
@@ -210,15 +204,6 @@ impl Inner {
         }
     }
 
-    /// Waits until a modern server was told what its callers want to hear of by now; within a bound,
-    /// for a server that cannot be told is no reason to refuse.
-    async fn wishes_are_known(&self) {
-        let wanted = *self.publisher.wanted_changes().borrow();
-        let mut in_force = self.in_force.subscribe();
-        let known = in_force.wait_for(|known| *known >= wanted);
-        let _ = tokio::time::timeout(WISH_MAX, known).await;
-    }
-
     /// The server says something of its own accord.
     fn hear_of(&self, method: &Method, params: &Params) {
         if let Some(change) = Change::of(method) {
@@ -229,6 +214,8 @@ impl Inner {
             && let Some(uri) = params.string("uri")
         {
             self.publisher.updated(&uri);
+        } else if *method == Method::TaskChanged {
+            self.publisher.task_changed(params);
         }
     }
 

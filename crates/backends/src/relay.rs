@@ -7,7 +7,7 @@ use bytes::Bytes;
 use sentinel_core::{Call, Caller, Fault, Kind, LogLevel, Notice, Reply};
 use sentinel_wire::envelope::{begin_request, error_object};
 use sentinel_wire::translate::{About, Outgoing};
-use sentinel_wire::{Method, Outcome, Payload, Revision, json, meta};
+use sentinel_wire::{Method, Outcome, Params, Payload, Revision, json, meta};
 
 /// Who we say we are to servers.
 pub fn client_info() -> &'static [u8] {
@@ -41,6 +41,7 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
     };
     let trace = call.trail.traceparent().map(|trace| format!("\"{trace}\""));
     let wants_progress = call.params.meta(meta::PROGRESS_TOKEN).is_some();
+    let task = call.task_ttl_ms.map(|ttl| format!(r#"{{"ttl":{ttl}}}"#));
     let outgoing = Outgoing {
         method: &call.method,
         from,
@@ -50,6 +51,7 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
             .as_ref()
             .and_then(|target| target.own_name.as_deref()),
         progress_token: wants_progress.then_some(id_text.as_bytes()),
+        task: task.as_deref().map(str::as_bytes),
         about: About {
             capabilities: &capabilities,
             client_info: call.caller.client_info.as_deref().or(Some(client_info())),
@@ -62,11 +64,26 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-fn is_about_a_task(method: &Method) -> bool {
+/// Requests that name a task. No question is about them, unless it says so.
+pub fn is_about_a_task(method: &Method) -> bool {
     matches!(
         method,
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel | Method::TasksResult
     )
+}
+
+/// The task whose result a call waits for: there its server asks what the task wants to know.
+pub fn awaited_task(call: &Call) -> Option<Box<str>> {
+    let id = call.params.string("taskId");
+    id.filter(|_| call.method == Method::TasksResult)
+        .map(|id| id.into())
+}
+
+/// The task that a question of a server of 2025-11-25 belongs to.
+pub fn related_task(params: &Params) -> Option<Box<str>> {
+    let related = params.meta_bytes(meta::RELATED_TASK)?;
+    let related = Payload::parse(related, json::Rules::backend()).ok()?;
+    Some(related.string("taskId")?.into())
 }
 
 fn with_tasks(mut declared: Vec<u8>) -> Vec<u8> {

@@ -147,6 +147,11 @@ impl Backend for Stdio {
         .boxed()
     }
 
+    fn is_heard(&self) -> bool {
+        // The shared child alone lists and tells, and it takes no calls where each caller has its own.
+        self.isolated.is_none()
+    }
+
     fn status(&self) -> Status {
         self.shared.status()
     }

@@ -28,7 +28,8 @@ pub(crate) fn sign(method: &Method, params: Bytes, asker: &str) -> Bytes {
     out.into()
 }
 
-/// The same for everything that an `input_required` asks; any other reply is left alone.
+/// The same for everything that an `input_required` asks, be it of a call or of a task; any other reply is
+/// left alone.
 pub(crate) fn sign_reply(reply: Reply, asker: &str) -> Reply {
     let result = match &reply.outcome {
         Outcome::Result(result) => result,
@@ -42,7 +43,8 @@ pub(crate) fn sign_reply(reply: Reply, asker: &str) -> Reply {
             None => return reply,
         },
     };
-    if !reply.revision.is_modern() || result.get("resultType") != Some(br#""input_required""#) {
+    let asks = |member: &str| result.get(member) == Some(br#""input_required""#);
+    if !reply.revision.is_modern() || !(asks("resultType") || asks("status")) {
         return reply;
     }
     let Some(signed) = sign_inputs(result, asker) else {
@@ -59,6 +61,17 @@ pub(crate) fn sign_reply(reply: Reply, asker: &str) -> Reply {
         },
         Err(_) => reply,
     }
+}
+
+/// The same for a task that a modern backend tells of.
+pub(crate) fn sign_task(task: Payload, asker: &str) -> Payload {
+    let Some(signed) = sign_inputs(&task, asker) else {
+        return task;
+    };
+    let mut out = Vec::with_capacity(task.as_bytes().len() + 64);
+    task.as_raw()
+        .rewrite(&[("inputRequests", Some(&signed))], &mut out);
+    Payload::parse(out.into(), Rules::backend()).unwrap_or(task)
 }
 
 /// "URL elicitation required" asks in an error.
@@ -144,6 +157,11 @@ mod tests {
         assert_eq!(
             text(sign_reply(reply(asked), "x")),
             r#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"[x] m"}},"b":{"method":"roots/list"}},"requestState":"s"}"#
+        );
+        let task = r#"{"resultType":"complete","status":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"m"}}}}"#;
+        assert_eq!(
+            text(sign_reply(reply(task), "x")),
+            task.replace(r#""m""#, r#""[x] m""#)
         );
         let plain = r#"{ "resultType":"complete", "content":[] }"#;
         assert_eq!(text(sign_reply(reply(plain), "x")), plain);

@@ -23,6 +23,11 @@ pub trait Backend: Send + Sync + 'static {
         false
     }
 
+    /// Whether the server that takes calls is the one whose own messages are heard.
+    fn is_heard(&self) -> bool {
+        true
+    }
+
     /// How it is doing, for operators.
     fn status(&self) -> Status;
 

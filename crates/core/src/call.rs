@@ -41,11 +41,25 @@ pub struct Target {
     pub hold: Hold,
 }
 
+/// What we know of a task besides its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskOf {
+    /// The tool that became the task, by its backend's own name: policy decides on it.
+    pub tool: Arc<str>,
+    /// What its caller could be asked for when it began (`ClientCapabilities::questions`): a legacy server
+    /// knows the task in the session of such callers.
+    pub questions: u8,
+}
+
 pub struct Call {
     pub caller: Arc<Caller>,
     pub view: View,
     pub method: Method,
     pub params: Params,
+    /// The task that it is about, where it is about one.
+    pub about: Option<Arc<TaskOf>>,
+    /// It shall become a task at a server of 2025-11-25, to be kept for so long.
+    pub task_ttl_ms: Option<u64>,
     /// The way back to the caller for notices and asks.
     pub line: Line,
     /// Set by the walk's first step.

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 use sentinel_wire::json::{Kind, Object, Rules};
-use sentinel_wire::{Payload, Revision};
+use sentinel_wire::translate::ask::is_url_mode;
+use sentinel_wire::{Method, Payload, Revision};
 
 /// One caller at one revision. Legacy sessions share one; a modern request makes its own.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Caller {
     /// Who it is; `local` while nobody is asked to prove it.
     pub subject: Arc<str>,
@@ -25,6 +26,28 @@ pub struct Caller {
     pub session: Option<Arc<str>>,
     /// The least urgent log line it wants.
     pub log_level: LogLevel,
+}
+
+impl Caller {
+    /// Whether it declared that it can be asked this, in a revision that has it.
+    pub fn can_answer(&self, method: &Method, params: &Payload) -> bool {
+        let can = &self.capabilities;
+        match method {
+            Method::Elicit if is_url_mode(params) => {
+                can.elicit_url && self.revision >= Revision::V2025_11_25
+            }
+            Method::Elicit => can.elicit_form && self.revision >= Revision::V2025_06_18,
+            Method::Sample => can.sampling && (can.sampling_tools || params.get("tools").is_none()),
+            Method::RootsList => can.roots,
+            _ => false,
+        }
+    }
+
+    /// Whether a call of its may be answered with a task. Under a legacy revision the extension's name
+    /// means nothing.
+    pub fn takes_tasks(&self) -> bool {
+        self.revision.is_modern() && self.capabilities.tasks
+    }
 }
 
 /// A log level that a caller may change while it is connected; none until it names one.
@@ -122,6 +145,32 @@ impl ClientCapabilities {
         self.raw.as_deref().unwrap_or(b"{}")
     }
 
+    /// What it can be asked for, in a byte; see `of_questions`.
+    pub fn questions(&self) -> u8 {
+        let all = [
+            self.elicit_form,
+            self.elicit_url,
+            self.sampling,
+            self.sampling_tools,
+            self.roots,
+        ];
+        (all.iter().enumerate()).fold(0, |bits, (at, can)| bits | (u8::from(*can) << at))
+    }
+
+    /// A client that can be asked for so much, and that declared nothing else.
+    pub fn of_questions(bits: u8) -> Self {
+        let can = |at: u8| bits & (1 << at) != 0;
+        Self {
+            raw: None,
+            elicit_form: can(0),
+            elicit_url: can(1),
+            sampling: can(2),
+            sampling_tools: can(3),
+            roots: can(4),
+            tasks: false,
+        }
+    }
+
     /// Whether a backend may put any question to this caller.
     pub fn can_be_asked(&self) -> bool {
         self.elicit_form || self.elicit_url || self.sampling || self.roots
@@ -142,6 +191,8 @@ mod tests {
         let url_only = caps(r#"{"elicitation":{"url":{}}}"#);
         assert!(url_only.elicit_url && !url_only.elicit_form);
         assert!(!caps("{}").can_be_asked());
+        let again = ClientCapabilities::of_questions(url_only.questions());
+        assert!(again.elicit_url && !again.elicit_form && !again.sampling);
         assert!(ClientCapabilities::parse(Bytes::from_static(b"[]")).is_none());
     }
 }

@@ -13,10 +13,12 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_wire::{Method, Params};
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Method, Params, Payload};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::attribution;
 use crate::backend::Backend;
 use crate::cache::Cache;
 use crate::call::{Call, Target, View};
@@ -24,7 +26,7 @@ use crate::circuit::{self, Circuit};
 use crate::fault::Fault;
 use crate::in_flight::InFlight;
 use crate::offer::{ItemKind, Offer};
-use crate::updates::{Hear, Ticket, Updates};
+use crate::updates::{Hear, HearTask, Ticket, Updates};
 
 mod glob;
 mod lists;
@@ -278,10 +280,7 @@ impl Registry {
     /// Finds where a call goes.
     pub fn resolve(&self, call: &Call) -> Result<Target, Fault> {
         loop {
-            let found = self
-                .catalog
-                .load()
-                .resolve(call.view, &call.method, &call.params)?;
+            let found = self.catalog.load().resolve_call(call)?;
             let layout = self.layout.load();
             let tenant = &layout.slots[found.operation.index].tenant;
             let Some(hold) = tenant.calls.hold() else {
@@ -306,13 +305,16 @@ impl Registry {
         }
     }
 
-    /// Whose operation a request names.
-    pub fn owner(&self, view: View, method: &Method, params: &Params) -> Option<usize> {
-        self.catalog
-            .load()
-            .resolve(view, method, params)
-            .ok()
-            .map(|found| found.operation.index)
+    /// The operation that a request names.
+    pub fn operation(
+        &self,
+        view: View,
+        method: &Method,
+        params: &Params,
+    ) -> Option<Arc<Operation>> {
+        let catalog = self.catalog.load();
+        let found = catalog.resolve(view, method, params).ok()?;
+        Some(found.operation)
     }
 
     /// The tool of this name in a view.
@@ -334,6 +336,21 @@ impl Registry {
     pub fn listen(&self, view: View, uri: &str, hear: Hear) -> Option<Ticket> {
         let owner = self.catalog.load().owner(view, uri)?;
         self.updates.listen(owner, uri, hear)
+    }
+
+    /// Listens for how a task of a backend goes on; `None` if it does not tell, or too many listen.
+    pub fn follow(&self, owner: usize, task: &str, hear: HearTask) -> Option<Ticket> {
+        let layout = self.layout.load();
+        let backend = layout.slots[owner].tenant.backend.get()?;
+        let tells = backend.is_heard() && self.catalog.load().tells_of_tasks(owner);
+        tells
+            .then(|| self.updates.follow(owner, task, hear))
+            .flatten()
+    }
+
+    /// Waits until a backend was told what callers want to hear of.
+    pub async fn are_told(&self, owner: usize) {
+        self.updates.are_told(owner).await;
     }
 
     /// Forgets the wait for earlier backends; the owner calls it once `COLD_WAIT` is over.
@@ -498,9 +515,37 @@ impl Publisher {
         self.registry.updates.tell(self.index, uri);
     }
 
+    /// A task of the backend changed: this is how it is now.
+    pub fn task_changed(&self, task: &Params) {
+        let raw = Bytes::copy_from_slice(task.as_bytes());
+        if let (Some(id), Ok(now)) = (task.string("taskId"), Payload::parse(raw, Rules::backend()))
+        {
+            let layout = self.registry.layout.load();
+            let asker = &layout.slots[self.index].listing.name;
+            let now = attribution::sign_task(now, asker);
+            self.registry.updates.tell_task(self.index, &id, &now);
+        }
+    }
+
+    /// The tasks that somebody wants to hear of.
+    pub fn wanted_tasks(&self) -> Vec<Arc<str>> {
+        self.registry.updates.wanted_tasks(self.index)
+    }
+
+    /// The backend knows what was wanted after so many of `wanted_changes`.
+    pub fn told(&self, changes: u64) {
+        self.registry.updates.told(self.index, changes);
+    }
+
+    /// Waits until it does, within a bound.
+    pub async fn are_told(&self) {
+        self.registry.updates.are_told(self.index).await;
+    }
+
     /// It may have said something that nobody heard.
     pub fn missed(&self) {
         self.registry.cache.all_changed(self.index);
+        self.registry.updates.missed(self.index);
     }
 
     /// The resources whose changes somebody wants to hear of.

@@ -37,7 +37,7 @@ pub mod walk;
 
 pub use audit::{Auditor, Entry};
 pub use backend::{Backend, Health, Status};
-pub use call::{Call, Reply, Target, View};
+pub use call::{Call, Reply, Target, TaskOf, View};
 pub use caller::{Caller, ClientCapabilities, LogLevel};
 pub use catalog::{Catalog, Operation, Registry};
 pub use fault::{Fault, Kind, Side};

@@ -106,6 +106,8 @@ pub struct ServerCapabilities {
     pub prompts: bool,
     pub completions: bool,
     pub logging: bool,
+    /// Calls of tools may become tasks of 2025-11-25.
+    pub tasks: bool,
 }
 
 impl ServerCapabilities {
@@ -118,12 +120,19 @@ impl ServerCapabilities {
         prompts: true,
         completions: true,
         logging: true,
+        tasks: false,
     };
 
     pub fn parse(raw: &[u8]) -> Self {
         let Ok(all) = Payload::parse(Bytes::copy_from_slice(raw), Rules::backend()) else {
             return Self::default();
         };
+        let within = |outer: Option<Payload>, name: &str| {
+            let inner = outer?.get_bytes(name)?;
+            Payload::parse(inner, Rules::backend()).ok()
+        };
+        let tasks = ["tasks", "requests", "tools", "call"];
+        let tasks = tasks.into_iter().fold(Some(all.clone()), within);
         let subscribe = all.get_bytes("resources").is_some_and(|resources| {
             Payload::parse(resources, Rules::backend())
                 .is_ok_and(|r| r.get("subscribe") == Some(b"true"))
@@ -135,6 +144,7 @@ impl ServerCapabilities {
             prompts: all.get("prompts").is_some(),
             completions: all.get("completions").is_some(),
             logging: all.get("logging").is_some(),
+            tasks: tasks.is_some(),
         }
     }
 
@@ -147,6 +157,7 @@ impl ServerCapabilities {
             prompts: self.prompts | other.prompts,
             completions: self.completions | other.completions,
             logging: self.logging | other.logging,
+            tasks: self.tasks | other.tasks,
         }
     }
 }

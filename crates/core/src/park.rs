@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
+use sentinel_wire::Payload;
+use sentinel_wire::json::{self, Rules};
 use tokio::time::Instant;
 
 use crate::line::{Ask, Conversation};
@@ -110,6 +113,40 @@ impl Lot {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// Questions of a legacy backend as a modern caller is asked them: `{"key":{"method":…,"params":…},…}`
+pub fn input_requests<'a>(asks: impl IntoIterator<Item = &'a (String, Ask)>) -> String {
+    let mut out = vec![b'{'];
+    for (key, ask) in asks {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        json::encode_string(key, &mut out);
+        out.extend_from_slice(br#":{"method":"#);
+        json::encode_string(ask.method.as_str(), &mut out);
+        out.extend_from_slice(br#","params":"#);
+        out.extend_from_slice(&modern_params(ask));
+        out.push(b'}');
+    }
+    out.push(b'}');
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
+
+/// A legacy question in modern words: no `elicitationId`, and no tokens of the backend's.
+fn modern_params(ask: &Ask) -> Bytes {
+    let Ok(params) = Payload::parse(ask.params.clone(), Rules::backend()) else {
+        return ask.params.clone();
+    };
+    let legacy = ["elicitationId", "_meta", "task"];
+    if legacy.iter().all(|name| params.get(name).is_none()) {
+        return ask.params.clone();
+    }
+    let mut out = Vec::new();
+    params
+        .as_raw()
+        .rewrite(&legacy.map(|name| (name, None)), &mut out);
+    out.into()
 }
 
 #[cfg(test)]

@@ -1,21 +1,27 @@
 //! Tools of 2025-11-25 that run as tasks only (`taskSupport: "required"`).
 //!
-//! To callers such a tool is an ordinary slow one: the call asks for a task, looks at it as often as its
-//! server suggests, and ends with the task's result. What the task wants to know is asked while its
-//! result is waited for, like any question during a call. Dropping the call cancels the task.
+//! A caller that declares the tasks extension of 2026-07-28 gets the task, in the extension's words
+//! (`extension`). To all others such a tool is an ordinary slow one: the call asks for a task, looks at it
+//! as often as its server suggests, and ends with the task's result. What the task wants to know is asked
+//! while its result is waited for, like any question during a call. Dropping the call cancels the task.
 //!
-//! Not here: tasks of 2026-07-28, which callers see (`surfaces::mcp::tasks`).
+//! Not here: tasks of modern backends, which pass as they are (`surfaces::mcp::tasks`).
+
+mod desk;
+mod extension;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_wire::json::{self, Rules};
+use sentinel_wire::meta::RELATED_TASK;
 use sentinel_wire::{Method, Outcome, Params, Payload};
 
 use crate::backend::Backend;
 use crate::call::{Call, Reply};
 use crate::fault::{Fault, Kind};
+pub(crate) use desk::Desk;
 
 /// How long the server shall keep the task: as long as we would wait for it.
 const TTL_MS: u64 = 24 * 3600 * 1000;
@@ -24,11 +30,34 @@ const TASK_MAX: Duration = Duration::from_millis(TTL_MS);
 const POLL_MIN: Duration = Duration::from_millis(20);
 const POLL_MAX: Duration = Duration::from_secs(10);
 const POLL_DEFAULT: Duration = Duration::from_secs(1);
-const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// Whether a call needs more than to be handed to its backend.
+pub(crate) fn concern(call: &Call) -> bool {
+    match call.method {
+        Method::ToolsCall => call.target().operation.needs_task,
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => true,
+        _ => false,
+    }
+}
+
+/// Runs a call of such a tool, or one about a task.
+pub(crate) async fn run(
+    desk: Arc<Desk>,
+    backend: Arc<dyn Backend>,
+    call: Box<Call>,
+) -> Result<Reply, Fault> {
+    let is_modern = || backend.status().revision.is_some_and(|r| r.is_modern());
+    match call.method {
+        Method::ToolsCall if call.caller.takes_tasks() => extension::begin(backend, call).await,
+        Method::ToolsCall => wait(backend, call).await,
+        _ if is_modern() => backend.call(call).await,
+        _ => extension::answer(&desk, backend, call).await,
+    }
+}
 
 /// Runs a call of such a tool to its end.
-pub(crate) async fn run(backend: Arc<dyn Backend>, mut call: Box<Call>) -> Result<Reply, Fault> {
-    call.params = as_task(&call.params);
+async fn wait(backend: Arc<dyn Backend>, mut call: Box<Call>) -> Result<Reply, Fault> {
+    call.task_ttl_ms = Some(TTL_MS);
     let mut running = Running {
         again: again(&call),
         backend: backend.clone(),
@@ -63,6 +92,8 @@ fn again(call: &Call) -> Again {
             view,
             method,
             params,
+            about: None,
+            task_ttl_ms: None,
             line: line.clone(),
             target: target.clone(),
             trail: trail.clone(),
@@ -86,14 +117,14 @@ impl Running {
         loop {
             // While it wants input, its result is where it asks; a result that is there comes at once.
             if task.get("status") != Some(br#""working""#) {
-                return self.send("tasks/result").await.map(plain);
+                return self.send(Method::TasksResult).await.map(plain);
             }
             if tokio::time::Instant::now() >= deadline {
                 let text = "the task did not end within a day";
                 return Err(Fault::new(Kind::BackendTimeout, text));
             }
             tokio::time::sleep(poll_interval(&task)).await;
-            let reply = self.send("tasks/get").await?;
+            let reply = self.send(Method::TasksGet).await?;
             match reply.outcome {
                 Outcome::Result(now) => task = now,
                 Outcome::Error(_) => return Ok(reply),
@@ -101,15 +132,11 @@ impl Running {
         }
     }
 
-    fn request(&self, method: &str) -> Box<Call> {
-        let mut params = br#"{"taskId":"#.to_vec();
-        json::encode_string(self.id.as_deref().unwrap_or_default(), &mut params);
-        params.push(b'}');
-        let params = Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON");
-        (self.again)(Method::parse(method), params)
+    fn request(&self, method: Method) -> Box<Call> {
+        (self.again)(method, about(self.id.as_deref().unwrap_or_default()))
     }
 
-    async fn send(&self, method: &str) -> Result<Reply, Fault> {
+    async fn send(&self, method: Method) -> Result<Reply, Fault> {
         self.backend.call(self.request(method)).await
     }
 }
@@ -119,19 +146,18 @@ impl Drop for Running {
         if self.id.is_some()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let cancel = self.backend.call(self.request("tasks/cancel"));
+            let cancel = self.backend.call(self.request(Method::TasksCancel));
             runtime.spawn(async move { drop(cancel.await) });
         }
     }
 }
 
-fn as_task(params: &Params) -> Params {
-    let task = format!(r#"{{"ttl":{TTL_MS}}}"#);
-    let mut out = Vec::with_capacity(params.as_bytes().len() + 32);
-    params
-        .as_raw()
-        .rewrite(&[("task", Some(task.as_bytes()))], &mut out);
-    Params::parse(out.into(), Rules::backend()).expect("what we wrote is JSON")
+/// Params of a request about a task.
+fn about(id: &str) -> Params {
+    let mut params = br#"{"taskId":"#.to_vec();
+    json::encode_string(id, &mut params);
+    params.push(b'}');
+    Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON")
 }
 
 /// The task that a reply creates, if it does.
@@ -148,26 +174,29 @@ fn plain(reply: Reply) -> Reply {
     let Outcome::Result(result) = &reply.outcome else {
         return reply;
     };
-    let related = |meta: Bytes| {
-        let meta = Payload::parse(meta, Rules::backend()).ok()?;
-        meta.get(RELATED)?;
-        let mut out = Vec::new();
-        meta.as_raw().rewrite(&[(RELATED, None)], &mut out);
-        Some(out)
-    };
-    let Some(meta) = result.get_bytes("_meta").and_then(related) else {
+    let Some(meta) = unrelated(result) else {
         return reply;
     };
-    let mut out = Vec::with_capacity(result.as_bytes().len());
-    let meta = (meta != b"{}").then_some(&meta[..]);
-    result.as_raw().rewrite(&[("_meta", meta)], &mut out);
-    match Payload::parse(out.into(), Rules::backend()) {
-        Ok(result) => Reply {
-            revision: reply.revision,
-            outcome: Outcome::Result(result),
-        },
-        Err(_) => reply,
+    Reply {
+        outcome: Outcome::Result(edited(result, &[("_meta", meta.as_deref())])),
+        ..reply
     }
+}
+
+/// The `_meta` of a result without the task that it relates to, if any of it remains; `None` if it names
+/// none.
+fn unrelated(result: &Payload) -> Option<Option<Bytes>> {
+    let meta = Payload::parse(result.get_bytes("_meta")?, Rules::backend()).ok()?;
+    meta.get(RELATED_TASK)?;
+    let rest = edited(&meta, &[(RELATED_TASK, None)]).to_bytes();
+    Some((rest != "{}").then_some(rest))
+}
+
+/// The same object with some members changed or taken out.
+fn edited(object: &Payload, edits: &[(&str, Option<&[u8]>)]) -> Payload {
+    let mut out = Vec::with_capacity(object.as_bytes().len() + 64);
+    object.as_raw().rewrite(edits, &mut out);
+    Payload::parse(out.into(), Rules::backend()).expect("what we wrote is JSON")
 }
 
 fn poll_interval(task: &Payload) -> Duration {

@@ -1,30 +1,41 @@
-//! Who wants to hear that a resource changed.
+//! Who wants to hear that a resource changed, or how a task of a modern backend goes on.
 //!
 //! Surfaces add listeners and hold their tickets; dropping a ticket ends it. Backends look at what
 //! is wanted of them, keep their own subscriptions in step with it, and report what they hear.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use sentinel_wire::Payload;
 use tokio::sync::watch;
 
 /// Called with the URI that changed. Must not block: it runs where a backend is read.
 pub type Hear = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// Called with the task as it is now, or with nothing when news of it may have been lost. Must not block
+/// either.
+pub type HearTask = Arc<dyn Fn(Option<&Payload>) + Send + Sync>;
+
+/// How long a listener waits for its backend to be told what is wanted.
+const TOLD_MAX: Duration = Duration::from_secs(5);
 /// Listeners for one resource of one backend: enough for any crowd, and an end to a leak.
 const LISTENERS_MAX: usize = 20_000;
 
 #[derive(Default)]
 struct Wanted {
     listeners: BTreeMap<Arc<str>, HashMap<u64, Hear>>,
+    tasks: BTreeMap<Arc<str>, HashMap<u64, HearTask>>,
     next_id: u64,
 }
 
 struct OfBackend {
     wanted: Mutex<Wanted>,
-    /// Counts changes of the set of URIs.
+    /// Counts changes of the set of URIs and tasks.
     changed: watch::Sender<u64>,
+    /// Up to which of them a modern backend was told.
+    told: watch::Sender<u64>,
 }
 
 /// One per gateway, with a place for each backend.
@@ -46,6 +57,7 @@ impl Updates {
             Arc::new(OfBackend {
                 wanted: Mutex::default(),
                 changed: watch::Sender::new(0),
+                told: watch::Sender::new(0),
             })
         };
         let mut places = self.backends.write();
@@ -76,9 +88,76 @@ impl Updates {
         Some(Ticket {
             updates: self.clone(),
             backend,
-            uri,
+            what: What::Resource(uri),
             id,
         })
+    }
+
+    /// The same for a task, by the backend's own name for it.
+    pub fn follow(self: &Arc<Self>, backend: usize, task: &str, hear: HearTask) -> Option<Ticket> {
+        let place = self.place(backend);
+        let mut wanted = place.wanted.lock();
+        wanted.next_id += 1;
+        let id = wanted.next_id;
+        let task: Arc<str> = task.into();
+        let listeners = wanted.tasks.entry(task.clone()).or_default();
+        if listeners.len() >= LISTENERS_MAX {
+            return None;
+        }
+        listeners.insert(id, hear);
+        if listeners.len() == 1 {
+            place.changed.send_modify(|count| *count += 1);
+        }
+        Some(Ticket {
+            updates: self.clone(),
+            backend,
+            what: What::Task(task),
+            id,
+        })
+    }
+
+    /// A backend says how a task is.
+    pub(crate) fn tell_task(&self, backend: usize, task: &str, now: &Payload) {
+        for hear in self.followers(backend, |id| id == task) {
+            hear(Some(now));
+        }
+    }
+
+    /// A backend may have said something of its tasks that nobody heard.
+    pub(crate) fn missed(&self, backend: usize) {
+        for hear in self.followers(backend, |_| true) {
+            hear(None);
+        }
+    }
+
+    fn followers(&self, backend: usize, of: impl Fn(&str) -> bool) -> Vec<HearTask> {
+        let place = self.place(backend);
+        let wanted = place.wanted.lock();
+        let lists = wanted.tasks.iter().filter(|(id, _)| of(id));
+        lists
+            .flat_map(|(_, listeners)| listeners.values().cloned())
+            .collect()
+    }
+
+    pub(crate) fn wanted_tasks(&self, backend: usize) -> Vec<Arc<str>> {
+        let place = self.place(backend);
+        let wanted = place.wanted.lock();
+        wanted.tasks.keys().cloned().collect()
+    }
+
+    /// A modern backend knows what was wanted after so many changes.
+    pub(crate) fn told(&self, backend: usize, changes: u64) {
+        self.place(backend).told.send_replace(changes);
+    }
+
+    /// Waits until a modern backend was told what its callers want to hear of by now; within a bound, for
+    /// a server that cannot be told is no reason to refuse.
+    pub(crate) async fn are_told(&self, backend: usize) {
+        let place = self.place(backend);
+        let wanted = *place.changed.borrow();
+        let mut told = place.told.subscribe();
+        let known = told.wait_for(|told| *told >= wanted);
+        let _ = tokio::time::timeout(TOLD_MAX, known).await;
     }
 
     /// A backend says that a resource changed; it may lie below the one that was subscribed to.
@@ -119,23 +198,40 @@ impl Updates {
 pub struct Ticket {
     updates: Arc<Updates>,
     backend: usize,
-    uri: Arc<str>,
+    what: What,
     id: u64,
+}
+
+enum What {
+    Resource(Arc<str>),
+    Task(Arc<str>),
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         let place = self.updates.place(self.backend);
         let mut wanted = place.wanted.lock();
-        let Some(listeners) = wanted.listeners.get_mut(&self.uri) else {
-            return;
+        let was_last = match &self.what {
+            What::Resource(uri) => remove(&mut wanted.listeners, uri, self.id),
+            What::Task(task) => remove(&mut wanted.tasks, task, self.id),
         };
-        listeners.remove(&self.id);
-        if listeners.is_empty() {
-            wanted.listeners.remove(&self.uri);
+        if was_last {
             place.changed.send_modify(|count| *count += 1);
         }
     }
+}
+
+/// Takes one listener out; says whether it was the last.
+fn remove<H>(all: &mut BTreeMap<Arc<str>, HashMap<u64, H>>, what: &Arc<str>, id: u64) -> bool {
+    let Some(listeners) = all.get_mut(what) else {
+        return false;
+    };
+    listeners.remove(&id);
+    let was_last = listeners.is_empty();
+    if was_last {
+        all.remove(what);
+    }
+    was_last
 }
 
 #[cfg(test)]

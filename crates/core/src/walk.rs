@@ -12,6 +12,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use sentinel_wire::{Method, Params};
@@ -20,13 +21,13 @@ use tower::{Layer, Service, ServiceBuilder};
 
 use crate::attribution;
 use crate::audit::{Auditor, Trail};
-use crate::call::{Call, Reply, View};
+use crate::call::{Call, Reply, TaskOf, View};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind, Side};
 use crate::line::{Conversation, Line, UNREAD_BYTES_MAX};
 use crate::policy::steps::{self, Verdict};
 use crate::policy::{Policy, Slot};
-use crate::tasks;
+use crate::tasks::{self, Desk};
 
 type Outcome = Result<Reply, Fault>;
 
@@ -37,6 +38,7 @@ pub struct Walk {
     auditor: Arc<Auditor>,
     /// What a slow caller may leave unread of what is said on the way.
     unread_bytes_max: usize,
+    desk: Arc<Desk>,
     start: Arc<dyn Fn(Box<Call>) -> BoxFuture<'static, Outcome> + Send + Sync>,
 }
 
@@ -45,6 +47,7 @@ pub struct Walk {
 /// tool costs nothing; admission comes last, so that a waiting call holds nothing else. The record of
 /// the call is the surface's, around all of this; only the intent is written here.
 pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
+    let desk = Arc::<Desk>::default();
     let stack = ServiceBuilder::new()
         .layer(step(resolve)) // whose is it?
         .layer(check(steps::authorize)) // may this caller see it, and call it?
@@ -56,8 +59,9 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
         .layer(step(admit)) // wait for a place, and hold it to the end
         .layer(step(intend)) // where `sync` is promised, the intent is on disk before the work
         .layer(step(sign)) // whatever it asks in its answer says who asks
-        .service(Route); // to its backend
+        .service(Route(desk.clone())); // to its backend
     Walk {
+        desk,
         policy,
         auditor,
         unread_bytes_max: UNREAD_BYTES_MAX,
@@ -66,15 +70,36 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
 }
 
 impl Walk {
+    /// What a slow caller may leave unread of what is said on the way.
     #[must_use]
     pub fn leaving_unread(mut self, bytes_max: usize) -> Self {
         self.unread_bytes_max = bytes_max;
         self
     }
 
+    /// How long a caller may think about what a task asks.
+    #[must_use]
+    pub fn patient(self, think: Duration) -> Self {
+        self.desk.be_patient(think);
+        self
+    }
+
     /// Sets a call going. The conversation owns it: drop it to cancel.
     pub fn begin(
         &self,
+        caller: Arc<Caller>,
+        view: View,
+        method: Method,
+        params: Params,
+        trail: Arc<Trail>,
+    ) -> Conversation {
+        self.begin_about(None, caller, view, method, params, trail)
+    }
+
+    /// The same for a request about a task.
+    pub fn begin_about(
+        &self,
+        about: Option<Arc<TaskOf>>,
         caller: Arc<Caller>,
         view: View,
         method: Method,
@@ -88,6 +113,8 @@ impl Walk {
             view,
             method,
             params,
+            about,
+            task_ttl_ms: None,
             line,
             target: None,
             trail: trail.clone(),
@@ -248,7 +275,7 @@ async fn sign(call: Box<Call>, mut rest: impl Rest) -> Outcome {
 
 /// Hands the call to its backend.
 #[derive(Clone)]
-struct Route;
+struct Route(Arc<Desk>);
 
 impl Service<Box<Call>> for Route {
     type Response = Reply;
@@ -262,8 +289,8 @@ impl Service<Box<Call>> for Route {
     fn call(&mut self, call: Box<Call>) -> Self::Future {
         call.trail.dispatched();
         let backend = call.target().backend.clone();
-        match call.method == Method::ToolsCall && call.target().operation.needs_task {
-            true => tasks::run(backend, call).boxed(),
+        match tasks::concern(&call) {
+            true => tasks::run(self.0.clone(), backend, call).boxed(),
             false => backend.call(call),
         }
     }

@@ -43,6 +43,9 @@ struct KeptCapabilities {
     prompts: bool,
     completions: bool,
     logging: bool,
+    /// Absent in what earlier versions wrote.
+    #[serde(default)]
+    tasks: bool,
 }
 
 /// One backend's place in the memory.
@@ -110,6 +113,7 @@ impl Kept {
                 prompts: c.prompts,
                 completions: c.completions,
                 logging: c.logging,
+                tasks: c.tasks,
             },
             extensions: offer.extensions.as_ref().map(raw).transpose()?,
             server_info: offer.server_info.as_ref().map(raw).transpose()?,
@@ -140,6 +144,7 @@ impl Kept {
                 prompts: c.prompts,
                 completions: c.completions,
                 logging: c.logging,
+                tasks: c.tasks,
             },
             extensions: self.extensions.map(raw),
             server_info: self.server_info.map(raw),

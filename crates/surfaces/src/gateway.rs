@@ -89,7 +89,9 @@ pub struct Gateway {
 impl Gateway {
     pub fn new(policy: Arc<Policy>, limits: Limits, auditor: Arc<Auditor>) -> Arc<Self> {
         Arc::new(Self {
-            walk: walk(policy.clone(), auditor.clone()).leaving_unread(limits.stream_bytes_max),
+            walk: walk(policy.clone(), auditor.clone())
+                .leaving_unread(limits.stream_bytes_max)
+                .patient(limits.park_ttl),
             auditor,
             registry: policy.registry().clone(),
             policy,

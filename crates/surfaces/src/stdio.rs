@@ -439,7 +439,17 @@ impl Connection {
         let (gateway, outbox, view) = (self.gateway.clone(), self.outbox.clone(), self.view);
         let trail = entry.trail();
         self.spawn(request.id.clone(), trail, async move {
-            let mut listener = Listener::open(&gateway, Arc::new(caller), view, request).await;
+            let (id, revision) = (request.id.clone(), caller.revision);
+            let listener = Listener::open(&gateway, Arc::new(caller), view, request).await;
+            let mut listener = match listener {
+                Ok(listener) => listener,
+                Err(fault) => {
+                    let message = mcp::fault_message(Some(&id), revision, &fault);
+                    entry.finish(&Ending::Refused(fault.kind), message.len());
+                    let _ = outbox.send(message).await;
+                    return;
+                }
+            };
             let acknowledgement = listener.acknowledgement();
             entry.finish(&Ending::Success, acknowledgement.len());
             let _ = outbox.send(acknowledgement).await;

@@ -57,6 +57,9 @@ methods! {
     TasksGet = "tasks/get",
     TasksUpdate = "tasks/update",
     TasksCancel = "tasks/cancel",
+    // Of 2025-11-25 only: asked of legacy backends, and answered to nobody.
+    TasksResult = "tasks/result",
+    TasksList = "tasks/list",
     // Questions of legacy backends, and the kinds of input that modern ones ask for.
     Sample = "sampling/createMessage",
     Elicit = "elicitation/create",
@@ -73,6 +76,7 @@ methods! {
     RootsChanged = "notifications/roots/list_changed",
     ElicitationComplete = "notifications/elicitation/complete",
     Acknowledged = "notifications/subscriptions/acknowledged",
+    TaskChanged = "notifications/tasks",
 }
 
 impl Method {

@@ -40,6 +40,8 @@ pub struct Outgoing<'a> {
     pub own_name: Option<&'a str>,
     /// Our token in place of the caller's, as JSON; only where the caller sent one.
     pub progress_token: Option<&'a [u8]>,
+    /// What to ask for instead of a result, where it is a tool of 2025-11-25 that runs as a task only.
+    pub task: Option<&'a [u8]>,
     /// Who is calling; used when the backend is modern and the caller is not.
     pub about: About<'a>,
 }
@@ -66,6 +68,13 @@ impl Outgoing<'_> {
         if self.from.is_modern() && !self.to.is_modern() && self.method.may_need_input() {
             edits.push(("inputResponses", None));
             edits.push(("requestState", None));
+        }
+        // Whether a call becomes a task is between us and the server, whatever the caller wants.
+        if *self.method == Method::ToolsCall
+            && !self.to.is_modern()
+            && (self.task.is_some() || params.get("task").is_some())
+        {
+            edits.push(("task", self.task));
         }
         if self.to < Revision::V2025_06_18 && *self.method == Method::Complete {
             edits.push(("context", None));

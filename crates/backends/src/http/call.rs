@@ -60,7 +60,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
         subscribed = Some(reply);
     }
     if let Some(reply) = subscribed {
-        Box::pin(inner.wishes_are_known()).await;
+        Box::pin(inner.publisher.are_told()).await;
         return Ok(reply);
     }
     let deadline = Instant::now() + inner.config.timeout;
@@ -106,7 +106,10 @@ async fn begin(
         inner.tell_level(&ready, &upstream, call).await;
         let id = inner.mint_id();
         let outside = match &key {
-            Some(_) => Some(Box::pin(ear::hear(inner, &upstream, id)).await),
+            Some(_) => {
+                let task = relay::awaited_task(call);
+                Some(Box::pin(ear::hear(inner, &upstream, id, task)).await)
+            }
             None => None,
         };
         let mut guard = Guard::new(inner, &upstream, id);

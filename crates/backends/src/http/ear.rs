@@ -2,7 +2,7 @@
 //!
 //! Many servers put their questions there and not on the stream of the call that caused them, where
 //! nothing says whose they are. So they go to the only call in flight in the session, if there is just
-//! one, and are refused otherwise. The stream is open before the first call is sent, for a server that
+//! one, and are refused otherwise. A question of a task names the task, and goes to whoever waits for its result. The stream is open before the first call is sent, for a server that
 //! finds none says nothing.
 
 use std::collections::HashMap;
@@ -21,6 +21,7 @@ use super::Inner;
 use super::call::post_aside;
 use super::post::{Answer, Envelope, Stream};
 use super::upstream::Upstream;
+use crate::relay;
 
 /// How long the first call waits for the stream to be there.
 const OPEN_MAX: Duration = Duration::from_secs(1);
@@ -32,8 +33,14 @@ const UNHEARD_MAX: usize = 16;
 /// Who is in flight in one session, and who listens for them.
 #[derive(Default)]
 pub(super) struct Ear {
-    calls: Mutex<HashMap<u64, mpsc::Sender<Message>>>,
+    calls: Mutex<HashMap<u64, Place>>,
     listening: Mutex<Option<Listening>>,
+}
+
+struct Place {
+    tell: mpsc::Sender<Message>,
+    /// The task whose result it waits for.
+    task: Option<Box<str>>,
 }
 
 struct Listening {
@@ -70,9 +77,15 @@ impl Drop for Heard {
 }
 
 /// Hears for one call what is said outside of its stream.
-pub(super) async fn hear(inner: &Arc<Inner>, upstream: &Arc<Upstream>, id: u64) -> Heard {
+pub(super) async fn hear(
+    inner: &Arc<Inner>,
+    upstream: &Arc<Upstream>,
+    id: u64,
+    task: Option<Box<str>>,
+) -> Heard {
     let (tell, messages) = mpsc::channel(UNHEARD_MAX);
-    upstream.ear.calls.lock().insert(id, tell);
+    let place = Place { tell, task };
+    upstream.ear.calls.lock().insert(id, place);
     let heard = Heard {
         upstream: upstream.clone(),
         id,
@@ -160,9 +173,14 @@ impl Ear {
     /// Tells the call that a message is for. What is to be said back at once is returned.
     fn tell(&self, message: Message) -> Option<Vec<u8>> {
         let calls = self.calls.lock();
+        // Whoever waits for a task is not meant, unless nobody else is there.
         let only = || {
-            let mut all = calls.values();
-            all.next().filter(|_| all.next().is_none())
+            let plain = calls.values().filter(|call| call.task.is_none());
+            let mut all: Vec<&Place> = plain.collect();
+            if all.is_empty() {
+                all = calls.values().collect();
+            }
+            all.pop().filter(|_| all.is_empty())
         };
         match message {
             // To nothing that we asked.
@@ -176,7 +194,7 @@ impl Ear {
                     }
                     _ => only(),
                 };
-                let _ = call?.try_send(message);
+                let _ = call?.tell.try_send(message);
                 None
             }
             Message::Request(request) if request.method == Method::Ping => {
@@ -186,7 +204,10 @@ impl Ear {
             }
             Message::Request(request) => {
                 let id = request.id.clone();
-                let told = only().map(|call| call.try_send(Message::Request(request)).is_ok());
+                let task = relay::related_task(&request.params);
+                let waits = |call: &&Place| task.is_some() && call.task == task;
+                let call = calls.values().find(waits).or_else(only);
+                let told = call.map(|call| call.tell.try_send(Message::Request(request)).is_ok());
                 match told {
                     Some(true) => None,
                     _ => Some(refusal(&id)),

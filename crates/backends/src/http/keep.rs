@@ -19,7 +19,6 @@ use super::speak::{self, Speaker};
 use super::upstream::Upstream;
 use super::{Inner, Ready, State};
 use crate::discover::{self, Peer};
-use crate::relay;
 
 /// First and longest pause between attempts to reach a server.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -269,7 +268,7 @@ async fn listen(inner: Arc<Inner>) {
         match heard {
             Heard::NotOffered => {
                 // Nobody need wait for what never comes.
-                inner.in_force.send_replace(u64::MAX);
+                inner.publisher.told(u64::MAX);
                 return;
             }
             Heard::Ended => pause = RETRY_MIN,
@@ -297,7 +296,7 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
         Err(heard) => return heard,
     };
     inner.is_told.store(true, Ordering::Relaxed);
-    inner.in_force.send_replace(wish);
+    inner.publisher.told(wish);
     let mut decoder = inner.notices();
     loop {
         let chunk = tokio::select! {
@@ -310,7 +309,7 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
                     Ok(stream) => stream,
                     Err(heard) => return heard,
                 };
-                inner.in_force.send_replace(wish);
+                inner.publisher.told(wish);
                 decoder = inner.notices();
                 inner.publisher.missed();
                 inner.refresh.notify_one();
@@ -347,11 +346,9 @@ async fn open(inner: &Inner, ready: &Ready) -> Result<Stream, Heard> {
         extra: &[],
     };
     let answer = if upstream.revision.is_modern() {
-        let uris = relay::json_strings(&inner.publisher.wanted());
-        let wanted = format!(
-            r#""notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":{uris}}}"#
-        );
-        let params = discover::own_params(upstream.revision, &wanted);
+        let publisher = &inner.publisher;
+        let (uris, tasks) = (publisher.wanted(), publisher.wanted_tasks());
+        let params = discover::wishes(upstream.revision, &uris, &tasks);
         let mut body = Vec::new();
         write_request(
             inner.mint_id().to_string().as_bytes(),

@@ -300,12 +300,18 @@ impl<'a> Process<'a> {
         let mut wishes = publisher.wanted_changes();
         let mut subscribed: HashSet<Arc<str>> = HashSet::new();
         loop {
-            wishes.borrow_and_update();
+            let wish = *wishes.borrow_and_update();
             let wanted: HashSet<Arc<str>> = publisher.wanted().into_iter().collect();
             if modern {
                 let uris: Vec<Arc<str>> = wanted.into_iter().collect();
+                let tasks = publisher.wanted_tasks();
                 let listening = async {
-                    self.talk.listen(&uris).await;
+                    let begun = || {
+                        publisher.told(wish);
+                        // What was said between two of them was heard by nobody.
+                        publisher.missed();
+                    };
+                    self.talk.listen(&uris, &tasks, begun).await;
                     pending::<()>().await
                 };
                 tokio::select! {

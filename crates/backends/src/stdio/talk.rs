@@ -5,7 +5,8 @@
 //! Questions run as tasks of their own, ended by [`Talk::close`].
 //!
 //! A legacy server's question names no call. It is put to a caller only where there can be but one: the
-//! child then takes one call at a time (`Manner::Interactive`). Otherwise the child was told that nobody
+//! child then takes one call at a time (`Manner::Interactive`). Requests about tasks run beside it, for a
+//! question of a task names the task. Otherwise the child was told that nobody
 //! can be asked, and a question is refused at once.
 //!
 //! Not here: the process (`super::life`), ids and queues (`super::pipe`).
@@ -70,6 +71,9 @@ pub(crate) struct Waiter {
 struct CallerSide {
     caller: Arc<Caller>,
     line: CallerLine,
+    /// It is a request about a task, and which one where it waits for its result.
+    is_about_a_task: bool,
+    awaits: Option<Box<str>>,
     /// Questions that its caller has not answered yet, and since when there are any.
     asking: u32,
     since: Instant,
@@ -239,7 +243,7 @@ impl Talk {
         let revision = self.revision();
         let _turn = match &self.turn {
             // Closed never: the semaphore lives as long as `self`.
-            Some(turn) if !revision.is_modern() => {
+            Some(turn) if !revision.is_modern() && !relay::is_about_a_task(&call.method) => {
                 self.in_time(&mut time, turn.acquire()).await?.ok()
             }
             _ => None,
@@ -252,6 +256,8 @@ impl Talk {
         let side = CallerSide {
             caller: call.caller.clone(),
             line: call.line.clone(),
+            is_about_a_task: relay::is_about_a_task(&call.method),
+            awaits: relay::awaited_task(call),
             asking: 0,
             since: Instant::now(),
             thought: Duration::ZERO,
@@ -353,18 +359,15 @@ impl Talk {
         matches!(answer.await, Ok(Outcome::Result(_)))
     }
 
-    /// Opens a modern server's stream of changed lists and of the resources that callers want to
-    /// hear of. It has no end; dropping the future cancels it at the child.
-    pub(crate) async fn listen(&self, uris: &[Arc<str>]) {
-        let uris = relay::json_strings(uris);
-        let members = format!(
-            r#""notifications":{{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":{uris}}}"#
-        );
-        let params = discover::own_params(self.revision(), &members);
+    /// Opens a modern server's stream of changed lists and of the resources and tasks that callers want to
+    /// hear of; `begun` is called once that is on its way to the child. It has no end; dropping the future cancels it at the child.
+    pub(crate) async fn listen(&self, uris: &[Arc<str>], tasks: &[Arc<str>], begun: impl FnOnce()) {
+        let params = discover::wishes(self.revision(), uris, tasks);
         let (reply, ended) = oneshot::channel();
         let waiter = Waiter { reply, side: None };
         let write = |id: u64, out: &mut Vec<u8>| write_request(id, &Method::Listen, &params, out);
         if let Ok(ticket) = self.pipe.begin(waiter, write).await {
+            begun();
             let _ = ended.await;
             ticket.forget();
         }
@@ -461,6 +464,11 @@ impl Talk {
                     publisher.updated(&uri);
                 }
             }
+            Method::TaskChanged => {
+                if let Some(publisher) = &self.publisher {
+                    publisher.task_changed(&params);
+                }
+            }
             Method::Cancelled => self.withdraw_ask(params.get("requestId")),
             _ => {}
         }
@@ -514,10 +522,11 @@ impl Talk {
         };
         let mut asks = self.asks.lock();
         let full = asks.len() >= ASKS_MAX || asks.contains_key(&id);
-        let found = if full {
-            Some(None)
-        } else {
-            self.pipe.only(|w| w.side.is_some(), begin)
+        let task = relay::related_task(&params);
+        let found = match task {
+            _ if full => Some(None),
+            Some(task) => self.pipe.only(|w| w.awaits(&task), begin),
+            None => self.pipe.only(Waiter::is_of_a_call, begin),
         };
         let (call, line) = match found {
             Some(Some(found)) => found,
@@ -601,6 +610,18 @@ impl Talk {
 }
 
 impl Waiter {
+    /// Whether it is the result of this task that is waited for.
+    fn awaits(&self, task: &str) -> bool {
+        let side = self.side.as_ref();
+        side.is_some_and(|side| side.awaits.as_deref() == Some(task))
+    }
+
+    /// Whether questions that name no task may be of this one.
+    fn is_of_a_call(&self) -> bool {
+        let side = self.side.as_ref();
+        side.is_some_and(|side| !side.is_about_a_task)
+    }
+
     fn line(&self) -> Option<CallerLine> {
         self.side.as_ref().map(|side| side.line.clone())
     }

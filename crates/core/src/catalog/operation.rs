@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use sentinel_wire::Revision;
 use sentinel_wire::header::Param;
 
 use crate::offer::{Item, ItemKind};
@@ -37,7 +36,6 @@ impl Operation {
         index: usize,
         backend: &Arc<str>,
         item: &Item,
-        revision: Revision,
         exposed: Option<Arc<str>>,
     ) -> Self {
         let own: Arc<str> = item.key.as_str().into();
@@ -50,7 +48,7 @@ impl Operation {
             template: None,
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
-            needs_task: item.needs_task && !revision.is_modern(),
+            needs_task: false,
             held: false,
         }
     }

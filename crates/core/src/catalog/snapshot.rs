@@ -13,7 +13,7 @@ use super::lists::{List, ListItem};
 use super::naming::Names;
 use super::unknown::{required, unknown_method, unknown_name, unknown_resource};
 use super::{Listing, Operation, Prefix};
-use crate::call::View;
+use crate::call::{Call, View};
 use crate::fault::{Fault, Kind};
 use crate::map::Map;
 use crate::offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
@@ -249,16 +249,23 @@ impl Catalog {
             ItemKind::Resource | ItemKind::Template => None,
         };
         let backend = &self.backends[index];
+        let has_tasks = self.capabilities[index + 1].tasks;
         let operation = Arc::new(Operation {
             held,
-            ..Operation::listed(kind, index, backend, item, revision, exposed.clone())
+            needs_task: has_tasks && item.needs_task && !revision.is_modern(),
+            ..Operation::listed(kind, index, backend, item, exposed.clone())
         });
         let listed = |raw: Bytes| ListItem {
             revision,
             raw,
             operation: operation.clone(),
         };
-        self.lists[index + 1][kind as usize].push(listed(item.raw.clone()));
+        // To callers it is a tool like any other: whether it becomes a task is decided here.
+        let raw = match operation.needs_task {
+            true => edited(&item.raw, &[("execution", None)]),
+            false => item.raw.clone(),
+        };
+        self.lists[index + 1][kind as usize].push(listed(raw.clone()));
         let merged = match kind {
             ItemKind::Tool | ItemKind::Prompt => {
                 let own = &mut self.own[index][table(kind)];
@@ -268,9 +275,9 @@ impl Catalog {
                     return;
                 };
                 let raw = if *exposed != item.key {
-                    renamed(&item.raw, &exposed)
+                    renamed(&raw, &exposed)
                 } else {
-                    item.raw.clone()
+                    raw
                 };
                 self.exposed[table(kind)].insert(exposed, operation.clone());
                 raw
@@ -395,6 +402,15 @@ impl Catalog {
             View::Only(index) => index == **i,
         });
         for offer in chosen.filter_map(|i| self.offers[*i].as_ref()) {
+            // Tasks of 2025-11-25 become tasks of the extension.
+            if revision.is_modern()
+                && !offer.revision.is_modern()
+                && offer.capabilities.tasks
+                && offer.tools.iter().any(|tool| tool.needs_task)
+                && found.iter().all(|(known, _)| known != TASKS)
+            {
+                found.push((TASKS.to_owned(), Bytes::from_static(b"{}")));
+            }
             let Some(raw) = &offer.extensions else {
                 continue;
             };
@@ -414,6 +430,17 @@ impl Catalog {
             }
         }
         found
+    }
+
+    /// Whether a backend can be asked to tell how its tasks go on.
+    pub(super) fn tells_of_tasks(&self, index: usize) -> bool {
+        let offer = self.offers.get(index).and_then(Option::as_ref);
+        offer.is_some_and(|offer| {
+            let has = |raw: &Bytes| {
+                Object::parse(raw, Rules::backend()).is_ok_and(|all| all.get(raw, TASKS).is_some())
+            };
+            offer.revision.is_modern() && offer.extensions.as_ref().is_some_and(has)
+        })
     }
 
     pub fn instructions(&self, view: View) -> Option<&str> {
@@ -485,6 +512,23 @@ impl Catalog {
                 View::Only(index) => Ok(self.unlisted(index, None, other.as_str())),
                 View::Merged => Err(unknown_method(other)),
             },
+        }
+    }
+
+    /// The same for a call; one about a task is about the tool that became it, as long as there is one.
+    pub(super) fn resolve_call(&self, call: &Call) -> Result<Found, Fault> {
+        let tool = match (&call.about, call.view) {
+            (Some(about), View::Only(index)) => {
+                self.own[index][table(ItemKind::Tool)].get(&about.tool)
+            }
+            _ => None,
+        };
+        match tool {
+            Some(tool) => Ok(Found {
+                operation: tool.clone(),
+                own_name: None,
+            }),
+            None => self.resolve(call.view, &call.method, &call.params),
         }
     }
 
@@ -583,13 +627,17 @@ impl Catalog {
 
 /// The item with its exposed name in place of its own.
 fn renamed(raw: &Bytes, exposed: &str) -> Bytes {
+    let mut name = Vec::new();
+    sentinel_wire::json::encode_string(exposed, &mut name);
+    edited(raw, &[("name", Some(&name))])
+}
+
+fn edited(raw: &Bytes, edits: &[(&str, Option<&[u8]>)]) -> Bytes {
     let Ok(item) = Payload::parse(raw.clone(), Rules::backend()) else {
         return raw.clone();
     };
-    let mut name = Vec::new();
-    sentinel_wire::json::encode_string(exposed, &mut name);
-    let mut out = Vec::with_capacity(raw.len() + exposed.len());
-    item.as_raw().rewrite(&[("name", Some(&name))], &mut out);
+    let mut out = Vec::with_capacity(raw.len() + 64);
+    item.as_raw().rewrite(edits, &mut out);
     out.into()
 }
 

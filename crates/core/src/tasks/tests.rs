@@ -30,7 +30,12 @@ impl Backend for Slow {
 
     fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
         let said = String::from_utf8_lossy(call.params.as_bytes()).into_owned();
-        let heard = format!("{} {said}", call.method.as_str());
+        let task = call.task_ttl_ms.map(|ttl| format!(" as a task for {ttl}"));
+        let heard = format!(
+            "{} {said}{}",
+            call.method.as_str(),
+            task.unwrap_or_default()
+        );
         self.heard.lock().push(heard);
         let answer = match call.method.as_str() {
             "tools/call" => r#"{"task":{"taskId":"t","status":"working","pollInterval":30}}"#,
@@ -77,6 +82,7 @@ fn begin(server: Slow) -> crate::Conversation {
         freshness: Default::default(),
         capabilities: ServerCapabilities {
             tools: true,
+            tasks: true,
             ..Default::default()
         },
         extensions: None,
@@ -126,7 +132,7 @@ async fn g_24_a_tool_that_runs_as_a_task_only_looks_like_a_slow_one() {
         String::from_utf8_lossy(result.as_bytes()),
         r#"{"content":[],"_meta":{"example.com/x":1}}"#
     );
-    let call = r#"tools/call {"name":"dig","arguments":{"n":1.0},"task":{"ttl":86400000}}"#;
+    let call = r#"tools/call {"name":"dig","arguments":{"n":1.0}} as a task for 86400000"#;
     let task = |method: &str| format!(r#"{method} {{"taskId":"t"}}"#);
     let get = task("tasks/get");
     let want = [

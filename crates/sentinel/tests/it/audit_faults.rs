@@ -333,9 +333,11 @@ fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
         )
     ));
     let lanes = fs::read_dir(gateway.house.data().join("spool")).expect("a spool");
-    let lane = lanes.flatten().next().expect("a lane").path();
-    // The next segment finds no room.
-    symlink("/dev/full", lane.join("00000002.seg")).expect("a link");
+    let lanes: Vec<_> = lanes.flatten().map(|lane| lane.path()).collect();
+    // The next segment finds no room, in whichever lane.
+    for lane in &lanes {
+        symlink("/dev/full", lane.join("00000002.seg")).expect("a link");
+    }
     let session = try_session(&gateway.address, "i1").expect("a session");
     let say = |id: String, tool: &str| {
         post(&gateway.address, Some(&session), &call(&id, tool))
@@ -358,35 +360,45 @@ fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
         (0..50).for_each(|_| one());
     }
     (0..20).for_each(|_| one());
-    // Where the intent must be on disk first, the call is refused, and at once.
-    let refused = say("s1".to_owned(), "beta__echo");
-    assert_eq!(
-        refused["error"]["data"]["kind"], "audit_unavailable",
-        "{refused}"
-    );
-    fs::remove_file(lane.join("00000002.seg")).expect("a link");
+    // Where the intent must be on disk first, the call is refused as soon as its lane is full.
+    let refused = (0..1000)
+        .map(|m| say(format!("s{m}"), "beta__echo"))
+        .find(|answer| !answer["result"].is_object());
+    let kind = refused
+        .as_ref()
+        .map(|refused| &refused["error"]["data"]["kind"]);
+    assert_eq!(kind, Some(&Value::from("audit_unavailable")), "{refused:?}");
+    for lane in &lanes {
+        fs::remove_file(lane.join("00000002.seg")).expect("a link");
+    }
     let lost = dropped();
     assert!(lost >= 20);
     (0..20).for_each(|_| one());
-    assert!(say("s2".to_owned(), "beta__echo")["result"].is_object());
+    assert!(say("again".to_owned(), "beta__echo")["result"].is_object());
     assert_eq!(dropped(), lost, "there is room again");
     let mut process = gateway.process;
     process.signal("TERM");
     process.wait();
     let records = export(&gateway.house);
     let kept = records.iter().filter(|r| r["operation"] == "echo").count() as u64;
-    // Besides calls of `echo` the refused call lost its intent and its record, and each second an anchor.
+    // Besides calls of `echo` the refused call lost its intent and its record, and each lane each second an
+    // anchor.
     let anchors = (kept + lost).checked_sub(2 + n);
     let anchors = anchors.unwrap_or_else(|| panic!("{kept} {lost} {n}"));
-    assert!(anchors <= 1 + began.elapsed().as_secs(), "{anchors}");
+    let anchors_max = (1 + began.elapsed().as_secs()) * lanes.len() as u64;
+    assert!(anchors <= anchors_max, "{anchors}");
     let verdict = verify(&gateway.house);
     assert_eq!(
         (&verdict["ok"], verdict["announced_missing"].as_u64()),
         (&Value::Bool(true), Some(lost))
     );
     let gaps = records.iter().filter(|r| r["method"] == "audit/gap");
-    let announced: Vec<&Value> = gaps.map(|r| &r["args"]["count"]).collect();
-    assert_eq!(announced, [lost], "one run, one gap");
+    let announced: Vec<u64> = gaps.filter_map(|r| r["args"]["count"].as_u64()).collect();
+    assert!(
+        announced.len() <= lanes.len(),
+        "one run, one gap: {announced:?}"
+    );
+    assert_eq!(announced.iter().sum::<u64>(), lost);
 }
 
 /// A gateway whose data directory is a small file system of its own, in a mount namespace of its own; gone
@@ -486,6 +498,10 @@ fn p_a04_a_disk_that_is_really_full_fails_no_call_and_is_got_over_without_a_rest
     let full = Instant::now();
     let ballast = cramped.fill();
     until("records are lost", || (dropped() > 20).then_some(()));
+    // The lane that intents go to may have a page left.
+    until("`sync` refuses", || {
+        say("r").0["error"].is_object().then_some(())
+    });
     let (refused, slowest) = (0..5).map(|n| say(&format!("r{n}"))).fold(
         (0, Duration::ZERO),
         |(count, slowest), (answer, took)| {

@@ -274,6 +274,7 @@ impl Modern {
         let name = match method {
             "tools/call" | "prompts/get" => params["name"].as_str(),
             "resources/read" => params["uri"].as_str(),
+            "tasks/get" | "tasks/update" | "tasks/cancel" => params["taskId"].as_str(),
             _ => None,
         };
         let mut headers = vec![("MCP-Protocol-Version", MODERN), ("Mcp-Method", method)];

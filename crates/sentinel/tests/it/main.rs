@@ -57,4 +57,5 @@ mod shutdown;
 mod slow_peers;
 mod sse2024;
 mod starting;
+mod tasks;
 mod visits;

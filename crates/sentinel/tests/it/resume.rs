@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::callers::{Caller, Legacy, Modern, request, text_of, tool};
 use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
-use crate::http::{Stream, data_of, parse};
+use crate::http::{Answer, Stream, data_of, parse};
 
 /// The id of an event.
 fn id_of(event: &str) -> String {
@@ -21,8 +21,10 @@ fn next(stream: &mut Stream) -> (String, Value) {
     (id_of(&event), parse(&data_of(&event)))
 }
 
+/// A call that says that it began, which makes its answer a stream, and then waits.
 fn barrier(id: &str) -> String {
-    let call = tool("barrier", json!({"name": id}));
+    let mut call = tool("barrier", json!({"name": id}));
+    call["_meta"] = json!({"progressToken": "p"});
     request(&json!(id), "tools/call", call)
 }
 
@@ -31,8 +33,21 @@ fn release(gateway: &Gateway, name: &str) {
     assert_eq!(other.said("release", json!({"name": name})), "1");
 }
 
+/// The next event is the word of a call that began.
+#[track_caller]
+fn has_begun(stream: &mut Stream) {
+    let (_, message) = next(stream);
+    assert_eq!(message["method"], "notifications/progress", "{message}");
+}
+
+/// The last message of an answer's events.
+fn last(answer: &Answer) -> Value {
+    let events = answer.text.trim_end().split("\n\n");
+    parse(&data_of(events.last().expect("an event")))
+}
+
 #[test]
-fn g_22_a_slow_call_streams_from_a_priming_event_and_its_answer_can_be_fetched() {
+fn g_22_a_call_that_says_something_streams_from_a_priming_event_and_its_answer_can_be_fetched() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
     let caller = Legacy::newest(&gateway);
     let mut stream = caller.send(&barrier("b")).head();
@@ -45,6 +60,7 @@ fn g_22_a_slow_call_streams_from_a_priming_event_and_its_answer_can_be_fetched()
     // Taken up while it still waits, lost again, and fetched when all is over.
     let mut live = caller.resume(&primed).head();
     assert_eq!(live.status, 200);
+    has_begun(&mut live);
     release(&gateway, "b");
     let (answered, answer) = next(&mut live);
     assert_eq!(
@@ -53,7 +69,7 @@ fn g_22_a_slow_call_streams_from_a_priming_event_and_its_answer_can_be_fetched()
     );
     assert_eq!(live.event(), None, "the stream ends with the answer");
     let again = caller.resume(&primed).finish();
-    assert_eq!(text_of(&again.json()), "passed b");
+    assert_eq!(text_of(&last(&again)), "passed b");
     let nothing = caller.resume(&answered).finish();
     assert_eq!((nothing.status, nothing.text.as_str()), (200, ""));
 }
@@ -71,7 +87,7 @@ fn g_22_the_answer_is_kept_for_a_caller_that_was_away_when_it_came() {
     until("the call is over", || {
         (watcher.said("waiting", json!({"name": "b"})) == "0").then_some(())
     });
-    assert_eq!(text_of(&caller.resume(&primed).finish().json()), "passed b");
+    assert_eq!(text_of(&last(&caller.resume(&primed).finish())), "passed b");
 }
 
 #[test]
@@ -130,6 +146,7 @@ fn g_22_an_event_id_is_worth_nothing_in_another_session_or_when_made_up() {
         );
     }
     release(&gateway, "b");
+    has_begun(&mut stream);
     assert_eq!(text_of(&next(&mut stream).1), "passed b", "undisturbed");
     caller.verb("DELETE").finish();
     assert_eq!(caller.resume(&primed).finish().status, 404, "gone with it");
@@ -143,6 +160,25 @@ fn g_22_a_cancelled_call_ends_a_stream_that_was_taken_up() {
     let primed = id_of(&stream.event().expect("a first event"));
     stream.hang_up();
     let mut live = caller.resume(&primed).head();
+    has_begun(&mut live);
     caller.cancel(&json!("b"));
     assert_eq!(live.event(), None);
+}
+
+/// G-22 and the rule for answers: JSON if nothing is said before, however long that takes within 15 s, for
+/// callers who can resume as well.
+#[test]
+fn g_22_a_call_that_says_nothing_is_answered_with_json() {
+    let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
+    for revision in ["2025-06-18", "2025-11-25"] {
+        let caller = Legacy::connect(&gateway, "/mcp", revision);
+        let slow = request(&json!(1), "tools/call", tool("slow", json!({"ms": 400})));
+        let answer = caller.send(&slow).finish();
+        assert_eq!(
+            answer.header("content-type"),
+            "application/json",
+            "{revision}"
+        );
+        assert_eq!(text_of(&answer.json()), "waited 400 ms");
+    }
 }

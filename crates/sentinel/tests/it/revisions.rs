@@ -310,9 +310,7 @@ fn c_16_unknown_methods_are_404_for_modern_callers_and_ping_is_one() {
     }
     // Tasks are an extension that this caller did not declare.
     let task = json!({"taskId": "x"});
-    let answer = modern
-        .send_with(&json!(1), "tasks/get", task, &[("Mcp-Name", "x")])
-        .finish();
+    let answer = modern.send("tasks/get", task).finish();
     assert_eq!((answer.status, answer.code()), (400, -32021));
     let legacy = Legacy::newest(&gateway);
     for method in ["no/such", "server/discover", "subscriptions/listen"] {

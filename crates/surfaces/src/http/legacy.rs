@@ -5,7 +5,6 @@
 //! stream takes it up again with GET (`resume`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{FutureExt, join_all, ready};
@@ -29,10 +28,6 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Notices and questions on their way to one caller.
 const MESSAGES_MAX: usize = 64;
-/// A caller that can resume gets its stream after this long, so that a lost connection does not
-/// cost it the answer of a call that takes its time. Whatever comes sooner, as most answers do, is
-/// plain JSON: cheaper, and some clients take a body of any size and no event above a mebibyte.
-const SOON: Duration = Duration::from_millis(50);
 
 /// The handshake: answered from what we know, at once.
 pub(super) fn initialize(
@@ -343,7 +338,6 @@ async fn call(
         Ok(running) => running,
         Err(message) => return reply::json(StatusCode::OK, message),
     };
-    let silence = if may_resume { SOON } else { SILENCE_MAX };
     let (first, answers) = tokio::select! {
         biased;
         message = inbox.next() => (Some(message), rest(running)),
@@ -353,7 +347,7 @@ async fn call(
             // Cancelled: nothing more is said about it.
             (None, _) => return reply::events(Body::empty()),
         },
-        () = tokio::time::sleep(silence) => (None, rest(running)),
+        () = tokio::time::sleep(SILENCE_MAX) => (None, rest(running)),
     };
     let heard = session.streams.open(primed, first, inbox, answers);
     door.events(resume::events(heard))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream;
 use http::Response;
-use sentinel_core::{Caller, View};
+use sentinel_core::{Caller, Fault, View};
 use sentinel_wire::{Request, sse};
 
 use super::Door;
@@ -17,9 +17,9 @@ pub(super) async fn open(
     caller: Caller,
     view: View,
     request: Request,
-) -> Response<Body> {
+) -> Result<Response<Body>, Fault> {
     let gateway = door.gateway.clone();
-    let listener = Listener::open(&gateway, Arc::new(caller), view, request).await;
+    let listener = Listener::open(&gateway, Arc::new(caller), view, request).await?;
     let first = framed([listener.acknowledgement()]);
     let events = stream::unfold((Some(listener), Some(first)), move |(listener, first)| {
         let gateway = gateway.clone();
@@ -48,7 +48,7 @@ pub(super) async fn open(
             }
         }
     });
-    door.events(events)
+    Ok(door.events(events))
 }
 
 /// Messages as events, one after the other.

@@ -48,7 +48,11 @@ pub(super) async fn answer(
         (_, Some(Err(fault))) => fault_response(&request, &fault, entry),
         (Method::Discover, _) => result(&request, &mcp::discover(policy, &caller, view), entry),
         (Method::Listen, _) => {
-            let opened = Box::pin(listen::open(door, caller, view, request)).await;
+            let opened = Box::pin(listen::open(door, caller, view, request.clone())).await;
+            let opened = match opened {
+                Ok(opened) => opened,
+                Err(fault) => return fault_response(&request, &fault, entry),
+            };
             let ending = match opened.status() {
                 StatusCode::OK => Ending::Success,
                 status => Ending::Malformed(reply::kind_of(status)),

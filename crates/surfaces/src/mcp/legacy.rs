@@ -196,10 +196,10 @@ async fn drive(
     outlet: &Outlet,
     entry: &Entry,
 ) -> Result<Reply, Fault> {
-    let owner = gateway.registry.owner(view, method, params);
-    match (tasks::is_task(&reply), owner) {
-        (Some(task), Some(owner)) => {
-            Driven::new(gateway, caller, owner, task, entry.trail())
+    let operation = gateway.registry.operation(view, method, params);
+    match (tasks::is_task(&reply), operation) {
+        (Some(task), Some(operation)) => {
+            Driven::new(gateway, caller, &operation, task, entry.trail())
                 .run(task, outlet)
                 .await
         }
@@ -230,7 +230,7 @@ fn put(ask: Ask, caller: &Caller, outlet: &Outlet) {
 /// backend has no id, without which clients of 2025-11-25 refuse it.
 fn in_its_words(caller: &Caller, method: &Method, params: &Bytes) -> Option<Bytes> {
     let params = Payload::parse(params.clone(), Rules::backend()).ok()?;
-    if !can_answer(caller, method, &params) {
+    if !caller.can_answer(method, &params) {
         return None;
     }
     if *method == Method::Elicit && is_url_mode(&params) {
@@ -242,24 +242,6 @@ fn in_its_words(caller: &Caller, method: &Method, params: &Bytes) -> Option<Byte
         Cow::Borrowed(_) => params.to_bytes(),
         Cow::Owned(told) => told.into(),
     })
-}
-
-/// Whether the caller declared that it can be asked this, in a revision that has it.
-pub(crate) fn can_answer(caller: &Caller, method: &Method, params: &Payload) -> bool {
-    let Caller {
-        revision,
-        capabilities: can,
-        ..
-    } = caller;
-    match method {
-        Method::Elicit if is_url_mode(params) => {
-            can.elicit_url && *revision >= Revision::V2025_11_25
-        }
-        Method::Elicit => can.elicit_form && *revision >= Revision::V2025_06_18,
-        Method::Sample => can.sampling && (can.sampling_tools || params.get("tools").is_none()),
-        Method::RootsList => can.roots,
-        _ => false,
-    }
 }
 
 pub(crate) fn cannot(method: &Method) -> Bytes {

@@ -1,19 +1,21 @@
 //! Hearing that lists changed: for the GET stream of a legacy session, for a legacy stdio caller,
-//! and for `subscriptions/listen` of a modern one.
+//! and for `subscriptions/listen` of a modern one, who may also want to hear of resources and tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use sentinel_core::catalog::{Change, Generations, Registry};
-use sentinel_core::updates::{Hear, Ticket};
-use sentinel_core::{Caller, Reply, Step, View};
+use sentinel_core::updates::{Hear, HearTask, Ticket};
+use sentinel_core::{Caller, Conversation, Fault, Reply, Step, View};
 use sentinel_wire::envelope::{write_notification, write_result};
 use sentinel_wire::json::{self, Object, Rules};
-use sentinel_wire::{Id, Method, Outcome, Params, Request, meta};
+use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request, meta};
 use tokio::sync::{mpsc, watch};
 
 use super::subscribe::{SUBSCRIPTIONS_MAX, updated_message};
+use super::tasks::{self, Named};
 use crate::gateway::Gateway;
 
 /// What changed in one view since the last look. Changes that come faster than they are heard are
@@ -56,6 +58,25 @@ pub(crate) fn change_message(change: Change) -> Vec<u8> {
 const HEARD_MAX: usize = 256;
 /// How long a backend may take to agree to a subscription.
 const AGREE_MAX: Duration = Duration::from_secs(10);
+/// Tasks that one listener may name: each is looked at once in the beginning.
+const TASKS_MAX: usize = 100;
+
+/// What a listener hears besides changed lists.
+enum News {
+    Updated(String),
+    /// How one of its tasks is now, by its place among them; nothing if that has to be asked.
+    Task(usize, Option<Payload>),
+}
+
+/// A task that is listened to.
+struct Followed {
+    named: Named,
+    /// The caller's name for it.
+    handle: String,
+    _ticket: Ticket,
+    /// What was told of it last.
+    last: Option<Bytes>,
+}
 
 /// One `subscriptions/listen`: which changes its caller wants, under which id.
 pub(crate) struct Listener {
@@ -63,32 +84,81 @@ pub(crate) struct Listener {
     wanted: Vec<Change>,
     changes: Changes,
     followed: Vec<(String, Ticket)>,
-    heard: mpsc::Receiver<String>,
+    tasks: Vec<Followed>,
+    heard: mpsc::Receiver<News>,
+    /// News of a task that is not told yet: to look at it takes a while, and this may be dropped meanwhile.
+    owed: Option<(usize, Option<Payload>)>,
     /// It did not keep up.
+    lost: Arc<AtomicBool>,
+    look: Look,
+}
+
+/// Looks at tasks for a listener.
+struct Look {
+    gateway: Arc<Gateway>,
+    caller: Arc<Caller>,
+    /// How the caller introduced itself.
+    meta: Option<Bytes>,
+}
+
+impl Look {
+    /// How a task is, asked like any other call: so it is its caller's, and its backend knows it.
+    async fn at(&self, named: &Named) -> Option<Payload> {
+        let meta = self.meta.as_deref().map(String::from_utf8_lossy);
+        let meta = meta.map(|meta| format!(r#","_meta":{meta}"#));
+        let params = tasks::task_params(&named.id, &meta.unwrap_or_default());
+        let (of, caller) = (Some(named.of.clone()), self.caller.clone());
+        let (view, trail) = (View::Only(named.owner), Arc::default());
+        let walk = &self.gateway.walk;
+        let talk = walk.begin_about(of, caller, view, Method::TasksGet, params, trail);
+        match ended(talk).await?.ok()?.outcome {
+            Outcome::Result(task) => Some(task),
+            Outcome::Error(_) => None,
+        }
+    }
+}
+
+/// The way to one listener; it is cut off when it lags behind.
+#[derive(Clone)]
+struct Teller {
+    tell: mpsc::Sender<News>,
     lost: Arc<AtomicBool>,
 }
 
+impl Teller {
+    fn tell(&self, news: News) {
+        if self.tell.try_send(news).is_err() {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Listener {
-    /// Asks the owners of the resources it names; what they refuse is left out.
+    /// Asks the owners of the resources and tasks it names; what they refuse is left out. To name tasks
+    /// one must have declared them.
     pub(crate) async fn open(
-        gateway: &Gateway,
+        gateway: &Arc<Gateway>,
         caller: Arc<Caller>,
         view: View,
         request: Request,
-    ) -> Self {
+    ) -> Result<Self, Fault> {
+        let handles = named(&request, "taskIds", TASKS_MAX);
+        if !handles.is_empty() && !caller.takes_tasks() {
+            return Err(tasks::undeclared());
+        }
         let (tell, heard) = mpsc::channel(HEARD_MAX);
         let lost = Arc::new(AtomicBool::new(false));
+        let teller = Teller {
+            tell,
+            lost: lost.clone(),
+        };
         let hear: Hear = {
-            let lost = lost.clone();
-            Arc::new(move |uri| {
-                if tell.try_send(uri.to_owned()).is_err() {
-                    lost.store(true, Ordering::Relaxed);
-                }
-            })
+            let teller = teller.clone();
+            Arc::new(move |uri| teller.tell(News::Updated(uri.to_owned())))
         };
         let changes = Changes::of(&gateway.registry, view);
         let mut followed = Vec::new();
-        for uri in resources(&request) {
+        for uri in named(&request, "resourceSubscriptions", SUBSCRIPTIONS_MAX) {
             let Some(ticket) = gateway.registry.listen(view, &uri, hear.clone()) else {
                 continue;
             };
@@ -96,14 +166,74 @@ impl Listener {
                 followed.push((uri, ticket));
             }
         }
-        Self {
+        let mut this = Self {
             wanted: wanted(&request),
-            id: request.id,
+            id: request.id.clone(),
             changes,
             followed,
+            tasks: Vec::new(),
             heard,
+            owed: None,
             lost,
+            look: Look {
+                gateway: gateway.clone(),
+                caller,
+                meta: request.params.get_bytes("_meta"),
+            },
+        };
+        for handle in handles {
+            this.follow(handle, &teller).await;
         }
+        Ok(this)
+    }
+
+    /// Begins to hear of a task, and tells how it is: it may be over before its listener came.
+    async fn follow(&mut self, handle: String, teller: &Teller) {
+        let Ok(named) = tasks::open(&self.look.gateway, &self.look.caller, &handle) else {
+            return;
+        };
+        let (at, to) = (self.tasks.len(), teller.clone());
+        let hear: HearTask = Arc::new(move |now| to.tell(News::Task(at, now.cloned())));
+        let registry = &self.look.gateway.registry;
+        let Some(ticket) = registry.follow(named.owner, &named.id, hear) else {
+            return;
+        };
+        registry.are_told(named.owner).await;
+        if let Some(now) = self.look.at(&named).await {
+            teller.tell(News::Task(at, Some(now)));
+            self.tasks.push(Followed {
+                named,
+                handle,
+                _ticket: ticket,
+                last: None,
+            });
+        }
+    }
+
+    /// What is to be told of a task, if that is news.
+    async fn of_task(&mut self, at: usize, now: Option<Payload>) -> Option<Vec<u8>> {
+        let now = match now {
+            Some(now) => now,
+            None => self.look.at(&self.tasks.get(at)?.named).await?,
+        };
+        let id = format!("{{{}}}", self.id_pair());
+        let task = self.tasks.get_mut(at)?;
+        if now.string("taskId")? != task.named.id {
+            return None;
+        }
+        let edits = [("resultType", None), ("_meta", Some(id.as_bytes()))];
+        let mut params = Vec::new();
+        tasks::with_id(&now, &task.handle)
+            .as_raw()
+            .rewrite(&edits, &mut params);
+        let params = Bytes::from(params);
+        if task.last.as_ref() == Some(&params) {
+            return None;
+        }
+        let mut message = Vec::new();
+        write_notification(Method::TaskChanged.as_str(), &params, &mut message);
+        task.last = Some(params);
+        Some(message)
     }
 
     /// The first message: what of the filter is honoured.
@@ -119,6 +249,10 @@ impl Listener {
                 r#""resourceSubscriptions":{}"#,
                 serde_json::json!(uris)
             ));
+        }
+        if !self.tasks.is_empty() {
+            let handles: Vec<&str> = self.tasks.iter().map(|t| t.handle.as_str()).collect();
+            honoured.push(format!(r#""taskIds":{}"#, serde_json::json!(handles)));
         }
         let params = format!(
             r#"{{{},"notifications":{{{}}}}}"#,
@@ -139,9 +273,20 @@ impl Listener {
         if self.lost.load(Ordering::Relaxed) {
             return None;
         }
+        if let Some((at, now)) = self.owed.clone() {
+            let told = self.of_task(at, now).await;
+            self.owed = None;
+            return Some(told.into_iter().collect());
+        }
         let id = self.id_member();
         tokio::select! {
-            Some(uri) = self.heard.recv() => Some(vec![updated_message(&uri, &format!(",{id}"))]),
+            Some(news) = self.heard.recv() => match news {
+                News::Updated(uri) => Some(vec![updated_message(&uri, &format!(",{id}"))]),
+                News::Task(at, now) => {
+                    self.owed = Some((at, now));
+                    Some(Vec::new())
+                }
+            },
             changed = self.changes.next() => {
                 let tell = |change: Change| {
                     let mut message = Vec::new();
@@ -162,11 +307,12 @@ impl Listener {
     }
 
     fn id_member(&self) -> String {
-        format!(
-            r#""_meta":{{"{}":{}}}"#,
-            meta::SUBSCRIPTION_ID,
-            String::from_utf8_lossy(self.id.as_bytes())
-        )
+        format!(r#""_meta":{{{}}}"#, self.id_pair())
+    }
+
+    fn id_pair(&self) -> String {
+        let id = String::from_utf8_lossy(self.id.as_bytes());
+        format!(r#""{}":{id}"#, meta::SUBSCRIPTION_ID)
     }
 }
 
@@ -186,20 +332,30 @@ fn filter_key(change: Change) -> &'static str {
     }
 }
 
-/// The resources a listener names, within the bound.
-fn resources(request: &Request) -> Vec<String> {
+/// The resources or tasks that a listener names, within a bound.
+fn named(request: &Request, member: &str, max: usize) -> Vec<String> {
     let raw = request.params.get("notifications").unwrap_or_default();
     let filter = Object::parse(raw, Rules::backend()).unwrap_or_default();
-    let Some(list) = filter.get(raw, "resourceSubscriptions").map(|s| s.of(raw)) else {
+    let Some(list) = filter.get(raw, member).map(|s| s.of(raw)) else {
         return Vec::new();
     };
     let spans = json::elements(list, Rules::backend()).unwrap_or_default();
-    let uris = spans
+    let names = spans
         .iter()
         .filter_map(|span| json::decode_string(span.of(list)));
-    uris.map(|uri| uri.into_owned())
-        .take(SUBSCRIPTIONS_MAX)
-        .collect()
+    names.map(|name| name.into_owned()).take(max).collect()
+}
+
+/// What a request of our own ends with, within a bound; nobody hears what is said on the way.
+async fn ended(mut talk: Conversation) -> Option<Result<Reply, Fault>> {
+    let outcome = async {
+        loop {
+            if let Step::Done(outcome) = talk.next().await {
+                return outcome;
+            }
+        }
+    };
+    tokio::time::timeout(AGREE_MAX, outcome).await.ok()
 }
 
 /// Whether the caller may follow a resource and its backend agrees: asked like any other call.
@@ -208,23 +364,16 @@ async fn agrees(gateway: &Gateway, caller: &Arc<Caller>, view: View, uri: &str) 
     json::encode_string(uri, &mut params);
     params.push(b'}');
     let params = Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON");
-    let mut talk = gateway.walk.begin(
+    let talk = gateway.walk.begin(
         caller.clone(),
         view,
         Method::ResourcesSubscribe,
         params,
         Arc::default(),
     );
-    let outcome = async {
-        loop {
-            if let Step::Done(outcome) = talk.next().await {
-                return outcome;
-            }
-        }
-    };
     matches!(
-        tokio::time::timeout(AGREE_MAX, outcome).await,
-        Ok(Ok(Reply {
+        ended(talk).await,
+        Some(Ok(Reply {
             outcome: Outcome::Result(_),
             ..
         }))

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use ring::digest::{Context, SHA256};
 use sentinel_core::audit::{Ending, Trail};
-use sentinel_core::park::Parked;
+use sentinel_core::park::{Parked, input_requests};
 use sentinel_core::{
     Answer, Ask, Caller, Conversation, Entry, Event, Fault, Kind, Notice, Reply, Step, View,
 };
@@ -16,7 +15,7 @@ use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::translate::elicitations;
 use sentinel_wire::{Outcome, Params, Payload, Request, Revision, json, meta};
 
-use super::legacy::{can_answer, cannot};
+use super::legacy::cannot;
 use super::render::{fault_message, notice_message, outcome_message};
 use super::tasks;
 use crate::gateway::Gateway;
@@ -127,11 +126,7 @@ impl Talk {
     /// A request about a task goes to the backend that its handle names.
     fn start_task(&mut self) -> Result<(), Fault> {
         if !self.caller.capabilities.tasks {
-            let required =
-                r#""requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
-            return Err(
-                Fault::new(Kind::MissingCapability, "tasks were not declared").with_data(required),
-            );
+            return Err(tasks::undeclared());
         }
         let missing = || Fault::new(Kind::InvalidParams, "`taskId` is missing or no string");
         let handle = self
@@ -140,9 +135,9 @@ impl Talk {
             .string("taskId")
             .ok_or_else(missing)?
             .into_owned();
-        let (owner, inner) = tasks::open(&self.gateway, &self.caller, &handle)?;
+        let named = tasks::open(&self.gateway, &self.caller, &handle)?;
         let mut quoted = Vec::new();
-        json::encode_string(&inner, &mut quoted);
+        json::encode_string(&named.id, &mut quoted);
         let mut params = Vec::new();
         self.request
             .params
@@ -151,12 +146,9 @@ impl Talk {
         let params = Params::parse(params.into(), Rules::backend()).map_err(|_| missing())?;
         let (caller, method) = (self.caller.clone(), self.request.method.clone());
         self.task = Some(handle);
-        self.talk =
-            Some(
-                self.gateway
-                    .walk
-                    .begin(caller, View::Only(owner), method, params, self.trail()),
-            );
+        let (view, trail) = (View::Only(named.owner), self.trail());
+        let walk = &self.gateway.walk;
+        self.talk = Some(walk.begin_about(Some(named.of), caller, view, method, params, trail));
         Ok(())
     }
 
@@ -306,7 +298,7 @@ impl Talk {
         let mut open = Vec::new();
         for ask in asks {
             let params = Payload::parse(ask.params.clone(), Rules::backend());
-            if !params.is_ok_and(|params| can_answer(&self.caller, &ask.method, &params)) {
+            if !params.is_ok_and(|params| self.caller.can_answer(&ask.method, &params)) {
                 let _ = ask.answer.send(Answer::Error(cannot(&ask.method)));
             } else if !ask.answer.is_closed() {
                 open.push((format!("{}-{}", self.rounds + 1, open.len() + 1), ask));
@@ -423,10 +415,12 @@ impl Talk {
             None if tasks::is_task(&reply).is_none() => return reply,
             None => {
                 let Request { method, params, .. } = &self.request;
-                let Some(owner) = self.gateway.registry.owner(self.view, method, params) else {
+                let registry = &self.gateway.registry;
+                let Some(operation) = registry.operation(self.view, method, params) else {
                     return reply;
                 };
-                tasks::seal(&self.gateway, &self.caller, owner, &inner)
+                let named = tasks::Named::new(&operation, &self.caller, &inner);
+                tasks::seal(&self.gateway, &self.caller, &named)
             }
         };
         let sealed = tasks::with_id(result, &handle);
@@ -476,41 +470,4 @@ fn error_code(outcome: &Result<Reply, Fault>) -> Option<i64> {
         }) => std::str::from_utf8(error.get("code")?).ok()?.parse().ok(),
         Err(fault) => Some(rescue::row(fault.kind).modern.into()),
     }
-}
-
-/// `{"key":{"method":…,"params":…},…}`
-fn input_requests(asks: &[(String, Ask)]) -> String {
-    let mut out = vec![b'{'];
-    for (i, (key, ask)) in asks.iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
-        json::encode_string(key, &mut out);
-        out.extend_from_slice(br#":{"method":"#);
-        json::encode_string(ask.method.as_str(), &mut out);
-        out.extend_from_slice(br#","params":"#);
-        out.extend_from_slice(&modern_params(ask));
-        out.push(b'}');
-    }
-    out.push(b'}');
-    String::from_utf8(out).expect("JSON is UTF-8")
-}
-
-/// A legacy question in modern words: no `elicitationId`, and no tokens of the backend's.
-fn modern_params(ask: &Ask) -> Bytes {
-    let Ok(params) = Payload::parse(ask.params.clone(), Rules::backend()) else {
-        return ask.params.clone();
-    };
-    if ["elicitationId", "_meta", "task"]
-        .iter()
-        .all(|name| params.get(name).is_none())
-    {
-        return ask.params.clone();
-    }
-    let mut out = Vec::new();
-    params.as_raw().rewrite(
-        &[("elicitationId", None), ("_meta", None), ("task", None)],
-        &mut out,
-    );
-    out.into()
 }

@@ -1,14 +1,14 @@
-//! Tasks: a backend of 2026-07-28 may answer a call with a handle instead of a result.
+//! Tasks: a backend may answer a call with a handle instead of a result.
 //!
-//! A modern caller gets the handle, sealed: it names the backend and the backend's own id, and is
-//! good for this caller only. A legacy caller knows nothing of tasks: the gateway polls for it, and
+//! A modern caller gets the handle, sealed: it names the backend, the tool and the backend's own id, and is
+//! good for this caller only. Tasks of 2025-11-25 look the same by the time they come here (`core::tasks`). A legacy caller knows nothing of tasks: the gateway polls for it, and
 //! the call looks like an ordinary slow one. Handles end with the process that sealed them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sentinel_core::audit::Trail;
-use sentinel_core::{Caller, Fault, Kind, Reply, Step, View};
+use sentinel_core::{Caller, Conversation, Fault, Kind, Operation, Reply, Step, TaskOf, View};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Outcome, Params, Payload};
 
@@ -30,6 +30,12 @@ pub(crate) fn is_task_method(method: &Method) -> bool {
     )
 }
 
+/// Why somebody who did not declare tasks cannot ask for any.
+pub(crate) fn undeclared() -> Fault {
+    let required = r#""requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+    Fault::new(Kind::MissingCapability, "tasks were not declared").with_data(required)
+}
+
 /// Whether a reply is a task in place of a result.
 pub(crate) fn is_task(reply: &Reply) -> Option<&Payload> {
     match &reply.outcome {
@@ -38,26 +44,66 @@ pub(crate) fn is_task(reply: &Reply) -> Option<&Payload> {
     }
 }
 
-/// The caller's handle for a backend's task.
-pub(crate) fn seal(gateway: &Gateway, caller: &Caller, owner: usize, inner: &str) -> String {
-    let plain = [&(owner as u32).to_le_bytes()[..], inner.as_bytes()].concat();
-    gateway.sealer.seal(&plain, &bound_to(caller))
+/// What a handle stands for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    /// The backend's place in the registry.
+    pub(crate) owner: usize,
+    pub(crate) of: Arc<TaskOf>,
+    /// What the backend calls it.
+    pub(crate) id: String,
 }
 
-/// Whose task a handle names, and what it is called there.
-pub(crate) fn open(
-    gateway: &Gateway,
-    caller: &Caller,
-    handle: &str,
-) -> Result<(usize, String), Fault> {
-    let unknown = || Fault::new(Kind::InvalidParams, "unknown or expired task");
-    let plain = gateway
-        .sealer
-        .open(handle, &bound_to(caller))
-        .ok_or_else(unknown)?;
-    let (owner, inner) = plain.split_first_chunk::<4>().ok_or_else(unknown)?;
-    let inner = String::from_utf8(inner.to_vec()).map_err(|_| unknown())?;
-    Ok((u32::from_le_bytes(*owner) as usize, inner))
+impl Named {
+    /// The task that a call of this operation became.
+    pub(crate) fn new(operation: &Operation, caller: &Caller, id: &str) -> Self {
+        Self {
+            owner: operation.index,
+            of: Arc::new(TaskOf {
+                tool: operation.own.clone(),
+                questions: caller.capabilities.questions(),
+            }),
+            id: id.to_owned(),
+        }
+    }
+
+    fn write(&self) -> Vec<u8> {
+        let tool = self.of.tool.as_bytes();
+        let mut out = (self.owner as u32).to_le_bytes().to_vec();
+        out.push(self.of.questions);
+        out.extend_from_slice(&(tool.len() as u32).to_le_bytes());
+        out.extend_from_slice(tool);
+        out.extend_from_slice(self.id.as_bytes());
+        out
+    }
+
+    fn read(plain: &[u8]) -> Option<Self> {
+        let (owner, rest) = plain.split_first_chunk::<4>()?;
+        let (questions, rest) = rest.split_first()?;
+        let (len, rest) = rest.split_first_chunk::<4>()?;
+        let (tool, id) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+        Some(Self {
+            owner: u32::from_le_bytes(*owner) as usize,
+            of: Arc::new(TaskOf {
+                tool: std::str::from_utf8(tool).ok()?.into(),
+                questions: *questions,
+            }),
+            id: String::from_utf8(id.to_vec()).ok()?,
+        })
+    }
+}
+
+/// The caller's handle for a backend's task.
+pub(crate) fn seal(gateway: &Gateway, caller: &Caller, named: &Named) -> String {
+    gateway.sealer.seal(&named.write(), &bound_to(caller))
+}
+
+/// Which task a handle names; only to the caller that it was made for.
+pub(crate) fn open(gateway: &Gateway, caller: &Caller, handle: &str) -> Result<Named, Fault> {
+    let plain = gateway.sealer.open(handle, &bound_to(caller));
+    plain
+        .and_then(|plain| Named::read(&plain))
+        .ok_or_else(|| Fault::new(Kind::InvalidParams, "unknown or expired task"))
 }
 
 fn bound_to(caller: &Caller) -> Vec<u8> {
@@ -79,8 +125,7 @@ pub(crate) fn with_id(object: &Payload, id: &str) -> Payload {
 pub(crate) struct Driven<'a> {
     gateway: &'a Gateway,
     caller: &'a Arc<Caller>,
-    owner: usize,
-    id: String,
+    named: Named,
     /// Of the call that became a task: its record covers all that is said about it.
     trail: Arc<Trail>,
     /// Dropped before its end: the backend is told.
@@ -91,16 +136,15 @@ impl<'a> Driven<'a> {
     pub(crate) fn new(
         gateway: &'a Gateway,
         caller: &'a Arc<Caller>,
-        owner: usize,
+        operation: &Operation,
         task: &Payload,
         trail: Arc<Trail>,
     ) -> Self {
-        let id = task.string("taskId").unwrap_or_default().into_owned();
+        let id = task.string("taskId").unwrap_or_default();
         Self {
             gateway,
             caller,
-            owner,
-            id,
+            named: Named::new(operation, caller, &id),
             trail,
             ended: false,
         }
@@ -158,11 +202,17 @@ impl<'a> Driven<'a> {
         self.send(Method::TasksUpdate, &answers).await.map(drop)
     }
 
-    async fn send(&self, method: Method, members: &str) -> Result<Reply, Fault> {
-        let params = task_params(&self.id, members);
-        let view = View::Only(self.owner);
+    fn begin(&self, method: Method, members: &str) -> Conversation {
+        let params = task_params(&self.named.id, members);
+        let view = View::Only(self.named.owner);
         let (caller, trail) = (self.caller.clone(), self.trail.clone());
-        let mut talk = self.gateway.walk.begin(caller, view, method, params, trail);
+        let of = Some(self.named.of.clone());
+        let walk = &self.gateway.walk;
+        walk.begin_about(of, caller, view, method, params, trail)
+    }
+
+    async fn send(&self, method: Method, members: &str) -> Result<Reply, Fault> {
+        let mut talk = self.begin(method, members);
         loop {
             if let Step::Done(outcome) = talk.next().await {
                 return outcome;
@@ -176,18 +226,12 @@ impl Drop for Driven<'_> {
         if self.ended {
             return;
         }
-        let params = task_params(&self.id, "");
-        let view = View::Only(self.owner);
-        let (caller, trail) = (self.caller.clone(), self.trail.clone());
-        let mut talk = self
-            .gateway
-            .walk
-            .begin(caller, view, Method::TasksCancel, params, trail);
+        let mut talk = self.begin(Method::TasksCancel, "");
         tokio::spawn(async move { while !matches!(talk.next().await, Step::Done(_)) {} });
     }
 }
 
-fn task_params(id: &str, members: &str) -> Params {
+pub(crate) fn task_params(id: &str, members: &str) -> Params {
     let mut out = br#"{"taskId":"#.to_vec();
     json::encode_string(id, &mut out);
     out.extend_from_slice(members.as_bytes());
@@ -227,4 +271,26 @@ fn finished(reply: &Reply, task: &Payload) -> Result<Reply, Fault> {
         .unwrap_or("the task was cancelled".into())
         .into_owned();
     Err(Fault::new(Kind::Cancelled, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_holds_what_is_needed_to_find_the_task_again() {
+        let named = Named {
+            owner: 7,
+            of: Arc::new(TaskOf {
+                tool: "dïg".into(),
+                questions: 0b10101,
+            }),
+            id: "a\"b".into(),
+        };
+        let written = named.write();
+        assert_eq!(Named::read(&written), Some(named));
+        for cut in 0..9 {
+            assert_eq!(Named::read(&written[..cut]), None);
+        }
+    }
 }

@@ -28,6 +28,7 @@ fn outgoing<'a>(method: &'a Method, from: Revision, to: Revision) -> Outgoing<'a
         to,
         own_name: None,
         progress_token: None,
+        task: None,
         about: ABOUT,
     }
 }
@@ -144,6 +145,25 @@ fn g_47_the_backend_receives_its_own_name() {
         r#"{"ref":{"type":"ref/prompt","name":"g__p"},"argument":{}}"#,
         r#"{"ref":{"type":"ref/prompt","name":"p"},"argument":{}}"#,
     );
+}
+
+#[test]
+fn g_24_only_the_gateway_asks_a_legacy_server_for_a_task() {
+    let wish = r#"{"name":"a","task":{"ttl":1}}"#;
+    for from in [V2025_11_25, V2026_07_28] {
+        let plain = outgoing(&Method::ToolsCall, from, V2025_11_25);
+        check_params(&plain, wish, r#"{"name":"a"}"#);
+        let asking = Outgoing {
+            task: Some(br#"{"ttl":9}"#),
+            ..plain
+        };
+        check_params(&asking, wish, r#"{"name":"a","task":{"ttl":9}}"#);
+        check_params(
+            &asking,
+            r#"{"name":"a"}"#,
+            r#"{"name":"a","task":{"ttl":9}}"#,
+        );
+    }
 }
 
 #[test]

@@ -220,6 +220,7 @@ fn check_request(request: &Request) {
             to,
             own_name: Some("own"),
             progress_token: Some(b"7"),
+            task: None,
             about: About {
                 capabilities: b"{}",
                 client_info: None,
