@@ -113,7 +113,7 @@ pub(crate) fn build(
     handle.spawn(watch_files(policy.clone()));
     audit.auditor.governed_by(governing::version(config));
     let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
-    if let Some(service) = reviews {
+    if let Some(service) = reviews.clone() {
         let gateway = gateway.clone();
         handle.spawn(async move {
             gateway.drained().await;

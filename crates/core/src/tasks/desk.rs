@@ -24,8 +24,9 @@ use super::edited;
 use crate::call::Reply;
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::line::{Answer, Ask, Conversation, Event, Line, Step};
+use crate::line::{Answer, Ask, Conversation, Event, Line, Step, UNREAD_BYTES_MAX};
 use crate::park::input_requests;
+use crate::policy::Slot;
 
 /// Hearings at once, over all callers and for one: each holds a request open at a backend.
 const HEARINGS_MAX: usize = 4096;
@@ -100,8 +101,9 @@ impl Desk {
             last_look: Mutex::new(Instant::now()),
             driver: Mutex::default(),
         });
-        let (line, events) = Line::open();
-        let talk = Conversation::new(begin(line), events, Arc::default());
+        let slot = Slot::default();
+        let (line, events) = Line::open(slot.clone(), UNREAD_BYTES_MAX);
+        let talk = Conversation::new(begin(line), events, Arc::default(), slot);
         let driver = tokio::spawn(drive(self.clone(), key.clone(), hearing.clone(), talk));
         *hearing.driver.lock() = Some(driver.abort_handle());
         open.insert(key.clone(), hearing.clone());
