@@ -175,9 +175,11 @@ impl Gate {
     /// Resolves when whoever is being served was turned out: its key was taken back, or it came in by
     /// rules that are no longer in force. Most calls are over before anybody looks.
     pub(super) async fn turned_out(&self, identity: &Identity) {
-        if self.access.is_guarded() {
-            tokio::time::sleep(GRACE).await;
+        // Who showed nothing has nothing that can be taken back; its session ends with these rules.
+        if !self.access.is_guarded() {
+            return std::future::pending().await;
         }
+        tokio::time::sleep(GRACE).await;
         let mut closed = self.closed.subscribe();
         tokio::select! {
             () = self.access.revoked(identity) => {}
