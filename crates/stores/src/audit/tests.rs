@@ -81,7 +81,7 @@ async fn gives_up(cluster: &Cluster, store: &PostgresAudit) {
         within: Some(Duration::from_millis(100)),
         ..Query::default()
     };
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     assert!(store.find(query.clone()).await.is_err());
     assert!(began.elapsed() < Duration::from_secs(5));
     held.rollback().await.unwrap();

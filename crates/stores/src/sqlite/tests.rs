@@ -165,7 +165,7 @@ async fn a_read_that_takes_too_long_is_given_up_and_its_connection_goes_on() {
             "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n";
         Ok::<i64, StoreError>(conn.query_row(sql, [], |row| row.get(0))?)
     };
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     let given_up = db.read_within(Duration::from_millis(50), endless).await;
     assert!(
         matches!(given_up, Err(StoreError::Unavailable(_))),
