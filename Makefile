@@ -28,7 +28,7 @@ bench: ## throughput, latency and CPU beside nginx and no proxy at all
 
 faults: ## outages and overload at full length: the store away for 30 s, a million records verified
 	@tests/setup
-	SENTINEL_OUTAGE_S=30 cargo nextest run -p sentinel --test it --no-capture -E 'test(/^audit_faults|^load|p_r15/)'
+	SENTINEL_OUTAGE_S=30 SENTINEL_KILLS=50 cargo nextest run -p sentinel --test it --no-capture -E 'test(/^audit_faults|^load|p_r13_under|p_r15/)'
 	SENTINEL_VERIFY_RECORDS=1000000 cargo test --release -p sentinel-stores --lib -- p_a05_many --nocapture
 
 setup: ## install the programs that the tests talk to, under .build/

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         env: child::environment(false, [("LAB_MARK", mark)]),
         cwd: None,
         bounds: Bounds::default(),
+        pid_namespace: false,
         shim: ShimProgram::ThisProgram,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -14,6 +14,7 @@
 )]
 
 mod error;
+mod namespace;
 mod nursery;
 pub mod shim;
 mod spec;
@@ -66,6 +67,8 @@ pub struct Command {
     pub env: Vec<(OsString, OsString)>,
     pub cwd: Option<PathBuf>,
     pub bounds: Bounds,
+    /// As the first process of a PID namespace, where the system allows it.
+    pub pid_namespace: bool,
     pub shim: ShimProgram,
 }
 
@@ -183,6 +186,7 @@ impl Command {
             gateway_pid: std::process::id() as i32,
             cwd: self.cwd.clone().map(PathBuf::into_os_string),
             bounds: self.bounds,
+            pid_namespace: self.pid_namespace,
             program: self.program.clone(),
             args: self.args.clone(),
             env: self.env.clone(),
@@ -200,7 +204,15 @@ impl Command {
             .await
             .map_err(|late| self.failed(StartFailure::Shim, late.into()))?;
         match report {
-            Some(Report::Started { pid }) => tether.pid = pid,
+            Some(Report::Started { pid, namespaced }) => {
+                if self.pid_namespace && !namespaced {
+                    tracing::warn!(
+                        backend = %self.label,
+                        "the system does not allow a PID namespace: it runs without one, under its shim"
+                    );
+                }
+                tether.pid = pid;
+            }
             Some(Report::Failed { stage, errno }) => {
                 let source = io::Error::from_raw_os_error(errno);
                 return Err(StartError::reported(self, stage, source));

@@ -381,6 +381,7 @@ fn start(
                 env: child::environment(program.inherit_env, env),
                 cwd: program.cwd.clone(),
                 bounds: bounds(&program.limits),
+                pid_namespace: program.pid_namespace,
                 shim: ShimProgram::ThisProgram,
             };
             let policy = supervisor::Policy {

@@ -18,7 +18,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, InterruptHandle, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -168,27 +168,45 @@ impl Sqlite {
 }
 
 impl Sqlite {
-    /// Like `read`, and given up after a while: for what may have to look at everything.
+    /// Like `read`, and given up after a while, or when nobody waits for it any more: for what may have to
+    /// look at everything.
     pub async fn read_within<T, E, F>(&self, limit: Duration, work: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
         F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     {
-        let (tell, mut told) = oneshot::channel();
+        let (tell, told) = oneshot::channel();
+        let mut begun = Begun {
+            told,
+            is_over: false,
+        };
         let mut reading = pin!(self.read(move |connection| {
-            let _ = tell.send(connection.get_interrupt_handle());
+            // Whoever waited may have gone before it began.
+            let told = tell.send(connection.get_interrupt_handle());
+            told.map_err(|_| StoreError::Busy)?;
             work(connection)
         }));
         if let Ok(done) = timeout(limit, &mut reading).await {
+            begun.is_over = true;
             return done;
         }
-        // It has not begun: there is nothing to interrupt, and it is let go.
-        let Ok(handle) = told.try_recv() else {
-            return Err(StoreError::Busy.into());
-        };
-        handle.interrupt();
+        drop(begun);
         reading.await
+    }
+}
+
+/// Interrupts what is being read, if it is.
+struct Begun {
+    told: oneshot::Receiver<InterruptHandle>,
+    is_over: bool,
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let (false, Ok(handle)) = (self.is_over, self.told.try_recv()) {
+            handle.interrupt();
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use rustix::process::{
 };
 
 use super::Bounds;
+use super::namespace;
 use super::spec::{KILL, Report, SPEC_LEN_MAX, Spec, Stage, TERMINATE};
 use super::tree;
 
@@ -120,8 +121,8 @@ impl Shim {
         if getppid() != Some(gateway) {
             return Ok(SHIM_FAILED);
         }
-        let pid = match self.start(spec, pipes) {
-            Ok(pid) => pid,
+        let (pid, namespaced) = match self.start(spec, pipes) {
+            Ok(started) => started,
             Err((stage, errno)) => {
                 self.report(Report::Failed { stage, errno });
                 return Ok(SHIM_FAILED);
@@ -129,6 +130,7 @@ impl Shim {
         };
         self.report(Report::Started {
             pid: pid.as_raw_pid(),
+            namespaced,
         });
 
         let over = self.watch(pid, gateway, pidfd.as_ref());
@@ -176,7 +178,8 @@ impl Shim {
         Ok((spec, pipes))
     }
 
-    fn start(&self, spec: Spec, pipes: [OwnedFd; 3]) -> Result<Pid, (Stage, i32)> {
+    /// Starts the child; says whether it is the first of a PID namespace.
+    fn start(&self, spec: Spec, pipes: [OwnedFd; 3]) -> Result<(Pid, bool), (Stage, i32)> {
         let at = |stage| move |error: io::Error| (stage, error.raw_os_error().unwrap_or(0));
         self.ready
             .map_err(|errno| (Stage::Shim, errno.raw_os_error()))?;
@@ -185,6 +188,7 @@ impl Shim {
             std::env::set_current_dir(cwd).map_err(at(Stage::Cwd))?;
         }
         bound(spec.bounds).map_err(|errno| (Stage::Bounds, errno.raw_os_error()))?;
+        let namespaced = spec.pid_namespace && namespace::enter().map_err(at(Stage::Shim))?;
         let [stdin, stdout, stderr] = pipes.map(Stdio::from);
         let child = Command::new(&spec.program)
             .args(&spec.args)
@@ -198,7 +202,8 @@ impl Shim {
             .spawn()
             .map_err(at(Stage::Program))?;
         // Not waited for through the handle: `wait` below takes whoever ended.
-        Ok(Pid::from_raw(child.id() as i32).expect("a started process has a pid"))
+        let pid = Pid::from_raw(child.id() as i32).expect("a started process has a pid");
+        Ok((pid, namespaced))
     }
 
     fn watch(&mut self, child: Pid, gateway: Pid, pidfd: Option<&OwnedFd>) -> Over {

@@ -25,6 +25,8 @@ pub(super) struct Spec {
     pub(super) gateway_pid: i32,
     pub(super) cwd: Option<OsString>,
     pub(super) bounds: Bounds,
+    /// In a PID namespace of its own, where that is allowed.
+    pub(super) pid_namespace: bool,
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) env: Vec<(OsString, OsString)>,
@@ -44,6 +46,10 @@ impl Spec {
         for bound in self.bounds.numbers() {
             push(&mut out, OsStr::new(&bound.to_string()))?;
         }
+        push(
+            &mut out,
+            OsStr::new(if self.pid_namespace { "1" } else { "0" }),
+        )?;
         push(&mut out, &self.program)?;
         push(&mut out, OsStr::new(&self.args.len().to_string()))?;
         for arg in &self.args {
@@ -68,6 +74,7 @@ impl Spec {
         for number in &mut numbers {
             *number = next()?.to_str()?.parse().ok()?;
         }
+        let pid_namespace = next()? == "1";
         let program = next()?;
         let count: usize = next()?.to_str()?.parse().ok()?;
         let args = (0..count).map(|_| next()).collect::<Option<Vec<_>>>()?;
@@ -79,6 +86,7 @@ impl Spec {
             gateway_pid,
             cwd,
             bounds: Bounds::of(numbers),
+            pid_namespace,
             program,
             args,
             env,
@@ -141,6 +149,8 @@ pub(super) enum Stage {
 pub(super) enum Report {
     Started {
         pid: i32,
+        /// As it was asked for.
+        namespaced: bool,
     },
     Failed {
         stage: Stage,
@@ -158,7 +168,7 @@ impl Report {
 
     pub(super) fn encode(self) -> [u8; Self::LEN] {
         let (tag, a, b) = match self {
-            Self::Started { pid } => (b'S', pid, 0),
+            Self::Started { pid, namespaced } => (b'S', pid, namespaced.into()),
             Self::Failed { stage, errno } => (b'F', stage as i32, errno),
             Self::Exited { code, signal } => (b'X', code, signal),
         };
@@ -172,7 +182,10 @@ impl Report {
         let [tag, a0, a1, a2, a3, b @ ..] = bytes;
         let (a, b) = (i32::from_le_bytes([a0, a1, a2, a3]), i32::from_le_bytes(b));
         match (tag, a) {
-            (b'S', pid) => Some(Self::Started { pid }),
+            (b'S', pid) => Some(Self::Started {
+                pid,
+                namespaced: b != 0,
+            }),
             (b'F', 1) => Some(Self::Failed {
                 stage: Stage::Shim,
                 errno: b,
@@ -212,9 +225,10 @@ mod tests {
             env in prop::collection::vec((os(), os()), 0..6),
             cwd in prop::option::of(os().prop_filter("empty means none", |c| !c.is_empty())),
             bounds in any::<[u64; Bounds::COUNT]>(),
+            pid_namespace: bool,
         ) {
             let bounds = Bounds::of(bounds);
-            let spec = Spec { gateway_pid: 77, cwd, bounds, program, args, env };
+            let spec = Spec { gateway_pid: 77, cwd, bounds, pid_namespace, program, args, env };
             let bytes = spec.encode().unwrap();
             prop_assert_eq!(bytes.len() - 4, u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize);
             prop_assert_eq!(Spec::decode(&bytes[4..]), Some(spec));
@@ -232,6 +246,7 @@ mod tests {
             gateway_pid: 1,
             cwd: None,
             bounds: Bounds::default(),
+            pid_namespace: false,
             program: "sh".into(),
             args: vec!["a\0b".into()],
             env: vec![],
@@ -242,7 +257,10 @@ mod tests {
     #[test]
     fn reports_survive_the_way_back() {
         for report in [
-            Report::Started { pid: 4242 },
+            Report::Started {
+                pid: 4242,
+                namespaced: true,
+            },
             Report::Failed {
                 stage: Stage::Cwd,
                 errno: 2,

@@ -98,6 +98,7 @@ pub(crate) fn command(program: &str, args: &[&str], mark: &str) -> Command {
         env: environment(false, [("LAB_MARK", mark)]),
         cwd: None,
         bounds: Bounds::default(),
+        pid_namespace: false,
         shim: ShimProgram::At(LAB.into()),
     }
 }

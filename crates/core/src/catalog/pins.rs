@@ -22,6 +22,12 @@ use crate::identity::now;
 use crate::offer::{Item, Offer};
 use crate::state_file::{StateFile, Version};
 
+/// Pins of one backend: as many as one list has tools. A backend that thinks of new names for ever has no
+/// more; the pins that are there stay, or it could flood them away.
+const PINS_MAX: usize = 100_000;
+/// Definitions that were reported; beyond this they may be reported again.
+const REPORTED_MAX: usize = 10_000;
+
 /// What is done about a definition that is not the one that was pinned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pinning {
@@ -223,7 +229,7 @@ impl Pins {
             let difference = match known {
                 Some(pin) => pin.differs(&now),
                 None if state.broken => Some(Difference::Unknown),
-                None if first_contact || pinning == Pinning::Warn => {
+                None if (first_contact || pinning == Pinning::Warn) && state.has_room(backend) => {
                     state.pin(backend, &item.key, now);
                     continue;
                 }
@@ -379,6 +385,12 @@ impl Pins {
 }
 
 impl State {
+    fn has_room(&self, backend: &str) -> bool {
+        self.pinned
+            .get(backend)
+            .is_none_or(|all| all.len() < PINS_MAX)
+    }
+
     fn pin(&mut self, backend: &str, tool: &str, pin: Pin) {
         let all = self.pinned.entry(backend.to_owned()).or_default();
         all.insert(tool.to_owned(), pin);
@@ -393,6 +405,9 @@ impl State {
             pin.words.clone(),
             pin.shape.clone(),
         );
+        if self.reported.len() >= REPORTED_MAX {
+            self.reported.clear();
+        }
         if !self.reported.insert(seen) {
             return;
         }

@@ -68,6 +68,9 @@ pub(crate) struct RawBackend {
     pub(crate) cwd: String,
     /// stdio: pass the gateway's whole environment, not only PATH, HOME, the locale and `env`.
     pub(crate) inherit_env: bool,
+    /// stdio: run it as the first process of a PID namespace, where the system allows it. Everything in it
+    /// ends with it, and it sees no other process; some programs notice.
+    pub(crate) pid_namespace: bool,
     /// stdio: start it again when it ends.
     pub(crate) restart_on_exit: bool,
     /// stdio: restarts in a row before it is given up; 0 is no limit.
@@ -144,6 +147,7 @@ impl Default for RawBackend {
             env: BTreeMap::new(),
             cwd: String::new(),
             inherit_env: false,
+            pid_namespace: false,
             restart_on_exit: true,
             max_restarts: 5,
             max_children: 32,

@@ -74,6 +74,7 @@ pub(crate) struct StdioBackend {
     #[serde(serialize_with = "path_or_empty")]
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) inherit_env: bool,
+    pub(crate) pid_namespace: bool,
     pub(crate) restart_on_exit: bool,
     /// 0 is no limit.
     pub(crate) max_restarts: u32,

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -24,7 +24,7 @@ use crate::records::{call, export, post, try_session, verify};
 const CALLERS: usize = 4;
 /// Between two calls of one caller where the load is paced: about 300 a second in all, as P-A01 says.
 const PACE: Duration = Duration::from_millis(13);
-/// Kills in a row.
+/// Kills in a row, unless SENTINEL_KILLS says another number.
 const KILLS: usize = 20;
 /// Under load before each kill.
 const BEFORE_KILL: Duration = Duration::from_millis(200);
@@ -272,7 +272,9 @@ fn p_a03_after_kill_9_every_answered_call_has_its_record_and_every_intent_its_en
         )
     ));
     let mut answered = Vec::new();
-    for round in 0..KILLS {
+    let said = std::env::var("SENTINEL_KILLS").ok();
+    let kills = said.map_or(KILLS, |text| text.parse().expect("a number"));
+    for round in 0..kills {
         let gateway = Gateway::start_in(house);
         gateway.wait_ready();
         let tools = &["echo", "beta__echo"];
@@ -290,7 +292,7 @@ fn p_a03_after_kill_9_every_answered_call_has_its_record_and_every_intent_its_en
         house = same;
     }
     assert!(
-        answered.len() > 10 * KILLS,
+        answered.len() > 10 * kills,
         "there was load: {}",
         answered.len()
     );
@@ -313,11 +315,11 @@ fn p_a03_after_kill_9_every_answered_call_has_its_record_and_every_intent_its_en
     let verdict = verify(&house);
     assert_eq!(verdict["ok"], true, "{verdict}");
     eprintln!(
-        "P-A03: {KILLS} kills -9 under load: {} answered calls, each with its record; {} intents, {unknown} of them ended unknown",
+        "P-A03: {kills} kills -9 under load: {} answered calls, each with its record; {} intents, {unknown} of them ended unknown",
         answered.len(),
         intents.len()
     );
-    assert!(intents.len() > KILLS);
+    assert!(intents.len() > kills);
 }
 
 #[test]
@@ -414,15 +416,9 @@ impl Cramped {
         let data = house.data();
         fs::create_dir_all(&data).expect("a folder");
         let mount = format!("mount -t tmpfs -o size={mib}m,mode=700 tmpfs \"$0\" && exec \"$@\"");
-        let serve = house.command("serve");
-        let mut command = Command::new("unshare");
-        command.args(["-rm", "sh", "-c", &mount]).arg(&data);
-        command.arg(serve.get_program()).args(serve.get_args());
-        command.env_clear();
-        for (name, value) in serve.get_envs() {
-            command.envs(value.map(|value| (name, value)));
-        }
-        let started = command
+        let place = data.to_str().expect("text");
+        let started = house
+            .command_under(&["unshare", "-rm", "sh", "-c", &mount, place], "serve")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(house.log_file())
@@ -457,11 +453,16 @@ impl Cramped {
 
     /// `sentinel audit` where the data directory is: SQLite finds the way there from nowhere else.
     fn audit(&self, args: &[&str]) -> Vec<u8> {
-        let audit = self.gateway.house.command("audit");
-        let mut command = Command::new("nsenter");
-        command.args(["--user", "--mount", "--preserve-credentials", "--target"]);
-        command.arg(self.gateway.process.pid().to_string());
-        command.arg(audit.get_program()).args(audit.get_args());
+        let target = self.gateway.process.pid().to_string();
+        let enter = [
+            "nsenter",
+            "--user",
+            "--mount",
+            "--preserve-credentials",
+            "--target",
+            &target,
+        ];
+        let mut command = self.gateway.house.command_under(&enter, "audit");
         let output = command.args(args).output().expect("nsenter starts");
         assert!(output.status.success(), "{output:?}");
         output.stdout

@@ -50,7 +50,8 @@ fn g_48_a_notice_that_is_too_large_is_dropped_and_the_answer_comes() {
     }
 }
 
-fn resident_kib(pid: u32) -> u64 {
+/// Resident memory of a process.
+pub(crate) fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let number = line.and_then(|line| line.split_whitespace().nth(1));

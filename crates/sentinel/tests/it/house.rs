@@ -149,6 +149,22 @@ impl House {
         command
     }
 
+    /// The same as what another program starts.
+    pub(crate) fn command_under(&self, outer: &[&str], subcommand: &str) -> Command {
+        let inner = self.command(subcommand);
+        let mut command = Command::new(outer[0]);
+        command
+            .args(&outer[1..])
+            .arg(inner.get_program())
+            .args(inner.get_args())
+            .current_dir(self.dir.path())
+            .env_clear();
+        for (name, value) in inner.get_envs() {
+            command.envs(value.map(|value| (name, value)));
+        }
+        command
+    }
+
     /// Runs a command to its end: exit code, standard output, standard error.
     pub(crate) fn sentinel(&self, args: &[&str]) -> (i32, String, String) {
         let (command, rest) = args.split_first().expect("a command");
@@ -206,7 +222,7 @@ impl Process {
         self.0.id()
     }
 
-    fn address(&mut self, house: &House) -> String {
+    pub(crate) fn address(&mut self, house: &House) -> String {
         let file = house
             .data()
             .join("run")

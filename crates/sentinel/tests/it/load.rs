@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::bounds::resident_kib;
 use crate::callers::{Steady, kind_of, text_of};
 use crate::house::{Gateway, House, Server, http_backend};
+use crate::http;
 use crate::records::export;
-use crate::tokens::token;
+use crate::tokens::{JSON_BODY, token};
 
 /// How long the tool takes; far more than the gateway does, also on a busy machine.
 const WORK_MS: u64 = 400;
@@ -26,6 +28,7 @@ const CALLERS: u32 = 80;
 const OVERLOAD: f64 = 20.0;
 const PAUSE: Duration = Duration::from_millis(150);
 const WINDOWS: usize = 5;
+const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_millis(1200);
 
 fn config(backend: &Server, more: &str) -> String {
@@ -112,13 +115,6 @@ fn times(window: &[&Seen], which: impl Fn(&Value) -> bool) -> Duration {
 
 fn worked(answer: &Value) -> bool {
     answer["result"].is_object()
-}
-
-fn resident_kib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let number = line.and_then(|line| line.split_whitespace().nth(1));
-    number.and_then(|n| n.parse().ok()).expect("a number")
 }
 
 /// Asks for `/health` on one connection, a hundred times a second, until told to stop.
@@ -227,6 +223,62 @@ fn p_r04_overload_sheds_and_does_not_sag() {
     assert!(offered >= OVERLOAD, "{offered}: that was no overload");
     assert!(goodput > 0.85, "{goodput}");
     assert!(after < before + 64 * 1024, "{before} -> {after} KiB");
+}
+
+/// The admin API takes no place among calls: a kill is in force as quickly as ever.
+#[test]
+fn p_s06_a_kill_at_twenty_times_the_load_is_in_force_within_100_ms() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&config(&server, ""));
+    let stop = Arc::new(AtomicBool::new(false));
+    let callers = crowd(&gateway.address, None, &stop);
+    let switch = |verb: &str| {
+        let began = Instant::now();
+        let body = r#"{"scope":"tool","name":"slow","reason":"test"}"#;
+        let path = format!("/admin/api/{verb}");
+        let answer = http::send(&gateway.address, "POST", &path, &[JSON_BODY], body).finish();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        (began, Instant::now())
+    };
+    let mut killed = Vec::new();
+    for _ in 0..WINDOWS {
+        std::thread::sleep(Duration::from_millis(500));
+        let (asked, done) = switch("kill");
+        std::thread::sleep(Duration::from_millis(500));
+        killed.push((asked, done, switch("revive").0));
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut seen = Vec::new();
+    for caller in callers {
+        seen.extend(caller.join().expect("no panic"));
+    }
+    let (mut ended, mut refused) = (Duration::ZERO, 0);
+    for (asked, done, revived) in &killed {
+        for (began, took, answer) in &seen {
+            let end = *began + *took;
+            if *began > *done && end < *revived {
+                assert_eq!(kind_of(answer), "disabled", "{answer}");
+                refused += 1;
+            } else if *began < *asked && end > *done && kind_of(answer) == "disabled" {
+                ended = ended.max(end - *done);
+            }
+            // What began before and worked had ended by then.
+            assert!(!(worked(answer) && end > *done + SECOND && *began < *asked));
+        }
+    }
+    let mut took: Vec<Duration> = killed
+        .iter()
+        .map(|(asked, done, _)| *done - *asked)
+        .collect();
+    took.sort();
+    println!(
+        "P-S06: a kill at 20x the load is in force after {:?} (median of {WINDOWS}, at most {:?}); {refused} calls after it \
+         refused, none dispatched; calls in flight ended within {ended:?}",
+        took[WINDOWS / 2],
+        took[WINDOWS - 1]
+    );
+    assert!(took[WINDOWS / 2] < Duration::from_millis(100), "{took:?}");
+    assert!(ended < SECOND && refused > 200, "{ended:?} {refused}");
 }
 
 #[test]

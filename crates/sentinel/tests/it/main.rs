@@ -25,6 +25,7 @@ mod asks;
 mod audit_faults;
 mod bounds;
 mod caching;
+mod canaries;
 mod children;
 mod crowd;
 mod doors;

@@ -4,8 +4,12 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::house::{Gateway, House, Process, program_backend, until};
-use crate::processes::{alive, below, gone, mark, marked};
+use serde_json::{Value, json};
+
+use crate::callers::{Caller, Modern};
+use crate::house::{Gateway, House, Process, fixture, program_backend, until};
+use crate::http::parse;
+use crate::processes::{alive, below, gone, mark, marked, running};
 
 /// A tree that does not want to die; its last line speaks MCP badly, which keeps it restarting.
 const STUBBORN: &str = "trap '' TERM HUP INT; \
@@ -130,4 +134,81 @@ fn p_r12_what_a_dead_child_left_behind_is_cleared_while_the_gateway_lives() {
     });
     gone("left behind", || marked(&mark));
     assert_eq!(gateway.get("/health").status, 200);
+}
+
+/// A child that leaves a daemon behind, in a namespace of its own.
+fn namespaced(mark: &str) -> String {
+    let script = format!(
+        "setsid sh -c 'trap \"\" TERM HUP; sleep 300' & exec {} stdio",
+        fixture().display()
+    );
+    let more = format!("pid_namespace = true\nenv = {{ IT_MARK = {mark:?} }}");
+    program_backend("one", "sh", &["-c", &script], &more)
+}
+
+fn pid_of_child(gateway: &Gateway) -> Value {
+    let caller = Modern::new(gateway, "/mcp");
+    parse(&caller.said("whoami", json!({})))["pid"].clone()
+}
+
+#[test]
+fn decision_44_a_tree_in_a_pid_namespace_ends_with_its_first_process() {
+    let mark = mark("namespace");
+    let mut gateway = Gateway::ready(&namespaced(&mark));
+    assert_eq!(pid_of_child(&gateway), 1);
+    until("the daemon runs", || {
+        (marked(&mark).len() >= 3).then_some(())
+    });
+    let first = running(gateway.process.pid(), "sentinel-fixture");
+    let old = marked(&mark);
+    crate::processes::kill(first[0]);
+    gone("a dead child's namespace", || {
+        old.iter().copied().filter(|pid| alive(*pid)).collect()
+    });
+    until("the next one runs", || {
+        (marked(&mark).len() >= 3).then_some(())
+    });
+    let family: Vec<u32> = below(gateway.process.pid()).into_iter().collect();
+    gateway.process.signal("KILL");
+    gateway.process.wait();
+    let took = gone("a namespace", || left(&mark, &family));
+    eprintln!(
+        "decision 44: a namespace of {} processes gone {took:?} after kill -9",
+        family.len()
+    );
+}
+
+#[test]
+fn decision_44_where_namespaces_are_forbidden_the_shim_does_it() {
+    let mark = mark("forbidden");
+    let house = House::new(&namespaced(&mark));
+    let forbid = "echo 0 > /proc/sys/user/max_pid_namespaces && exec \"$@\"";
+    let started = house
+        .command_under(&["unshare", "-r", "sh", "-c", forbid, "sh"], "serve")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(house.log_file())
+        .spawn();
+    let mut process = Process(started.expect("unshare starts"));
+    let address = process.address(&house);
+    let mut gateway = Gateway {
+        process,
+        address,
+        house,
+    };
+    gateway.wait_ready();
+    assert_ne!(pid_of_child(&gateway), 1);
+    assert!(
+        gateway
+            .house
+            .log()
+            .contains("does not allow a PID namespace")
+    );
+    until("the daemon runs", || {
+        (marked(&mark).len() >= 3).then_some(())
+    });
+    let family: Vec<u32> = below(gateway.process.pid()).into_iter().collect();
+    gateway.process.signal("KILL");
+    gateway.process.wait();
+    gone("a tree", || left(&mark, &family));
 }

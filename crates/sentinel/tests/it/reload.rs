@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::bounds::resident_kib;
 use crate::callers::{Caller, Legacy, Modern, Steady, kind_of, text_of, tool};
 use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::http::{self, Answer};
@@ -108,7 +109,7 @@ fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
         let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("ours");
         fds.count()
     };
-    let (mut fds, mut broken) = (0, 0);
+    let (mut fds, mut memory, mut broken) = (0, 0, 0);
     for n in 0..100 {
         if n % 5 == 2 {
             gateway.house.rewrite(&format!(
@@ -130,7 +131,7 @@ fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
             reloaded(&gateway, &turned(n));
         }
         if n == 10 {
-            fds = open();
+            (fds, memory) = (open(), resident_kib(pid));
         }
     }
     let took = began.elapsed();
@@ -145,13 +146,16 @@ fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
     assert_eq!(session.said("echo", json!({"text": "x"})), "x");
     assert!(stream.message().is_some_and(|m| m.contains("list_changed")));
     let (calls, left) = (calls.load(Ordering::Relaxed), open());
+    let grown = resident_kib(pid).saturating_sub(memory);
     println!(
-        "P-R15: 100 reloads ({broken} broken) in {:.1} s under {calls} calls: 0 errors, 0 lost connections, descriptors {fds} -> {left}",
+        "P-R15: 100 reloads ({broken} broken) in {:.1} s under {calls} calls: 0 errors, 0 lost connections, descriptors {fds} -> {left}, resident +{grown} KiB of {memory}",
         took.as_secs_f64()
     );
     assert!(broken == 20 && calls > 300, "{broken} {calls}");
     // Connections of the backends that were replaced idle for a few seconds.
     assert!(left <= fds + 10, "{fds} -> {left}");
+    // What a reload leaves behind would show ninety times.
+    assert!(grown < 90 * 64, "+{grown} KiB of {memory}");
 }
 
 #[test]

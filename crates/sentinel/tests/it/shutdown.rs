@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::callers::{Caller, Legacy, Modern, request, text_of, tool};
+use crate::callers::{Caller, Legacy, Modern, Steady, request, text_of, tool};
 use crate::house::{Gateway, House, PATIENCE, Server, http_backend, stdio_backend, until};
 use crate::http::{parse, status};
 use crate::pipe::Pipe;
@@ -84,6 +84,62 @@ fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
             .unwrap_or(0),
         0
     );
+}
+
+/// Thirteen callers at four fifths of what eight places can do: whatever was begun is answered whole.
+#[test]
+fn p_r13_under_load_nothing_that_was_begun_is_lost() {
+    const WORK_MS: u64 = 50;
+    let server = Server::start(&[]);
+    let config = http_backend("one", &server.address, "");
+    let mut gateway = Gateway::ready(&format!("[admission]\nmax_concurrent = 8\n{config}"));
+    let callers: Vec<_> = (0..13)
+        .map(|_| {
+            let mut caller = Steady::connect(&gateway.address, None);
+            std::thread::spawn(move || {
+                let (mut answered, mut last) = (0, Instant::now());
+                loop {
+                    let began = Instant::now();
+                    // An error is a connection that was closed between two calls, or a truncated answer; the
+                    // records tell them apart.
+                    match caller.call("slow", json!({ "ms": WORK_MS })) {
+                        Ok(answer) if answer["result"].is_object() => {
+                            (answered, last) = (answered + 1, Instant::now());
+                        }
+                        Ok(refused) => panic!("{refused}"),
+                        Err(_) => return (answered, last),
+                    }
+                    let pause = Duration::from_millis(2 * WORK_MS);
+                    std::thread::sleep(pause.saturating_sub(began.elapsed()));
+                }
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(2));
+    let told = Instant::now();
+    gateway.process.signal("TERM");
+    until_it_drains(&gateway);
+    let unready = told.elapsed();
+    assert_eq!(gateway.process.wait().code(), Some(0));
+    let exit = Instant::now();
+    let ends: Vec<(usize, Instant)> = callers
+        .into_iter()
+        .map(|c| c.join().expect("no panic"))
+        .collect();
+    let answered: usize = ends.iter().map(|(answered, _)| answered).sum();
+    let last = ends.iter().map(|(_, last)| *last).max().expect("callers");
+    let records = crate::records::export(&gateway.house);
+    let begun = records.iter().filter(|r| r["operation"] == "slow");
+    let begun: Vec<&str> = begun.filter_map(|r| r["outcome"].as_str()).collect();
+    println!(
+        "P-R13: SIGTERM under load: {answered} calls answered, {} recorded, 0 lost; not ready after {unready:?}, \
+         exit {:?} after the last answer",
+        begun.len(),
+        exit.saturating_duration_since(last)
+    );
+    assert_eq!(begun, vec!["success"; answered]);
+    assert!(answered > 100, "{answered}");
+    assert!(exit.saturating_duration_since(last) < Duration::from_secs(1));
 }
 
 #[test]

@@ -186,6 +186,11 @@ async fn a_read_that_takes_too_long_is_given_up_and_its_connection_goes_on() {
         "{given_up:?}"
     );
     assert!(began.elapsed() < Duration::from_secs(5));
+    // Nobody waits: as many as there are readers, and they are free again.
+    for _ in 0..READERS_MAX {
+        let endless = db.read_within(Duration::from_secs(60), endless);
+        assert!(timeout(Duration::from_millis(50), endless).await.is_err());
+    }
     let one =
         |conn: &Connection| Ok::<i64, StoreError>(conn.query_row("SELECT 1", [], |r| r.get(0))?);
     assert_eq!(

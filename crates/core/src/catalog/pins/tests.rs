@@ -124,3 +124,23 @@ fn pins_survive_are_shared_and_stay_closed_when_they_cannot_be_read() {
     assert_eq!(third.approve("b", None).expect("saved"), ["t"]);
     assert!(held(&third, Pinning::Enforce, &[changed]).is_empty());
 }
+
+#[test]
+fn p_s10_a_flood_of_new_names_has_its_bound_and_drives_no_pin_out() {
+    let pins = Pins::default();
+    assert!(held(&pins, Pinning::Warn, &[TOOL]).is_empty());
+    {
+        let mut state = pins.state.lock();
+        let pin = state.pinned["b"]["t"].clone();
+        for n in 1..PINS_MAX {
+            state.pin("b", &format!("n{n}"), pin.clone());
+        }
+    }
+    let one_more = r#"{"name":"one_more","inputSchema":{"type":"object"}}"#;
+    assert!(held(&pins, Pinning::Warn, &[one_more]).is_empty());
+    let state = pins.state.lock();
+    assert_eq!(state.pinned["b"].len(), PINS_MAX);
+    assert!(state.pinned["b"].contains_key("t"));
+    let waiting = &state.waiting[&("b".to_owned(), "one_more".to_owned())];
+    assert_eq!(waiting.difference, Difference::New);
+}
