@@ -26,10 +26,14 @@ bench: ## throughput, latency and CPU beside nginx and no proxy at all
 	@tests/setup
 	bench/run.sh
 
-faults: ## the tests of outages at full length: the store away for 30 s, a million records verified
+faults: ## the tests of outages at full length: the store away for 30 s, a million records verified, reviews through every fault
 	@tests/setup
 	SENTINEL_OUTAGE_S=30 cargo nextest run -p sentinel --test it --no-capture -E 'test(/^audit_faults/)'
 	SENTINEL_VERIFY_RECORDS=1000000 cargo test --release -p sentinel-stores --lib -- p_a05_many --nocapture
+	cargo test --release -p sentinel-review --test cost -- --nocapture
+	SENTINEL_RACES=100 cargo test --release -p sentinel-review --lib -- on_sqlite::p_b05 --nocapture
+	cargo build -p sentinel
+	tests/review.py --long
 
 setup: ## install the programs that the tests talk to, under .build/
 	@tests/setup
