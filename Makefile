@@ -26,10 +26,14 @@ bench: ## throughput, latency and CPU beside nginx and no proxy at all
 	@tests/setup
 	bench/run.sh
 
-faults: ## outages and overload at full length: the store away for 30 s, a million records verified
+faults: ## outages and overload at full length: the store away for 30 s, a million records verified, reviews through every fault
 	@tests/setup
 	SENTINEL_OUTAGE_S=30 SENTINEL_KILLS=50 cargo nextest run -p sentinel --test it --no-capture -E 'test(/^audit_faults|^load|p_r13_under|p_r15/)'
 	SENTINEL_VERIFY_RECORDS=1000000 cargo test --release -p sentinel-stores --lib -- p_a05_many --nocapture
+	cargo test --release -p sentinel-review --test cost -- --nocapture
+	SENTINEL_RACES=100 cargo test --release -p sentinel-review --lib -- on_sqlite::p_b05 --nocapture
+	cargo build -p sentinel
+	tests/review.py --long
 
 setup: ## install the programs that the tests talk to, under .build/
 	@tests/setup

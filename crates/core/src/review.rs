@@ -57,6 +57,17 @@ words! {
     }
 }
 
+impl Status {
+    /// A status in a filter: the names of other brokers are understood here, and only here.
+    pub fn parse_in_filter(text: &str) -> Option<Self> {
+        match text {
+            "pending" => Some(Self::Created),
+            "changes_requested" => Some(Self::Rejected),
+            other => Self::parse(other),
+        }
+    }
+}
+
 words! {
     /// Which side somebody says to be on; for attribution, nobody checks it.
     Role { Proposer = "proposer", Reviewer = "reviewer", }

@@ -167,13 +167,8 @@ pub(super) fn projects(
     }
 }
 
-/// A status in a filter; the names of other brokers are understood here, and only here.
 pub(super) fn status_filter(text: &str) -> Result<Status, Refused> {
-    match text {
-        "pending" => Ok(Status::Created),
-        "changes_requested" => Ok(Status::Rejected),
-        other => Status::parse(other).ok_or_else(|| unknown_status(other)),
-    }
+    Status::parse_in_filter(text).ok_or_else(|| unknown_status(text))
 }
 
 fn unknown_status(text: &str) -> Refused {

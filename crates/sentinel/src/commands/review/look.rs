@@ -22,7 +22,7 @@ pub(super) async fn list(
 ) -> anyhow::Result<String> {
     let status = match status {
         None => None,
-        Some(text) => Some(Status::parse(text).ok_or_else(|| {
+        Some(text) => Some(Status::parse_in_filter(text).ok_or_else(|| {
             let known: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
             anyhow::anyhow!(
                 "unknown status `{text}`, expected one of {}",
