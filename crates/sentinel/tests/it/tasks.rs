@@ -187,7 +187,7 @@ fn g_24_a_handle_is_good_for_its_caller_and_as_long_as_its_tool_may_be_used() {
             ("Authorization", &*format!("Bearer {admin}")),
         ];
         let path = "/admin/api/kill";
-        let killed = crate::http::send(&gateway.address, "POST", path, &headers, &off.to_string());
+        let killed = crate::http::send(&gateway.address, "POST", path, &headers, off.to_string());
         assert_eq!(killed.finish().status, 200);
         let refused = alice.ask("tasks/get", json!({"taskId": task}));
         assert_eq!(
