@@ -57,20 +57,26 @@ def stdio(name, command, *arguments, **more):
 
 
 @contextlib.contextmanager
+def serving_everything(transport, folder):
+    """server-everything over HTTP, by one of its transports; yields its origin."""
+    script = harness.MODULES / "@modelcontextprotocol/server-everything/dist/index.js"
+    port = harness.free_port()
+    quiet = {"stdout": subprocess.DEVNULL, "stdin": subprocess.DEVNULL, "env": {**os.environ, "PORT": str(port)}}
+    with harness.process([harness.NODE, script, transport], f"everything-{transport}", folder, **quiet) as child:
+        ready = ("is running", "listening on port")
+        harness.wait(lambda: any(word in harness.tail(child.log_path) for word in ready), "server-everything", child)
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
 def oldest(folder):
     """Servers of two SDKs by HTTP+SSE of 2024-11-05, behind a gateway of their own; yields its URL."""
     folder.mkdir()
-    script = harness.MODULES / "@modelcontextprotocol/server-everything/dist/index.js"
-    port = harness.free_port()
-    environment = {**os.environ, "PORT": str(port)}
     with contextlib.ExitStack() as stack:
-        command = [harness.NODE, script, "sse"]
-        quiet = {"stdout": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
-        child = stack.enter_context(harness.process(command, "everything-sse", folder, env=environment, **quiet))
-        harness.wait(lambda: "is running" in harness.tail(child.log_path), "server-everything", child)
+        everything = stack.enter_context(serving_everything("sse", folder))
         python = stack.enter_context(harness.fixture("conformance_server.py", folder, "--sse"))
         backends = [
-            {"name": "typescript", "type": "http", "url": f"http://127.0.0.1:{port}/sse"},
+            {"name": "typescript", "type": "http", "url": f"{everything}/sse"},
             {"name": "python", "type": "http", "url": python},
         ]
         yield stack.enter_context(harness.gateway(folder, backends)).url
@@ -78,7 +84,7 @@ def oldest(folder):
 
 @contextlib.contextmanager
 def matrix(folder):
-    """One server of each era behind a gateway, and a configuration for each alone over stdio."""
+    """One server of each era behind a gateway, and a configuration for each alone over stdio; and a real one with tasks."""
     folder.mkdir()
     with contextlib.ExitStack() as stack:
         told, backends = {}, []
@@ -88,6 +94,10 @@ def matrix(folder):
             alone = folder / name
             alone.mkdir()
             told[name] = str(harness.write_config(alone, backends[-1:], listen="off"))
+        script = harness.MODULES / "@modelcontextprotocol/server-everything/dist/index.js"
+        everything = stack.enter_context(serving_everything("streamableHttp", folder))
+        backends.append({"name": "http-everything", "type": "http", "url": f"{everything}/mcp"})
+        backends.append(stdio("stdio-everything", harness.NODE, script, "stdio", isolation="caller"))
         told["url"] = stack.enter_context(harness.gateway(folder, backends)).url
         yield told
 

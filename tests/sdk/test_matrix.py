@@ -142,6 +142,9 @@ TABLE = {
     "tools/list: no execution": (execution, [False] * 4),
     "tools/call": (lambda c: text(c.call_tool("test_simple_text", {}))[:16], ["This is a simple"] * 4),
     "tools/call: structured": (lambda c: c.call_tool("add_numbers", {"a": 2, "b": 40}).structured_content, [{"sum": 42}] * 4),
+    # Without the extension a legacy server's task is waited for; the modern server runs the tool at once.
+    "tools/call: a tool that runs as a task": (
+        lambda c: text(c.call_tool("slow_compute", {"seconds": 0.2, "label": "it"})), ["Computed it"] * 4),
     "elicitation": (elicitation, ["True, signed [True]"] * 4),
     "sampling": (lambda c: text(c.call_tool("test_sampling", {"prompt": "2+2"})), ["LLM response: four"] * 4),
     "roots": (lambda c: text(c.call_tool("test_input_required_result_list_roots", {})), ["1 roots"] * 4),

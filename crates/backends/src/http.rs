@@ -15,12 +15,13 @@ use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Uri};
 use parking_lot::Mutex;
 use sentinel_core::catalog::{Change, Publisher};
-use sentinel_core::{Backend, Call, Fault, Health, Kind, Reply, Status};
+use sentinel_core::{Backend, Call, Caller, Fault, Health, Kind, Reply, Status};
 use sentinel_wire::{Method, Params, Revision};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::discover::Greeting;
+use crate::relay;
 
 mod call;
 mod ear;
@@ -38,7 +39,7 @@ pub use get::{Plain, get};
 pub use hook::Hook;
 
 use post::Post;
-use upstream::{Sessions, Upstream};
+use upstream::{Key, Sessions, Upstream};
 
 pub struct Config {
     pub name: String,
@@ -157,6 +158,14 @@ impl Backend for HttpBackend {
 
     fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
         Box::pin(call::run(self.0.clone(), call))
+    }
+
+    fn roots_changed(&self, caller: &Caller) {
+        let upstream = Key::of(caller).and_then(|key| self.0.sessions.find(&key));
+        if let Some(upstream) = upstream.filter(|upstream| !upstream.revision.is_modern()) {
+            let (inner, method) = (self.0.clone(), Method::RootsChanged);
+            call::post_aside(inner, upstream, method, relay::roots_changed());
+        }
     }
 
     fn status(&self) -> Status {

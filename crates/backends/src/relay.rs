@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sentinel_core::{Call, Caller, Fault, Kind, LogLevel, Notice, Reply};
-use sentinel_wire::envelope::{begin_request, error_object};
+use sentinel_wire::envelope::{begin_request, error_object, write_notification};
 use sentinel_wire::translate::{About, Outgoing};
 use sentinel_wire::{Method, Outcome, Params, Payload, Revision, json, meta};
 
@@ -34,9 +34,9 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
     let stamped = to.is_modern() && !from.is_modern();
     let capabilities = match stamped {
         // We poll for a caller that knows nothing of tasks.
-        true if call.method == Method::ToolsCall => with_tasks(declared(&call.caller)),
-        true if is_about_a_task(&call.method) => with_tasks(declared(&call.caller)),
-        true => declared(&call.caller),
+        true if call.method == Method::ToolsCall => with_tasks(declared(&call.caller, to)),
+        true if is_about_a_task(&call.method) => with_tasks(declared(&call.caller, to)),
+        true => declared(&call.caller, to),
         false => Vec::new(),
     };
     let trace = call.trail.traceparent().map(|trace| format!("\"{trace}\""));
@@ -95,9 +95,9 @@ fn with_tasks(mut declared: Vec<u8>) -> Vec<u8> {
     declared
 }
 
-/// What a caller can be asked for, in words that both eras understand: no `listChanged` for roots,
-/// no tasks, an empty `elicitation` spelled out, and nothing newer than the caller's revision.
-pub fn declared(caller: &Caller) -> Vec<u8> {
+/// What a caller can be asked for, to a server of this revision: no tasks, an empty `elicitation` spelled out, and
+/// nothing newer than the caller's revision. Only legacy peers tell each other that roots changed.
+pub fn declared(caller: &Caller, to: Revision) -> Vec<u8> {
     let c = &caller.capabilities;
     let newer = caller.revision >= Revision::V2025_11_25;
     let mut parts: Vec<String> = Vec::new();
@@ -119,7 +119,9 @@ pub fn declared(caller: &Caller) -> Vec<u8> {
         };
         parts.push(format!(r#""sampling":{{{tools}}}"#));
     }
-    if c.roots {
+    if c.roots && c.roots_changed && !caller.revision.is_modern() && !to.is_modern() {
+        parts.push(r#""roots":{"listChanged":true}"#.to_owned());
+    } else if c.roots {
         parts.push(r#""roots":{}"#.to_owned());
     }
     format!("{{{}}}", parts.join(",")).into_bytes()
@@ -181,6 +183,13 @@ pub fn bad_reply(why: &'static str) -> Fault {
 pub fn nobody_to_ask(method: &Method) -> Bytes {
     let text = format!("{}: no caller can be asked", method.as_str());
     error_object(-32601, &text, None).into()
+}
+
+/// The notification that a caller's roots changed.
+pub fn roots_changed() -> Vec<u8> {
+    let mut out = Vec::new();
+    write_notification(Method::RootsChanged.as_str(), b"", &mut out);
+    out
 }
 
 /// Params of `notifications/cancelled` for one of our ids.

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sentinel_core::catalog::Publisher;
-use sentinel_core::{Backend, Call, Fault, Reply, Status};
+use sentinel_core::{Backend, Call, Caller, Fault, Reply, Status};
 use tokio::time::Instant;
 
 use crate::child::{Command, Patience};
@@ -145,6 +145,13 @@ impl Backend for Stdio {
             }
         }
         .boxed()
+    }
+
+    fn roots_changed(&self, caller: &Caller) {
+        let keeper = self.isolated.as_ref().and_then(|all| all.find(caller));
+        if let Some(keeper) = keeper {
+            keeper.tell_roots_changed();
+        }
     }
 
     fn is_heard(&self) -> bool {

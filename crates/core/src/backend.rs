@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use sentinel_wire::Revision;
 
 use crate::call::{Call, Reply};
+use crate::caller::Caller;
 use crate::fault::Fault;
 
 /// One configured backend. Implementations keep themselves alive, discover what they offer and
@@ -22,6 +23,9 @@ pub trait Backend: Send + Sync + 'static {
     fn is_builtin(&self) -> bool {
         false
     }
+
+    /// The roots of a legacy caller changed: the server that it can be asked by, if there is one, is told.
+    fn roots_changed(&self, _caller: &Caller) {}
 
     /// Whether the server that takes calls is the one whose own messages are heard.
     fn is_heard(&self) -> bool {

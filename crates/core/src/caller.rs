@@ -110,6 +110,8 @@ pub struct ClientCapabilities {
     pub sampling: bool,
     pub sampling_tools: bool,
     pub roots: bool,
+    /// It says when its roots change; in legacy revisions only.
+    pub roots_changed: bool,
     /// It understands tasks, the extension of 2026-07-28.
     pub tasks: bool,
 }
@@ -133,6 +135,10 @@ impl ClientCapabilities {
             sampling: sampling.is_some(),
             sampling_tools: sampling.is_some_and(|s| has(s, "tools")),
             roots: payload.get("roots").is_some(),
+            roots_changed: payload.get_bytes("roots").is_some_and(|roots| {
+                let roots = Payload::parse(roots, Rules::backend());
+                roots.is_ok_and(|roots| roots.get("listChanged") == Some(b"true"))
+            }),
             tasks: payload
                 .get("extensions")
                 .is_some_and(|e| has(e, "io.modelcontextprotocol/tasks")),
@@ -153,6 +159,7 @@ impl ClientCapabilities {
             self.sampling,
             self.sampling_tools,
             self.roots,
+            self.roots_changed,
         ];
         (all.iter().enumerate()).fold(0, |bits, (at, can)| bits | (u8::from(*can) << at))
     }
@@ -167,6 +174,7 @@ impl ClientCapabilities {
             sampling: can(2),
             sampling_tools: can(3),
             roots: can(4),
+            roots_changed: can(5),
             tasks: false,
         }
     }

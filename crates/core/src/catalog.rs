@@ -22,6 +22,7 @@ use crate::attribution;
 use crate::backend::Backend;
 use crate::cache::Cache;
 use crate::call::{Call, Target, View};
+use crate::caller::Caller;
 use crate::circuit::{self, Circuit};
 use crate::fault::Fault;
 use crate::in_flight::InFlight;
@@ -336,6 +337,20 @@ impl Registry {
     pub fn listen(&self, view: View, uri: &str, hear: Hear) -> Option<Ticket> {
         let owner = self.catalog.load().owner(view, uri)?;
         self.updates.listen(owner, uri, hear)
+    }
+
+    /// Tells the backends of a view that the roots of a legacy caller changed.
+    pub fn roots_changed(&self, view: View, caller: &Caller) {
+        let layout = self.layout.load();
+        let of_view = |index: &usize| match view {
+            View::Merged => true,
+            View::Only(only) => only == *index,
+        };
+        for (index, slot) in layout.in_use() {
+            if let Some(backend) = slot.tenant.backend.get().filter(|_| of_view(&index)) {
+                backend.roots_changed(caller);
+            }
+        }
     }
 
     /// Listens for how a task of a backend goes on; `None` if it does not tell, or too many listen.

@@ -242,6 +242,13 @@ impl Connection {
                     task.abort();
                 }
             }
+            Method::RootsChanged => {
+                if let Stage::Operational(caller) = &self.stage
+                    && caller.capabilities.roots_changed
+                {
+                    self.gateway.registry.roots_changed(self.view, caller);
+                }
+            }
             _ => {}
         }
     }

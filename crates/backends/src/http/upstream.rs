@@ -61,7 +61,7 @@ impl Key {
     pub(super) fn of(caller: &Caller) -> Option<Self> {
         caller.capabilities.can_be_asked().then(|| Self {
             subject: caller.subject.clone(),
-            capabilities: relay::declared(caller).into(),
+            capabilities: relay::declared(caller, Revision::NEWEST_LEGACY).into(),
         })
     }
 
@@ -78,6 +78,12 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
+    /// A session that is there already.
+    pub(super) fn find(&self, key: &Key) -> Option<Arc<Upstream>> {
+        let open = self.open.lock();
+        open.get(key).and_then(|(cell, _)| cell.get().cloned())
+    }
+
     /// The place of a session, to be filled by whoever comes first.
     pub(super) fn cell(&self, key: &Key) -> Cell {
         let mut open = self.open.lock();

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use sentinel_core::{Caller, Fault, Kind};
-use sentinel_wire::Era;
+use sentinel_wire::{Era, Revision};
 use tokio::time::Instant;
 
 use super::keeper::Keeper;
@@ -54,17 +54,28 @@ impl Isolated {
         }
     }
 
-    /// The child of this caller, to be started if it is new.
-    pub(crate) fn of(&self, caller: &Caller) -> Result<Arc<Keeper>, Fault> {
+    fn owner(&self, caller: &Caller) -> Owner {
         let who = match (self.config.isolation, &caller.session) {
             (Isolation::Session, Some(session)) => session.clone(),
             // Modern callers have no session; their subject stands for it.
             _ => caller.subject.clone(),
         };
-        let owner = Owner {
+        Owner {
             who,
-            declared: relay::declared(caller).into(),
-        };
+            declared: relay::declared(caller, Revision::NEWEST_LEGACY).into(),
+        }
+    }
+
+    /// The child of this caller, if it has one.
+    pub(crate) fn find(&self, caller: &Caller) -> Option<Arc<Keeper>> {
+        let kept = self.kept.lock();
+        kept.get(&self.owner(caller))
+            .map(|kept| kept.keeper.clone())
+    }
+
+    /// The child of this caller, to be started if it is new.
+    pub(crate) fn of(&self, caller: &Caller) -> Result<Arc<Keeper>, Fault> {
+        let owner = self.owner(caller);
         let mut kept = self.kept.lock();
         if let Some(kept) = kept.get_mut(&owner) {
             kept.last_use = Instant::now();

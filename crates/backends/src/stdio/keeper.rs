@@ -154,6 +154,13 @@ impl Keeper {
     }
 
     /// Calls that wait for an answer of the present process.
+    /// Tells a legacy child that runs that its caller's roots changed; one that starts later asks for them.
+    pub(crate) fn tell_roots_changed(&self) {
+        if let Phase::Up(talk) = &*self.phase.borrow() {
+            talk.roots_changed();
+        }
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
         match &*self.phase.borrow() {
             Phase::Up(talk) => talk.calls_in_flight(),

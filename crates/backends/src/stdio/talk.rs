@@ -348,6 +348,12 @@ impl Talk {
         Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000)
     }
 
+    pub(crate) fn roots_changed(&self) {
+        if !self.revision().is_modern() {
+            self.pipe.post(|out| out.extend(relay::roots_changed()));
+        }
+    }
+
     /// Whether the child answers at all.
     pub(crate) async fn ping(&self) -> bool {
         // Modern servers have no ping; this is the request that every one of them knows.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::callers::{Caller, Legacy, Modern, kind_of, notification, request, text_of, tool};
-use crate::house::{Gateway, Server, http_backend, stdio_backend};
+use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::pipe::Pipe;
 
 const FORMS: &str = r#"{"elicitation":{"form":{}},"sampling":{},"roots":{}}"#;
@@ -30,6 +30,38 @@ const BACKENDS: [&str; 4] = ["hl", "hm", "sl", "sm"];
 
 fn accept(name: &str) -> Value {
     json!({"action": "accept", "content": {"name": name}})
+}
+
+#[test]
+fn g_24_that_roots_changed_is_told_to_legacy_servers_by_callers_who_said_they_would() {
+    let (gateway, _servers) = askers();
+    let changed = notification("notifications/roots/list_changed", json!({}));
+    for backend in BACKENDS {
+        let path = format!("/mcp/{backend}");
+        let able = json!({"roots": {"listChanged": true}});
+        let teller = Legacy::with(&gateway, &path, "2025-11-25", able);
+        let who: Value = serde_json::from_str(&teller.said("whoami", json!({}))).expect("JSON");
+        let is_legacy = backend.ends_with('l');
+        let told = match is_legacy {
+            true => json!({"listChanged": true}),
+            false => json!({}),
+        };
+        assert_eq!(who["capabilities"]["roots"], told, "{backend}");
+        let heard = |caller: &Legacy| {
+            let key = json!({"key": "notifications/roots/list_changed"});
+            caller.said("executed", key)
+        };
+        assert_eq!(teller.post(&changed).status, 202);
+        if is_legacy {
+            until("it is heard", || (heard(&teller) == "1").then_some(()));
+        }
+        // Who did not declare it is not believed.
+        let other = Legacy::with(&gateway, &path, "2025-11-25", json!({"roots": {}}));
+        other.said("whoami", json!({}));
+        assert_eq!(other.post(&changed).status, 202);
+        let count = if is_legacy { "1" } else { "0" };
+        assert_eq!(heard(&teller), count, "{backend}");
+    }
 }
 
 #[test]

@@ -163,3 +163,30 @@ fn g_24_a_form_is_asked_in_the_words_of_the_callers_revision() {
         assert!(told, "{refused}");
     }
 }
+
+/// A modern server wants input again until the user is done at the page; `accept` only means that the user went.
+#[test]
+fn g_24_a_user_who_is_at_a_page_is_asked_once_and_the_backend_is_looked_at_again() {
+    let (gateway, _servers) = servers();
+    let caller = Legacy::with(&gateway, "/mcp/m", "2025-11-25", both_modes());
+    let ask = tool(
+        "ask",
+        json!({"message": "Connect", "url": PAGE, "times": 2}),
+    );
+    let mut stream = caller.send(&request(&json!("q"), "tools/call", ask)).head();
+    let question = stream.json();
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    let began = std::time::Instant::now();
+    let went = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}});
+    assert_eq!(caller.post(&went.to_string()).status, 202);
+    let done = stream.json();
+    assert_eq!(
+        text_of(&done),
+        "the user went",
+        "nothing else is asked: {done}"
+    );
+    let took = began.elapsed().as_millis();
+    assert!(took >= 3000, "a second, then two: {took} ms");
+    let answers = Modern::new(&gateway, "/mcp/m").said("executed", json!({"key": "answers"}));
+    assert_eq!(answers, "3");
+}

@@ -121,7 +121,7 @@ pub(super) async fn message(
             reply::accepted()
         }
         Message::Notification(note) => {
-            notified(&session, &note);
+            notified(door, &session, &note);
             reply::accepted()
         }
         Message::Request(request) => {
@@ -169,7 +169,7 @@ pub(super) async fn batch(
                 done.push(message);
             }
             Ok(Message::Response(response)) => session.asks.settle(response),
-            Ok(Message::Notification(note)) => notified(&session, &note),
+            Ok(Message::Notification(note)) => notified(door, &session, &note),
             Ok(Message::Request(request)) => {
                 let len = request.params.as_bytes().len();
                 let mut entry = heard(door, headers, &request, len);
@@ -280,7 +280,11 @@ fn answer_locally(door: &Door, session: &Session, request: &Request) -> Option<(
     }
 }
 
-fn notified(session: &Session, note: &Notification) {
+fn notified(door: &Door, session: &Session, note: &Notification) {
+    if note.method == Method::RootsChanged && session.caller.capabilities.roots_changed {
+        let registry = &door.gateway.registry;
+        return registry.roots_changed(session.view, &session.caller);
+    }
     if note.method == Method::Cancelled
         && let Some(id) = note.params.get_bytes("requestId").and_then(Id::from_raw)
     {

@@ -99,3 +99,57 @@ pub(crate) fn accept_all(needed: &Needed) -> Vec<u8> {
     answers.push(b'}');
     answers
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needed(urls: &[&str]) -> Needed {
+        let input = |url: &&str| {
+            let params = format!(r#"{{"mode":"url","message":"m","url":"{url}"}}"#);
+            (url.to_string(), Method::Elicit, Bytes::from(params))
+        };
+        Needed {
+            inputs: urls.iter().map(input).collect(),
+            state: None,
+        }
+    }
+
+    #[test]
+    fn g_24_only_pages_that_the_user_went_to_are_waited_for() {
+        let mut visits = Visits::default();
+        let page = &needed(&["https://a"]).inputs[0].2;
+        visits.note(page, &Bytes::from_static(br#"{"action":"decline"}"#));
+        assert!(!visits.are_all_of(&needed(&["https://a"])));
+        visits.note(page, &Bytes::from_static(br#"{"action":"accept"}"#));
+        assert!(visits.are_all_of(&needed(&["https://a"])));
+        assert!(!visits.are_all_of(&needed(&["https://a", "https://b"])));
+        assert!(!visits.are_all_of(&needed(&[])));
+        let answers = accept_all(&needed(&["https://a"]));
+        assert_eq!(answers, br#"{"https://a":{"action":"accept"}}"#);
+    }
+
+    #[test]
+    fn g_24_the_backend_is_looked_at_with_growing_pauses_and_given_up_before_clients_do() {
+        let mut visits = Visits::default();
+        let pauses: Vec<u64> = std::iter::from_fn(|| visits.pause())
+            .map(|pause| pause.as_secs())
+            .collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 8, 8, 8]);
+        visits.urls.insert("https://a".to_owned());
+        let ended = visits.unfinished(&Method::ToolsCall, Revision::NEWEST_LEGACY);
+        let Ok(Reply {
+            outcome: Outcome::Result(told),
+            ..
+        }) = ended
+        else {
+            panic!("a result for the model")
+        };
+        assert_eq!(told.get("isError"), Some(&b"true"[..]));
+        assert!(
+            visits
+                .unfinished(&Method::PromptsGet, Revision::NEWEST_LEGACY)
+                .is_err()
+        );
+    }
+}
