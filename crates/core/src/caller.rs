@@ -29,6 +29,14 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Who it is, and of which tenant: whatever is one caller's alone is bound to this.
+    pub fn principal(&self) -> Arc<str> {
+        match &self.tenant {
+            None => self.subject.clone(),
+            Some(tenant) => format!("\0{}\0{tenant}{}", tenant.len(), self.subject).into(),
+        }
+    }
+
     /// Whether it declared that it can be asked this, in a revision that has it.
     pub fn can_answer(&self, method: &Method, params: &Payload) -> bool {
         let can = &self.capabilities;
@@ -188,6 +196,34 @@ impl ClientCapabilities {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_bound_to_a_caller_is_bound_to_its_tenant() {
+        let of = |tenant: Option<&str>, subject: &str| {
+            Caller {
+                subject: subject.into(),
+                role: "r".into(),
+                scopes: Arc::default(),
+                tenant: tenant.map(Arc::from),
+                revision: Revision::NEWEST,
+                capabilities: ClientCapabilities::default(),
+                client_info: None,
+                session: None,
+                log_level: LogLevel::default(),
+            }
+            .principal()
+        };
+        let all = [
+            of(None, "alice"),
+            of(Some("t"), "alice"),
+            of(Some("u"), "alice"),
+            of(Some("ta"), "lice"),
+            of(Some(""), "alice"),
+        ];
+        for (n, one) in all.iter().enumerate() {
+            assert!(!all[..n].contains(one), "{one:?}");
+        }
+    }
 
     #[test]
     fn an_empty_elicitation_means_forms_only() {

@@ -60,7 +60,7 @@ impl Key {
     /// `None` for callers who share the base session.
     pub(super) fn of(caller: &Caller) -> Option<Self> {
         caller.capabilities.can_be_asked().then(|| Self {
-            subject: caller.subject.clone(),
+            subject: caller.principal(),
             capabilities: relay::declared(caller, Revision::NEWEST_LEGACY).into(),
         })
     }

@@ -57,8 +57,8 @@ impl Isolated {
     fn owner(&self, caller: &Caller) -> Owner {
         let who = match (self.config.isolation, &caller.session) {
             (Isolation::Session, Some(session)) => session.clone(),
-            // Modern callers have no session; their subject stands for it.
-            _ => caller.subject.clone(),
+            // Modern callers have no session; who they are stands for it.
+            _ => caller.principal(),
         };
         Owner {
             who,

@@ -84,7 +84,7 @@ pub(super) async fn answer(
     let task = Task {
         key: Key {
             backend: target.index,
-            subject: asker.subject.clone(),
+            subject: asker.principal(),
             id,
         },
         again: again(&call),

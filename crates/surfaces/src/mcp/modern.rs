@@ -204,7 +204,7 @@ impl Talk {
         }
         let view = format!("{:?}", self.view);
         let mut bound = [
-            self.caller.subject.as_bytes(),
+            self.caller.principal().as_bytes(),
             self.caller.role.as_bytes(),
             self.request.method.as_str().as_bytes(),
             view.as_bytes(),
@@ -324,8 +324,9 @@ impl Talk {
             rounds: self.rounds + 1,
         };
         // One stdio connection is one caller, whoever it says it is.
-        let whose = self.caller.session.as_ref().unwrap_or(&self.caller.subject);
-        let Ok(id) = self.gateway.lot.park(whose, parked) else {
+        let session = self.caller.session.clone();
+        let whose = session.unwrap_or_else(|| self.caller.principal());
+        let Ok(id) = self.gateway.lot.park(&whose, parked) else {
             return fail(
                 self,
                 "too many calls wait for input; answer or drop some first",

@@ -107,7 +107,7 @@ pub(crate) fn open(gateway: &Gateway, caller: &Caller, handle: &str) -> Result<N
 }
 
 fn bound_to(caller: &Caller) -> Vec<u8> {
-    [b"task\0", caller.subject.as_bytes()].concat()
+    [b"task\0", caller.principal().as_bytes()].concat()
 }
 
 /// The same object under another task id.
