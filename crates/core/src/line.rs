@@ -152,6 +152,8 @@ pub enum Step {
 
 /// The surface's end: the running call and what it says on the way.
 pub struct Conversation {
+    /// The last progress that was passed on.
+    progress: f64,
     reply: BoxFuture<'static, Result<Reply, Fault>>,
     events: Events,
     done: Option<Result<Reply, Fault>>,
@@ -167,6 +169,7 @@ impl Conversation {
         slot: Slot,
     ) -> Self {
         Self {
+            progress: f64::NEG_INFINITY,
             reply,
             events,
             done: None,
@@ -199,13 +202,38 @@ impl Conversation {
         }
         // Whatever was said before the reply comes before it; the reply's future may have ended
         // the line just now, so look at the events after polling it.
-        match self.events.poll_next(cx) {
-            Poll::Ready(event) => Poll::Ready(Step::Event(event)),
-            Poll::Pending => match self.done.take() {
-                Some(outcome) => Poll::Ready(Step::Done(outcome)),
-                None => Poll::Pending,
-            },
+        loop {
+            match self.events.poll_next(cx) {
+                Poll::Ready(event) if !self.is_progress(&event) => {}
+                Poll::Ready(event) => return Poll::Ready(Step::Event(event)),
+                Poll::Pending => {
+                    return match self.done.take() {
+                        Some(outcome) => Poll::Ready(Step::Done(outcome)),
+                        None => Poll::Pending,
+                    };
+                }
+            }
         }
+    }
+
+    /// Progress must go up, which not every server sees to; whatever is no progress is of no use to a
+    /// caller. Other events pass.
+    fn is_progress(&mut self, event: &Event) -> bool {
+        let Event::Notice(notice) = event else {
+            return true;
+        };
+        let Notice::Progress(said) = &**notice else {
+            return true;
+        };
+        let number = said
+            .get("progress")
+            .and_then(|raw| std::str::from_utf8(raw).ok());
+        let number: f64 = number.and_then(|n| n.parse().ok()).unwrap_or(f64::NAN);
+        let rises = number > self.progress;
+        if rises {
+            self.progress = number;
+        }
+        rises
     }
 }
 
@@ -233,6 +261,32 @@ mod tests {
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Done(Err(_))));
+    }
+
+    /// G-24: progress is strictly increasing, whatever the server says.
+    #[tokio::test]
+    async fn only_progress_that_rises_is_passed_on() {
+        let (line, events) = Line::open(Slot::default(), UNREAD_BYTES_MAX);
+        let reply = Box::pin(async move {
+            for n in ["5", "3", "5", "\"x\"", "null", "7", "7.5"] {
+                let said = format!(r#"{{"progressToken":1,"progress":{n}}}"#);
+                let said = Payload::parse(said.into(), Rules::backend()).expect("json");
+                line.notice(Notice::Progress(said));
+            }
+            Err(Fault::new(Kind::Internal, "end"))
+        });
+        let mut talk = Conversation::new(reply, events, Arc::default(), Slot::default());
+        let mut heard = Vec::new();
+        while let Step::Event(Event::Notice(notice)) = talk.next().await {
+            let Notice::Progress(said) = *notice else {
+                panic!("expected progress")
+            };
+            heard.push(said.string("progress").is_none().then(|| {
+                String::from_utf8_lossy(said.get("progress").unwrap_or_default()).into_owned()
+            }));
+        }
+        let heard: Vec<_> = heard.into_iter().flatten().collect();
+        assert_eq!(heard, ["5", "7", "7.5"]);
     }
 
     #[tokio::test]

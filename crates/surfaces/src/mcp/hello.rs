@@ -119,8 +119,9 @@ pub(crate) fn answer_list(
         Method::PromptsList => ItemKind::Prompt,
         _ => return None,
     };
-    // Lists are one page, so we never gave out a cursor; the empty string is one, too.
-    if params.get("cursor").is_some() {
+    // Lists are one page, so we never gave out a cursor; the empty string is one, too. Some clients write
+    // what is absent as `null`.
+    if params.get("cursor").is_some_and(|cursor| cursor != b"null") {
         return Some(Err(Fault::new(
             Kind::InvalidParams,
             "unknown cursor: lists here have one page",
