@@ -449,6 +449,11 @@ impl Entry {
         let Some(facts) = &trail.facts else {
             return;
         };
+        let dispatched = trail.dispatched.load(Ordering::Relaxed);
+        // What we refused and answered with a result is still a refusal.
+        let refused = trail.refused.get().filter(|_| !dispatched);
+        let refused = refused.map(|kind| Ending::Refused(*kind));
+        let ending = refused.as_ref().unwrap_or(ending);
         let (outcome, kind) = ending.words();
         let latency = facts.began.elapsed();
         let went = trail.went.get();
@@ -467,7 +472,6 @@ impl Entry {
         let Some(sink) = &self.auditor.sink else {
             return;
         };
-        let dispatched = trail.dispatched.load(Ordering::Relaxed);
         let refused = matches!(ending, Ending::Refused(_) | Ending::Malformed(_));
         let who = self.who.as_ref();
         let revision = who.and_then(|who| who.revision);

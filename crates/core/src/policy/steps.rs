@@ -88,6 +88,8 @@ pub(crate) fn check_arguments(_: &Policy, call: &Call) -> Verdict {
     if issues.is_empty() {
         return ControlFlow::Continue(());
     }
+    // Some revisions hear of it in a result; on record it is a refusal of ours all the same.
+    call.trail.refuse(Kind::InvalidArguments);
     let name = call.params.string("name").unwrap_or_default();
     ControlFlow::Break(arguments::refusal(&name, &issues, call.caller.revision))
 }

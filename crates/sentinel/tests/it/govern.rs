@@ -470,4 +470,12 @@ fn c_17_arguments_that_the_schema_refuses_never_reach_the_backend() {
         "1",
         "nothing was counted before"
     );
+    let mut gateway = gateway;
+    gateway.process.signal("TERM");
+    gateway.process.wait();
+    // However a revision hears of it, on record it is a refusal of ours that no backend saw.
+    let records = crate::records::export(&gateway.house);
+    let refused = records.iter().filter(|r| r["kind"] == "invalid_arguments");
+    let refused: Vec<_> = refused.map(|r| &r["decision"]).collect();
+    assert_eq!(refused, vec!["deny"; LEGACY.len() + 3]);
 }

@@ -316,8 +316,7 @@ fn begin(
             mcp::converse(gateway, caller, session.view, request, &outlet, entry).await
         }
     };
-    Running::begin(session, &id, work).map_err(|why| {
-        trail.refuse(Kind::InvalidRequest);
+    Running::begin(session, &id, &trail, work).map_err(|why| {
         let text = match why {
             NotTaken::IdInUse => "this id is in use by a request in flight",
             NotTaken::TooMany => "too many requests in flight",

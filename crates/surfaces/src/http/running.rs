@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::{AbortHandle, Abortable, BoxFuture, FutureExt};
+use sentinel_core::Kind;
+use sentinel_core::audit::Trail;
 use sentinel_wire::Id;
 
 use super::session::{NotTaken, Noted, Session};
@@ -23,10 +25,14 @@ impl Running {
     pub(super) fn begin(
         session: &Arc<Session>,
         id: &Id,
+        trail: &Trail,
         work: impl Future<Output = Vec<u8>> + Send + 'static,
     ) -> Result<Self, NotTaken> {
         let (abort, aborted) = AbortHandle::new_pair();
-        let noted = session.begin(id, abort)?;
+        let noted = session.begin(id, abort).inspect_err(|_| {
+            // Before the work goes, and its record with it.
+            trail.refuse(Kind::InvalidRequest);
+        })?;
         Ok(Self(Some((Abortable::new(work.boxed(), aborted), noted))))
     }
 }

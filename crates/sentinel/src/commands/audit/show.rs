@@ -14,14 +14,14 @@ fn line(stored: &Stored) -> String {
     let name = [&record.method, &record.operation]
         .into_iter()
         .filter(|part| !part.is_empty())
-        .cloned()
+        .map(|part| one_line(part))
         .collect::<Vec<_>>()
         .join(" ");
     let of = |label: &str, text: &str| {
         if text.is_empty() {
             String::new()
         } else {
-            format!("  {label}={text}")
+            format!("  {label}={}", one_line(text))
         }
     };
     format!(
@@ -33,8 +33,15 @@ fn line(stored: &Stored) -> String {
         of("backend", &record.backend),
         record.latency_us as f64 / 1000.0
     )
-    // A name is a caller's; it must not move the cursor.
-    .replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
+}
+
+/// Names are callers': they must not move the cursor, nor look like a record of their own.
+fn one_line(text: &str) -> String {
+    let odd = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.replace(odd, "\u{fffd}")
 }
 
 /// The whole record as one JSON object.
