@@ -2,7 +2,9 @@
 //! operator's door. The folder is its owner's alone, and so is everything in it.
 
 use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -78,6 +80,14 @@ impl RunFile {
         path.exists().then_some(path)
     }
 
+    /// Nobody listens at its socket: another process has its number by now, or nobody has taken note of
+    /// its end.
+    fn is_deserted(&self) -> bool {
+        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        self.socket()
+            .is_some_and(|socket| UnixStream::connect(socket).is_err_and(refused))
+    }
+
     /// The gateways of a data directory that are alive; files of dead ones are cleared away.
     pub(crate) fn find(data_dir: &Path) -> Vec<Self> {
         let folder = data_dir.join("run");
@@ -93,11 +103,12 @@ impl RunFile {
             let read = fs::read(&path)
                 .ok()
                 .and_then(|text| serde_json::from_slice::<Self>(&text).ok());
+            let read = read.map(|file| Self {
+                folder: folder.clone(),
+                ..file
+            });
             match read {
-                Some(file) if is_alive(file.pid) => found.push(Self {
-                    folder: folder.clone(),
-                    ..file
-                }),
+                Some(file) if is_alive(file.pid) && !file.is_deserted() => found.push(file),
                 _ => drop(Announced(path)),
             }
         }

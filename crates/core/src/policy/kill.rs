@@ -87,9 +87,14 @@ impl Kills {
         !self.all && self.tools.is_empty() && self.backends.is_empty() && self.callers.is_empty()
     }
 
+    /// Whether this very caller was switched off.
+    pub fn names_caller(&self, subject: &str) -> bool {
+        self.callers.iter().any(|caller| caller == subject)
+    }
+
     /// Whether everything is off for this caller.
     pub(super) fn hits_caller(&self, subject: &str) -> bool {
-        self.all || self.callers.iter().any(|caller| caller == subject)
+        self.all || self.names_caller(subject)
     }
 
     pub(super) fn hits_operation(&self, operation: &Operation) -> bool {

@@ -4,6 +4,7 @@
 //! the backends, all at once. A backend that is replaced or taken out ends after its last call. Calls in
 //! flight go on where they are.
 
+use anyhow::bail;
 use sentinel_core::Backend;
 use sentinel_core::catalog::{Listing, Wanted};
 use serde::Serialize;
@@ -168,6 +169,10 @@ impl Running {
     ) -> anyhow::Result<Option<identity::Guard>> {
         if self.entrance.lock().is_none() || current.auth == next.auth {
             return Ok(None);
+        }
+        // A file that was cut short looks like this, and the address we listen on stays as it is.
+        if next.auth.is_none() {
+            bail!("[auth] is gone: only a restart lets in whoever comes");
         }
         identity::access(next, &(self.home)(0)).map(Some)
     }

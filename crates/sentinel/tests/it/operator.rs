@@ -1,6 +1,7 @@
 //! Commands that speak to a running gateway: by its socket, where nobody needs a token, or by URL.
 
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 
 use serde_json::{Value, json};
 
@@ -164,4 +165,51 @@ fn p_s06_a_kill_reaches_every_gateway_of_the_data_directory() {
     until("the file is looked at", || {
         (kind_of(&caller.call("echo", json!({"text": "x"}))) == "disabled").then_some(())
     });
+}
+
+/// A run file whose process is gone, although somebody else has its number by now, keeps no command from the
+/// gateways that are there.
+#[test]
+fn p_s06_a_kill_passes_over_what_a_dead_gateway_left() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let run = gateway.house.data().join("run");
+    let (dead, living) = (std::process::id(), gateway.process.pid());
+    let said = std::fs::read_to_string(run.join(format!("{living}.json"))).expect("a run file");
+    let said = said.replace(&format!("\"pid\":{living}"), &format!("\"pid\":{dead}"));
+    std::fs::write(run.join(format!("{dead}.json")), said).expect("written");
+    drop(UnixListener::bind(run.join(format!("{dead}.sock"))).expect("a socket"));
+    well(&gateway.house, &["kill", "tool", "echo"]);
+    let caller = Modern::new(&gateway, "/mcp");
+    assert_eq!(
+        kind_of(&caller.call("echo", json!({"text": "x"}))),
+        "disabled"
+    );
+    assert!(
+        !run.join(format!("{dead}.json")).exists(),
+        "it is cleared away"
+    );
+}
+
+/// Whoever was switched off does not switch himself on again, be it an admin.
+#[test]
+fn p_s06_a_killed_admin_cannot_revive_himself() {
+    let server = Server::start(&[]);
+    let alpha = http_backend("alpha", &server.address, "");
+    let gateway = Gateway::ready(&format!("[auth]\n{alpha}"));
+    well(&gateway.house, &["kill", "caller", "evil"]);
+    let revive = |subject: &str| {
+        let bearer = format!("Bearer {}", token(json!({"sub": subject, "role": "admin"})));
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("Authorization", &*bearer),
+        ];
+        let evil = json!({"scope": "caller", "name": "evil"}).to_string();
+        let path = "/admin/api/revive";
+        http::send(&gateway.address, "POST", path, &headers, evil).finish()
+    };
+    let refused = revive("evil");
+    assert_ne!(refused.status, 200, "{refused:?}");
+    assert_eq!(revive("good").status, 200);
+    assert_eq!(revive("evil").status, 200);
 }

@@ -306,6 +306,22 @@ fn p_s07_a_reload_that_changes_auth_holds_from_the_next_request_and_ends_streams
     assert_eq!(ping_as(&gateway, &renewed).status, 200);
 }
 
+/// P-S15: a file that was cut short takes no protection away, whatever address it names.
+#[test]
+fn p_s15_a_reload_does_not_take_authentication_away() {
+    let server = Server::start(&[]);
+    let behind = http_backend("alpha", &server.address, "");
+    let gateway = Gateway::ready(&format!("[auth]\n{behind}"));
+    for cut in ["", &*behind] {
+        gateway.house.rewrite(cut);
+        let (code, _, said) = gateway.house.sentinel(&["reload"]);
+        assert_ne!(code, 0, "{said}");
+        assert!(said.contains("[auth] is gone"), "{said}");
+        assert_eq!(reload(&gateway).status, 401);
+    }
+    assert_eq!(ping_as(&gateway, &token(json!({}))).status, 200);
+}
+
 /// Of the sections that are mostly read once, what is read for each request, connection or claim follows.
 #[test]
 fn g_69_levels_limits_and_what_records_keep_follow_without_a_restart() {

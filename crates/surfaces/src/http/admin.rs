@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use sentinel_core::identity::Proof;
 use sentinel_core::policy::{Killed, Reason, Scope};
 use sentinel_core::{Caller, ClientCapabilities, Identity, ItemKind, Kind, LogLevel, Policy, View};
 use sentinel_wire::Revision;
@@ -36,6 +37,12 @@ pub(super) async fn answer(
     let policy = &door.gateway.policy;
     if door.serves != Serves::Operator && !policy.is_admin(&operator(identity)) {
         return reply::refuse(Kind::Forbidden, "your role may not use the admin API");
+    }
+    // Whoever was switched off does not switch himself on again; the operator's socket is not his. Where
+    // nobody proves anything all are one caller, and somebody must be able to.
+    let is_off = || policy.kills().now().names_caller(&identity.subject);
+    if identity.proof != Proof::None && is_off() {
+        return reply::refuse(Kind::Disabled, "this caller is switched off");
     }
     let path = request.uri().path().to_owned();
     match (request.method(), &path[PREFIX.len()..]) {
