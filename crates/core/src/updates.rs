@@ -23,10 +23,13 @@ const TOLD_MAX: Duration = Duration::from_secs(5);
 /// Listeners for one resource of one backend: enough for any crowd, and an end to a leak.
 const LISTENERS_MAX: usize = 20_000;
 
+/// By what they listen for, and their numbers.
+type Listeners<H> = BTreeMap<Arc<str>, HashMap<u64, H>>;
+
 #[derive(Default)]
 struct Wanted {
-    listeners: BTreeMap<Arc<str>, HashMap<u64, Hear>>,
-    tasks: BTreeMap<Arc<str>, HashMap<u64, HearTask>>,
+    listeners: Listeners<Hear>,
+    tasks: Listeners<HearTask>,
     next_id: u64,
 }
 
@@ -72,35 +75,34 @@ impl Updates {
 
     /// Adds a listener; `None` when there are too many.
     pub fn listen(self: &Arc<Self>, backend: usize, uri: &str, hear: Hear) -> Option<Ticket> {
-        let place = self.place(backend);
-        let mut wanted = place.wanted.lock();
-        wanted.next_id += 1;
-        let id = wanted.next_id;
-        let uri: Arc<str> = uri.into();
-        let listeners = wanted.listeners.entry(uri.clone()).or_default();
-        if listeners.len() >= LISTENERS_MAX {
-            return None;
-        }
-        listeners.insert(id, hear);
-        if listeners.len() == 1 {
-            place.changed.send_modify(|count| *count += 1);
-        }
-        Some(Ticket {
-            updates: self.clone(),
+        self.add(
             backend,
-            what: What::Resource(uri),
-            id,
-        })
+            uri,
+            hear,
+            |wanted| &mut wanted.listeners,
+            What::Resource,
+        )
     }
 
     /// The same for a task, by the backend's own name for it.
     pub fn follow(self: &Arc<Self>, backend: usize, task: &str, hear: HearTask) -> Option<Ticket> {
+        self.add(backend, task, hear, |wanted| &mut wanted.tasks, What::Task)
+    }
+
+    fn add<H>(
+        self: &Arc<Self>,
+        backend: usize,
+        name: &str,
+        hear: H,
+        table: fn(&mut Wanted) -> &mut Listeners<H>,
+        what: fn(Arc<str>) -> What,
+    ) -> Option<Ticket> {
         let place = self.place(backend);
         let mut wanted = place.wanted.lock();
         wanted.next_id += 1;
         let id = wanted.next_id;
-        let task: Arc<str> = task.into();
-        let listeners = wanted.tasks.entry(task.clone()).or_default();
+        let name: Arc<str> = name.into();
+        let listeners = table(&mut wanted).entry(name.clone()).or_default();
         if listeners.len() >= LISTENERS_MAX {
             return None;
         }
@@ -111,7 +113,7 @@ impl Updates {
         Some(Ticket {
             updates: self.clone(),
             backend,
-            what: What::Task(task),
+            what: what(name),
             id,
         })
     }

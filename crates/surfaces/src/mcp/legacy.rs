@@ -41,7 +41,6 @@ pub(crate) struct Outlet {
 
 /// Where messages for the caller go, ready to be framed. A caller who does not read misses notices, not
 /// the answer.
-#[derive(Clone)]
 pub(crate) enum Mouth {
     /// The call's own stream.
     Stream(Teller<Vec<u8>>),
