@@ -150,8 +150,11 @@ async def whoever_follows_a_review_hears_of_each_change(folder):
 
 
 async def calls_that_wait_leave_their_place_to_others(folder):
-    """Decisions 18: of two places both are free while two calls wait, and each answer comes although the places are taken."""
-    extra = "\n[review]\n[admission]\nmax_concurrent = 2\nqueue_size = 0\n"
+    """Decisions 18: of two places both are free while three calls wait, and each answer comes although the places are taken.
+
+    The queue is for three calls that arrive at once; a wait that kept its place would make the calls after it time out there.
+    """
+    extra = "\n[review]\n[admission]\nmax_concurrent = 2\nqueue_size = 3\nqueue_timeout = 2\n"
     with broker(folder, extra=extra) as running:
         for era in (LEGACY, MODERN):
             async with agent(running.url, era) as one, agent(running.url, era) as two:
