@@ -6,7 +6,9 @@
 //! Not here: what MCP messages mean (`mcp`), binding and accepting (the binary).
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,6 +33,7 @@ mod admin;
 mod auth;
 mod body;
 mod cors;
+mod gate;
 mod guard;
 mod health;
 mod held;
@@ -52,6 +55,7 @@ pub use metrics::Scrape;
 pub use pace::{Pace, greet};
 
 use body::Body;
+use gate::Gate;
 use session::Sessions;
 
 /// What a connection may buffer, if heads may not be larger.
@@ -163,9 +167,14 @@ impl Door {
         from: IpAddr,
     ) {
         let door = self.clone();
+        let gate = Gate::new();
         let service = service_fn(move |request| {
-            let door = door.clone();
-            async move { Ok::<_, Infallible>(door.answer(request, from).await) }
+            let (door, gate) = (door.clone(), gate.clone());
+            gate.open();
+            async move {
+                let mut answer = pin!(door.answer(request, from));
+                Ok::<_, Infallible>(poll_fn(|cx| gate.poll(cx, answer.as_mut())).await)
+            }
         });
         // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
         // flight, once.
