@@ -142,8 +142,9 @@ struct Cut {
 }
 
 impl Cut {
-    /// Whether the text so far is UTF-8.
-    fn take(&mut self, mut text: &[u8]) -> bool {
+    /// Looks at the next piece of a text; the error is where in it the text ceases to be UTF-8.
+    fn take(&mut self, piece: &[u8]) -> Result<(), usize> {
+        let mut text = piece;
         while self.len > 0
             && let Some((first, rest)) = text.split_first()
         {
@@ -153,18 +154,19 @@ impl Cut {
             match std::str::from_utf8(&self.bytes[..self.len]) {
                 Ok(_) => self.len = 0,
                 Err(cut) if cut.error_len().is_none() => {}
-                Err(_) => return false,
+                Err(_) => return Err(0),
             }
         }
+        let before = piece.len() - text.len();
         match std::str::from_utf8(text) {
-            Ok(_) => true,
+            Ok(_) => Ok(()),
             Err(cut) if cut.error_len().is_none() => {
                 let rest = &text[cut.valid_up_to()..];
                 self.bytes[..rest.len()].copy_from_slice(rest);
                 self.len = rest.len();
-                true
+                Ok(())
             }
-            Err(_) => false,
+            Err(bad) => Err(before + bad.valid_up_to()),
         }
     }
 }
@@ -272,10 +274,10 @@ impl Passing {
 
     /// Takes the next piece of the text and says which part of it belongs to the result.
     pub fn take(&mut self, piece: &[u8]) -> Result<Range<usize>, Error> {
-        if !self.cut.take(piece) {
+        if let Err(at) = self.cut.take(piece) {
             return Err(Error {
                 problem: Problem::NotUtf8,
-                at: self.at,
+                at: self.at + at,
             });
         }
         let mut part = match self.in_result {

@@ -124,7 +124,7 @@ impl House {
             match talk.next().await {
                 Step::Done(reply) => return reply.map(|reply| text(&reply.outcome)),
                 Step::Event(Event::Notice(_)) => {}
-                Step::Event(Event::Ask(ask)) => panic!("nobody expected {ask:?}"),
+                Step::Event(event) => panic!("nobody expected {event:?}"),
             }
         }
     }

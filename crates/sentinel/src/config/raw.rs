@@ -325,7 +325,7 @@ pub(crate) struct RawLimits {
     /// Longest line from a stdio peer, in MiB.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) line_mb: u32,
-    /// Largest reply of a backend, in MiB.
+    /// Largest reply of a backend, in MiB. Replies above 256 KiB pass while they come, where nothing in them changes.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) reply_mb: u32,
     /// Largest event of a backend's stream that is not a reply, in MiB.

@@ -104,7 +104,7 @@ pub(crate) fn introduced(mut params: Value, capabilities: &Value) -> Value {
 
 /// A session over HTTP.
 pub(crate) struct Legacy {
-    address: String,
+    pub(crate) address: String,
     path: String,
     pub(crate) session: String,
     pub(crate) revision: &'static str,

@@ -35,6 +35,7 @@ mod identity;
 mod ids;
 mod in_flight;
 mod killing;
+mod large;
 mod lazy;
 mod load;
 mod matrix;

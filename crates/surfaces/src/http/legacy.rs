@@ -19,7 +19,7 @@ use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 
 use super::body::Body;
 use super::post::heard;
-use super::running::Running;
+use super::running::{self, Answer, Running};
 use super::session::{NotTaken, Session};
 use super::{Door, reply, resume};
 use crate::mcp::{self, Mouth, Outlet, SILENCE_MAX, change_message};
@@ -200,7 +200,8 @@ pub(super) async fn batch(
         return reply::accepted();
     }
     let mut answers = Box::pin(async move {
-        done.extend(join_all(running).await.into_iter().flatten());
+        let answers = join_all(running.into_iter().map(Running::whole)).await;
+        done.extend(answers.into_iter().flatten());
         done
     });
     // Whatever is said before the last answer makes it a stream; otherwise it is one array.
@@ -345,8 +346,18 @@ async fn call(
         biased;
         message = inbox.next() => (Some(message), rest(running)),
         answer = &mut running => match (answer, inbox.try_next()) {
-            (Some(message), None) => return reply::json(StatusCode::OK, message),
-            (Some(message), Some(said)) => (Some(said), ready(vec![message]).boxed()),
+            (Some(Answer::Whole(message)), None) => return reply::json(StatusCode::OK, message),
+            (Some(Answer::Large(large, noted)), None) => {
+                return match running::flow(*large, noted) {
+                    Some(body) => reply::pieces(body),
+                    None => reply::events(Body::empty()),
+                };
+            }
+            (Some(answer), Some(said)) => {
+                // An event must be whole.
+                let answer = answer.whole().map(|message| message.into_iter().collect());
+                (Some(said), answer.boxed())
+            }
             // Cancelled: nothing more is said about it.
             (None, _) => return reply::events(Body::empty()),
         },
@@ -358,7 +369,8 @@ async fn call(
 
 /// The answer of a call that is still running, as the end of a stream.
 fn rest(running: Running) -> resume::Answers {
-    running.map(|answer| answer.into_iter().collect()).boxed()
+    let answer = running.whole();
+    answer.map(|answer| answer.into_iter().collect()).boxed()
 }
 
 /// The session's own stream: changed lists and resources.

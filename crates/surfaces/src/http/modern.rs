@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::body::Body;
 use super::{Door, listen, reply};
-use crate::mcp::{self, HEADER_MISMATCH, Introduction, Refused, SILENCE_MAX, Talk, Turn};
+use crate::mcp::{self, HEADER_MISMATCH, Introduction, Refused, SILENCE_MAX, Said, Talk, Turn};
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
@@ -103,6 +103,11 @@ async fn call(
     };
     match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
         Ok(Turn::Answer(message, code)) => reply::json(answer_status(code), message),
+        Ok(Turn::Large(large)) => {
+            let (pieces, driven) = large.flow();
+            tokio::spawn(driven);
+            reply::pieces(Body::message(pieces))
+        }
         Ok(Turn::Notice(notice)) => door.events(turns(talk, Some(notice))),
         Err(_) => door.events(turns(talk, None)),
     }
@@ -131,6 +136,11 @@ fn turns(talk: Talk, first: Option<Vec<u8>>) -> impl futures_util::Stream<Item =
             Ok(Turn::Notice(notice)) => sse::push_message(&mut out, &notice),
             Ok(Turn::Answer(answer, _)) => {
                 sse::push_message(&mut out, &answer);
+                return Some((out.into(), (None, None)));
+            }
+            Ok(Turn::Large(large)) => {
+                // An event must be whole.
+                sse::push_message(&mut out, &Said::Large(large).whole().await);
                 return Some((out.into(), (None, None)));
             }
         }

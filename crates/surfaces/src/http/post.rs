@@ -59,6 +59,10 @@ pub(super) async fn answer(
                 Message::Request(request) => {
                     let mut entry = heard(door, &headers, request, bytes_in);
                     entry.from(identity);
+                    // Before 1.1 a body that was cut looks like one that is whole.
+                    if head.version >= http::Version::HTTP_11 {
+                        entry.takes_pieces(door.gateway.pace().piece_patience_s());
+                    }
                     Some(entry)
                 }
                 _ => None,
