@@ -31,6 +31,7 @@ pub mod random;
 pub mod review;
 pub mod seal;
 pub mod state_file;
+pub mod tags;
 mod tasks;
 pub mod trace;
 pub mod updates;

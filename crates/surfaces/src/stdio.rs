@@ -370,6 +370,7 @@ impl Connection {
             client_info: request.params.get_bytes("clientInfo"),
             session: Some(self.session.clone()),
             log_level: LogLevel::default(),
+            tags: None,
         });
         entry.by(&caller);
         let result = mcp::initialize(&self.gateway.policy, &caller, self.view);

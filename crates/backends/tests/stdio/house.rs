@@ -92,6 +92,7 @@ pub(crate) fn caller(session: &str, capabilities: Value) -> Arc<Caller> {
         client_info: None,
         session: Some(session.into()),
         log_level: LogLevel::default(),
+        tags: None,
     })
 }
 

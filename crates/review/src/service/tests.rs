@@ -174,6 +174,7 @@ fn a_session_is_recognised_without_being_shown() {
         scopes: std::sync::Arc::default(),
         tenant: None,
         log_level: sentinel_core::LogLevel::default(),
+        tags: None,
     };
     let by_session = claimant(None, &caller).unwrap();
     assert!(by_session.starts_with("session:") && !by_session.contains("secret"));

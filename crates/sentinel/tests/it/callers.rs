@@ -105,7 +105,7 @@ pub(crate) fn introduced(mut params: Value, capabilities: &Value) -> Value {
 /// A session over HTTP.
 pub(crate) struct Legacy {
     pub(crate) address: String,
-    path: String,
+    pub(crate) path: String,
     pub(crate) session: String,
     pub(crate) revision: &'static str,
     pub(crate) hello: Value,

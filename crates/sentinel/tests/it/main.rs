@@ -59,5 +59,6 @@ mod shutdown;
 mod slow_peers;
 mod sse2024;
 mod starting;
+mod tags;
 mod tasks;
 mod visits;

@@ -21,7 +21,7 @@ use super::body::Body;
 use super::post::heard;
 use super::running::{self, Answer, Running};
 use super::session::{NotTaken, Session};
-use super::{Door, reply, resume};
+use super::{Door, Endpoint, reply, resume};
 use crate::mcp::{self, Mouth, Outlet, SILENCE_MAX, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -33,7 +33,7 @@ const MESSAGES_MAX: usize = 64;
 pub(super) fn initialize(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     request: Request,
     mut entry: Entry,
 ) -> Response<Body> {
@@ -51,19 +51,22 @@ pub(super) fn initialize(
     door.sessions.bound(&door.gateway.limits());
     let opened = door
         .sessions
-        .open(&door.gateway.registry, view, identity, |session| Caller {
-            subject: identity.subject.clone(),
-            role: identity.role.clone(),
-            scopes: identity.scopes.clone(),
-            tenant: identity.tenant.clone(),
-            revision,
-            capabilities: params
-                .get_bytes("capabilities")
-                .and_then(ClientCapabilities::parse)
-                .unwrap_or_default(),
-            client_info: params.get_bytes("clientInfo"),
-            session: Some(session),
-            log_level: LogLevel::default(),
+        .open(&door.gateway.registry, at.view, identity, |session| {
+            Caller {
+                subject: identity.subject.clone(),
+                role: identity.role.clone(),
+                scopes: identity.scopes.clone(),
+                tenant: identity.tenant.clone(),
+                revision,
+                capabilities: params
+                    .get_bytes("capabilities")
+                    .and_then(ClientCapabilities::parse)
+                    .unwrap_or_default(),
+                client_info: params.get_bytes("clientInfo"),
+                session: Some(session),
+                log_level: LogLevel::default(),
+                tags: at.tags.clone(),
+            }
         });
     let Ok(session) = opened else {
         entry.finish(&Ending::Malformed("too_many_sessions"), 0);
@@ -75,7 +78,7 @@ pub(super) fn initialize(
     let mut out = Vec::new();
     write_result(
         &request.id,
-        &mcp::initialize(&door.gateway.policy, &session.caller, view),
+        &mcp::initialize(&door.gateway.policy, &session.caller, at.view),
         &mut out,
     );
     entry.by(&session.caller);
@@ -90,7 +93,7 @@ pub(super) fn initialize(
 pub(super) async fn message(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
     message: Message,
     mut entry: Option<Entry>,
@@ -105,7 +108,7 @@ pub(super) async fn message(
         finish(entry, &Ending::Success, out.len());
         return reply::json(StatusCode::OK, out);
     }
-    let session = match find(door, identity, view, headers) {
+    let session = match find(door, identity, at, headers) {
         Ok(session) => session,
         Err(lost) => {
             finish(entry, &Ending::Refused(lost.parts().1.kind), 0);
@@ -144,11 +147,11 @@ fn finish(entry: Option<Entry>, ending: &Ending, bytes_out: usize) {
 pub(super) async fn batch(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
     messages: Vec<Result<Message, Refusal>>,
 ) -> Response<Body> {
-    let session = find(door, identity, view, headers).ok();
+    let session = find(door, identity, at, headers).ok();
     let allowed = |session: &Arc<Session>| session.caller.revision == Revision::V2025_03_26;
     let Some(session) = session.filter(allowed) else {
         let gateway = &door.gateway;
@@ -377,7 +380,7 @@ fn rest(running: Running) -> resume::Answers {
 pub(super) fn stream(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
 ) -> Response<Body> {
     if !headers.contains_key(SESSION) {
@@ -389,7 +392,7 @@ pub(super) fn stream(
             "send Accept: text/event-stream\n",
         );
     }
-    let session = match find(door, identity, view, headers) {
+    let session = match find(door, identity, at, headers) {
         Ok(session) => session,
         Err(lost) => return lost.respond_plainly(),
     };
@@ -475,13 +478,13 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 pub(super) fn end(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
 ) -> Response<Body> {
     if !headers.contains_key(SESSION) {
         return reply::method_not_allowed("POST");
     }
-    match find(door, identity, view, headers) {
+    match find(door, identity, at, headers) {
         Ok(session) => {
             door.sessions.end(&session.id);
             reply::text(StatusCode::OK, "")
@@ -542,7 +545,7 @@ impl Lost {
 fn find(
     door: &Door,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, Lost> {
     let mut ids = headers.get_all(SESSION).iter();
@@ -551,5 +554,7 @@ fn find(
         return Err(Lost::Unknown);
     }
     let id = id.to_str().map_err(|_| Lost::Unknown)?;
-    door.sessions.get(id, identity, view).ok_or(Lost::Unknown)
+    let session = door.sessions.get(id, identity, at.view);
+    let session = session.filter(|session| session.caller.tags == at.tags);
+    session.ok_or(Lost::Unknown)
 }

@@ -13,7 +13,7 @@ use sentinel_wire::{Method, Request, Revision, header, meta, sse};
 use serde_json::value::RawValue;
 
 use super::body::Body;
-use super::{Door, listen, reply};
+use super::{Door, Endpoint, listen, reply};
 use crate::mcp::{self, HEADER_MISMATCH, Introduction, Refused, SILENCE_MAX, Said, Talk, Turn};
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -23,7 +23,7 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub(super) async fn answer(
     door: &Arc<Door>,
     identity: &Identity,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
     request: Request,
     mut entry: Entry,
@@ -33,10 +33,12 @@ pub(super) async fn answer(
         entry.finish(&Ending::Malformed(refused.kind()), message.len());
         reply::json(StatusCode::BAD_REQUEST, message)
     };
-    let caller = match check(headers, identity, &request) {
+    let mut caller = match check(headers, identity, &request) {
         Ok(caller) => caller,
         Err(refused) => return refuse(entry, refused),
     };
+    caller.tags.clone_from(&at.tags);
+    let view = at.view;
     entry.by(&caller);
     let policy = &door.gateway.policy;
     if let Err(refused) = check_mirrored(policy, &caller, view, headers, &request) {

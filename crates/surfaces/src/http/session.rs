@@ -327,6 +327,7 @@ mod tests {
             client_info: None,
             session: Some(session),
             log_level: sentinel_core::LogLevel::default(),
+            tags: None,
         }
     }
 

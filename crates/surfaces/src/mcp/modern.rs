@@ -206,7 +206,8 @@ impl Talk {
             digest.update(self.request.params.get(part).unwrap_or_default());
             digest.update(b"\0");
         }
-        let view = format!("{:?}", self.view);
+        let tags = self.caller.tags.as_ref().map(|tags| tags.joined());
+        let view = format!("{:?}{tags:?}", self.view);
         let mut bound = [
             self.caller.principal().as_bytes(),
             self.caller.role.as_bytes(),
