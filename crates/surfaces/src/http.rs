@@ -16,14 +16,14 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::header::ORIGIN;
-use http::{Method as Verb, Request, Response, StatusCode};
+use http::{Method as Verb, Request, Response, StatusCode, Uri};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sentinel_core::audit::{self, Ending, Surface};
 use sentinel_core::policy::ADMIN;
-use sentinel_core::{Identity, Kind, View};
+use sentinel_core::{Identity, Kind, View, tags};
 use sentinel_wire::Method;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -86,6 +86,12 @@ impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Where a request comes in: what is to be seen there, and which tools of it. Sessions are bound to it.
+struct Endpoint {
+    view: View,
+    tags: Option<tags::Wanted>,
 }
 
 /// What is behind a door.
@@ -358,9 +364,9 @@ impl Door {
             return Box::pin(self.admin(identity, request)).await;
         }
         // What is POSTed here has its records where it is read.
-        match (request.method(), self.view("/mcp", path)) {
-            (&Verb::POST, Some(view)) => {
-                return post::answer(self, identity, view, request).await;
+        match (request.method(), self.endpoint(request.uri())) {
+            (&Verb::POST, Some(at)) => {
+                return post::answer(self, identity, &at, request).await;
             }
             (&Verb::POST, None) if path == "/messages" => {
                 return sse2024::message(self, identity, request).await;
@@ -392,10 +398,10 @@ impl Door {
         request: &Request<Incoming>,
     ) -> Response<Body> {
         let (path, headers) = (request.uri().path(), request.headers());
-        if let Some(view) = self.view("/mcp", path) {
+        if let Some(at) = self.endpoint(request.uri()) {
             return match *request.method() {
-                Verb::GET => legacy::stream(self, identity, view, headers),
-                Verb::DELETE => legacy::end(self, identity, view, headers),
+                Verb::GET => legacy::stream(self, identity, &at, headers),
+                Verb::DELETE => legacy::end(self, identity, &at, headers),
                 _ => reply::method_not_allowed("POST, GET, DELETE"),
             };
         }
@@ -437,6 +443,14 @@ impl Door {
         };
         entry.finish(&ending, response.body().size_hint().lower() as usize);
         response
+    }
+
+    /// Where an address of MCP leads.
+    fn endpoint(&self, uri: &Uri) -> Option<Endpoint> {
+        Some(Endpoint {
+            view: self.view("/mcp", uri.path())?,
+            tags: uri.query().and_then(tags::Wanted::in_query),
+        })
     }
 
     /// What a path below `base` shows: everything, or one backend.
