@@ -403,6 +403,72 @@ fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
     assert_eq!(announced.iter().sum::<u64>(), lost);
 }
 
+/// P-A04, decision 25: while the store is away and the quota is used up, `sync` calls are refused; what was
+/// executed before stays on record, however many are refused, and the loss of refusals is announced.
+#[test]
+fn p_a04_at_a_full_quota_refusals_push_out_nothing_that_was_executed() {
+    let server = Server::start(&[]);
+    let config = format!(
+        "[audit]\nspool_max_mb = 1\nguarantee = \"sync\"\n{}",
+        http_backend("alpha", &server.address, "")
+    );
+    let gateway = Gateway::ready(&config);
+    until("a record is in the store", || {
+        (metric(&gateway, "sentinel_audit_ingested_total ") > 0).then_some(())
+    });
+    let other = Connection::open(gateway.house.data().join("sentinel.db")).expect("a database");
+    other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    let session = try_session(&gateway.address, "hello").expect("a session");
+    let say = |id: &str| {
+        let answer = post(&gateway.address, Some(&session), &call(id, "echo"));
+        let body = answer.expect("an answer").body;
+        let kind = &body["error"]["data"]["kind"];
+        assert!(
+            body["result"].is_object() || kind == "audit_unavailable",
+            "{body}"
+        );
+        body["result"].is_object()
+    };
+    let executed = (0..10_000).take_while(|n| say(&format!("e{n}"))).count();
+    assert!((100..10_000).contains(&executed), "{executed}");
+    let refused: usize = thread::scope(|scope| {
+        let callers = (0..CALLERS).map(|caller| {
+            scope.spawn(move || {
+                let all = (0..1000).filter(|n| !say(&format!("r{caller}-{n}")));
+                all.count()
+            })
+        });
+        let callers: Vec<_> = callers.collect();
+        callers
+            .into_iter()
+            .map(|c| c.join().expect("a thread"))
+            .sum()
+    });
+    assert_eq!(refused, CALLERS * 1000, "none is let in meanwhile");
+    let lost = metric(&gateway, "sentinel_audit_dropped_total ");
+    assert!(lost > 0, "there were more refusals than room");
+    other.execute_batch("ROLLBACK").expect("no lock");
+    ingested(&gateway);
+    until("there is room again", || say("again").then_some(()));
+    let mut process = gateway.process;
+    process.signal("TERM");
+    process.wait();
+    let records = export(&gateway.house);
+    let found = by_id(&records);
+    for n in 0..executed {
+        let id = format!("e{n}");
+        let of = found.get(id.as_str()).map_or(0, Vec::len);
+        assert_eq!(of, 1, "{id}, one of {executed} executed");
+    }
+    let verdict = verify(&gateway.house);
+    eprintln!(
+        "P-A04: at a full quota {executed} executed calls are on record after {refused} refused ones, {lost} records \
+         of refusals lost and announced"
+    );
+    assert_eq!(verdict["ok"], true, "{verdict}");
+    assert_eq!(verdict["announced_missing"], lost, "{verdict}");
+}
+
 /// A gateway whose data directory is a small file system of its own, in a mount namespace of its own; gone
 /// with it.
 struct Cramped {

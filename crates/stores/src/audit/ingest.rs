@@ -35,6 +35,9 @@ const MEMORY_LEN_MAX: usize = 4096;
 /// How much the thread yields to those that answer calls: they come first on a busy machine.
 const NICENESS: i32 = 10;
 
+/// The outcome of a call of another lane that ended with its process.
+const UNKNOWN: &str = "unknown";
+
 /// The running ingestion.
 pub struct Ingest {
     stop: watch::Sender<bool>,
@@ -53,7 +56,7 @@ impl Ingest {
         let (stop, stopped) = watch::channel(false);
         let (finished, done) = watch::channel(false);
         let mut work = Work {
-            lanes: recorder.files.iter().map(Lane::of).collect(),
+            lanes: recorder.lanes().map(Lane::of).collect(),
             recorder: recorder.clone(),
             store,
             data_dir: data_dir.to_owned(),
@@ -82,7 +85,7 @@ impl Ingest {
     /// Brings everything into the store within a deadline; gives how many records are left in the
     /// spool, for the next process to adopt.
     pub async fn finish(mut self, deadline: Duration) -> u64 {
-        self.recorder.note("audit/end", None);
+        self.recorder.end();
         self.stop.send_replace(true);
         let done = self.done.wait_for(|done| *done);
         let in_time = matches!(timeout(deadline, done).await, Ok(Ok(_)));
@@ -109,7 +112,7 @@ impl Intents {
         let draft = &entered.draft;
         if draft.outcome == "intent" {
             self.open.insert(entered.seq, draft.to_record());
-        } else if draft.intent != 0 {
+        } else if draft.intent != 0 && draft.outcome != UNKNOWN {
             self.open.remove(&draft.intent);
         }
     }
@@ -170,8 +173,9 @@ impl Lane {
         let oldest = self.intents.open.keys().next().copied();
         self.intents.held.retain(|(number, last_seq)| {
             let done = oldest.is_none_or(|oldest| *last_seq < oldest);
-            if done {
-                self.file.forget(*number);
+            match done {
+                true => self.file.forget(*number),
+                false => self.file.stored(*number),
             }
             !done
         });
@@ -414,7 +418,7 @@ pub async fn adopt_all(
         for (seq, record) in &intents.open {
             adopted.unknown += 1;
             let mut draft = record.draft();
-            draft.outcome = "unknown";
+            draft.outcome = UNKNOWN;
             draft.kind = "crash";
             draft.intent = *seq;
             recorder.append(&draft);
