@@ -37,6 +37,7 @@ mod pins;
 mod plan;
 mod snapshot;
 pub(crate) mod unknown;
+pub(crate) mod uri;
 
 pub use glob::Glob;
 pub use naming::Prefix;
@@ -316,6 +317,16 @@ impl Registry {
         let catalog = self.catalog.load();
         let found = catalog.resolve(view, method, params).ok()?;
         Some(found.operation)
+    }
+
+    /// Whether a backend names this URI itself: in a list, or by a template.
+    pub(crate) fn names_uri(&self, operation: &Operation) -> bool {
+        self.catalog.load().lists_uri(operation) || operation.template.is_some()
+    }
+
+    /// Whether it is in a list.
+    pub(crate) fn lists_uri(&self, operation: &Operation) -> bool {
+        self.catalog.load().lists_uri(operation)
     }
 
     /// The tool of this name in a view.

@@ -116,6 +116,13 @@ impl Policy {
         }
     }
 
+    /// Whether some resource of this backend may be hidden from this caller.
+    fn hides_resources(&self, caller: &Caller, backend: &str) -> bool {
+        let roles = self.roles.load();
+        let role = roles.get(&caller.role);
+        !caller.scopes.is_empty() || !role.is_some_and(|role| role.sees_all_resources(backend))
+    }
+
     /// Whether a caller may use the admin API.
     pub fn is_admin(&self, caller: &Caller) -> bool {
         let roles = self.roles.load();

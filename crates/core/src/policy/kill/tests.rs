@@ -18,6 +18,8 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         own: own.into(),
         exposed: exposed.into(),
         template: None,
+        forms: Vec::new(),
+        also: Vec::new(),
         schema: None,
         mirrored: None,
         needs_task: false,
