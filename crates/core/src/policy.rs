@@ -273,6 +273,11 @@ impl Policy {
     }
 }
 
+/// Whether a name in a rule that takes away or limits means this operation.
+pub fn means(name: &str, operation: &Operation) -> bool {
+    roles::Pattern::new(name).matches(operation)
+}
+
 enum Seen {
     Everything(Arc<Catalog>),
     Part(Arc<Filtered>),

@@ -31,9 +31,11 @@ use crate::remember::{Place, Places, Remembering};
 
 mod governing;
 mod reload;
+mod strangers;
 
 pub(crate) use governing::kill_file;
 pub(crate) use reload::Applied;
+pub(crate) use strangers::strangers;
 
 /// How often expired sessions and parked calls are swept; a shorter `park_ttl` makes it oftener.
 const SWEEP_MAX: Duration = Duration::from_secs(5);

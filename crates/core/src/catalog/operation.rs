@@ -63,12 +63,7 @@ impl Operation {
     }
 
     /// Something that is in no list: a URI, or a method of the backend's own.
-    pub(super) fn unlisted(
-        kind: Option<ItemKind>,
-        index: usize,
-        backend: &Arc<str>,
-        name: &str,
-    ) -> Self {
+    pub fn unlisted(kind: Option<ItemKind>, index: usize, backend: &Arc<str>, name: &str) -> Self {
         let name: Arc<str> = name.into();
         Self {
             kind,

@@ -111,13 +111,7 @@ pub(crate) fn limit(policy: &Policy, call: &Call) -> Verdict {
         return ControlFlow::Continue(());
     }
     let operation = &call.target().operation;
-    let taken = policy.rates.take(
-        &call.caller.subject,
-        operation.index,
-        &operation.own,
-        &operation.exposed,
-    );
-    match taken {
+    match policy.rates.take(&call.caller.subject, operation) {
         Ok(()) => ControlFlow::Continue(()),
         Err(limited) => {
             let text = format!("too many calls of `{}`; try again later", operation.exposed);

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{print, say, warn};
 use crate::cli::{Global, Kill, KillScope, Revive, Target};
 use crate::client;
+use crate::config::suggest;
 use crate::wiring::kill_file;
 
 pub(crate) fn kill(global: &Global, args: &Kill) -> anyhow::Result<ExitCode> {
@@ -24,11 +25,35 @@ pub(crate) fn kill(global: &Global, args: &Kill) -> anyhow::Result<ExitCode> {
         && answers.iter().all(|answer| answer["hits"] == 0)
     {
         let what = described(&one);
+        let near = suggestion(global, &args.target, &one);
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         warn(&format!(
-            "{what} is off, but nothing has that name at the moment"
+            "{what} is off, but nothing has that name at the moment{near}"
         ));
     }
     finish(global, &one, answers.as_deref(), "off")
+}
+
+/// What may have been meant, by the catalog of a gateway.
+fn suggestion(global: &Global, target: &Target, one: &Killed) -> Option<String> {
+    let reached = client::reach(global, target).ok()?;
+    let gateway = reached.gateways.first()?;
+    let of = match one.scope {
+        Scope::Backend => "backends",
+        _ => "catalog",
+    };
+    let answer = client::run(gateway.wish(of, None)).ok()?;
+    let all = answer.as_array()?.iter();
+    let names: Vec<String> = all
+        .flat_map(|item| {
+            let text = |member: &str| item[member].as_str().unwrap_or_default().to_owned();
+            [
+                text("name"),
+                format!("{}.{}", text("backend"), text("own_name")),
+            ]
+        })
+        .collect();
+    suggest::nearest(&one.name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 pub(crate) fn revive(global: &Global, args: &Revive) -> anyhow::Result<ExitCode> {

@@ -17,8 +17,8 @@ use sentinel_core::identity::jwk::HS256_SECRET_BYTES_MIN;
 
 use super::mistake::Mistake;
 use super::raw::{
-    RawAdmission, RawAudit, RawAuth, RawConfig, RawGateway, RawKillSwitch, RawLimits, RawRbac,
-    RawReview, RawTelemetry,
+    RawAdmission, RawAudit, RawAuth, RawConfig, RawGateway, RawKillSwitch, RawLimits,
+    RawRateLimits, RawRbac, RawReview, RawTelemetry,
 };
 use super::secret::Secret;
 use super::settings::{
@@ -79,11 +79,7 @@ impl Builder<'_> {
             sqlite: Sqlite { path: sqlite_path },
             redis: self.redis(&raw),
             admission: self.admission(&raw.admission),
-            rate_limits: RateLimits {
-                default_rpm: raw.rate_limits.default_rpm,
-                burst: raw.rate_limits.burst,
-                per_tool: raw.rate_limits.per_tool,
-            },
+            rate_limits: self.rate_limits(raw.rate_limits),
             kill_switch: self.kill_switch(raw.kill_switch, &names),
             audit: audit(&raw.audit),
             limits: limits(&raw.limits),
@@ -323,6 +319,18 @@ impl Builder<'_> {
             overload_error_code: raw.overload_error_code,
             on_overload: self
                 .optional_url(&Path::dotted("admission.on_overload"), &raw.on_overload),
+        }
+    }
+
+    fn rate_limits(&mut self, raw: RawRateLimits) -> RateLimits {
+        if raw.per_tool.contains_key("") {
+            let here = Path::dotted("rate_limits.per_tool").key("");
+            self.wrong(&here, "no tool has an empty name", "a tool, or a pattern");
+        }
+        RateLimits {
+            default_rpm: raw.default_rpm,
+            burst: raw.burst,
+            per_tool: raw.per_tool,
         }
     }
 
