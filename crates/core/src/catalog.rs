@@ -65,6 +65,9 @@ pub struct Listing {
     pub rename: HashMap<String, String>,
     pub circuit: circuit::Config,
     pub pin: Pinning,
+    /// It is a gateway that judges itself what may be called: what it does not list is called all the same, at
+    /// its own endpoint.
+    pub defers: bool,
 }
 
 impl Listing {
@@ -77,6 +80,7 @@ impl Listing {
             rename: HashMap::new(),
             circuit: circuit::Config::default(),
             pin: Pinning::Off,
+            defers: false,
         }
     }
 

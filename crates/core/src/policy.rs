@@ -30,7 +30,7 @@ pub use admission::{
     Admission, AdmissionConfig, Bounds, Figures, Hook, Overload, Reason, Refused, Slot,
 };
 pub use arguments::Schema;
-pub use kill::{KillSwitch, Killed, Kills, Scope};
+pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, Rates};
 pub use roles::{ADMIN, Grant, Role, Roles};
 

@@ -128,6 +128,8 @@ pub struct Catalog {
     /// The places in use, in the order of the configuration.
     order: Vec<usize>,
     prefixed: Vec<bool>,
+    /// See `Listing::defers`.
+    defers: Vec<bool>,
     /// Per view, per kind.
     lists: Vec<[List; 4]>,
     capabilities: Vec<ServerCapabilities>,
@@ -172,6 +174,7 @@ impl Catalog {
                 .iter()
                 .map(|l| l.prefix == Prefix::Always)
                 .collect(),
+            defers: listings.iter().map(|l| l.defers).collect(),
             lists: (0..=backends).map(|_| Default::default()).collect(),
             capabilities: vec![ServerCapabilities::UNKNOWN; backends + 1],
             instructions: vec![None; backends + 1],
@@ -522,7 +525,7 @@ impl Catalog {
             Method::Complete => self.by_reference(view, params),
             // Nobody owns a vendor's method in an aggregate; one backend alone may know it.
             other => match view {
-                View::Only(index) => Ok(self.unlisted(index, other.as_str())),
+                View::Only(index) => Ok(self.unlisted(index, None, other.as_str())),
                 View::Merged => Err(unknown_method(other)),
             },
         }
@@ -546,19 +549,24 @@ impl Catalog {
     }
 
     fn by_name(&self, view: View, kind: ItemKind, name: &str) -> Result<Found, Fault> {
-        let operation = self
-            .named(view, kind, name)
-            .ok_or_else(|| unknown_name(kind, name))?;
+        let Some(operation) = self.named(view, kind, name) else {
+            return match view {
+                View::Only(index) if self.defers[index] => {
+                    Ok(self.unlisted(index, Some(kind), name))
+                }
+                _ => Err(unknown_name(kind, name)),
+            };
+        };
         Ok(Found {
             own_name: (*operation.own != *name).then(|| operation.own.clone()),
             operation: operation.clone(),
         })
     }
 
-    fn unlisted(&self, index: usize, method: &str) -> Found {
+    fn unlisted(&self, index: usize, kind: Option<ItemKind>, name: &str) -> Found {
         let backend = &self.backends[index];
         Found {
-            operation: Arc::new(Operation::unlisted(None, index, backend, method)),
+            operation: Arc::new(Operation::unlisted(kind, index, backend, name)),
             own_name: None,
         }
     }

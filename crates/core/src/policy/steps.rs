@@ -99,8 +99,8 @@ pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
         );
         return stop(Fault::new(Kind::Disabled, text));
     }
-    if policy.kills.now().hits(&call.caller, operation) {
-        return stop(kill::disabled(operation));
+    if let Some(reason) = policy.kills.now().hits(&call.caller, operation) {
+        return stop(kill::disabled(operation, reason));
     }
     ControlFlow::Continue(())
 }
