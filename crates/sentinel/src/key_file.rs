@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use sentinel_core::identity::{KeyRecord, KeyStore, StoreProblem};
+use sentinel_core::identity::{KeyRecord, KeyStore, StoreProblem, api_key};
 use sentinel_core::state_file::{StateFile, Version};
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +74,11 @@ impl KeyFile {
         fresh.keys
     }
 
+    /// The subjects of the keys that somebody means by a name; none if they cannot be read.
+    pub(crate) fn subjects(&self, name: &str) -> Vec<String> {
+        api_key::subjects(self.keys().values(), name)
+    }
+
     fn change<T>(
         &self,
         change: impl FnOnce(&mut Vec<KeyRecord>) -> io::Result<T>,
@@ -111,6 +116,14 @@ impl KeyStore for KeyFile {
                 return Err(io::Error::other(format!(
                     "there are {KEYS_MAX} keys already"
                 )));
+            }
+            // Names are how people mean one of them.
+            let taken =
+                |key: &&KeyRecord| key.name == record.name && key.is_good(record.created_at);
+            if let Some(key) = keys.iter().find(taken) {
+                let (name, id) = (&key.name, &key.id);
+                let text = format!("the key {id} has the name {name:?}");
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
             }
             keys.push(record);
             Ok(())

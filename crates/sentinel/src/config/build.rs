@@ -204,9 +204,18 @@ impl Builder<'_> {
         if let Some(secret) = &jwt_secret
             && secret.expose().len() < HS256_SECRET_BYTES_MIN
         {
-            self.notices.push(format!(
-                "the secret of HS256 tokens has fewer than {HS256_SECRET_BYTES_MIN} bytes: it can be guessed"
-            ));
+            // Whoever has one token of a short secret can try all secrets until one fits.
+            let span = self.tree.value_span(&at("jwt_secret_env"));
+            let span = span.or_else(|| self.tree.key_span(&Path::dotted("auth")));
+            let name = &raw.jwt_secret_env;
+            let message = format!(
+                "the secret in {name} has {} bytes: it can be guessed",
+                secret.expose().len()
+            );
+            let mistake = Mistake::new(span, message)
+                .expected(format!("at least {HS256_SECRET_BYTES_MIN} bytes"));
+            let help = format!("export {name}=\"$(openssl rand -base64 48)\"");
+            self.mistakes.push(mistake.help(help));
         }
         for (index, scope) in raw.required_scopes.iter().enumerate() {
             // RFC 6749 3.3: visible characters without quotes.

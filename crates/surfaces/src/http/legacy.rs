@@ -348,7 +348,7 @@ async fn call(
             (Some(message), None) => return reply::json(StatusCode::OK, message),
             (Some(message), Some(said)) => (Some(said), ready(vec![message]).boxed()),
             // Cancelled: nothing more is said about it.
-            (None, _) => return reply::events(Body::empty()),
+            (None, _) => return reply::cancelled(),
         },
         () = tokio::time::sleep(SILENCE_MAX) => (None, rest(running)),
     };
