@@ -22,8 +22,10 @@ mod tests;
 
 pub use lane::{AtQuota, FileLane};
 pub use memory::MemoryLane;
+pub(crate) use node::known as known_node;
 pub use node::node_id;
 pub use orphans::has_orphans;
+pub(crate) use orphans::lanes;
 pub(crate) use recorder::now_ms;
 pub use recorder::{Limits, Recorder};
 

@@ -63,6 +63,7 @@ impl Ingest {
             retention,
             stop: stopped,
             memory_next: 1,
+            memory_head: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -135,6 +136,7 @@ struct Work {
     stop: watch::Receiver<bool>,
     lanes: Vec<Lane>,
     memory_next: u64,
+    memory_head: Option<Head>,
 }
 
 /// One lane of the spool, and how far it was read.
@@ -280,6 +282,7 @@ impl Work {
             self.memory_next = seq + 1;
         }
         self.insert(&records).await;
+        self.memory_head = Head::of(&records).or(self.memory_head.take());
     }
 
     /// Tries until the store has them. Only the end of the process stops it, and then the spool
@@ -318,7 +321,8 @@ impl Work {
     }
 
     fn write_heads(&self) {
-        for head in self.lanes.iter().filter_map(|lane| lane.head.as_ref()) {
+        let heads = self.lanes.iter().filter_map(|lane| lane.head.as_ref());
+        for head in heads.chain(&self.memory_head) {
             if let Err(error) = heads::write(&self.data_dir, head) {
                 tracing::warn!("the head of the audit chain could not be noted: {error}");
             }
