@@ -14,6 +14,8 @@ use sentinel_core::identity::{KeyRecord, KeyStore, StoreProblem, api_key};
 use sentinel_core::state_file::{StateFile, Version};
 use serde::{Deserialize, Serialize};
 
+pub(crate) const NAME: &str = "keys.json";
+
 /// Keys of one gateway; a program that makes them in a loop is stopped here.
 const KEYS_MAX: usize = 10_000;
 
@@ -37,7 +39,7 @@ struct Contents {
 impl KeyFile {
     pub(crate) fn new(data_dir: &Path) -> Self {
         Self {
-            file: StateFile::new(data_dir.join("keys.json")),
+            file: StateFile::new(data_dir.join(NAME)),
             known: RwLock::default(),
         }
     }
