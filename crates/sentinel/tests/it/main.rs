@@ -13,6 +13,7 @@
 
 mod callers;
 mod cli;
+mod hidden;
 mod house;
 mod http;
 mod pipe;
