@@ -25,6 +25,7 @@ use crate::relay;
 
 mod call;
 mod ear;
+mod eras;
 mod get;
 mod hook;
 mod keep;
@@ -38,8 +39,9 @@ pub(crate) mod wire;
 pub use get::{Plain, get};
 pub use hook::Hook;
 
+use eras::OtherEra;
 use post::Post;
-use upstream::{Key, Sessions, Upstream};
+use upstream::{Sessions, Upstream};
 
 pub struct Config {
     pub name: String,
@@ -77,6 +79,8 @@ struct Ready {
     greeting: Arc<Greeting>,
     /// For callers who cannot be asked anything, and for our own requests.
     base: Arc<Upstream>,
+    /// Whether a modern server speaks to legacy callers in their own era.
+    other_era: Arc<OtherEra>,
 }
 
 struct Inner {
@@ -161,8 +165,11 @@ impl Backend for HttpBackend {
     }
 
     fn roots_changed(&self, caller: &Caller) {
-        let upstream = Key::of(caller).and_then(|key| self.0.sessions.find(&key));
-        if let Some(upstream) = upstream.filter(|upstream| !upstream.revision.is_modern()) {
+        let key = match &*self.0.state.borrow() {
+            State::Ready(ready) => ready.session_of(caller),
+            _ => None,
+        };
+        if let Some(upstream) = key.and_then(|key| self.0.sessions.find(&key)) {
             let (inner, method) = (self.0.clone(), Method::RootsChanged);
             call::post_aside(inner, upstream, method, relay::roots_changed());
         }

@@ -36,6 +36,8 @@ pub enum Notice {
     Log(Payload),
     /// Params of `notifications/elicitation/complete`.
     Elicited(Payload),
+    /// The backend began a stream that it may let go of, to be taken up again.
+    Primed,
     /// The backend closed its stream before it answered; the answer comes by another one, later.
     Pause,
 }
@@ -67,7 +69,7 @@ impl Weigh for Event {
                 Notice::Progress(said) | Notice::Log(said) | Notice::Elicited(said) => {
                     said.as_bytes().len()
                 }
-                Notice::Pause => 0,
+                Notice::Primed | Notice::Pause => 0,
             },
             Self::Ask(_) => 0,
         }

@@ -212,6 +212,7 @@ async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
         return inner.renew(ready, None, &ready.base).await;
     }
     inner.publisher.publish_changed(offer?, &said);
+    inner.sessions.forget_tools();
     Ok(())
 }
 

@@ -253,9 +253,9 @@ impl<'a> Process<'a> {
             // It was slow to start, so the probe's time ran out, and is a modern one after all.
             Err(fault) if asked_in_vain => match discover::probe(&self.talk).await? {
                 Probe::Modern(greeting) => Ok(greeting),
-                Probe::Legacy => Err(fault),
+                Probe::Legacy => Err(fault.into()),
             },
-            greeted => greeted,
+            greeted => Ok(greeted?),
         }
     }
 

@@ -29,6 +29,7 @@ mod canaries;
 mod children;
 mod crowd;
 mod doors;
+mod eras;
 mod forgeries;
 mod govern;
 mod identity;
