@@ -95,8 +95,10 @@ struct Inner {
     /// A list may have changed, and which ones the server said did.
     refresh: Notify,
     announced: AtomicU8,
-    /// The server tells us when its lists change.
-    is_told: AtomicBool,
+    /// Where the server tells us of its own accord, as long as it does.
+    heard_in: watch::Sender<Option<Arc<Upstream>>>,
+    /// It was reached before.
+    was_found: AtomicBool,
     status: Mutex<Status>,
     began: Instant,
 }
@@ -143,7 +145,8 @@ impl HttpBackend {
             next_id: AtomicU64::new(1),
             refresh: Notify::new(),
             announced: AtomicU8::new(0),
-            is_told: AtomicBool::new(false),
+            heard_in: watch::Sender::new(None),
+            was_found: AtomicBool::new(false),
             status: Mutex::new(status),
             began: Instant::now(),
         })))

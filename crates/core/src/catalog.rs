@@ -52,6 +52,10 @@ use naming::Names;
 const COLD_WAIT: Duration = Duration::from_secs(2);
 /// Complaints about names that are logged and kept for `doctor`; servers may make up any number.
 const COMPLAINTS_MAX: usize = 1_000;
+/// Of the resources that count as changed after a gap, so many are told at once, and then the next after a pause: less than
+/// a listener may leave unread.
+const MISSED_AT_ONCE: usize = 32;
+const MISSED_PAUSE: Duration = Duration::from_millis(20);
 
 /// How one backend's operations appear in the catalog.
 #[derive(Clone, Debug)]
@@ -561,6 +565,18 @@ impl Publisher {
     pub fn missed(&self) {
         self.registry.cache.all_changed(self.index);
         self.registry.updates.missed(self.index);
+    }
+
+    /// News of the resources that somebody follows may have been lost, so each of them counts as changed: its
+    /// followers read it again, and see what became of it. A few at a time, for whoever follows many must keep up.
+    pub async fn missed_resources(&self) {
+        for (n, uri) in self.wanted().iter().enumerate() {
+            if n % MISSED_AT_ONCE == MISSED_AT_ONCE - 1 {
+                tokio::time::sleep(MISSED_PAUSE).await;
+            }
+            self.registry.cache.changed(self.index, uri);
+            self.registry.updates.tell_followers(self.index, uri);
+        }
     }
 
     /// The resources whose changes somebody wants to hear of.

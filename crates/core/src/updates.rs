@@ -185,6 +185,19 @@ impl Updates {
         }
     }
 
+    /// News of a resource may have been lost: those who follow this very one are told that it changed.
+    pub(crate) fn tell_followers(&self, backend: usize, uri: &str) {
+        let hearers: Vec<Hear> = {
+            let place = self.place(backend);
+            let wanted = place.wanted.lock();
+            let listeners = wanted.listeners.get(uri);
+            listeners.map_or_else(Vec::new, |all| all.values().cloned().collect())
+        };
+        for hear in hearers {
+            hear(uri);
+        }
+    }
+
     pub(crate) fn wanted(&self, backend: usize) -> Vec<Arc<str>> {
         let place = self.place(backend);
         let wanted = place.wanted.lock();

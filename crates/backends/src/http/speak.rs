@@ -75,6 +75,16 @@ impl<'a> Speaker<'a> {
         refused.is_some_and(|status| matches!(status.as_u16(), 400 | 404 | 405))
     }
 
+    /// Tells the server something about a resource; an error is a refusal, or that nothing came back.
+    pub(super) async fn tell(&self, method: Method, uri: &str) -> Result<(), String> {
+        let params = serde_json::json!({ "uri": uri }).to_string().into_bytes();
+        match self.request(method, params).await {
+            Ok(Outcome::Result(_)) => Ok(()),
+            Ok(Outcome::Error(error)) => Err(error.string("message").unwrap_or_default().into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     async fn post(&self, method: &Method, body: Vec<u8>) -> Result<Answer, PeerError> {
         let (revision, session) = {
             let known = self.known.lock();

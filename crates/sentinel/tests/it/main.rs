@@ -30,6 +30,7 @@ mod children;
 mod crowd;
 mod doors;
 mod eras;
+mod following;
 mod forgeries;
 mod govern;
 mod identity;
