@@ -93,7 +93,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
     if let Some(outside) = outside.filter(|_| call.caller.log_level.get().is_some()) {
         Box::pin(follower.hear_out(outside)).await;
     }
-    relay::reply(outcome, upstream.revision)
+    relay::reply(&call, outcome, upstream.revision)
 }
 
 /// Sends the request and waits for the head of its answer, renewing a session that expired.
@@ -432,7 +432,9 @@ impl Follower<'_> {
     fn pass_over(&self, message: Message, answers: &mut Answers) {
         let max = self.inner.config.event_bytes_max;
         self.inner.complain_of_size(max);
-        if let Message::Request(request) = message {
+        if let Message::Request(request) = message
+            && !self.upstream.revision.is_modern()
+        {
             let text = format!("the question is larger than the {max} bytes allowed");
             let error = core::Answer::Error(error_object(-32600, &text, None).into());
             answers.await_for(request.id, Box::pin(std::future::ready(error)));
@@ -452,6 +454,13 @@ impl Follower<'_> {
                 }
             }
             Message::Notification(notice) => self.pass_on(&notice.method, notice.params),
+            // Such a server must not ask, and we must not answer it.
+            Message::Request(request) if self.upstream.revision.is_modern() => {
+                if self.upstream.is_first_breach() {
+                    let (name, method) = (&self.inner.config.name, request.method.as_str());
+                    tracing::warn!(backend = %name, method, "ignored a request of a server of 2026-07-28, which has none; further ones are not logged");
+                }
+            }
             Message::Request(request) => self.ask(request, answers),
         }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -40,6 +40,8 @@ pub(super) struct Upstream {
     pub(super) task_tools: Mutex<Option<TaskTools>>,
     /// The least urgent log level asked of this session so far.
     log_level: AtomicU8,
+    /// It asked, in an era in which servers do not.
+    has_asked: AtomicBool,
     /// What the server says on the session's own stream, for callers who can be asked.
     pub(super) ear: Ear,
 }
@@ -53,8 +55,14 @@ impl Upstream {
             has_tasks: greeting.capabilities.tasks,
             task_tools: Mutex::default(),
             log_level: AtomicU8::new(LogLevel::NONE),
+            has_asked: AtomicBool::new(false),
             ear: Ear::default(),
         })
+    }
+
+    /// Notes that the server asked where it must not; says yes once.
+    pub(super) fn is_first_breach(&self) -> bool {
+        !self.has_asked.swap(true, Ordering::Relaxed)
     }
 
     /// Whether a caller that wants `rank` must be made known to the server first; says yes once.

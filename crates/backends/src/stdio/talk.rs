@@ -281,7 +281,7 @@ impl Talk {
                 },
             }
         };
-        Ok(relay::reply(outcome, revision)?)
+        Ok(relay::reply(call, outcome, revision)?)
     }
 
     /// Asks a legacy child for log lines as chatty as the caller wants them; the first caller that
