@@ -189,7 +189,8 @@ impl Listener {
 
     /// Begins to hear of a task, and tells how it is: it may be over before its listener came.
     async fn follow(&mut self, handle: String, teller: &Teller) {
-        let Ok(named) = tasks::open(&self.look.gateway, &self.look.caller, &handle) else {
+        let gateway = &self.look.gateway;
+        let Ok(named) = tasks::open(gateway, &self.look.caller, self.changes.view, &handle) else {
             return;
         };
         let (at, to) = (self.tasks.len(), teller.clone());
