@@ -95,9 +95,9 @@ pub(crate) struct Talk {
     /// What the caller of that one is being asked.
     asked: watch::Sender<Option<Asked>>,
     timeout: Duration,
-    changed: Changed,
-    /// Where news of resources go; a child that belongs to one caller has nobody to tell.
-    publisher: Option<Publisher>,
+    changed: Arc<Changed>,
+    /// Where news of resources go.
+    publisher: Publisher,
     /// The least urgent log level asked of the child so far.
     log_level: AtomicU8,
     /// Whether it said that it logs.
@@ -166,7 +166,8 @@ impl Talk {
         name: Arc<str>,
         timeout: Duration,
         manner: Manner,
-        publisher: Option<Publisher>,
+        publisher: Publisher,
+        changed: Arc<Changed>,
         words: LastWords,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -177,7 +178,7 @@ impl Talk {
             turn: (manner == Manner::Interactive).then(|| Semaphore::new(1)),
             asked: watch::Sender::new(None),
             timeout,
-            changed: Changed::default(),
+            changed,
             publisher,
             log_level: AtomicU8::new(LogLevel::NONE),
             logs: AtomicBool::new(false),
@@ -262,6 +263,7 @@ impl Talk {
             _ => None,
         };
         if let Some(reply) = relay::answer_for_modern(call).filter(|_| revision.is_modern()) {
+            Box::pin(self.publisher.are_told()).await;
             return Ok(reply);
         }
         self.tell_level(&call.caller).await;
@@ -535,15 +537,11 @@ impl Talk {
             }
             Method::PromptsChanged => self.changed.set(&[ItemKind::Prompt]),
             Method::ResourceUpdated => {
-                if let (Some(publisher), Some(uri)) = (&self.publisher, params.string("uri")) {
-                    publisher.updated(&uri);
+                if let Some(uri) = params.string("uri") {
+                    self.publisher.updated(&uri);
                 }
             }
-            Method::TaskChanged => {
-                if let Some(publisher) = &self.publisher {
-                    publisher.task_changed(&params);
-                }
-            }
+            Method::TaskChanged => self.publisher.task_changed(&params),
             Method::Cancelled => self.withdraw_ask(params.get("requestId")),
             _ => {}
         }

@@ -4,8 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::callers::{Caller, Legacy, Modern};
-use crate::house::{Gateway, PATIENCE, Server, http_backend, until};
+use crate::house::{Gateway, PATIENCE, Server, http_backend, stdio_backend, until};
 use crate::http::{Stream, parse};
+use crate::processes::kill;
 
 const URI: &str = "test://static";
 
@@ -75,5 +76,60 @@ fn g_73_who_follows_a_resource_of_a_server_that_restarts_is_told_once_and_hears_
                 .then_some(())
         });
         all_hear(&mut streams);
+    }
+}
+
+/// A legacy caller that follows the resource, and the stream on which it hears of it.
+fn follower(gateway: &Gateway) -> (Legacy, Stream) {
+    let caller = Legacy::newest(gateway);
+    let own = caller.verb("GET").head();
+    caller.result("resources/subscribe", json!({"uri": URI}));
+    (caller, own)
+}
+
+#[test]
+fn g_53_who_has_a_child_of_its_own_hears_of_its_resources_and_of_nobody_elses() {
+    for era in ["legacy", "modern"] {
+        let config = stdio_backend("one", &["--era", era], "isolation = \"session\"");
+        let gateway = Gateway::ready(&config);
+        let (a, mut heard_by_a) = follower(&gateway);
+        let (b, mut heard_by_b) = follower(&gateway);
+        let pid = |caller: &Legacy| parse(&caller.said("whoami", json!({})))["pid"].clone();
+        assert_ne!(pid(&a), pid(&b), "each has its own");
+        let touch = |caller: &Legacy| caller.said("touch", json!({"uri": URI}));
+        touch(&a);
+        all_hear(std::slice::from_mut(&mut heard_by_a));
+        // The next that `b` hears is its own: of another resource, so that they can be told apart.
+        let other = json!({"uri": "test://binary"});
+        b.result("resources/subscribe", other.clone());
+        b.said("touch", other.clone());
+        let said = parse(&heard_by_b.message_within(PATIENCE).expect("news"));
+        assert_eq!(said["params"]["uri"], other["uri"], "{era}: {said}");
+        // A child that dies is started again for its follower, who is told once and hears on.
+        let dead = pid(&a);
+        kill(dead.as_u64().expect("a pid") as u32);
+        all_hear(std::slice::from_mut(&mut heard_by_a));
+        assert_ne!(pid(&a), dead);
+        touch(&a);
+        all_hear(std::slice::from_mut(&mut heard_by_a));
+        // What such a child says of its lists is heard by all.
+        a.said("grow", json!({}));
+        for heard in [&mut heard_by_a, &mut heard_by_b] {
+            let said = parse(&heard.message_within(PATIENCE).expect("news"));
+            assert_eq!(said["method"], "notifications/tools/list_changed", "{said}");
+        }
+    }
+}
+
+#[test]
+fn g_53_a_modern_caller_follows_the_resources_of_its_own_child() {
+    for era in ["legacy", "modern"] {
+        let config = stdio_backend("one", &["--era", era], "isolation = \"caller\"");
+        let gateway = Gateway::ready(&config);
+        let mut streams = followers(&gateway, "/mcp");
+        for _ in 0..2 {
+            touch(&gateway, "/mcp");
+            all_hear(&mut streams);
+        }
     }
 }

@@ -159,7 +159,7 @@ impl Listener {
         let changes = Changes::of(&gateway.registry, view);
         let mut followed = Vec::new();
         for uri in named(&request, "resourceSubscriptions", SUBSCRIPTIONS_MAX) {
-            let Some(ticket) = gateway.registry.listen(view, &uri, hear.clone()) else {
+            let Some(ticket) = gateway.registry.listen(view, &caller, &uri, hear.clone()) else {
                 continue;
             };
             if agrees(gateway, &caller, view, &uri).await {
