@@ -363,3 +363,36 @@ fn g_24_a_question_whose_call_was_cancelled_is_nobodys() {
         );
     }
 }
+
+#[test]
+fn g_53_behind_a_question_that_was_put_off_others_hear_soon_what_they_wait_for() {
+    let more =
+        "interactive = \"serialize\"\ntimeout = 120\n[backends.circuit_breaker]\nthreshold = 2";
+    let gateway = Gateway::ready(&stdio_backend("one", &["--era", "legacy"], more));
+    let asked = Modern::with(&gateway, "/mcp", forms());
+    let round = first_round(&asked, "Who?");
+    let others: [Box<dyn Caller>; 2] = [
+        Box::new(Legacy::newest(&gateway)),
+        Box::new(Modern::new(&gateway, "/mcp")),
+    ];
+    let began = std::time::Instant::now();
+    // More often than the circuit would let a failing server fail.
+    for _ in 0..2 {
+        for other in &others {
+            let busy = other.call("echo", json!({"text": "x"}));
+            assert_eq!(kind_of(&busy), "backend_busy", "{busy}");
+            assert!(busy["error"]["data"]["retry_after_ms"].is_u64(), "{busy}");
+            let text = busy["error"]["message"].as_str().expect("a text");
+            assert!(text.contains("another caller's answer"), "{text}");
+        }
+    }
+    assert!(
+        began.elapsed().as_secs() < 60,
+        "long before their time is over"
+    );
+    let done = asked.ask("tools/call", retry(&round, "Who?", accept("Ada")));
+    assert_eq!(text_of(&done), "hello Ada");
+    for other in &others {
+        assert_eq!(other.said("echo", json!({"text": "x"})), "x");
+    }
+}

@@ -30,6 +30,8 @@ mod canaries;
 mod children;
 mod crowd;
 mod doors;
+mod eras;
+mod following;
 mod forgeries;
 mod govern;
 mod identity;

@@ -24,7 +24,7 @@ use sentinel_wire::sse;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::mcp::SILENCE_MAX;
+use crate::mcp::{PAUSE, PRIMED, SILENCE_MAX};
 
 /// Events that one session keeps: every stream of a busy client for a few seconds. The oldest go
 /// first, whichever stream they are of.
@@ -222,12 +222,17 @@ impl Table {
         heard
     }
 
-    /// A message without a byte lets the caller go: it comes back for the rest (`Outlet::may_pause`).
+    /// Says a message, unless it is about the stream (`Outlet::may_pause`): one that has begun is primed
+    /// already, and a pause lets the caller go, who comes back for the rest.
     fn say_or_pause(&mut self, stream: u64, message: &[u8], primed: bool) {
-        if !message.is_empty() {
-            self.say(stream, message);
-        } else if primed && let Some(open) = self.open.get_mut(&stream) {
-            open.listener = None;
+        match message {
+            PRIMED => {}
+            PAUSE => {
+                if primed && let Some(open) = self.open.get_mut(&stream) {
+                    open.listener = None;
+                }
+            }
+            message => self.say(stream, message),
         }
     }
 

@@ -142,7 +142,7 @@ impl Talk {
             .string("taskId")
             .ok_or_else(missing)?
             .into_owned();
-        let named = tasks::open(&self.gateway, &self.caller, &handle)?;
+        let named = tasks::open(&self.gateway, &self.caller, self.view, &handle)?;
         let mut quoted = Vec::new();
         json::encode_string(&named.id, &mut quoted);
         let mut params = Vec::new();
@@ -446,7 +446,7 @@ impl Talk {
                     return reply;
                 };
                 let named = tasks::Named::new(&operation, &self.caller, &inner);
-                tasks::seal(&self.gateway, &self.caller, &named)
+                tasks::seal(&self.gateway, &self.caller, self.view, &named)
             }
         };
         let sealed = tasks::with_id(result, &handle);
