@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use sentinel_core::catalog::Pins;
 use serde_json::{Value, json};
 
-use super::{Unreachable, plain, print, say};
+use super::{Unreachable, one_line, print, say};
 use crate::cli::{Global, Pin, PinAction, Target};
 use crate::client;
 use crate::wiring::pin_file;
@@ -47,7 +47,7 @@ fn list(global: &Global, target: &Target, all: bool) -> anyhow::Result<ExitCode>
 }
 
 fn line(pin: &Value) -> String {
-    let text = |key: &str| plain(pin[key].as_str().unwrap_or_default());
+    let text = |key: &str| one_line(pin[key].as_str().unwrap_or_default());
     let how = match pin["difference"].as_str() {
         None if pin["approved"] == true => "as approved",
         None => "as first seen",
@@ -96,7 +96,7 @@ fn approve(
             "`{tool}` of `{backend}` waits for no approval; `sentinel pin list` shows what does"
         ),
         ([], None) => say("nothing waits for approval"),
-        (names, _) => say(&format!("approved {}", plain(&names.join(", ")))),
+        (names, _) => say(&format!("approved {}", one_line(&names.join(", ")))),
     }
     Ok(ExitCode::SUCCESS)
 }
