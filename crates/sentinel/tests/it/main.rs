@@ -47,6 +47,7 @@ mod overload;
 mod pins;
 #[path = "../../../stores/src/postgres/cluster.rs"]
 mod postgres;
+mod purging;
 mod quadrants;
 mod records;
 mod reload;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
-use sentinel_core::review::{Event, Message, Patch, Review, Role, Status, Verdict};
+use sentinel_core::review::{Event, Message, Patch, Purged, Review, Role, Status, Verdict};
 
 use crate::commands::{one_line, plain};
 
@@ -38,6 +38,19 @@ pub(super) fn line(review: &Review) -> String {
         minute(&review.updated_at),
         one_line(&shorten(intent, 72)),
         one_line(&project),
+    )
+}
+
+/// One line about a review that goes.
+pub(super) fn purged(one: &Purged) -> String {
+    let intent = one.intent.lines().next().unwrap_or_default();
+    format!(
+        "{BOLD}{}{BOLD:#}  {DIM}closed {}{DIM:#}  {}  {DIM}{} messages, {} patches{DIM:#}\n",
+        &one.review_id[..8.min(one.review_id.len())],
+        minute(&one.closed_at),
+        one_line(&shorten(intent, 72)),
+        one.messages,
+        one.patches,
     )
 }
 
