@@ -187,7 +187,7 @@ fn list(global: &Global, target: &Target) -> anyhow::Result<ExitCode> {
     }
     let lines = killed.iter().map(|one| match one.reason.as_str() {
         "" => format!("{}\n", described(one)),
-        reason => format!("{}: {}\n", described(one), super::plain(reason)),
+        reason => format!("{}: {}\n", described(one), super::one_line(reason)),
     });
     print(&lines.collect::<String>())
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use sentinel_core::catalog::Pins;
 use serde_json::{Value, json};
 
-use super::{Unreachable, plain, print, say, warn};
+use super::{Unreachable, one_line, print, say, warn};
 use crate::cli::{Global, Pin, PinAction, Target};
 use crate::client;
 use crate::operator::Reach;
@@ -73,7 +73,7 @@ async fn seen_by(gateways: &[Reach]) -> anyhow::Result<Vec<Value>> {
 }
 
 fn line(pin: &Value) -> String {
-    let text = |key: &str| plain(pin[key].as_str().unwrap_or_default());
+    let text = |key: &str| one_line(pin[key].as_str().unwrap_or_default());
     let how = match pin["difference"].as_str() {
         None if pin["approved"] == true => "as approved",
         None => "as first seen",
@@ -122,7 +122,7 @@ fn approve(
             "`{tool}` of `{backend}` waits for no approval; `sentinel pin list` shows what does"
         ),
         ([], None) => say("nothing waits for approval"),
-        (names, _) => say(&format!("approved {}", plain(&names.join(", ")))),
+        (names, _) => say(&format!("approved {}", one_line(&names.join(", ")))),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -50,6 +50,7 @@ mod overload;
 mod pins;
 #[path = "../../../stores/src/postgres/cluster.rs"]
 mod postgres;
+mod purging;
 mod quadrants;
 mod records;
 mod reload;

@@ -64,7 +64,9 @@ pub(super) fn submit(
         parent_is_over(&read::review(tx, parent)?)?;
     }
     let taken = tx
-        .prepare_cached("SELECT 1 FROM reviews WHERE id = ?1")
+        .prepare_cached(
+            "SELECT 1 FROM reviews WHERE id = ?1 UNION ALL SELECT 1 FROM purged_reviews WHERE id = ?1",
+        )
         .and_then(|mut query| query.exists([&new.review_id]))
         .map_err(sql)?;
     if taken {
@@ -485,7 +487,7 @@ pub(super) fn describe(addition: &Addition) -> About {
 }
 
 /// Adds an event to the chain, and to the list of its review after `prev_seq`; its number.
-fn log(
+pub(super) fn log(
     tx: &Connection,
     now: &Moment,
     review_id: &str,

@@ -4,6 +4,8 @@ use sentinel_core::audit::{Stored, moment};
 use sentinel_stores::audit::Verdict;
 use serde_json::{Value, json};
 
+use crate::commands::one_line;
+
 pub(super) fn printer(json: bool) -> fn(&Stored) -> String {
     if json { json_line } else { line }
 }
@@ -33,15 +35,6 @@ fn line(stored: &Stored) -> String {
         of("backend", &record.backend),
         record.latency_us as f64 / 1000.0
     )
-}
-
-/// Names are callers': they must not move the cursor, nor look like a record of their own.
-fn one_line(text: &str) -> String {
-    let odd = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.replace(odd, "\u{fffd}")
 }
 
 /// The whole record as one JSON object.
