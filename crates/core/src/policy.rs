@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::call::View;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, Filtered, Operation, Registry};
+use crate::fault::{Fault, Kind};
 use crate::offer::ItemKind;
 use crate::tags;
 
@@ -197,12 +198,23 @@ impl Policy {
         self.admission.as_ref()
     }
 
-    /// The complete result of a list method for this caller.
-    pub fn list(&self, caller: &Caller, view: View, kind: ItemKind) -> Bytes {
-        match self.seen(caller) {
-            Seen::Everything(catalog) => catalog.list(view, kind, caller.revision, self.is_open),
-            Seen::Part(seen) => seen.list(view, kind, caller.revision),
-        }
+    /// The result of a list method for this caller: one page, or the one that a cursor leads to.
+    pub fn list(
+        &self,
+        caller: &Caller,
+        view: View,
+        kind: ItemKind,
+        cursor: Option<&str>,
+    ) -> Result<Bytes, Fault> {
+        let revision = caller.revision;
+        let page = match self.seen(caller) {
+            Seen::Everything(catalog) => catalog.page(view, kind, (revision, self.is_open), cursor),
+            Seen::Part(seen) => seen.page(view, kind, revision, cursor),
+        };
+        page.ok_or_else(|| {
+            let text = "unknown cursor: the list may have changed; begin again without one";
+            Fault::new(Kind::InvalidParams, text)
+        })
     }
 
     /// What the backends that this caller sees say about themselves.

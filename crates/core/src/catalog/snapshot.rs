@@ -395,8 +395,19 @@ impl Catalog {
 
     /// The complete result of a list method, ready to be sent to a caller of this revision.
     /// `shared`: every caller sees the same.
-    pub fn list(&self, view: View, kind: ItemKind, revision: Revision, shared: bool) -> Bytes {
-        self.lists[place(view)][kind as usize].render(kind, revision, shared)
+    pub fn pages(&self, view: View, kind: ItemKind, revision: Revision, shared: bool) -> &[Bytes] {
+        self.lists[place(view)][kind as usize].pages(kind, revision, shared)
+    }
+
+    /// The page that a cursor leads to, the first one without.
+    pub(crate) fn page(
+        &self,
+        view: View,
+        kind: ItemKind,
+        (revision, shared): (Revision, bool),
+        cursor: Option<&str>,
+    ) -> Option<Bytes> {
+        self.lists[place(view)][kind as usize].page(kind, (revision, shared), cursor)
     }
 
     /// How many operations of a kind a view lists.
@@ -682,8 +693,14 @@ pub(crate) struct Filtered {
 }
 
 impl Filtered {
-    pub(crate) fn list(&self, view: View, kind: ItemKind, revision: Revision) -> Bytes {
-        self.lists[place(view)][kind as usize].render(kind, revision, false)
+    pub(crate) fn page(
+        &self,
+        view: View,
+        kind: ItemKind,
+        revision: Revision,
+        cursor: Option<&str>,
+    ) -> Option<Bytes> {
+        self.lists[place(view)][kind as usize].page(kind, (revision, false), cursor)
     }
 
     pub(crate) fn instructions(&self, view: View) -> Option<&str> {
