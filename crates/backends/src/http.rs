@@ -29,6 +29,7 @@ mod eras;
 mod get;
 mod hook;
 mod keep;
+mod large;
 mod old;
 pub(crate) mod pool;
 mod post;

@@ -8,6 +8,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -19,6 +20,7 @@ use crate::attribution;
 use crate::audit::Trail;
 use crate::call::Reply;
 use crate::fault::Fault;
+use crate::pieces::{Beginning, Feed, feed};
 use crate::policy::Slot;
 use crate::queue::{Listener, Teller, Weigh, queue};
 use crate::tasks::{related, unrelated};
@@ -64,7 +66,7 @@ pub struct Ask {
 }
 
 impl Weigh for Event {
-    /// Questions weigh nothing, for somebody waits for their answers.
+    /// Questions weigh nothing, for somebody waits for their answers. A reply has bounds of its own.
     fn weight(&self) -> usize {
         match self {
             Self::Notice(notice) => match &**notice {
@@ -73,7 +75,7 @@ impl Weigh for Event {
                 }
                 Notice::Primed | Notice::Pause => 0,
             },
-            Self::Ask(_) => 0,
+            Self::Ask(_) | Self::Begins(_) => 0,
         }
     }
 }
@@ -83,6 +85,8 @@ impl Weigh for Event {
 pub enum Event {
     Notice(Box<Notice>),
     Ask(Box<Ask>),
+    /// The reply begins; the rest of it comes beside the line, and the outcome last.
+    Begins(Box<Beginning>),
 }
 
 /// The backend's end.
@@ -137,6 +141,13 @@ impl Line {
             *said = plain;
         }
         self.said.tell(Event::Notice(Box::new(notice)));
+    }
+
+    /// Begins the reply of a call whose caller takes it in pieces, and waits for each that long.
+    pub fn begin(&self, first: Bytes, patience: Duration) -> Feed {
+        let (feed, beginning) = feed(first, patience);
+        self.said.tell(Event::Begins(Box::new(beginning)));
+        feed
     }
 
     /// Asks the caller, now; ends without a value when the caller is gone. The call gives its place

@@ -2,14 +2,14 @@
 //!
 //! A process writes several lanes of records: a `FileLane` (guarantees `spool` and `sync`) in
 //! `spool/<lane>/` of the data directory for each thread that answers calls, and a `MemoryLane`
-//! (guarantee `memory`). `Recorder` is the
-//! sink that chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.
+//! (guarantee `memory`). `Recorder` is the sink that chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.
 //!
 //! A folder belongs to whoever holds its lock. When a process dies its lock goes with it, and another
 //! process of the same data directory adopts what it left (`orphans`).
 //!
 //! Not here: what a record says (`sentinel_core::audit`), tables (`audit`).
 
+mod complaints;
 pub(crate) mod follow;
 pub(crate) mod frame;
 mod lane;

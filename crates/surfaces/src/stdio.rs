@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use sentinel_core::audit::{Ending, Surface, Trail};
+use sentinel_core::turn;
 use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
 use sentinel_wire::json::Rules;
@@ -21,8 +22,8 @@ use tokio::task::AbortHandle;
 
 use crate::gateway::Gateway;
 use crate::mcp::{
-    self, Asks, Changes, Introduction, Listener, Mouth, Outlet, Refused, Subscriber, Talk, Turn,
-    change_message,
+    self, Asks, Changes, Introduction, Listener, Mouth, Outlet, Refused, Said, Subscriber, Talk,
+    Turn, change_message,
 };
 
 /// Messages waiting to be written; a caller who does not read holds up its own calls only.
@@ -108,6 +109,8 @@ async fn write<W: AsyncWrite + Unpin>(mut inbox: mpsc::Receiver<Vec<u8>>, mut ou
         for message in batch.drain(..) {
             push_line(&mut out, &message);
         }
+        // The records of what is said are kept before it is.
+        turn::end();
         if output.write_all(&out).await.is_err() || output.flush().await.is_err() {
             return;
         }
@@ -340,8 +343,9 @@ impl Connection {
         };
         let trail = entry.trail();
         self.spawn(request.id.clone(), trail, async move {
-            let answer = mcp::converse(&gateway, &caller, view, request, &outlet, entry).await;
-            let _ = outbox.send(answer).await;
+            let said = mcp::converse(&gateway, &caller, view, request, &outlet, entry).await;
+            // A line must be whole, for others wait behind it.
+            let _ = outbox.send(said.whole().await).await;
         })
         .await;
     }
@@ -369,6 +373,7 @@ impl Connection {
             client_info: request.params.get_bytes("clientInfo"),
             session: Some(self.session.clone()),
             log_level: LogLevel::default(),
+            tags: None,
         });
         entry.by(&caller);
         let result = mcp::initialize(&self.gateway.policy, &caller, self.view);
@@ -434,6 +439,10 @@ impl Connection {
                     Turn::Notice(notice) => drop(outbox.try_send(notice)),
                     Turn::Answer(answer, _) => {
                         let _ = outbox.send(answer).await;
+                        return;
+                    }
+                    Turn::Large(large) => {
+                        let _ = outbox.send(Said::Large(large).whole().await).await;
                         return;
                     }
                 }
