@@ -76,7 +76,11 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
     };
     let outcome = match answer {
         Answer::Json { status, body, .. } => speak::read_json(&inner, status, body, id)?,
-        Answer::Large(large) => Box::pin(large::pass(&inner, &call, *large)).await?,
+        Answer::Large(large) => {
+            // Nothing may come between the pieces.
+            follower.hear_out(&mut outside, &call).await;
+            Box::pin(large::pass(&inner, &call, *large)).await?
+        }
         Answer::Stream { events, .. } => {
             Box::pin(follower.follow(events, &mut outside, deadline)).await?
         }
@@ -92,9 +96,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
         }
     };
     guard.disarm();
-    if let Some(outside) = outside.filter(|_| call.caller.log_level.get().is_some()) {
-        Box::pin(follower.hear_out(outside)).await;
-    }
+    follower.hear_out(&mut outside, &call).await;
     relay::reply(&call, outcome, upstream.revision)
 }
 
@@ -381,8 +383,12 @@ impl Follower<'_> {
     }
 
     /// Passes on what the server logged for this call on the session's own stream before it answered.
-    async fn hear_out(&self, mut outside: ear::Heard) {
-        outside.catch_up().await;
+    async fn hear_out(&self, outside: &mut Option<ear::Heard>, call: &Call) {
+        let wanted = call.caller.log_level.get().is_some();
+        let Some(mut outside) = outside.take().filter(|_| wanted) else {
+            return;
+        };
+        Box::pin(outside.catch_up()).await;
         while let Ok(message) = outside.messages.try_recv() {
             if let Message::Notification(notice) = message {
                 self.pass_on(&notice.method, notice.params);

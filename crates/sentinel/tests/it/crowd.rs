@@ -225,7 +225,11 @@ fn g_24_a_child_is_free_again_when_the_caller_it_asked_never_returns() {
     for round in 1..=2 {
         let asked = caller.result("tools/call", tool("ask", json!({"message": "?"})));
         assert_eq!(asked["resultType"], "input_required");
-        // A child that may ask serves one call after the other, so this one waits for the end.
+        // A child that may ask serves one call after the other: until this one is given up, the next is told so.
+        until("the child is free", || {
+            let next = caller.call("echo", json!({"text": "x"}));
+            (kind_of(&next) != "backend_busy").then_some(())
+        });
         assert_eq!(heard(&caller), round, "cancelled at the backend");
         let gone = caller.ask("tools/call", retry(&asked, "?", &accept("late")));
         assert_eq!(kind_of(&gone), "bad_state", "{gone}");
