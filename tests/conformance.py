@@ -60,9 +60,8 @@ QUADRANTS = {
     "LO": (OLD_ONLY, "2025-11-25", "frozen"),
 }
 
-# Where eras or their transports differ. A server of both eras is spoken to in the newer one, whoever calls.
+# Where eras or their transports differ. A server of both eras is spoken to in the era of whoever calls.
 ACROSS = [([f], [v]) for q, (f, v, _) in QUADRANTS.items() if q in ("LM", "ML", "LO")]
-ACROSS += [([f], [v]) for f, v, _ in RUNS if f in (PYTHON, RUST) and v < "2026-07-28"]
 
 # What an entry of the pending list may be about: asks, notices, subscriptions, tasks, resumption, caching.
 MAY_WAIT = re.compile(

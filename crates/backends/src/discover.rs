@@ -71,6 +71,8 @@ pub struct Greeting {
     pub extensions: Option<Bytes>,
     pub server_info: Option<Bytes>,
     pub instructions: Option<String>,
+    /// Legacy revisions that a modern server names beside its own. Naming none says nothing: a server need not.
+    pub legacy: Vec<Revision>,
 }
 
 /// Params of a request of our own, as the revision wants them.
@@ -133,7 +135,11 @@ fn read_discovery(result: &Payload) -> Probe {
         .get_bytes("_meta")
         .and_then(|m| Payload::parse(m, Rules::backend()).ok())
         .and_then(|m| m.get_bytes(meta::SERVER_INFO));
-    Probe::Modern(greeting(Revision::NEWEST, result, server_info))
+    let legacy = versions.iter().filter_map(|v| Revision::parse(v));
+    Probe::Modern(Greeting {
+        legacy: legacy.filter(|r| !r.is_modern()).collect(),
+        ..greeting(Revision::NEWEST, result, server_info)
+    })
 }
 
 /// Only the codes that 2026-07-28 defines say "modern"; legacy servers refuse in many ways.
@@ -160,11 +166,19 @@ fn judge_refusal(error: &Payload) -> Result<Probe, Fault> {
     }
 }
 
-/// Shakes hands with a legacy server, declaring `capabilities` for its callers.
-pub async fn initialize(peer: &impl Peer, capabilities: &[u8]) -> Result<Greeting, Fault> {
+/// Shakes hands with a legacy server at its newest revision, declaring `capabilities` for its callers.
+pub async fn initialize(peer: &impl Peer, capabilities: &[u8]) -> Result<Greeting, PeerError> {
+    initialize_at(peer, Revision::NEWEST_LEGACY, capabilities).await
+}
+
+/// The same, asking for a revision; the server may answer with another.
+pub async fn initialize_at(
+    peer: &impl Peer,
+    asked: Revision,
+    capabilities: &[u8],
+) -> Result<Greeting, PeerError> {
     let params = format!(
-        r#"{{"protocolVersion":"{}","capabilities":{},"clientInfo":{}}}"#,
-        Revision::NEWEST_LEGACY,
+        r#"{{"protocolVersion":"{asked}","capabilities":{},"clientInfo":{}}}"#,
         String::from_utf8_lossy(capabilities),
         String::from_utf8_lossy(relay::client_info()),
     );
@@ -173,7 +187,7 @@ pub async fn initialize(peer: &impl Peer, capabilities: &[u8]) -> Result<Greetin
         .await?
     {
         Outcome::Result(result) => result,
-        Outcome::Error(error) => return Err(refused(&error)),
+        Outcome::Error(error) => return Err(PeerError::NotSpoken(refused(&error))),
     };
     let version = result
         .string("protocolVersion")
@@ -181,7 +195,8 @@ pub async fn initialize(peer: &impl Peer, capabilities: &[u8]) -> Result<Greetin
         .into_owned();
     let Some(revision) = Revision::parse(&version).filter(|r| !r.is_modern()) else {
         let text = format!("the backend speaks MCP {version:?}, which this gateway does not");
-        return Err(Fault::new(Kind::BackendUnavailable, text));
+        let fault = Fault::new(Kind::BackendUnavailable, text);
+        return Err(PeerError::NotSpoken(fault));
     };
     peer.notify(Method::Initialized, Vec::new()).await?;
     let server_info = result.get_bytes("serverInfo");
@@ -204,6 +219,7 @@ fn greeting(revision: Revision, result: &Payload, server_info: Option<Bytes>) ->
         extensions,
         server_info,
         instructions: result.string("instructions").map(|text| text.into_owned()),
+        legacy: Vec::new(),
     }
 }
 

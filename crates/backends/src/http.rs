@@ -25,6 +25,7 @@ use crate::relay;
 
 mod call;
 mod ear;
+mod eras;
 mod get;
 mod hook;
 mod keep;
@@ -39,8 +40,9 @@ pub(crate) mod wire;
 pub use get::{Plain, get};
 pub use hook::Hook;
 
+use eras::OtherEra;
 use post::Post;
-use upstream::{Key, Sessions, Upstream};
+use upstream::{Sessions, Upstream};
 
 pub struct Config {
     pub name: String,
@@ -78,6 +80,8 @@ struct Ready {
     greeting: Arc<Greeting>,
     /// For callers who cannot be asked anything, and for our own requests.
     base: Arc<Upstream>,
+    /// Whether a modern server speaks to legacy callers in their own era.
+    other_era: Arc<OtherEra>,
 }
 
 struct Inner {
@@ -92,8 +96,10 @@ struct Inner {
     /// A list may have changed, and which ones the server said did.
     refresh: Notify,
     announced: AtomicU8,
-    /// The server tells us when its lists change.
-    is_told: AtomicBool,
+    /// Where the server tells us of its own accord, as long as it does.
+    heard_in: watch::Sender<Option<Arc<Upstream>>>,
+    /// It was reached before.
+    was_found: AtomicBool,
     status: Mutex<Status>,
     began: Instant,
 }
@@ -140,7 +146,8 @@ impl HttpBackend {
             next_id: AtomicU64::new(1),
             refresh: Notify::new(),
             announced: AtomicU8::new(0),
-            is_told: AtomicBool::new(false),
+            heard_in: watch::Sender::new(None),
+            was_found: AtomicBool::new(false),
             status: Mutex::new(status),
             began: Instant::now(),
         })))
@@ -162,8 +169,11 @@ impl Backend for HttpBackend {
     }
 
     fn roots_changed(&self, caller: &Caller) {
-        let upstream = Key::of(caller).and_then(|key| self.0.sessions.find(&key));
-        if let Some(upstream) = upstream.filter(|upstream| !upstream.revision.is_modern()) {
+        let key = match &*self.0.state.borrow() {
+            State::Ready(ready) => ready.session_of(caller),
+            _ => None,
+        };
+        if let Some(upstream) = key.and_then(|key| self.0.sessions.find(&key)) {
             let (inner, method) = (self.0.clone(), Method::RootsChanged);
             call::post_aside(inner, upstream, method, relay::roots_changed());
         }

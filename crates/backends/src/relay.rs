@@ -150,14 +150,31 @@ pub fn json_strings(texts: &[Arc<str>]) -> String {
         .expect("strings are JSON")
 }
 
-/// The reply of a server at `revision`.
-pub fn reply(outcome: Outcome, revision: Revision) -> Result<Reply, Fault> {
-    if let Outcome::Result(result) = &outcome
-        && json::Kind::of(result.as_bytes()) != Some(json::Kind::Object)
-    {
-        return Err(bad_reply("its result is no object"));
+/// The reply of a server at `revision` to a call.
+pub fn reply(call: &Call, outcome: Outcome, revision: Revision) -> Result<Reply, Fault> {
+    if let Outcome::Result(result) = &outcome {
+        if json::Kind::of(result.as_bytes()) != Some(json::Kind::Object) {
+            return Err(bad_reply("its result is no object"));
+        }
+        if revision.is_modern() && !is_known_type(call, result) {
+            return Err(bad_reply("its `resultType` is unknown"));
+        }
     }
     Ok(Reply { revision, outcome })
+}
+
+/// Whether we know what kind of result this is. A type that its client does not know makes a result invalid; for a modern
+/// caller that is its own to judge, for it may have declared an extension that we pass on.
+fn is_known_type(call: &Call, result: &Payload) -> bool {
+    let may_be_task = call.method == Method::ToolsCall || is_about_a_task(&call.method);
+    if call.caller.revision.is_modern() || result.get("resultType").is_none() {
+        return true;
+    }
+    match result.string("resultType").as_deref() {
+        Some("complete" | "input_required") => true,
+        Some("task") => may_be_task,
+        _ => false,
+    }
 }
 
 /// A notice of the server for the call whose progress token is `token`; `None` for what callers

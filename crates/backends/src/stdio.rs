@@ -1,7 +1,9 @@
 //! MCP servers as supervised child processes.
 //!
 //! A [`Stdio`] backend keeps one child whose lists it publishes. With `isolation = "shared"` that child also
-//! takes every call; otherwise each caller gets a child of its own, and the shared one only lists. A
+//! takes every call; otherwise each caller gets a child of its own, and the shared one only lists. Whoever follows a
+//! resource does so at its own child and hears of nobody else's; a list that one of them says has changed is read anew
+//! at the shared one. A
 //! [`Keeper`](keeper::Keeper) owns each child; nothing here outlives [`Stdio::stop`] or the process itself.
 //!
 //! | part | says |
@@ -24,6 +26,7 @@ pub mod supervisor;
 mod talk;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -104,7 +107,10 @@ impl Config {
             } else {
                 Manner::Silent
             },
-            publisher: Some(publisher),
+            lists: true,
+            publisher,
+            changed: Arc::default(),
+            missed: AtomicBool::new(false),
             era: Arc::default(),
             words: LastWords::default(),
         });
@@ -154,8 +160,13 @@ impl Backend for Stdio {
         }
     }
 
+    fn audience(&self, caller: &Caller) -> Option<Arc<str>> {
+        let isolated = self.isolated.as_ref()?;
+        Some(isolated.audience(caller))
+    }
+
     fn is_heard(&self) -> bool {
-        // The shared child alone lists and tells, and it takes no calls where each caller has its own.
+        // Who listens for a task does so at the shared child, which takes no calls where each caller has its own.
         self.isolated.is_none()
     }
 

@@ -1,5 +1,6 @@
 //! Whatever is upstream and does the work, as the core sees it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -26,6 +27,12 @@ pub trait Backend: Send + Sync + 'static {
 
     /// The roots of a legacy caller changed: the server that it can be asked by, if there is one, is told.
     fn roots_changed(&self, _caller: &Caller) {}
+
+    /// The callers who share a server with this one, by any name, where the backend keeps several: what that server says
+    /// of its own accord is for them only.
+    fn audience(&self, _caller: &Caller) -> Option<Arc<str>> {
+        None
+    }
 
     /// Whether the server that takes calls is the one whose own messages are heard.
     fn is_heard(&self) -> bool {

@@ -27,7 +27,7 @@ use crate::circuit::{self, Circuit};
 use crate::fault::Fault;
 use crate::in_flight::InFlight;
 use crate::offer::{ItemKind, Offer};
-use crate::updates::{Hear, HearTask, Ticket, Updates};
+use crate::updates::{Followers, Hear, HearTask, Ticket, Updates};
 
 mod glob;
 mod lists;
@@ -37,6 +37,7 @@ mod pins;
 mod plan;
 mod snapshot;
 pub(crate) mod unknown;
+pub(crate) mod uri;
 
 pub use glob::Glob;
 pub use naming::Prefix;
@@ -52,6 +53,10 @@ use naming::Names;
 const COLD_WAIT: Duration = Duration::from_secs(2);
 /// Complaints about names that are logged and kept for `doctor`; servers may make up any number.
 const COMPLAINTS_MAX: usize = 1_000;
+/// Of the resources that count as changed after a gap, so many are told at once, and then the next after a pause: less than
+/// a listener may leave unread.
+const MISSED_AT_ONCE: usize = 32;
+const MISSED_PAUSE: Duration = Duration::from_millis(20);
 
 /// How one backend's operations appear in the catalog.
 #[derive(Clone, Debug)]
@@ -64,6 +69,9 @@ pub struct Listing {
     pub rename: HashMap<String, String>,
     pub circuit: circuit::Config,
     pub pin: Pinning,
+    /// It is a gateway that judges itself what may be called: what it does not list is called all the same, at
+    /// its own endpoint.
+    pub defers: bool,
 }
 
 impl Listing {
@@ -76,6 +84,7 @@ impl Listing {
             rename: HashMap::new(),
             circuit: circuit::Config::default(),
             pin: Pinning::Off,
+            defers: false,
         }
     }
 
@@ -229,6 +238,7 @@ impl Registry {
             registry: self.clone(),
             index,
             facts: self.layout.load().slots[index].tenant.facts.clone(),
+            followers: self.updates.of(index, None),
         }
     }
 
@@ -318,6 +328,16 @@ impl Registry {
         Some(found.operation)
     }
 
+    /// Whether a backend names this URI itself: in a list, or by a template.
+    pub(crate) fn names_uri(&self, operation: &Operation) -> bool {
+        self.catalog.load().lists_uri(operation) || operation.template.is_some()
+    }
+
+    /// Whether it is in a list.
+    pub(crate) fn lists_uri(&self, operation: &Operation) -> bool {
+        self.catalog.load().lists_uri(operation)
+    }
+
     /// The tool of this name in a view.
     pub fn tool(&self, view: View, name: &str) -> Option<Arc<Operation>> {
         self.catalog.load().tool(view, name).cloned()
@@ -334,9 +354,12 @@ impl Registry {
     }
 
     /// Listens for changes of a resource; `None` if nobody owns it, or too many listen.
-    pub fn listen(&self, view: View, uri: &str, hear: Hear) -> Option<Ticket> {
+    pub fn listen(&self, view: View, caller: &Caller, uri: &str, hear: Hear) -> Option<Ticket> {
         let owner = self.catalog.load().owner(view, uri)?;
-        self.updates.listen(owner, uri, hear)
+        let layout = self.layout.load();
+        let backend = layout.slots[owner].tenant.backend.get();
+        let audience = backend.and_then(|backend| backend.audience(caller));
+        self.updates.of(owner, audience.as_ref()).listen(uri, hear)
     }
 
     /// Tells the backends of a view that the roots of a legacy caller changed.
@@ -359,13 +382,13 @@ impl Registry {
         let backend = layout.slots[owner].tenant.backend.get()?;
         let tells = backend.is_heard() && self.catalog.load().tells_of_tasks(owner);
         tells
-            .then(|| self.updates.follow(owner, task, hear))
+            .then(|| self.updates.of(owner, None).follow(task, hear))
             .flatten()
     }
 
     /// Waits until a backend was told what callers want to hear of.
     pub async fn are_told(&self, owner: usize) {
-        self.updates.are_told(owner).await;
+        self.updates.of(owner, None).are_told().await;
     }
 
     /// Forgets the wait for earlier backends; the owner calls it once `COLD_WAIT` is over.
@@ -495,9 +518,19 @@ pub struct Publisher {
     index: usize,
     /// What a backend says after it was replaced concerns nobody.
     facts: Arc<Facts>,
+    /// Who hears what it says.
+    followers: Arc<Followers>,
 }
 
 impl Publisher {
+    /// For a server that the backend keeps for these callers only: they alone hear its news.
+    pub fn for_audience(&self, audience: &Arc<str>) -> Self {
+        Self {
+            followers: self.registry.updates.of(self.index, Some(audience)),
+            ..self.clone()
+        }
+    }
+
     fn update(&self, change: impl FnOnce(&mut Known)) {
         change(&mut self.facts.known.lock());
         self.registry.rebuild(None);
@@ -527,7 +560,7 @@ impl Publisher {
     /// A resource of the backend changed.
     pub fn updated(&self, uri: &str) {
         self.registry.cache.changed(self.index, uri);
-        self.registry.updates.tell(self.index, uri);
+        self.followers.tell(uri);
     }
 
     /// A task of the backend changed: this is how it is now.
@@ -538,39 +571,51 @@ impl Publisher {
             let layout = self.registry.layout.load();
             let asker = &layout.slots[self.index].listing.name;
             let now = attribution::sign_task(now, asker);
-            self.registry.updates.tell_task(self.index, &id, &now);
+            self.followers.tell_task(&id, &now);
         }
     }
 
     /// The tasks that somebody wants to hear of.
     pub fn wanted_tasks(&self) -> Vec<Arc<str>> {
-        self.registry.updates.wanted_tasks(self.index)
+        self.followers.wanted_tasks()
     }
 
     /// The backend knows what was wanted after so many of `wanted_changes`.
     pub fn told(&self, changes: u64) {
-        self.registry.updates.told(self.index, changes);
+        self.followers.told(changes);
     }
 
     /// Waits until it does, within a bound.
     pub async fn are_told(&self) {
-        self.registry.updates.are_told(self.index).await;
+        self.followers.are_told().await;
     }
 
     /// It may have said something that nobody heard.
     pub fn missed(&self) {
         self.registry.cache.all_changed(self.index);
-        self.registry.updates.missed(self.index);
+        self.followers.missed();
+    }
+
+    /// News of the resources that somebody follows may have been lost, so each of them counts as changed: its
+    /// followers read it again, and see what became of it. A few at a time, for whoever follows many must keep up.
+    pub async fn missed_resources(&self) {
+        for (n, uri) in self.wanted().iter().enumerate() {
+            if n % MISSED_AT_ONCE == MISSED_AT_ONCE - 1 {
+                tokio::time::sleep(MISSED_PAUSE).await;
+            }
+            self.registry.cache.changed(self.index, uri);
+            self.followers.tell_followers(uri);
+        }
     }
 
     /// The resources whose changes somebody wants to hear of.
     pub fn wanted(&self) -> Vec<Arc<str>> {
-        self.registry.updates.wanted(self.index)
+        self.followers.wanted()
     }
 
     /// Wakes when `wanted` changed.
     pub fn wanted_changes(&self) -> watch::Receiver<u64> {
-        self.registry.updates.changes(self.index)
+        self.followers.changes()
     }
 
     /// This is what it offered before the restart: listed until we know better.

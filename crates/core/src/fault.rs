@@ -34,6 +34,8 @@ pub enum Kind {
     Overloaded,
     CircuitOpen,
     BackendUnavailable,
+    /// It takes one call at a time, and the one that runs waits for a person.
+    BackendBusy,
     BackendTimeout,
     /// The backend answered with something that is no answer.
     BackendBadReply,
@@ -65,6 +67,7 @@ impl Kind {
             Self::Overloaded => "overloaded",
             Self::CircuitOpen => "circuit_open",
             Self::BackendUnavailable => "backend_unavailable",
+            Self::BackendBusy => "backend_busy",
             Self::BackendTimeout => "backend_timeout",
             Self::BackendBadReply => "backend_bad_reply",
             Self::MissingCapability => "missing_capability",
@@ -81,6 +84,8 @@ impl Kind {
             | Self::BackendUnavailable
             | Self::BackendTimeout
             | Self::BackendBadReply => Side::Backend,
+            // Neither has done anything wrong.
+            Self::BackendBusy => Side::Gateway,
             Self::AuditUnavailable | Self::Internal | Self::Disabled | Self::Overloaded => {
                 Side::Gateway
             }

@@ -34,6 +34,7 @@ pub mod state_file;
 pub mod tags;
 mod tasks;
 pub mod trace;
+pub mod turn;
 pub mod updates;
 pub mod walk;
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload};
 use tokio::sync::oneshot;
 
@@ -22,6 +23,7 @@ use crate::fault::Fault;
 use crate::pieces::{Beginning, Feed, feed};
 use crate::policy::Slot;
 use crate::queue::{Listener, Teller, Weigh, queue};
+use crate::tasks::{related, unrelated};
 
 /// Notices a caller may lag behind before further ones are dropped: enough for a burst, small
 /// enough that ten thousand calls cannot hold much.
@@ -38,6 +40,8 @@ pub enum Notice {
     Log(Payload),
     /// Params of `notifications/elicitation/complete`.
     Elicited(Payload),
+    /// The backend began a stream that it may let go of, to be taken up again.
+    Primed,
     /// The backend closed its stream before it answered; the answer comes by another one, later.
     Pause,
 }
@@ -69,7 +73,7 @@ impl Weigh for Event {
                 Notice::Progress(said) | Notice::Log(said) | Notice::Elicited(said) => {
                     said.as_bytes().len()
                 }
-                Notice::Pause => 0,
+                Notice::Primed | Notice::Pause => 0,
             },
             Self::Ask(_) | Self::Begins(_) => 0,
         }
@@ -93,6 +97,8 @@ pub struct Line {
     asker: Option<Arc<str>>,
     /// The call's place, which is given up while somebody is asked.
     slot: Slot,
+    /// The call is a task at its server only: to the caller nothing may speak of it.
+    hides_task: bool,
 }
 
 /// The surface's end of a line.
@@ -107,8 +113,18 @@ impl Line {
             said,
             asker: None,
             slot,
+            hides_task: false,
         };
         (line, events)
+    }
+
+    /// The same line, for a call that runs as a task of which its caller knows nothing, or that it knows by another name:
+    /// the server's name for it stays here. Answers name the task again, as such a server wants it.
+    pub(crate) fn hiding_task(&self) -> Self {
+        Self {
+            hides_task: true,
+            ..self.clone()
+        }
     }
 
     /// Names the backend in everything that is asked from now on.
@@ -117,7 +133,13 @@ impl Line {
     }
 
     /// Tells the caller something; dropped when the caller does not keep up.
-    pub fn notice(&self, notice: Notice) {
+    pub fn notice(&self, mut notice: Notice) {
+        if self.hides_task
+            && let Notice::Progress(said) | Notice::Log(said) | Notice::Elicited(said) = &mut notice
+            && let Some((plain, _)) = unrelated(said)
+        {
+            *said = plain;
+        }
         self.said.tell(Event::Notice(Box::new(notice)));
     }
 
@@ -136,6 +158,14 @@ impl Line {
         params: Bytes,
     ) -> impl Future<Output = Option<Answer>> + Send + use<> {
         let (answer, heard) = oneshot::channel();
+        let hidden = match self.hides_task {
+            true => Payload::parse(params.clone(), Rules::backend()).ok(),
+            false => None,
+        };
+        let (params, task) = match hidden.as_ref().and_then(unrelated) {
+            Some((plain, task)) => (plain.to_bytes(), Some(task)),
+            None => (params, None),
+        };
         let params = match &self.asker {
             Some(asker) => attribution::sign(&method, params, asker),
             None => params,
@@ -149,7 +179,12 @@ impl Line {
         async move {
             let answer = heard.await.ok();
             asking.answered().await;
-            answer
+            match (answer, task) {
+                (Some(Answer::Result(result)), Some(task)) => {
+                    Some(Answer::Result(related(result, &task)))
+                }
+                (answer, _) => answer,
+            }
         }
     }
 }
@@ -252,7 +287,6 @@ impl Conversation {
 mod tests {
     use super::*;
     use crate::fault::Kind;
-    use sentinel_wire::json::Rules;
 
     fn log(text: &'static str) -> Notice {
         Notice::Log(
@@ -325,6 +359,37 @@ mod tests {
             panic!("expected the end")
         };
         assert_eq!(fault.public, "yes");
+    }
+
+    /// G-24: a caller does not hear of a task that it knows nothing of.
+    #[tokio::test]
+    async fn what_is_said_of_a_hidden_task_does_not_name_it_and_answers_do() {
+        let relation = r#""io.modelcontextprotocol/related-task":{"taskId":"t-1"}"#;
+        let (line, mut events) = Line::open(Slot::default(), UNREAD_BYTES_MAX);
+        let line = line.hiding_task();
+        let said = format!(r#"{{"level":"info","_meta":{{{relation},"v":1}}}}"#);
+        let said = Payload::parse(said.into(), Rules::backend()).expect("json");
+        line.notice(Notice::Log(said));
+        let question = format!(r#"{{"message":"?","_meta":{{{relation}}}}}"#);
+        let answered = line.ask(Method::Elicit, question.into());
+        let Some(Event::Notice(heard)) = events.try_next() else {
+            panic!("a notice")
+        };
+        let Notice::Log(heard) = *heard else {
+            panic!("a log line")
+        };
+        assert_eq!(heard.to_bytes(), r#"{"level":"info","_meta":{"v":1}}"#);
+        let Some(Event::Ask(ask)) = events.try_next() else {
+            panic!("a question")
+        };
+        assert_eq!(ask.params, r#"{"message":"?"}"#);
+        let decline = Bytes::from_static(br#"{"action":"decline"}"#);
+        ask.answer.send(Answer::Result(decline)).expect("wanted");
+        let Some(Answer::Result(answer)) = answered.await else {
+            panic!("an answer")
+        };
+        let want = format!(r#"{{"action":"decline","_meta":{{{relation}}}}}"#);
+        assert_eq!(answer, want);
     }
 
     /// P-R10: what a slow reader leaves unread is bounded in bytes, too.

@@ -31,7 +31,7 @@ pub use admission::{
     Admission, AdmissionConfig, Bounds, Figures, Hook, Overload, Reason, Refused, Slot,
 };
 pub use arguments::Schema;
-pub use kill::{KillSwitch, Killed, Kills, Scope};
+pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, Rates};
 pub use roles::{ADMIN, Grant, Role, Roles};
 
@@ -120,6 +120,13 @@ impl Policy {
             true => of_role,
             false => of_role.and(scopes::grant(&caller.scopes, operation, &self.registry)),
         }
+    }
+
+    /// Whether some resource of this backend may be hidden from this caller.
+    fn hides_resources(&self, caller: &Caller, backend: &str) -> bool {
+        let roles = self.roles.load();
+        let role = roles.get(&caller.role);
+        !caller.scopes.is_empty() || !role.is_some_and(|role| role.sees_all_resources(backend))
     }
 
     /// Whether a caller may use the admin API.
@@ -274,6 +281,11 @@ impl Policy {
         views.insert(key, view);
         Seen::Part(seen)
     }
+}
+
+/// Whether a name in a rule that takes away or limits means this operation.
+pub fn means(name: &str, operation: &Operation) -> bool {
+    roles::Pattern::new(name).matches(operation)
 }
 
 enum Seen {

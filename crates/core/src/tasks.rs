@@ -58,6 +58,7 @@ pub(crate) async fn run(
 /// Runs a call of such a tool to its end.
 async fn wait(backend: Arc<dyn Backend>, mut call: Box<Call>) -> Result<Reply, Fault> {
     call.task_ttl_ms = Some(TTL_MS);
+    call.line = call.line.hiding_task();
     let mut running = Running {
         again: again(&call),
         backend: backend.clone(),
@@ -174,22 +175,35 @@ fn plain(reply: Reply) -> Reply {
     let Outcome::Result(result) = &reply.outcome else {
         return reply;
     };
-    let Some(meta) = unrelated(result) else {
-        return reply;
-    };
-    Reply {
-        outcome: Outcome::Result(edited(result, &[("_meta", meta.as_deref())])),
-        ..reply
+    match unrelated(result) {
+        Some((plain, _)) => Reply {
+            outcome: Outcome::Result(plain),
+            ..reply
+        },
+        None => reply,
     }
 }
 
-/// The `_meta` of a result without the task that it relates to, if any of it remains; `None` if it names
-/// none.
-fn unrelated(result: &Payload) -> Option<Option<Bytes>> {
-    let meta = Payload::parse(result.get_bytes("_meta")?, Rules::backend()).ok()?;
-    meta.get(RELATED_TASK)?;
+/// The same object without the task that its `_meta` relates it to, and that relation; `None` if it names none.
+pub(crate) fn unrelated(object: &Payload) -> Option<(Payload, Bytes)> {
+    let meta = Payload::parse(object.get_bytes("_meta")?, Rules::backend()).ok()?;
+    let relation = meta.get_bytes(RELATED_TASK)?;
     let rest = edited(&meta, &[(RELATED_TASK, None)]).to_bytes();
-    Some((rest != "{}").then_some(rest))
+    let rest = (rest != "{}").then_some(rest);
+    Some((edited(object, &[("_meta", rest.as_deref())]), relation))
+}
+
+/// An answer to a question of a task, related to it as the question was.
+pub(crate) fn related(answer: Bytes, relation: &[u8]) -> Bytes {
+    let Ok(result) = Payload::parse(answer.clone(), Rules::backend()) else {
+        return answer;
+    };
+    let meta = result.get_bytes("_meta").unwrap_or_else(|| "{}".into());
+    let Ok(meta) = Payload::parse(meta, Rules::backend()) else {
+        return answer;
+    };
+    let meta = edited(&meta, &[(RELATED_TASK, Some(relation))]);
+    edited(&result, &[("_meta", Some(meta.as_bytes()))]).to_bytes()
 }
 
 /// The same object with some members changed or taken out.

@@ -4,7 +4,7 @@
 //! is wanted of them, keep their own subscriptions in step with it, and report what they hear.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -33,12 +33,20 @@ struct Wanted {
     next_id: u64,
 }
 
-struct OfBackend {
+/// Those who listen to one server: to a backend's, or to the one that a backend keeps for some callers only.
+pub(crate) struct Followers {
     wanted: Mutex<Wanted>,
     /// Counts changes of the set of URIs and tasks.
     changed: watch::Sender<u64>,
-    /// Up to which of them a modern backend was told.
+    /// Up to which of them a modern server was told.
     told: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct OfBackend {
+    all: Arc<Followers>,
+    /// By the callers that a server is kept for; gone with the last who listens and with the server.
+    some: Mutex<HashMap<Arc<str>, Weak<Followers>>>,
 }
 
 /// One per gateway, with a place for each backend.
@@ -56,49 +64,58 @@ impl Updates {
 
     /// Makes places up to so many.
     pub(crate) fn grow(&self, backends: usize) {
-        let place = || {
-            Arc::new(OfBackend {
-                wanted: Mutex::default(),
-                changed: watch::Sender::new(0),
-                told: watch::Sender::new(0),
-            })
-        };
         let mut places = self.backends.write();
         while places.len() < backends {
-            places.push(place());
+            places.push(Arc::default());
         }
     }
 
-    fn place(&self, backend: usize) -> Arc<OfBackend> {
-        self.backends.read()[backend].clone()
+    /// Those who listen to a backend's server, or to the one that it keeps for this audience.
+    pub(crate) fn of(&self, backend: usize, audience: Option<&Arc<str>>) -> Arc<Followers> {
+        let place = self.backends.read()[backend].clone();
+        let Some(audience) = audience else {
+            return place.all.clone();
+        };
+        let mut some = place.some.lock();
+        if let Some(known) = some.get(audience).and_then(Weak::upgrade) {
+            return known;
+        }
+        some.retain(|_, followers| followers.strong_count() > 0);
+        let new = Arc::<Followers>::default();
+        some.insert(audience.clone(), Arc::downgrade(&new));
+        new
     }
+}
 
+impl Default for Followers {
+    fn default() -> Self {
+        Self {
+            wanted: Mutex::default(),
+            changed: watch::Sender::new(0),
+            told: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Followers {
     /// Adds a listener; `None` when there are too many.
-    pub fn listen(self: &Arc<Self>, backend: usize, uri: &str, hear: Hear) -> Option<Ticket> {
-        self.add(
-            backend,
-            uri,
-            hear,
-            |wanted| &mut wanted.listeners,
-            What::Resource,
-        )
+    pub(crate) fn listen(self: &Arc<Self>, uri: &str, hear: Hear) -> Option<Ticket> {
+        self.add(uri, hear, |wanted| &mut wanted.listeners, What::Resource)
     }
 
     /// The same for a task, by the backend's own name for it.
-    pub fn follow(self: &Arc<Self>, backend: usize, task: &str, hear: HearTask) -> Option<Ticket> {
-        self.add(backend, task, hear, |wanted| &mut wanted.tasks, What::Task)
+    pub(crate) fn follow(self: &Arc<Self>, task: &str, hear: HearTask) -> Option<Ticket> {
+        self.add(task, hear, |wanted| &mut wanted.tasks, What::Task)
     }
 
     fn add<H>(
         self: &Arc<Self>,
-        backend: usize,
         name: &str,
         hear: H,
         table: fn(&mut Wanted) -> &mut Listeners<H>,
         what: fn(Arc<str>) -> What,
     ) -> Option<Ticket> {
-        let place = self.place(backend);
-        let mut wanted = place.wanted.lock();
+        let mut wanted = self.wanted.lock();
         wanted.next_id += 1;
         let id = wanted.next_id;
         let name: Arc<str> = name.into();
@@ -108,65 +125,60 @@ impl Updates {
         }
         listeners.insert(id, hear);
         if listeners.len() == 1 {
-            place.changed.send_modify(|count| *count += 1);
+            self.changed.send_modify(|count| *count += 1);
         }
         Some(Ticket {
-            updates: self.clone(),
-            backend,
+            followers: self.clone(),
             what: what(name),
             id,
         })
     }
 
     /// A backend says how a task is.
-    pub(crate) fn tell_task(&self, backend: usize, task: &str, now: &Payload) {
-        for hear in self.followers(backend, |id| id == task) {
+    pub(crate) fn tell_task(&self, task: &str, now: &Payload) {
+        for hear in self.followers(|id| id == task) {
             hear(Some(now));
         }
     }
 
     /// A backend may have said something of its tasks that nobody heard.
-    pub(crate) fn missed(&self, backend: usize) {
-        for hear in self.followers(backend, |_| true) {
+    pub(crate) fn missed(&self) {
+        for hear in self.followers(|_| true) {
             hear(None);
         }
     }
 
-    fn followers(&self, backend: usize, of: impl Fn(&str) -> bool) -> Vec<HearTask> {
-        let place = self.place(backend);
-        let wanted = place.wanted.lock();
+    fn followers(&self, of: impl Fn(&str) -> bool) -> Vec<HearTask> {
+        let wanted = self.wanted.lock();
         let lists = wanted.tasks.iter().filter(|(id, _)| of(id));
         lists
             .flat_map(|(_, listeners)| listeners.values().cloned())
             .collect()
     }
 
-    pub(crate) fn wanted_tasks(&self, backend: usize) -> Vec<Arc<str>> {
-        let place = self.place(backend);
-        let wanted = place.wanted.lock();
+    pub(crate) fn wanted_tasks(&self) -> Vec<Arc<str>> {
+        let wanted = self.wanted.lock();
         wanted.tasks.keys().cloned().collect()
     }
 
     /// A modern backend knows what was wanted after so many changes.
-    pub(crate) fn told(&self, backend: usize, changes: u64) {
-        self.place(backend).told.send_replace(changes);
+    pub(crate) fn told(&self, changes: u64) {
+        self.told.send_replace(changes);
     }
 
     /// Waits until a modern backend was told what its callers want to hear of by now; within a bound, for
     /// a server that cannot be told is no reason to refuse.
-    pub(crate) async fn are_told(&self, backend: usize) {
-        let place = self.place(backend);
-        let wanted = *place.changed.borrow();
-        let mut told = place.told.subscribe();
+    pub(crate) async fn are_told(&self) {
+        let wanted = *self.changed.borrow();
+        let mut told = self.told.subscribe();
         let known = told.wait_for(|told| *told >= wanted);
         let _ = tokio::time::timeout(TOLD_MAX, known).await;
     }
 
     /// A backend says that a resource changed; it may lie below the one that was subscribed to.
-    pub(crate) fn tell(&self, backend: usize, uri: &str) {
+    pub(crate) fn tell(&self, uri: &str) {
         let hearers: Vec<Hear> = {
-            let place = self.place(backend);
-            let wanted = place.wanted.lock();
+            let wanted = self.wanted.lock();
             let concerned = |listened: &str| {
                 uri.strip_prefix(listened).is_some_and(|rest| {
                     rest.is_empty() || listened.ends_with('/') || rest.starts_with(['/', '#', '?'])
@@ -185,21 +197,31 @@ impl Updates {
         }
     }
 
-    pub(crate) fn wanted(&self, backend: usize) -> Vec<Arc<str>> {
-        let place = self.place(backend);
-        let wanted = place.wanted.lock();
+    /// News of a resource may have been lost: those who follow this very one are told that it changed.
+    pub(crate) fn tell_followers(&self, uri: &str) {
+        let hearers: Vec<Hear> = {
+            let wanted = self.wanted.lock();
+            let listeners = wanted.listeners.get(uri);
+            listeners.map_or_else(Vec::new, |all| all.values().cloned().collect())
+        };
+        for hear in hearers {
+            hear(uri);
+        }
+    }
+
+    pub(crate) fn wanted(&self) -> Vec<Arc<str>> {
+        let wanted = self.wanted.lock();
         wanted.listeners.keys().cloned().collect()
     }
 
-    pub(crate) fn changes(&self, backend: usize) -> watch::Receiver<u64> {
-        self.place(backend).changed.subscribe()
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
     }
 }
 
 /// One listener's place; dropping it gives the place up.
 pub struct Ticket {
-    updates: Arc<Updates>,
-    backend: usize,
+    followers: Arc<Followers>,
     what: What,
     id: u64,
 }
@@ -211,14 +233,13 @@ enum What {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let place = self.updates.place(self.backend);
-        let mut wanted = place.wanted.lock();
+        let mut wanted = self.followers.wanted.lock();
         let was_last = match &self.what {
             What::Resource(uri) => remove(&mut wanted.listeners, uri, self.id),
             What::Task(task) => remove(&mut wanted.tasks, task, self.id),
         };
         if was_last {
-            place.changed.send_modify(|count| *count += 1);
+            self.followers.changed.send_modify(|count| *count += 1);
         }
     }
 }
@@ -240,27 +261,50 @@ fn remove<H>(all: &mut BTreeMap<Arc<str>, HashMap<u64, H>>, what: &Arc<str>, id:
 mod tests {
     use super::*;
 
+    fn notes() -> (Arc<Mutex<Vec<String>>>, Hear) {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let note = heard.clone();
+        (heard, Arc::new(move |uri| note.lock().push(uri.to_owned())))
+    }
+
     #[test]
     fn a_listener_hears_its_resource_and_what_lies_below_until_its_ticket_is_dropped() {
         let updates = Updates::new(2);
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let hear: Hear = {
-            let heard = heard.clone();
-            Arc::new(move |uri| heard.lock().push(uri.to_owned()))
-        };
-        let changes = updates.changes(0);
-        let ticket = updates.listen(0, "x://a", hear.clone()).expect("room");
-        let second = updates.listen(0, "x://a", hear).expect("room");
+        let (heard, hear) = notes();
+        let [first, other] = [0, 1].map(|backend| updates.of(backend, None));
+        let changes = first.changes();
+        let ticket = first.listen("x://a", hear.clone()).expect("room");
+        let second = first.listen("x://a", hear).expect("room");
         assert_eq!(*changes.borrow(), 1, "the set changed once");
         drop(second);
         for uri in ["x://a", "x://a/b", "x://ab", "x://b"] {
-            updates.tell(0, uri);
-            updates.tell(1, uri);
+            first.tell(uri);
+            other.tell(uri);
         }
         assert_eq!(*heard.lock(), ["x://a", "x://a/b"]);
-        assert_eq!(updates.wanted(0).len(), 1);
+        assert_eq!(first.wanted().len(), 1);
         drop(ticket);
-        assert!(updates.wanted(0).is_empty());
+        assert!(first.wanted().is_empty());
         assert_eq!(*changes.borrow(), 2);
+    }
+
+    #[test]
+    fn g_53_news_of_a_server_that_is_kept_for_some_callers_are_for_them() {
+        let updates = Updates::new(1);
+        let [a, b] = ["a", "b"].map(|name| Some(Arc::<str>::from(name)));
+        let (heard, hear) = notes();
+        let ticket = updates.of(0, a.as_ref()).listen("x://a", hear);
+        for audience in [None, b.as_ref()] {
+            let followers = updates.of(0, audience);
+            followers.tell("x://a");
+            assert!(followers.wanted().is_empty());
+        }
+        assert!(heard.lock().is_empty());
+        updates.of(0, a.as_ref()).tell("x://a");
+        assert_eq!(*heard.lock(), ["x://a"]);
+        // Nothing stays of an audience that has left.
+        drop(ticket);
+        drop(updates.of(0, b.as_ref()));
+        assert_eq!(updates.backends.read()[0].some.lock().len(), 1);
     }
 }

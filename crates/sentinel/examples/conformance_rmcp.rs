@@ -33,7 +33,7 @@ const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA="
 const TTL_MS: u64 = 60_000;
 
 /// Tools without arguments, and what they do.
-const PLAIN: [(&str, &str); 23] = [
+const PLAIN: [(&str, &str); 24] = [
     ("test_simple_text", "Answers with one text"),
     ("test_image_content", "Answers with a picture"),
     ("test_audio_content", "Answers with a sound"),
@@ -43,6 +43,10 @@ const PLAIN: [(&str, &str); 23] = [
     ("test_tool_with_progress", "Reports progress 0, 50, 100"),
     ("test_tool_with_logging", "Logs three lines"),
     ("test_logging_tool", "Logs where it is asked to"),
+    (
+        "test_reconnection",
+        "Answers on a stream that could be taken up again",
+    ),
     ("test_elicitation_sep1034_defaults", "Asks, with defaults"),
     ("test_elicitation_sep1330_enums", "Asks to choose"),
     ("test_trigger_tool_change", "Tells that tools changed"),
@@ -434,6 +438,8 @@ impl ServerHandler for Fixture {
                 }
                 text("Logged")
             }
+            // rmcp begins every stream of 2025-11-25 like one that can be taken up again, and lets none go.
+            "test_reconnection" => text("Reconnection test completed"),
             "test_logging_tool" => {
                 if let Some(level) = cx.meta.log_level() {
                     let line =

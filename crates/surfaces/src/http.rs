@@ -6,9 +6,11 @@
 //! Not here: what MCP messages mean (`mcp`), binding and accepting (the binary).
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -25,14 +27,17 @@ use sentinel_core::{Identity, Kind, View, tags};
 use sentinel_wire::Method;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use self::auth::Asked;
 use crate::gateway::Gateway;
 
 mod admin;
 mod auth;
 mod body;
 mod cors;
+mod gate;
 mod guard;
 mod health;
+mod held;
 mod legacy;
 mod listen;
 mod metrics;
@@ -51,6 +56,7 @@ pub use metrics::Scrape;
 pub use pace::{Pace, greet};
 
 use body::Body;
+use gate::Gate;
 use session::Sessions;
 
 /// What a connection may buffer, if heads may not be larger.
@@ -164,13 +170,18 @@ impl Door {
     /// Drives one connection to its end; after draining began it ends with its present request.
     pub async fn serve(
         self: Arc<Self>,
-        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         from: IpAddr,
     ) {
         let door = self.clone();
+        let gate = Gate::new();
         let service = service_fn(move |request| {
-            let door = door.clone();
-            async move { Ok::<_, Infallible>(door.answer(request, from).await) }
+            let (door, gate) = (door.clone(), gate.clone());
+            gate.open();
+            async move {
+                let mut answer = pin!(door.answer(request, from));
+                Ok::<_, Infallible>(poll_fn(|cx| gate.poll(cx, answer.as_mut())).await)
+            }
         });
         // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
         // flight, once.
@@ -316,14 +327,21 @@ impl Door {
         };
         // A reload must be able to say that it changed who may come in.
         let operates = path.starts_with(admin::PREFIX);
+        let asked = OnceLock::new();
         let response = tokio::select! {
             biased;
-            response = self.known(&identity, request) => response,
+            response = self.known(&identity, request, &asked) => response,
             // Dropping the request ends its call; those of a session are ended with that.
             () = entrance.gate.turned_out(&identity), if !operates => {
-                return entrance.gate.turn_out();
+                return entrance.gate.turn_out(asked.get());
             }
         };
+        // A call that ended with its session, before this request heard why.
+        if response.extensions().get::<reply::Cancelled>().is_some()
+            && entrance.gate.is_out(&identity)
+        {
+            return entrance.gate.turn_out(asked.get());
+        }
         entrance.gate.watch(identity, response)
     }
 
@@ -344,6 +362,7 @@ impl Door {
         self: &Arc<Self>,
         identity: &Arc<Identity>,
         request: Request<Incoming>,
+        asked: &OnceLock<Asked>,
     ) -> Response<Body> {
         let path = request.uri().path();
         if path == "/metrics" {
@@ -356,7 +375,7 @@ impl Door {
         // What is POSTed here has its records where it is read.
         match (request.method(), self.endpoint(request.uri())) {
             (&Verb::POST, Some(at)) => {
-                return post::answer(self, identity, &at, request).await;
+                return post::answer(self, identity, &at, request, asked).await;
             }
             (&Verb::POST, None) if path == "/messages" => {
                 return sse2024::message(self, identity, request).await;

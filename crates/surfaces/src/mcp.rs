@@ -19,7 +19,7 @@ pub(crate) use asks::Asks;
 pub(crate) use hello::{answer_list, discover, initialize};
 pub(crate) use introduction::{HEADER_MISMATCH, Introduction, Refused};
 pub(crate) use large::{Large, Said, Unfinished};
-pub(crate) use legacy::{Mouth, Outlet, converse};
+pub(crate) use legacy::{Mouth, Outlet, PAUSE, PRIMED, converse};
 pub(crate) use listen::{Changes, Listener, change_message};
 pub(crate) use modern::{Talk, Turn};
 pub(crate) use render::{fault_message, refusal_kind, refusal_message};

@@ -54,7 +54,9 @@ pub fn row(kind: Kind) -> Row {
         Kind::RateLimited => seed(-32000, StatusCode::TOO_MANY_REQUESTS),
         // The legacy code is configurable: `Fault::legacy_code`.
         Kind::Overloaded => seed(-32001, StatusCode::SERVICE_UNAVAILABLE),
-        Kind::Disabled | Kind::CircuitOpen => seed(-32000, StatusCode::SERVICE_UNAVAILABLE),
+        Kind::Disabled | Kind::CircuitOpen | Kind::BackendBusy => {
+            seed(-32000, StatusCode::SERVICE_UNAVAILABLE)
+        }
         Kind::BackendUnavailable | Kind::BackendBadReply => {
             same(INTERNAL_ERROR, StatusCode::BAD_GATEWAY)
         }
@@ -114,6 +116,7 @@ mod tests {
             (Kind::Overloaded, -32001, -31503, 503),
             (Kind::CircuitOpen, -32000, -31503, 503),
             (Kind::BackendUnavailable, -32603, -32603, 502),
+            (Kind::BackendBusy, -32000, -31503, 503),
             (Kind::BackendBadReply, -32603, -32603, 502),
             (Kind::BackendTimeout, -32603, -32603, 504),
             (Kind::MissingCapability, -32603, -32021, 400),

@@ -24,7 +24,7 @@ use super::large::{self, Wanted};
 use super::post::{Answer, Envelope, Failure, Stream, header_name};
 use super::speak::Speaker;
 use super::upstream::{Key, Upstream};
-use super::{Inner, Ready, State, ear, speak};
+use super::{Inner, Ready, State, ear, eras, speak};
 use crate::discover::Peer;
 use crate::relay;
 
@@ -66,19 +66,19 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
     }
     let deadline = Instant::now() + inner.config.timeout;
     let timed = tokio::time::timeout_at(deadline, begin(&inner, &call));
-    let (upstream, id, answer, mut guard, outside) =
+    let (upstream, id, answer, mut guard, mut outside) =
         timed.await.map_err(|_| inner.timed_out())??;
+    let mut follower = Follower {
+        inner: &inner,
+        upstream: &upstream,
+        line: &call.line,
+        id,
+    };
     let outcome = match answer {
         Answer::Json { status, body, .. } => speak::read_json(&inner, status, body, id)?,
         Answer::Large(large) => Box::pin(large::pass(&inner, &call, *large)).await?,
         Answer::Stream { events, .. } => {
-            let mut follower = Follower {
-                inner: &inner,
-                upstream: &upstream,
-                line: &call.line,
-                id,
-            };
-            Box::pin(follower.follow(events, outside, deadline)).await?
+            Box::pin(follower.follow(events, &mut outside, deadline)).await?
         }
         Answer::Nothing { .. } => return Err(relay::bad_reply("an empty answer")),
         Answer::Refused {
@@ -92,7 +92,10 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
         }
     };
     guard.disarm();
-    relay::reply(outcome, upstream.revision)
+    if let Some(outside) = outside.filter(|_| call.caller.log_level.get().is_some()) {
+        Box::pin(follower.hear_out(outside)).await;
+    }
+    relay::reply(&call, outcome, upstream.revision)
 }
 
 /// Sends the request and waits for the head of its answer, renewing a session that expired.
@@ -105,14 +108,14 @@ async fn begin(
     loop {
         let ready = inner.ready().await?;
         let (upstream, key) = inner.upstream(&ready, call).await?;
-        inner.tell_level(&ready, &upstream, call).await;
+        inner.tell_level(&upstream, call).await;
         let id = inner.mint_id();
         let outside = match &key {
-            Some(_) => {
+            Some(key) if key.is_personal() => {
                 let task = relay::awaited_task(call);
                 Some(Box::pin(ear::hear(inner, &upstream, id, task)).await)
             }
-            None => None,
+            _ => None,
         };
         let mut guard = Guard::new(inner, &upstream, id);
         let body: Bytes = relay::request(call, id, upstream.revision).into();
@@ -201,28 +204,31 @@ impl Inner {
             Method::ResourcesSubscribe | Method::ResourcesUnsubscribe
         );
         // Updates arrive on the stream of the base session, so subscriptions belong to it.
-        let key = if shared || ready.base.revision.is_modern() {
-            None
-        } else {
-            Key::of(&call.caller)
-        };
+        let key = ready.session_of(&call.caller).filter(|_| !shared);
         let Some(key) = key else {
             return Ok((ready.base.clone(), None));
         };
+        if ready.base.revision.is_modern() {
+            let legacy = Box::pin(eras::legacy(self, ready, call, &key)).await;
+            return Ok(match legacy {
+                Some(upstream) => (upstream, Some(key)),
+                None => (ready.base.clone(), None),
+            });
+        }
         let cell = self.sessions.cell(&key);
         let opened = cell
-            .get_or_try_init(|| Box::pin(speak::open_session(self, key.capabilities())))
+            .get_or_try_init(|| Box::pin(speak::open_session(self, &key)))
             .await?;
         Ok((opened.clone(), Some(key)))
     }
 
     /// Asks a legacy server for log lines as chatty as the caller wants them; callers that want
     /// less are spared the rest on the way up.
-    async fn tell_level(&self, ready: &Ready, upstream: &Upstream, call: &Call) {
+    async fn tell_level(&self, upstream: &Upstream, call: &Call) {
         let Some(rank) = call.caller.log_level.get() else {
             return;
         };
-        if !ready.greeting.capabilities.logging || !upstream.needs_level(rank) {
+        if !upstream.logs || !upstream.needs_level(rank) {
             return;
         }
         let level = LogLevel::name(rank)
@@ -311,12 +317,13 @@ impl Follower<'_> {
     async fn follow(
         &mut self,
         mut stream: Stream,
-        mut outside: Option<ear::Heard>,
+        outside: &mut Option<ear::Heard>,
         deadline: Instant,
     ) -> Result<Outcome, Fault> {
         let mut decoder = sse::Decoder::new(self.inner.config.reply_bytes_max);
         let mut answers = Answers::default();
         let mut place = Place::default();
+        let mut is_new = true;
         let mut waiting_since = None;
         let clock = tokio::time::sleep_until(deadline);
         tokio::pin!(clock);
@@ -332,6 +339,9 @@ impl Follower<'_> {
                     while let Some(event) = decoder.next(&mut chunk) {
                         let event = event.map_err(|e| relay::bad_reply("an event is too large").because(e))?;
                         place.note(&event);
+                        if std::mem::take(&mut is_new) && self.is_primed(&event) {
+                            self.line.notice(Notice::Primed);
+                        }
                         if let Some(outcome) = self.hear(event, &mut answers)? {
                             return Ok(outcome);
                         }
@@ -340,7 +350,7 @@ impl Follower<'_> {
                         waiting_since = Some(Instant::now());
                     }
                 }
-                Some(message) = overhear(&mut outside) => {
+                Some(message) = overhear(outside) => {
                     self.take(message, &mut answers);
                     if !answers.is_empty() && waiting_since.is_none() {
                         waiting_since = Some(Instant::now());
@@ -358,6 +368,24 @@ impl Follower<'_> {
                     }
                 }
                 () = &mut clock, if answers.is_empty() => return Err(self.inner.timed_out()),
+            }
+        }
+    }
+
+    /// Whether the server begins its stream like one that can be taken up again, and says when.
+    fn is_primed(&self, event: &sse::Event) -> bool {
+        self.upstream.revision >= Revision::V2025_11_25
+            && event.data.is_empty()
+            && event.id.as_ref().is_some_and(|id| !id.is_empty())
+            && event.retry.is_some()
+    }
+
+    /// Passes on what the server logged for this call on the session's own stream before it answered.
+    async fn hear_out(&self, mut outside: ear::Heard) {
+        outside.catch_up().await;
+        while let Ok(message) = outside.messages.try_recv() {
+            if let Message::Notification(notice) = message {
+                self.pass_on(&notice.method, notice.params);
             }
         }
     }
@@ -411,7 +439,9 @@ impl Follower<'_> {
     fn pass_over(&self, message: Message, answers: &mut Answers) {
         let max = self.inner.config.event_bytes_max;
         self.inner.complain_of_size(max);
-        if let Message::Request(request) = message {
+        if let Message::Request(request) = message
+            && !self.upstream.revision.is_modern()
+        {
             let text = format!("the question is larger than the {max} bytes allowed");
             let error = core::Answer::Error(error_object(-32600, &text, None).into());
             answers.await_for(request.id, Box::pin(std::future::ready(error)));
@@ -431,6 +461,13 @@ impl Follower<'_> {
                 }
             }
             Message::Notification(notice) => self.pass_on(&notice.method, notice.params),
+            // Such a server must not ask, and we must not answer it.
+            Message::Request(request) if self.upstream.revision.is_modern() => {
+                if self.upstream.is_first_breach() {
+                    let (name, method) = (&self.inner.config.name, request.method.as_str());
+                    tracing::warn!(backend = %name, method, "ignored a request of a server of 2026-07-28, which has none; further ones are not logged");
+                }
+            }
             Message::Request(request) => self.ask(request, answers),
         }
     }

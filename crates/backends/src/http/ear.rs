@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use sentinel_wire::envelope::{Id, error_object, write_error_object, write_result};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Revision, meta};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use super::Inner;
@@ -27,6 +27,12 @@ use crate::relay;
 const OPEN_MAX: Duration = Duration::from_secs(1);
 /// Before a stream that ended is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long an answer waits for what was said before it on the session's stream.
+const CATCH_UP_MAX: Duration = Duration::from_millis(100);
+/// What has arrived by the time it is looked for is seen within this: the runtime asks the kernel in between.
+const LOOK: Duration = Duration::from_millis(1);
+/// Calls that wait for that at once; further ones do without.
+const MARKS_MAX: usize = 64;
 /// Messages on their way to one call.
 const UNHEARD_MAX: usize = 16;
 
@@ -47,7 +53,12 @@ struct Listening {
     task: AbortHandle,
     /// True once the stream is open, or known never to be.
     settled: watch::Receiver<bool>,
+    marks: Marks,
 }
+
+/// Dropped once everything that had arrived before it was told.
+type Mark = oneshot::Sender<()>;
+type Marks = mpsc::Sender<Mark>;
 
 impl std::fmt::Debug for Ear {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -68,6 +79,18 @@ pub(super) struct Heard {
     upstream: Arc<Upstream>,
     id: u64,
     pub(super) messages: mpsc::Receiver<Message>,
+    marks: Marks,
+}
+
+impl Heard {
+    /// Waits until what has arrived on the session's stream by now was told. It is another connection, read by
+    /// another task, and nothing orders the two.
+    pub(super) async fn catch_up(&self) {
+        let (mark, passed) = oneshot::channel();
+        if self.marks.try_send(mark).is_ok() {
+            let _ = tokio::time::timeout(CATCH_UP_MAX, passed).await;
+        }
+    }
 }
 
 impl Drop for Heard {
@@ -86,15 +109,16 @@ pub(super) async fn hear(
     let (tell, messages) = mpsc::channel(UNHEARD_MAX);
     let place = Place { tell, task };
     upstream.ear.calls.lock().insert(id, place);
+    let (mut settled, marks) = {
+        let mut listening = upstream.ear.listening.lock();
+        let listening = listening.get_or_insert_with(|| begin(inner, upstream));
+        (listening.settled.clone(), listening.marks.clone())
+    };
     let heard = Heard {
         upstream: upstream.clone(),
         id,
         messages,
-    };
-    let mut settled = {
-        let mut listening = upstream.ear.listening.lock();
-        let listening = listening.get_or_insert_with(|| begin(inner, upstream));
-        listening.settled.clone()
+        marks,
     };
     let _ = tokio::time::timeout(OPEN_MAX, settled.wait_for(|settled| *settled)).await;
     heard
@@ -102,15 +126,23 @@ pub(super) async fn hear(
 
 fn begin(inner: &Arc<Inner>, upstream: &Arc<Upstream>) -> Listening {
     let (settle, settled) = watch::channel(false);
-    let task = tokio::spawn(listen(inner.clone(), Arc::downgrade(upstream), settle));
+    let (marks, marked) = mpsc::channel(MARKS_MAX);
+    let upstream = Arc::downgrade(upstream);
+    let task = tokio::spawn(listen(inner.clone(), upstream, settle, marked));
     Listening {
         task: task.abort_handle(),
         settled,
+        marks,
     }
 }
 
 /// Listens for as long as the session is in use; the session's end aborts it.
-async fn listen(inner: Arc<Inner>, upstream: Weak<Upstream>, settle: watch::Sender<bool>) {
+async fn listen(
+    inner: Arc<Inner>,
+    upstream: Weak<Upstream>,
+    settle: watch::Sender<bool>,
+    mut marks: mpsc::Receiver<Mark>,
+) {
     loop {
         let opened = match upstream.upgrade() {
             Some(upstream) => open(&inner, &upstream).await,
@@ -119,7 +151,21 @@ async fn listen(inner: Arc<Inner>, upstream: Weak<Upstream>, settle: watch::Send
         settle.send_replace(true);
         let Some(mut stream) = opened else { return };
         let mut decoder = inner.notices();
-        while let Ok(Some(mut chunk)) = stream.chunk(&inner.post).await {
+        let mut owed: Vec<Mark> = Vec::new();
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                chunk = stream.chunk(&inner.post) => chunk,
+                Some(mark) = marks.recv() => {
+                    owed.push(mark);
+                    continue;
+                }
+                () = tokio::time::sleep(LOOK), if !owed.is_empty() => {
+                    owed.clear();
+                    continue;
+                }
+            };
+            let Ok(Some(mut chunk)) = chunk else { break };
             while let Some(event) = decoder.next(&mut chunk) {
                 let Some(event) = inner.of_fit_size(event) else {
                     continue;

@@ -13,6 +13,7 @@ use sentinel_wire::header::{self, AnnotationError};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Outcome, Payload, sse};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::post::{Answer, Envelope, Stream};
 use super::speak::{self, Speaker};
@@ -23,6 +24,8 @@ use crate::discover::{self, Peer};
 /// First and longest pause between attempts to reach a server.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How long it may take until the server's stream is open in a new session.
+const HEARD_MAX: Duration = Duration::from_secs(5);
 /// Bursts of `list_changed` within this time are read once.
 const SETTLE: Duration = Duration::from_millis(100);
 
@@ -125,8 +128,9 @@ async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Off
 
 /// Watches a backend that is up; returns why it no longer is.
 async fn watch(inner: &Arc<Inner>, ready: Ready) -> Fault {
-    let _listening = Beside(tokio::spawn(listen(inner.clone())));
-    let _subscribing = Beside(tokio::spawn(keep_subscribed(inner.clone())));
+    let again = inner.was_found.swap(true, Ordering::Relaxed);
+    let _listening = Beside(tokio::spawn(listen(inner.clone(), again)));
+    let _subscribing = Beside(tokio::spawn(keep_subscribed(inner.clone(), again)));
     pings_and_changes(inner, ready).await
 }
 
@@ -157,7 +161,7 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
         }
         // The lists of a server that says nothing of changes stay fresh only as long as it says, so
         // reading them takes the place of the ping.
-        let untold = ready.base.revision.is_modern() && !inner.is_told.load(Ordering::Relaxed);
+        let untold = ready.base.revision.is_modern() && inner.heard_in.borrow().is_none();
         let outcome = match changed || untold {
             true => reread(inner, &ready).await,
             false => ping(inner, &ready).await,
@@ -212,18 +216,21 @@ async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
         return inner.renew(ready, None, &ready.base).await;
     }
     inner.publisher.publish_changed(offer?, &said);
+    inner.sessions.forget_tools();
     Ok(())
 }
 
-/// Keeps our subscriptions at a legacy server in step with what callers want. A modern server is
-/// told with each `subscriptions/listen`.
-async fn keep_subscribed(inner: Arc<Inner>) {
+/// Keeps our subscriptions at a legacy server in step with what callers want, in whatever session we have. A modern
+/// server is told with each `subscriptions/listen`. After a gap those who follow something are told that it changed, for
+/// it may have, and a subscription that is refused now can be noticed in no other way.
+async fn keep_subscribed(inner: Arc<Inner>, mut gap: bool) {
     let mut changes = inner.publisher.wanted_changes();
+    let mut states = inner.state.subscribe();
     let mut subscribed: HashSet<Arc<str>> = HashSet::new();
     let mut at: Option<Arc<Upstream>> = None;
     loop {
         changes.borrow_and_update();
-        let State::Ready(ready) = inner.state.borrow().clone() else {
+        let State::Ready(ready) = states.borrow_and_update().clone() else {
             return;
         };
         if ready.base.revision.is_modern() || !ready.greeting.capabilities.subscribe {
@@ -231,48 +238,81 @@ async fn keep_subscribed(inner: Arc<Inner>) {
         }
         if at.as_ref().is_none_or(|at| !Arc::ptr_eq(at, &ready.base)) {
             // Another session: it knows nothing of what was asked of the one before.
+            gap |= at.is_some();
             subscribed.clear();
             at = Some(ready.base.clone());
         }
         let wanted: HashSet<Arc<str>> = inner.publisher.wanted().into_iter().collect();
         let speaker = Speaker::within(&inner, &ready.base);
-        let tell = async |method: Method, uri: &str| {
-            let params = serde_json::json!({ "uri": uri }).to_string().into_bytes();
-            if let Err(error) = speaker.request(method, params).await {
-                tracing::debug!(backend = %inner.config.name, uri, "subscriptions: {error}");
-            }
-        };
         for uri in wanted.difference(&subscribed) {
-            tell(Method::ResourcesSubscribe, uri).await;
+            if let Err(why) = speaker.tell(Method::ResourcesSubscribe, uri).await {
+                tracing::warn!(backend = %inner.config.name, %uri, "could not subscribe: {why}");
+            }
         }
         for uri in subscribed.difference(&wanted) {
-            tell(Method::ResourcesUnsubscribe, uri).await;
+            if let Err(why) = speaker.tell(Method::ResourcesUnsubscribe, uri).await {
+                tracing::debug!(backend = %inner.config.name, %uri, "could not unsubscribe: {why}");
+            }
+        }
+        if speaker.has_lost_session() && inner.renew(&ready, None, &ready.base).await.is_ok() {
+            continue;
         }
         subscribed = wanted;
-        if changes.changed().await.is_err() {
-            return;
+        if std::mem::take(&mut gap) {
+            let here = |heard: &Option<Arc<Upstream>>| {
+                heard
+                    .as_ref()
+                    .is_some_and(|at| Arc::ptr_eq(at, &ready.base))
+            };
+            // From then on nothing is missed any more; a server without such a stream says nothing anyway.
+            let mut heard_in = inner.heard_in.subscribe();
+            let _ = timeout(HEARD_MAX, heard_in.wait_for(here)).await;
+            inner.publisher.missed_resources().await;
+        }
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            _ = states.changed() => {}
         }
     }
 }
 
 /// Hears what the server says of its own accord: on the GET stream of a legacy session, or by
-/// `subscriptions/listen`.
-async fn listen(inner: Arc<Inner>) {
+/// `subscriptions/listen`. `gap` if it was heard before.
+async fn listen(inner: Arc<Inner>, mut gap: bool) {
     let mut pause = RETRY_MIN;
+    let mut heard_at: Option<Arc<Upstream>> = None;
     loop {
         let State::Ready(ready) = inner.state.borrow().clone() else {
             return;
         };
-        let heard = hear(&inner, &ready).await;
-        inner.is_told.store(false, Ordering::Relaxed);
+        let base = &ready.base;
+        let same = heard_at.as_ref().is_some_and(|at| Arc::ptr_eq(at, base));
+        // In another legacy session `keep_subscribed` has to subscribe first.
+        gap = match base.revision.is_modern() {
+            true => gap || heard_at.is_some(),
+            false => same,
+        };
+        let heard = hear(&inner, &ready, gap).await;
+        if inner.heard_in.send_replace(None).is_some() {
+            heard_at = Some(base.clone());
+        }
         match heard {
             Heard::NotOffered => {
                 // Nobody need wait for what never comes.
                 inner.publisher.told(u64::MAX);
                 return;
             }
+            Heard::Ended if !inner.is_current(base) => {
+                pause = RETRY_MIN;
+                continue;
+            }
             Heard::Ended => pause = RETRY_MIN,
-            Heard::Failed => pause = (pause * 2).min(RETRY_MAX),
+            // Where it was never heard, it may be the stream that the server does not know.
+            Heard::Lost if same && inner.renew(&ready, None, base).await.is_ok() => {
+                pause = RETRY_MIN;
+                continue;
+            }
+            Heard::Lost | Heard::Failed => pause = (pause * 2).min(RETRY_MAX),
         }
         tokio::time::sleep(pause).await;
         // Whatever was said in between was lost.
@@ -285,9 +325,11 @@ enum Heard {
     NotOffered,
     Ended,
     Failed,
+    /// The server does not know our session.
+    Lost,
 }
 
-async fn hear(inner: &Inner, ready: &Ready) -> Heard {
+async fn hear(inner: &Inner, ready: &Ready, gap: bool) -> Heard {
     let modern = ready.base.revision.is_modern();
     let mut wishes = inner.publisher.wanted_changes();
     let wish = *wishes.borrow_and_update();
@@ -295,8 +337,12 @@ async fn hear(inner: &Inner, ready: &Ready) -> Heard {
         Ok(stream) => stream,
         Err(heard) => return heard,
     };
-    inner.is_told.store(true, Ordering::Relaxed);
+    inner.heard_in.send_replace(Some(ready.base.clone()));
     inner.publisher.told(wish);
+    if gap {
+        inner.publisher.missed();
+        inner.publisher.missed_resources().await;
+    }
     let mut decoder = inner.notices();
     loop {
         let chunk = tokio::select! {
@@ -363,7 +409,7 @@ async fn open(inner: &Inner, ready: &Ready) -> Result<Stream, Heard> {
     match answer {
         Ok(Answer::Stream { events, .. }) => Ok(events),
         // Listening goes on in the session that takes the place of a forgotten one.
-        Ok(answer) if upstream.session.is_some() && answer.is_unknown() => Err(Heard::Failed),
+        Ok(answer) if upstream.session.is_some() && answer.is_unknown() => Err(Heard::Lost),
         Ok(_) => Err(Heard::NotOffered),
         Err(_) => Err(Heard::Failed),
     }
@@ -379,7 +425,11 @@ fn refuses_listening(data: &Bytes) -> bool {
 }
 
 impl Inner {
-    /// Takes one event of the server's own stream.
+    /// Whether our own requests still go this way.
+    fn is_current(&self, base: &Arc<Upstream>) -> bool {
+        matches!(&*self.state.borrow(), State::Ready(now) if Arc::ptr_eq(&now.base, base))
+    }
+
     /// Reads a stream on which no replies come.
     pub(super) fn notices(&self) -> sse::Decoder {
         sse::Decoder::new(self.config.event_bytes_max)

@@ -11,8 +11,9 @@ use sentinel_wire::envelope::{write_notification, write_request};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Outcome, Revision};
 
+use super::eras::OtherEra;
 use super::post::{Answer, Envelope, Stream};
-use super::upstream::Upstream;
+use super::upstream::{Key, Upstream};
 use super::{Inner, Ready};
 use crate::discover::{self, Greeting, Peer, PeerError, Probe};
 use crate::relay;
@@ -72,6 +73,16 @@ impl<'a> Speaker<'a> {
     fn is_turned_away(&self) -> bool {
         let refused = self.known.lock().refused;
         refused.is_some_and(|status| matches!(status.as_u16(), 400 | 404 | 405))
+    }
+
+    /// Tells the server something about a resource; an error is a refusal, or that nothing came back.
+    pub(super) async fn tell(&self, method: Method, uri: &str) -> Result<(), String> {
+        let params = serde_json::json!({ "uri": uri }).to_string().into_bytes();
+        match self.request(method, params).await {
+            Ok(Outcome::Result(_)) => Ok(()),
+            Ok(Outcome::Error(error)) => Err(error.string("message").unwrap_or_default().into()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     async fn post(&self, method: &Method, body: Vec<u8>) -> Result<Answer, PeerError> {
@@ -212,27 +223,24 @@ async fn shake_hands(speaker: &Speaker<'_>, is_old: bool) -> Result<Greeting, Fa
     if !is_old && let Probe::Modern(greeting) = discover::probe(speaker).await? {
         return Ok(greeting);
     }
-    discover::initialize(speaker, b"{}").await
+    Ok(discover::initialize(speaker, b"{}").await?)
 }
 
 fn ready(speaker: Speaker<'_>, greeting: Greeting) -> Ready {
     let session = speaker.known.into_inner().session;
-    let base = Upstream::new(greeting.revision, session);
     Ready {
+        base: Upstream::new(&greeting, session),
+        other_era: Arc::new(OtherEra::of(&greeting)),
         greeting: Arc::new(greeting),
-        base,
     }
 }
 
-/// Opens a session for callers with these capabilities at a server known to be legacy.
-pub(super) async fn open_session(
-    inner: &Inner,
-    capabilities: &[u8],
-) -> Result<Arc<Upstream>, Fault> {
+/// Opens a legacy session for callers of one kind.
+pub(super) async fn open_session(inner: &Inner, key: &Key) -> Result<Arc<Upstream>, PeerError> {
     let speaker = Speaker::fresh(inner);
-    let greeting = discover::initialize(&speaker, capabilities).await?;
+    let greeting = discover::initialize_at(&speaker, key.revision(), key.capabilities()).await?;
     let session = speaker.known.into_inner().session;
-    Ok(Upstream::new(greeting.revision, session))
+    Ok(Upstream::new(&greeting, session))
 }
 
 /// Reads the body of a JSON answer to request `id`.

@@ -1,12 +1,13 @@
-//! The sessions we hold at one legacy server.
+//! The legacy sessions we hold at one server.
 //!
 //! A legacy session fixes at `initialize` what its client can be asked for. Callers who cannot be
-//! asked anything share the base session; the others share one per (caller, capabilities), and
-//! what the server asks is attributed by the stream of the call it asks on.
+//! asked anything and want no log lines share the base session, or one per revision where the base is
+//! modern (`eras`); the others share one per (caller, capabilities, revision), and what the server asks is
+//! attributed by the stream of the call it asks on, or else by being the only one (`ear`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -17,10 +18,14 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::ear::Ear;
+use crate::discover::Greeting;
 use crate::relay;
 
 /// Sessions for callers who can be asked, per server; the one used least recently goes first.
 const SESSIONS_MAX: usize = 1024;
+
+/// Names of tools.
+pub(super) type TaskTools = Arc<HashSet<String>>;
 
 /// How to address the server for one group of callers.
 #[derive(Debug)]
@@ -28,20 +33,36 @@ pub(super) struct Upstream {
     pub(super) revision: Revision,
     /// Absent at modern servers and at legacy ones that keep no sessions.
     pub(super) session: Option<HeaderValue>,
+    /// Whether the server said that it logs, and that calls may become tasks.
+    pub(super) logs: bool,
+    pub(super) has_tasks: bool,
+    /// Tools that run as tasks only, once that was looked at (`eras`).
+    pub(super) task_tools: Mutex<Option<TaskTools>>,
     /// The least urgent log level asked of this session so far.
     log_level: AtomicU8,
+    /// It asked, in an era in which servers do not.
+    has_asked: AtomicBool,
     /// What the server says on the session's own stream, for callers who can be asked.
     pub(super) ear: Ear,
 }
 
 impl Upstream {
-    pub(super) fn new(revision: Revision, session: Option<HeaderValue>) -> Arc<Self> {
+    pub(super) fn new(greeting: &Greeting, session: Option<HeaderValue>) -> Arc<Self> {
         Arc::new(Self {
-            revision,
+            revision: greeting.revision,
             session,
+            logs: greeting.capabilities.logging,
+            has_tasks: greeting.capabilities.tasks,
+            task_tools: Mutex::default(),
             log_level: AtomicU8::new(LogLevel::NONE),
+            has_asked: AtomicBool::new(false),
             ear: Ear::default(),
         })
+    }
+
+    /// Notes that the server asked where it must not; says yes once.
+    pub(super) fn is_first_breach(&self) -> bool {
+        !self.has_asked.swap(true, Ordering::Relaxed)
     }
 
     /// Whether a caller that wants `rank` must be made known to the server first; says yes once.
@@ -52,22 +73,48 @@ impl Upstream {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    subject: Arc<str>,
+    /// Nobody in particular, where nobody is spoken to.
+    subject: Option<Arc<str>>,
     capabilities: Bytes,
+    /// What is asked for at the handshake.
+    revision: Revision,
 }
 
 impl Key {
-    /// `None` for callers who share the base session.
-    pub(super) fn of(caller: &Caller) -> Option<Self> {
-        caller.capabilities.can_be_asked().then(|| Self {
-            subject: caller.principal(),
-            capabilities: relay::declared(caller, Revision::NEWEST_LEGACY).into(),
-        })
+    /// The session of a caller at this revision.
+    pub(super) fn of(caller: &Caller, revision: Revision) -> Self {
+        match is_spoken_to(caller) {
+            true => Self {
+                subject: Some(caller.principal()),
+                capabilities: relay::declared(caller, Revision::NEWEST_LEGACY).into(),
+                revision,
+            },
+            false => Self {
+                subject: None,
+                capabilities: Bytes::from_static(b"{}"),
+                revision,
+            },
+        }
+    }
+
+    /// Whether it belongs to one caller, who is spoken to.
+    pub(super) fn is_personal(&self) -> bool {
+        self.subject.is_some()
     }
 
     pub(super) fn capabilities(&self) -> &[u8] {
         &self.capabilities
     }
+
+    pub(super) fn revision(&self) -> Revision {
+        self.revision
+    }
+}
+
+/// Whether a server may say something to this caller in particular that no stream of a call attributes: a question, or
+/// a log line it wants. Many servers say those on the session's own stream.
+pub(super) fn is_spoken_to(caller: &Caller) -> bool {
+    caller.capabilities.can_be_asked() || caller.log_level.get().is_some()
 }
 
 type Cell = Arc<OnceCell<Arc<Upstream>>>;
@@ -110,6 +157,15 @@ impl Sessions {
         };
         if open.get(key).is_some_and(|(cell, _)| same(cell)) {
             open.remove(key);
+        }
+    }
+
+    /// The server's tools may be others by now.
+    pub(super) fn forget_tools(&self) {
+        for (cell, _) in self.open.lock().values() {
+            if let Some(upstream) = cell.get() {
+                upstream.task_tools.lock().take();
+            }
         }
     }
 

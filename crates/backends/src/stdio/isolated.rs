@@ -1,17 +1,19 @@
 //! Children that belong to one caller each.
 //!
 //! A child of its own is started by its caller's first call and lives until it is idle for long, until its
-//! place is needed for another caller, or until the backend stops. Callers of different capabilities never
+//! place is needed for another caller, or until the backend stops; it is not idle while its caller follows a resource. Callers of different capabilities never
 //! share one: a legacy server hears them once, at its handshake.
 //!
 //! Not here: which lists are shown (the shared child's, `super`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
+use sentinel_core::catalog::Publisher;
 use sentinel_core::{Caller, Fault, Kind};
 use sentinel_wire::{Era, Revision};
 use tokio::time::Instant;
@@ -19,7 +21,7 @@ use tokio::time::Instant;
 use super::keeper::Keeper;
 use super::life::Plan;
 use super::supervisor::Policy;
-use super::talk::Manner;
+use super::talk::{Changed, Manner};
 use super::{Config, Isolation, LastWords};
 use crate::relay;
 
@@ -30,6 +32,13 @@ struct Owner {
     declared: Bytes,
 }
 
+impl Owner {
+    fn audience(&self) -> Arc<str> {
+        let declared = String::from_utf8_lossy(&self.declared);
+        format!("{}\0{declared}", self.who).into()
+    }
+}
+
 struct Kept {
     keeper: Arc<Keeper>,
     last_use: Instant,
@@ -37,6 +46,8 @@ struct Kept {
 
 pub(crate) struct Isolated {
     config: Arc<Config>,
+    publisher: Publisher,
+    changed: Arc<Changed>,
     words: LastWords,
     era: Arc<Mutex<Option<Era>>>,
     /// At most `max_children`.
@@ -48,6 +59,8 @@ impl Isolated {
     pub(crate) fn beside(plan: &Plan) -> Self {
         Self {
             config: plan.config.clone(),
+            publisher: plan.publisher.clone(),
+            changed: plan.changed.clone(),
             words: plan.words.clone(),
             era: plan.era.clone(),
             kept: Mutex::default(),
@@ -64,6 +77,11 @@ impl Isolated {
             who,
             declared: relay::declared(caller, Revision::NEWEST_LEGACY).into(),
         }
+    }
+
+    /// A name for all who have this caller's child.
+    pub(crate) fn audience(&self, caller: &Caller) -> Arc<str> {
+        self.owner(caller).audience()
     }
 
     /// The child of this caller, if it has one.
@@ -95,7 +113,7 @@ impl Isolated {
 
     /// Lets go of the child that was idle longest; its keeper's end ends it.
     fn make_room(&self, kept: &mut HashMap<Owner, Kept>) -> Result<(), Fault> {
-        let idle = kept.iter().filter(|(_, kept)| kept.keeper.in_flight() == 0);
+        let idle = kept.iter().filter(|(_, kept)| kept.keeper.is_idle());
         let oldest = idle
             .min_by_key(|(_, kept)| kept.last_use)
             .map(|(owner, _)| owner.clone());
@@ -123,7 +141,10 @@ impl Isolated {
             } else {
                 Manner::Interactive
             },
-            publisher: None,
+            lists: false,
+            publisher: self.publisher.for_audience(&owner.audience()),
+            changed: self.changed.clone(),
+            missed: AtomicBool::new(false),
             era: self.era.clone(),
             words: self.words.clone(),
         };

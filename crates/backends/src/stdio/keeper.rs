@@ -153,7 +153,6 @@ impl Keeper {
         }
     }
 
-    /// Calls that wait for an answer of the present process.
     /// Tells a legacy child that runs that its caller's roots changed; one that starts later asks for them.
     pub(crate) fn tell_roots_changed(&self) {
         if let Phase::Up(talk) = &*self.phase.borrow() {
@@ -161,12 +160,14 @@ impl Keeper {
         }
     }
 
-    pub(crate) fn in_flight(&self) -> usize {
-        match &*self.phase.borrow() {
-            Phase::Up(talk) => talk.calls_in_flight(),
-            Phase::Starting => 1,
-            _ => 0,
-        }
+    /// Whether nobody would miss it: no call waits for it, and nobody follows what it says.
+    pub(crate) fn is_idle(&self) -> bool {
+        let works = match &*self.phase.borrow() {
+            Phase::Up(talk) => talk.calls_in_flight() > 0,
+            Phase::Starting => true,
+            _ => false,
+        };
+        !works && !self.plan.is_followed()
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -225,12 +226,7 @@ impl Shell {
     fn begun(mut self) -> Self {
         self.on(Event::Begin);
         // Nothing is remembered of a lazy backend that never ran: it has to be seen once to be listed.
-        if self
-            .plan
-            .publisher
-            .as_ref()
-            .is_some_and(|publisher| publisher.offer().is_none())
-        {
+        if self.plan.lists && self.plan.publisher.offer().is_none() {
             self.on(Event::Wanted);
         }
         self
@@ -276,10 +272,11 @@ impl Shell {
             }
             Woken::Time => {
                 let in_flight = self.talk.as_ref().map_or(0, |talk| talk.calls_in_flight());
-                let last_call = self
-                    .talk
-                    .as_ref()
-                    .map_or(self.spawned, |talk| talk.last_call());
+                let last_call = match &self.talk {
+                    _ if self.plan.is_followed() => Instant::now(),
+                    Some(talk) => talk.last_call(),
+                    None => self.spawned,
+                };
                 self.on(Event::Tick {
                     in_flight,
                     last_call,
@@ -304,8 +301,8 @@ impl Shell {
             facts.start_up = Some(start_up);
             facts.problem = None;
         }
-        if let (Some(offer), Some(publisher)) = (ready.offer, &self.plan.publisher) {
-            publisher.publish(offer);
+        if let Some(offer) = ready.offer {
+            self.plan.publisher.publish(offer);
             self.offer_known = true;
         }
         self.talk = Some(ready.talk);
@@ -327,6 +324,24 @@ impl Shell {
         self.on(Event::Exited {
             served: ended.served,
         });
+        if self.died {
+            self.come_back();
+        }
+    }
+
+    /// A child that is started by calls is started again without one if somebody follows what it says.
+    fn come_back(&self) {
+        if let Some(at) = self
+            .supervisor
+            .sleeps_until()
+            .filter(|_| self.plan.is_followed())
+        {
+            let wanted = self.wanted.clone();
+            tokio::spawn(async move {
+                sleep_until(at).await;
+                wanted.notify_one();
+            });
+        }
     }
 
     fn on(&mut self, event: Event) {
@@ -387,9 +402,10 @@ impl Shell {
             Presence::Out => Health::Down,
         };
         let before = std::mem::replace(&mut self.facts.lock().health, health);
-        let Some(publisher) = &self.plan.publisher else {
+        if !self.plan.lists {
             return;
-        };
+        }
+        let publisher = &self.plan.publisher;
         match presence {
             // A new life has published its lists itself.
             Presence::Up if before == Health::Down && !std::mem::take(&mut self.offer_known) => {

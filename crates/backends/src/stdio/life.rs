@@ -6,7 +6,7 @@
 //! Not here: when there is another life (`super::keeper`), what is said (`super::talk`).
 
 use std::collections::HashSet;
-use std::future::pending;
+use std::future::{Future, pending};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +18,14 @@ use futures_util::future::FusedFuture;
 use parking_lot::Mutex;
 use sentinel_core::catalog::{Change, Publisher};
 use sentinel_core::{Fault, Offer};
-use sentinel_wire::{Era, Method};
+use sentinel_wire::{Era, Method, Outcome};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Config;
 use super::pipe::read_lines;
 use super::stderr::{self, LastWords};
-use super::talk::{Manner, Talk};
+use super::talk::{Changed, Manner, Talk};
 use crate::child::{Child, Exit, Patience, Tether};
 use crate::discover::{self, Greeting, Peer, Probe};
 
@@ -46,12 +46,25 @@ pub(crate) struct Plan {
     /// The capabilities that a legacy server is told its client has.
     pub(crate) declared: Bytes,
     pub(crate) manner: Manner,
-    /// Where its lists go; a child that belongs to one caller publishes none.
-    pub(crate) publisher: Option<Publisher>,
+    /// Whether its lists are those of the backend; those of a child that belongs to one caller are not.
+    pub(crate) lists: bool,
+    /// Where its lists and its news go.
+    pub(crate) publisher: Publisher,
+    /// Which lists are said to have changed, by this child or by another of the backend.
+    pub(crate) changed: Arc<Changed>,
+    /// Somebody followed a resource when the last life ended, and has missed a while of it.
+    pub(crate) missed: AtomicBool,
     /// What an earlier life was found to speak: a restart need not probe a legacy server again.
     /// Children of callers share it with the one that lists.
     pub(crate) era: Arc<Mutex<Option<Era>>>,
     pub(crate) words: LastWords,
+}
+
+impl Plan {
+    /// Whether somebody follows a resource of this child.
+    pub(crate) fn is_followed(&self) -> bool {
+        !self.publisher.wanted().is_empty()
+    }
 }
 
 /// Calls may come.
@@ -116,6 +129,7 @@ impl<'a> Process<'a> {
             plan.config.timeout,
             plan.manner,
             plan.publisher.clone(),
+            plan.changed.clone(),
             plan.words.clone(),
         );
         Self {
@@ -174,6 +188,9 @@ impl<'a> Process<'a> {
         })
         .await;
         self.talk.close();
+        if self.plan.is_followed() {
+            self.plan.missed.store(true, Ordering::Relaxed);
+        }
         (!died_probing).then(|| self.ended(verdict, exit))
     }
 
@@ -216,9 +233,9 @@ impl<'a> Process<'a> {
         *self.plan.era.lock() = Some(greeting.revision.era());
         self.talk
             .agree(greeting.revision, greeting.capabilities.logging);
-        let offer = match self.plan.publisher {
-            None => None,
-            Some(_) => {
+        let offer = match self.plan.lists {
+            false => None,
+            true => {
                 match discover::read_lists(&self.talk, &greeting, &self.plan.name, None).await {
                     Ok(offer) => Some(offer),
                     Err(fault) => return fault,
@@ -231,9 +248,17 @@ impl<'a> Process<'a> {
                 offer: offer.clone(),
             });
         }
-        match (offer, &self.plan.publisher) {
-            (Some(offer), Some(publisher)) => self.follow(offer, publisher).await,
-            _ => pending().await,
+        let (modern, subscribe) = (
+            greeting.revision.is_modern(),
+            greeting.capabilities.subscribe,
+        );
+        let hearing = self.hear_of_resources(modern, subscribe);
+        match offer {
+            Some(offer) => self.follow(offer, hearing).await,
+            None => {
+                hearing.await;
+                unreachable!("it waits for ever")
+            }
         }
     }
 
@@ -253,17 +278,16 @@ impl<'a> Process<'a> {
             // It was slow to start, so the probe's time ran out, and is a modern one after all.
             Err(fault) if asked_in_vain => match discover::probe(&self.talk).await? {
                 Probe::Modern(greeting) => Ok(greeting),
-                Probe::Legacy => Err(fault),
+                Probe::Legacy => Err(fault.into()),
             },
-            greeted => greeted,
+            greeted => Ok(greeted?),
         }
     }
 
     /// Publishes the lists anew whenever the child says that they changed.
-    async fn follow(&self, mut offer: Offer, publisher: &Publisher) -> Fault {
+    async fn follow(&self, mut offer: Offer, hearing: impl Future<Output = ()>) -> Fault {
         let revision = offer.revision;
-        let subscribe = offer.capabilities.subscribe;
-        let mut hearing = pin!(self.hear_of_resources(revision.is_modern(), subscribe, publisher));
+        let mut hearing = pin!(hearing);
         loop {
             let kinds = tokio::select! {
                 kinds = self.talk.changed().next(SETTLE) => kinds,
@@ -291,12 +315,15 @@ impl<'a> Process<'a> {
                     }
                 }
             }
-            publisher.publish_changed(offer.clone(), &said);
+            self.plan.publisher.publish_changed(offer.clone(), &said);
         }
     }
 
     /// Keeps the child informed of which resources callers want to hear of. Never ends.
-    async fn hear_of_resources(&self, modern: bool, subscribe: bool, publisher: &Publisher) {
+    async fn hear_of_resources(&self, modern: bool, subscribe: bool) {
+        let publisher = &self.plan.publisher;
+        // What was said between two lives was heard by nobody.
+        let mut gap = self.plan.missed.swap(false, Ordering::Relaxed);
         let mut wishes = publisher.wanted_changes();
         let mut subscribed: HashSet<Arc<str>> = HashSet::new();
         loop {
@@ -314,8 +341,16 @@ impl<'a> Process<'a> {
                     self.talk.listen(&uris, &tasks, begun).await;
                     pending::<()>().await
                 };
+                let told = async {
+                    if std::mem::take(&mut gap) {
+                        publisher.are_told().await;
+                        publisher.missed_resources().await;
+                    }
+                    pending::<()>().await
+                };
                 tokio::select! {
                     () = listening => unreachable!("it waits for ever"),
+                    () = told => unreachable!("it waits for ever"),
                     Ok(()) = wishes.changed() => continue,
                 }
             }
@@ -328,6 +363,9 @@ impl<'a> Process<'a> {
                 }
                 subscribed = wanted;
             }
+            if std::mem::take(&mut gap) {
+                publisher.missed_resources().await;
+            }
             if wishes.changed().await.is_err() {
                 pending::<()>().await;
             }
@@ -336,9 +374,12 @@ impl<'a> Process<'a> {
 
     async fn tell(&self, method: Method, uri: &str) {
         let params = serde_json::json!({ "uri": uri }).to_string().into_bytes();
-        if let Err(error) = self.talk.request(method, params).await {
-            tracing::debug!(backend = %self.plan.name, uri, "subscriptions: {error}");
-        }
+        let why = match self.talk.request(method, params).await {
+            Ok(Outcome::Result(_)) => return,
+            Ok(Outcome::Error(error)) => error.string("message").unwrap_or_default().into_owned(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(backend = %self.plan.name, uri, "could not subscribe: {why}");
     }
 }
 

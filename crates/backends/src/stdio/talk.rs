@@ -12,7 +12,7 @@
 //! Not here: the process (`super::life`), ids and queues (`super::pipe`).
 
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{
     Era, Id, Incoming, Message, Method, Notification, Outcome, Payload, Request, Revision, meta,
 };
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -44,6 +44,9 @@ use crate::relay;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A busy child may be late; the next ping is not far.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long calls wait behind one whose caller was sent away with a question: time enough for a program to come back,
+/// not for a person.
+const PUT_OFF_MAX: Duration = Duration::from_secs(2);
 /// How often a call looks whether its caller has answered, once its own time is over.
 const ASKING_AGAIN: Duration = Duration::from_secs(1);
 /// Questions of one child that wait for people. One call may ask several things, not endlessly many.
@@ -89,10 +92,12 @@ pub(crate) struct Talk {
     revision: OnceLock<Revision>,
     /// Held by the one call that runs, where only one may.
     turn: Option<Semaphore>,
+    /// What the caller of that one is being asked.
+    asked: watch::Sender<Option<Asked>>,
     timeout: Duration,
-    changed: Changed,
-    /// Where news of resources go; a child that belongs to one caller has nobody to tell.
-    publisher: Option<Publisher>,
+    changed: Arc<Changed>,
+    /// Where news of resources go.
+    publisher: Publisher,
     /// The least urgent log level asked of the child so far.
     log_level: AtomicU8,
     /// Whether it said that it logs.
@@ -104,6 +109,14 @@ pub(crate) struct Talk {
     born: Instant,
     /// When the newest call began or ended, in milliseconds since `born`.
     last_call_ms: AtomicU64,
+}
+
+/// A question that the one call that runs waits for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    since: Instant,
+    /// Its caller was sent away with it, and may never come back.
+    is_parked: bool,
 }
 
 /// Why a call has no reply.
@@ -153,7 +166,8 @@ impl Talk {
         name: Arc<str>,
         timeout: Duration,
         manner: Manner,
-        publisher: Option<Publisher>,
+        publisher: Publisher,
+        changed: Arc<Changed>,
         words: LastWords,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -162,8 +176,9 @@ impl Talk {
             pipe: Pipe::new(),
             revision: OnceLock::new(),
             turn: (manner == Manner::Interactive).then(|| Semaphore::new(1)),
+            asked: watch::Sender::new(None),
             timeout,
-            changed: Changed::default(),
+            changed,
             publisher,
             log_level: AtomicU8::new(LogLevel::NONE),
             logs: AtomicBool::new(false),
@@ -242,13 +257,13 @@ impl Talk {
         let mut time = pin!(sleep_until(deadline));
         let revision = self.revision();
         let _turn = match &self.turn {
-            // Closed never: the semaphore lives as long as `self`.
             Some(turn) if !revision.is_modern() && !relay::is_about_a_task(&call.method) => {
-                self.in_time(&mut time, turn.acquire()).await?.ok()
+                Some(self.take_turn(turn, &mut time).await?)
             }
             _ => None,
         };
         if let Some(reply) = relay::answer_for_modern(call).filter(|_| revision.is_modern()) {
+            Box::pin(self.publisher.are_told()).await;
             return Ok(reply);
         }
         self.tell_level(&call.caller).await;
@@ -281,7 +296,60 @@ impl Talk {
                 },
             }
         };
-        Ok(relay::reply(outcome, revision)?)
+        Ok(relay::reply(call, outcome, revision)?)
+    }
+
+    /// Waits for a turn. A question to another caller may keep the child for very long: whoever waits behind one that was
+    /// put off hears so soon, and behind one that is being answered when its own time is over.
+    async fn take_turn<'t>(
+        &self,
+        turn: &'t Semaphore,
+        time: &mut std::pin::Pin<&mut Sleep>,
+    ) -> Result<SemaphorePermit<'t>, Fault> {
+        let taken = tokio::select! {
+            biased;
+            taken = self.in_time(time, turn.acquire()) => taken,
+            () = self.is_put_off() => return Err(self.busy()),
+        };
+        match taken {
+            Ok(permit) => {
+                self.asked.send_replace(None);
+                Ok(permit.expect("the semaphore lives as long as `self`"))
+            }
+            Err(_) if self.asked.borrow().is_some() => Err(self.busy()),
+            Err(late) => Err(late),
+        }
+    }
+
+    /// Ends when the caller of the call that runs was sent away with a question, a while ago.
+    async fn is_put_off(&self) {
+        let mut asked = self.asked.subscribe();
+        loop {
+            let until = asked
+                .borrow_and_update()
+                .filter(|asked| asked.is_parked)
+                .map(|asked| asked.since + PUT_OFF_MAX);
+            let waited = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = waited => return,
+                // The sender lives as long as `self`.
+                _ = asked.changed() => {}
+            }
+        }
+    }
+
+    fn busy(&self) -> Fault {
+        let text = format!(
+            "backend `{}` takes one call at a time and waits for another caller's answer; try again later",
+            self.name
+        );
+        let ms = PUT_OFF_MAX.as_millis() as u64;
+        Fault::new(Kind::BackendBusy, text).retry_after_ms(ms)
     }
 
     /// Asks a legacy child for log lines as chatty as the caller wants them; the first caller that
@@ -338,6 +406,9 @@ impl Talk {
                 side.asking = side.asking.saturating_sub(1);
                 if side.asking == 0 {
                     side.thought += side.since.elapsed();
+                    if !side.is_about_a_task {
+                        self.asked.send_replace(None);
+                    }
                 }
             }
         });
@@ -466,15 +537,11 @@ impl Talk {
             }
             Method::PromptsChanged => self.changed.set(&[ItemKind::Prompt]),
             Method::ResourceUpdated => {
-                if let (Some(publisher), Some(uri)) = (&self.publisher, params.string("uri")) {
-                    publisher.updated(&uri);
+                if let Some(uri) = params.string("uri") {
+                    self.publisher.updated(&uri);
                 }
             }
-            Method::TaskChanged => {
-                if let Some(publisher) = &self.publisher {
-                    publisher.task_changed(&params);
-                }
-            }
+            Method::TaskChanged => self.publisher.task_changed(&params),
             Method::Cancelled => self.withdraw_ask(params.get("requestId")),
             _ => {}
         }
@@ -521,6 +588,12 @@ impl Talk {
             can_answer(&side.caller, &method).then(|| {
                 if side.asking == 0 {
                     side.since = Instant::now();
+                    if !side.is_about_a_task {
+                        self.asked.send_replace(Some(Asked {
+                            since: side.since,
+                            is_parked: side.caller.revision.is_modern(),
+                        }));
+                    }
                 }
                 side.asking += 1;
                 (call, side.line.clone())

@@ -81,6 +81,7 @@ impl Plan {
             registry: self.registry.clone(),
             index: *index,
             facts: slot.tenant.facts.clone(),
+            followers: self.registry.updates.of(*index, None),
         }
     }
 

@@ -14,13 +14,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sentinel_wire::Payload;
-use sentinel_wire::json::{self, Kind, Object, Rules};
-use sentinel_wire::meta::RELATED_TASK;
+use sentinel_wire::json::{Kind, Object, Rules};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::edited;
 use crate::call::Reply;
 use crate::caller::Caller;
 use crate::fault::Fault;
@@ -103,7 +101,7 @@ impl Desk {
         });
         let slot = Slot::default();
         let (line, events) = Line::open(slot.clone(), UNREAD_BYTES_MAX);
-        let talk = Conversation::new(begin(line), events, Arc::default(), slot);
+        let talk = Conversation::new(begin(line.hiding_task()), events, Arc::default(), slot);
         let driver = tokio::spawn(drive(self.clone(), key.clone(), hearing.clone(), talk));
         *hearing.driver.lock() = Some(driver.abort_handle());
         open.insert(key.clone(), hearing.clone());
@@ -197,7 +195,7 @@ impl Hearing {
     }
 
     /// Hands answers to whoever asked; keys that nobody waits for are ignored.
-    pub(super) fn answer(&self, raw: &Bytes, task: &str) {
+    pub(super) fn answer(&self, raw: &Bytes) {
         *self.last_look.lock() = Instant::now();
         let answers = Object::parse(raw, Rules::backend()).unwrap_or_default();
         let mut asks = self.asks.lock();
@@ -205,26 +203,10 @@ impl Hearing {
         for (key, ask) in asks.drain(..) {
             let answer = answers.get(raw, &key).map(|span| raw.slice(span.range()));
             match answer.filter(|answer| Kind::of(answer) == Some(Kind::Object)) {
-                Some(answer) => drop(ask.answer.send(Answer::Result(related(answer, task)))),
+                Some(answer) => drop(ask.answer.send(Answer::Result(answer))),
                 None => open.push((key, ask)),
             }
         }
         *asks = open;
     }
-}
-
-/// An answer to a question of a task says so.
-fn related(answer: Bytes, task: &str) -> Bytes {
-    let Ok(result) = Payload::parse(answer.clone(), Rules::backend()) else {
-        return answer;
-    };
-    let mut of = br#"{"taskId":"#.to_vec();
-    json::encode_string(task, &mut of);
-    of.push(b'}');
-    let meta = result.get_bytes("_meta").unwrap_or_else(|| "{}".into());
-    let Ok(meta) = Payload::parse(meta, Rules::backend()) else {
-        return answer;
-    };
-    let meta = edited(&meta, &[(RELATED_TASK, Some(&of))]);
-    edited(&result, &[("_meta", Some(meta.as_bytes()))]).to_bytes()
 }

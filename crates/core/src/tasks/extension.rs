@@ -28,13 +28,17 @@ const ASKED_MAX: Duration = Duration::from_millis(500);
 /// Calls a tool that runs as a task, and answers with the task.
 pub(super) async fn begin(backend: Arc<dyn Backend>, mut call: Box<Call>) -> Result<Reply, Fault> {
     call.task_ttl_ms = Some(TTL_MS);
+    call.line = call.line.hiding_task();
     let revision = call.caller.revision;
     let reply = backend.call(call).await?;
     let Some(task) = created(&reply) else {
         return Ok(reply);
     };
     let meta = match &reply.outcome {
-        Outcome::Result(result) => unrelated(result).unwrap_or_else(|| result.get_bytes("_meta")),
+        Outcome::Result(result) => match unrelated(result) {
+            Some((plain, _)) => plain.get_bytes("_meta"),
+            None => result.get_bytes("_meta"),
+        },
         Outcome::Error(_) => None,
     };
     let members = [
@@ -163,14 +167,11 @@ impl Task<'_> {
 
     fn told(&self, task: &Payload, more: &[(&str, Option<&[u8]>)]) -> Reply {
         let mut members = vec![("resultType", Some(&br#""complete""#[..]))];
-        let meta = unrelated(task);
-        if let Some(meta) = &meta {
-            members.push(("_meta", meta.as_deref()));
-        }
         members.extend_from_slice(more);
+        let plain = unrelated(task).map(|(plain, _)| plain);
         Reply {
             revision: self.asker.revision,
-            outcome: Outcome::Result(renamed(task, &members)),
+            outcome: Outcome::Result(renamed(plain.as_ref().unwrap_or(task), &members)),
         }
     }
 
@@ -220,7 +221,7 @@ impl Task<'_> {
         match self.desk.find(&self.key) {
             Some(hearing) => {
                 let answers = call.params.get_bytes("inputResponses").unwrap_or_default();
-                hearing.answer(&answers, &self.key.id);
+                hearing.answer(&answers);
             }
             None => {
                 let reply = self.send(Method::TasksGet).await?;

@@ -13,6 +13,7 @@
 
 mod callers;
 mod cli;
+mod hidden;
 mod house;
 mod http;
 mod pipe;
@@ -29,6 +30,8 @@ mod canaries;
 mod children;
 mod crowd;
 mod doors;
+mod eras;
+mod following;
 mod forgeries;
 mod govern;
 mod identity;

@@ -327,3 +327,40 @@ fn g_50_a_forgotten_session_costs_no_tool_and_changes_are_heard_in_the_next_one(
         caller.tools().contains(&"grown_1".to_owned()).then_some(())
     });
 }
+
+#[test]
+fn g_24_a_result_of_a_type_that_nobody_knows_is_no_success() {
+    let server = Server::start(&["--era", "modern"]);
+    let config = [
+        http_backend("h", &server.address, ""),
+        stdio_backend("s", &["--era", "modern"], ""),
+    ];
+    let gateway = Gateway::ready(&config.concat());
+    let odd = json!({"kind": "odd_type"});
+    for path in ["/mcp/h", "/mcp/s"] {
+        let legacy = Legacy::connect(&gateway, path, "2025-11-25");
+        let answer = legacy.call("liar", odd.clone());
+        assert_eq!(kind_of(&answer), "backend_bad_reply", "{path}: {answer}");
+        // A modern caller may know it, from an extension that both declared.
+        let answer = Modern::new(&gateway, path).call("liar", odd.clone());
+        assert_eq!(answer["result"]["resultType"], "odd", "{path}: {answer}");
+    }
+}
+
+#[test]
+fn g_24_a_modern_server_that_asks_like_a_legacy_one_is_ignored_and_logged_once() {
+    let server = Server::start(&["--era", "modern"]);
+    let gateway = Gateway::ready(&http_backend("one", &server.address, ""));
+    let able = json!({"roots": {}});
+    let legacy = Legacy::with(&gateway, "/mcp", "2025-11-25", able.clone());
+    let modern = Modern::with(&gateway, "/mcp", able);
+    for caller in [&legacy as &dyn Caller, &modern] {
+        let messages = caller.exchange("tools/call", tool("liar", json!({"kind": "asks"})));
+        let [answer] = &messages[..] else {
+            panic!("nothing but the answer: {messages:?}");
+        };
+        assert_eq!(text_of(&parse(answer)), "the truth");
+    }
+    let log = gateway.house.log();
+    assert_eq!(log.matches("ignored a request of a server").count(), 1);
+}

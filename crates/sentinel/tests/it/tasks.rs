@@ -89,6 +89,7 @@ fn g_24_a_caller_of_the_extension_gets_a_task_from_servers_of_either_era() {
         assert_eq!(question["method"], "elicitation/create");
         let message = &question["params"]["message"];
         assert_eq!(*message, format!("[{backend}] Why?"), "it says who asks");
+        assert!(!question.to_string().contains("dig-"), "{question}");
         // Other work goes on while the task waits for its answer.
         assert_eq!(caller.said("echo", json!({"text": "x"})), "x", "{backend}");
         let because = json!({"action": "accept", "content": {"why": "because"}});
@@ -146,10 +147,15 @@ fn g_24_to_all_others_it_is_a_slow_call() {
             question["method"], "elicitation/create",
             "{backend}: {question}"
         );
+        // The caller knows of no task, least of all by its server's name; the server hears which one it is about.
+        assert!(!question.to_string().contains("dig-"), "{question}");
         let answer =
             json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}});
         assert_eq!(legacy.post(&answer.to_string()).status, 202);
-        assert!(text_of(&stream.json()).contains("decline"), "{backend}");
+        let said = text_of(&stream.json());
+        assert!(said.contains("decline"), "{backend}");
+        let related = said.contains("related-task");
+        assert_eq!(related, backend.ends_with('l'), "{backend}: {said}");
     }
     // A modern caller that does not know tasks: a legacy server's are waited for, a modern one says no.
     let plain = |backend: &str| Modern::new(&gateway, &format!("/mcp/{backend}"));
@@ -181,6 +187,19 @@ fn g_24_a_handle_is_good_for_its_caller_and_as_long_as_its_tool_may_be_used() {
                 assert_eq!(refused["error"]["code"], -32602, "{backend}: {method}");
             }
         }
+        // Like a session it belongs to the endpoint that it was made at.
+        let elsewhere = token(json!({"sub": "alice", "role": "digger"}));
+        let elsewhere = Modern::with(&gateway, "/mcp", declared()).bearing(&elsewhere);
+        for method in methods {
+            let params = json!({"taskId": handle, "inputResponses": {}});
+            let refused = elsewhere.ask(method, params);
+            assert_eq!(refused["error"]["code"], -32602, "{backend}: {method}");
+        }
+        let listen = json!({"notifications": {"taskIds": [handle]}});
+        let mut stream = elsewhere.send("subscriptions/listen", listen).head();
+        let honoured = stream.json()["params"]["notifications"].clone();
+        assert_eq!(honoured, json!({}), "{backend}");
+        assert_eq!(get(&alice, &task)["status"], "working", "{backend}");
         let off = json!({"scope": "tool", "name": format!("{backend}.dig"), "reason": "test"});
         let headers = [
             crate::tokens::JSON_BODY,

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sentinel_core::audit::{AuditStore, Batch, Entered, Record, Sink, StoreFailure};
+use sentinel_core::audit::{AuditStore, Batch, Record, Sink, StoreFailure};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::heads::{self, Head};
-use super::{ANCHOR, GAP};
-use crate::spool::follow::{Chunk, Follower, Gap};
+use super::{ANCHOR, GAP, UNKNOWN};
+use crate::spool::follow::{Chunk, Follower, Gap, Step};
 use crate::spool::{FileLane, Recorder, orphans};
 
 /// How often new records are looked for. What came meanwhile is one transaction, so looking oftener
@@ -53,13 +53,14 @@ impl Ingest {
         let (stop, stopped) = watch::channel(false);
         let (finished, done) = watch::channel(false);
         let mut work = Work {
-            lanes: recorder.files.iter().map(Lane::of).collect(),
+            lanes: recorder.lanes().map(Lane::of).collect(),
             recorder: recorder.clone(),
             store,
             data_dir: data_dir.to_owned(),
             retention,
             stop: stopped,
             memory_next: 1,
+            memory_head: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -82,7 +83,7 @@ impl Ingest {
     /// Brings everything into the store within a deadline; gives how many records are left in the
     /// spool, for the next process to adopt.
     pub async fn finish(mut self, deadline: Duration) -> u64 {
-        self.recorder.note("audit/end", None);
+        self.recorder.end();
         self.stop.send_replace(true);
         let done = self.done.wait_for(|done| *done);
         let in_time = matches!(timeout(deadline, done).await, Ok(Ok(_)));
@@ -104,13 +105,13 @@ struct Intents {
 }
 
 impl Intents {
-    fn note(&mut self, entered: &Entered<'_>) {
-        self.last_seq = entered.seq;
-        let draft = &entered.draft;
-        if draft.outcome == "intent" {
-            self.open.insert(entered.seq, draft.to_record());
-        } else if draft.intent != 0 {
-            self.open.remove(&draft.intent);
+    fn note(&mut self, records: &Batch, steps: Vec<Step>) {
+        self.last_seq = records.last().map_or(self.last_seq, |(seq, _)| seq);
+        for step in steps {
+            match step {
+                Step::Begun(seq, record) => self.open.insert(seq, *record),
+                Step::Ended(seq) => self.open.remove(&seq),
+            };
         }
     }
 }
@@ -132,6 +133,7 @@ struct Work {
     stop: watch::Receiver<bool>,
     lanes: Vec<Lane>,
     memory_next: u64,
+    memory_head: Option<Head>,
 }
 
 /// One lane of the spool, and how far it was read.
@@ -170,8 +172,9 @@ impl Lane {
         let oldest = self.intents.open.keys().next().copied();
         self.intents.held.retain(|(number, last_seq)| {
             let done = oldest.is_none_or(|oldest| *last_seq < oldest);
-            if done {
-                self.file.forget(*number);
+            match done {
+                true => self.file.forget(*number),
+                false => self.file.stored(*number),
             }
             !done
         });
@@ -248,10 +251,8 @@ impl Work {
             lane.intents.held.push((number, lane.intents.last_seq));
         }
         if let Some(records) = &chunk.records {
-            for entered in records.records() {
-                lane.intents.note(&entered);
-                lane.anchored &= entered.draft.method == ANCHOR;
-            }
+            lane.intents.note(records, chunk.steps);
+            lane.anchored &= !chunk.beyond_anchors;
             self.insert(records).await;
             let lane = &mut self.lanes[at];
             lane.head = Head::of(records).or(lane.head.take());
@@ -276,6 +277,7 @@ impl Work {
             self.memory_next = seq + 1;
         }
         self.insert(&records).await;
+        self.memory_head = Head::of(&records).or(self.memory_head.take());
     }
 
     /// Tries until the store has them. Only the end of the process stops it, and then the spool
@@ -314,7 +316,8 @@ impl Work {
     }
 
     fn write_heads(&self) {
-        for head in self.lanes.iter().filter_map(|lane| lane.head.as_ref()) {
+        let heads = self.lanes.iter().filter_map(|lane| lane.head.as_ref());
+        for head in heads.chain(&self.memory_head) {
             if let Err(error) = heads::write(&self.data_dir, head) {
                 tracing::warn!("the head of the audit chain could not be noted: {error}");
             }
@@ -401,9 +404,7 @@ pub async fn adopt_all(
             let Some(records) = chunk.records else {
                 break;
             };
-            for entered in records.records() {
-                intents.note(&entered);
-            }
+            intents.note(&records, chunk.steps);
             adopted.records += records.len() as u64;
             head = Head::of(&records);
             store.insert(records).await?;
@@ -414,7 +415,7 @@ pub async fn adopt_all(
         for (seq, record) in &intents.open {
             adopted.unknown += 1;
             let mut draft = record.draft();
-            draft.outcome = "unknown";
+            draft.outcome = UNKNOWN;
             draft.kind = "crash";
             draft.intent = *seq;
             recorder.append(&draft);

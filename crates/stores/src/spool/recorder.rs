@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,12 +13,11 @@ use sentinel_core::audit::{Draft, Guarantee, NotKept, Sink, Surface};
 use sentinel_core::metrics::Metrics;
 use tokio::sync::oneshot;
 
-use super::{FileLane, MemoryLane, node_id, root};
+use super::complaints::Complaints;
+use super::{AtQuota, FileLane, MemoryLane, node_id, root};
 
 /// What a power failure may take.
 const SYNC_EVERY: Duration = Duration::from_millis(200);
-/// Complaints about a spool that cannot be written come at most this often.
-const COMPLAIN_EVERY_MS: u64 = 10_000;
 /// Intents that may wait for one fsync; more calls than this never run at once.
 const WAITERS_MAX: usize = 16_384;
 
@@ -43,12 +42,15 @@ thread_local! {
 
 pub struct Recorder {
     /// Several, so that threads that answer calls do not wait for each other: never empty.
-    pub(crate) files: Vec<Arc<FileLane>>,
+    files: Vec<Arc<FileLane>>,
+    /// Intents of `sync` calls and what completes them: apart from all others, so that no flood of those
+    /// takes their place.
+    promised: Arc<FileLane>,
     pub(crate) memory: MemoryLane,
     pub(crate) metrics: Arc<Metrics>,
     waiters: Arc<Mutex<Vec<Waiter>>>,
     wake: SyncSender<()>,
-    complained_ms: AtomicU64,
+    complaints: Arc<Complaints>,
 }
 
 type Waiter = oneshot::Sender<Result<(), String>>;
@@ -58,13 +60,18 @@ impl Recorder {
     pub fn start(data_dir: &Path, limits: Limits, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
         let node: Arc<str> = node_id(data_dir)?.into();
         let writers = limits.writers.clamp(1, WRITERS_MAX);
-        let lane = || {
-            let quota = limits.spool_bytes_max / writers as u64;
-            FileLane::create(&root(data_dir), node.clone(), quota, metrics.clone()).map(Arc::new)
+        let complaints = Arc::new(Complaints::default());
+        let quota = limits.spool_bytes_max / (writers as u64 + 1);
+        let lane = |at_quota| {
+            let (metrics, complaints) = (metrics.clone(), complaints.clone());
+            let quota = (quota, at_quota);
+            FileLane::create(&root(data_dir), node.clone(), quota, metrics, complaints)
+                .map(Arc::new)
         };
         let files = (0..writers)
-            .map(|_| lane())
+            .map(|_| lane(AtQuota::Oldest))
             .collect::<io::Result<Vec<_>>>()?;
+        let promised = lane(AtQuota::Nothing)?;
         let memory = MemoryLane::new(
             node.clone(),
             files[0].lane() + 1,
@@ -74,7 +81,8 @@ impl Recorder {
         let (wake, woken) = sync_channel(1);
         let waiters = Arc::new(Mutex::new(Vec::new()));
         {
-            let (files, waiters) = (files.clone(), waiters.clone());
+            let (mut files, waiters) = (files.clone(), waiters.clone());
+            files.push(promised.clone());
             std::thread::Builder::new()
                 .name("audit-fsync".to_owned())
                 .spawn(move || keep_syncing(&files, &waiters, &woken))?;
@@ -82,11 +90,12 @@ impl Recorder {
         metrics.audit.enabled.store(1, Relaxed);
         let this = Arc::new(Self {
             files,
+            promised,
             memory,
             metrics,
             waiters,
             wake,
-            complained_ms: AtomicU64::new(0),
+            complaints,
         });
         this.note("audit/start", None);
         Ok(this)
@@ -96,18 +105,34 @@ impl Recorder {
         &self.files[0].node
     }
 
-    /// The lane for records of this guarantee. An intent and the record that answers it lie in one lane,
-    /// whichever threads wrote them.
-    fn file(&self, guarantee: Guarantee) -> &FileLane {
-        match guarantee {
-            Guarantee::Sync => &self.files[0],
-            _ => &self.files[THREAD.with(|thread| *thread) % self.files.len()],
+    /// All lanes that are files.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Arc<FileLane>> {
+        self.files.iter().chain([&self.promised])
+    }
+
+    /// The lane for a record. An intent and what completes it lie in one, whichever threads wrote them.
+    fn file(&self, draft: &Draft<'_>) -> &Arc<FileLane> {
+        match draft.intent {
+            0 => self.here(),
+            _ => &self.promised,
         }
+    }
+
+    /// The lane of this thread.
+    fn here(&self) -> &Arc<FileLane> {
+        &self.files[THREAD.with(|thread| *thread) % self.files.len()]
     }
 
     /// A record of the audit about itself.
     pub(crate) fn note(&self, method: &str, args: Option<&str>) {
-        self.note_in(self.file(Guarantee::Spool), method, args);
+        self.note_in(self.here(), method, args);
+    }
+
+    /// The last word of every lane that has one: the number after what was lost makes the loss known.
+    pub(crate) fn end(&self) {
+        self.note("audit/end", None);
+        let loose = self.lanes().filter(|lane| lane.has_loose_end());
+        loose.for_each(|lane| self.note_in(lane, "audit/end", None));
     }
 
     /// The same in a certain lane.
@@ -123,16 +148,7 @@ impl Recorder {
             ..Draft::default()
         });
         if let Err(error) = noted {
-            self.complain(&error);
-        }
-    }
-
-    fn complain(&self, error: &io::Error) {
-        let now = now_ms();
-        let before = self.complained_ms.load(Relaxed);
-        if now.saturating_sub(before) >= COMPLAIN_EVERY_MS {
-            self.complained_ms.store(now, Relaxed);
-            tracing::error!("an audit record could not be written to the spool: {error}");
+            self.complaints.about(&error);
         }
     }
 }
@@ -141,14 +157,14 @@ impl Sink for Recorder {
     fn append(&self, draft: &Draft<'_>) {
         if draft.guarantee == Guarantee::Memory {
             self.memory.append(draft);
-        } else if let Err(error) = self.file(draft.guarantee).append(draft) {
-            self.complain(&error);
+        } else if let Err(error) = self.file(draft).append_soon(draft) {
+            self.complaints.about(&error);
         }
     }
 
     fn intend(&self, draft: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>> {
         let refuse = |why: String| ready(Err(NotKept(why))).boxed();
-        let file = self.file(Guarantee::Sync);
+        let file = &self.promised;
         if file.is_full() {
             return refuse("the spool is full (audit.spool_max_mb)".to_owned());
         }

@@ -19,11 +19,12 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, stream};
 use parking_lot::Mutex;
 use sentinel_core::queue::Listener as Inbox;
+use sentinel_core::turn;
 use sentinel_wire::sse;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::mcp::SILENCE_MAX;
+use crate::mcp::{PAUSE, PRIMED, SILENCE_MAX};
 
 /// Events that one session keeps: every stream of a busy client for a few seconds. The oldest go
 /// first, whichever stream they are of.
@@ -155,6 +156,8 @@ impl Streams {
             while let Some(message) = inbox.try_next() {
                 streams.0.lock().say_or_pause(stream, &message, false);
             }
+            // Whoever listens may be on another thread, so the records of the answers must be kept already.
+            turn::end();
             streams.0.lock().finish(stream, &answers);
         });
         heard
@@ -219,12 +222,17 @@ impl Table {
         heard
     }
 
-    /// A message without a byte lets the caller go: it comes back for the rest (`Outlet::may_pause`).
+    /// Says a message, unless it is about the stream (`Outlet::may_pause`): one that has begun is primed
+    /// already, and a pause lets the caller go, who comes back for the rest.
     fn say_or_pause(&mut self, stream: u64, message: &[u8], primed: bool) {
-        if !message.is_empty() {
-            self.say(stream, message);
-        } else if primed && let Some(open) = self.open.get_mut(&stream) {
-            open.listener = None;
+        match message {
+            PRIMED => {}
+            PAUSE => {
+                if primed && let Some(open) = self.open.get_mut(&stream) {
+                    open.listener = None;
+                }
+            }
+            message => self.say(stream, message),
         }
     }
 

@@ -38,10 +38,14 @@ pub(crate) struct Outlet {
     pub(crate) messages: Mouth,
     pub(crate) asks: Arc<Asks>,
     pub(crate) subscriber: Arc<Subscriber>,
-    /// The caller can come back for the rest of a stream: then it is told to whenever its backend
-    /// has us come back, by a message without a byte.
+    /// The caller can come back for the rest of a stream: then it gets one where its backend began one of
+    /// that kind (`PRIMED`), and is let go whenever its backend lets us go (`PAUSE`).
     pub(crate) may_pause: bool,
 }
+
+/// Messages about the stream itself; no other message begins like this.
+pub(crate) const PRIMED: &[u8] = b"\n";
+pub(crate) const PAUSE: &[u8] = b"";
 
 /// Where messages for the caller go, ready to be framed. A caller who does not read misses notices, not
 /// the answer.
@@ -79,7 +83,7 @@ pub(crate) async fn converse(
     let listening = (method == Method::ResourcesSubscribe)
         .then(uri)
         .flatten()
-        .and_then(|uri| Some((outlet.subscriber.begin(&uri)?, uri)));
+        .and_then(|uri| Some((outlet.subscriber.begin(caller, &uri)?, uri)));
     let mut now = params.clone();
     let mut visits = Visits::default();
     let mut rounds = 0;
@@ -181,9 +185,15 @@ async fn one_round(
                 return Round::Begins(beginning, Box::new(talk));
             }
             Step::Event(Event::Ask(ask)) => put(*ask, caller, outlet),
-            Step::Event(Event::Notice(notice)) if matches!(*notice, Notice::Pause) => {
+            Step::Event(Event::Notice(notice))
+                if matches!(*notice, Notice::Primed | Notice::Pause) =>
+            {
+                let about = match *notice {
+                    Notice::Primed => PRIMED,
+                    _ => PAUSE,
+                };
                 if outlet.may_pause {
-                    outlet.messages.tell(Vec::new());
+                    outlet.messages.tell(about.to_vec());
                 }
             }
             // Only clients of 2025-11-25 know what it is about.

@@ -159,7 +159,7 @@ impl Listener {
         let changes = Changes::of(&gateway.registry, view);
         let mut followed = Vec::new();
         for uri in named(&request, "resourceSubscriptions", SUBSCRIPTIONS_MAX) {
-            let Some(ticket) = gateway.registry.listen(view, &uri, hear.clone()) else {
+            let Some(ticket) = gateway.registry.listen(view, &caller, &uri, hear.clone()) else {
                 continue;
             };
             if agrees(gateway, &caller, view, &uri).await {
@@ -189,7 +189,8 @@ impl Listener {
 
     /// Begins to hear of a task, and tells how it is: it may be over before its listener came.
     async fn follow(&mut self, handle: String, teller: &Teller) {
-        let Ok(named) = tasks::open(&self.look.gateway, &self.look.caller, &handle) else {
+        let gateway = &self.look.gateway;
+        let Ok(named) = tasks::open(gateway, &self.look.caller, self.changes.view, &handle) else {
             return;
         };
         let (at, to) = (self.tasks.len(), teller.clone());

@@ -103,7 +103,7 @@ pub(crate) fn notice_message(
             write_notification(method, done.as_bytes(), &mut out);
         }
         // Between us and the backend; only resumable streams have a use for it.
-        Notice::Pause => return None,
+        Notice::Primed | Notice::Pause => return None,
     }
     Some(out)
 }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sentinel_core::View;
 use sentinel_core::catalog::Registry;
 use sentinel_core::updates::{Hear, Ticket};
+use sentinel_core::{Caller, View};
 use sentinel_wire::envelope::write_notification;
 use sentinel_wire::{Method, json};
 
@@ -37,11 +37,12 @@ impl Subscriber {
     }
 
     /// Begins to listen, before the backend is asked, so that nothing is missed.
-    pub(crate) fn begin(&self, uri: &str) -> Option<Ticket> {
+    pub(crate) fn begin(&self, caller: &Caller, uri: &str) -> Option<Ticket> {
         if self.tickets.lock().len() >= SUBSCRIPTIONS_MAX {
             return None;
         }
-        self.registry.listen(self.view, uri, self.hear.clone())
+        self.registry
+            .listen(self.view, caller, uri, self.hear.clone())
     }
 
     pub(crate) fn keep(&self, uri: String, ticket: Ticket) {

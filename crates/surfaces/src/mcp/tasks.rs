@@ -1,7 +1,7 @@
 //! Tasks: a backend may answer a call with a handle instead of a result.
 //!
 //! A modern caller gets the handle, sealed: it names the backend, the tool and the backend's own id, and is
-//! good for this caller only. Tasks of 2025-11-25 look the same by the time they come here (`core::tasks`). A legacy caller knows nothing of tasks: the gateway polls for it, and
+//! good for this caller only, and like a session at this endpoint only. Tasks of 2025-11-25 look the same by the time they come here (`core::tasks`). A legacy caller knows nothing of tasks: the gateway polls for it, and
 //! the call looks like an ordinary slow one. Handles end with the process that sealed them.
 
 use std::sync::Arc;
@@ -94,20 +94,30 @@ impl Named {
 }
 
 /// The caller's handle for a backend's task.
-pub(crate) fn seal(gateway: &Gateway, caller: &Caller, named: &Named) -> String {
-    gateway.sealer.seal(&named.write(), &bound_to(caller))
+pub(crate) fn seal(gateway: &Gateway, caller: &Caller, view: View, named: &Named) -> String {
+    let whose = bound_to(caller, view);
+    gateway.sealer.seal(&named.write(), &whose)
 }
 
-/// Which task a handle names; only to the caller that it was made for.
-pub(crate) fn open(gateway: &Gateway, caller: &Caller, handle: &str) -> Result<Named, Fault> {
-    let plain = gateway.sealer.open(handle, &bound_to(caller));
+/// Which task a handle names; only to the caller that it was made for, at the endpoint where it was made.
+pub(crate) fn open(
+    gateway: &Gateway,
+    caller: &Caller,
+    view: View,
+    handle: &str,
+) -> Result<Named, Fault> {
+    let plain = gateway.sealer.open(handle, &bound_to(caller, view));
     plain
         .and_then(|plain| Named::read(&plain))
         .ok_or_else(|| Fault::new(Kind::InvalidParams, "unknown or expired task"))
 }
 
-fn bound_to(caller: &Caller) -> Vec<u8> {
-    [b"task\0", caller.principal().as_bytes()].concat()
+fn bound_to(caller: &Caller, view: View) -> Vec<u8> {
+    let endpoint = match view {
+        View::Merged => "all".to_owned(),
+        View::Only(index) => index.to_string(),
+    };
+    format!("task\0{endpoint}\0{}", caller.principal()).into_bytes()
 }
 
 /// The same object under another task id.

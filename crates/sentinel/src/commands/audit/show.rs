@@ -51,7 +51,8 @@ pub(super) fn verdict(verdict: &Verdict, json: bool) -> String {
             .collect();
         let object = json!({
             "ok": verdict.broken.is_empty(), "records": verdict.records, "lanes": verdict.lanes,
-            "announced_missing": verdict.announced, "broken": broken,
+            "announced_missing": verdict.announced, "lanes_of_others": verdict.elsewhere,
+            "broken": broken,
         });
         return format!("{object}\n");
     }
@@ -59,6 +60,12 @@ pub(super) fn verdict(verdict: &Verdict, json: bool) -> String {
         "{} records in {} lanes, {} missing and announced\n",
         verdict.records, verdict.lanes, verdict.announced
     );
+    if verdict.elsewhere > 0 {
+        text.push_str(&format!(
+            "{} lanes were written by other data directories: only those know how far they came\n",
+            verdict.elsewhere
+        ));
+    }
     if verdict.broken.is_empty() {
         text.push_str("every record is as it was written\n");
     }
