@@ -40,6 +40,7 @@ pub const MIGRATIONS: Migrations = Migrations {
         include_str!("review/leaner.sql"),
         include_str!("review/fewer_pages.sql"),
         include_str!("review/purged.sql"),
+        include_str!("review/queue.sql"),
     ],
 };
 

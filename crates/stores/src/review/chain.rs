@@ -71,17 +71,33 @@ fn to_array(bytes: &[u8]) -> [u8; 32] {
     bytes.try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// The hash to continue from, and the next event's number.
-pub(super) fn last(tx: &Connection) -> Result<([u8; 32], i64), Trouble> {
-    let found = tx
-        .prepare_cached("SELECT hash, seq FROM review_events ORDER BY seq DESC LIMIT 1")
-        .and_then(|mut query| {
-            query
-                .query_row([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? + 1)))
-                .optional()
+/// Where the history is.
+pub(super) struct Head {
+    /// The hash to continue from.
+    pub(super) hash: [u8; 32],
+    /// The next event's number.
+    pub(super) next: i64,
+    /// The number of the event that changed the queue last.
+    pub(super) queue: i64,
+}
+
+pub(super) fn last(tx: &Connection) -> Result<Head, Trouble> {
+    let head = |row: &rusqlite::Row<'_>| {
+        Ok(Head {
+            hash: row.get(0)?,
+            next: row.get::<_, i64>(1)? + 1,
+            queue: row.get(2)?,
         })
+    };
+    let found = tx
+        .prepare_cached("SELECT hash, seq, queue FROM review_events ORDER BY seq DESC LIMIT 1")
+        .and_then(|mut query| query.query_row([], head).optional())
         .map_err(sql)?;
-    Ok(found.unwrap_or((START, 1)))
+    Ok(found.unwrap_or(Head {
+        hash: START,
+        next: 1,
+        queue: 0,
+    }))
 }
 
 /// What the event of a removed review is called.

@@ -327,6 +327,8 @@ async fn a_file_of_an_earlier_version_keeps_everything() {
     let db = Connection::open(&path).unwrap();
     db.execute_batch(include_str!("tests/version_2.sql"))
         .unwrap();
+    let query = "SELECT max(seq) FROM review_events WHERE queue = 1";
+    let turned: u64 = db.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap() as u64;
     let digests: Vec<(String, Vec<u8>)> = db
         .prepare("SELECT key, digest FROM review_keys ORDER BY key")
         .unwrap()
@@ -338,6 +340,7 @@ async fn a_file_of_an_earlier_version_keeps_everything() {
 
     let store = open(&path);
     assert_eq!(store.verify().await.unwrap().events, 10);
+    assert_eq!(store.queue_version(Vec::new()).await.unwrap(), turned);
     let all = Page {
         offset: 0,
         limit: 99,
