@@ -1,5 +1,6 @@
 //! Who asks: a person must see which server a question comes from, and to the client it all comes
-//! from the gateway. So the backend's configured name is put before the message.
+//! from the gateway. So the backend's configured name is put before the message, or into `_meta` where a
+//! question has none.
 
 use bytes::Bytes;
 use sentinel_wire::json::{Object, Rules, encode_string};
@@ -8,15 +9,21 @@ use sentinel_wire::{Method, Outcome, Payload};
 
 use crate::call::Reply;
 
+/// The member of `_meta` that names the backend which asks for a sample or for roots.
+pub(crate) const ASKED_BY: &str = "sentinel-gateway/backend";
+
 /// The params of a question, with the asker's name in what a person will read.
 pub(crate) fn sign(method: &Method, params: Bytes, asker: &str) -> Bytes {
-    if *method != Method::Elicit {
-        return params;
-    }
     let Ok(payload) = Payload::parse(params.clone(), Rules::backend()) else {
         return params;
     };
-    let Some(message) = payload.string("message") else {
+    if matches!(method, Method::Sample | Method::RootsList) {
+        return sign_meta(&payload, asker).unwrap_or(params);
+    }
+    let Some(message) = payload
+        .string("message")
+        .filter(|_| *method == Method::Elicit)
+    else {
         return params;
     };
     let mut signed = Vec::new();
@@ -26,6 +33,21 @@ pub(crate) fn sign(method: &Method, params: Bytes, asker: &str) -> Bytes {
         .as_raw()
         .rewrite(&[("message", Some(&signed))], &mut out);
     out.into()
+}
+
+fn sign_meta(params: &Payload, asker: &str) -> Option<Bytes> {
+    let mut quoted = Vec::new();
+    encode_string(asker, &mut quoted);
+    let meta = params.get_bytes("_meta");
+    let meta = Payload::parse(meta.unwrap_or(Bytes::from_static(b"{}")), Rules::backend()).ok()?;
+    let mut signed = Vec::new();
+    meta.as_raw()
+        .rewrite(&[(ASKED_BY, Some(&quoted))], &mut signed);
+    let mut out = Vec::new();
+    params
+        .as_raw()
+        .rewrite(&[("_meta", Some(&signed))], &mut out);
+    Some(out.into())
 }
 
 /// The same for everything that an `input_required` asks, be it of a call or of a task; any other reply is
@@ -137,7 +159,15 @@ mod tests {
             signed,
             &br#"{"message":"[shop] Your \"name\"?","requestedSchema":{"n":1.0}}"#[..]
         );
-        assert_eq!(sign(&Method::Sample, params.clone(), "shop"), params);
+        let sample = Bytes::from_static(br#"{"messages":[],"_meta":{"progressToken":1}}"#);
+        assert_eq!(
+            sign(&Method::Sample, sample, "shop"),
+            &br#"{"messages":[],"_meta":{"progressToken":1,"sentinel-gateway/backend":"shop"}}"#[..]
+        );
+        assert_eq!(
+            sign(&Method::RootsList, Bytes::from_static(b"{}"), "shop"),
+            &br#"{"_meta":{"sentinel-gateway/backend":"shop"}}"#[..]
+        );
     }
 
     #[test]

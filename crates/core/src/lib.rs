@@ -32,6 +32,7 @@ pub mod seal;
 pub mod state_file;
 mod tasks;
 pub mod trace;
+pub mod turn;
 pub mod updates;
 pub mod walk;
 

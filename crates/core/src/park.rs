@@ -16,6 +16,7 @@ use sentinel_wire::Payload;
 use sentinel_wire::json::{self, Rules};
 use tokio::time::Instant;
 
+use crate::attribution::ASKED_BY;
 use crate::line::{Ask, Conversation};
 use crate::seal::random_id;
 
@@ -84,10 +85,23 @@ impl Lot {
         Ok(id)
     }
 
-    /// Takes a call up again; `None` if it was taken, expired, or never here.
-    pub fn take(&self, id: &str) -> Option<Parked> {
-        let place = self.places.lock().remove(id)?;
-        (place.until > Instant::now()).then_some(place.parked)
+    /// Takes a call up again; `None` if it was taken, expired, or never here. What `check` refuses stays, for
+    /// the caller to do better.
+    pub fn take<E>(
+        &self,
+        id: &str,
+        check: impl FnOnce(&[(String, Ask)]) -> Result<(), E>,
+    ) -> Option<Result<Parked, E>> {
+        let mut places = self.places.lock();
+        let place = places.get(id)?;
+        if place.until > Instant::now()
+            && let Err(refusal) = check(&place.parked.asks)
+        {
+            return Some(Err(refusal));
+        }
+        let place = places.remove(id)?;
+        drop(places);
+        (place.until > Instant::now()).then_some(Ok(place.parked))
     }
 
     /// Drops the calls whose callers took too long.
@@ -142,11 +156,29 @@ fn modern_params(ask: &Ask) -> Bytes {
     if legacy.iter().all(|name| params.get(name).is_none()) {
         return ask.params.clone();
     }
+    let meta = asked_by(&params);
     let mut out = Vec::new();
-    params
-        .as_raw()
-        .rewrite(&legacy.map(|name| (name, None)), &mut out);
+    params.as_raw().rewrite(
+        &[
+            ("elicitationId", None),
+            ("_meta", meta.as_deref()),
+            ("task", None),
+        ],
+        &mut out,
+    );
     out.into()
+}
+
+/// Of `_meta` only what we put there.
+fn asked_by(params: &Payload) -> Option<Vec<u8>> {
+    let meta = Payload::parse(params.get_bytes("_meta")?, Rules::backend()).ok()?;
+    let name = meta.get(ASKED_BY)?;
+    let mut out = vec![b'{'];
+    json::encode_string(ASKED_BY, &mut out);
+    out.push(b':');
+    out.extend_from_slice(name);
+    out.push(b'}');
+    Some(out)
 }
 
 #[cfg(test)]
@@ -172,16 +204,21 @@ mod tests {
         }
     }
 
+    fn taken(lot: &Lot, id: &str) -> bool {
+        lot.take(id, |_| Ok::<_, ()>(())).is_some()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_place_is_taken_once_and_expires() {
         let lot = Lot::new(TTL);
         let alice: Arc<str> = "alice".into();
         let id = lot.park(&alice, parked()).expect("room");
-        assert!(lot.take(&id).is_some());
-        assert!(lot.take(&id).is_none());
+        assert_eq!(lot.take(&id, |_| Err(())).expect("there").err(), Some(()));
+        assert!(taken(&lot, &id), "what was refused is still there");
+        assert!(!taken(&lot, &id));
         let id = lot.park(&alice, parked()).expect("room");
         tokio::time::advance(TTL + Duration::from_secs(1)).await;
-        assert!(lot.take(&id).is_none());
+        assert!(!taken(&lot, &id));
         lot.park(&alice, parked()).expect("room");
         tokio::time::advance(TTL + Duration::from_secs(1)).await;
         lot.sweep();

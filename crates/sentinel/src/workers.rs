@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use sentinel_core::turn;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
@@ -36,6 +37,7 @@ impl Workers {
         let mut threads = Vec::with_capacity(count);
         for n in 0..count {
             let runtime = Builder::new_current_thread().enable_all().build()?;
+            runtime.spawn(turn::run());
             handles.push(runtime.handle().clone());
             let mut stopped = stop.subscribe();
             let thread = thread::Builder::new().name(format!("worker-{n}"));

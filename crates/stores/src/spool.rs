@@ -9,6 +9,7 @@
 //!
 //! Not here: what a record says (`sentinel_core::audit`), tables (`audit`).
 
+mod complaints;
 pub(crate) mod follow;
 pub(crate) mod frame;
 mod lane;

@@ -34,6 +34,7 @@ mod body;
 mod cors;
 mod guard;
 mod health;
+mod held;
 mod legacy;
 mod listen;
 mod metrics;
@@ -159,7 +160,7 @@ impl Door {
     /// Drives one connection to its end; after draining began it ends with its present request.
     pub async fn serve(
         self: Arc<Self>,
-        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         from: IpAddr,
     ) {
         let door = self.clone();

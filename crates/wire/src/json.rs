@@ -8,6 +8,10 @@
 //!
 //! Not here: what the members mean (`envelope`), decoding into types (`serde_json`, off the path).
 
+mod canonical;
+
+pub use canonical::canonical;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;

@@ -54,17 +54,17 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// A record whose encoding is at `at`; refused if it is none.
-    pub fn add(
+    /// A record whose encoding is at `at`, and what it says; refused if it is none.
+    pub fn add<'a>(
         &mut self,
-        bytes: &[u8],
+        bytes: &'a [u8],
         at: Range<usize>,
         seq: u64,
         hash: [u8; 32],
-    ) -> Result<(), Corrupt> {
-        codec::read(bytes.get(at.clone()).ok_or(Corrupt)?)?;
+    ) -> Result<Draft<'a>, Corrupt> {
+        let draft = codec::read(bytes.get(at.clone()).ok_or(Corrupt)?)?;
         self.rows.push(Row { seq, at, hash });
-        Ok(())
+        Ok(draft)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -57,7 +57,10 @@ pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
 /// PostgreSQL cannot keep a zero character, so a text ends there.
 fn cut(text: &str) -> &str {
     let text = &text[..text.floor_char_boundary(TEXT_LEN_MAX)];
-    text.split('\0').next().unwrap_or_default()
+    match memchr::memchr(0, text.as_bytes()) {
+        Some(end) => &text[..end],
+        None => text,
+    }
 }
 
 /// Reads a record where it lies.

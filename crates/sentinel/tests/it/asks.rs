@@ -127,6 +127,10 @@ fn g_24_sampling_and_roots_reach_a_legacy_caller_and_a_refusal_reaches_the_backe
             let mut stream = caller.send(&body).head();
             let question = stream.json();
             assert_eq!(question["method"], method, "{backend}: {question}");
+            if name != "ask" {
+                let by = &question["params"]["_meta"]["sentinel-gateway/backend"];
+                assert_eq!(by, backend, "it says who asks: {question}");
+            }
             let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
             assert_eq!(caller.post(&answer.to_string()).status, 202);
             assert_eq!(text_of(&stream.json()), want, "{backend}");
@@ -181,6 +185,46 @@ fn g_24_a_modern_caller_is_told_what_is_wanted_and_comes_back_with_it() {
         assert_eq!(again["resultType"], "input_required", "{backend}: {again}");
         let done = caller.ask("tools/call", retry(&again, "Again?", accept("Bob")));
         assert_eq!(text_of(&done), "hello Bob", "{backend}");
+    }
+}
+
+#[test]
+fn g_24_an_answer_that_is_none_is_refused_and_the_call_still_waits() {
+    let (gateway, _servers) = askers();
+    for backend in ["hl", "sl"] {
+        let caller = Modern::with(&gateway, &format!("/mcp/{backend}"), forms());
+        let round = first_round(&caller, "Who?");
+        for answer in [json!(null), json!("Ada"), json!([accept("Ada")])] {
+            let refused = caller.ask("tools/call", retry(&round, "Who?", answer));
+            assert_eq!(kind_of(&refused), "invalid_params", "{backend}: {refused}");
+            let message = refused["error"]["message"].to_string();
+            assert!(message.contains("must be an object"), "{message}");
+        }
+        let mut list = retry(&round, "Who?", accept("Ada"));
+        list["inputResponses"] = json!([]);
+        assert_eq!(kind_of(&caller.ask("tools/call", list)), "invalid_params");
+        let done = caller.ask("tools/call", retry(&round, "Who?", accept("Ada")));
+        assert_eq!(text_of(&done), "hello Ada", "{backend}");
+    }
+}
+
+#[test]
+fn g_24_a_retry_may_order_its_arguments_otherwise() {
+    let (gateway, _servers) = askers();
+    for backend in ["hl", "sl", "hm", "sm"] {
+        let caller = Modern::with(&gateway, &format!("/mcp/{backend}"), forms());
+        let params =
+            json!({"name": "ask", "arguments": {"message": "Who?", "pad": {"a": 1, "b": "x"}}});
+        let round = caller.result("tools/call", params);
+        assert_eq!(round["resultType"], "input_required", "{backend}: {round}");
+        let mut again = retry(&round, "Who?", accept("Ada"));
+        again["arguments"] = json!({"pad": {"b": "x", "a": 1}, "message": "Who?"});
+        let done = caller.ask("tools/call", again.clone());
+        // What a modern backend makes of another order is its own affair; the gateway lets it pass.
+        assert_ne!(kind_of(&done), "bad_state", "{backend}: {done}");
+        if backend.ends_with('l') {
+            assert_eq!(text_of(&done), "hello Ada", "{backend}");
+        }
     }
 }
 

@@ -188,3 +188,20 @@ fn g_48_a_body_of_another_type_or_encoding_is_named_for_what_it_is() {
         (kind_of(&caller.call("echo", json!({"text": "x"}))).is_empty()).then_some(())
     });
 }
+
+/// protocol.md 6.2: a server may ask for what the caller offered, and for nothing else.
+#[test]
+fn g_24_what_a_modern_server_may_not_ask_for_does_not_reach_the_caller() {
+    let server = Server::start(&["--era", "modern"]);
+    let meddler = Meddler::before(&server.address);
+    let backend = http_backend("one", &meddler.address, "health_interval = 0");
+    let gateway = Gateway::ready(&backend);
+    let caller = Modern::with(&gateway, "/mcp", json!({"elicitation": {"form": {}}}));
+    let ask = || caller.call("ask", json!({"message": "Who?"}));
+    assert_eq!(ask()["result"]["resultType"], "input_required");
+    meddler.say(Some(("elicitation/create", "elicitation/divine")));
+    let answer = ask();
+    assert_eq!(kind_of(&answer), "backend_bad_reply", "{answer}");
+    let message = answer["error"]["message"].as_str().expect("a message");
+    assert!(message.contains("`elicitation/divine`"), "{message}");
+}

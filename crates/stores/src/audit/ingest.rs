@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sentinel_core::audit::{AuditStore, Batch, Entered, Record, Sink, StoreFailure};
+use sentinel_core::audit::{AuditStore, Batch, Record, Sink, StoreFailure};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::heads::{self, Head};
-use super::{ANCHOR, GAP};
-use crate::spool::follow::{Chunk, Follower, Gap};
+use super::{ANCHOR, GAP, UNKNOWN};
+use crate::spool::follow::{Chunk, Follower, Gap, Step};
 use crate::spool::{FileLane, Recorder, orphans};
 
 /// How often new records are looked for. What came meanwhile is one transaction, so looking oftener
@@ -34,9 +34,6 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 const MEMORY_LEN_MAX: usize = 4096;
 /// How much the thread yields to those that answer calls: they come first on a busy machine.
 const NICENESS: i32 = 10;
-
-/// The outcome of a call of another lane that ended with its process.
-const UNKNOWN: &str = "unknown";
 
 /// The running ingestion.
 pub struct Ingest {
@@ -108,13 +105,13 @@ struct Intents {
 }
 
 impl Intents {
-    fn note(&mut self, entered: &Entered<'_>) {
-        self.last_seq = entered.seq;
-        let draft = &entered.draft;
-        if draft.outcome == "intent" {
-            self.open.insert(entered.seq, draft.to_record());
-        } else if draft.intent != 0 && draft.outcome != UNKNOWN {
-            self.open.remove(&draft.intent);
+    fn note(&mut self, records: &Batch, steps: Vec<Step>) {
+        self.last_seq = records.last().map_or(self.last_seq, |(seq, _)| seq);
+        for step in steps {
+            match step {
+                Step::Begun(seq, record) => self.open.insert(seq, *record),
+                Step::Ended(seq) => self.open.remove(&seq),
+            };
         }
     }
 }
@@ -254,10 +251,8 @@ impl Work {
             lane.intents.held.push((number, lane.intents.last_seq));
         }
         if let Some(records) = &chunk.records {
-            for entered in records.records() {
-                lane.intents.note(&entered);
-                lane.anchored &= entered.draft.method == ANCHOR;
-            }
+            lane.intents.note(records, chunk.steps);
+            lane.anchored &= !chunk.beyond_anchors;
             self.insert(records).await;
             let lane = &mut self.lanes[at];
             lane.head = Head::of(records).or(lane.head.take());
@@ -409,9 +404,7 @@ pub async fn adopt_all(
             let Some(records) = chunk.records else {
                 break;
             };
-            for entered in records.records() {
-                intents.note(&entered);
-            }
+            intents.note(&records, chunk.steps);
             adopted.records += records.len() as u64;
             head = Head::of(&records);
             store.insert(records).await?;

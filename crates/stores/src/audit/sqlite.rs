@@ -1,17 +1,20 @@
 //! Audit records in SQLite.
 
+use std::sync::LazyLock;
+
 use futures_util::future::{BoxFuture, FutureExt};
 use rusqlite::types::{Null, Value};
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params_from_iter};
 use sentinel_core::audit::{
-    AuditStore, Batch, Cut, Draft, Key, Query, Record, StoreFailure, Stored,
+    AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
 };
 
 use super::{ANCHOR, COLUMNS, guarantee};
 use crate::error::StoreError;
 use crate::sqlite::{Migrations, Sqlite, Synchronous};
 
-/// The tables. One index besides the key: each costs more than the row.
+/// The tables. One index besides the key: each costs more than the row. Rows lie in the order in which they came, for
+/// lanes that are written in turn would otherwise split the pages of each other.
 pub const MIGRATIONS: Migrations = Migrations {
     component: "audit",
     steps: &["CREATE TABLE audit (
@@ -24,7 +27,7 @@ pub const MIGRATIONS: Migrations = Migrations {
              args_digest BLOB, args TEXT, policy_version INTEGER NOT NULL,
              guarantee TEXT NOT NULL, intent INTEGER NOT NULL, hash BLOB NOT NULL,
              PRIMARY KEY (node, lane, seq)
-         ) STRICT, WITHOUT ROWID;
+         ) STRICT;
          CREATE INDEX audit_at ON audit (at_ms);
          CREATE TABLE audit_cut (
              node TEXT NOT NULL, lane INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL,
@@ -117,68 +120,89 @@ impl AuditStore for SqliteAudit {
     }
 }
 
+/// Rows of one statement: it finds their places in the tables once, where each of its own would begin at the root.
+const ROWS: usize = 16;
+const COLUMN_COUNT: usize = 25;
+
+static INSERT: LazyLock<String> = LazyLock::new(|| insert_rows(1));
+static INSERT_ROWS: LazyLock<String> = LazyLock::new(|| insert_rows(ROWS));
+
+fn insert_rows(rows: usize) -> String {
+    let row = format!("({})", vec!["?"; COLUMN_COUNT].join(", "));
+    let rows = vec![row; rows].join(", ");
+    format!("INSERT INTO audit ({COLUMNS}) VALUES {rows} ON CONFLICT DO NOTHING")
+}
+
 fn insert(tx: &Connection, batch: &Batch) -> Result<(), StoreError> {
-    let mut statement = tx.prepare_cached(INSERT)?;
-    statement.raw_bind_parameter(1, &*batch.node)?;
-    statement.raw_bind_parameter(2, batch.lane)?;
-    let mut bound: Option<Draft<'_>> = None;
-    for entered in batch.records() {
-        statement.raw_bind_parameter(3, entered.seq as i64)?;
-        bind(&mut statement, bound.as_ref(), &entered.draft)?;
-        statement.raw_bind_parameter(25, &entered.hash[..])?;
-        statement.raw_execute()?;
+    let mut several = tx.prepare_cached(&INSERT_ROWS)?;
+    let mut bound = [None; ROWS];
+    let mut records = batch.records();
+    while records.len() >= ROWS {
+        for (row, entered) in records.by_ref().take(ROWS).enumerate() {
+            bind(&mut several, row, bound[row].as_ref(), batch, &entered)?;
+            bound[row] = Some(entered.draft);
+        }
+        several.raw_execute()?;
+    }
+    let mut one = tx.prepare_cached(&INSERT)?;
+    let mut bound = None;
+    for entered in records {
+        bind(&mut one, 0, bound.as_ref(), batch, &entered)?;
         bound = Some(entered.draft);
+        one.raw_execute()?;
     }
     Ok(())
 }
 
-/// In the order of `COLUMNS`.
-const INSERT: &str = "INSERT INTO audit (node, lane, seq, at_ms, request_id, surface, revision, caller, role, \
-     tenant, method, backend, operation, decision, outcome, kind, latency_us, bytes_in, bytes_out, \
-     args_digest, args, policy_version, guarantee, intent, hash) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-     ?20, ?21, ?22, ?23, ?24, ?25) ON CONFLICT DO NOTHING";
-
-/// Binds what differs from the record before: what was bound stays bound, and most columns of a busy
-/// gateway say the same again and again.
+/// Binds a row in the order of `COLUMNS`: what differs from the record that was bound there before, for most columns of a
+/// busy gateway say the same again and again.
 fn bind(
     statement: &mut Statement<'_>,
+    row: usize,
     before: Option<&Draft<'_>>,
-    draft: &Draft<'_>,
+    batch: &Batch,
+    entered: &Entered<'_>,
 ) -> rusqlite::Result<()> {
+    let draft = &entered.draft;
+    let at = |column: usize| row * COLUMN_COUNT + column;
     macro_rules! text {
-        ($($at:literal $field:ident),*) => {
+        ($($column:literal $field:ident),*) => {
             $(if before.is_none_or(|before| before.$field != draft.$field) {
-                statement.raw_bind_parameter($at, draft.$field)?;
+                statement.raw_bind_parameter(at($column), draft.$field)?;
             })*
         };
     }
     macro_rules! number {
-        ($($at:literal $field:ident),*) => {
+        ($($column:literal $field:ident),*) => {
             $(if before.is_none_or(|before| before.$field != draft.$field) {
-                statement.raw_bind_parameter($at, draft.$field as i64)?;
+                statement.raw_bind_parameter(at($column), draft.$field as i64)?;
             })*
         };
     }
+    if before.is_none() {
+        statement.raw_bind_parameter(at(1), &*batch.node)?;
+        statement.raw_bind_parameter(at(2), batch.lane)?;
+    }
+    statement.raw_bind_parameter(at(3), entered.seq as i64)?;
     number!(4 at_ms, 17 latency_us, 18 bytes_in, 19 bytes_out, 22 policy_version, 24 intent);
     text!(5 request_id, 6 surface, 7 revision, 8 caller, 9 role, 10 tenant, 11 method, 12 backend,
         13 operation, 14 decision, 15 outcome, 16 kind);
     if before.is_none_or(|before| before.args_digest != draft.args_digest) {
         match &draft.args_digest {
-            Some(digest) => statement.raw_bind_parameter(20, &digest[..])?,
-            None => statement.raw_bind_parameter(20, Null)?,
+            Some(digest) => statement.raw_bind_parameter(at(20), &digest[..])?,
+            None => statement.raw_bind_parameter(at(20), Null)?,
         }
     }
     if before.is_none_or(|before| before.args != draft.args) {
         match draft.args {
-            Some(args) => statement.raw_bind_parameter(21, args)?,
-            None => statement.raw_bind_parameter(21, Null)?,
+            Some(args) => statement.raw_bind_parameter(at(21), args)?,
+            None => statement.raw_bind_parameter(at(21), Null)?,
         }
     }
     if before.is_none_or(|before| before.guarantee != draft.guarantee) {
-        statement.raw_bind_parameter(23, draft.guarantee.as_str())?;
+        statement.raw_bind_parameter(at(23), draft.guarantee.as_str())?;
     }
-    Ok(())
+    statement.raw_bind_parameter(at(25), &entered.hash[..])
 }
 
 fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {

@@ -7,10 +7,11 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use sentinel_core::audit::{Batch, Gathering};
+use sentinel_core::audit::{Batch, Draft, Gathering, Record};
 
 use super::frame::{self, Found, Kind, Start};
 use super::lane::segment_path;
+use crate::audit::{ANCHOR, UNKNOWN};
 
 /// Read at once, and one transaction of the store: some thousand records. A frame that does not fit is
 /// read alone.
@@ -24,9 +25,34 @@ pub(crate) struct Gap {
     pub(crate) to_seq: u64,
 }
 
+/// What a record says about an intent.
+pub(crate) enum Step {
+    /// It is one, with this number.
+    Begun(u64, Box<Record>),
+    /// It answers the one with this number.
+    Ended(u64),
+}
+
+impl Step {
+    fn of(seq: u64, draft: &Draft<'_>) -> Option<Self> {
+        if draft.outcome == "intent" {
+            Some(Self::Begun(seq, Box::new(draft.to_record())))
+        } else if draft.intent != 0 && draft.outcome != UNKNOWN {
+            // What is said about another lane's intent is none of this one's.
+            Some(Self::Ended(draft.intent))
+        } else {
+            None
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Chunk {
     pub(crate) records: Option<Batch>,
+    /// What they say about intents, in their order: found here, where each record is looked at anyway.
+    pub(crate) steps: Vec<Step>,
+    /// Some of them are no anchors.
+    pub(crate) beyond_anchors: bool,
     pub(crate) gaps: Vec<Gap>,
     /// Segments that were read to their end before these records.
     pub(crate) finished: Vec<u64>,
@@ -138,10 +164,11 @@ impl Follower {
                         Kind::Record if self.start.is_some() => {
                             let begin = at + frame::HEADER_LEN;
                             if let Some((len, hash)) = frame::split_record(found.payload)
-                                && records
-                                    .add(bytes, begin..begin + len, found.seq, hash)
-                                    .is_ok()
+                                && let Ok(draft) =
+                                    records.add(bytes, begin..begin + len, found.seq, hash)
                             {
+                                chunk.steps.extend(Step::of(found.seq, &draft));
+                                chunk.beyond_anchors |= draft.method != ANCHOR;
                                 self.reach(found.seq, chunk);
                                 self.expected = Some(found.seq + 1);
                             }

@@ -22,24 +22,37 @@ pub(crate) enum Kind {
     Record = 2,
 }
 
-/// Space for a header; `close` fills it.
-pub(crate) fn open(out: &mut Vec<u8>) {
-    out.clear();
-    out.resize(HEADER_LEN, 0);
+/// Begins a frame behind what `out` has; gives where. `close` fills its header.
+pub(crate) fn open(out: &mut Vec<u8>) -> usize {
+    let begin = out.len();
+    out.resize(begin + HEADER_LEN, 0);
+    begin
 }
 
-/// Completes the frame that `out` holds from its beginning.
-pub(crate) fn close(out: &mut Vec<u8>, kind: Kind, seq: u64, segment: u64) {
-    let len = (out.len() - HEADER_LEN) as u32;
-    out[0..4].copy_from_slice(&MAGIC.to_le_bytes());
-    out[4..8].copy_from_slice(&len.to_le_bytes());
-    out[8..16].copy_from_slice(&seq.to_le_bytes());
-    out[16..24].copy_from_slice(&segment.to_le_bytes());
-    out[24] = kind as u8;
-    out[25] = VERSION;
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&out[..CRC_AT]), &out[HEADER_LEN..]);
-    out[CRC_AT..HEADER_LEN].copy_from_slice(&crc.to_le_bytes());
+/// Completes the frame that begins at `begin` and goes to the end.
+pub(crate) fn close(out: &mut Vec<u8>, begin: usize, kind: Kind, seq: u64, segment: u64) {
+    let frame = &mut out[begin..];
+    let len = (frame.len() - HEADER_LEN) as u32;
+    frame[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+    frame[4..8].copy_from_slice(&len.to_le_bytes());
+    frame[8..16].copy_from_slice(&seq.to_le_bytes());
+    frame[16..24].copy_from_slice(&segment.to_le_bytes());
+    frame[24] = kind as u8;
+    frame[25] = VERSION;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&frame[..CRC_AT]), &frame[HEADER_LEN..]);
+    frame[CRC_AT..HEADER_LEN].copy_from_slice(&crc.to_le_bytes());
+    // Each begins at a multiple of 8, and so does the next.
     out.resize(out.len().next_multiple_of(8), 0);
+}
+
+/// How many frames of a segment lie whole at the beginning of a buffer.
+pub(crate) fn count(mut bytes: &[u8], segment: u64) -> u64 {
+    let mut frames = 0;
+    while let Found::Frame(found) = look(bytes, segment) {
+        bytes = &bytes[found.len..];
+        frames += 1;
+    }
+    frames
 }
 
 /// A frame in a buffer.

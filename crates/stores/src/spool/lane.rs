@@ -1,8 +1,8 @@
 //! A lane of the guarantees `spool` and `sync`: segments of frames, appended under one lock.
 //!
-//! The task that finishes a call writes its record with one `write` of the whole frame; there is no
-//! queue and no other thread in between, so what was answered is in the file. A segment that is
-//! full is sealed; a sealed segment goes away once the store has its records. When all of them
+//! The thread that finishes a call writes its record, alone or with those of the calls that end in the
+//! same turn (`core::turn`), before the answer leaves; no other thread is in between, so what was
+//! answered is in the file. A segment that is full is sealed; a sealed segment goes away once the store has its records. When all of them
 //! exceed the quota `AtQuota` says what gives way, and whoever reads on announces the gap.
 
 use std::collections::VecDeque;
@@ -15,13 +15,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use parking_lot::Mutex;
 use sentinel_core::audit::{self, Draft, Surface, chain, genesis};
 use sentinel_core::metrics::Metrics;
+use sentinel_core::turn::{self, Keep};
 
+use super::complaints::Complaints;
 use super::frame::{self, Kind, Start};
 use crate::private;
 
 /// A segment is an eighth of the quota, within these: small enough that adopting one again is
 /// cheap, large enough that making files is rare.
 const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=8 * 1024 * 1024;
+/// Gathered records that are not written yet: more than ever end in one turn.
+const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
 /// What gives way when a lane has reached its quota. A refusal never takes the place of another record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,7 @@ pub struct FileLane {
     _lock: File,
     inner: Mutex<Inner>,
     metrics: Arc<Metrics>,
+    complaints: Arc<Complaints>,
     quota: u64,
     at_quota: AtQuota,
     segment_max: u64,
@@ -56,7 +61,9 @@ struct Inner {
     seq: u64,
     hash: [u8; 32],
     first_seq: u64,
-    buffer: Vec<u8>,
+    /// Frames that are not written yet, and how many.
+    gathered: Vec<u8>,
+    gathered_len: u64,
     /// Oldest first.
     sealed: VecDeque<Sealed>,
     sealed_bytes: u64,
@@ -73,6 +80,13 @@ struct Inner {
     /// Sealed since the last fsync.
     unsynced: Vec<Arc<File>>,
     dirty: bool,
+}
+
+impl Inner {
+    /// What is there, written or about to be.
+    fn bytes(&self) -> u64 {
+        self.sealed_bytes + self.written + self.gathered.len() as u64
+    }
 }
 
 struct Sealed {
@@ -95,6 +109,7 @@ impl FileLane {
         node: Arc<str>,
         (quota, at_quota): (u64, AtQuota),
         metrics: Arc<Metrics>,
+        complaints: Arc<Complaints>,
     ) -> io::Result<Self> {
         private::own_folder(root)?;
         let (lane, folder, lock) = claim_folder(root)?;
@@ -105,8 +120,7 @@ impl FileLane {
             first_seq: 1,
             before: hash,
         };
-        let mut buffer = Vec::with_capacity(1024);
-        let (file, written) = begin_segment(&folder, 1, &start, &mut buffer)?;
+        let (file, written) = begin_segment(&folder, 1, &start)?;
         let segment_max = (quota / 8).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         Ok(Self {
             node,
@@ -120,7 +134,8 @@ impl FileLane {
                 seq: 0,
                 hash,
                 first_seq: 1,
-                buffer,
+                gathered: Vec::with_capacity(4096),
+                gathered_len: 0,
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
                 reported: 0,
@@ -132,6 +147,7 @@ impl FileLane {
                 dirty: true,
             }),
             metrics,
+            complaints,
             quota,
             at_quota,
             segment_max,
@@ -145,13 +161,32 @@ impl FileLane {
     /// Writes one record; gives its number.
     pub(crate) fn append(&self, draft: &Draft<'_>) -> io::Result<u64> {
         let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let next = inner.spoilt || inner.written >= self.segment_max;
+        let seq = self.add(&mut inner, draft)?;
+        self.write(&mut inner)?;
+        Ok(seq)
+    }
+
+    /// The same at the end of this thread's turn, if it has turns.
+    pub(crate) fn append_soon(self: &Arc<Self>, draft: &Draft<'_>) -> io::Result<()> {
+        let gathers = turn::gather(self);
+        let mut inner = self.inner.lock();
+        self.add(&mut inner, draft)?;
+        if !gathers || inner.gathered.len() >= GATHERED_BYTES_MAX {
+            self.write(&mut inner)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a record its number, its place in the chain and its frame.
+    fn add(&self, inner: &mut Inner, draft: &Draft<'_>) -> io::Result<u64> {
+        let next = inner.spoilt || inner.written + inner.gathered.len() as u64 >= self.segment_max;
         if self.has_no_room_for(draft, inner, next) {
             self.lose(inner);
             return Err(io::Error::other("the spool is full (audit.spool_max_mb)"));
         }
         if next {
+            // What it could not write is counted, and the new segment tells.
+            let _ = self.write(inner);
             self.next_segment(inner)?;
             // What the audit says about itself is little, and costs nobody a record.
             if draft.surface != Surface::Gateway.as_str() {
@@ -160,29 +195,56 @@ impl FileLane {
             self.report(inner);
         }
         inner.seq += 1;
-        frame::open(&mut inner.buffer);
-        audit::encode(draft, &mut inner.buffer);
-        inner.hash = chain(&inner.hash, inner.seq, &inner.buffer[frame::HEADER_LEN..]);
-        inner.buffer.extend_from_slice(&inner.hash);
-        frame::close(&mut inner.buffer, Kind::Record, inner.seq, inner.segment);
+        let begin = frame::open(&mut inner.gathered);
+        audit::encode(draft, &mut inner.gathered);
+        let record = &inner.gathered[begin + frame::HEADER_LEN..];
+        inner.hash = chain(&inner.hash, inner.seq, record);
+        inner.gathered.extend_from_slice(&inner.hash);
+        frame::close(
+            &mut inner.gathered,
+            begin,
+            Kind::Record,
+            inner.seq,
+            inner.segment,
+        );
+        inner.gathered_len += 1;
         inner.dirty = true;
-        let len = inner.buffer.len();
-        let wrote = (&*inner.file).write(&inner.buffer);
         self.metrics.audit.records.fetch_add(1, Relaxed);
-        match wrote {
-            Ok(all) if all == len => {
-                inner.written += len as u64;
+        Ok(inner.seq)
+    }
+
+    /// Writes what was gathered, with one `write`.
+    fn write(&self, inner: &mut Inner) -> io::Result<()> {
+        if inner.gathered.is_empty() {
+            return Ok(());
+        }
+        let wrote = (&*inner.file).write(&inner.gathered);
+        let outcome = match wrote {
+            Ok(all) if all == inner.gathered.len() => {
+                inner.written += all as u64;
                 inner.loose_end = false;
-                Ok(inner.seq)
+                Ok(())
             }
             other => {
-                // Its number is used, as in `lose`.
+                // The numbers of the others are used: the reader finds them missing and says so.
+                let part = other.as_ref().map_or(0, |part| *part);
+                let kept = frame::count(&inner.gathered[..part], inner.segment);
+                let lost = inner.gathered_len - kept;
                 (inner.spoilt, inner.loose_end) = (true, true);
-                self.metrics.audit.dropped.fetch_add(1, Relaxed);
+                self.metrics.audit.dropped.fetch_add(lost, Relaxed);
                 Err(other
                     .err()
                     .unwrap_or_else(|| io::ErrorKind::StorageFull.into()))
             }
+        };
+        inner.gathered.clear();
+        inner.gathered_len = 0;
+        outcome
+    }
+
+    fn write_or_complain(&self, inner: &mut Inner) {
+        if let Err(error) = self.write(inner) {
+            self.complaints.about(&error);
         }
     }
 
@@ -194,7 +256,7 @@ impl FileLane {
             before: inner.hash,
         };
         let number = inner.segment + 1;
-        let begun = begin_segment(&self.folder, number, &start, &mut inner.buffer);
+        let begun = begin_segment(&self.folder, number, &start);
         let (file, written) = match begun {
             Ok(begun) => begun,
             Err(error) => {
@@ -232,7 +294,7 @@ impl FileLane {
     /// Whether this record would be at the cost of others, and is not worth that. `next` says that it needs
     /// a new segment.
     fn has_no_room_for(&self, draft: &Draft<'_>, inner: &Inner, next: bool) -> bool {
-        let full = |quota| next && inner.sealed_bytes + inner.written + self.segment_max > quota;
+        let full = |quota| next && inner.bytes() + self.segment_max > quota;
         match self.at_quota {
             // A place that another record gave way for is not a refusal's either.
             AtQuota::Oldest => draft.decision == "deny" && (inner.overflowing || full(self.quota)),
@@ -275,7 +337,7 @@ impl FileLane {
         let inner = self.inner.lock();
         let stored = inner.sealed.iter().filter(|sealed| sealed.stored);
         let stored: u64 = stored.map(|sealed| sealed.bytes).sum();
-        inner.sealed_bytes + inner.written >= self.quota + stored
+        inner.bytes() >= self.quota + stored
     }
 
     /// Records were lost since the last one that was written, so that nobody can know of them yet.
@@ -288,6 +350,7 @@ impl FileLane {
         let mut inner = self.inner.lock();
         // A reader that has not begun will begin with the first.
         inner.reading = reading.max(1);
+        self.write_or_complain(&mut inner);
         (inner.segment, inner.written)
     }
 
@@ -322,6 +385,7 @@ impl FileLane {
     pub(crate) fn sync(&self) -> io::Result<()> {
         let (files, dirty) = {
             let mut inner = self.inner.lock();
+            self.write_or_complain(&mut inner);
             let mut files = std::mem::take(&mut inner.unsynced);
             let dirty = std::mem::take(&mut inner.dirty);
             files.push(inner.file.clone());
@@ -350,6 +414,12 @@ impl FileLane {
     }
 }
 
+impl Keep for FileLane {
+    fn keep(&self) {
+        self.write_or_complain(&mut self.inner.lock());
+    }
+}
+
 /// Leaves only the first frame, which says what was here.
 fn cut(path: &Path) -> io::Result<u64> {
     let bytes = super::follow::read_start_bytes(path)?;
@@ -358,15 +428,17 @@ fn cut(path: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-fn begin_segment(
-    folder: &Path,
-    number: u64,
-    start: &Start,
-    buffer: &mut Vec<u8>,
-) -> io::Result<(Arc<File>, u64)> {
-    frame::open(buffer);
-    start.write(buffer);
-    frame::close(buffer, Kind::Segment, start.first_seq - 1, number);
+fn begin_segment(folder: &Path, number: u64, start: &Start) -> io::Result<(Arc<File>, u64)> {
+    let mut buffer = Vec::new();
+    let begin = frame::open(&mut buffer);
+    start.write(&mut buffer);
+    frame::close(
+        &mut buffer,
+        begin,
+        Kind::Segment,
+        start.first_seq - 1,
+        number,
+    );
     let path = segment_path(folder, number);
     let file = private::options()
         .append(true)
@@ -375,7 +447,7 @@ fn begin_segment(
         .open(path)?;
     // What a failed attempt may have left.
     file.set_len(0)?;
-    (&file).write_all(buffer)?;
+    (&file).write_all(&buffer)?;
     Ok((Arc::new(file), buffer.len() as u64))
 }
 

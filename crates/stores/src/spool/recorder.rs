@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,12 +13,11 @@ use sentinel_core::audit::{Draft, Guarantee, NotKept, Sink, Surface};
 use sentinel_core::metrics::Metrics;
 use tokio::sync::oneshot;
 
+use super::complaints::Complaints;
 use super::{AtQuota, FileLane, MemoryLane, node_id, root};
 
 /// What a power failure may take.
 const SYNC_EVERY: Duration = Duration::from_millis(200);
-/// Complaints about a spool that cannot be written come at most this often.
-const COMPLAIN_EVERY_MS: u64 = 10_000;
 /// Intents that may wait for one fsync; more calls than this never run at once.
 const WAITERS_MAX: usize = 16_384;
 
@@ -51,7 +50,7 @@ pub struct Recorder {
     pub(crate) metrics: Arc<Metrics>,
     waiters: Arc<Mutex<Vec<Waiter>>>,
     wake: SyncSender<()>,
-    complained_ms: AtomicU64,
+    complaints: Arc<Complaints>,
 }
 
 type Waiter = oneshot::Sender<Result<(), String>>;
@@ -62,9 +61,12 @@ impl Recorder {
         let node: Arc<str> = node_id(data_dir)?.into();
         let writers = limits.writers.clamp(1, WRITERS_MAX);
         let quota = limits.spool_bytes_max / (writers as u64 + 1);
+        let complaints = Arc::new(Complaints::default());
         let lane = |at_quota| {
             let quota = (quota, at_quota);
-            FileLane::create(&root(data_dir), node.clone(), quota, metrics.clone()).map(Arc::new)
+            let (metrics, complaints) = (metrics.clone(), complaints.clone());
+            FileLane::create(&root(data_dir), node.clone(), quota, metrics, complaints)
+                .map(Arc::new)
         };
         let files = (0..writers)
             .map(|_| lane(AtQuota::Oldest))
@@ -93,7 +95,7 @@ impl Recorder {
             metrics,
             waiters,
             wake,
-            complained_ms: AtomicU64::new(0),
+            complaints,
         });
         this.note("audit/start", None);
         Ok(this)
@@ -109,7 +111,7 @@ impl Recorder {
     }
 
     /// The lane for a record. An intent and what completes it lie in one, whichever threads wrote them.
-    fn file(&self, draft: &Draft<'_>) -> &FileLane {
+    fn file(&self, draft: &Draft<'_>) -> &Arc<FileLane> {
         match draft.intent {
             0 => self.here(),
             _ => &self.promised,
@@ -117,7 +119,7 @@ impl Recorder {
     }
 
     /// The lane of this thread.
-    fn here(&self) -> &FileLane {
+    fn here(&self) -> &Arc<FileLane> {
         &self.files[THREAD.with(|thread| *thread) % self.files.len()]
     }
 
@@ -146,16 +148,7 @@ impl Recorder {
             ..Draft::default()
         });
         if let Err(error) = noted {
-            self.complain(&error);
-        }
-    }
-
-    fn complain(&self, error: &io::Error) {
-        let now = now_ms();
-        let before = self.complained_ms.load(Relaxed);
-        if now.saturating_sub(before) >= COMPLAIN_EVERY_MS {
-            self.complained_ms.store(now, Relaxed);
-            tracing::error!("an audit record could not be written to the spool: {error}");
+            self.complaints.about(&error);
         }
     }
 }
@@ -164,8 +157,8 @@ impl Sink for Recorder {
     fn append(&self, draft: &Draft<'_>) {
         if draft.guarantee == Guarantee::Memory {
             self.memory.append(draft);
-        } else if let Err(error) = self.file(draft).append(draft) {
-            self.complain(&error);
+        } else if let Err(error) = self.file(draft).append_soon(draft) {
+            self.complaints.about(&error);
         }
     }
 

@@ -5,6 +5,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 use sentinel_core::audit::{Draft, Guarantee, Sink, Stored};
+use sentinel_core::turn;
 use tempfile::TempDir;
 
 use super::follow::{Follower, Gap, segments};
@@ -12,7 +13,14 @@ use super::*;
 
 fn lane(folder: &TempDir, quota: u64) -> FileLane {
     let quota = (quota, AtQuota::Oldest);
-    FileLane::create(folder.path(), "n".into(), quota, Arc::default()).unwrap()
+    FileLane::create(
+        folder.path(),
+        "n".into(),
+        quota,
+        Arc::default(),
+        Arc::default(),
+    )
+    .unwrap()
 }
 
 fn append(lane: &FileLane, id: u64) {
@@ -114,8 +122,14 @@ fn a_damaged_frame_is_a_gap_and_reading_goes_on_behind_it() {
 fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
     let folder = TempDir::new().unwrap();
     let metrics = Arc::<sentinel_core::metrics::Metrics>::default();
-    let quota = (512 * 1024, AtQuota::Oldest);
-    let lane = FileLane::create(folder.path(), "n".into(), quota, metrics.clone()).unwrap();
+    let lane = FileLane::create(
+        folder.path(),
+        "n".into(),
+        (512 * 1024, AtQuota::Oldest),
+        metrics.clone(),
+        Arc::default(),
+    )
+    .unwrap();
     // Nobody reads meanwhile; the first segment counts as being read and stays.
     (1..=20_000).for_each(|id| append(&lane, id));
     let size: u64 = fs::read_dir(&lane.folder)
@@ -144,8 +158,13 @@ fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
 #[test]
 fn a_living_lane_is_nobodys_orphan() {
     let data = TempDir::new().unwrap();
-    let quota = (1 << 20, AtQuota::Oldest);
-    let lane = FileLane::create(&root(data.path()), "n".into(), quota, Arc::default());
+    let lane = FileLane::create(
+        &root(data.path()),
+        "n".into(),
+        (1 << 20, AtQuota::Oldest),
+        Arc::default(),
+        Arc::default(),
+    );
     assert!(!has_orphans(data.path()));
     drop(lane);
     assert!(has_orphans(data.path()));
@@ -270,4 +289,35 @@ fn complete(recorder: &Recorder, intent: u64) {
         intent,
         ..Draft::default()
     });
+}
+
+#[tokio::test]
+async fn p_a03_records_of_one_turn_are_written_together_at_its_end() {
+    let folder = TempDir::new().unwrap();
+    let lane = Arc::new(lane(&folder, 1 << 20));
+    let plain = Draft {
+        request_id: "1",
+        guarantee: Guarantee::Spool,
+        ..Draft::default()
+    };
+    let _turns = tokio::spawn(turn::run());
+    tokio::task::yield_now().await;
+    (0..3).for_each(|_| lane.append_soon(&plain).unwrap());
+    assert!(turn::is_open());
+    assert_eq!(
+        read_all(&lane).records.len(),
+        0,
+        "the turn is not over, and no answer has left"
+    );
+    turn::end();
+    assert_eq!(read_all(&lane).records.len(), 3);
+    // Whoever writes at once writes what was gathered before it.
+    lane.append_soon(&plain).unwrap();
+    append(&lane, 5);
+    let all = read_all(&lane);
+    assert_eq!(all.records.len(), 5);
+    assert!(all.gaps.is_empty());
+    // So does a thread that has no turns.
+    std::thread::scope(|scope| drop(scope.spawn(|| lane.append_soon(&plain).unwrap())));
+    assert_eq!(read_all(&lane).records.len(), 6);
 }

@@ -14,10 +14,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::rt::{Sleep, Timer};
-use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
+
+use super::held::Held;
 
 /// A connection without a request is closed after this long.
 const IDLE_MAX: Duration = Duration::from_secs(75);
@@ -57,9 +58,6 @@ impl Pace {
     }
 }
 
-/// Answers up to this size are written in one piece.
-const JOINED_BYTES_MAX: usize = 2048;
-
 /// What a connection and the timer of its heads tell each other.
 #[derive(Default)]
 struct Heard {
@@ -69,9 +67,9 @@ struct Heard {
     before: AtomicBool,
 }
 
-/// A connection with a sense of time.
+/// A connection with a sense of time, whose answers wait for the end of a turn.
 pub(super) struct Paced<S> {
-    stream: S,
+    stream: Arc<Held<S>>,
     heard: Arc<Heard>,
 }
 
@@ -92,6 +90,7 @@ pub(super) fn paced<S>(stream: S, pace: &Pace, late: bool) -> (Paced<S>, HeadTim
         head: at_most(pace.head),
         idle: at_most(IDLE_MAX),
     };
+    let stream = Held::new(stream);
     (Paced { stream, heard }, timer)
 }
 
@@ -175,12 +174,12 @@ impl Sleep for HeadWait {}
 
 impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let outcome = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let outcome = self.stream.poll_read(cx, buffer);
         if buffer.filled().len() > before {
             self.heard.bytes.store(true, Ordering::Relaxed);
         }
@@ -188,42 +187,33 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+impl<S: AsyncWrite + Send + Unpin + 'static> AsyncWrite for Paced<S> {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        self.stream.poll_write(cx, &[io::IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let stream = Pin::new(&mut self.stream);
-        // A small answer, head and body, is cheaper as one piece: `send` is a shorter way than `writev`.
-        let mut joined = SmallVec::<[u8; JOINED_BYTES_MAX]>::new();
-        if slices.iter().map(|slice| slice.len()).sum::<usize>() > JOINED_BYTES_MAX {
-            return stream.poll_write_vectored(cx, slices);
-        }
-        slices
-            .iter()
-            .for_each(|slice| joined.extend_from_slice(slice));
-        stream.poll_write(cx, &joined)
+        self.stream.poll_write(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flush(cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_shutdown(cx)
     }
 }
 

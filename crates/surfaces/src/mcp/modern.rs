@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ring::digest::{Context, SHA256};
 use sentinel_core::audit::{Ending, Trail};
 use sentinel_core::park::{Parked, input_requests};
@@ -13,7 +14,7 @@ use sentinel_core::{
 use sentinel_wire::envelope::write_result;
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::translate::elicitations;
-use sentinel_wire::{Outcome, Params, Payload, Request, Revision, json, meta};
+use sentinel_wire::{Method, Outcome, Params, Payload, Request, Revision, json, meta};
 
 use super::legacy::cannot;
 use super::render::{fault_message, notice_message, outcome_message};
@@ -29,6 +30,8 @@ const PARKED: u8 = b'P';
 const RELAYED: u8 = b'R';
 /// Nothing waits: the call is simply made again.
 const AGAIN: u8 = b'A';
+/// The params of a question that has none.
+const NOTHING: Bytes = Bytes::from_static(b"{}");
 
 /// A request of a modern caller while it runs. Dropping it cancels the call.
 pub(crate) struct Talk {
@@ -40,7 +43,7 @@ pub(crate) struct Talk {
     /// The handle the caller used, where the request is about a task.
     task: Option<String>,
     /// Questions of an earlier round that the retry did not answer.
-    unanswered: Vec<(String, Ask)>,
+    unanswered: Vec<Ask>,
     rounds: u32,
     /// Until the answer is ready.
     entry: Option<Entry>,
@@ -186,7 +189,10 @@ impl Talk {
             }
             PARKED => {
                 let id = std::str::from_utf8(inner).map_err(|_| bad())?;
-                let parked = self.gateway.lot.take(id).ok_or_else(bad)?;
+                let responses = self.request.params.get_bytes("inputResponses");
+                let responses = responses.unwrap_or_default();
+                let check = |asks: &[(String, Ask)]| well_formed(&responses, asks);
+                let parked = self.gateway.lot.take(id, check).ok_or_else(bad)??;
                 self.rounds = parked.rounds;
                 self.answer_parked(parked);
             }
@@ -199,7 +205,9 @@ impl Talk {
     fn binding(&self) -> Vec<u8> {
         let mut digest = Context::new(&SHA256);
         for part in ["name", "uri", "arguments"] {
-            digest.update(self.request.params.get(part).unwrap_or_default());
+            // However the caller's own library orders and spaces it the second time.
+            let value = self.request.params.get(part).map(json::canonical);
+            digest.update(&value.unwrap_or_default());
             digest.update(b"\0");
         }
         let view = format!("{:?}", self.view);
@@ -226,8 +234,7 @@ impl Talk {
         for (key, ask) in parked.asks.drain(..) {
             match answers.get(&raw, &key) {
                 Some(span) => drop(ask.answer.send(Answer::Result(raw.slice(span.range())))),
-                None if ask.answer.is_closed() => {}
-                None => open.push((key, ask)),
+                None => open.push(ask),
             }
         }
         self.unanswered = open;
@@ -245,9 +252,11 @@ impl Talk {
             .meta(meta::PROGRESS_TOKEN)
             .map(<[u8]>::to_vec);
         let level = self.caller.log_level.get();
-        if !self.unanswered.is_empty() {
-            let open = std::mem::take(&mut self.unanswered);
-            return self.park(open);
+        let open = std::mem::take(&mut self.unanswered);
+        if !open.is_empty()
+            && let Some(turn) = Box::pin(self.asked(open)).await
+        {
+            return turn;
         }
         loop {
             let talk = self
@@ -263,7 +272,7 @@ impl Talk {
                     }
                 }
                 Step::Event(Event::Ask(ask)) => {
-                    if let Some(turn) = Box::pin(self.asked(*ask)).await {
+                    if let Some(turn) = Box::pin(self.asked(vec![*ask])).await {
                         return turn;
                     }
                 }
@@ -272,9 +281,8 @@ impl Talk {
         }
     }
 
-    /// A legacy backend asks: gather what it asks at once, then park.
-    async fn asked(&mut self, first: Ask) -> Option<Turn> {
-        let mut asks = vec![first];
+    /// A legacy backend asks: gather what it asks at once, and leave out what it withdraws, then park.
+    async fn asked(&mut self, mut asks: Vec<Ask>) -> Option<Turn> {
         let until = tokio::time::Instant::now() + SETTLE;
         let mut ended = None;
         let talk = self
@@ -308,12 +316,9 @@ impl Talk {
     }
 
     fn park(&mut self, asks: Vec<(String, Ask)>) -> Turn {
-        let fail = |this: &mut Self, text: &'static str| {
-            let fault = Fault::new(Kind::BackendBadReply, text);
-            this.answer(&Err(fault))
-        };
         if self.rounds >= ROUNDS_MAX {
-            return fail(self, "the backend keeps asking for input");
+            let text = "the backend keeps asking for input";
+            return self.answer(&Err(Fault::new(Kind::BackendBadReply, text)));
         }
         let requests = input_requests(&asks);
         let talk = self.talk.take().expect("an ask comes from a running call");
@@ -327,10 +332,8 @@ impl Talk {
         let session = self.caller.session.clone();
         let whose = session.unwrap_or_else(|| self.caller.principal());
         let Ok(id) = self.gateway.lot.park(&whose, parked) else {
-            return fail(
-                self,
-                "too many calls wait for input; answer or drop some first",
-            );
+            let text = "too many calls wait for input: answer some of them first";
+            return self.answer(&Err(Fault::new(Kind::RateLimited, text)));
         };
         let mut plain = vec![PARKED];
         plain.extend_from_slice(id.as_bytes());
@@ -348,6 +351,7 @@ impl Talk {
     /// us, sealed.
     fn finish(&mut self, outcome: Result<Reply, Fault>) -> Turn {
         self.talk = None;
+        let outcome = outcome.and_then(|reply| self.may_ask(reply));
         let outcome = outcome.map(|reply| self.seal_task(self.seal_state(reply)));
         let outcome = outcome.and_then(|reply| self.ask_for_visits(reply));
         self.answer(&outcome)
@@ -431,6 +435,44 @@ impl Talk {
         }
     }
 
+    /// A modern backend may only ask where it may, and for what this caller offered.
+    fn may_ask(&self, reply: Reply) -> Result<Reply, Fault> {
+        let bad = |text: String| Err(Fault::new(Kind::BackendBadReply, text));
+        let Outcome::Result(result) = &reply.outcome else {
+            return Ok(reply);
+        };
+        if result.get("resultType") != Some(br#""input_required""#) {
+            return Ok(reply);
+        }
+        let method = self.request.method.as_str();
+        if !self.request.method.may_need_input() {
+            return bad(format!("the backend asks for input to {method}"));
+        }
+        let Some(requests) = result.get_bytes("inputRequests") else {
+            return match result.get("requestState") {
+                Some(_) => Ok(reply),
+                None => bad("the backend wants input and does not say which".to_owned()),
+            };
+        };
+        let Ok(object) = Object::parse(&requests, Rules::backend()) else {
+            return bad("`inputRequests` of the backend is no object".to_owned());
+        };
+        for member in &object.members {
+            let input = Payload::parse(requests.slice(member.value.range()), Rules::backend());
+            let asked = input.as_ref().ok().and_then(|input| input.string("method"));
+            let asked = Method::parse(&asked.unwrap_or_default());
+            let params = input.ok().and_then(|input| input.get_bytes("params"));
+            let params = Payload::parse(params.unwrap_or(NOTHING), Rules::backend());
+            if !params.is_ok_and(|params| self.caller.can_answer(&asked, &params)) {
+                let asked = asked.as_str();
+                return bad(format!(
+                    "the backend asks for `{asked}`, which the caller does not offer"
+                ));
+            }
+        }
+        Ok(reply)
+    }
+
     fn seal_state(&self, reply: Reply) -> Reply {
         let Outcome::Result(result) = &reply.outcome else {
             return reply;
@@ -455,6 +497,25 @@ impl Talk {
             },
             Err(_) => reply,
         }
+    }
+}
+
+/// An answer to a question is an object; anything else is refused before the call goes on.
+fn well_formed(responses: &[u8], asks: &[(String, Ask)]) -> Result<(), Fault> {
+    if responses.is_empty() {
+        return Ok(());
+    }
+    let refuse = |text: String| Err(Fault::new(Kind::InvalidParams, text));
+    let Ok(answers) = Object::parse(responses, Rules::backend()) else {
+        return refuse("`inputResponses` must be an object".to_owned());
+    };
+    let wrong = asks.iter().find(|(key, _)| {
+        let span = answers.get(responses, key);
+        span.is_some_and(|span| !responses[span.range()].starts_with(b"{"))
+    });
+    match wrong {
+        Some((key, _)) => refuse(format!("`inputResponses.{key}` must be an object")),
+        None => Ok(()),
     }
 }
 

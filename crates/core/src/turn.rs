@@ -1,0 +1,185 @@
+//! The end of a turn of a thread's loop, where what several calls need is done once.
+//!
+//! A call's record must be in the spool before its answer leaves, and a `write` for each is a tenth of what a call
+//! costs. So a thread that runs `run` gathers the records of the calls that end in one turn and holds their answers;
+//! at the end of the turn the records are written together, then the answers go out. A thread that does not run it
+//! gathers nothing: whoever asks does the work at once.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// Keeps what was gathered.
+pub trait Keep: Send + Sync {
+    fn keep(&self);
+}
+
+/// Lets go what was held.
+pub trait Release: Send + Sync {
+    fn release(&self);
+}
+
+#[derive(Default)]
+struct Turn {
+    /// Somebody ends turns here: how to wake it.
+    ender: Option<Waker>,
+    gathered: Vec<Arc<dyn Keep>>,
+    held: Vec<Arc<dyn Release>>,
+}
+
+thread_local! {
+    static TURN: RefCell<Turn> = RefCell::default();
+}
+
+/// `true` if `keeper` will be told to keep at the end of this turn; `false` if there is no such end.
+pub fn gather<K: Keep + 'static>(keeper: &Arc<K>) -> bool {
+    TURN.with_borrow_mut(|turn| {
+        let Some(ender) = &turn.ender else {
+            return false;
+        };
+        if turn.gathered.is_empty() {
+            ender.wake_by_ref();
+        }
+        let known = |one: &Arc<dyn Keep>| std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(keeper));
+        if !turn.gathered.iter().any(known) {
+            turn.gathered.push(keeper.clone());
+        }
+        true
+    })
+}
+
+/// Something was gathered on this thread and is not kept yet: nothing that rests on it may leave.
+pub fn is_open() -> bool {
+    TURN.with_borrow(|turn| !turn.gathered.is_empty())
+}
+
+/// Lets it go when everything gathered is kept. Only while the turn is open.
+pub fn hold(answer: Arc<dyn Release>) {
+    TURN.with_borrow_mut(|turn| turn.held.push(answer));
+}
+
+/// Ends the turn of this thread now, for somebody who cannot wait.
+pub fn end() {
+    // Taken out first: whoever is told may come back to this module. The vectors return for the next turn.
+    let (mut gathered, mut held) = TURN.with_borrow_mut(|turn| {
+        let gathered = std::mem::take(&mut turn.gathered);
+        (gathered, std::mem::take(&mut turn.held))
+    });
+    gathered.drain(..).for_each(|keeper| keeper.keep());
+    held.drain(..).for_each(|answer| answer.release());
+    TURN.with_borrow_mut(|turn| {
+        if turn.gathered.is_empty() && turn.held.is_empty() {
+            turn.gathered = gathered;
+            turn.held = held;
+        }
+    });
+}
+
+/// Ends the turns of this thread as long as it is polled: a task of a single-threaded runtime.
+pub async fn run() {
+    let _left = Left;
+    loop {
+        opened().await;
+        // Those that are ready already, and those whose bytes are there already, end in the same turn.
+        tokio::task::yield_now().await;
+        end();
+    }
+}
+
+async fn opened() {
+    std::future::poll_fn(|cx| {
+        TURN.with_borrow_mut(|turn| {
+            if !turn.gathered.is_empty() {
+                return Poll::Ready(());
+            }
+            match &mut turn.ender {
+                Some(ender) => ender.clone_from(cx.waker()),
+                None => turn.ender = Some(cx.waker().clone()),
+            }
+            Poll::Pending
+        })
+    })
+    .await;
+}
+
+/// Nobody ends turns here any more.
+struct Left;
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        // At the end of a thread there may be no turn left to end.
+        let _ = TURN.try_with(|turn| turn.borrow_mut().ender = None);
+        if TURN.try_with(|_| ()).is_ok() {
+            end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Notes(Mutex<Vec<&'static str>>);
+
+    impl Keep for Notes {
+        fn keep(&self) {
+            self.0.lock().push("kept");
+        }
+    }
+
+    impl Release for Notes {
+        fn release(&self) {
+            self.0.lock().push("released");
+        }
+    }
+
+    #[test]
+    fn a_thread_without_turns_gathers_nothing() {
+        assert!(!gather(&Arc::new(Notes::default())));
+        assert!(!is_open());
+    }
+
+    #[tokio::test]
+    async fn what_ends_in_one_turn_is_kept_once_and_before_anything_leaves() {
+        let notes = Arc::new(Notes::default());
+        let runs = tokio::spawn(run());
+        tokio::task::yield_now().await;
+        let done = Arc::new(AtomicUsize::new(0));
+        for _ in 0..3 {
+            let (notes, done) = (notes.clone(), done.clone());
+            tokio::spawn(async move {
+                assert!(gather(&notes));
+                assert!(is_open());
+                hold(notes);
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        while is_open() || done.load(Ordering::Relaxed) < 3 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(
+            *notes.0.lock(),
+            ["kept", "released", "released", "released"]
+        );
+        runs.abort();
+        let _ = runs.await;
+        assert!(!gather(&notes), "nobody would end the turn");
+    }
+
+    #[tokio::test]
+    async fn whoever_cannot_wait_ends_the_turn() {
+        let notes = Arc::new(Notes::default());
+        let _runs = tokio::spawn(run());
+        tokio::task::yield_now().await;
+        assert!(gather(&notes));
+        hold(notes.clone());
+        end();
+        assert!(!is_open());
+        assert_eq!(*notes.0.lock(), ["kept", "released"]);
+    }
+}
