@@ -28,6 +28,7 @@ mod ear;
 mod get;
 mod hook;
 mod keep;
+mod large;
 mod old;
 pub(crate) mod pool;
 mod post;

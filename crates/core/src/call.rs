@@ -1,9 +1,10 @@
 //! One request in flight, and what comes back for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sentinel_wire::header::Param;
-use sentinel_wire::{Method, Outcome, Params, Revision};
+use sentinel_wire::{Method, Outcome, Params, Revision, translate};
 
 use crate::audit::{Auditor, Trail};
 use crate::backend::Backend;
@@ -76,6 +77,18 @@ pub struct Call {
 impl Call {
     pub(crate) fn target(&self) -> &Target {
         self.target.as_ref().expect("resolved by the first step")
+    }
+
+    /// How long a piece of its reply may wait for the caller, if the reply may be handed on in pieces: nobody
+    /// on the way looks into it or changes it, and the caller takes it so. Kept answers, tasks and whatever differs
+    /// between the two revisions need the whole.
+    pub fn patience(&self, from: Revision) -> Option<Duration> {
+        let patience = self.trail.patience()?;
+        let plain = matches!(self.method, Method::ToolsCall | Method::PromptsGet)
+            && self.task_ttl_ms.is_none()
+            && !self.target().operation.needs_task;
+        let verbatim = translate::is_verbatim(&self.method, from, self.caller.revision);
+        (plain && verbatim).then_some(patience)
     }
 }
 

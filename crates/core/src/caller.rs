@@ -8,6 +8,8 @@ use sentinel_wire::json::{Kind, Object, Rules};
 use sentinel_wire::translate::ask::is_url_mode;
 use sentinel_wire::{Method, Payload, Revision};
 
+use crate::tags;
+
 /// One caller at one revision. Legacy sessions share one; a modern request makes its own.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -24,6 +26,8 @@ pub struct Caller {
     pub client_info: Option<Bytes>,
     /// The legacy session or stdio connection this belongs to.
     pub session: Option<Arc<str>>,
+    /// The tools that it wants to see, where it does not want all.
+    pub tags: Option<tags::Wanted>,
     /// The least urgent log line it wants.
     pub log_level: LogLevel,
 }
@@ -210,6 +214,7 @@ mod tests {
                 client_info: None,
                 session: None,
                 log_level: LogLevel::default(),
+                tags: None,
             }
             .principal()
         };

@@ -8,6 +8,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -18,6 +19,7 @@ use crate::attribution;
 use crate::audit::Trail;
 use crate::call::Reply;
 use crate::fault::Fault;
+use crate::pieces::{Beginning, Feed, feed};
 use crate::policy::Slot;
 use crate::queue::{Listener, Teller, Weigh, queue};
 
@@ -60,7 +62,7 @@ pub struct Ask {
 }
 
 impl Weigh for Event {
-    /// Questions weigh nothing, for somebody waits for their answers.
+    /// Questions weigh nothing, for somebody waits for their answers. A reply has bounds of its own.
     fn weight(&self) -> usize {
         match self {
             Self::Notice(notice) => match &**notice {
@@ -69,7 +71,7 @@ impl Weigh for Event {
                 }
                 Notice::Pause => 0,
             },
-            Self::Ask(_) => 0,
+            Self::Ask(_) | Self::Begins(_) => 0,
         }
     }
 }
@@ -79,6 +81,8 @@ impl Weigh for Event {
 pub enum Event {
     Notice(Box<Notice>),
     Ask(Box<Ask>),
+    /// The reply begins; the rest of it comes beside the line, and the outcome last.
+    Begins(Box<Beginning>),
 }
 
 /// The backend's end.
@@ -115,6 +119,13 @@ impl Line {
     /// Tells the caller something; dropped when the caller does not keep up.
     pub fn notice(&self, notice: Notice) {
         self.said.tell(Event::Notice(Box::new(notice)));
+    }
+
+    /// Begins the reply of a call whose caller takes it in pieces, and waits for each that long.
+    pub fn begin(&self, first: Bytes, patience: Duration) -> Feed {
+        let (feed, beginning) = feed(first, patience);
+        self.said.tell(Event::Begins(Box::new(beginning)));
+        feed
     }
 
     /// Asks the caller, now; ends without a value when the caller is gone. The call gives its place

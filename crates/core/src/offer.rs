@@ -9,6 +9,7 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload, Revision};
 
 use crate::policy::Schema;
+use crate::tags;
 
 /// The kinds of operation in a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +64,8 @@ pub struct Item {
     pub schema: Arc<Schema>,
     /// A tool of 2025-11-25 that runs as a task only.
     pub needs_task: bool,
+    /// What a tool is tagged with.
+    pub tags: Arc<[Box<str>]>,
 }
 
 impl Item {
@@ -87,6 +90,10 @@ impl Item {
             mirrored: mirrored.into(),
             schema: Arc::new(Schema::new(schema)),
             needs_task: kind == ItemKind::Tool && needs_task(&payload),
+            tags: match kind {
+                ItemKind::Tool => tags::of(&payload),
+                _ => Arc::default(),
+            },
         })
     }
 }

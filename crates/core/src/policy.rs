@@ -17,6 +17,7 @@ use crate::call::View;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, Filtered, Operation, Registry};
 use crate::offer::ItemKind;
+use crate::tags;
 
 mod admission;
 mod arguments;
@@ -69,10 +70,10 @@ pub struct Policy {
     views: Mutex<HashMap<ViewKey, RoleView>>,
 }
 
-/// A role, and those scopes of a token that say something here, in order.
-type ViewKey = (Option<Arc<str>>, Vec<Arc<str>>);
+/// A role, those scopes of a token that say something here, in order, and the tags that are asked for.
+type ViewKey = (Option<Arc<str>>, Vec<Arc<str>>, Option<tags::Wanted>);
 
-/// Roles times sets of scopes: issuers give out few sets, and one that does not makes lists slower only.
+/// Roles times sets of scopes and tags: issuers give out few sets and clients ask for few; whoever does not makes lists slower only.
 const VIEWS_MAX: usize = 1024;
 
 /// A role's view, and what it was made from.
@@ -109,6 +110,11 @@ impl Policy {
 
     /// The predicate itself: what both the role and the token's scopes let through.
     fn granted(&self, role: &Role, caller: &Caller, operation: &Operation) -> Grant {
+        if let Some(wanted) = &caller.tags
+            && !wanted.shows(operation)
+        {
+            return Grant::NONE;
+        }
         let of_role = role.grant(operation);
         match caller.scopes.is_empty() {
             true => of_role,
@@ -235,13 +241,14 @@ impl Policy {
         let nothing_off = kills.is_empty() && !catalog.has_held();
         let scopes = self.scopes_of(caller);
         let full = role.as_ref().is_some_and(|role| role.is_full());
-        if nothing_off && full && scopes.is_empty() {
+        if nothing_off && full && scopes.is_empty() && caller.tags.is_none() {
             return Seen::Everything(catalog);
         }
         if kills.hits_caller(&caller.subject) {
             return Seen::Part(Arc::new(catalog.filtered(|_| false)));
         }
-        let key = (role.as_ref().map(|_| caller.role.clone()), scopes);
+        let role_name = role.as_ref().map(|_| caller.role.clone());
+        let key = (role_name, scopes, caller.tags.clone());
         let mut views = self.views.lock();
         if let Some(known) = views.get(&key)
             && Arc::ptr_eq(&known.catalog, &catalog)
@@ -257,8 +264,11 @@ impl Policy {
                 && !operation.held
         };
         let seen = Arc::new(catalog.filtered(sees));
+        if caller.tags.as_ref().is_some_and(|tags| !tags.is_usual()) {
+            return Seen::Part(seen);
+        }
         // Roles that a reload took away are forgotten with their views.
-        views.retain(|(role, _), _| role.as_ref().is_none_or(|role| roles.get(role).is_some()));
+        views.retain(|(role, ..), _| role.as_ref().is_none_or(|role| roles.get(role).is_some()));
         if views.len() >= VIEWS_MAX {
             views.clear();
         }

@@ -5,14 +5,16 @@
 //! against a `ReviewStore` and lets callers wait for changes; `tools` declares what agents see.
 //!
 //! Diffs are text here: nothing is applied, nothing touches the file system. Roles are for
-//! attribution; who may call at all is decided before a call comes here.
+//! attribution, unless they are enforced (`roles`); who may call at all is decided before a call comes here.
 //!
 //! Not here: SQL (`sentinel_stores`), HTTP, processes.
 
 pub mod diff;
 pub mod machine;
+pub mod roles;
 pub mod service;
 pub mod tools;
 
+pub use roles::Who;
 pub use service::{Service, Settings};
 pub use tools::backend;

@@ -9,7 +9,7 @@
 mod bells;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::machine::{self, Claimant};
+use crate::roles::Who;
 use bells::Bells;
 
 /// The longest wait: clients give up on a tool call after 30 s, some after 60.
@@ -46,6 +47,8 @@ pub struct Settings {
     pub claim_timeout: Duration,
     /// Offer the less common tools as well.
     pub extended_tools: bool,
+    /// Each side does only what is its own (`roles`).
+    pub enforce_roles: bool,
 }
 
 impl Settings {
@@ -74,6 +77,7 @@ pub struct Service {
     pub store: Arc<dyn ReviewStore>,
     extended_tools: bool,
     claim_timeout_ms: AtomicI64,
+    enforce_roles: AtomicBool,
     bells: Bells,
     waiters: Semaphore,
     /// Where changes of the documents are told.
@@ -102,6 +106,7 @@ impl Service {
             store,
             extended_tools: settings.extended_tools,
             claim_timeout_ms: AtomicI64::new(settings.claim_timeout_ms()),
+            enforce_roles: AtomicBool::new(settings.enforce_roles),
             bells: Bells::default(),
             waiters: Semaphore::new(WAITERS_MAX),
             publisher: OnceLock::new(),
@@ -114,14 +119,23 @@ impl Service {
         let _ = self.publisher.set(publisher);
     }
 
-    /// What may change while it runs: how long claims hold that are made or renewed from now on.
+    /// What may change while it runs: how long claims hold that are made or renewed from now on, and whether
+    /// sides are told apart.
     pub fn follow(&self, settings: Settings) {
         let ms = settings.claim_timeout_ms();
         self.claim_timeout_ms.store(ms, Ordering::Relaxed);
+        let enforced = settings.enforce_roles;
+        self.enforce_roles.store(enforced, Ordering::Relaxed);
     }
 
     pub(crate) fn has_extended_tools(&self) -> bool {
         self.extended_tools
+    }
+
+    /// Whoever asks, by the name it gives itself as a reviewer.
+    pub fn who(&self, reviewer_id: Option<&str>, caller: &Caller) -> Who {
+        let enforced = self.enforce_roles.load(Ordering::Relaxed);
+        Who::of(reviewer_id, caller, enforced)
     }
 
     fn timeout_ms(&self) -> i64 {
@@ -191,22 +205,26 @@ impl Service {
 
     pub async fn submit(
         &self,
+        who: &Who,
         new: NewReview,
         keys: impl IntoIterator<Item = Key>,
     ) -> Result<Acted, Refused> {
+        // Who proposed a review never changes, so this may come before the transaction.
+        if let Some(parent) = new.parent_id.as_ref().filter(|_| who.is_checked())
+            && let Ok(parent) = self.store.get(parent.clone()).await
+        {
+            who.proposer(&parent, "follow it up")?;
+        }
         let keys = keys.into_iter().collect();
         self.finish(self.store.submit(new, keys)).await
     }
 
-    pub async fn claim(
-        &self,
-        id: String,
-        actor: String,
-        claimant: String,
-    ) -> Result<Acted, Refused> {
+    pub async fn claim(&self, id: String, who: Who, claimant: String) -> Result<Acted, Refused> {
         let timeout = self.timeout_ms();
+        let actor = who.actor.clone();
         let decide = Box::new(move |review: &Review, now: &_| {
-            machine::claim(review, now, &claimant, timeout)
+            let effect = machine::claim(review, now, &claimant, timeout)?;
+            who.may_claim(review).map(|()| effect)
         });
         self.finish(self.store.act(id, actor, None, decide)).await
     }
@@ -215,14 +233,16 @@ impl Service {
     pub async fn add(
         &self,
         id: String,
-        actor: String,
-        claimant: Claimant,
+        who: Who,
         key: Option<Key>,
         addition: Addition,
     ) -> Result<Acted, Refused> {
         let timeout = self.timeout_ms();
+        let actor = who.actor.clone();
         let decide = Box::new(move |review: &Review, now: &_| {
-            machine::add(review, now, &claimant, timeout, addition)
+            let allowed = who.may_add(review, &addition);
+            let effect = machine::add(review, now, &who.claimant, timeout, addition)?;
+            allowed.map(|()| effect)
         });
         self.finish(self.store.act(id, actor, key, decide)).await
     }
@@ -230,25 +250,26 @@ impl Service {
     pub async fn verdict(
         &self,
         id: String,
-        actor: String,
+        who: Who,
         key: Option<Key>,
         generation: Option<u64>,
         decision: Decision,
         reason: Option<String>,
     ) -> Result<Acted, Refused> {
+        let actor = who.actor.clone();
         let decide = Box::new(move |review: &Review, now: &_| {
-            machine::verdict(review, now, generation, decision, reason)
+            let effect = machine::verdict(review, now, generation, decision, reason)?;
+            who.reviewer(review, "give a verdict").map(|()| effect)
         });
         self.finish(self.store.act(id, actor, key, decide)).await
     }
 
-    pub async fn close(
-        &self,
-        id: String,
-        actor: String,
-        key: Option<Key>,
-    ) -> Result<Acted, Refused> {
-        let decide = Box::new(|review: &Review, now: &_| machine::close(review, now));
+    pub async fn close(&self, id: String, who: Who, key: Option<Key>) -> Result<Acted, Refused> {
+        let actor = who.actor.clone();
+        let decide = Box::new(move |review: &Review, now: &_| {
+            let effect = machine::close(review, now)?;
+            who.proposer(review, "close it").map(|()| effect)
+        });
         self.finish(self.store.act(id, actor, key, decide)).await
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sentinel_core::clock::SystemClock;
 use sentinel_core::random::uuid;
 use sentinel_core::review::{Addition, Category, NewReview, Priority, Role};
-use sentinel_review::{Service, Settings, machine};
+use sentinel_review::{Service, Settings, Who, machine};
 use sentinel_stores::rusqlite::{Connection, params};
 use sentinel_stores::{Migrations, Sqlite, SqliteReviews, StoreError, Synchronous, review};
 use tempfile::TempDir;
@@ -47,12 +47,17 @@ async fn claimed(path: &Path) -> (Arc<Service>, String) {
     let settings = Settings {
         claim_timeout: Duration::from_secs(1200),
         extended_tools: false,
+        enforce_roles: false,
     };
     let service = Service::new(Arc::new(store), settings);
     let id = propose(&service, "d").await;
-    let claim = service.claim(id.clone(), "r".into(), "reviewer:a".into());
+    let claim = service.claim(id.clone(), anybody(), "reviewer:a".into());
     claim.await.expect("a working disk");
     (service, id)
+}
+
+fn anybody() -> Who {
+    Who::unchecked("r", None)
 }
 
 async fn propose(service: &Service, diff: &str) -> String {
@@ -72,7 +77,7 @@ async fn propose(service: &Service, diff: &str) -> String {
         diff: diff.into(),
         affected_files: Vec::new(),
     };
-    let made = service.submit(new, None).await;
+    let made = service.submit(&anybody(), new, None).await;
     made.expect("a working disk").review.review_id
 }
 
@@ -95,7 +100,7 @@ async fn a_write_costs_at_most_one_and_a_half_bare_inserts() {
             role: Role::Reviewer,
             body: body.clone(),
         };
-        let post = service.add(id.clone(), "r".into(), None, None, addition);
+        let post = service.add(id.clone(), anybody(), None, addition);
         post.await.expect("a working disk");
     };
     let mut number = 0;

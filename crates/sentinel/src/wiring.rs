@@ -205,6 +205,7 @@ fn review_settings(config: &Config) -> Settings {
     Settings {
         claim_timeout: config.review.claim_timeout,
         extended_tools: config.review.extended_tools,
+        enforce_roles: config.review.enforce_roles,
     }
 }
 

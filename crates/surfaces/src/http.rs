@@ -6,7 +6,9 @@
 //! Not here: what MCP messages mean (`mcp`), binding and accepting (the binary).
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -14,14 +16,14 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::header::ORIGIN;
-use http::{Method as Verb, Request, Response, StatusCode};
+use http::{Method as Verb, Request, Response, StatusCode, Uri};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sentinel_core::audit::{self, Ending, Surface};
 use sentinel_core::policy::ADMIN;
-use sentinel_core::{Identity, Kind, View};
+use sentinel_core::{Identity, Kind, View, tags};
 use sentinel_wire::Method;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -32,6 +34,7 @@ mod admin;
 mod auth;
 mod body;
 mod cors;
+mod gate;
 mod guard;
 mod health;
 mod held;
@@ -53,6 +56,7 @@ pub use metrics::Scrape;
 pub use pace::{Pace, greet};
 
 use body::Body;
+use gate::Gate;
 use session::Sessions;
 
 /// What a connection may buffer, if heads may not be larger.
@@ -83,6 +87,12 @@ impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Where a request comes in: what is to be seen there, and which tools of it. Sessions are bound to it.
+struct Endpoint {
+    view: View,
+    tags: Option<tags::Wanted>,
 }
 
 /// What is behind a door.
@@ -164,9 +174,14 @@ impl Door {
         from: IpAddr,
     ) {
         let door = self.clone();
+        let gate = Gate::new();
         let service = service_fn(move |request| {
-            let door = door.clone();
-            async move { Ok::<_, Infallible>(door.answer(request, from).await) }
+            let (door, gate) = (door.clone(), gate.clone());
+            gate.open();
+            async move {
+                let mut answer = pin!(door.answer(request, from));
+                Ok::<_, Infallible>(poll_fn(|cx| gate.poll(cx, answer.as_mut())).await)
+            }
         });
         // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
         // flight, once.
@@ -358,9 +373,9 @@ impl Door {
             return Box::pin(self.admin(identity, request)).await;
         }
         // What is POSTed here has its records where it is read.
-        match (request.method(), self.view("/mcp", path)) {
-            (&Verb::POST, Some(view)) => {
-                return post::answer(self, identity, view, request, asked).await;
+        match (request.method(), self.endpoint(request.uri())) {
+            (&Verb::POST, Some(at)) => {
+                return post::answer(self, identity, &at, request, asked).await;
             }
             (&Verb::POST, None) if path == "/messages" => {
                 return sse2024::message(self, identity, request).await;
@@ -392,10 +407,10 @@ impl Door {
         request: &Request<Incoming>,
     ) -> Response<Body> {
         let (path, headers) = (request.uri().path(), request.headers());
-        if let Some(view) = self.view("/mcp", path) {
+        if let Some(at) = self.endpoint(request.uri()) {
             return match *request.method() {
-                Verb::GET => legacy::stream(self, identity, view, headers),
-                Verb::DELETE => legacy::end(self, identity, view, headers),
+                Verb::GET => legacy::stream(self, identity, &at, headers),
+                Verb::DELETE => legacy::end(self, identity, &at, headers),
                 _ => reply::method_not_allowed("POST, GET, DELETE"),
             };
         }
@@ -437,6 +452,14 @@ impl Door {
         };
         entry.finish(&ending, response.body().size_hint().lower() as usize);
         response
+    }
+
+    /// Where an address of MCP leads.
+    fn endpoint(&self, uri: &Uri) -> Option<Endpoint> {
+        Some(Endpoint {
+            view: self.view("/mcp", uri.path())?,
+            tags: uri.query().and_then(tags::Wanted::in_query),
+        })
     }
 
     /// What a path below `base` shows: everything, or one backend.

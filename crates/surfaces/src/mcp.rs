@@ -6,6 +6,7 @@
 mod asks;
 mod hello;
 mod introduction;
+mod large;
 mod legacy;
 mod listen;
 mod modern;
@@ -17,6 +18,7 @@ mod visits;
 pub(crate) use asks::Asks;
 pub(crate) use hello::{answer_list, discover, initialize};
 pub(crate) use introduction::{HEADER_MISMATCH, Introduction, Refused};
+pub(crate) use large::{Large, Said, Unfinished};
 pub(crate) use legacy::{Mouth, Outlet, converse};
 pub(crate) use listen::{Changes, Listener, change_message};
 pub(crate) use modern::{Talk, Turn};

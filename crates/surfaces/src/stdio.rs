@@ -22,8 +22,8 @@ use tokio::task::AbortHandle;
 
 use crate::gateway::Gateway;
 use crate::mcp::{
-    self, Asks, Changes, Introduction, Listener, Mouth, Outlet, Refused, Subscriber, Talk, Turn,
-    change_message,
+    self, Asks, Changes, Introduction, Listener, Mouth, Outlet, Refused, Said, Subscriber, Talk,
+    Turn, change_message,
 };
 
 /// Messages waiting to be written; a caller who does not read holds up its own calls only.
@@ -343,8 +343,9 @@ impl Connection {
         };
         let trail = entry.trail();
         self.spawn(request.id.clone(), trail, async move {
-            let answer = mcp::converse(&gateway, &caller, view, request, &outlet, entry).await;
-            let _ = outbox.send(answer).await;
+            let said = mcp::converse(&gateway, &caller, view, request, &outlet, entry).await;
+            // A line must be whole, for others wait behind it.
+            let _ = outbox.send(said.whole().await).await;
         })
         .await;
     }
@@ -372,6 +373,7 @@ impl Connection {
             client_info: request.params.get_bytes("clientInfo"),
             session: Some(self.session.clone()),
             log_level: LogLevel::default(),
+            tags: None,
         });
         entry.by(&caller);
         let result = mcp::initialize(&self.gateway.policy, &caller, self.view);
@@ -437,6 +439,10 @@ impl Connection {
                     Turn::Notice(notice) => drop(outbox.try_send(notice)),
                     Turn::Answer(answer, _) => {
                         let _ = outbox.send(answer).await;
+                        return;
+                    }
+                    Turn::Large(large) => {
+                        let _ = outbox.send(Said::Large(large).whole().await).await;
                         return;
                     }
                 }

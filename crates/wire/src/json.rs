@@ -575,7 +575,7 @@ impl<'a> Scanner<'a> {
 
 /// How many bytes from the start need no attention inside a string: no quote, no backslash, no
 /// control character. Eight at a time, because most bytes of large results are string contents.
-fn plain_run(text: &[u8]) -> usize {
+pub(crate) fn plain_run(text: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let equals = |word: u64, byte: u8| {

@@ -10,6 +10,7 @@ pub mod json;
 pub mod lines;
 pub mod meta;
 pub mod method;
+pub mod passing;
 pub mod revision;
 pub mod sse;
 pub mod template;
@@ -19,4 +20,5 @@ pub use envelope::{
     Id, Incoming, Message, Notification, Outcome, Params, Payload, Request, Response,
 };
 pub use method::Method;
+pub use passing::Passing;
 pub use revision::{Era, Revision};

@@ -189,6 +189,13 @@ pub fn result<'p>(
     Cow::Owned(out)
 }
 
+/// Whether `result` leaves every result of this pair as it is, whatever is in it.
+pub fn is_verbatim(method: &Method, from: Revision, to: Revision) -> bool {
+    let older =
+        matches!(method, Method::ToolsCall | Method::PromptsGet) && to < Revision::V2025_06_18;
+    from == to || (from.is_modern() == to.is_modern() && !older)
+}
+
 /// An error object that a backend produced, as a caller of revision `to` must see it.
 pub fn error(error: &Payload, to: Revision) -> Cow<'_, [u8]> {
     let code: Option<i64> = error

@@ -52,3 +52,8 @@ fn p_r19_header_seeds_hold() {
 fn p_r19_template_seeds_hold() {
     replay("template", checks::template);
 }
+
+#[test]
+fn p_r19_passing_seeds_hold() {
+    replay("passing", checks::passing);
+}

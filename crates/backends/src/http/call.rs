@@ -20,6 +20,7 @@ use sentinel_wire::{
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::large::{self, Wanted};
 use super::post::{Answer, Envelope, Failure, Stream, header_name};
 use super::speak::Speaker;
 use super::upstream::{Key, Upstream};
@@ -69,6 +70,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
         timed.await.map_err(|_| inner.timed_out())??;
     let outcome = match answer {
         Answer::Json { status, body, .. } => speak::read_json(&inner, status, body, id)?,
+        Answer::Large(large) => Box::pin(large::pass(&inner, &call, *large)).await?,
         Answer::Stream { events, .. } => {
             let mut follower = Follower {
                 inner: &inner,
@@ -135,7 +137,12 @@ async fn begin(
             session: upstream.session.as_ref(),
             extra: &extra,
         };
-        match inner.post.send(envelope, body).await {
+        let wanted = call.patience(upstream.revision).map(|patience| Wanted {
+            id,
+            revision: upstream.revision,
+            patience,
+        });
+        match inner.post.send_for(wanted, envelope, body).await {
             Ok(answer) if !renewed && is_unknown_session(&answer, &upstream) => {
                 // The server never saw the call: a session it does not know is refused unread.
                 guard.disarm();

@@ -364,7 +364,7 @@ fn can_be_asked(initialize: &Bytes) -> bool {
 fn accepted(answer: Answer, session: HeaderValue) -> Answer {
     let is_taken = match &answer {
         Answer::Json { status, .. } | Answer::Refused { status, .. } => status.is_success(),
-        Answer::Stream { .. } | Answer::Nothing { .. } => true,
+        Answer::Stream { .. } | Answer::Nothing { .. } | Answer::Large(_) => true,
     };
     match is_taken {
         true => Answer::Nothing {

@@ -13,9 +13,10 @@ use sentinel_core::{Fault, Kind};
 use sentinel_wire::http1::Head;
 use sentinel_wire::{Method, Params, Revision, header, sse};
 
+use super::large::{self, Large, Wanted};
 use super::old::{self, Old};
 use super::pool::Pool;
-use super::wire::{self, Request, SendError, Wire};
+use super::wire::{self, Gathered, Request, SendError, Wire};
 
 const SESSION_NAME: &str = "mcp-session-id";
 const SESSION: HeaderName = HeaderName::from_static(SESSION_NAME);
@@ -57,6 +58,8 @@ pub(super) enum Answer {
         session: Option<HeaderValue>,
         body: Bytes,
     },
+    /// The beginning of a JSON body that may be handed on as it comes.
+    Large(Box<Large>),
     /// A stream of events.
     Stream {
         session: Option<HeaderValue>,
@@ -182,11 +185,26 @@ impl Post {
         envelope: Envelope<'_>,
         body: Bytes,
     ) -> Result<Answer, Failure> {
+        self.send_for(None, envelope, body).await
+    }
+
+    /// The same for a caller who takes a large answer in pieces.
+    pub(super) async fn send_for(
+        &self,
+        wanted: Option<Wanted>,
+        envelope: Envelope<'_>,
+        body: Bytes,
+    ) -> Result<Answer, Failure> {
         if self.old.is_on() {
             return Box::pin(self.old.send(self, envelope, body)).await;
         }
         let request = self.request(&Verb::POST, envelope, None);
-        self.exchange(request.with(body)).await
+        self.exchange(request.with(body), wanted).await
+    }
+
+    /// A connection whose answer was read to its end.
+    pub(super) fn give_back(&self, wire: Wire) {
+        self.pool.give(wire);
     }
 
     /// Opens the server's own stream, resuming after an event where one is named.
@@ -199,7 +217,7 @@ impl Post {
             return Ok(self.old.listen(envelope.session));
         }
         let request = self.request(&Verb::GET, envelope, after);
-        self.exchange(request.end()).await
+        self.exchange(request.end(), None).await
     }
 
     /// Ends a session.
@@ -208,21 +226,21 @@ impl Post {
             return Ok(self.old.end(envelope.session));
         }
         let request = self.request(&Verb::DELETE, envelope, None);
-        self.exchange(request.end()).await
+        self.exchange(request.end(), None).await
     }
 
     /// Opens the one stream of an old server.
     pub(super) async fn open_events(&self) -> Result<Answer, Failure> {
         let mut request = Request::new(&Verb::GET, &self.path);
         request.fields(&self.fixed);
-        self.exchange(request.end()).await
+        self.exchange(request.end(), None).await
     }
 
     /// Delivers one message to the address that an old server named.
     pub(super) async fn deliver(&self, endpoint: &Uri, body: Bytes) -> Result<Answer, Failure> {
         let mut request = Request::new(&Verb::POST, endpoint);
         request.fields(&self.fixed);
-        self.exchange(request.with(body)).await
+        self.exchange(request.with(body), None).await
     }
 
     /// The same for whoever cannot wait.
@@ -251,12 +269,12 @@ impl Post {
         sse::Decoder::new(self.reply_bytes_max)
     }
 
-    async fn exchange(&self, request: Request) -> Result<Answer, Failure> {
+    async fn exchange(&self, request: Request, wanted: Option<Wanted>) -> Result<Answer, Failure> {
         let mut attempt = 0;
         loop {
             let failed = match self.pool.take().await {
                 Ok(mut wire) => match wire.send(&request).await {
-                    Ok(head) => return self.read(wire, head).await,
+                    Ok(head) => return self.read(wire, head, wanted).await,
                     // The server closed it while it lay idle; the next one may be better.
                     Err(SendError::Undelivered(_)) if wire.reused => continue,
                     Err(SendError::Undelivered(error)) => error,
@@ -301,7 +319,12 @@ impl Post {
         request
     }
 
-    async fn read(&self, mut wire: Wire, head: Head) -> Result<Answer, Failure> {
+    async fn read(
+        &self,
+        mut wire: Wire,
+        head: Head,
+        wanted: Option<Wanted>,
+    ) -> Result<Answer, Failure> {
         let status = StatusCode::from_u16(head.status).map_err(lost)?;
         let session = head
             .get(SESSION_NAME)
@@ -319,14 +342,22 @@ impl Post {
             return Ok(Answer::Stream { session, events });
         }
         let bytes_max = self.reply_bytes_max;
-        let Some(body) = wire.whole(bytes_max).await.map_err(lost)? else {
-            let text = format!(
-                "the backend's answer is larger than the {bytes_max} bytes allowed (limits.reply_mb)"
-            );
-            return Err(Failure::Lost(Fault::new(Kind::BackendBadReply, text)));
+        let json = is(b"application/json");
+        let passes = json && status == StatusCode::OK && encoded.is_none();
+        let wanted = wanted.filter(|_| passes);
+        let mut begun = None;
+        let gathered = wire.whole_or(bytes_max, |beginning| {
+            begun = wanted.and_then(|wanted| wanted.judge(beginning));
+            begun.is_some()
+        });
+        let body = match (gathered.await.map_err(lost)?, begun) {
+            (Gathered::Beginning(first), Some(begun)) => {
+                return Ok(Answer::Large(Box::new(Large { wire, first, begun })));
+            }
+            (Gathered::Whole(body) | Gathered::Beginning(body), _) => body,
+            (Gathered::TooLarge, _) => return Err(Failure::Lost(large::too_large(bytes_max))),
         };
         self.pool.give(wire);
-        let json = is(b"application/json");
         Ok(if status.is_success() && body.is_empty() {
             Answer::Nothing { session }
         } else if let (true, Some(encoded)) = (json, encoded) {

@@ -101,7 +101,7 @@ impl<'a> Speaker<'a> {
             Answer::Json { session, .. }
             | Answer::Stream { session, .. }
             | Answer::Nothing { session } => session.clone(),
-            Answer::Refused { .. } => None,
+            Answer::Refused { .. } | Answer::Large(_) => None,
         };
         let mut known = self.known.lock();
         if *method == Method::Initialize {
@@ -151,7 +151,8 @@ impl Peer for Speaker<'_> {
                     .await
                     .map_err(|_| PeerError::Failed(self.inner.timed_out()))??
             }
-            Answer::Nothing { .. } => {
+            // Nobody asked for pieces of it.
+            Answer::Nothing { .. } | Answer::Large(_) => {
                 return Err(PeerError::NotSpoken(relay::bad_reply("an empty answer")));
             }
             Answer::Refused {

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use http::{Method as Verb, Uri};
+use sentinel_core::pieces::PIECE_BYTES_MAX;
 use sentinel_wire::http1::{self, Body, Head, Piece};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -24,6 +25,8 @@ const HEAD_BYTES_MAX: usize = 512 * 1024;
 /// Room for one read: what small answers need, and what large ones are read by.
 const READ_BYTES_MIN: usize = 8 * 1024;
 const READ_BYTES_MAX: usize = 256 * 1024;
+/// A body up to this is gathered before anybody looks at it.
+pub(crate) const WHOLE_BYTES_MIN: usize = 256 * 1024;
 /// A body up to this is copied behind its head and leaves with it; a larger one is written from where it is.
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
@@ -148,6 +151,16 @@ pub(crate) struct Wire {
     keeps_alive: bool,
     /// Whether it was used before.
     pub(super) reused: bool,
+    /// Room for one read of a long answer.
+    read_bytes_max: usize,
+}
+
+/// What was read of an answer's body.
+pub(crate) enum Gathered {
+    Whole(Bytes),
+    /// All that came so far, for somebody who takes the rest as it comes.
+    Beginning(Bytes),
+    TooLarge,
 }
 
 impl Wire {
@@ -158,6 +171,7 @@ impl Wire {
             body: Body::Left(0),
             keeps_alive: true,
             reused: false,
+            read_bytes_max: READ_BYTES_MAX,
         }
     }
 
@@ -165,6 +179,7 @@ impl Wire {
     /// that is good for nothing.
     pub(crate) async fn send(&mut self, request: &Request) -> Result<Head, SendError> {
         self.keeps_alive = false;
+        self.read_bytes_max = READ_BYTES_MAX;
         let mut written = 0;
         poll_fn(|cx| self.poll_send(cx, request, &mut written)).await
     }
@@ -235,7 +250,7 @@ impl Wire {
         let expected = self
             .body
             .left()
-            .map_or(0, |left| left.min(READ_BYTES_MAX as u64) as usize);
+            .map_or(0, |left| left.min(self.read_bytes_max as u64) as usize);
         self.inbound.reserve(expected.max(READ_BYTES_MIN));
         pin!(self.socket.read_buf(&mut self.inbound)).poll(cx)
     }
@@ -261,43 +276,81 @@ impl Wire {
 
     /// The whole of the answer's body; `None` if it is larger than `bytes_max`.
     pub(crate) async fn whole(&mut self, bytes_max: usize) -> io::Result<Option<Bytes>> {
-        let Some(first) = self.gathered(bytes_max).await? else {
-            return Ok(None);
+        let gathered = self.whole_or(bytes_max, |_| false).await?;
+        Ok(match gathered {
+            Gathered::Whole(whole) | Gathered::Beginning(whole) => Some(whole),
+            Gathered::TooLarge => None,
+        })
+    }
+
+    /// The same. Whoever can take a long one as it comes is shown its beginning, once, and
+    /// says whether to leave it at that.
+    pub(crate) async fn whole_or(
+        &mut self,
+        bytes_max: usize,
+        mut suffices: impl FnMut(&[u8]) -> bool,
+    ) -> io::Result<Gathered> {
+        let first = match self.body.left() {
+            Some(len) if len > bytes_max as u64 => return Ok(Gathered::TooLarge),
+            Some(len) => return self.gathered(len as usize, &mut suffices).await,
+            None => self.chunk().await?.unwrap_or_default(),
         };
+        if first.len() > bytes_max {
+            return Ok(Gathered::TooLarge);
+        }
         let Some(second) = self.chunk().await? else {
-            return Ok(Some(first));
+            return Ok(Gathered::Whole(first));
         };
         let mut whole = BytesMut::from(first);
         let mut next = Some(second);
+        let mut shown = false;
         while let Some(data) = next {
             if whole.len() + data.len() > bytes_max {
-                return Ok(None);
+                return Ok(Gathered::TooLarge);
             }
             whole.extend_from_slice(&data);
+            if !shown && whole.len() > WHOLE_BYTES_MIN {
+                shown = true;
+                if suffices(&whole) {
+                    self.read_bytes_max = PIECE_BYTES_MAX;
+                    return Ok(Gathered::Beginning(whole.freeze()));
+                }
+            }
             next = self.chunk().await?;
         }
-        Ok(Some(whole.freeze()))
+        Ok(Gathered::Whole(whole.freeze()))
     }
 
-    /// A body of a known length in one piece, or else whatever comes first.
-    async fn gathered(&mut self, bytes_max: usize) -> io::Result<Option<Bytes>> {
-        let Some(len) = self.body.left() else {
-            let first = self.chunk().await?.unwrap_or_default();
-            return Ok((first.len() <= bytes_max).then_some(first));
-        };
-        if len > bytes_max as u64 {
-            return Ok(None);
+    /// A body of a known length, in one piece.
+    async fn gathered(
+        &mut self,
+        len: usize,
+        suffices: &mut impl FnMut(&[u8]) -> bool,
+    ) -> io::Result<Gathered> {
+        if len > WHOLE_BYTES_MIN {
+            self.fill(WHOLE_BYTES_MIN).await?;
+            let shown = len.min(self.inbound.len());
+            if suffices(&self.inbound[..shown]) {
+                self.read_bytes_max = PIECE_BYTES_MAX;
+                let beginning = self.chunk().await?.unwrap_or_default();
+                return Ok(Gathered::Beginning(beginning));
+            }
         }
-        let len = len as usize;
         if self.inbound.len() < len {
             self.inbound.reserve(len - self.inbound.len());
         }
+        self.fill(len).await?;
+        Ok(Gathered::Whole(self.chunk().await?.unwrap_or_default()))
+    }
+
+    /// Reads until so much is there.
+    async fn fill(&mut self, len: usize) -> io::Result<()> {
         while self.inbound.len() < len {
             if poll_fn(|cx| self.poll_read(cx)).await? == 0 {
                 return Err(malformed(http1::Problem::CutShort));
             }
         }
-        Ok(Some(self.chunk().await?.unwrap_or_default()))
+        Ok(())
     }
 
     /// The answer was read to its end, nothing came behind it, and the server waits for another request.

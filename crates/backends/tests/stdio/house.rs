@@ -92,6 +92,7 @@ pub(crate) fn caller(session: &str, capabilities: Value) -> Arc<Caller> {
         client_info: None,
         session: Some(session.into()),
         log_level: LogLevel::default(),
+        tags: None,
     })
 }
 
@@ -124,7 +125,7 @@ impl House {
             match talk.next().await {
                 Step::Done(reply) => return reply.map(|reply| text(&reply.outcome)),
                 Step::Event(Event::Notice(_)) => {}
-                Step::Event(Event::Ask(ask)) => panic!("nobody expected {ask:?}"),
+                Step::Event(event) => panic!("nobody expected {event:?}"),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One request on its way to becoming a record.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -67,6 +67,8 @@ pub struct Trail {
     refused: OnceLock<Kind>,
     /// What it is about, where the request's own members do not say.
     about: OnceLock<Box<str>>,
+    /// For how many seconds a piece of the answer may wait; 0 if it cannot come in pieces.
+    patience_s: AtomicU32,
 }
 
 /// A short text, which needs no allocation of its own.
@@ -350,6 +352,12 @@ impl Trail {
         self.facts.as_ref()?.traced.onward.as_deref()
     }
 
+    /// For how long a piece of the answer may wait, if whoever asked takes it in pieces.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let seconds = self.patience_s.load(Ordering::Relaxed);
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
     /// Whoever drops the entry refused the request for this reason.
     pub fn refuse(&self, kind: Kind) {
         let _ = self.refused.set(kind);
@@ -404,6 +412,11 @@ impl Entry {
     /// For the walk.
     pub fn trail(&self) -> Arc<Trail> {
         self.trail.clone()
+    }
+
+    /// A large answer may come in pieces, each of which waits for so many seconds at most.
+    pub fn takes_pieces(&self, patience_s: u32) {
+        self.trail.patience_s.store(patience_s, Ordering::Relaxed);
     }
 
     /// Who was let in, before anything is known about what it speaks.

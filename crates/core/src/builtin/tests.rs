@@ -73,6 +73,7 @@ async fn call(method: Method, params: &'static str) -> Result<Value, Fault> {
         scopes: Arc::default(),
         tenant: None,
         log_level: crate::LogLevel::default(),
+        tags: None,
     };
     let params = sentinel_wire::Params::parse(params.into(), Rules::caller(64)).unwrap();
     let policy = crate::Policy::new(registry, crate::policy::Settings::default());

@@ -33,6 +33,8 @@ pub struct Operation {
     pub mirrored: Option<Arc<[Param]>>,
     /// A tool of 2025-11-25 that runs as a task only.
     pub needs_task: bool,
+    /// What a tool is tagged with.
+    pub tags: Arc<[Box<str>]>,
     /// Its definition is not the one that was pinned: hidden, and not to be used until it is approved.
     pub held: bool,
 }
@@ -58,6 +60,7 @@ impl Operation {
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
             needs_task: false,
+            tags: item.tags.clone(),
             held: false,
         }
     }
@@ -77,6 +80,7 @@ impl Operation {
             schema: None,
             mirrored: None,
             needs_task: false,
+            tags: Arc::default(),
             held: false,
         }
     }

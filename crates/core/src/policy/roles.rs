@@ -266,6 +266,7 @@ mod tests {
             schema: None,
             mirrored: None,
             needs_task: false,
+            tags: Arc::default(),
             held: false,
         }
     }

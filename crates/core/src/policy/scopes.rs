@@ -67,6 +67,7 @@ mod tests {
             schema: None,
             mirrored: None,
             needs_task: false,
+            tags: Arc::default(),
             held: false,
         };
         for (permissions, scopes, wanted) in [

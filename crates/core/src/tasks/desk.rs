@@ -162,7 +162,8 @@ async fn drive(desk: Arc<Desk>, key: Key, hearing: Arc<Hearing>, mut talk: Conve
                 hearing.news.notify_waiters();
             }
             // A task of the extension has no progress and no log.
-            Step::Event(Event::Notice(_)) => {}
+            // Questions about tasks are never answered in pieces.
+            Step::Event(Event::Notice(_) | Event::Begins(_)) => {}
             Step::Done(_) => break,
         }
     }

@@ -103,6 +103,7 @@ fn begin(server: Slow) -> crate::Conversation {
         client_info: None,
         session: None,
         log_level: LogLevel::default(),
+        tags: None,
     });
     let params = Params::parse(
         Bytes::from_static(br#"{"name":"dig","arguments":{"n":1.0}}"#),

@@ -12,11 +12,13 @@ use super::*;
 use claims::*;
 use cluster::Cluster;
 use reading::*;
+use sides::*;
 use waiting::*;
 use writing::*;
 
 mod claims;
 mod reading;
+mod sides;
 mod waiting;
 mod writing;
 
@@ -52,6 +54,7 @@ impl Place {
         let settings = Settings {
             claim_timeout,
             extended_tools: true,
+            enforce_roles: false,
         };
         Service::new(store, settings)
     }
@@ -100,6 +103,9 @@ suite! {
     lists_go_by_urgency_then_age_and_follow_their_filters,
     the_extended_figures_and_judgements_are_those_of_the_history,
     two_stores_with_one_database_keep_one_history,
+    c_28_each_side_does_only_what_is_its_own_where_that_is_asked_for,
+    c_28_without_it_roles_are_for_attribution,
+    c_28_callers_without_a_name_are_told_apart_by_session,
 }
 
 pub(crate) fn proposal(intent: &str) -> NewReview {
@@ -121,9 +127,13 @@ pub(crate) fn proposal(intent: &str) -> NewReview {
     }
 }
 
+fn by(actor: &str) -> Who {
+    Who::unchecked(actor, None)
+}
+
 async fn submit(service: &Service) -> String {
     service
-        .submit(proposal("change"), None)
+        .submit(&by("p"), proposal("change"), None)
         .await
         .unwrap()
         .review
@@ -146,19 +156,17 @@ fn says(body: &str) -> Addition {
 }
 
 async fn say(service: &Service, id: &str, body: &str) -> Result<Acted, Refused> {
-    service
-        .add(id.into(), "r".into(), None, None, says(body))
-        .await
+    service.add(id.into(), by("r"), None, says(body)).await
 }
 
 async fn claim(service: &Service, id: &str, who: &str) -> Result<Acted, Refused> {
-    service.claim(id.into(), who.into(), who.into()).await
+    service.claim(id.into(), by(who), who.into()).await
 }
 
 async fn approve(service: &Service, id: &str, generation: Option<u64>) -> Result<Acted, Refused> {
     let decision = Decision::Approved;
     service
-        .verdict(id.into(), "r".into(), None, generation, decision, None)
+        .verdict(id.into(), by("r"), None, generation, decision, None)
         .await
 }
 
@@ -174,6 +182,7 @@ fn a_session_is_recognised_without_being_shown() {
         scopes: std::sync::Arc::default(),
         tenant: None,
         log_level: sentinel_core::LogLevel::default(),
+        tags: None,
     };
     let by_session = claimant(None, &caller).unwrap();
     assert!(by_session.starts_with("session:") && !by_session.contains("secret"));

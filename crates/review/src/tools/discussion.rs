@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arguments::{fit, id, invalid, maybe, maybe_text, named, page, slice, text};
 use crate::diff;
-use crate::service::{Service, actor, claimant, refused};
+use crate::service::{Service, refused};
 
 const TAGS: &[&str] = &["discussion"];
 
@@ -112,9 +112,8 @@ async fn add(
 ) -> Result<Acted, Refused> {
     let review_id = id("review_id", review_id)?;
     let reviewer = maybe("reviewer_id", reviewer_id)?;
-    let actor = actor(reviewer.as_deref(), &asked.caller);
-    let claimant = claimant(reviewer.as_deref(), &asked.caller);
-    service.add(review_id, actor, claimant, key, addition).await
+    let who = service.who(reviewer.as_deref(), &asked.caller);
+    service.add(review_id, who, key, addition).await
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@ use sentinel_core::review::{Addition, DIFF_PAGE, Event, Patch, Review, Slice, St
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{fit, id, maybe, page};
-use crate::service::{Service, actor, refused};
+use crate::service::{Service, refused};
 
 pub(super) fn tools() -> Vec<Tool<Service>> {
     let about = |name, title, description, tags, effect| About {
@@ -173,8 +173,7 @@ async fn judge_patch(
     let acted = service
         .add(
             review_id.clone(),
-            actor(None, &asked.caller),
-            None,
+            service.who(None, &asked.caller),
             None,
             addition,
         )

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arguments::{id, line, maybe, maybe_text, named, slice, text};
 use crate::diff;
-use crate::service::{Service, actor, key, refused};
+use crate::service::{Service, key, refused};
 
 const TAGS: &[&str] = &["proposal"];
 
@@ -96,6 +96,7 @@ async fn submit_proposal(
     let agent_type = line("agent_type", submit.agent_type)?;
     let phase = line("phase", submit.phase)?;
     let (inferred_category, inferred_priority) = infer(&agent_type, &phase);
+    let who = service.who(None, &asked.caller);
     let new = NewReview {
         review_id: match submit.review_id {
             Some(own) => id("review_id", own)?,
@@ -108,7 +109,7 @@ async fn submit_proposal(
         project: maybe("project", submit.project)?,
         category: submit.category.unwrap_or(inferred_category),
         priority: submit.priority.unwrap_or(inferred_priority),
-        proposed_by: actor(None, &asked.caller),
+        proposed_by: who.actor.clone(),
         parent_id: submit
             .parent_id
             .map(|parent| id("parent_id", parent))
@@ -118,7 +119,9 @@ async fn submit_proposal(
         agent_type,
         phase,
     };
-    let acted = service.submit(new, named.into_iter().chain(own)).await?;
+    let acted = service
+        .submit(&who, new, named.into_iter().chain(own))
+        .await?;
     let patch_id = match acted.added {
         Some(sentinel_core::review::Added::Patch(patch)) => Some(patch.patch_id),
         _ => None,

@@ -8,7 +8,7 @@ use sentinel_core::review::{Added, Decision, Review, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{id, invalid, maybe, maybe_text, named};
-use crate::service::{Service, actor, claimant};
+use crate::service::Service;
 
 const TAGS: &[&str] = &["review"];
 
@@ -59,14 +59,14 @@ async fn claim_review(
     claim: Claim,
 ) -> Result<Review, Refused> {
     let reviewer = maybe("reviewer_id", claim.reviewer_id)?;
-    let Some(by) = claimant(reviewer.as_deref(), &asked.caller) else {
+    let who = service.who(reviewer.as_deref(), &asked.caller);
+    let Some(by) = who.claimant.clone() else {
         return Err(invalid(
             "reviewer_id is required here: your connection has no session by which to recognise you again",
         ));
     };
-    let actor = actor(reviewer.as_deref(), &asked.caller);
     let acted = service
-        .claim(id("review_id", claim.review_id)?, actor, by)
+        .claim(id("review_id", claim.review_id)?, who, by)
         .await?;
     Ok(acted.review)
 }
@@ -102,13 +102,13 @@ async fn submit_verdict(
     let given = judge.idempotency_key.as_ref();
     let named = named("submit_verdict", &asked, given, &judge)?;
     let reviewer = maybe("reviewer_id", judge.reviewer_id)?;
-    let actor = actor(reviewer.as_deref(), &asked.caller);
+    let who = service.who(reviewer.as_deref(), &asked.caller);
     let review_id = id("review_id", judge.review_id)?;
     let reason = maybe_text("reason", judge.reason)?;
     let acted = service
         .verdict(
             review_id,
-            actor,
+            who,
             named,
             judge.claim_generation,
             judge.decision,
@@ -141,6 +141,7 @@ async fn close_review(
     let given = close.idempotency_key.as_ref();
     let named = named("close_review", &asked, given, &close)?;
     let review_id = id("review_id", close.review_id)?;
-    let closing = service.close(review_id, actor(None, &asked.caller), named);
+    let who = service.who(None, &asked.caller);
+    let closing = service.close(review_id, who, named);
     Ok(closing.await?.review)
 }

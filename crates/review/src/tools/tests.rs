@@ -18,6 +18,7 @@ fn declared(extended_tools: bool) -> Vec<Value> {
     let settings = Settings {
         claim_timeout: Duration::from_secs(1),
         extended_tools,
+        enforce_roles: false,
     };
     let offer = backend(Service::new(Arc::new(store), settings)).offer();
     let raw = offer.tools.iter().map(|item| &item.raw);

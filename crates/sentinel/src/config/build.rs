@@ -413,6 +413,7 @@ impl Builder<'_> {
             enabled: raw.enabled,
             claim_timeout: Duration::from_secs_f64(raw.claim_timeout),
             extended_tools: raw.extended_tools,
+            enforce_roles: raw.enforce_roles,
             listen,
             alone: false,
         }

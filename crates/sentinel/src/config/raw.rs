@@ -325,7 +325,7 @@ pub(crate) struct RawLimits {
     /// Longest line from a stdio peer, in MiB.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) line_mb: u32,
-    /// Largest reply of a backend, in MiB.
+    /// Largest reply of a backend, in MiB. Replies above 256 KiB pass while they come, where nothing in them changes.
     #[schemars(range(min = 1, max = 1024))]
     pub(crate) reply_mb: u32,
     /// Largest event of a backend's stream that is not a reply, in MiB.
@@ -400,6 +400,9 @@ pub(crate) struct RawReview {
     pub(crate) claim_timeout: f64,
     /// Offer the less common review tools as well.
     pub(crate) extended_tools: bool,
+    /// Let each side do only what is its own: reviewers claim and judge, proposers close and follow up. Without it
+    /// roles are for attribution.
+    pub(crate) enforce_roles: bool,
     /// Address of `sentinel review serve`.
     pub(crate) listen: String,
 }
@@ -410,6 +413,7 @@ impl Default for RawReview {
             enabled: true,
             claim_timeout: 1200.0,
             extended_tools: false,
+            enforce_roles: false,
             listen: "127.0.0.1:8321".into(),
         }
     }

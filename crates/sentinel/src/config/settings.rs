@@ -206,6 +206,7 @@ pub(crate) struct Review {
     #[serde(serialize_with = "seconds")]
     pub(crate) claim_timeout: Duration,
     pub(crate) extended_tools: bool,
+    pub(crate) enforce_roles: bool,
     #[serde(serialize_with = "address_or_off")]
     pub(crate) listen: Option<SocketAddr>,
     /// `sentinel review serve`: callers meet the broker, not a gateway.

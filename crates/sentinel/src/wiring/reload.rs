@@ -49,6 +49,7 @@ const FOLLOWED: &[&str] = &[
     "limits.sessions",
     "limits.streams",
     "review.claim_timeout",
+    "review.enforce_roles",
 ];
 
 /// What a reload did.

@@ -104,8 +104,8 @@ pub(crate) fn introduced(mut params: Value, capabilities: &Value) -> Value {
 
 /// A session over HTTP.
 pub(crate) struct Legacy {
-    address: String,
-    path: String,
+    pub(crate) address: String,
+    pub(crate) path: String,
     pub(crate) session: String,
     pub(crate) revision: &'static str,
     pub(crate) hello: Value,

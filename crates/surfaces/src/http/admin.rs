@@ -111,6 +111,7 @@ fn operator(identity: &Identity) -> Caller {
         client_info: None,
         session: None,
         log_level: LogLevel::default(),
+        tags: None,
     }
 }
 

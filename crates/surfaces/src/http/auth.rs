@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, HOST, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method as Verb, Response, Uri};
 use sentinel_core::identity::{Authenticator, Proof, Reject};
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use super::body::Body;
 use super::post::Version;
 use super::reply;
-use crate::mcp::fault_message;
+use crate::mcp::{Unfinished, fault_message};
 use crate::rescue;
 
 /// How long a request is served before anybody looks whether its caller was turned out.
@@ -235,7 +235,7 @@ impl Gate {
         identity: Arc<Identity>,
         response: Response<Body>,
     ) -> Response<Body> {
-        if !matches!(response.body(), Body::Stream(_)) {
+        if let Body::Ready(_) = response.body() {
             return response;
         }
         let gate = self.clone();
@@ -243,6 +243,19 @@ impl Gate {
             Body::Stream(chunks) => {
                 let ended = async move { gate.ended(&identity).await };
                 Body::stream(chunks.take_until(Box::pin(ended)))
+            }
+            // A call in flight goes on when its credential merely expires, as others do.
+            Body::Message(pieces) => {
+                let out = async move { gate.turned_out(&identity).await };
+                let state = Some((pieces, Box::pin(out)));
+                Body::message(stream::unfold(state, async |state| {
+                    let (mut pieces, mut out) = state?;
+                    tokio::select! {
+                        biased;
+                        () = &mut out => Some((Err(Unfinished), None)),
+                        piece = pieces.next() => Some((piece?, Some((pieces, out)))),
+                    }
+                }))
             }
             ready => ready,
         })

@@ -1,6 +1,5 @@
 //! The body of a response: ready bytes, or a stream that is polled by its own connection.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,10 +7,15 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
+use crate::mcp::Unfinished;
+
 pub(crate) enum Body {
     Ready(Option<Bytes>),
     /// Dropped with the connection, and with it whatever it was waiting for.
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    /// The same for one message; where it cannot be finished, the connection is cut, for its reader must
+    /// not take what came for all.
+    Message(Pin<Box<dyn Stream<Item = Result<Bytes, Unfinished>> + Send>>),
 }
 
 impl Body {
@@ -21,6 +25,12 @@ impl Body {
 
     pub(super) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::Stream(Box::pin(stream))
+    }
+
+    pub(super) fn message(
+        pieces: impl Stream<Item = Result<Bytes, Unfinished>> + Send + 'static,
+    ) -> Self {
+        Self::Message(Box::pin(pieces))
     }
 }
 
@@ -32,18 +42,22 @@ impl From<Vec<u8>> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Unfinished;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Unfinished>>> {
         match &mut *self {
             Self::Ready(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             Self::Stream(stream) => stream
                 .as_mut()
                 .poll_next(cx)
                 .map(|chunk| chunk.map(|b| Ok(Frame::data(b)))),
+            Self::Message(pieces) => pieces
+                .as_mut()
+                .poll_next(cx)
+                .map(|piece| piece.map(|piece| piece.map(Frame::data))),
         }
     }
 
@@ -56,7 +70,7 @@ impl http_body::Body for Body {
             Self::Ready(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
             }
-            Self::Stream(_) => SizeHint::default(),
+            Self::Stream(_) | Self::Message(_) => SizeHint::default(),
         }
     }
 }

@@ -15,7 +15,7 @@ use sentinel_core::turn::{self, Release};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Up to this size an answer, head and body, is one piece: `send` is a shorter way than `writev`.
-const PIECE_BYTES_MAX: usize = 2048;
+const HELD_BYTES_MAX: usize = 2048;
 
 pub(super) struct Held<S>(Mutex<Line<S>>);
 
@@ -62,7 +62,7 @@ impl<S: AsyncWrite + Send + Unpin + 'static> Held<S> {
     ) -> Poll<io::Result<usize>> {
         let mut line = ready!(self.poll_empty(cx))?;
         let len = slices.iter().map(|slice| slice.len()).sum::<usize>();
-        if len > PIECE_BYTES_MAX {
+        if len > HELD_BYTES_MAX {
             if turn::is_open() {
                 drop(line);
                 turn::end();
@@ -219,7 +219,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_overtakes_what_was_put_aside() {
         let (held, mut peer) = connected(64 * 1024).await;
-        let long = "x".repeat(PIECE_BYTES_MAX + 1);
+        let long = "x".repeat(HELD_BYTES_MAX + 1);
         turn::gather(&Arc::new(Record));
         say(&held, "first ").await;
         say(&held, "second ").await;

@@ -19,9 +19,9 @@ use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 
 use super::body::Body;
 use super::post::heard;
-use super::running::Running;
+use super::running::{self, Answer, Running};
 use super::session::{NotTaken, Session};
-use super::{Door, reply, resume};
+use super::{Door, Endpoint, reply, resume};
 use crate::mcp::{self, Mouth, Outlet, SILENCE_MAX, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -33,7 +33,7 @@ const MESSAGES_MAX: usize = 64;
 pub(super) fn initialize(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     request: Request,
     mut entry: Entry,
 ) -> Response<Body> {
@@ -51,19 +51,22 @@ pub(super) fn initialize(
     door.sessions.bound(&door.gateway.limits());
     let opened = door
         .sessions
-        .open(&door.gateway.registry, view, identity, |session| Caller {
-            subject: identity.subject.clone(),
-            role: identity.role.clone(),
-            scopes: identity.scopes.clone(),
-            tenant: identity.tenant.clone(),
-            revision,
-            capabilities: params
-                .get_bytes("capabilities")
-                .and_then(ClientCapabilities::parse)
-                .unwrap_or_default(),
-            client_info: params.get_bytes("clientInfo"),
-            session: Some(session),
-            log_level: LogLevel::default(),
+        .open(&door.gateway.registry, at.view, identity, |session| {
+            Caller {
+                subject: identity.subject.clone(),
+                role: identity.role.clone(),
+                scopes: identity.scopes.clone(),
+                tenant: identity.tenant.clone(),
+                revision,
+                capabilities: params
+                    .get_bytes("capabilities")
+                    .and_then(ClientCapabilities::parse)
+                    .unwrap_or_default(),
+                client_info: params.get_bytes("clientInfo"),
+                session: Some(session),
+                log_level: LogLevel::default(),
+                tags: at.tags.clone(),
+            }
         });
     let Ok(session) = opened else {
         entry.finish(&Ending::Malformed("too_many_sessions"), 0);
@@ -75,7 +78,7 @@ pub(super) fn initialize(
     let mut out = Vec::new();
     write_result(
         &request.id,
-        &mcp::initialize(&door.gateway.policy, &session.caller, view),
+        &mcp::initialize(&door.gateway.policy, &session.caller, at.view),
         &mut out,
     );
     entry.by(&session.caller);
@@ -90,7 +93,7 @@ pub(super) fn initialize(
 pub(super) async fn message(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
     message: Message,
     mut entry: Option<Entry>,
@@ -105,7 +108,7 @@ pub(super) async fn message(
         finish(entry, &Ending::Success, out.len());
         return reply::json(StatusCode::OK, out);
     }
-    let session = match find(door, identity, view, headers) {
+    let session = match find(door, identity, at, headers) {
         Ok(session) => session,
         Err(lost) => {
             finish(entry, &Ending::Refused(lost.parts().1.kind), 0);
@@ -144,11 +147,11 @@ fn finish(entry: Option<Entry>, ending: &Ending, bytes_out: usize) {
 pub(super) async fn batch(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
     messages: Vec<Result<Message, Refusal>>,
 ) -> Response<Body> {
-    let session = find(door, identity, view, headers).ok();
+    let session = find(door, identity, at, headers).ok();
     let allowed = |session: &Arc<Session>| session.caller.revision == Revision::V2025_03_26;
     let Some(session) = session.filter(allowed) else {
         let gateway = &door.gateway;
@@ -200,7 +203,8 @@ pub(super) async fn batch(
         return reply::accepted();
     }
     let mut answers = Box::pin(async move {
-        done.extend(join_all(running).await.into_iter().flatten());
+        let answers = join_all(running.into_iter().map(Running::whole)).await;
+        done.extend(answers.into_iter().flatten());
         done
     });
     // Whatever is said before the last answer makes it a stream; otherwise it is one array.
@@ -345,8 +349,18 @@ async fn call(
         biased;
         message = inbox.next() => (Some(message), rest(running)),
         answer = &mut running => match (answer, inbox.try_next()) {
-            (Some(message), None) => return reply::json(StatusCode::OK, message),
-            (Some(message), Some(said)) => (Some(said), ready(vec![message]).boxed()),
+            (Some(Answer::Whole(message)), None) => return reply::json(StatusCode::OK, message),
+            (Some(Answer::Large(large, noted)), None) => {
+                return match running::flow(*large, noted) {
+                    Some(body) => reply::pieces(body),
+                    None => reply::events(Body::empty()),
+                };
+            }
+            (Some(answer), Some(said)) => {
+                // An event must be whole.
+                let answer = answer.whole().map(|message| message.into_iter().collect());
+                (Some(said), answer.boxed())
+            }
             // Cancelled: nothing more is said about it.
             (None, _) => return reply::cancelled(),
         },
@@ -358,14 +372,15 @@ async fn call(
 
 /// The answer of a call that is still running, as the end of a stream.
 fn rest(running: Running) -> resume::Answers {
-    running.map(|answer| answer.into_iter().collect()).boxed()
+    let answer = running.whole();
+    answer.map(|answer| answer.into_iter().collect()).boxed()
 }
 
 /// The session's own stream: changed lists and resources.
 pub(super) fn stream(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
 ) -> Response<Body> {
     if !headers.contains_key(SESSION) {
@@ -377,7 +392,7 @@ pub(super) fn stream(
             "send Accept: text/event-stream\n",
         );
     }
-    let session = match find(door, identity, view, headers) {
+    let session = match find(door, identity, at, headers) {
         Ok(session) => session,
         Err(lost) => return lost.respond_plainly(),
     };
@@ -463,13 +478,13 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 pub(super) fn end(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
 ) -> Response<Body> {
     if !headers.contains_key(SESSION) {
         return reply::method_not_allowed("POST");
     }
-    match find(door, identity, view, headers) {
+    match find(door, identity, at, headers) {
         Ok(session) => {
             door.sessions.end(&session.id);
             reply::text(StatusCode::OK, "")
@@ -530,7 +545,7 @@ impl Lost {
 fn find(
     door: &Door,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, Lost> {
     let mut ids = headers.get_all(SESSION).iter();
@@ -539,5 +554,7 @@ fn find(
         return Err(Lost::Unknown);
     }
     let id = id.to_str().map_err(|_| Lost::Unknown)?;
-    door.sessions.get(id, identity, view).ok_or(Lost::Unknown)
+    let session = door.sessions.get(id, identity, at.view);
+    let session = session.filter(|session| session.caller.tags == at.tags);
+    session.ok_or(Lost::Unknown)
 }

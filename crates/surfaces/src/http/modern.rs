@@ -13,8 +13,8 @@ use sentinel_wire::{Method, Request, Revision, header, meta, sse};
 use serde_json::value::RawValue;
 
 use super::body::Body;
-use super::{Door, listen, reply};
-use crate::mcp::{self, HEADER_MISMATCH, Introduction, Refused, SILENCE_MAX, Talk, Turn};
+use super::{Door, Endpoint, listen, reply};
+use crate::mcp::{self, HEADER_MISMATCH, Introduction, Refused, SILENCE_MAX, Said, Talk, Turn};
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
@@ -23,7 +23,7 @@ const NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub(super) async fn answer(
     door: &Arc<Door>,
     identity: &Identity,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
     request: Request,
     mut entry: Entry,
@@ -33,10 +33,12 @@ pub(super) async fn answer(
         entry.finish(&Ending::Malformed(refused.kind()), message.len());
         reply::json(StatusCode::BAD_REQUEST, message)
     };
-    let caller = match check(headers, identity, &request) {
+    let mut caller = match check(headers, identity, &request) {
         Ok(caller) => caller,
         Err(refused) => return refuse(entry, refused),
     };
+    caller.tags.clone_from(&at.tags);
+    let view = at.view;
     entry.by(&caller);
     let policy = &door.gateway.policy;
     if let Err(refused) = check_mirrored(policy, &caller, view, headers, &request) {
@@ -103,6 +105,11 @@ async fn call(
     };
     match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
         Ok(Turn::Answer(message, code)) => reply::json(answer_status(code), message),
+        Ok(Turn::Large(large)) => {
+            let (pieces, driven) = large.flow();
+            tokio::spawn(driven);
+            reply::pieces(Body::message(pieces))
+        }
         Ok(Turn::Notice(notice)) => door.events(turns(talk, Some(notice))),
         Err(_) => door.events(turns(talk, None)),
     }
@@ -131,6 +138,11 @@ fn turns(talk: Talk, first: Option<Vec<u8>>) -> impl futures_util::Stream<Item =
             Ok(Turn::Notice(notice)) => sse::push_message(&mut out, &notice),
             Ok(Turn::Answer(answer, _)) => {
                 sse::push_message(&mut out, &answer);
+                return Some((out.into(), (None, None)));
+            }
+            Ok(Turn::Large(large)) => {
+                // An event must be whole.
+                sse::push_message(&mut out, &Said::Large(large).whole().await);
                 return Some((out.into(), (None, None)));
             }
         }

@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::rt::{Sleep, Timer};
+use sentinel_core::pieces::PIECE_BYTES_MAX;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -51,6 +52,15 @@ impl Default for Pace {
 }
 
 impl Pace {
+    /// For how many seconds one piece of an answer may wait until the caller took the one before it. A caller
+    /// who takes nothing at all is given up by the kernel before.
+    pub(super) fn piece_patience_s(&self) -> u32 {
+        let Some(slowest) = (PIECE_BYTES_MAX as u64).checked_div(self.body_bytes_per_s_min) else {
+            return u32::MAX;
+        };
+        u32::try_from(BODY_GRACE.as_secs() + slowest).unwrap_or(u32::MAX)
+    }
+
     /// Until when the next part of a body is waited for, if so much came since `began`.
     pub(super) fn body_deadline(&self, began: Instant, bytes: usize) -> Option<Instant> {
         let rate = self.body_bytes_per_s_min;

@@ -9,7 +9,7 @@ use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use sentinel_core::audit::{Ending, Surface};
-use sentinel_core::{Entry, Identity, Kind, View};
+use sentinel_core::{Entry, Identity, Kind};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::auth::Asked;
 use super::body::Body;
 use super::pace::Pace;
-use super::{Door, legacy, modern, reply};
+use super::{Door, Endpoint, legacy, modern, reply};
 use crate::mcp::{refusal_kind, refusal_message};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -26,7 +26,7 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(super) async fn answer(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     request: Request<HttpBody>,
     asked: &OnceLock<Asked>,
 ) -> Response<Body> {
@@ -54,7 +54,7 @@ pub(super) async fn answer(
             reply::going_down()
         }
         Ok(Incoming::Batch(messages)) => {
-            Box::pin(legacy::batch(door, identity, view, &headers, messages)).await
+            Box::pin(legacy::batch(door, identity, at, &headers, messages)).await
         }
         Ok(Incoming::One(message)) => {
             let entry = match &message {
@@ -65,11 +65,15 @@ pub(super) async fn answer(
                     });
                     let mut entry = heard(door, &headers, request, bytes_in);
                     entry.from(identity);
+                    // Before 1.1 a body that was cut looks like one that is whole.
+                    if head.version >= http::Version::HTTP_11 {
+                        entry.takes_pieces(door.gateway.pace().piece_patience_s());
+                    }
                     Some(entry)
                 }
                 _ => None,
             };
-            route(door, identity, view, &headers, version, message, entry).await
+            route(door, identity, at, &headers, version, message, entry).await
         }
     }
 }
@@ -168,7 +172,7 @@ impl Version {
 async fn route(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
-    view: View,
+    at: &Endpoint,
     headers: &HeaderMap,
     version: Version,
     message: Message,
@@ -180,7 +184,7 @@ async fn route(
             if request.method == Method::Initialize
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none() =>
         {
-            legacy::initialize(door, identity, view, request, entry)
+            legacy::initialize(door, identity, at, request, entry)
         }
         (Message::Request(request), Some(entry)) if is_modern(&request.params) => {
             // A header of a session's revision that we do not know stays a legacy mistake.
@@ -191,11 +195,11 @@ async fn route(
                 entry.finish(&Ending::Refused(Kind::InvalidRequest), 0);
                 return reply::refuse(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
             }
-            modern::answer(door, identity, view, headers, request, entry).await
+            modern::answer(door, identity, at, headers, request, entry).await
         }
         // Nothing that a modern client notifies over HTTP means anything; it is taken and dropped.
         (Message::Notification(note), _) if is_modern(&note.params) => reply::accepted(),
-        (message, entry) => legacy::message(door, identity, view, headers, message, entry).await,
+        (message, entry) => legacy::message(door, identity, at, headers, message, entry).await,
     }
 }
 

@@ -15,6 +15,11 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
     with_type(status, "application/json", body.into())
 }
 
+/// A message that comes in pieces.
+pub(super) fn pieces(body: Body) -> Response<Body> {
+    with_type(StatusCode::OK, "application/json", body)
+}
+
 /// A problem as RFC 9457 writes it.
 pub(super) fn problem(status: StatusCode, problem: &serde_json::Value) -> Response<Body> {
     let body = problem.to_string().into_bytes();

@@ -2,7 +2,8 @@
 //!
 //! A legacy call belongs to its session and not to its connection, so it could be a task of its own
 //! from the start. Nearly all connections last until the answer, though, and a task costs an
-//! allocation and two switches; so a call becomes one only when its request goes away before.
+//! allocation and two switches; so a call becomes one only when its request goes away before, or when its
+//! answer is large: then its other half is the connection's, and goes with that.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,12 +14,51 @@ use sentinel_core::Kind;
 use sentinel_core::audit::Trail;
 use sentinel_wire::Id;
 
+use super::body::Body;
 use super::session::{NotTaken, Noted, Session};
+use crate::mcp::{Large, Said};
 
 /// The message that answers the call; none if it was cancelled.
 pub(super) struct Running(Option<(Work, Noted)>);
 
-type Work = Abortable<BoxFuture<'static, Vec<u8>>>;
+type Work = Abortable<BoxFuture<'static, Said>>;
+
+pub(super) enum Answer {
+    Whole(Vec<u8>),
+    /// It has begun, and can still be cancelled by its id.
+    Large(Box<Large>, Noted),
+}
+
+impl Answer {
+    fn of(said: Said, noted: Noted) -> Self {
+        match said {
+            Said::Whole(message) => Self::Whole(message),
+            Said::Large(large) => Self::Large(large, noted),
+        }
+    }
+
+    /// The message in one piece; none if it is cancelled meanwhile.
+    pub(super) async fn whole(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Whole(message) => Some(message),
+            Self::Large(large, noted) => {
+                let whole = Said::Large(large).whole().boxed();
+                Abortable::new(whole, noted.renew()?).await.ok()
+            }
+        }
+    }
+}
+
+/// A large answer as a body; none if its call was cancelled meanwhile.
+pub(super) fn flow(large: Large, noted: Noted) -> Option<Body> {
+    let aborted = noted.renew()?;
+    let (pieces, driven) = large.flow();
+    tokio::spawn(async move {
+        let _noted = noted;
+        let _ = Abortable::new(driven, aborted).await;
+    });
+    Some(Body::message(pieces))
+}
 
 impl Running {
     /// Notes the call in its session, so that it can be cancelled by its id, and makes it ready to go.
@@ -26,7 +66,7 @@ impl Running {
         session: &Arc<Session>,
         id: &Id,
         trail: &Trail,
-        work: impl Future<Output = Vec<u8>> + Send + 'static,
+        work: impl Future<Output = Said> + Send + 'static,
     ) -> Result<Self, NotTaken> {
         let (abort, aborted) = AbortHandle::new_pair();
         let noted = session.begin(id, abort).inspect_err(|_| {
@@ -35,19 +75,29 @@ impl Running {
         })?;
         Ok(Self(Some((Abortable::new(work.boxed(), aborted), noted))))
     }
+
+    /// The message in one piece.
+    pub(super) async fn whole(self) -> Option<Vec<u8>> {
+        self.await?.whole().await
+    }
 }
 
 impl Future for Running {
-    type Output = Option<Vec<u8>>;
+    type Output = Option<Answer>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some((work, _)) = &mut self.0 else {
             return Poll::Ready(None);
         };
         let answer = std::task::ready!(work.poll_unpin(cx));
-        // Its id is free again.
-        self.0 = None;
-        Poll::Ready(answer.ok())
+        // With the note its id is free again.
+        let noted = self.0.take().map(|(_, noted)| noted);
+        Poll::Ready(
+            answer
+                .ok()
+                .zip(noted)
+                .map(|(said, noted)| Answer::of(said, noted)),
+        )
     }
 }
 
@@ -57,8 +107,11 @@ impl Drop for Running {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move {
-                let _noted = noted;
-                work.await
+                // Nobody is left to read it, but the call belongs to its session and has its end.
+                match work.await {
+                    Ok(said) => Answer::of(said, noted).whole().await,
+                    Err(_) => None,
+                }
             });
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use futures_util::future::AbortHandle;
+use futures_util::future::{AbortHandle, AbortRegistration};
 use parking_lot::{Mutex, RwLock};
 use sentinel_core::catalog::Registry;
 use sentinel_core::map::Map;
@@ -120,6 +120,20 @@ pub(super) struct Noted {
     session: Arc<Session>,
     id: Id,
     number: u64,
+}
+
+impl Noted {
+    /// What the rest of the call is cancelled by, now that its first part is over; nothing if it was cancelled
+    /// already.
+    pub(super) fn renew(&self) -> Option<AbortRegistration> {
+        let mut calls = self.session.in_flight.lock();
+        let call = calls.get_mut(&self.id)?;
+        let (abort, aborted) = AbortHandle::new_pair();
+        (call.number == self.number).then(|| {
+            call.abort = abort;
+            aborted
+        })
+    }
 }
 
 impl Drop for Noted {
@@ -313,6 +327,7 @@ mod tests {
             client_info: None,
             session: Some(session),
             log_level: sentinel_core::LogLevel::default(),
+            tags: None,
         }
     }
 

@@ -99,6 +99,7 @@ impl Introduction {
             client_info: params.meta_bytes(meta::CLIENT_INFO),
             session: None,
             log_level: LogLevel::of(params.meta(meta::LOG_LEVEL).and_then(LogLevel::rank)),
+            tags: None,
         };
         Ok(Self {
             version: version.into_owned(),

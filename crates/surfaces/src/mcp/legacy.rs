@@ -12,7 +12,10 @@ use bytes::Bytes;
 use sentinel_core::audit::Ending;
 use sentinel_core::queue::Teller;
 use sentinel_core::seal::random_id;
-use sentinel_core::{Answer, Ask, Caller, Entry, Event, Fault, Kind, Notice, Reply, Step, View};
+use sentinel_core::{
+    Answer, Ask, Beginning, Caller, Conversation, Entry, Event, Fault, Kind, Notice, Reply, Step,
+    View,
+};
 use sentinel_wire::envelope::{error_object, write_request};
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::translate::ask::{is_url_mode, question, with_elicitation_id};
@@ -20,6 +23,7 @@ use sentinel_wire::{Method, Outcome, Params, Payload, Request, Revision, json, m
 use tokio::sync::{mpsc, oneshot};
 
 use super::asks::Asks;
+use super::large::{Large, Said};
 use super::render::{notice_message, outcome_message};
 use super::subscribe::Subscriber;
 use super::tasks::{self, Driven};
@@ -57,7 +61,7 @@ impl Mouth {
     }
 }
 
-/// Runs one request of a legacy caller and returns the response message.
+/// Runs one request of a legacy caller and returns the response message, or its beginning.
 pub(crate) async fn converse(
     gateway: &Gateway,
     caller: &Arc<Caller>,
@@ -65,10 +69,10 @@ pub(crate) async fn converse(
     request: Request,
     outlet: &Outlet,
     entry: Entry,
-) -> Vec<u8> {
+) -> Said {
     let finish = |entry: Entry, message: Vec<u8>, outcome: &Result<Reply, Fault>| {
         entry.finish(&Ending::of(outcome), message.len());
-        message
+        Said::Whole(message)
     };
     let Request { id, method, params } = request;
     let uri = || params.string("uri").map(|uri| uri.into_owned());
@@ -80,7 +84,14 @@ pub(crate) async fn converse(
     let mut visits = Visits::default();
     let mut rounds = 0;
     while rounds < ROUNDS_MAX {
-        let outcome = one_round(gateway, caller, view, &method, now, &params, outlet, &entry).await;
+        let round = one_round(gateway, caller, view, &method, now, &params, outlet, &entry).await;
+        let outcome = match round {
+            Round::Begins(beginning, talk) => {
+                let large = Large::new(id, caller.revision, *beginning, *talk, entry);
+                return Said::Large(Box::new(large));
+            }
+            Round::Over(outcome) => outcome,
+        };
         let outcome = match outcome {
             Ok(reply) if tasks::is_task(&reply).is_some() => {
                 Box::pin(drive(
@@ -139,6 +150,13 @@ pub(crate) async fn converse(
     finish(entry, message, &outcome)
 }
 
+/// How one call to the backend ends for us.
+enum Round {
+    Over(Result<Reply, Fault>),
+    /// The reply has begun; the call goes on.
+    Begins(Box<Beginning>, Box<Conversation>),
+}
+
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of one conversation, each with its own life"
@@ -152,13 +170,16 @@ async fn one_round(
     original: &Params,
     outlet: &Outlet,
     entry: &Entry,
-) -> Result<Reply, Fault> {
+) -> Round {
     let mut talk = gateway
         .walk
         .begin(caller.clone(), view, method.clone(), now, entry.trail());
     loop {
         match talk.next().await {
-            Step::Done(outcome) => return outcome,
+            Step::Done(outcome) => return Round::Over(outcome),
+            Step::Event(Event::Begins(beginning)) => {
+                return Round::Begins(beginning, Box::new(talk));
+            }
             Step::Event(Event::Ask(ask)) => put(*ask, caller, outlet),
             Step::Event(Event::Notice(notice)) if matches!(*notice, Notice::Pause) => {
                 if outlet.may_pause {

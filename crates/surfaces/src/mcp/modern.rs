@@ -9,13 +9,15 @@ use ring::digest::{Context, SHA256};
 use sentinel_core::audit::{Ending, Trail};
 use sentinel_core::park::{Parked, input_requests};
 use sentinel_core::{
-    Answer, Ask, Caller, Conversation, Entry, Event, Fault, Kind, Notice, Reply, Step, View,
+    Answer, Ask, Beginning, Caller, Conversation, Entry, Event, Fault, Kind, Notice, Reply, Step,
+    View,
 };
 use sentinel_wire::envelope::write_result;
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::translate::elicitations;
 use sentinel_wire::{Method, Outcome, Params, Payload, Request, Revision, json, meta};
 
+use super::large::Large;
 use super::legacy::cannot;
 use super::render::{fault_message, notice_message, outcome_message};
 use super::tasks;
@@ -55,6 +57,8 @@ pub(crate) enum Turn {
     Notice(Vec<u8>),
     /// The response, and the code if it is an error; nothing follows.
     Answer(Vec<u8>, Option<i64>),
+    /// The beginning of the response; nothing else follows.
+    Large(Box<Large>),
 }
 
 impl Talk {
@@ -210,7 +214,8 @@ impl Talk {
             digest.update(&value.unwrap_or_default());
             digest.update(b"\0");
         }
-        let view = format!("{:?}", self.view);
+        let tags = self.caller.tags.as_ref().map(|tags| tags.joined());
+        let view = format!("{:?}{tags:?}", self.view);
         let mut bound = [
             self.caller.principal().as_bytes(),
             self.caller.role.as_bytes(),
@@ -276,9 +281,23 @@ impl Talk {
                         return turn;
                     }
                 }
+                Step::Event(Event::Begins(beginning)) => return self.begins(*beginning),
                 Step::Done(outcome) => return self.finish(outcome),
             }
         }
+    }
+
+    /// The backend's final word begins, and nobody has to look into it.
+    fn begins(&mut self, beginning: Beginning) -> Turn {
+        let running = "a reply comes from a running call that is not on record";
+        let (talk, entry) = (self.talk.take(), self.entry.take());
+        Turn::Large(Box::new(Large::new(
+            self.request.id.clone(),
+            self.caller.revision,
+            beginning,
+            talk.expect(running),
+            entry.expect(running),
+        )))
     }
 
     /// A legacy backend asks: gather what it asks at once, and leave out what it withdraws, then park.
@@ -294,6 +313,8 @@ impl Talk {
                 Step::Event(Event::Ask(ask)) => asks.push(*ask),
                 // Progress between two questions is old by the time it could be told.
                 Step::Event(Event::Notice(_)) => {}
+                // It has no use for the answers any more.
+                Step::Event(Event::Begins(beginning)) => return Some(self.begins(*beginning)),
                 Step::Done(outcome) => {
                     ended = Some(outcome);
                     break;

@@ -7,12 +7,14 @@ use bytes::{Bytes, BytesMut};
 use sentinel_wire::envelope::{Payload, write_request};
 use sentinel_wire::header::{self, params};
 use sentinel_wire::http1::{Head, Piece, Problem};
-use sentinel_wire::json::{Rules, Scanner};
+use sentinel_wire::json::{Kind, Rules, Scanner};
 use sentinel_wire::lines::{LineDecoder, push_line};
 use sentinel_wire::sse::{self, Decoder};
 use sentinel_wire::template::{Template, URI_LEN_MAX};
 use sentinel_wire::translate::{self, About, Outgoing};
-use sentinel_wire::{Incoming, Message, Method, Outcome, Params, Request, Response, Revision};
+use sentinel_wire::{
+    Incoming, Message, Method, Outcome, Params, Passing, Request, Response, Revision,
+};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -197,6 +199,36 @@ pub fn envelope(data: &[u8]) {
     }
 }
 
+/// Chunks do not matter to a response that passes, and what passes is what the whole text says.
+pub fn passing(data: &[u8]) {
+    let Some((_, size, text)) = knobs(data) else {
+        return;
+    };
+    let read = |chunks: &mut dyn Iterator<Item = &[u8]>| {
+        let mut passing = Passing::default();
+        let mut result = Vec::new();
+        for chunk in chunks {
+            let part = passing.take(chunk).ok()?;
+            result.extend_from_slice(&chunk[part]);
+        }
+        passing.end().ok()?;
+        Some((result, passing.id(), passing.is_error()))
+    };
+    let whole = match Message::parse(Bytes::copy_from_slice(text), Rules::backend()) {
+        Ok(Message::Response(Response {
+            id,
+            outcome: Outcome::Result(result),
+        })) if Kind::of(result.as_bytes()) == Some(Kind::Object) => Some((
+            result.as_bytes().to_vec(),
+            id.and_then(|id| id.as_u64()),
+            result.get("isError") == Some(b"true"),
+        )),
+        _ => None,
+    };
+    assert_eq!(read(&mut std::iter::once(text)), whole);
+    assert_eq!(read(&mut text.chunks(size)), whole);
+}
+
 fn check_request(request: &Request) {
     let mut out = Vec::new();
     write_request(
@@ -241,7 +273,10 @@ fn check_response(response: &Response) {
             Outcome::Error(error) => assert!(is_json(&translate::error(error, to))),
             Outcome::Result(result) => {
                 for method in [Method::ToolsCall, Method::PromptsGet, Method::ToolsList] {
-                    assert!(is_json(&translate::result(&method, result, from, to)));
+                    let translated = translate::result(&method, result, from, to);
+                    assert!(is_json(&translated));
+                    let same = *translated == *result.as_bytes();
+                    assert!(same || !translate::is_verbatim(&method, from, to));
                 }
                 check_tool(result, from, to);
             }

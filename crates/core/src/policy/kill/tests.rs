@@ -23,6 +23,7 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         schema: None,
         mirrored: None,
         needs_task: false,
+        tags: Arc::default(),
         held: false,
     }
 }
@@ -38,6 +39,7 @@ fn caller(subject: &str) -> Caller {
         scopes: std::sync::Arc::default(),
         tenant: None,
         log_level: crate::LogLevel::default(),
+        tags: None,
     }
 }
 

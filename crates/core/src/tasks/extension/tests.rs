@@ -170,6 +170,7 @@ impl World {
             client_info: None,
             session: None,
             log_level: LogLevel::default(),
+            tags: None,
         });
         let params = Params::parse(params.to_string().into(), Rules::backend()).expect("json");
         let about = (method != Method::ToolsCall).then(|| {

@@ -11,12 +11,15 @@ pub(super) async fn b_35_a_resubmission_is_a_new_review_and_the_chain_is_readabl
         parent_id: Some(parent.into()),
         ..proposal("again")
     };
-    let early = service.submit(child(&id), None).await.unwrap_err();
+    let early = service
+        .submit(&by("p"), child(&id), None)
+        .await
+        .unwrap_err();
     assert_eq!(early.kind, "parent_still_open");
     claim(&service, &id, "reviewer:a").await.unwrap();
     let reject = service.verdict(
         id.clone(),
-        "r".into(),
+        by("r"),
         None,
         Some(1),
         Decision::Rejected,
@@ -26,7 +29,11 @@ pub(super) async fn b_35_a_resubmission_is_a_new_review_and_the_chain_is_readabl
         reject.await.unwrap().added,
         Some(Added::Verdict(_))
     ));
-    let second = service.submit(child(&id), None).await.unwrap().review;
+    let second = service
+        .submit(&by("p"), child(&id), None)
+        .await
+        .unwrap()
+        .review;
     assert_eq!(second.status, Status::Created);
     assert_eq!(
         service.store.get(id.clone()).await.unwrap().status,
@@ -37,7 +44,10 @@ pub(super) async fn b_35_a_resubmission_is_a_new_review_and_the_chain_is_readabl
         let ids: Vec<&String> = chain.iter().map(|review| &review.review_id).collect();
         assert_eq!(ids, [&id, &second.review_id]);
     }
-    let missing = service.submit(child(&uuid()), None).await.unwrap_err();
+    let missing = service
+        .submit(&by("p"), child(&uuid()), None)
+        .await
+        .unwrap_err();
     assert_eq!(missing.kind, "not_found");
 }
 
@@ -54,7 +64,7 @@ pub(super) async fn lists_go_by_urgency_then_age_and_follow_their_filters(place:
         of("critical", Priority::Critical, "a"),
         of("normal 2", Priority::Normal, "a"),
     ] {
-        service.submit(new, None).await.unwrap();
+        service.submit(&by("p"), new, None).await.unwrap();
     }
     let intents = async |filter: Filter, page: Page| {
         let listed = service.store.list(filter, page).await.unwrap();
@@ -110,7 +120,7 @@ pub(super) async fn the_extended_figures_and_judgements_are_those_of_the_history
     let patch = service.store.patches(id.clone(), whole).await.unwrap()[0].clone();
     let judge = |patch_id: String, accepted| {
         let judgement = Addition::Judgement { patch_id, accepted };
-        service.add(id.clone(), "p".into(), None, None, judgement)
+        service.add(id.clone(), by("p"), None, judgement)
     };
     let unknown = judge(uuid(), true).await.unwrap_err();
     assert_eq!(unknown.kind, "unknown_patch");
@@ -119,7 +129,7 @@ pub(super) async fn the_extended_figures_and_judgements_are_those_of_the_history
     let judged = service.store.patch(id.clone(), patch.patch_id, whole);
     assert_eq!(judged.await.unwrap().accepted, Some(false));
     approve(&service, &id, Some(1)).await.unwrap();
-    service.close(id.clone(), "p".into(), None).await.unwrap();
+    service.close(id.clone(), by("p"), None).await.unwrap();
     let figures = service.store.statistics(None).await.unwrap();
     assert_eq!((figures.total, figures.approval_rate_pct), (1, Some(100.0)));
     assert!(figures.mean_s_to_close.is_some() && figures.mean_s_to_verdict.is_some());

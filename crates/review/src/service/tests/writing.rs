@@ -14,7 +14,7 @@ pub(super) async fn p_b02_a_write_tried_again_under_its_key_happens_once(place: 
             digest: [digest; 32],
         })
     };
-    let post = |key| service.add(id.clone(), "r".into(), None, key, says("once"));
+    let post = |key| service.add(id.clone(), by("r"), key, says("once"));
     let (first, second) = (post(named(1)).await.unwrap(), post(named(1)).await.unwrap());
     assert_eq!(first.added, second.added);
     assert!(!first.repeated && second.repeated);
@@ -37,15 +37,15 @@ pub(super) async fn p_b02_a_write_tried_again_under_its_key_happens_once(place: 
         digest: [4; 32],
     });
     let both = key.clone().into_iter().chain(other.clone());
-    let first = service.submit(own.clone(), both).await.unwrap();
+    let first = service.submit(&by("p"), own.clone(), both).await.unwrap();
     // Each of two keys is enough.
     for known in [key, other] {
-        let again = service.submit(own.clone(), known).await.unwrap();
+        let again = service.submit(&by("p"), own.clone(), known).await.unwrap();
         assert_eq!(first.review, again.review);
         assert!(again.repeated);
     }
     assert_eq!(
-        service.submit(own, None).await.unwrap_err().kind,
+        service.submit(&by("p"), own, None).await.unwrap_err().kind,
         "key_reused"
     );
     assert_eq!(
@@ -80,7 +80,7 @@ pub(super) async fn b_55_forty_agents_at_once_lose_nothing(place: Place) {
                     say(&service, &id, &format!("message {m}")).await.unwrap();
                 }
                 approve(&service, &id, Some(1)).await.unwrap();
-                service.close(id.clone(), "p".into(), None).await.unwrap();
+                service.close(id.clone(), by("p"), None).await.unwrap();
                 id
             })
         })
@@ -163,7 +163,7 @@ pub(super) async fn equal_timestamps_keep_the_order_of_posting(place: Place) {
             affected_files: Vec::new(),
         };
         service
-            .add(id.clone(), "r".into(), None, None, addition)
+            .add(id.clone(), by("r"), None, addition)
             .await
             .unwrap();
     }

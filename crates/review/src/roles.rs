@@ -1,0 +1,141 @@
+//! Who acts, and what each side may do where `review.enforce_roles` asks for that (C-28).
+//!
+//! The seed's table of transitions names a side for each: reviewers claim and judge, proposers close and resubmit, either
+//! speaks. By default that is attribution only. Enforced, the reviewer is whoever holds the claim and the proposer whoever
+//! proposed, as the record has them. That is as good as callers can be told apart: by their proven identity (`[auth]`), else by
+//! session; callers without either are all the same one.
+
+use sentinel_core::Caller;
+use sentinel_core::builtin::Refused;
+use sentinel_core::review::{Addition, Review, Role};
+
+use crate::machine::Claimant;
+use crate::service::{actor, claimant};
+
+/// Nobody proved who it is.
+const ANYBODY: &str = "local";
+
+/// Whoever acts on a review.
+#[derive(Clone, Debug)]
+pub struct Who {
+    /// For the record.
+    pub actor: String,
+    /// For claims.
+    pub claimant: Claimant,
+    /// As a proposer, where sides are told apart.
+    side: Option<Side>,
+}
+
+#[derive(Clone, Debug)]
+struct Side {
+    /// What `proposed_by` says of it.
+    proposes_as: String,
+    /// Its proven identity.
+    subject: Option<String>,
+}
+
+impl Who {
+    pub(crate) fn of(reviewer_id: Option<&str>, caller: &Caller, enforced: bool) -> Self {
+        let subject = Some(&*caller.subject).filter(|subject| *subject != ANYBODY);
+        let claimant = match (enforced, reviewer_id, subject) {
+            // A name that anybody can give must not stand for somebody who proved who it is.
+            (true, Some(id), Some(subject)) => Some(format!("caller:{subject} as {id}")),
+            _ => claimant(reviewer_id, caller),
+        };
+        Self {
+            actor: actor(reviewer_id, caller),
+            claimant,
+            side: enforced.then(|| Side {
+                proposes_as: actor(None, caller),
+                subject: subject.map(str::to_owned),
+            }),
+        }
+    }
+
+    /// Somebody about whom nothing is checked, whatever the settings say.
+    pub fn unchecked(actor: &str, claimant: Option<&str>) -> Self {
+        Self {
+            actor: actor.to_owned(),
+            claimant: claimant.map(str::to_owned),
+            side: None,
+        }
+    }
+
+    pub(crate) fn is_checked(&self) -> bool {
+        self.side.is_some()
+    }
+
+    /// Only whoever proposed it.
+    pub(crate) fn proposer(&self, review: &Review, what: &str) -> Result<(), Refused> {
+        match &self.side {
+            Some(side) if !side.proposed(review) => Err(wrong(format!(
+                "only the proposer ({}) may {what}",
+                review.proposed_by
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Only whoever holds the claim.
+    pub(crate) fn reviewer(&self, review: &Review, what: &str) -> Result<(), Refused> {
+        let holds = self.claimant.is_some() && self.claimant == review.claimed_by;
+        match (&self.side, &review.claimed_by) {
+            (None, _) => Ok(()),
+            (Some(_), _) if holds => Ok(()),
+            (Some(_), Some(by)) => Err(wrong(format!(
+                "only the reviewer who claimed it ({by}) may {what}; give the reviewer_id that you claimed with"
+            ))),
+            (Some(_), None) => Err(wrong(format!(
+                "only the reviewer who claimed it may {what}: claim it first"
+            ))),
+        }
+    }
+
+    /// Anybody but the proposer, as far as they can be told apart.
+    pub(crate) fn may_claim(&self, review: &Review) -> Result<(), Refused> {
+        match &self.side {
+            Some(side) if side.is_known() && side.proposed(review) => Err(wrong(
+                "a proposer does not review its own proposal".to_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is added in the name of a side comes from that side.
+    pub(crate) fn may_add(&self, review: &Review, addition: &Addition) -> Result<(), Refused> {
+        match addition {
+            Addition::Message { role, .. } | Addition::Patch { role, .. } => match role {
+                Role::Proposer => self.proposer(review, "speak as the proposer"),
+                Role::Reviewer => self.reviewer(review, "speak as the reviewer"),
+            },
+            Addition::Judgement { .. } => self.proposer(review, "judge a patch"),
+            Addition::Verdict { .. } => self.reviewer(review, "give a verdict"),
+        }
+    }
+}
+
+impl Side {
+    fn proposed(&self, review: &Review) -> bool {
+        let by = &review.proposed_by;
+        // Somebody who is known may propose in one session and close in another.
+        let in_a_session = |subject: &String| {
+            let session = by.strip_prefix(subject.as_str());
+            let session = session.and_then(|rest| rest.strip_prefix(" in session "));
+            session.is_some_and(|id| id.len() == 12 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+        };
+        *by == self.proposes_as
+            || self
+                .subject
+                .as_ref()
+                .is_some_and(|subject| by == subject || in_a_session(subject))
+    }
+
+    /// It is one caller, not all that cannot be told apart.
+    fn is_known(&self) -> bool {
+        self.subject.is_some() || self.proposes_as != ANYBODY
+    }
+}
+
+fn wrong(message: String) -> Refused {
+    Refused::new("wrong_role", format!("{message} (review.enforce_roles)"))
+}
