@@ -38,6 +38,7 @@ impl Step {
         if draft.outcome == "intent" {
             Some(Self::Begun(seq, Box::new(draft.to_record())))
         } else if draft.intent != 0 && draft.outcome != UNKNOWN {
+            // What is said about another lane's intent is none of this one's.
             Some(Self::Ended(draft.intent))
         } else {
             None

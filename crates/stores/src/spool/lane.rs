@@ -83,6 +83,13 @@ struct Inner {
     dirty: bool,
 }
 
+impl Inner {
+    /// What is there, written or about to be.
+    fn bytes(&self) -> u64 {
+        self.sealed_bytes + self.written + self.gathered.len() as u64
+    }
+}
+
 struct Sealed {
     number: u64,
     bytes: u64,
@@ -290,7 +297,7 @@ impl FileLane {
     /// Whether this record would be at the cost of others, and is not worth that. `next` says that it needs
     /// a new segment.
     fn has_no_room_for(&self, draft: &Draft<'_>, inner: &Inner, next: bool) -> bool {
-        let full = |quota| next && inner.sealed_bytes + inner.written + self.segment_max > quota;
+        let full = |quota| next && inner.bytes() + self.segment_max > quota;
         match self.at_quota {
             // A place that another record gave way for is not a refusal's either.
             AtQuota::Oldest => draft.decision == "deny" && (inner.overflowing || full(self.quota)),
@@ -333,7 +340,7 @@ impl FileLane {
         let inner = self.inner.lock();
         let stored = inner.sealed.iter().filter(|sealed| sealed.stored);
         let stored: u64 = stored.map(|sealed| sealed.bytes).sum();
-        inner.sealed_bytes + inner.written >= self.quota + stored
+        inner.bytes() >= self.quota + stored
     }
 
     /// Records were lost since the last one that was written, so that nobody can know of them yet.

@@ -60,11 +60,11 @@ impl Recorder {
     pub fn start(data_dir: &Path, limits: Limits, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
         let node: Arc<str> = node_id(data_dir)?.into();
         let writers = limits.writers.clamp(1, WRITERS_MAX);
-        let complaints = Arc::new(Complaints::default());
         let quota = limits.spool_bytes_max / (writers as u64 + 1);
+        let complaints = Arc::new(Complaints::default());
         let lane = |at_quota| {
-            let (metrics, complaints) = (metrics.clone(), complaints.clone());
             let quota = (quota, at_quota);
+            let (metrics, complaints) = (metrics.clone(), complaints.clone());
             FileLane::create(&root(data_dir), node.clone(), quota, metrics, complaints)
                 .map(Arc::new)
         };
