@@ -129,6 +129,10 @@ pub struct Tool<S> {
 }
 
 impl<S: Send + Sync + 'static> Tool<S> {
+    pub fn name(&self) -> &'static str {
+        self.about.name
+    }
+
     /// Declares a tool. `In` must be an object that refuses unknown members, or a slip of the model
     /// would go unnoticed; `Out` must be an object.
     pub fn new<In, Out, F, Fut>(about: About, handler: F) -> Self

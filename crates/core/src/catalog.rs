@@ -37,6 +37,7 @@ mod pins;
 mod plan;
 mod snapshot;
 pub(crate) mod unknown;
+pub(crate) mod uri;
 
 pub use glob::Glob;
 pub use naming::Prefix;
@@ -68,6 +69,9 @@ pub struct Listing {
     pub rename: HashMap<String, String>,
     pub circuit: circuit::Config,
     pub pin: Pinning,
+    /// It is a gateway that judges itself what may be called: what it does not list is called all the same, at
+    /// its own endpoint.
+    pub defers: bool,
 }
 
 impl Listing {
@@ -80,6 +84,7 @@ impl Listing {
             rename: HashMap::new(),
             circuit: circuit::Config::default(),
             pin: Pinning::Off,
+            defers: false,
         }
     }
 
@@ -321,6 +326,16 @@ impl Registry {
         let catalog = self.catalog.load();
         let found = catalog.resolve(view, method, params).ok()?;
         Some(found.operation)
+    }
+
+    /// Whether a backend names this URI itself: in a list, or by a template.
+    pub(crate) fn names_uri(&self, operation: &Operation) -> bool {
+        self.catalog.load().lists_uri(operation) || operation.template.is_some()
+    }
+
+    /// Whether it is in a list.
+    pub(crate) fn lists_uri(&self, operation: &Operation) -> bool {
+        self.catalog.load().lists_uri(operation)
     }
 
     /// The tool of this name in a view.

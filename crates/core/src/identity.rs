@@ -219,7 +219,7 @@ impl Authenticator {
             return Err(Reject::ApiKey);
         }
         Ok(Arc::new(Identity {
-            subject: format!("{KEY_PREFIX}{id}").into(),
+            subject: api_key::subject(id).into(),
             role: record.role.as_str().into(),
             tenant: record.tenant.as_deref().map(Into::into),
             scopes: Arc::default(),

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::call::View;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, Filtered, Operation, Registry};
+use crate::fault::{Fault, Kind};
 use crate::offer::ItemKind;
 use crate::tags;
 
@@ -31,7 +32,7 @@ pub use admission::{
     Admission, AdmissionConfig, Bounds, Figures, Hook, Overload, Reason, Refused, Slot,
 };
 pub use arguments::Schema;
-pub use kill::{KillSwitch, Killed, Kills, Scope};
+pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, Rates};
 pub use roles::{ADMIN, Grant, Role, Roles};
 
@@ -122,6 +123,13 @@ impl Policy {
         }
     }
 
+    /// Whether some resource of this backend may be hidden from this caller.
+    fn hides_resources(&self, caller: &Caller, backend: &str) -> bool {
+        let roles = self.roles.load();
+        let role = roles.get(&caller.role);
+        !caller.scopes.is_empty() || !role.is_some_and(|role| role.sees_all_resources(backend))
+    }
+
     /// Whether a caller may use the admin API.
     pub fn is_admin(&self, caller: &Caller) -> bool {
         let roles = self.roles.load();
@@ -190,12 +198,23 @@ impl Policy {
         self.admission.as_ref()
     }
 
-    /// The complete result of a list method for this caller.
-    pub fn list(&self, caller: &Caller, view: View, kind: ItemKind) -> Bytes {
-        match self.seen(caller) {
-            Seen::Everything(catalog) => catalog.list(view, kind, caller.revision, self.is_open),
-            Seen::Part(seen) => seen.list(view, kind, caller.revision),
-        }
+    /// The result of a list method for this caller: one page, or the one that a cursor leads to.
+    pub fn list(
+        &self,
+        caller: &Caller,
+        view: View,
+        kind: ItemKind,
+        cursor: Option<&str>,
+    ) -> Result<Bytes, Fault> {
+        let revision = caller.revision;
+        let page = match self.seen(caller) {
+            Seen::Everything(catalog) => catalog.page(view, kind, (revision, self.is_open), cursor),
+            Seen::Part(seen) => seen.page(view, kind, revision, cursor),
+        };
+        page.ok_or_else(|| {
+            let text = "unknown cursor: the list may have changed; begin again without one";
+            Fault::new(Kind::InvalidParams, text)
+        })
     }
 
     /// What the backends that this caller sees say about themselves.
@@ -274,6 +293,11 @@ impl Policy {
         views.insert(key, view);
         Seen::Part(seen)
     }
+}
+
+/// Whether a name in a rule that takes away or limits means this operation.
+pub fn means(name: &str, operation: &Operation) -> bool {
+    roles::Pattern::new(name).matches(operation)
 }
 
 enum Seen {

@@ -416,6 +416,32 @@ pub struct Statistics {
     pub mean_s_in_status: std::collections::BTreeMap<String, f64>,
 }
 
+/// A history that is as it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    pub events: u64,
+    /// What was removed from it, oldest first.
+    pub purges: Vec<Purge>,
+}
+
+/// Reviews that an operator removed in one go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Purge {
+    pub at: String,
+    pub by: String,
+    pub reviews: u64,
+}
+
+/// A closed review that is removed, or would be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Purged {
+    pub review_id: String,
+    pub intent: String,
+    pub closed_at: String,
+    pub messages: u64,
+    pub patches: u64,
+}
+
 /// Why a store did not do it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Trouble {
@@ -468,6 +494,10 @@ pub trait ReviewStore: Send + Sync + 'static {
 
     /// Writes a consistent copy to a file that does not exist yet.
     fn backup(&self, to: PathBuf) -> Promised<()>;
-    /// Checks the chain of events and what hangs on it; the number of events, or what is wrong.
-    fn verify(&self) -> Promised<u64>;
+    /// Checks the chain of events and what hangs on it; what is in it, or what is wrong.
+    fn verify(&self) -> Promised<Verified>;
+    /// The reviews that were closed before this time (as in their documents) and that none which stays follows.
+    fn purgeable(&self, before: String) -> Promised<Vec<Purged>>;
+    /// Removes them for good, with everything that hangs on them; the history says that `by` did so.
+    fn purge(&self, before: String, by: String) -> Promised<Vec<Purged>>;
 }

@@ -188,13 +188,14 @@ where
     }
 }
 
-/// Looks the operation up in the catalog.
+/// Looks the operation up in the catalog, and keeps its backend from telling what is hidden from what is not there.
 async fn resolve(mut call: Box<Call>, mut rest: impl Rest) -> Outcome {
     let target = call.policy.registry.resolve(&call)?;
     call.line.sign(&target.operation.backend);
     call.trail.resolved(&target.operation);
     call.target = Some(target);
-    rest.call(call).await
+    let veil = steps::veil(&call.policy, &call);
+    steps::veiled(veil, rest.call(call).await)
 }
 
 /// Refuses what is switched off, and ends what is switched off while it runs.

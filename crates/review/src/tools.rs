@@ -13,7 +13,7 @@ mod status;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use sentinel_core::builtin::{Builtin, Documents, Refused};
+use sentinel_core::builtin::{Builtin, Documents, Refused, Tool};
 use sentinel_core::random::is_uuid;
 use sentinel_core::review::{DIFF_PAGE, Page, Slice};
 use serde_json::json;
@@ -37,9 +37,13 @@ submit again with parent_id. Reviewer: list_pending with wait_ms, claim_review, 
 post_message or submit_patch, and submit_verdict with your claim_generation. Clients that follow resources may \
 subscribe to review://{review_id} in place of waiting.";
 
-/// All tools over a service, as a backend.
-pub fn backend(service: Arc<Service>) -> Builtin<Service> {
-    let extended = service.has_extended_tools();
+/// What the tools are called.
+pub fn names(extended: bool) -> Vec<&'static str> {
+    let tools = declared(extended).into_iter();
+    tools.map(|tool| tool.name()).collect()
+}
+
+fn declared(extended: bool) -> Vec<Tool<Service>> {
     let mut tools = Vec::new();
     tools.extend(proposal::tools());
     tools.extend(review::tools());
@@ -48,6 +52,12 @@ pub fn backend(service: Arc<Service>) -> Builtin<Service> {
     if extended {
         tools.extend(extended::tools());
     }
+    tools
+}
+
+/// All tools over a service, as a backend.
+pub fn backend(service: Arc<Service>) -> Builtin<Service> {
+    let tools = declared(service.has_extended_tools());
     let info = json!({
         "name": "gsd-review-broker",
         "title": "Sentinel review broker",

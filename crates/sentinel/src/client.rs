@@ -309,16 +309,16 @@ impl Client {
     }
 
     fn items(&self, view: View, kind: ItemKind) -> anyhow::Result<Vec<Box<RawValue>>> {
-        let list = self
-            .gateway
-            .registry
-            .catalog()
-            .list(view, kind, Revision::NEWEST, true);
-        let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&list)?;
-        let items = members
-            .remove(kind.list_member())
-            .context("a list without its items")?;
-        Ok(serde_json::from_str(items.get())?)
+        let catalog = self.gateway.registry.catalog();
+        let mut all: Vec<Box<RawValue>> = Vec::new();
+        for page in catalog.pages(view, kind, Revision::NEWEST, true) {
+            let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(page)?;
+            let items = members
+                .remove(kind.list_member())
+                .context("a list without its items")?;
+            all.extend(serde_json::from_str::<Vec<_>>(items.get())?);
+        }
+        Ok(all)
     }
 
     /// Calls a tool; `arguments` is a JSON object, sent as it is.

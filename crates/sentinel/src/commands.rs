@@ -20,6 +20,7 @@ pub(crate) mod review;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stdio;
+mod tame;
 pub(crate) mod token;
 pub(crate) mod tools;
 
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 
 use crate::config::mistake::{self, Mistakes};
+pub(crate) use tame::{one_line, plain};
 
 /// The exit code for it.
 pub(crate) const EXIT_UNREACHABLE: u8 = 3;
@@ -37,13 +39,6 @@ pub(crate) const EXIT_UNREACHABLE: u8 = 3;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unreachable(pub(crate) String);
-
-/// Text of a stranger, without what a terminal would obey and what turns the direction of writing.
-pub(crate) fn plain(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let harmless = |c: &char| (!c.is_control() && !turns(*c)) || matches!(c, '\n' | '\t');
-    text.chars().filter(harmless).collect()
-}
 
 /// Prints a result.
 pub(crate) fn print(text: &str) -> anyhow::Result<ExitCode> {

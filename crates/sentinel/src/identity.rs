@@ -16,7 +16,8 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::config::{Auth, Config, KeySource, Origin};
-use crate::key_file::KeyFile;
+use crate::key_file::{self, KeyFile};
+use crate::neighbours;
 
 /// Providers rotate keys over hours or days and publish a new one well before they use it.
 const FETCH_INTERVAL: Duration = Duration::from_secs(300);
@@ -40,6 +41,9 @@ pub(crate) fn access(config: &Config, home: &Handle) -> anyhow::Result<Guard> {
         });
     };
     let (authenticator, store) = build(auth, config)?;
+    if store.is_some() {
+        hear_of_keys(config, &authenticator);
+    }
     let keeping = home.spawn(keep_fresh(authenticator.clone(), auth.jwks.clone(), store));
     Ok(Guard {
         access: Access::Guarded {
@@ -52,6 +56,21 @@ pub(crate) fn access(config: &Config, home: &Handle) -> anyhow::Result<Guard> {
         },
         keeping: Some(Keeping(keeping.abort_handle())),
     })
+}
+
+/// Bearers of revoked keys lose their streams and calls at once where the system tells of the changed file.
+fn hear_of_keys(config: &Config, authenticator: &Arc<Authenticator>) {
+    let authenticator = Arc::downgrade(authenticator);
+    let act = move || match authenticator.upgrade() {
+        Some(authenticator) => {
+            authenticator.look_again();
+            true
+        }
+        None => false,
+    };
+    if let Err(error) = neighbours::watch(&config.gateway.data_dir, &[key_file::NAME], act) {
+        tracing::debug!("revoked keys are noticed within {LOOK:?}: {error}");
+    }
 }
 
 /// Who may come in, and the task that keeps the keys for it fresh.

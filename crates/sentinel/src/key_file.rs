@@ -10,9 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use sentinel_core::identity::{KeyRecord, KeyStore, StoreProblem};
+use sentinel_core::identity::{KeyRecord, KeyStore, StoreProblem, api_key};
 use sentinel_core::state_file::{StateFile, Version};
 use serde::{Deserialize, Serialize};
+
+pub(crate) const NAME: &str = "keys.json";
 
 /// Keys of one gateway; a program that makes them in a loop is stopped here.
 const KEYS_MAX: usize = 10_000;
@@ -37,7 +39,7 @@ struct Contents {
 impl KeyFile {
     pub(crate) fn new(data_dir: &Path) -> Self {
         Self {
-            file: StateFile::new(data_dir.join("keys.json")),
+            file: StateFile::new(data_dir.join(NAME)),
             known: RwLock::default(),
         }
     }
@@ -72,6 +74,11 @@ impl KeyFile {
         };
         *self.known.write() = fresh.clone();
         fresh.keys
+    }
+
+    /// The subjects of the keys that somebody means by a name; none if they cannot be read.
+    pub(crate) fn subjects(&self, name: &str) -> Vec<String> {
+        api_key::subjects(self.keys().values(), name)
     }
 
     fn change<T>(
@@ -111,6 +118,14 @@ impl KeyStore for KeyFile {
                 return Err(io::Error::other(format!(
                     "there are {KEYS_MAX} keys already"
                 )));
+            }
+            // Names are how people mean one of them.
+            let taken =
+                |key: &&KeyRecord| key.name == record.name && key.is_good(record.created_at);
+            if let Some(key) = keys.iter().find(taken) {
+                let (name, id) = (&key.name, &key.id);
+                let text = format!("the key {id} has the name {name:?}");
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
             }
             keys.push(record);
             Ok(())

@@ -13,6 +13,7 @@ mod identity;
 mod import;
 mod key_file;
 mod logging;
+mod neighbours;
 mod operator;
 mod progress;
 mod reload;

@@ -164,6 +164,10 @@ impl Control for Handle {
         self.running.records.clone()
     }
 
+    fn key_subjects(&self, name: &str) -> Vec<String> {
+        KeyFile::new(&self.running.config().gateway.data_dir).subjects(name)
+    }
+
     fn keys(&self) -> Result<Value, String> {
         let store = KeyFile::new(&self.running.config().gateway.data_dir);
         match store.list() {

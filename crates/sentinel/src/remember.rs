@@ -16,6 +16,8 @@ use sentinel_wire::Revision;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::data_dir;
+
 /// An offer as it is kept: every item as the server sent it.
 #[derive(Serialize, Deserialize)]
 struct Kept {
@@ -79,11 +81,11 @@ impl Place {
     /// Writes the offer beside the old one, then puts it in its place.
     pub(crate) fn save(&self, offer: &Offer) -> anyhow::Result<()> {
         let folder = self.file.parent().expect("the file lies in a folder");
-        fs::create_dir_all(folder)?;
+        data_dir::make(folder)?;
         let fresh = self
             .file
             .with_extension(format!("{}.new", std::process::id()));
-        let mut file = fs::File::create(&fresh)?;
+        let mut file = data_dir::create(&fresh)?;
         file.write_all(&serde_json::to_vec(&Kept::of(offer, &self.source)?)?)?;
         fs::rename(&fresh, &self.file)?;
         Ok(())

@@ -2,12 +2,14 @@
 //! operator's door. The folder is its owner's alone, and so is everything in it.
 
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::data_dir;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunFile {
@@ -69,7 +71,7 @@ impl RunFile {
             health_listen,
             folder,
         };
-        fs::write(&fresh, serde_json::to_vec(&this)?)?;
+        data_dir::create(&fresh)?.write_all(&serde_json::to_vec(&this)?)?;
         fs::rename(&fresh, &file)?;
         Ok(Announced(file))
     }

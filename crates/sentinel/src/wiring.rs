@@ -27,13 +27,16 @@ use crate::config::{self, BackendKind, Config};
 use crate::data_dir;
 use crate::database::Database;
 use crate::identity::{self, Keeping};
+use crate::neighbours;
 use crate::remember::{Place, Places, Remembering};
 
 mod governing;
 mod reload;
+mod strangers;
 
 pub(crate) use governing::kill_file;
 pub(crate) use reload::Applied;
+pub(crate) use strangers::strangers;
 
 /// How often expired sessions and parked calls are swept; a shorter `park_ttl` makes it oftener.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
@@ -111,6 +114,7 @@ pub(crate) fn build(
         governing::settings(config, &enabled, &handle),
     );
     handle.spawn(watch_files(policy.clone()));
+    hear_neighbours(&config.gateway.data_dir, &policy);
     audit.auditor.governed_by(governing::version(config));
     let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
     if let Some(service) = reviews.clone() {
@@ -250,6 +254,22 @@ async fn watch_files(policy: Arc<Policy>) {
     }
 }
 
+/// The same at once, where the system tells.
+fn hear_neighbours(data_dir: &Path, policy: &Arc<Policy>) {
+    // Whoever is gone needs to hear nothing.
+    let policy = Arc::downgrade(policy);
+    let act = move || {
+        let Some(policy) = policy.upgrade() else {
+            return false;
+        };
+        policy.look_at_kills();
+        true
+    };
+    if let Err(error) = neighbours::watch(data_dir, &[governing::KILL_FILE], act) {
+        tracing::debug!("what other gateways switch off is seen within {LOOK:?}: {error}");
+    }
+}
+
 /// Records those who were turned away, second by second.
 async fn tally(auditor: Arc<Auditor>) {
     loop {
@@ -321,6 +341,7 @@ fn listing(backend: &config::Backend) -> Listing {
             config::Pin::Warn => Pinning::Warn,
             config::Pin::Enforce => Pinning::Enforce,
         },
+        defers: false,
         circuit: circuit::Config {
             threshold: backend.circuit_breaker.threshold,
             recovery: backend.circuit_breaker.recovery,

@@ -33,3 +33,5 @@ pub(crate) fn guarantee(word: &str) -> Guarantee {
 pub(crate) const ANCHOR: &str = "audit/anchor";
 /// The method of records that announce missing ones.
 pub(crate) const GAP: &str = "audit/gap";
+/// The outcome of a call of another lane that ended with its process.
+pub(crate) const UNKNOWN: &str = "unknown";

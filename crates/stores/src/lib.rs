@@ -18,7 +18,7 @@ pub mod sqlite;
 
 pub use error::StoreError;
 pub use postgres::Postgres;
-pub use private::make_folder;
+pub use private::{create as create_file, make_folder};
 pub use review::{PostgresReviews, SqliteReviews};
 pub use rusqlite;
 pub use sqlite::{Migrations, Sqlite, Synchronous};

@@ -37,7 +37,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 }
 
 /// A new file, or an emptied one.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
+pub fn create(path: &Path) -> io::Result<File> {
     options().write(true).create(true).truncate(true).open(path)
 }
 

@@ -10,6 +10,7 @@
 mod backup;
 mod chain;
 mod postgres;
+mod purge;
 mod read;
 mod rows;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use rusqlite::Connection;
 use sentinel_core::clock::{Clock, Moment};
 use sentinel_core::review::{
     Acted, Changes, Decide, Event, Filter, Key, Listed, Message, NewReview, Page, Patch, Promised,
-    Review, ReviewStore, Slice, Statistics, Trouble, Verdict,
+    Purged, Review, ReviewStore, Slice, Statistics, Trouble, Verdict, Verified,
 };
 
 use crate::error::StoreError;
@@ -38,6 +39,8 @@ pub const MIGRATIONS: Migrations = Migrations {
         include_str!("review/tables.sql"),
         include_str!("review/leaner.sql"),
         include_str!("review/fewer_pages.sql"),
+        include_str!("review/purged.sql"),
+        include_str!("review/queue.sql"),
     ],
 };
 
@@ -173,7 +176,15 @@ impl ReviewStore for SqliteReviews {
         self.reading(move |tx| backup::backup(tx, &to))
     }
 
-    fn verify(&self) -> Promised<u64> {
+    fn verify(&self) -> Promised<Verified> {
         self.reading(chain::verify)
+    }
+
+    fn purgeable(&self, before: String) -> Promised<Vec<Purged>> {
+        self.reading(move |tx| purge::look(tx, &before))
+    }
+
+    fn purge(&self, before: String, by: String) -> Promised<Vec<Purged>> {
+        self.writing(move |tx, now| purge::purge(tx, now, &before, &by))
     }
 }

@@ -1,8 +1,8 @@
 //! The spool: audit records in a plain file before their replies leave.
 //!
-//! A process writes several lanes of records: a `FileLane` (guarantees `spool` and `sync`) in
-//! `spool/<lane>/` of the data directory for each thread that answers calls, and a `MemoryLane`
-//! (guarantee `memory`). `Recorder` is the sink that chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.
+//! A process writes several lanes of records: a `FileLane` in `spool/<lane>/` of the data directory for each
+//! thread that answers calls, one more for what `sync` promises, and a `MemoryLane` (guarantee `memory`).
+//! `Recorder` is the sink that chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.
 //!
 //! A folder belongs to whoever holds its lock. When a process dies its lock goes with it, and another
 //! process of the same data directory adopts what it left (`orphans`).
@@ -21,10 +21,12 @@ mod recorder;
 #[cfg(test)]
 mod tests;
 
-pub use lane::FileLane;
+pub use lane::{AtQuota, FileLane};
 pub use memory::MemoryLane;
+pub(crate) use node::known as known_node;
 pub use node::node_id;
 pub use orphans::has_orphans;
+pub(crate) use orphans::lanes;
 pub(crate) use recorder::now_ms;
 pub use recorder::{Limits, Recorder};
 

@@ -70,6 +70,9 @@ pub trait Control: Send + Sync {
     /// The API keys, without secrets.
     fn keys(&self) -> Result<Value, String>;
 
+    /// The subjects of the API keys that somebody means by a name.
+    fn key_subjects(&self, name: &str) -> Vec<String>;
+
     /// Where audit records end up, if any are kept.
     fn records(&self) -> Option<Arc<dyn AuditStore>>;
 }

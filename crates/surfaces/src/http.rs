@@ -9,8 +9,8 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -27,6 +27,7 @@ use sentinel_core::{Identity, Kind, View, tags};
 use sentinel_wire::Method;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use self::auth::Asked;
 use crate::gateway::Gateway;
 
 mod admin;
@@ -326,14 +327,21 @@ impl Door {
         };
         // A reload must be able to say that it changed who may come in.
         let operates = path.starts_with(admin::PREFIX);
+        let asked = OnceLock::new();
         let response = tokio::select! {
             biased;
-            response = self.known(&identity, request) => response,
+            response = self.known(&identity, request, &asked) => response,
             // Dropping the request ends its call; those of a session are ended with that.
             () = entrance.gate.turned_out(&identity), if !operates => {
-                return entrance.gate.turn_out();
+                return entrance.gate.turn_out(asked.get());
             }
         };
+        // A call that ended with its session, before this request heard why.
+        if response.extensions().get::<reply::Cancelled>().is_some()
+            && entrance.gate.is_out(&identity)
+        {
+            return entrance.gate.turn_out(asked.get());
+        }
         entrance.gate.watch(identity, response)
     }
 
@@ -354,6 +362,7 @@ impl Door {
         self: &Arc<Self>,
         identity: &Arc<Identity>,
         request: Request<Incoming>,
+        asked: &OnceLock<Asked>,
     ) -> Response<Body> {
         let path = request.uri().path();
         if path == "/metrics" {
@@ -366,7 +375,7 @@ impl Door {
         // What is POSTed here has its records where it is read.
         match (request.method(), self.endpoint(request.uri())) {
             (&Verb::POST, Some(at)) => {
-                return post::answer(self, identity, &at, request).await;
+                return post::answer(self, identity, &at, request, asked).await;
             }
             (&Verb::POST, None) if path == "/messages" => {
                 return sse2024::message(self, identity, request).await;

@@ -31,7 +31,7 @@ pub(super) struct Wanted {
 pub(super) struct Large {
     pub(super) wire: Wire,
     pub(super) first: Bytes,
-    pub(super) begun: Begun,
+    pub(super) begun: Box<Begun>,
 }
 
 /// What its beginning shows.
@@ -43,8 +43,9 @@ pub(super) struct Begun {
 }
 
 impl Wanted {
-    /// Looks at the beginning of an answer; nothing if the answer must be gathered.
-    pub(super) fn judge(self, beginning: &[u8]) -> Option<Begun> {
+    /// Looks at the beginning of an answer; nothing if the answer must be gathered. Boxed, for the futures of small calls
+    /// have room for it.
+    pub(super) fn judge(self, beginning: &[u8]) -> Option<Box<Begun>> {
         let mut passing = Passing::default();
         let part = passing.take(beginning).ok()?;
         let is_complete = match self.revision.is_modern() {
@@ -53,10 +54,12 @@ impl Wanted {
             false => passing.result_type() != ResultType::Unfinished,
         };
         let passes = passing.id() == Some(self.id) && passing.is_in_result() && is_complete;
-        passes.then_some(Begun {
-            passing,
-            part,
-            patience: self.patience,
+        passes.then(|| {
+            Box::new(Begun {
+                passing,
+                part,
+                patience: self.patience,
+            })
         })
     }
 }
@@ -72,7 +75,7 @@ pub(super) async fn pass(inner: &Inner, call: &Call, large: Large) -> Result<Out
         mut passing,
         part,
         patience,
-    } = begun;
+    } = *begun;
     let feed = call.line.begin(first.slice(part), patience);
     drop(first);
     loop {

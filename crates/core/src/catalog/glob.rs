@@ -8,6 +8,20 @@ impl Glob {
         Self(pattern.into())
     }
 
+    /// Whether a name that begins with what stands before the first star may match; `could` says whether there is
+    /// such a name. Without a star it is asked of the whole pattern.
+    pub(crate) fn may_match(&self, could: impl Fn(&str) -> bool) -> bool {
+        match self.0.split_once('*') {
+            Some((first, _)) => could(first),
+            None => self.0.contains(':') && could(&self.0),
+        }
+    }
+
+    /// Whether it matches every name.
+    pub(crate) fn is_everything(&self) -> bool {
+        !self.0.is_empty() && self.0.bytes().all(|b| b == b'*')
+    }
+
     pub fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();

@@ -1,12 +1,19 @@
-//! One list of the catalog, rendered once per revision and then served as ready bytes.
+//! One list of the catalog, rendered once per revision and then served as ready bytes: one page, for some callers never
+//! ask for a second, unless it would be larger than callers take.
 
 use std::sync::{Arc, OnceLock};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use ring::digest::{Context, SHA256};
 use sentinel_wire::{Revision, translate};
 
 use super::Operation;
 use crate::offer::{Freshness, ItemKind};
+
+/// A page is not larger, but for an item that is. Some clients take no message above a megabyte.
+const PAGE_BYTES_MAX: usize = 768 * 1024;
 
 /// An item as its backend sent it (but for its exposed name), and the revision it came in.
 #[derive(Clone, Debug)]
@@ -30,8 +37,8 @@ pub(super) struct List {
     items: Vec<ListItem>,
     /// The hints of all that is in it; none yet while nothing is.
     fresh: Option<Freshness>,
-    /// Per revision, and once more for modern callers whose lists are not everybody's.
-    rendered: [OnceLock<Bytes>; Revision::ALL.len() + 1],
+    /// The pages, per revision, and once more for modern callers whose lists are not everybody's.
+    rendered: [OnceLock<Vec<Bytes>>; Revision::ALL.len() + 1],
 }
 
 impl PartialEq for List {
@@ -72,20 +79,76 @@ impl List {
         }
     }
 
-    /// Ready bytes. `shared`: every caller sees the same list.
-    pub(super) fn render(&self, kind: ItemKind, revision: Revision, shared: bool) -> Bytes {
+    /// The page that a cursor of ours leads to, the first one without; `None` if the cursor is none of ours or of what
+    /// the list was. `shared`: every caller sees the same list.
+    pub(super) fn page(
+        &self,
+        kind: ItemKind,
+        (revision, shared): (Revision, bool),
+        cursor: Option<&str>,
+    ) -> Option<Bytes> {
+        let pages = self.pages(kind, revision, shared);
+        match cursor {
+            None => pages.first().cloned(),
+            Some(cursor) => {
+                let (mark, number) = cursor.split_once('.')?;
+                let number: usize = number.parse().ok()?;
+                let ours = number > 0 && mark == self.mark();
+                ours.then(|| pages.get(number).cloned())?
+            }
+        }
+    }
+
+    /// Ready bytes, at least one page.
+    pub(super) fn pages(&self, kind: ItemKind, revision: Revision, shared: bool) -> &[Bytes] {
         let at = match shared || !revision.is_modern() {
             true => revision as usize,
             false => Revision::ALL.len(),
         };
-        self.rendered[at]
-            .get_or_init(|| self.write(kind, revision, shared))
-            .clone()
+        self.rendered[at].get_or_init(|| self.write(kind, revision, shared))
     }
 
-    fn write(&self, kind: ItemKind, revision: Revision, shared: bool) -> Bytes {
+    /// The same for lists with the same items, in every gateway.
+    fn mark(&self) -> String {
+        let mut digest = Context::new(&SHA256);
+        for item in &self.items {
+            digest.update(&item.raw);
+            digest.update(b"\n");
+        }
+        URL_SAFE_NO_PAD.encode(&digest.finish().as_ref()[..12])
+    }
+
+    fn write(&self, kind: ItemKind, revision: Revision, shared: bool) -> Vec<Bytes> {
         let bytes: usize = self.items.iter().map(|item| item.raw.len() + 1).sum();
-        let mut out = Vec::with_capacity(bytes + 128);
+        let mut pages = Vec::with_capacity(1);
+        let mut out = Vec::with_capacity(bytes.min(PAGE_BYTES_MAX) + 128);
+        let begin = |out: &mut Vec<u8>| self.begin_page(kind, revision, shared, out);
+        begin(&mut out);
+        let mut empty = true;
+        for item in &self.items {
+            let item = match kind {
+                ItemKind::Tool => &translate::tool(&item.raw, item.revision, revision)[..],
+                _ => &item.raw,
+            };
+            if !empty && out.len() + item.len() > PAGE_BYTES_MAX {
+                let next = format!(r#"],"nextCursor":"{}.{}"}}"#, self.mark(), pages.len() + 1);
+                out.extend_from_slice(next.as_bytes());
+                pages.push(std::mem::take(&mut out).into());
+                begin(&mut out);
+                empty = true;
+            }
+            if !empty {
+                out.push(b',');
+            }
+            out.extend_from_slice(item);
+            empty = false;
+        }
+        out.extend_from_slice(b"]}");
+        pages.push(out.into());
+        pages
+    }
+
+    fn begin_page(&self, kind: ItemKind, revision: Revision, shared: bool, out: &mut Vec<u8>) {
         out.push(b'{');
         if revision.is_modern() {
             let fresh = self.fresh.unwrap_or_default();
@@ -101,18 +164,5 @@ impl List {
         out.push(b'"');
         out.extend_from_slice(kind.list_member().as_bytes());
         out.extend_from_slice(b"\":[");
-        for (i, item) in self.items.iter().enumerate() {
-            if i > 0 {
-                out.push(b',');
-            }
-            match kind {
-                ItemKind::Tool => {
-                    out.extend_from_slice(&translate::tool(&item.raw, item.revision, revision));
-                }
-                _ => out.extend_from_slice(&item.raw),
-            }
-        }
-        out.extend_from_slice(b"]}");
-        out.into()
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use sentinel_wire::header::Param;
+use sentinel_wire::template::Template;
 
+use super::uri::Spellings;
 use crate::offer::{Item, ItemKind};
 use crate::policy::Schema;
 
@@ -18,8 +20,13 @@ pub struct Operation {
     pub own: Arc<str>,
     /// Its name in the merged catalog; the own name where it has none there.
     pub exposed: Arc<str>,
-    /// The listed template that a URI was found by.
+    /// The listed template that a URI was found by, however it is read.
     pub template: Option<Arc<str>>,
+    /// A URI's normal forms, where it is not written in them: what is granted must be so in all of them.
+    pub forms: Vec<Arc<str>>,
+    /// Whatever else a URI may be taken for, and the templates it may have been made by: what is denied is so in
+    /// any of these.
+    pub also: Vec<Arc<str>>,
     /// What a tool's arguments must look like.
     pub schema: Option<Arc<Schema>>,
     /// Arguments to repeat in headers, where the backend wants that.
@@ -48,6 +55,8 @@ impl Operation {
             exposed: exposed.unwrap_or_else(|| own.clone()),
             own,
             template: None,
+            forms: Vec::new(),
+            also: Vec::new(),
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
             needs_task: false,
@@ -57,12 +66,7 @@ impl Operation {
     }
 
     /// Something that is in no list: a URI, or a method of the backend's own.
-    pub(super) fn unlisted(
-        kind: Option<ItemKind>,
-        index: usize,
-        backend: &Arc<str>,
-        name: &str,
-    ) -> Self {
+    pub fn unlisted(kind: Option<ItemKind>, index: usize, backend: &Arc<str>, name: &str) -> Self {
         let name: Arc<str> = name.into();
         Self {
             kind,
@@ -71,11 +75,46 @@ impl Operation {
             own: name.clone(),
             exposed: name,
             template: None,
+            forms: Vec::new(),
+            also: Vec::new(),
             schema: None,
             mirrored: None,
             needs_task: false,
             tags: Arc::default(),
             held: false,
         }
+    }
+
+    /// Knows what a URI may be taken for, and which of its backend's templates may have made it; the best
+    /// first.
+    pub(super) fn spelt_out<'t>(
+        mut self,
+        templates: impl Iterator<Item = (&'t Template, &'t Arc<str>)>,
+    ) -> Self {
+        let Spellings { forms, slashed } = Spellings::of(&self.own);
+        for (template, name) in templates {
+            let mut all = forms.iter().map(String::as_str).chain([&*self.own]);
+            let mut any = slashed.iter().map(String::as_str).chain(all.clone());
+            if any.any(|uri| template.matches(uri)) {
+                self.also.push(name.clone());
+                if self.template.is_none() && all.all(|uri| template.matches(uri)) {
+                    self.template = Some(name.clone());
+                }
+            }
+        }
+        self.forms = forms.into_iter().map(Arc::from).collect();
+        self.also.extend(slashed.into_iter().map(Arc::from));
+        self
+    }
+
+    /// Every name that denies it.
+    pub(crate) fn any_name(&self) -> impl Iterator<Item = &str> {
+        let further = self.forms.iter().chain(&self.also);
+        further.chain([&self.own]).map(|name| &**name)
+    }
+
+    /// Every name that must be granted.
+    pub(crate) fn every_name(&self) -> impl Iterator<Item = &str> {
+        self.forms.iter().chain([&self.own]).map(|name| &**name)
     }
 }

@@ -128,12 +128,30 @@ pub struct Catalog {
     /// The places in use, in the order of the configuration.
     order: Vec<usize>,
     prefixed: Vec<bool>,
+    /// See `Listing::defers`.
+    defers: Vec<bool>,
     /// Per view, per kind.
     lists: Vec<[List; 4]>,
     capabilities: Vec<ServerCapabilities>,
     instructions: Vec<Option<String>>,
     /// Some operations are held back; see `Operation::held`.
     has_held: bool,
+}
+
+/// What the operations of one backend are made from.
+struct With<'a> {
+    offer: &'a Offer,
+    names: &'a Names,
+    held: &'a HashSet<String>,
+    /// The best first.
+    templates: Vec<(Template, Arc<str>)>,
+}
+
+fn parsed_templates(offer: &Offer) -> Vec<(Template, Arc<str>)> {
+    let parse = |item: &Item| Some((Template::parse(&item.key).ok()?, item.key.as_str().into()));
+    let mut all: Vec<_> = offer.templates.iter().filter_map(parse).collect();
+    all.sort_by_key(|(template, _)| std::cmp::Reverse(template.literal_chars()));
+    all
 }
 
 /// Where tools and prompts are in a pair of tables.
@@ -156,6 +174,7 @@ impl Catalog {
                 .iter()
                 .map(|l| l.prefix == Prefix::Always)
                 .collect(),
+            defers: listings.iter().map(|l| l.defers).collect(),
             lists: (0..=backends).map(|_| Default::default()).collect(),
             capabilities: vec![ServerCapabilities::UNKNOWN; backends + 1],
             instructions: vec![None; backends + 1],
@@ -180,7 +199,13 @@ impl Catalog {
                 Some(offer) => {
                     let held = held(index, offer);
                     next.has_held |= !held.is_empty();
-                    next.add(index, listings[index], offer, names, &held);
+                    let with = With {
+                        offer,
+                        names,
+                        held: &held,
+                        templates: parsed_templates(offer),
+                    };
+                    next.add(index, listings[index], &with);
                 }
                 // Out of the catalog for now, but not forgotten: what it can do has not changed. It
                 // may come back at any time, so no list is fresh for long.
@@ -211,14 +236,8 @@ impl Catalog {
         next
     }
 
-    fn add(
-        &mut self,
-        index: usize,
-        listing: &Listing,
-        offer: &Offer,
-        names: &Names,
-        held: &HashSet<String>,
-    ) {
+    fn add(&mut self, index: usize, listing: &Listing, with: &With<'_>) {
+        let offer = with.offer;
         self.capabilities[index + 1] = offer.capabilities;
         self.instructions[index + 1] = offer.instructions.clone();
         for kind in ItemKind::ALL {
@@ -228,32 +247,29 @@ impl Catalog {
             }
             for item in offer.items(kind) {
                 if kind != ItemKind::Tool || listing.shows(&item.key) {
-                    let held = kind == ItemKind::Tool && held.contains(&item.key);
-                    self.add_item(index, kind, item, offer.revision, names, held);
+                    self.add_item(index, kind, item, with);
                 }
             }
         }
     }
 
-    fn add_item(
-        &mut self,
-        index: usize,
-        kind: ItemKind,
-        item: &Item,
-        revision: Revision,
-        names: &Names,
-        held: bool,
-    ) {
+    fn add_item(&mut self, index: usize, kind: ItemKind, item: &Item, with: &With<'_>) {
         let exposed = match kind {
-            ItemKind::Tool | ItemKind::Prompt => names.exposed(kind, index, &item.key),
+            ItemKind::Tool | ItemKind::Prompt => with.names.exposed(kind, index, &item.key),
             ItemKind::Resource | ItemKind::Template => None,
         };
         let backend = &self.backends[index];
         let has_tasks = self.capabilities[index + 1].tasks;
-        let operation = Arc::new(Operation {
-            held,
+        let revision = with.offer.revision;
+        let operation = Operation {
+            held: kind == ItemKind::Tool && with.held.contains(&item.key),
             needs_task: has_tasks && item.needs_task && !revision.is_modern(),
             ..Operation::listed(kind, index, backend, item, exposed.clone())
+        };
+        let operation = Arc::new(match kind {
+            ItemKind::Tool | ItemKind::Prompt => operation,
+            ItemKind::Resource => operation.spelt_out(with.templates.iter().map(|(t, n)| (t, n))),
+            ItemKind::Template => operation.spelt_out(std::iter::empty()),
         });
         let listed = |raw: Bytes| ListItem {
             revision,
@@ -379,8 +395,19 @@ impl Catalog {
 
     /// The complete result of a list method, ready to be sent to a caller of this revision.
     /// `shared`: every caller sees the same.
-    pub fn list(&self, view: View, kind: ItemKind, revision: Revision, shared: bool) -> Bytes {
-        self.lists[place(view)][kind as usize].render(kind, revision, shared)
+    pub fn pages(&self, view: View, kind: ItemKind, revision: Revision, shared: bool) -> &[Bytes] {
+        self.lists[place(view)][kind as usize].pages(kind, revision, shared)
+    }
+
+    /// The page that a cursor leads to, the first one without.
+    pub(crate) fn page(
+        &self,
+        view: View,
+        kind: ItemKind,
+        (revision, shared): (Revision, bool),
+        cursor: Option<&str>,
+    ) -> Option<Bytes> {
+        self.lists[place(view)][kind as usize].page(kind, (revision, shared), cursor)
     }
 
     /// How many operations of a kind a view lists.
@@ -533,9 +560,14 @@ impl Catalog {
     }
 
     fn by_name(&self, view: View, kind: ItemKind, name: &str) -> Result<Found, Fault> {
-        let operation = self
-            .named(view, kind, name)
-            .ok_or_else(|| unknown_name(kind, name))?;
+        let Some(operation) = self.named(view, kind, name) else {
+            return match view {
+                View::Only(index) if self.defers[index] => {
+                    Ok(self.unlisted(index, Some(kind), name))
+                }
+                _ => Err(unknown_name(kind, name)),
+            };
+        };
         Ok(Found {
             own_name: (*operation.own != *name).then(|| operation.own.clone()),
             operation: operation.clone(),
@@ -569,14 +601,27 @@ impl Catalog {
             }),
         };
         let index = index.ok_or_else(|| unknown_resource(uri))?;
+        Ok(self.unlisted_uri(index, ItemKind::Resource, uri))
+    }
+
+    /// A URI of a backend, whether it lists it or not.
+    fn unlisted_uri(&self, index: usize, kind: ItemKind, uri: &str) -> Found {
         let backend = &self.backends[index];
-        let mut operation = Operation::unlisted(Some(ItemKind::Resource), index, backend, uri);
-        operation.template = template
-            .filter(|operation| operation.index == index)
-            .map(|operation| operation.own.clone());
-        Ok(Found {
-            operation: Arc::new(operation),
+        let templates = self.templates.iter().filter(|(_, of)| of.index == index);
+        let templates = templates.map(|(template, of)| (template, &of.own));
+        let operation = Operation::unlisted(Some(kind), index, backend, uri);
+        Found {
+            operation: Arc::new(operation.spelt_out(templates)),
             own_name: None,
+        }
+    }
+
+    /// Whether a backend has this URI, or this template, in a list.
+    pub(super) fn lists_uri(&self, operation: &Operation) -> bool {
+        let offer = self.offers.get(operation.index).and_then(Option::as_ref);
+        offer.is_some_and(|offer| {
+            let all = offer.resources.iter().chain(&offer.templates);
+            all.into_iter().any(|item| *item.key == *operation.own)
         })
     }
 
@@ -616,7 +661,7 @@ impl Catalog {
                     View::Only(index) => Some(index),
                 };
                 match owner {
-                    Some(index) => Ok(self.unlisted(index, Some(ItemKind::Template), &uri)),
+                    Some(index) => Ok(self.unlisted_uri(index, ItemKind::Template, &uri)),
                     None => self.by_uri(view, &uri),
                 }
             }
@@ -648,8 +693,14 @@ pub(crate) struct Filtered {
 }
 
 impl Filtered {
-    pub(crate) fn list(&self, view: View, kind: ItemKind, revision: Revision) -> Bytes {
-        self.lists[place(view)][kind as usize].render(kind, revision, false)
+    pub(crate) fn page(
+        &self,
+        view: View,
+        kind: ItemKind,
+        revision: Revision,
+        cursor: Option<&str>,
+    ) -> Option<Bytes> {
+        self.lists[place(view)][kind as usize].page(kind, (revision, false), cursor)
     }
 
     pub(crate) fn instructions(&self, view: View) -> Option<&str> {

@@ -83,7 +83,8 @@ fn tools(names: &[&str]) -> Offer {
 fn listed(registry: &Registry, view: View) -> Vec<String> {
     let raw = registry
         .catalog()
-        .list(view, ItemKind::Tool, Revision::V2025_11_25, true);
+        .pages(view, ItemKind::Tool, Revision::V2025_11_25, true)
+        .concat();
     let value: serde_json::Value = serde_json::from_slice(&raw).expect("json");
     let tools = value["tools"].as_array().expect("tools");
     tools
@@ -333,14 +334,72 @@ async fn lists_are_the_bytes_that_came() {
     let list = |revision| {
         registry
             .catalog()
-            .list(View::Merged, ItemKind::Tool, revision, true)
+            .pages(View::Merged, ItemKind::Tool, revision, true)
+            .concat()
     };
     assert_eq!(
         list(Revision::V2025_06_18),
-        r#"{"tools":[{"name":"x","x":1.0}]}"#
+        br#"{"tools":[{"name":"x","x":1.0}]}"#
     );
     assert_eq!(
         list(Revision::V2026_07_28),
-        r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"x","x":1.0}]}"#
+        br#"{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"x","x":1.0}]}"#
+    );
+}
+
+/// protocol.md 6.1: one page or a composite cursor.
+#[tokio::test]
+async fn g_43_a_list_that_callers_would_not_take_comes_in_pages() {
+    let registry = plain(&["a", "b"]);
+    let big = "x".repeat(200_000);
+    let large = |from: usize| {
+        let item = |n| format!(r#"{{"name":"t{n}","description":"{big}"}}"#);
+        let items = (from..from + 5)
+            .map(|n| Item::parse(ItemKind::Tool, Bytes::from(item(n))).expect("an item"));
+        let mut offer = tools(&[]);
+        offer.tools = items.collect();
+        offer
+    };
+    registry.publisher(0).publish(large(0));
+    registry.publisher(1).publish(large(5));
+    let catalog = registry.catalog();
+    let page = |cursor: Option<&str>| {
+        let of = (Revision::V2026_07_28, true);
+        let page = catalog.page(View::Merged, ItemKind::Tool, of, cursor)?;
+        assert!(page.len() < 1024 * 1024, "{}", page.len());
+        Some(serde_json::from_slice::<serde_json::Value>(&page).expect("JSON"))
+    };
+    let (mut names, mut cursor) = (Vec::new(), None);
+    loop {
+        let found = page(cursor.as_deref()).expect("a page");
+        assert_eq!(found["cacheScope"], "private", "on every page");
+        let tools = found["tools"].as_array().expect("a list");
+        names.extend(tools.iter().map(|tool| tool["name"].to_string()));
+        match found["nextCursor"].as_str() {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    let all: Vec<String> = (0..10).map(|n| format!("\"t{n}\"")).collect();
+    assert_eq!(names, all);
+    let last = cursor.expect("more than one page");
+    let mark = last.split('.').next().expect("a mark");
+    for wrong in [
+        "",
+        "x",
+        ".1",
+        &format!("{mark}.0"),
+        &format!("{mark}.9"),
+        &format!("{mark}.-1"),
+    ] {
+        assert!(page(Some(wrong)).is_none(), "{wrong}");
+    }
+    registry.publisher(1).publish(tools(&["other"]));
+    let of = (Revision::V2026_07_28, true);
+    let stale = registry.catalog();
+    assert!(
+        stale
+            .page(View::Merged, ItemKind::Tool, of, Some(&last))
+            .is_none()
     );
 }

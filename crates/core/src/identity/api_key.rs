@@ -8,6 +8,8 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
+use super::KEY_PREFIX;
+
 pub const PREFIX: &str = "sk_";
 
 /// What is kept of a key.
@@ -64,6 +66,20 @@ impl KeyRecord {
     pub fn is_good(&self, now: u64) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|until| now < until)
     }
+}
+
+/// The subject of a key's bearer.
+pub fn subject(id: &str) -> String {
+    format!("{KEY_PREFIX}{id}")
+}
+
+/// The subjects of the keys that somebody means by a name: the key's own, its id, or its subject.
+pub fn subjects<'k>(keys: impl IntoIterator<Item = &'k KeyRecord>, name: &str) -> Vec<String> {
+    let id = name.strip_prefix(KEY_PREFIX).unwrap_or(name);
+    let meant = keys
+        .into_iter()
+        .filter(|key| key.id == id || key.name == name);
+    meant.map(|key| subject(&key.id)).collect()
 }
 
 /// The id and the secret of a key as it was handed out.

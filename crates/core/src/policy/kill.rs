@@ -56,10 +56,11 @@ struct Saved {
 /// What is off at the moment; immutable.
 #[derive(Debug, Default)]
 pub struct Kills {
-    tools: Vec<Pattern>,
-    backends: Vec<String>,
-    callers: Vec<String>,
-    all: bool,
+    /// Each with its reason.
+    tools: Vec<(Pattern, Arc<str>)>,
+    backends: Vec<(String, Arc<str>)>,
+    callers: Vec<(String, Arc<str>)>,
+    all: Option<Arc<str>>,
     /// The run-time part, for showing and saving.
     killed: Vec<Killed>,
 }
@@ -68,11 +69,12 @@ impl Kills {
     fn new(configured: &[Killed], killed: Vec<Killed>) -> Self {
         let mut this = Self::default();
         for one in configured.iter().chain(&killed) {
+            let reason = one.reason.as_str().into();
             match one.scope {
-                Scope::Tool => this.tools.push(Pattern::new(&one.name)),
-                Scope::Backend => this.backends.push(one.name.clone()),
-                Scope::Caller => this.callers.push(one.name.clone()),
-                Scope::All => this.all = true,
+                Scope::Tool => this.tools.push((Pattern::new(&one.name), reason)),
+                Scope::Backend => this.backends.push((one.name.clone(), reason)),
+                Scope::Caller => this.callers.push((one.name.clone(), reason)),
+                Scope::All => this.all = Some(reason),
             }
         }
         this.killed = killed;
@@ -84,27 +86,48 @@ impl Kills {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        !self.all && self.tools.is_empty() && self.backends.is_empty() && self.callers.is_empty()
+        self.all.is_none()
+            && self.tools.is_empty()
+            && self.backends.is_empty()
+            && self.callers.is_empty()
     }
 
     /// Whether this very caller was switched off.
     pub fn names_caller(&self, subject: &str) -> bool {
-        self.callers.iter().any(|caller| caller == subject)
+        self.of_caller(subject).is_some()
+    }
+
+    fn of_caller(&self, subject: &str) -> Option<&Arc<str>> {
+        let mut callers = self.callers.iter();
+        let found = callers.find(|(caller, _)| caller == subject);
+        found.map(|(_, reason)| reason)
+    }
+
+    fn of_operation(&self, operation: &Operation) -> Option<&Arc<str>> {
+        let (mut backends, mut tools) = (self.backends.iter(), self.tools.iter());
+        let backend = backends.find(|(backend, _)| **backend == *operation.backend);
+        let mut tool = || tools.find(|(tool, _)| tool.matches(operation));
+        let backend = backend.map(|(_, reason)| reason);
+        backend.or_else(|| tool().map(|(_, reason)| reason))
     }
 
     /// Whether everything is off for this caller.
     pub(super) fn hits_caller(&self, subject: &str) -> bool {
-        self.all || self.names_caller(subject)
+        self.all.is_some() || self.names_caller(subject)
     }
 
     pub(super) fn hits_operation(&self, operation: &Operation) -> bool {
-        self.all
-            || self.backends.iter().any(|b| **b == *operation.backend)
-            || self.tools.iter().any(|tool| tool.matches(operation))
+        self.all.is_some() || self.of_operation(operation).is_some()
     }
 
-    pub(super) fn hits(&self, caller: &Caller, operation: &Operation) -> bool {
-        !self.is_empty() && (self.hits_caller(&caller.subject) || self.hits_operation(operation))
+    /// Why this call is off, if it is.
+    pub(super) fn hits(&self, caller: &Caller, operation: &Operation) -> Option<&Arc<str>> {
+        if self.is_empty() {
+            return None;
+        }
+        let all = self.all.as_ref();
+        all.or_else(|| self.of_caller(&caller.subject))
+            .or_else(|| self.of_operation(operation))
     }
 }
 
@@ -257,8 +280,8 @@ impl KillSwitch {
         let mut changed = self.changed.subscribe();
         let mut step = pin!(poll_fn(|cx| {
             let now = self.now.read();
-            if now.hits(caller, operation) {
-                return std::task::Poll::Ready(Err(disabled(operation)));
+            if let Some(reason) = now.hits(caller, operation) {
+                return std::task::Poll::Ready(Err(disabled(operation, reason)));
             }
             work.poll_unpin(cx)
         }));
@@ -273,8 +296,17 @@ impl KillSwitch {
     }
 }
 
-pub(super) fn disabled(operation: &Operation) -> Fault {
-    let text = format!("`{}` is switched off for now", operation.exposed);
+/// The reason of what the configuration itself switches off: nobody gave one.
+pub const CONFIGURED: &str = "configured";
+/// Longer reasons are cut for callers.
+const REASON_LEN_MAX: usize = 200;
+
+pub(super) fn disabled(operation: &Operation, reason: &str) -> Fault {
+    let mut text = format!("`{}` is switched off for now", operation.exposed);
+    if !matches!(reason, "" | CONFIGURED) {
+        text.push_str(": ");
+        text.extend(reason.chars().take(REASON_LEN_MAX));
+    }
     Fault::new(Kind::Disabled, text)
 }
 

@@ -12,6 +12,8 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::roles::Pattern;
+use crate::catalog::Operation;
 use crate::map::Map;
 
 const MINUTE_NS: u128 = 60_000_000_000;
@@ -31,8 +33,57 @@ pub struct RateConfig {
     pub default_rpm: u32,
     /// Calls that may come at once; 0 is the minute's allowance.
     pub burst: u32,
-    /// By exposed name.
+    /// By the tool's merged name, by `<backend>.<own name>`, or by a pattern over either. Names come before
+    /// patterns, merged names before own ones, and of patterns the one that says most.
     pub per_tool: HashMap<String, u32>,
+}
+
+/// The same, ready to be asked.
+#[derive(Default)]
+struct Limits {
+    default_rpm: u32,
+    burst: u32,
+    /// What is no pattern.
+    named: Map<String, u32>,
+    /// The one that says most first.
+    patterns: Vec<(Pattern, u32)>,
+}
+
+impl Limits {
+    fn of(config: RateConfig) -> Self {
+        let (patterns, named): (Vec<_>, Vec<_>) = config
+            .per_tool
+            .into_iter()
+            .partition(|(name, _)| name.contains('*'));
+        let mut patterns: Vec<(String, u32)> = patterns;
+        let said = |name: &str| name.chars().filter(|c| *c != '*').count();
+        patterns.sort_by(|(a, _), (b, _)| said(b).cmp(&said(a)).then_with(|| a.cmp(b)));
+        Self {
+            default_rpm: config.default_rpm,
+            burst: config.burst,
+            named: named.into_iter().collect(),
+            patterns: patterns
+                .iter()
+                .map(|(text, rpm)| (Pattern::new(text), *rpm))
+                .collect(),
+        }
+    }
+
+    /// Calls a minute of this tool; 0 is no limit.
+    fn rpm(&self, tool: &Operation) -> u32 {
+        let own = || {
+            let whole = [&*tool.backend, ".", &*tool.own].concat();
+            self.named.get(&whole)
+        };
+        let named = match self.named.is_empty() {
+            true => None,
+            false => self.named.get(&*tool.exposed).or_else(own),
+        };
+        let mut patterns = self.patterns.iter();
+        let mut pattern = || patterns.find(|(pattern, _)| pattern.matches(tool));
+        let found = named.or_else(|| pattern().map(|(_, rpm)| rpm));
+        *found.unwrap_or(&self.default_rpm)
+    }
 }
 
 type Key = (Arc<str>, usize, Arc<str>);
@@ -53,7 +104,7 @@ struct Shard {
 }
 
 pub struct Rates {
-    config: ArcSwap<RateConfig>,
+    limits: ArcSwap<Limits>,
     began: Instant,
     hasher: foldhash::fast::RandomState,
     shards: Vec<Mutex<Shard>>,
@@ -75,7 +126,7 @@ impl Rates {
             })
         };
         Self {
-            config: ArcSwap::from_pointee(config),
+            limits: ArcSwap::from_pointee(Limits::of(config)),
             began: Instant::now(),
             hasher: foldhash::fast::RandomState::default(),
             shards: (0..SHARDS).map(|_| shard()).collect(),
@@ -84,27 +135,18 @@ impl Rates {
 
     /// New limits; what was used up stays used up.
     pub fn reconfigure(&self, config: RateConfig) {
-        self.config.store(Arc::new(config));
+        self.limits.store(Arc::new(Limits::of(config)));
     }
 
-    /// Takes a token for one call of a tool, given by backend, own name and exposed name.
-    pub fn take(
-        &self,
-        subject: &Arc<str>,
-        index: usize,
-        own: &Arc<str>,
-        exposed: &str,
-    ) -> Result<(), Limited> {
-        let config = self.config.load();
-        let rpm = match config.per_tool.is_empty() {
-            true => config.default_rpm,
-            false => *config.per_tool.get(exposed).unwrap_or(&config.default_rpm),
-        };
+    /// Takes a token for one call of a tool.
+    pub fn take(&self, subject: &Arc<str>, tool: &Operation) -> Result<(), Limited> {
+        let limits = self.limits.load();
+        let rpm = limits.rpm(tool);
         if rpm == 0 {
             return Ok(());
         }
-        let capacity = u128::from(if config.burst == 0 { rpm } else { config.burst }) * MINUTE_NS;
-        let key = (subject.clone(), index, own.clone());
+        let capacity = u128::from(if limits.burst == 0 { rpm } else { limits.burst }) * MINUTE_NS;
+        let key = (subject.clone(), tool.index, tool.own.clone());
         let at = self.hasher.hash_one(&key) as usize % SHARDS;
         // Under the lock, so that time never runs backwards for a bucket.
         let mut shard = self.shards[at].lock();
@@ -190,6 +232,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::offer::ItemKind;
 
     fn rates(default_rpm: u32, burst: u32) -> Rates {
         Rates::new(RateConfig {
@@ -200,7 +243,56 @@ mod tests {
     }
 
     fn take(rates: &Rates, who: &str, tool: &str) -> Result<(), Limited> {
-        rates.take(&who.into(), 0, &tool.into(), tool)
+        take_of(rates, who, "alpha", tool, tool)
+    }
+
+    fn take_of(
+        rates: &Rates,
+        who: &str,
+        backend: &str,
+        own: &str,
+        exposed: &str,
+    ) -> Result<(), Limited> {
+        let tool = Operation {
+            exposed: exposed.into(),
+            ..Operation::unlisted(Some(ItemKind::Tool), 0, &backend.into(), own)
+        };
+        rates.take(&who.into(), &tool)
+    }
+
+    /// G-67: a limit is found by whichever name was written, the one that says most first.
+    #[tokio::test(start_paused = true)]
+    async fn g_67_limits_go_by_merged_names_own_names_and_patterns() {
+        let per_tool = [
+            ("echo", 1),
+            ("alpha.echo", 2),
+            ("beta.echo", 3),
+            ("beta.*", 4),
+            ("beta.slow*", 5),
+            ("*", 6),
+            ("gamma.free", 0),
+        ];
+        let rates = Rates::new(RateConfig {
+            default_rpm: 100,
+            burst: 0,
+            per_tool: per_tool.map(|(name, rpm)| (name.to_owned(), rpm)).into(),
+        });
+        for (backend, own, exposed, rpm) in [
+            ("alpha", "echo", "echo", 1),
+            ("alpha", "echo", "renamed", 2),
+            ("beta", "echo", "beta__echo", 3),
+            ("beta", "fail", "beta__fail", 4),
+            ("beta", "slowly", "slowly", 5),
+            ("gamma", "any", "any", 6),
+        ] {
+            let who = format!("{backend} {exposed}");
+            let take = || take_of(&rates, &who, backend, own, exposed);
+            let given = (0..200).take_while(|_| take().is_ok()).count();
+            assert_eq!(given, rpm, "{who}");
+        }
+        for _ in 0..200 {
+            take_of(&rates, "a", "gamma", "free", "free").expect("0 is no limit");
+        }
     }
 
     #[tokio::test(start_paused = true)]

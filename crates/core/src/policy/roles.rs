@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{Glob, Operation};
+use crate::catalog::{Glob, Operation, uri};
 use crate::map::Map;
 use crate::offer::ItemKind;
 
@@ -51,30 +51,72 @@ impl Grant {
     }
 }
 
-/// A name in a rule: plain patterns mean merged names of tools, `<backend>.<glob>` own names of any
-/// kind of operation.
+/// A pattern as it was written and, where it speaks of URIs, in their normal form.
+#[derive(Clone, Debug)]
+pub(super) struct Words {
+    written: Glob,
+    plain: Option<Glob>,
+}
+
+impl Words {
+    pub(super) fn new(text: &str) -> Self {
+        Self {
+            written: Glob::new(text),
+            plain: uri::plain(text).map(Glob::new),
+        }
+    }
+
+    pub(super) fn matches(&self, name: &str) -> bool {
+        self.written.matches(name) || self.plain.as_ref().is_some_and(|glob| glob.matches(name))
+    }
+
+    /// Whether some URI can match.
+    fn may_be_a_uri(&self) -> bool {
+        self.written.may_match(|first| {
+            let scheme = first.split(':').next().unwrap_or_default();
+            let known = first.contains(':');
+            let valid = |b: u8| b.is_ascii_alphanumeric() || b"+-.%".contains(&b);
+            (known || first.len() == scheme.len()) && scheme.bytes().all(valid)
+        })
+    }
+}
+
+/// A name in a rule that takes away: plain patterns mean merged names, `<backend>.<glob>` own names, both of
+/// any kind of operation. Of a URI any spelling will do.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    merged: Glob,
-    own: Option<(String, Glob)>,
+    merged: Words,
+    own: Option<(String, Words)>,
 }
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Self {
         Self {
-            merged: Glob::new(text),
+            merged: Words::new(text),
             own: text
                 .split_once('.')
-                .map(|(backend, glob)| (backend.to_owned(), Glob::new(glob))),
+                .map(|(backend, glob)| (backend.to_owned(), Words::new(glob))),
         }
     }
 
     pub(super) fn matches(&self, operation: &Operation) -> bool {
-        let own = |(backend, glob): &(String, Glob)| {
-            **backend == *operation.backend && glob.matches(&operation.own)
+        let own = |(backend, words): &(String, Words)| {
+            **backend == *operation.backend && operation.any_name().any(|n| words.matches(n))
         };
+        let further = || operation.forms.iter().chain(&operation.also);
         self.own.as_ref().is_some_and(own)
-            || (operation.kind == Some(ItemKind::Tool) && self.merged.matches(&operation.exposed))
+            || self.merged.matches(&operation.exposed)
+            || further().any(|name| self.merged.matches(name))
+    }
+
+    /// Whether it can take away a resource of this backend.
+    fn may_hide_resources(&self, backend: &str) -> bool {
+        match &self.own {
+            Some((of, words)) if of == backend => words.may_be_a_uri(),
+            // About another backend, unless that is no name of one.
+            Some((of, _)) if of.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') => false,
+            _ => self.merged.may_be_a_uri(),
+        }
     }
 }
 
@@ -83,21 +125,28 @@ pub(super) enum Rule {
     /// `tool:<glob>`
     Tool(Glob),
     /// `<backend>.<glob>`
-    Own(String, Glob),
+    Own(String, Words),
 }
 
 impl Rule {
+    /// Whether it gives this: a URI only if it does in every spelling.
     pub(super) fn matches(&self, operation: &Operation) -> bool {
         match self {
             Self::Tool(glob) => {
                 operation.kind == Some(ItemKind::Tool) && glob.matches(&operation.exposed)
             }
-            Self::Own(backend, glob) => {
+            Self::Own(backend, words) => {
                 let template = operation.template.as_deref();
                 **backend == *operation.backend
-                    && (glob.matches(&operation.own) || template.is_some_and(|t| glob.matches(t)))
+                    && (operation.every_name().all(|name| words.matches(name))
+                        || template.is_some_and(|t| words.matches(t)))
             }
         }
+    }
+
+    /// Whether it gives everything of this backend.
+    fn is_all_of(&self, backend: &str) -> bool {
+        matches!(self, Self::Own(of, words) if of == backend && words.written.is_everything())
     }
 }
 
@@ -147,6 +196,13 @@ impl Role {
         self.execute && self.denied.is_empty()
     }
 
+    /// Whether no resource of this backend is hidden from it.
+    pub(super) fn sees_all_resources(&self, backend: &str) -> bool {
+        let denied = |pattern: &Pattern| pattern.may_hide_resources(backend);
+        (self.read || self.rules.iter().any(|rule| rule.is_all_of(backend)))
+            && !self.denied.iter().any(denied)
+    }
+
     pub fn grant(&self, operation: &Operation) -> Grant {
         if self.denied.iter().any(|denied| denied.matches(operation)) {
             return Grant::NONE;
@@ -163,7 +219,7 @@ pub(super) fn rule(text: &str) -> Option<Rule> {
         return Some(Rule::Tool(Glob::new(glob)));
     }
     let (backend, glob) = text.split_once('.')?;
-    Some(Rule::Own(backend.to_owned(), Glob::new(glob)))
+    Some(Rule::Own(backend.to_owned(), Words::new(glob)))
 }
 
 /// All roles by name.
@@ -205,6 +261,8 @@ mod tests {
             own: own.into(),
             exposed: exposed.into(),
             template: None,
+            forms: Vec::new(),
+            also: Vec::new(),
             schema: None,
             mirrored: None,
             needs_task: false,
@@ -263,8 +321,15 @@ mod tests {
         }
         assert_eq!(grant(&["*"], &["echo"], &echo), Grant::FULL);
         assert_eq!(grant(&["*"], &["beta.echo"], &echo), Grant::FULL);
-        // A plain pattern is about tools.
-        assert_eq!(grant(&["*"], &["gamma__echo"], &prompt), Grant::FULL);
+        // Decisions 2 and 3: a pattern is about every kind of operation.
+        let page = operation(ItemKind::Resource, "gamma", "test://a", "test://a");
+        for denied in ["gamma__echo", "*echo", "gamma.gamma*"] {
+            assert_eq!(grant(&["*"], &[denied], &prompt), Grant::NONE, "{denied}");
+            assert_eq!(grant(&["*"], &[denied], &page), Grant::FULL, "{denied}");
+        }
+        for denied in ["test://a", "test://*", "*", "gamma.test://a", "TEST://a"] {
+            assert_eq!(grant(&["*"], &[denied], &page), Grant::NONE, "{denied}");
+        }
     }
 
     #[test]
@@ -276,6 +341,33 @@ mod tests {
             grant(&["gamma.doc://{id}"], &["gamma.doc://7"], &page),
             Grant::NONE
         );
+        page.also = vec!["doc://{id}".into()];
+        assert_eq!(grant(&["*"], &["gamma.doc://{id}"], &page), Grant::NONE);
+    }
+
+    #[test]
+    fn decision_1_only_patterns_that_can_mean_a_uri_hide_resources() {
+        for (permissions, denied, all) in [
+            (&["*"][..], &[][..], true),
+            (&["tools.read"], &[], true),
+            (&["gamma.*"], &[], true),
+            (&["gamma.test://*"], &[], false),
+            (&["tool:*"], &[], false),
+            (&["beta.*"], &[], false),
+            (&["*"], &["delete_*", "echo", "gamma.delete_x*"], true),
+            (&["*"], &["beta.test://a"], true),
+            (&["*"], &["gamma.test://a"], false),
+            (&["*"], &["test://*"], false),
+            (&["*"], &["*secret"], false),
+            (&["*"], &["te*"], false),
+        ] {
+            let role = Role::new(permissions.to_vec(), denied.to_vec());
+            assert_eq!(
+                role.sees_all_resources("gamma"),
+                all,
+                "{permissions:?} {denied:?}"
+            );
+        }
     }
 
     #[test]

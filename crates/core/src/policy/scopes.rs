@@ -62,6 +62,8 @@ mod tests {
             own: "echo".into(),
             exposed: "gamma__echo".into(),
             template: None,
+            forms: Vec::new(),
+            also: Vec::new(),
             schema: None,
             mirrored: None,
             needs_task: false,

@@ -2,13 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use sentinel_wire::Method;
 use sentinel_wire::json::Kind as JsonKind;
+use sentinel_wire::{Method, Outcome};
 
 use super::{Policy, arguments, kill};
 use crate::call::{Call, Reply};
 use crate::catalog::unknown::unseen;
 use crate::fault::{Fault, Kind};
+use crate::offer::ItemKind;
 
 /// The terminal answer of a call that goes no further, or nothing.
 pub(crate) type Verdict = ControlFlow<Result<Reply, Fault>>;
@@ -21,7 +22,7 @@ fn stop(fault: Fault) -> Verdict {
 pub(crate) fn authorize(policy: &Policy, call: &Call) -> Verdict {
     let operation = &call.target().operation;
     let grant = policy.grant(&call.caller, operation);
-    if !grant.see {
+    if !grant.see || is_guessed(policy, call) {
         // Word for word what is said about a name that does not exist.
         return stop(unseen(operation, call.view, &call.method));
     }
@@ -30,6 +31,62 @@ pub(crate) fn authorize(policy: &Policy, call: &Call) -> Verdict {
         return stop(Fault::new(Kind::Forbidden, text));
     }
     ControlFlow::Continue(())
+}
+
+/// The methods that name a resource by its URI.
+fn names_a_uri(method: &Method) -> bool {
+    matches!(
+        method,
+        Method::ResourcesRead
+            | Method::ResourcesSubscribe
+            | Method::ResourcesUnsubscribe
+            | Method::Complete
+    )
+}
+
+/// A URI that nobody named to this caller, where others are hidden from it. Reading tells by its answer whether
+/// it is there; other requests many servers grant for whatever is not there, and would tell it from what is
+/// hidden.
+fn is_guessed(policy: &Policy, call: &Call) -> bool {
+    let operation = &call.target().operation;
+    names_a_uri(&call.method)
+        && call.method != Method::ResourcesRead
+        && matches!(
+            operation.kind,
+            Some(ItemKind::Resource | ItemKind::Template)
+        )
+        && policy.hides_resources(&call.caller, &operation.backend)
+        && !policy.registry.names_uri(operation)
+}
+
+/// What a caller hears in place of a backend's own error about a URI that is in no list: where resources may be
+/// hidden from it, those must not differ from what does not exist. `None` where the error passes.
+pub(crate) fn veil(policy: &Policy, call: &Call) -> Option<Box<Fault>> {
+    if !names_a_uri(&call.method) {
+        return None;
+    }
+    let operation = &call.target().operation;
+    let is_uri = operation.kind != Some(ItemKind::Prompt);
+    let hidden = is_uri && policy.hides_resources(&call.caller, &operation.backend);
+    (hidden && !policy.registry.lists_uri(operation))
+        .then(|| Box::new(unseen(operation, call.view, &call.method)))
+}
+
+/// The backend wants its user to visit a page first: that is no word about what exists.
+const URL_NEEDED: &[u8] = b"-32042";
+
+/// Puts the veil over an error of the backend's.
+pub(crate) fn veiled(
+    veil: Option<Box<Fault>>,
+    outcome: Result<Reply, Fault>,
+) -> Result<Reply, Fault> {
+    match (veil, &outcome) {
+        (Some(unseen), Ok(reply)) => match &reply.outcome {
+            Outcome::Error(error) if error.get("code") != Some(URL_NEEDED) => Err(*unseen),
+            _ => outcome,
+        },
+        _ => outcome,
+    }
 }
 
 /// Is it switched off?
@@ -42,8 +99,8 @@ pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
         );
         return stop(Fault::new(Kind::Disabled, text));
     }
-    if policy.kills.now().hits(&call.caller, operation) {
-        return stop(kill::disabled(operation));
+    if let Some(reason) = policy.kills.now().hits(&call.caller, operation) {
+        return stop(kill::disabled(operation, reason));
     }
     ControlFlow::Continue(())
 }
@@ -54,13 +111,7 @@ pub(crate) fn limit(policy: &Policy, call: &Call) -> Verdict {
         return ControlFlow::Continue(());
     }
     let operation = &call.target().operation;
-    let taken = policy.rates.take(
-        &call.caller.subject,
-        operation.index,
-        &operation.own,
-        &operation.exposed,
-    );
-    match taken {
+    match policy.rates.take(&call.caller.subject, operation) {
         Ok(()) => ControlFlow::Continue(()),
         Err(limited) => {
             let text = format!("too many calls of `{}`; try again later", operation.exposed);

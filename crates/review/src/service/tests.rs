@@ -11,12 +11,14 @@ use tempfile::TempDir;
 use super::*;
 use claims::*;
 use cluster::Cluster;
+use purging::*;
 use reading::*;
 use sides::*;
 use waiting::*;
 use writing::*;
 
 mod claims;
+mod purging;
 mod reading;
 mod sides;
 mod waiting;
@@ -103,6 +105,7 @@ suite! {
     lists_go_by_urgency_then_age_and_follow_their_filters,
     the_extended_figures_and_judgements_are_those_of_the_history,
     two_stores_with_one_database_keep_one_history,
+    c_32_closed_reviews_are_removed_and_the_history_stays_whole,
     c_28_each_side_does_only_what_is_its_own_where_that_is_asked_for,
     c_28_without_it_roles_are_for_attribution,
     c_28_callers_without_a_name_are_told_apart_by_session,

@@ -58,4 +58,23 @@ Examples:
     },
     /// Check that no part of the history was changed or lost
     Verify,
+    /// Remove closed reviews for good; the history says who did
+    #[command(after_help = "\
+Examples:
+  sentinel review purge --closed-before 90d --dry-run
+  sentinel review purge --closed-before 2026-01-31 --yes
+
+Texts go: intents, diffs, messages, reasons. Events stay, with digests of what they added. A closed review that an
+open one follows stays, too. Make a backup first: there is no way back.")]
+    Purge {
+        /// Those closed before: 90d (ago), 12h, 2026-01-31, 2026-01-31T10:00:00Z
+        #[arg(long, value_name = "WHEN")]
+        closed_before: String,
+        /// Only show what would be removed
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask
+        #[arg(long, conflicts_with = "dry_run")]
+        yes: bool,
+    },
 }

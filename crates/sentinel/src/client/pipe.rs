@@ -137,7 +137,7 @@ mod tests {
     fn progress_is_told_in_words() {
         assert_eq!(
             words(&json!({"progress": 3, "total": 10, "message": "half\u{1b}[2J"})),
-            "3 of 10 half[2J"
+            "3 of 10 half\u{fffd}[2J"
         );
         assert_eq!(words(&json!({"progress": 0.5})), "0.5");
     }

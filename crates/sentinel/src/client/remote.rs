@@ -169,6 +169,8 @@ fn begin(places: &[Uri], way: &Way<'_>) -> anyhow::Result<Arc<Gateway>> {
     let listing = |place: &Uri| Listing {
         // Equal names are no collision here: these are the same operations, seen twice.
         prefix: Prefix::Always,
+        // What is switched off is in no list; the gateway says so itself.
+        defers: true,
         ..Listing::new(place.to_string())
     };
     let registry = Registry::new(places.iter().map(listing).collect());

@@ -12,7 +12,7 @@ use sentinel_core::{ItemKind, Kind};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{EXIT_UNREACHABLE, lists, plain, say, warn};
+use super::{EXIT_UNREACHABLE, lists, one_line, plain, say, warn};
 use crate::cli::{Call, Global};
 use crate::client::{self, Answer, Client, Wish};
 use crate::config::suggest;
@@ -107,7 +107,7 @@ fn refused(client: &Client, name: &str, error: &RawValue, quiet: bool) -> ExitCo
 fn help(client: &Client, name: &str) {
     let listed = client.list(ItemKind::Tool).unwrap_or_default();
     match suggest::nearest(name, listed.iter().map(|tool| tool.key.as_str())) {
-        Some(near) => say(&format!("did you mean `{}`?", plain(near))),
+        Some(near) => say(&format!("did you mean `{}`?", one_line(near))),
         None => {
             say("`sentinel tools` lists what can be called, `sentinel kill` what is switched off")
         }

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::{print, say, warn};
 use crate::cli::Global;
 use crate::config::{self, Outside, mistake};
+use crate::wiring;
 
 pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
     let outside = Outside::of_process()?;
@@ -21,12 +22,14 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         }
         Err(mistakes) => return Err(mistakes.into()),
     };
+    let mut notices = loaded.config.notices.clone();
+    notices.extend(wiring::strangers(&loaded.config));
     if global.json {
         let answer = json!({
             "ok": true,
             "file": loaded.file,
             "config": config::normalised(&loaded.config),
-            "notices": loaded.config.notices,
+            "notices": notices,
         });
         return print(&format!("{answer:#}\n"));
     }
@@ -34,7 +37,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         Some(file) => say(&format!("{}: no mistakes", file.display())),
         None => say("no configuration file was found; these are the built-in defaults"),
     }
-    for notice in &loaded.config.notices {
+    for notice in &notices {
         warn(notice);
     }
     print(&config::normalised_toml(&loaded.config))

@@ -206,10 +206,10 @@ fn not_as_pinned(pin: &Pinned) -> Option<String> {
     let held = if pin.held { " and is held back" } else { "" };
     Some(format!(
         "tool `{}` of backend `{}` is not what was pinned: {how}{held}; `sentinel pin approve {} {}` if that is right",
-        super::plain(&pin.tool),
+        super::one_line(&pin.tool),
         pin.backend,
         pin.backend,
-        super::plain(&pin.tool),
+        super::one_line(&pin.tool),
     ))
 }
 

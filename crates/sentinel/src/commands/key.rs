@@ -46,6 +46,31 @@ fn caution(config: &Config, role: &str) {
     }
 }
 
+/// A name must tell one key from all others that are good.
+fn named_well(store: &KeyFile, name: &str, now: u64) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !name.trim().is_empty() && !name.contains(char::is_control),
+        "a key needs a name of visible characters"
+    );
+    anyhow::ensure!(
+        !name.starts_with("key:"),
+        "\"key:\" begins the names of callers, not of keys"
+    );
+    let keys = store.list()?;
+    let good = keys.iter().filter(|key| key.is_good(now));
+    if let Some(key) = good
+        .into_iter()
+        .find(|key| key.name == name || key.id == name)
+    {
+        anyhow::bail!(
+            "the key {} is called {:?} already; revoke it, or choose another name",
+            key.id,
+            key.name
+        );
+    }
+    Ok(())
+}
+
 fn create(
     global: &Global,
     store: &KeyFile,
@@ -54,6 +79,7 @@ fn create(
     expires: Option<u64>,
 ) -> anyhow::Result<ExitCode> {
     let now = identity::now();
+    named_well(store, name, now)?;
     let (record, text) = KeyRecord::create(name, role, now, expires.map(|time| now + time));
     let id = record.id.clone();
     let shown = shown(&record, now);

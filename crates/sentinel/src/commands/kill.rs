@@ -3,6 +3,7 @@
 //! Every gateway of the data directory is told, each answers when it holds; where none runs the file
 //! that they begin with is changed.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -12,6 +13,8 @@ use serde_json::{Value, json};
 use super::{print, say, warn};
 use crate::cli::{Global, Kill, KillScope, Revive, Target};
 use crate::client;
+use crate::config::suggest;
+use crate::key_file::KeyFile;
 use crate::wiring::kill_file;
 
 pub(crate) fn kill(global: &Global, args: &Kill) -> anyhow::Result<ExitCode> {
@@ -24,11 +27,35 @@ pub(crate) fn kill(global: &Global, args: &Kill) -> anyhow::Result<ExitCode> {
         && answers.iter().all(|answer| answer["hits"] == 0)
     {
         let what = described(&one);
+        let near = suggestion(global, &args.target, &one);
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         warn(&format!(
-            "{what} is off, but nothing has that name at the moment"
+            "{what} is off, but nothing has that name at the moment{near}"
         ));
     }
     finish(global, &one, answers.as_deref(), "off")
+}
+
+/// What may have been meant, by the catalog of a gateway.
+fn suggestion(global: &Global, target: &Target, one: &Killed) -> Option<String> {
+    let reached = client::reach(global, target).ok()?;
+    let gateway = reached.gateways.first()?;
+    let of = match one.scope {
+        Scope::Backend => "backends",
+        _ => "catalog",
+    };
+    let answer = client::run(gateway.wish(of, None)).ok()?;
+    let all = answer.as_array()?.iter();
+    let names: Vec<String> = all
+        .flat_map(|item| {
+            let text = |member: &str| item[member].as_str().unwrap_or_default().to_owned();
+            [
+                text("name"),
+                format!("{}.{}", text("backend"), text("own_name")),
+            ]
+        })
+        .collect();
+    suggest::nearest(&one.name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 pub(crate) fn revive(global: &Global, args: &Revive) -> anyhow::Result<ExitCode> {
@@ -77,12 +104,18 @@ fn tell(
     let reached = client::reach(global, target)?;
     if reached.gateways.is_empty() {
         let switch = KillSwitch::open(Vec::new(), Some(kill_file(&reached.data_dir)));
-        if verb == "kill" {
-            switch.kill(one.clone())?;
-            return Ok(None);
+        let mut revived = false;
+        for name in names(one, &reached.data_dir) {
+            match verb {
+                "kill" => switch.kill(Killed {
+                    name,
+                    ..one.clone()
+                })?,
+                _ => revived |= switch.revive(one.scope, &name)?,
+            }
         }
-        let revived = switch.revive(one.scope, &one.name)?;
-        return Ok((!revived).then(|| vec![json!({ "revived": false })]));
+        let nothing = verb != "kill" && !revived;
+        return Ok(nothing.then(|| vec![json!({ "revived": false })]));
     }
     let body = serde_json::to_value(one)?;
     client::run(async {
@@ -92,6 +125,16 @@ fn tell(
         }
         Ok(Some(answers))
     })
+}
+
+/// The name that was given and, of a caller, those of the API keys that are meant by it.
+fn names(one: &Killed, data_dir: &Path) -> Vec<String> {
+    let mut names = vec![one.name.clone()];
+    if one.scope == Scope::Caller {
+        names.extend(KeyFile::new(data_dir).subjects(&one.name));
+        names.dedup();
+    }
+    names
 }
 
 fn described(one: &Killed) -> String {
@@ -144,7 +187,7 @@ fn list(global: &Global, target: &Target) -> anyhow::Result<ExitCode> {
     }
     let lines = killed.iter().map(|one| match one.reason.as_str() {
         "" => format!("{}\n", described(one)),
-        reason => format!("{}: {}\n", described(one), super::plain(reason)),
+        reason => format!("{}: {}\n", described(one), super::one_line(reason)),
     });
     print(&lines.collect::<String>())
 }

@@ -8,7 +8,7 @@ use sentinel_core::ItemKind;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{plain, print, say, warn};
+use super::{one_line, plain, print, say, warn};
 use crate::cli::{Global, List};
 use crate::client::{self, Client, Listed, Wish};
 use crate::progress;
@@ -130,7 +130,7 @@ fn grouped(
         .flat_map(|(section, list)| list.iter().map(move |item| (section, item)))
         .map(|(section, item)| Shown {
             backend: item.backend.as_deref(),
-            key: plain(&item.key),
+            key: one_line(&item.key),
             row: (section.row)(&item.fields),
         })
         .collect();

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use sentinel_core::catalog::Pins;
 use serde_json::{Value, json};
 
-use super::{Unreachable, plain, print, say};
+use super::{Unreachable, one_line, print, say, warn};
 use crate::cli::{Global, Pin, PinAction, Target};
 use crate::client;
+use crate::operator::Reach;
 use crate::wiring::pin_file;
 
 pub(crate) fn run(global: &Global, args: &Pin) -> anyhow::Result<ExitCode> {
@@ -23,31 +24,56 @@ pub(crate) fn run(global: &Global, args: &Pin) -> anyhow::Result<ExitCode> {
 
 fn list(global: &Global, target: &Target, all: bool) -> anyhow::Result<ExitCode> {
     let reached = client::reach(global, target)?;
-    let mut pins: Vec<Value> = match reached.gateways.last() {
-        Some(gateway) => {
-            let answer = client::run(gateway.wish("pins", None))?;
-            serde_json::from_value(answer["pins"].clone())?
-        }
-        // What backends say at the moment nobody knows.
-        None => {
+    let mut pins = match reached.gateways.as_slice() {
+        [] => {
             let kept = Pins::open(pin_file(&reached.data_dir)).list();
             serde_json::from_value(serde_json::to_value(kept)?)?
         }
+        gateways => client::run(seen_by(gateways))?,
     };
     let known = pins.len();
     pins.retain(|pin| all || !pin["difference"].is_null());
     if global.json {
         return print(&format!("{:#}\n", json!({ "pins": pins })));
     }
+    // Without one nobody knows what backends say at the moment.
+    let unknown = reached.gateways.is_empty();
+    if unknown && known > 0 {
+        warn("no gateway is running, so nobody knows whether a tool differs now");
+    }
     if pins.is_empty() {
-        say(&format!("{known} tools are pinned, none of them differs"));
+        say(&match unknown {
+            true => format!("{known} tools are pinned; `sentinel pin list --all` shows them"),
+            false => format!("{known} tools are pinned, none of them differs"),
+        });
         return Ok(ExitCode::SUCCESS);
     }
     print(&pins.iter().map(line).collect::<String>())
 }
 
+/// What the gateways of a data directory see: each may have other backends, and one may know of a difference
+/// before the others do.
+async fn seen_by(gateways: &[Reach]) -> anyhow::Result<Vec<Value>> {
+    let mut pins: Vec<Value> = Vec::new();
+    for gateway in gateways {
+        let answer = gateway.wish("pins", None).await?;
+        let seen: Vec<Value> = serde_json::from_value(answer["pins"].clone())?;
+        for pin in seen {
+            let same = |known: &&mut Value| {
+                (&known["backend"], &known["tool"]) == (&pin["backend"], &pin["tool"])
+            };
+            match pins.iter_mut().find(same) {
+                Some(known) if known["difference"].is_null() => *known = pin,
+                Some(_) => {}
+                None => pins.push(pin),
+            }
+        }
+    }
+    Ok(pins)
+}
+
 fn line(pin: &Value) -> String {
-    let text = |key: &str| plain(pin[key].as_str().unwrap_or_default());
+    let text = |key: &str| one_line(pin[key].as_str().unwrap_or_default());
     let how = match pin["difference"].as_str() {
         None if pin["approved"] == true => "as approved",
         None => "as first seen",
@@ -96,7 +122,7 @@ fn approve(
             "`{tool}` of `{backend}` waits for no approval; `sentinel pin list` shows what does"
         ),
         ([], None) => say("nothing waits for approval"),
-        (names, _) => say(&format!("approved {}", plain(&names.join(", ")))),
+        (names, _) => say(&format!("approved {}", one_line(&names.join(", ")))),
     }
     Ok(ExitCode::SUCCESS)
 }

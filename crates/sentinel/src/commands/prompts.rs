@@ -22,7 +22,7 @@ fn row(prompt: &Value) -> Row {
         .into_iter()
         .flatten()
         .filter_map(|argument| {
-            let name = super::plain(argument["name"].as_str()?);
+            let name = super::one_line(argument["name"].as_str()?);
             Some(match argument["required"].as_bool() {
                 Some(true) => format!("<{name}>"),
                 _ => format!("[{name}]"),

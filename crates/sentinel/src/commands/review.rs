@@ -1,9 +1,11 @@
 //! `sentinel review`: the broker alone, and what people see of it in a terminal.
 //!
-//! All but `serve` open the store beside whoever else has it open; none but `serve` writes reviews.
+//! All but `serve` open the store beside whoever else has it open; none but `serve` writes reviews, and none but `purge`
+//! removes any.
 
 mod look;
 mod paint;
+mod purge;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -71,8 +73,22 @@ pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
         }
         ReviewCommand::Verify => {
             let (store, runtime) = open_to_look(&config)?;
-            let events = runtime.block_on(store.verify())?;
-            super::print(&format!("{events} events, each as it was written\n"))
+            let verified = runtime.block_on(store.verify())?;
+            super::print(&look::verified(&verified, global.json))
+        }
+        ReviewCommand::Purge {
+            closed_before,
+            dry_run,
+            yes,
+        } => {
+            let (store, runtime) = open_to_look(&config)?;
+            let purge = purge::Purge {
+                closed_before,
+                dry_run: *dry_run,
+                yes: *yes,
+                json: global.json,
+            };
+            purge.run(&*store, &runtime)
         }
     }
 }

@@ -17,8 +17,8 @@ use sentinel_core::identity::jwk::HS256_SECRET_BYTES_MIN;
 
 use super::mistake::Mistake;
 use super::raw::{
-    RawAdmission, RawAudit, RawAuth, RawConfig, RawGateway, RawKillSwitch, RawLimits, RawRbac,
-    RawReview, RawTelemetry,
+    RawAdmission, RawAudit, RawAuth, RawConfig, RawGateway, RawKillSwitch, RawLimits,
+    RawRateLimits, RawRbac, RawReview, RawTelemetry,
 };
 use super::secret::Secret;
 use super::settings::{
@@ -79,11 +79,7 @@ impl Builder<'_> {
             sqlite: Sqlite { path: sqlite_path },
             redis: self.redis(&raw),
             admission: self.admission(&raw.admission),
-            rate_limits: RateLimits {
-                default_rpm: raw.rate_limits.default_rpm,
-                burst: raw.rate_limits.burst,
-                per_tool: raw.rate_limits.per_tool,
-            },
+            rate_limits: self.rate_limits(raw.rate_limits),
             kill_switch: self.kill_switch(raw.kill_switch, &names),
             audit: audit(&raw.audit),
             limits: limits(&raw.limits),
@@ -208,9 +204,18 @@ impl Builder<'_> {
         if let Some(secret) = &jwt_secret
             && secret.expose().len() < HS256_SECRET_BYTES_MIN
         {
-            self.notices.push(format!(
-                "the secret of HS256 tokens has fewer than {HS256_SECRET_BYTES_MIN} bytes: it can be guessed"
-            ));
+            // Whoever has one token of a short secret can try all secrets until one fits.
+            let span = self.tree.value_span(&at("jwt_secret_env"));
+            let span = span.or_else(|| self.tree.key_span(&Path::dotted("auth")));
+            let name = &raw.jwt_secret_env;
+            let message = format!(
+                "the secret in {name} has {} bytes: it can be guessed",
+                secret.expose().len()
+            );
+            let mistake = Mistake::new(span, message)
+                .expected(format!("at least {HS256_SECRET_BYTES_MIN} bytes"));
+            let help = format!("export {name}=\"$(openssl rand -base64 48)\"");
+            self.mistakes.push(mistake.help(help));
         }
         for (index, scope) in raw.required_scopes.iter().enumerate() {
             // RFC 6749 3.3: visible characters without quotes.
@@ -323,6 +328,18 @@ impl Builder<'_> {
             overload_error_code: raw.overload_error_code,
             on_overload: self
                 .optional_url(&Path::dotted("admission.on_overload"), &raw.on_overload),
+        }
+    }
+
+    fn rate_limits(&mut self, raw: RawRateLimits) -> RateLimits {
+        if raw.per_tool.contains_key("") {
+            let here = Path::dotted("rate_limits.per_tool").key("");
+            self.wrong(&here, "no tool has an empty name", "a tool, or a pattern");
+        }
+        RateLimits {
+            default_rpm: raw.default_rpm,
+            burst: raw.burst,
+            per_tool: raw.per_tool,
         }
     }
 

@@ -225,7 +225,7 @@ pub(crate) struct RawRateLimits {
     pub(crate) default_rpm: u32,
     /// Calls that may come at once; 0 is the minute's allowance.
     pub(crate) burst: u32,
-    /// Calls in a minute for single tools, by name.
+    /// Calls in a minute for single tools: by name, by "<backend>.<own name>", or by a pattern with `*`.
     pub(crate) per_tool: BTreeMap<String, u32>,
 }
 

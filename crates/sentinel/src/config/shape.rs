@@ -141,6 +141,11 @@ impl Walk<'_> {
                 format!("write [[{0}]], not [{0}]: there may be many", last(path)),
             ),
             Value::String(text) if schema["type"] == "array" => Some(format!("write [\"{text}\"]")),
+            // `[rate_limits.per_tool]` with `n8n.run = 5`: to TOML a dot begins a table.
+            Value::Object(inner) if is_numeric(schema) => inner.keys().next().map(|key| {
+                let whole = format!("{}.{key}", last(path));
+                format!("a name with a dot needs quotes: \"{whole}\"")
+            }),
             _ => None,
         };
         self.wrong(path, message, expected(schema), help)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sentinel_backends::http::Hook as Webhook;
 use sentinel_core::policy::{
-    Admission, AdmissionConfig, Bounds, Hook, KillSwitch, Killed, Overload, RateConfig, Role,
-    Roles, Scope, Settings,
+    Admission, AdmissionConfig, Bounds, CONFIGURED, Hook, KillSwitch, Killed, Overload, RateConfig,
+    Role, Roles, Scope, Settings,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -16,7 +16,7 @@ use crate::config::{self, Config};
 /// Overloads that wait to be posted; during a storm most are only counted.
 const HOOK_QUEUE_MAX: usize = 64;
 /// What was switched off at run time.
-const KILL_FILE: &str = "kill_switch.json";
+pub(super) const KILL_FILE: &str = "kill_switch.json";
 
 pub(super) fn settings(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Settings {
     let file = kill_file(&config.gateway.data_dir);
@@ -61,7 +61,7 @@ pub(super) fn configured_kills(config: &Config) -> Vec<Killed> {
     let off = |scope: Scope, name: &String| Killed {
         scope,
         name: name.clone(),
-        reason: "configured".to_owned(),
+        reason: CONFIGURED.to_owned(),
     };
     let switch = &config.kill_switch;
     let tools = switch.disabled_tools.iter().map(|t| off(Scope::Tool, t));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::house::{House, Served, program, stdio};
+use crate::house::{House, PATIENCE, Served, program, stdio};
 
 #[test]
 fn lists_are_grouped_by_backend_and_aligned() {
@@ -263,4 +263,64 @@ fn a_call_does_not_wait_for_backends_that_it_does_not_need() {
         "{:?}",
         began.elapsed()
     );
+}
+
+/// G-40, G-41: a rule about a name that nothing has is told, with what was meant, as far as catalogs are remembered.
+#[test]
+fn check_names_rules_about_what_nothing_is_called() {
+    let backends = [stdio("a", &[], ""), stdio("b", &[], "prefix = \"always\"")];
+    let rules = "[rbac.roles.dev]\npermissions = [\"*\"]\n\
+                 denied_tools = [\"ehco\", \"b.ecoh\", \"nothing*\", \"plain\", \"b.plain\", \"b__echo\", \"test://x\"]\n\
+                 [rate_limits.per_tool]\nb__ech0 = 1\n\"a.slow\" = 1\n\"b.*\" = 1\nplain = 1\n\
+                 [kill_switch]\ndisabled_tools = [\"a.falli\", \"fail\"]\n";
+    let house = House::new("", &[&backends[..], &[rules.to_owned()]].concat());
+    // Nothing is remembered yet, so nothing can be said.
+    let before = house.run(&["check"]).well();
+    assert!(!before.err.contains("nothing is called"), "{}", before.err);
+    // Commands remember nothing; a gateway does.
+    let gateway = house.serve();
+    let folder = house.0.path().join(".local/share/sentinel/catalogs");
+    let began = Instant::now();
+    while !(folder.join("a.json").exists() && folder.join("b.json").exists()) {
+        assert!(began.elapsed() < PATIENCE, "catalogs are remembered");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let killed = house.run(&["kill", "tool", "slwo"]).well();
+    assert!(
+        killed.err.contains("did you mean `slow`?"),
+        "{}",
+        killed.err
+    );
+    drop(gateway);
+    let ran = house.run(&["check"]).well();
+    for (place, name, meant) in [
+        (
+            "rbac.roles.dev.denied_tools",
+            "ehco",
+            "; did you mean \"echo\"?",
+        ),
+        (
+            "rbac.roles.dev.denied_tools",
+            "b.ecoh",
+            "; did you mean \"b.echo\"?",
+        ),
+        ("rbac.roles.dev.denied_tools", "nothing*", ""),
+        (
+            "rate_limits.per_tool",
+            "b__ech0",
+            "; did you mean \"b__echo\"?",
+        ),
+        ("rate_limits.per_tool", "plain", ""),
+        (
+            "kill_switch.disabled_tools",
+            "a.falli",
+            "; did you mean \"a.fail\"?",
+        ),
+        ("sentinel kill", "slwo", "; did you mean \"slow\"?"),
+    ] {
+        let line = format!("{place}: nothing is called \"{name}\"{meant}");
+        assert!(ran.err.contains(&line), "{line}: {}", ran.err);
+    }
+    let told = ran.err.matches("nothing is called").count();
+    assert_eq!(told, 7, "{}", ran.err);
 }

@@ -33,14 +33,20 @@ const SECRET_KEYS: [&str; 16] = [
     "sessionId",
     "signature",
 ];
+/// Arguments of a prompt that are secrets.
+const PROMPT_KEYS: [&str; 4] = ["password", "token", "api_key", "secret"];
 /// Headers that are a caller's own business.
-const HEADERS: [&str; 6] = [
+const HEADERS: [&str; 10] = [
     "Cookie",
     "X-Api-Key",
     "Proxy-Authorization",
     "X-Auth-Token",
     "X-User-Id",
     "X-Forwarded-User",
+    "X-Csrf-Token",
+    "X-Amz-Security-Token",
+    "X-Vault-Token",
+    "X-Goog-Api-Key",
 ];
 
 fn canary(name: &str) -> String {
@@ -104,19 +110,35 @@ fn p_s04_no_canary_is_found_in_any_sink() {
         "prefix = \"always\"\nenv = { OWN_KEY_ENV = \"CHILD_KEY\" }",
     );
     let other = stdio_backend("other", &[], "prefix = \"always\"");
-    let config = format!("[auth]\n[audit]\narguments = \"redacted\"\n{web}{child}{other}");
-    let env = ["WEB_KEY", "CHILD_KEY"].map(|name| (name, canary(name)));
-    let env = env.each_ref().map(|(name, value)| (*name, value.as_str()));
+    // Nobody is there: whoever complains about it has its address in hand.
+    let dead = "[[backends]]\nname = \"dead\"\ntype = \"http\"\nurl_env = \"DEAD_URL\"\n";
+    let config = format!("[auth]\n[audit]\narguments = \"redacted\"\n{web}{child}{other}{dead}");
+    let mut env: Vec<(&str, String)> = ["WEB_KEY", "CHILD_KEY", "HEALTH_TOKEN", "UNRELATED_KEY"]
+        .map(|name| (name, canary(name)))
+        .to_vec();
+    let plain = canary("DEAD_URL").replace(['+', '~'], "-");
+    env.push(("DEAD_URL", format!("http://127.0.0.1:1/mcp?key={plain}")));
+    let env: Vec<(&str, &str)> = env.iter().map(|(n, value)| (*n, value.as_str())).collect();
     let house = House::with_env(&config, &env);
     let file = house.data().with_file_name("sentinel.toml");
     let text = std::fs::read_to_string(&file).expect("a file");
     std::fs::write(&file, text.replace("\"info\"", "\"trace\"")).expect("written");
     let (_, api_key, _) = house.sentinel(&["key", "create", "ci", "--role", "admin"]);
     let api_key = api_key.trim().to_owned();
+    let (_, revoked, _) = house.sentinel(&["key", "create", "old", "--role", "admin"]);
+    let revoked = revoked.trim().to_owned();
+    let id = revoked.split('_').nth(1).expect("an id");
+    house.sentinel(&["key", "revoke", id]);
     let gateway = Gateway::start_in(house);
-    gateway.wait_ready();
+    until("those that can be are ready", || {
+        let ready = gateway.get("/ready").json();
+        let up = |name: &str| ready["backends"][name] == "up";
+        ["web", "child", "other"].into_iter().all(up).then_some(())
+    });
 
-    let bearer = token(json!({"sub": "alice"}));
+    // What else a token says about its bearer is nobody's business either.
+    let bearer = token(json!({"sub": "alice", "email": canary("claim")}));
+    let expired = token(json!({"sub": "alice", "exp": 1_000_000_000}));
     let forged = format!(
         "{}x{}",
         &bearer[..bearer.len() - 9],
@@ -129,7 +151,14 @@ fn p_s04_no_canary_is_found_in_any_sink() {
     }
     let headers: Vec<(&str, String)> = HEADERS.map(|name| (name, canary(name))).to_vec();
     let mut said: BTreeMap<String, String> = BTreeMap::new();
-    let credentials = [&bearer, &api_key, &forged, &canary("basic")];
+    let credentials = [
+        &bearer,
+        &api_key,
+        &forged,
+        &canary("basic"),
+        &expired,
+        &revoked,
+    ];
     for (n, credential) in credentials.into_iter().enumerate() {
         for name in ["web__whoami", "child__whoami", "other__whoami", "no_such"] {
             let bearer = format!("Bearer {credential}");
@@ -159,6 +188,26 @@ fn p_s04_no_canary_is_found_in_any_sink() {
         }
     }
     let admin = format!("Bearer {bearer}");
+    let mut arguments = json!({"who": "x"});
+    for key in PROMPT_KEYS {
+        arguments[key] = canary(&format!("prompt-{key}")).into();
+    }
+    let prompted = [
+        JSON_BODY,
+        ("Accept", "application/json, text/event-stream"),
+        ("Authorization", admin.as_str()),
+        ("MCP-Protocol-Version", MODERN),
+        ("Mcp-Method", "prompts/get"),
+        ("Mcp-Name", "web__greet"),
+    ];
+    let params = introduced(
+        json!({"name": "web__greet", "arguments": arguments}),
+        &json!({}),
+    );
+    let body = request(&json!("p"), "prompts/get", params);
+    let answer = http::send(&gateway.address, "POST", "/mcp", &prompted, body).finish();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    said.insert("answer to a prompt".to_owned(), answer.text);
     let get = |path: &str| {
         let headers = [("Authorization", admin.as_str())];
         http::send(&gateway.address, "GET", path, &headers, "").finish()
@@ -180,7 +229,14 @@ fn p_s04_no_canary_is_found_in_any_sink() {
         assert_eq!(answer.status, 200, "{what}");
         said.insert(what.to_owned(), answer.text);
     }
-    said.insert("/metrics".to_owned(), get("/metrics").text);
+    let scrape = format!("Bearer {}", canary("HEALTH_TOKEN"));
+    let path = format!("/metrics?token={}", canary("scrape-query"));
+    let scraped = [("Authorization", scrape.as_str())];
+    let metrics = http::send(&gateway.address, "GET", &path, &scraped, "").finish();
+    assert_eq!(metrics.status, 200);
+    said.insert("/metrics".to_owned(), metrics.text);
+    let path = format!("/admin/api/status?key={}", canary("admin-query"));
+    said.insert("a status with a query".to_owned(), get(&path).text);
     for command in [
         &["check"][..],
         &["doctor"],
@@ -221,12 +277,15 @@ fn p_s04_no_canary_is_found_in_any_sink() {
         said.keys()
     );
 
-    let mut secrets: Vec<String> = vec![SECRET.to_owned(), api_key.clone()];
+    let mut secrets: Vec<String> = vec![SECRET.to_owned(), api_key.clone(), revoked.clone(), plain];
     // Of a token its signature is what opens doors.
     secrets.extend(
-        [&bearer, &forged].map(|token| token.rsplit('.').next().unwrap_or_default().to_owned()),
+        [&bearer, &forged, &expired]
+            .map(|token| token.rsplit('.').next().unwrap_or_default().to_owned()),
     );
-    secrets.extend(["WEB_KEY", "CHILD_KEY", "basic", "query"].map(canary));
+    secrets.extend(["WEB_KEY", "CHILD_KEY", "HEALTH_TOKEN", "UNRELATED_KEY"].map(canary));
+    secrets.extend(["basic", "query", "claim", "scrape-query", "admin-query"].map(canary));
+    secrets.extend(PROMPT_KEYS.map(|key| canary(&format!("prompt-{key}"))));
     secrets.extend(HEADERS.map(canary));
     secrets.extend(SECRET_KEYS.map(canary));
     secrets.extend(SECRET_KEYS.map(|key| canary(&format!("deep-{key}"))));
@@ -254,5 +313,6 @@ fn p_s04_no_canary_is_found_in_any_sink() {
         hits.len()
     );
     assert_eq!(hits, Vec::<String>::new());
-    assert!(secrets.len() >= 45, "{}", secrets.len());
+    let different: std::collections::BTreeSet<_> = secrets.iter().collect();
+    assert!(different.len() >= 60, "{}", different.len());
 }

@@ -113,6 +113,114 @@ fn call(caller: &dyn Caller, tool: &str) -> Value {
     caller.ask("tools/call", json!({"name": tool, "arguments": 5}))
 }
 
+/// What else both backends have: a prompt by its own name, a resource, a template.
+enum Other {
+    Prompt(&'static str),
+    Resource(&'static str),
+    /// A template, and a URI that it makes.
+    Template(&'static str, &'static str),
+}
+
+const OTHERS: [Other; 5] = [
+    Other::Prompt("greet"),
+    Other::Prompt("plain"),
+    Other::Resource("test://static"),
+    Other::Resource("test://binary"),
+    Other::Template("test://items/{id}", "test://items/7"),
+];
+
+impl Other {
+    fn own(&self) -> &'static str {
+        match self {
+            Self::Prompt(name) | Self::Resource(name) | Self::Template(name, _) => name,
+        }
+    }
+
+    /// Its name as this caller would have to use it.
+    fn exposed(&self, prefix: &str) -> String {
+        match self {
+            Self::Prompt(name) => format!("{prefix}{name}"),
+            Self::Resource(uri) | Self::Template(uri, _) => (*uri).to_owned(),
+        }
+    }
+
+    fn is_listed(&self, caller: &dyn Caller, exposed: &str) -> bool {
+        let names = match self {
+            Self::Prompt(_) => caller.names("prompts/list", "prompts", "name"),
+            Self::Resource(_) => caller.names("resources/list", "resources", "uri"),
+            Self::Template(..) => {
+                let member = "resourceTemplates";
+                caller.names("resources/templates/list", member, "uriTemplate")
+            }
+        };
+        names.iter().any(|name| name == exposed)
+    }
+
+    /// Uses it, and something of its kind that does not exist: both answers, without what was asked for.
+    fn used(&self, caller: &dyn Caller, exposed: &str) -> (Value, String, String) {
+        let (method, member, used, missing) = match self {
+            Self::Prompt(_) => ("prompts/get", "name", exposed, "no_such_prompt"),
+            Self::Resource(uri) | Self::Template(_, uri) => {
+                ("resources/read", "uri", *uri, "test://no/such")
+            }
+        };
+        let ask = |name: &str| {
+            let mut params = json!({member: name});
+            if method == "prompts/get" {
+                params["arguments"] = json!({"who": "x"});
+            }
+            caller.ask(method, params)
+        };
+        let answer = ask(used);
+        let neutral_answer = neutral(&answer, used);
+        (answer, neutral_answer, neutral(&ask(missing), missing))
+    }
+}
+
+/// The same for prompts, resources and templates: `backends` are those of this endpoint in order, with what
+/// their prompts' names begin with. A URI is the first one's.
+fn check_others(
+    rule: &Rule,
+    who: &str,
+    caller: &dyn Caller,
+    backends: &[(&str, &str)],
+    tally: &mut Tally,
+) {
+    for (n, (backend, prefix)) in backends.iter().enumerate() {
+        for other in &OTHERS {
+            if n > 0 && !matches!(other, Other::Prompt(_)) {
+                continue;
+            }
+            let own = other.own();
+            // `tool:` speaks of tools only.
+            let is_tool_rule = rule.permissions.contains("tool:");
+            let sees = (rule.sees)(backend, own);
+            let calls = (rule.calls)(backend, own) && !(is_tool_rule && own.starts_with("echo"));
+            let exposed = other.exposed(prefix);
+            let cell = format!("{who} with {}: {backend}'s {own}", rule.permissions);
+            // A URI that several list shows as long as one of them is seen; its owner decides on reading.
+            let listed = other.is_listed(caller, &exposed);
+            let shared = backends.len() > 1 && matches!(other, Other::Template(..));
+            let seen_elsewhere = backends.iter().any(|(b, _)| (rule.sees)(b, own));
+            let wanted = if shared { seen_elsewhere } else { sees };
+            assert_eq!(listed, wanted, "listed? {cell}");
+            let (answer, said, nonesuch) = other.used(caller, &exposed);
+            let verdict = match kind_of(&answer) {
+                _ if answer["result"].is_object() => (true, true),
+                "forbidden" => (true, false),
+                "unknown_name" | "unknown_resource" => (false, false),
+                kind => panic!("{cell}: {kind}: {answer}"),
+            };
+            assert_eq!(verdict, (sees, calls), "{cell}: {answer}");
+            if !sees {
+                assert_eq!(said, nonesuch, "{cell}");
+            }
+            tally.cells += 1;
+            tally.refused += usize::from(!calls);
+        }
+    }
+}
+
 #[test]
 fn p_s02_list_and_call_agree_in_every_revision_on_every_endpoint_over_both_transports() {
     let alpha = Server::start(&["--tools", "40"]);
@@ -148,29 +256,23 @@ fn p_s02_list_and_call_agree_in_every_revision_on_every_endpoint_over_both_trans
         };
         // Callers over HTTP are `admin` while nobody has to say who they are.
         let gateway = Gateway::ready(&format!("{}{behind}", role("admin")));
-        for (path, tools) in [
-            ("/mcp", &merged),
-            ("/mcp/alpha", &of_alpha),
-            ("/mcp/beta", &of_beta),
+        let both: &[_] = &[("alpha", ""), ("beta", "beta__")];
+        for (path, tools, here) in [
+            ("/mcp", &merged, both),
+            ("/mcp/alpha", &of_alpha, &[("alpha", "")]),
+            ("/mcp/beta", &of_beta, &[("beta", "")]),
         ] {
+            let mut callers: Vec<(&str, Box<dyn Caller>)> = Vec::new();
             for revision in LEGACY {
                 let caller = Legacy::connect(&gateway, path, revision);
-                check(
-                    rule,
-                    &format!("{revision} at {path}"),
-                    &caller,
-                    tools,
-                    &mut tally,
-                );
+                callers.push((revision, Box::new(caller)));
             }
-            let caller = Modern::new(&gateway, path);
-            check(
-                rule,
-                &format!("2026-07-28 at {path}"),
-                &caller,
-                tools,
-                &mut tally,
-            );
+            callers.push(("2026-07-28", Box::new(Modern::new(&gateway, path))));
+            for (revision, caller) in callers {
+                let who = format!("{revision} at {path}");
+                check(rule, &who, &*caller, tools, &mut tally);
+                check_others(rule, &who, &*caller, here, &mut tally);
+            }
         }
         let config = format!("stdio_role = \"it\"\n{}{behind}", role("it"));
         // One of each backend's, so that both are there.
@@ -186,21 +288,18 @@ fn p_s02_list_and_call_agree_in_every_revision_on_every_endpoint_over_both_trans
         for revision in LEGACY {
             let caller = Pipe::legacy(&config, revision, json!({}));
             ready(&caller);
-            check(
-                rule,
-                &format!("{revision} on stdio"),
-                &caller,
-                &merged,
-                &mut tally,
-            );
+            let who = format!("{revision} on stdio");
+            check(rule, &who, &caller, &merged, &mut tally);
+            check_others(rule, &who, &caller, both, &mut tally);
         }
         let caller = Pipe::modern(&config, json!({}));
         ready(&caller);
         check(rule, "2026-07-28 on stdio", &caller, &merged, &mut tally);
+        check_others(rule, "2026-07-28 on stdio", &caller, both, &mut tally);
     }
     let Tally { cells, refused } = tally;
     println!("P-S02: {cells} cells, {refused} refused, one verdict");
-    assert!(cells >= 5_000, "{cells}");
+    assert!(cells >= 10_000, "{cells}");
     assert!(
         refused * 4 >= cells && refused < cells,
         "{refused} of {cells}"

@@ -28,6 +28,28 @@ pub(crate) fn until<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, probe)
 }
 
+/// How often a figure is measured that a busy machine may spoil.
+const MEASURED_MAX: usize = 3;
+
+/// Measures until the figures are good, three times at most. For how long things take, and nothing else: what must
+/// hold however busy the machine is, `measure` asserts itself, each time.
+#[track_caller]
+pub(crate) fn measured<T: std::fmt::Debug>(
+    mut measure: impl FnMut() -> T,
+    good: impl Fn(&T) -> bool,
+) -> T {
+    let mut bad = Vec::new();
+    while bad.len() < MEASURED_MAX {
+        let figures = measure();
+        if good(&figures) {
+            return figures;
+        }
+        eprintln!("measured once more, after {figures:?}");
+        bad.push(figures);
+    }
+    panic!("measured {MEASURED_MAX} times: {bad:?}")
+}
+
 #[track_caller]
 pub(crate) fn within<T>(limit: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();

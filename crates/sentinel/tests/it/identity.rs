@@ -1,11 +1,14 @@
 //! Who callers are: at every route, in every session, on stdio (G-19 to G-21, P-S01, P-S04, P-S07).
 
 use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::callers::{Caller, Legacy, MODERN, Modern, introduced, notification, request, tool};
+use crate::callers::{
+    Caller, Legacy, MODERN, Modern, introduced, kind_of, notification, request, tool,
+};
 use crate::house::{Gateway, House, Server, http_backend, stdio_backend, until};
 use crate::http::{self, Answer};
 use crate::tokens::{JSON_BODY, PING, Signer, claims, ping, ping_as, token};
@@ -52,7 +55,9 @@ fn key(house: &House, args: &[&str]) -> Output {
 }
 
 fn created(house: &House, role: &str) -> String {
-    let output = key(house, &["create", "it", "--role", role]);
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("it {}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let output = key(house, &["create", &name, "--role", role]);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout)
         .expect("text")
@@ -307,16 +312,18 @@ fn ps07_the_calls_of_a_revoked_key_end() {
     let waiting = || watcher.said("waiting", json!({"name": "b"}));
     let barrier = || tool("barrier", json!({"name": "b"}));
     let new = Modern::new(&gateway, "/mcp").bearing(&lost);
-    let (old, left) = (
+    let (old, left, listening) = (
+        Legacy::bearing(&gateway, &lost),
         Legacy::bearing(&gateway, &lost),
         Legacy::bearing(&gateway, &lost),
     );
-    let modern = new.send("tools/call", barrier());
+    let modern = new.send_as(&json!("m7"), "tools/call", barrier());
     let body = request(&json!(7), "tools/call", barrier());
-    let legacy = old.send(&body);
+    let stream = listening.verb("GET").head();
+    let legacy = [old.send(&body), listening.send(&body)];
     let gone = left.send(&body);
     let others = watcher.send("tools/call", barrier());
-    until("all four run", || (waiting() == "4").then_some(()));
+    until("all five run", || (waiting() == "5").then_some(()));
     // Its caller is gone; the call of a legacy session goes on all the same.
     gone.hang_up();
 
@@ -335,9 +342,18 @@ fn ps07_the_calls_of_a_revoked_key_end() {
         "{:?}",
         revoked.elapsed()
     );
-    assert_eq!(modern.finish().status, 401);
-    let refused = legacy.head();
-    assert!(refused.status == 401 || refused.status == 200);
+    // Decision 7: each in the words of its era, and about its own request.
+    let refused = modern.finish();
+    let body = refused.json();
+    assert_eq!((refused.status, &body["id"]), (401, &json!("m7")), "{body}");
+    assert_eq!(body["error"]["code"], -31401, "{body}");
+    for refused in legacy.map(|sent| sent.finish()) {
+        assert_eq!(refused.status, 401, "{refused:?}");
+        let body = refused.json();
+        assert_eq!(body["id"], 7, "{body}");
+        assert_eq!(body["error"]["code"], -32001, "{body}");
+    }
+    drop(stream);
     watcher.said("release", json!({"name": "b"}));
     assert_eq!(others.finish().status, 200);
 }
@@ -674,4 +690,99 @@ fn ps15_beyond_loopback_callers_are_asked() {
         .args(["--listen", "0.0.0.0:0"])
         .output();
     assert_eq!(refused.expect("it runs").status.code(), Some(2));
+}
+
+/// A caller with an API key is switched off by whatever people call it.
+#[test]
+fn p_s06_a_caller_is_killed_by_the_name_the_id_or_the_subject_of_its_key() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&format!(
+        "[auth]\n{}",
+        http_backend("alpha", &server.address, "")
+    ));
+    let house = &gateway.house;
+    let output = key(house, &["create", "ci", "--role", "admin"]);
+    let ours = String::from_utf8(output.stdout)
+        .expect("text")
+        .trim()
+        .to_owned();
+    let other = created(house, "admin");
+    let says = |key: &str| {
+        let caller = Modern::new(&gateway, "/mcp").bearing(key);
+        kind_of(&caller.call("echo", json!({"text": "x"}))).to_owned()
+    };
+    let id = id_of(&ours).to_owned();
+    for name in ["ci", &id, &format!("key:{id}")] {
+        let (code, _, err) = house.sentinel(&["kill", "caller", name, "--reason", "lost"]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(
+            (says(&ours), says(&other)),
+            ("disabled".into(), String::new()),
+            "{name}"
+        );
+        let (code, _, err) = house.sentinel(&["revive", "caller", name]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(says(&ours), "", "{name}");
+    }
+    // Without a gateway the file says the same.
+    let Gateway {
+        mut process, house, ..
+    } = gateway;
+    process.signal("TERM");
+    process.wait();
+    assert_eq!(house.sentinel(&["kill", "caller", "ci"]).0, 0);
+    let (_, off, _) = house.sentinel(&["kill"]);
+    assert!(off.contains(&format!("key:{id}")), "{off}");
+    assert_eq!(house.sentinel(&["revive", "caller", "ci"]).0, 0);
+    let (_, off, _) = house.sentinel(&["kill"]);
+    assert!(!off.contains("caller"), "{off}");
+}
+
+#[test]
+fn a_key_has_a_name_that_no_other_good_key_has() {
+    let house = House::new("[auth]\n");
+    let create = |name: &str| key(&house, &["create", name, "--role", "admin"]);
+    for name in ["", "  ", "a\nb", "key:1"] {
+        assert_eq!(create(name).status.code(), Some(1), "{name:?}");
+    }
+    let first = create("ci");
+    assert!(first.status.success());
+    let again = create("ci");
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(
+        again.status.code() == Some(1) && said.contains("already"),
+        "{said}"
+    );
+    let text = String::from_utf8(first.stdout).expect("text");
+    assert_eq!(
+        create(id_of(&text)).status.code(),
+        Some(1),
+        "nor another's id"
+    );
+    assert!(key(&house, &["revoke", id_of(&text)]).status.success());
+    assert!(create("ci").status.success(), "its name is free again");
+}
+
+/// C-5: a secret that can be guessed is a mistake, not a warning.
+#[test]
+fn c_05_a_short_secret_is_refused_by_check_and_at_the_start() {
+    let config = "[auth]\njwt_secret_env = \"SHORT\"\n";
+    for (secret, code) in [
+        ("abc", 2),
+        ("thirty-one bytes are not enough", 2),
+        (crate::house::SECRET, 0),
+    ] {
+        let house = House::with_env(config, &[("SHORT", secret)]);
+        let (checked, _, said) = house.sentinel(&["check"]);
+        assert_eq!(checked, code, "{said}");
+        assert!(!said.contains(secret));
+        if code == 2 {
+            assert!(
+                said.contains("at least 32 bytes") && said.contains("SHORT"),
+                "{said}"
+            );
+            let served = house.command("serve").output().expect("the program runs");
+            assert_eq!(served.status.code(), Some(2), "{served:?}");
+        }
+    }
 }

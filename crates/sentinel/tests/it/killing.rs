@@ -94,6 +94,45 @@ fn p_s06_a_kill_hides_refuses_ends_what_runs_is_announced_and_survives_kill_9() 
     );
 }
 
+/// P-S06: the answer means this process; its siblings of the data directory follow at once, because the system tells
+/// them, and not when they next look, half a second later. Told from that by a median, measured again if the machine
+/// was busy.
+#[test]
+fn p_s06_a_kill_over_http_reaches_the_other_gateways_of_the_data_directory_at_once() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let mut second = gateway.house.serve();
+    let sibling = second.address(&gateway.house);
+    let is_off = || {
+        let answer = http::send(&sibling, "GET", "/admin/api/status", &[], "").finish();
+        let killed = &answer.json()["killed"];
+        killed.as_array().is_some_and(|all| !all.is_empty())
+    };
+    let late = |wanted: bool| {
+        let began = std::time::Instant::now();
+        until("the other one follows", || {
+            (is_off() == wanted).then_some(())
+        });
+        began.elapsed()
+    };
+    let median = || {
+        let mut all: Vec<_> = (0..9)
+            .flat_map(|_| {
+                kill(&gateway, "tool", "echo");
+                let off = late(true);
+                revive(&gateway, "tool", "echo");
+                [off, late(false)]
+            })
+            .collect();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    let medians: Vec<_> = (0..3).map(|_| median()).collect();
+    let best = medians.iter().min().expect("three");
+    println!("P-S06: a kill reaches another process of the data directory after {best:?}");
+    assert!(*best < std::time::Duration::from_millis(100), "{medians:?}");
+}
+
 #[test]
 fn p_s06_after_the_answer_nothing_more_is_dispatched() {
     let server = Server::start(&[]);

@@ -13,6 +13,7 @@
 
 mod callers;
 mod cli;
+mod hidden;
 mod house;
 mod http;
 mod pipe;
@@ -49,6 +50,7 @@ mod overload;
 mod pins;
 #[path = "../../../stores/src/postgres/cluster.rs"]
 mod postgres;
+mod purging;
 mod quadrants;
 mod records;
 mod reload;

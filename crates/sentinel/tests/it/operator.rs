@@ -213,3 +213,72 @@ fn p_s06_a_killed_admin_cannot_revive_himself() {
     assert_eq!(revive("good").status, 200);
     assert_eq!(revive("evil").status, 200);
 }
+
+/// Decision 1: whoever could see it is told that it is off, and why; not that it does not exist.
+#[test]
+fn decision_1_a_call_of_what_is_switched_off_says_so_with_the_reason() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let house = &gateway.house;
+    well(house, &["kill", "tool", "echo", "--reason", "it runs wild"]);
+    let call = |house: &House| house.sentinel(&["call", "echo", r#"{"text":"x"}"#]);
+    let (code, _, said) = call(house);
+    assert_eq!(code, 1);
+    assert!(
+        said.contains("`echo` is switched off for now: it runs wild"),
+        "{said}"
+    );
+    let (_, _, said) = house.sentinel(&["call", "ecoh", "{}"]);
+    assert!(said.contains("unknown tool: ecoh"), "{said}");
+    // The same where the command asks the backends itself.
+    let Gateway {
+        mut process, house, ..
+    } = gateway;
+    process.signal("TERM");
+    process.wait();
+    let (code, _, said) = call(&house);
+    assert!(code == 1 && said.contains("it runs wild"), "{code} {said}");
+}
+
+/// Whatever is kept is its owner's alone, whatever the mask says.
+#[test]
+fn every_file_of_the_data_directory_is_for_its_owner_only() {
+    let server = Server::start(&[]);
+    let backends = http_backend("alpha", &server.address, "");
+    let gateway = Gateway::ready(&format!("[auth]\n[review]\nenabled = true\n{backends}"));
+    let house = &gateway.house;
+    well(house, &["kill", "tool", "nothing"]);
+    well(house, &["key", "create", "ci", "--role", "admin"]);
+    let data = house.data();
+    until("everything is there", || {
+        let names = [
+            "catalogs/alpha.json",
+            "pins.json",
+            "kill_switch.json",
+            "keys.json",
+            "audit/heads",
+        ];
+        names
+            .iter()
+            .all(|name| data.join(name).exists())
+            .then_some(())
+    });
+    let mut folders = vec![data];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
+            // It may be gone again: files are written aside and moved.
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            let mode = metadata.permissions().mode() & 0o777;
+            let wanted = if metadata.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode, wanted, "{}", entry.path().display());
+            seen += 1;
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    assert!(seen > 15, "{seen}");
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::callers::{Caller, Modern, initialize_params, request};
-use crate::house::{Gateway, House, Server, http_backend, stdio_backend, until};
+use crate::house::{Gateway, House, Server, http_backend, measured, stdio_backend, until};
 
 /// The promise is 100 ms for a release build on a quiet machine; a debug build beside other tests
 /// may take longer, but not by as much as any backend needs.
@@ -25,8 +25,15 @@ fn p_r17_the_first_answer_comes_at_once_with_ten_backends_one_of_them_hanging() 
             "",
         ));
     }
+    let first_answer = || first_answer_of(&config);
+    let took = measured(first_answer, |took| *took < CEILING);
+    eprintln!("start-up: first answer {took:?} after launch, ten backends, two of them hanging");
+}
+
+/// How long a gateway takes from its launch to its first answer.
+fn first_answer_of(config: &str) -> Duration {
     let port = crate::house::free_port();
-    let house = House::new(&config);
+    let house = House::new(config);
     let address = format!("127.0.0.1:{port}");
     let body = request(
         &json!(1),
@@ -56,8 +63,7 @@ fn p_r17_the_first_answer_comes_at_once_with_ten_backends_one_of_them_hanging() 
         answer.contains("\"protocolVersion\":\"2025-11-25\""),
         "{answer}"
     );
-    eprintln!("start-up: first answer {took:?} after launch, ten backends, two of them hanging");
-    assert!(took < CEILING, "{took:?}");
+    took
 }
 
 #[test]
@@ -65,7 +71,7 @@ fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
     let hanging = Server::start(&["--hang"]);
     let config = [
         http_backend("hangs", &hanging.address, ""),
-        stdio_backend("slow", &["--start-delay-ms", "700"], ""),
+        stdio_backend("slow", &["--start-delay-ms", "3000"], ""),
     ];
     let gateway = Gateway::start(&config.concat());
     let start = Instant::now();
@@ -78,7 +84,7 @@ fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
     );
     assert_eq!(caller.tools(), [""; 0], "no stub tools, ever");
     assert!(
-        start.elapsed() < Duration::from_millis(600),
+        start.elapsed() < Duration::from_millis(2500),
         "nobody waited"
     );
     let mut stream = caller.verb("GET").head();

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::heads::{self, Head};
-use super::{ANCHOR, GAP};
+use super::{ANCHOR, GAP, UNKNOWN};
 use crate::spool::follow::{Chunk, Follower, Gap, Step};
 use crate::spool::{FileLane, Recorder, orphans};
 
@@ -53,13 +53,14 @@ impl Ingest {
         let (stop, stopped) = watch::channel(false);
         let (finished, done) = watch::channel(false);
         let mut work = Work {
-            lanes: recorder.files.iter().map(Lane::of).collect(),
+            lanes: recorder.lanes().map(Lane::of).collect(),
             recorder: recorder.clone(),
             store,
             data_dir: data_dir.to_owned(),
             retention,
             stop: stopped,
             memory_next: 1,
+            memory_head: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -82,7 +83,7 @@ impl Ingest {
     /// Brings everything into the store within a deadline; gives how many records are left in the
     /// spool, for the next process to adopt.
     pub async fn finish(mut self, deadline: Duration) -> u64 {
-        self.recorder.note("audit/end", None);
+        self.recorder.end();
         self.stop.send_replace(true);
         let done = self.done.wait_for(|done| *done);
         let in_time = matches!(timeout(deadline, done).await, Ok(Ok(_)));
@@ -132,6 +133,7 @@ struct Work {
     stop: watch::Receiver<bool>,
     lanes: Vec<Lane>,
     memory_next: u64,
+    memory_head: Option<Head>,
 }
 
 /// One lane of the spool, and how far it was read.
@@ -170,8 +172,9 @@ impl Lane {
         let oldest = self.intents.open.keys().next().copied();
         self.intents.held.retain(|(number, last_seq)| {
             let done = oldest.is_none_or(|oldest| *last_seq < oldest);
-            if done {
-                self.file.forget(*number);
+            match done {
+                true => self.file.forget(*number),
+                false => self.file.stored(*number),
             }
             !done
         });
@@ -274,6 +277,7 @@ impl Work {
             self.memory_next = seq + 1;
         }
         self.insert(&records).await;
+        self.memory_head = Head::of(&records).or(self.memory_head.take());
     }
 
     /// Tries until the store has them. Only the end of the process stops it, and then the spool
@@ -312,7 +316,8 @@ impl Work {
     }
 
     fn write_heads(&self) {
-        for head in self.lanes.iter().filter_map(|lane| lane.head.as_ref()) {
+        let heads = self.lanes.iter().filter_map(|lane| lane.head.as_ref());
+        for head in heads.chain(&self.memory_head) {
             if let Err(error) = heads::write(&self.data_dir, head) {
                 tracing::warn!("the head of the audit chain could not be noted: {error}");
             }
@@ -410,7 +415,7 @@ pub async fn adopt_all(
         for (seq, record) in &intents.open {
             adopted.unknown += 1;
             let mut draft = record.draft();
-            draft.outcome = "unknown";
+            draft.outcome = UNKNOWN;
             draft.kind = "crash";
             draft.intent = *seq;
             recorder.append(&draft);

@@ -316,3 +316,84 @@ async fn p_a04_what_memory_and_spool_lose_is_announced_and_verifies() {
     let gaps = all.iter().filter(|s| s.record.method == GAP).count();
     assert!((2..=3).contains(&gaps), "{gaps} gap records");
 }
+
+/// P-A05: the notes of how far lanes came may be removed along with records; what is left tells.
+#[tokio::test]
+async fn p_a05_removed_heads_and_whole_lanes_are_told() {
+    let house = House::new();
+    let (db, _) = sqlite(&house.data);
+    let recorder = house.recorder_of(2, 64 << 20, 10);
+    let ingest = house.ingest(&recorder);
+    // Two threads, so that two lanes have records; each is tied to the other by an anchor.
+    let lanes = || async {
+        let all = house.store.page(None, 1_000_000).await.unwrap();
+        let anchors = all.iter().filter(|s| s.record.method == ANCHOR);
+        let tied = anchors.filter_map(|anchor| {
+            let args: serde_json::Value =
+                serde_json::from_str(anchor.record.args.as_deref()?).ok()?;
+            let named = args["heads"]
+                .as_array()?
+                .iter()
+                .filter_map(|h| h["lane"].as_i64());
+            Some((anchor.key.lane, named.collect::<Vec<_>>()))
+        });
+        tied.collect::<Vec<_>>()
+    };
+    let began = tokio::time::Instant::now();
+    let (tying, tied) = loop {
+        std::thread::scope(|scope| {
+            for part in 0..4 {
+                let recorder = &recorder;
+                scope.spawn(move || record(recorder, part, Guarantee::Spool));
+            }
+        });
+        let found = lanes().await.into_iter().find_map(|(lane, named)| {
+            let other = named.into_iter().find(|other| *other != lane)?;
+            Some((lane, other))
+        });
+        if let Some(found) = found {
+            break found;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "no anchor ties two lanes"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
+    let data = house.data.path();
+    let broken = || async { verify(&*house.store, data).await.unwrap().broken };
+    assert_eq!(broken().await, []);
+
+    // The notes alone: nobody can say whether the newest records are all there.
+    let heads = data.join("audit/heads");
+    let aside = data.join("aside");
+    std::fs::rename(&heads, &aside).unwrap();
+    let told = broken().await;
+    assert!(told.iter().any(|b| b.key.lane == tying), "{told:?}");
+    assert!(
+        told.iter().all(|b| b.reason.contains("note of its end")),
+        "{told:?}"
+    );
+    std::fs::rename(&aside, &heads).unwrap();
+
+    // A whole lane and its note: the anchors of the other one name it.
+    let note = std::fs::read_dir(&heads)
+        .unwrap()
+        .flatten()
+        .map(|e| e.path());
+    let note = note.filter(|path| path.to_string_lossy().contains(&tied.to_string()));
+    note.for_each(|path| std::fs::remove_file(path).unwrap());
+    db.write::<_, crate::StoreError, _>(move |tx| {
+        Ok(tx.execute_batch(&format!("DELETE FROM audit WHERE lane = {tied}"))?)
+    })
+    .await
+    .unwrap();
+    let told = broken().await;
+    let first = told
+        .iter()
+        .find(|b| b.key.lane == tied)
+        .expect("it is told");
+    assert_eq!(first.key.seq, 1, "{told:?}");
+    assert!(first.reason.starts_with("missing up to"), "{told:?}");
+}

@@ -1,6 +1,6 @@
 //! Walks the chains of all lanes and finds the first record that cannot be what was written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use sentinel_core::audit::{AuditStore, Broken, Key, StoreFailure, Stored, genesis};
@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::heads::{self, Head, hex};
 use super::{ANCHOR, GAP};
+use crate::spool;
 
 /// Read at once.
 const PAGE_LEN: usize = 5_000;
@@ -19,6 +20,8 @@ pub struct Verdict {
     pub lanes: u64,
     /// Missing records that were announced when they were lost.
     pub announced: u64,
+    /// Lanes of other data directories: only those know how far they came.
+    pub elsewhere: u64,
     /// Lane by lane in the order of keys, the first bad record of each.
     pub broken: Vec<Broken>,
 }
@@ -53,6 +56,9 @@ struct Walk {
     holes: Vec<Hole>,
     gaps: HashMap<(String, i64), Vec<(u64, u64)>>,
     claims: Vec<Head>,
+    /// This data directory's name for itself, and the lanes whose ends it knows or still writes.
+    node: Option<String>,
+    noted: HashSet<i64>,
     scratch: Vec<u8>,
 }
 
@@ -72,6 +78,8 @@ pub async fn verify(store: &dyn AuditStore, data_dir: &Path) -> Result<Verdict, 
         claims: heads::read_all(data_dir)?,
         ..Walk::default()
     };
+    walk.noted = walk.claims.iter().map(|head| head.lane).collect();
+    walk.node = spool::known_node(data_dir);
     for cut in store.cuts().await? {
         walk.cuts
             .insert((cut.key.node, cut.key.lane), (cut.key.seq, cut.hash));
@@ -87,6 +95,10 @@ pub async fn verify(store: &dyn AuditStore, data_dir: &Path) -> Result<Verdict, 
             None => break,
         }
     }
+    // Looked for last: a lane whose spool is gone by now has its note.
+    walk.noted.extend(spool::lanes(data_dir));
+    let again = heads::read_all(data_dir)?;
+    walk.noted.extend(again.iter().map(|head| head.lane));
     Ok(walk.finish())
 }
 
@@ -186,9 +198,34 @@ impl Walk {
         for claim in std::mem::take(&mut self.claims) {
             self.check_claim(claim);
         }
+        self.check_notes();
         self.verdict.broken.sort_by(|a, b| a.key.cmp(&b.key));
         self.verdict.broken.dedup_by(|a, b| a.key == b.key);
         self.verdict
+    }
+
+    /// Each lane that this data directory filled left a note of how far it came; without it nobody can say that
+    /// its end is still there.
+    fn check_notes(&mut self) {
+        let Some(node) = &self.node else { return };
+        let foreign = self.ends.keys().filter(|(of, _)| of != node);
+        self.verdict.elsewhere = foreign.count() as u64;
+        // Lanes of memory have odd numbers, and go without a note when their process is killed.
+        let ours = |lane: &&(String, i64)| lane.0 == *node && lane.1 % 2 == 0;
+        let bare = self.ends.iter().filter(|(lane, _)| ours(lane));
+        let bare = bare.filter(|((_, lane), _)| !self.noted.contains(lane));
+        let bare: Vec<Broken> = bare
+            .map(|((node, lane), (seq, _))| Broken {
+                key: Key {
+                    node: node.clone(),
+                    lane: *lane,
+                    seq: seq + 1,
+                },
+                reason: "nobody knows whether there was more: the note of its end is gone from audit/heads"
+                    .into(),
+            })
+            .collect();
+        self.verdict.broken.extend(bare);
     }
 
     /// A lane that had come so far must still reach there.

@@ -4,9 +4,11 @@
 //! with it (the message's body, the diff, the verdict). Whoever changes or deletes a row breaks the
 //! chain from there on. The state of each review must be what its last event says.
 
+use std::collections::HashSet;
+
 use ring::digest::{Context, SHA256, digest};
 use rusqlite::{Connection, OptionalExtension, params};
-use sentinel_core::review::{NewReview, Trouble};
+use sentinel_core::review::{NewReview, Purge, Trouble, Verified};
 
 use super::sql;
 
@@ -69,30 +71,68 @@ fn to_array(bytes: &[u8]) -> [u8; 32] {
     bytes.try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// The hash to continue from, and the next event's number.
-pub(super) fn last(tx: &Connection) -> Result<([u8; 32], i64), Trouble> {
-    let found = tx
-        .prepare_cached("SELECT hash, seq FROM review_events ORDER BY seq DESC LIMIT 1")
-        .and_then(|mut query| {
-            query
-                .query_row([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? + 1)))
-                .optional()
-        })
-        .map_err(sql)?;
-    Ok(found.unwrap_or((START, 1)))
+/// Where the history is.
+pub(super) struct Head {
+    /// The hash to continue from.
+    pub(super) hash: [u8; 32],
+    /// The next event's number.
+    pub(super) next: i64,
+    /// The number of the event that changed the queue last.
+    pub(super) queue: i64,
 }
 
-/// Walks the whole history; the number of events, or the first thing that is wrong. All of it is one reading,
+pub(super) fn last(tx: &Connection) -> Result<Head, Trouble> {
+    let head = |row: &rusqlite::Row<'_>| {
+        Ok(Head {
+            hash: row.get(0)?,
+            next: row.get::<_, i64>(1)? + 1,
+            queue: row.get(2)?,
+        })
+    };
+    let found = tx
+        .prepare_cached("SELECT hash, seq, queue FROM review_events ORDER BY seq DESC LIMIT 1")
+        .and_then(|mut query| query.query_row([], head).optional())
+        .map_err(sql)?;
+    Ok(found.unwrap_or(Head {
+        hash: START,
+        next: 1,
+        queue: 0,
+    }))
+}
+
+/// What the event of a removed review is called.
+pub(super) const PURGED: &str = "review_purged";
+
+/// The digest by which a removal names the events of what it removed.
+pub(super) fn covered(hashes: &[Vec<u8>]) -> [u8; 32] {
+    let mut hash = Context::new(&SHA256);
+    hashes.iter().for_each(|one| hash.update(one));
+    to_array(hash.finish().as_ref())
+}
+
+/// The hashes of a review's events up to this one, oldest first.
+pub(super) fn hashes_to(tx: &Connection, last: i64) -> Result<Vec<Vec<u8>>, Trouble> {
+    tx.prepare_cached(
+        "WITH RECURSIVE told (seq) AS (
+             SELECT ?1 UNION ALL SELECT e.prev_seq FROM review_events e JOIN told t ON e.seq = t.seq
+             WHERE e.prev_seq IS NOT NULL)
+         SELECT hash FROM review_events WHERE seq IN (SELECT seq FROM told) ORDER BY seq",
+    )
+    .and_then(|mut query| query.query_map([last], |row| row.get(0))?.collect())
+    .map_err(sql)
+}
+
+/// Walks the whole history; what is in it, or the first thing that is wrong. All of it is one reading,
 /// whatever is written meanwhile.
-pub(super) fn verify(db: &Connection) -> Result<u64, Trouble> {
+pub(super) fn verify(db: &Connection) -> Result<Verified, Trouble> {
     let reading = db.unchecked_transaction().map_err(sql)?;
-    let events = verify_still(&reading)?;
+    let verified = verify_still(&reading)?;
     // It only ends the reading; what was found stands.
     reading.rollback().map_err(sql)?;
-    Ok(events)
+    Ok(verified)
 }
 
-fn verify_still(tx: &Connection) -> Result<u64, Trouble> {
+fn verify_still(tx: &Connection) -> Result<Verified, Trouble> {
     let check: String = tx
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .map_err(sql)?;
@@ -106,9 +146,9 @@ fn verify_still(tx: &Connection) -> Result<u64, Trouble> {
     if dangling {
         return Err(broken("a row refers to one that is not there".to_owned()));
     }
-    let events = walk(tx)?;
+    let verified = walk(tx)?;
     states(tx)?;
-    Ok(events)
+    Ok(verified)
 }
 
 pub(super) fn broken(message: String) -> Trouble {
@@ -118,12 +158,16 @@ pub(super) fn broken(message: String) -> Trouble {
     }
 }
 
-fn walk(tx: &Connection) -> Result<u64, Trouble> {
+fn walk(tx: &Connection) -> Result<Verified, Trouble> {
+    let removed = tx
+        .prepare("SELECT id FROM purged_reviews")
+        .and_then(|mut query| query.query_map([], |row| row.get(0))?.collect())
+        .map_err(sql)?;
     let mut query = tx
         .prepare(&format!("SELECT {LINK} FROM review_events ORDER BY seq"))
         .map_err(sql)?;
     let mut rows = query.query([]).map_err(sql)?;
-    let mut walker = Walker::default();
+    let mut walker = Walker::new(removed);
     while let Some(row) = rows.next().map_err(sql)? {
         let text = |at: usize| row.get::<_, String>(at).map_err(sql);
         let maybe = |at: usize| row.get::<_, Option<String>>(at).map_err(sql);
@@ -149,7 +193,8 @@ fn walk(tx: &Connection) -> Result<u64, Trouble> {
     }
     let numbered: i64 = tx
         .query_row(
-            "SELECT coalesce(max(last_seq), 0) FROM reviews",
+            "SELECT max((SELECT coalesce(max(last_seq), 0) FROM reviews),
+                 (SELECT coalesce(max(seq), 0) FROM purged_reviews))",
             [],
             |row| row.get(0),
         )
@@ -160,19 +205,20 @@ fn walk(tx: &Connection) -> Result<u64, Trouble> {
 /// Follows the events in their order.
 pub(super) struct Walker {
     before: Vec<u8>,
-    count: u64,
-}
-
-impl Default for Walker {
-    fn default() -> Self {
-        Self {
-            before: START.to_vec(),
-            count: 0,
-        }
-    }
+    verified: Verified,
+    /// Reviews whose texts are gone.
+    removed: HashSet<String>,
 }
 
 impl Walker {
+    pub(super) fn new(removed: HashSet<String>) -> Self {
+        Self {
+            before: START.to_vec(),
+            verified: Verified::default(),
+            removed,
+        }
+    }
+
     /// One event with its hash, and the digest of what it added as that is now.
     pub(super) fn step(
         &mut self,
@@ -186,12 +232,31 @@ impl Walker {
                 "event {seq} is not what was written after the one before it"
             )));
         }
-        if link.content.is_some() && found.as_ref().map(|found| &found[..]) != link.content {
+        let is_purge = link.event == PURGED;
+        // What was removed is known by its digest, which the removal covers.
+        let is_gone = !is_purge && self.removed.contains(link.review_id);
+        let is_same = found.as_ref().map(|found| &found[..]) == link.content;
+        if link.content.is_some() && !is_gone && !is_same {
             return Err(broken(format!("what event {seq} added is not what it was")));
         }
+        if is_purge {
+            self.note_purge(link);
+        }
         self.before = hash.to_vec();
-        self.count += 1;
+        self.verified.events += 1;
         Ok(())
+    }
+
+    fn note_purge(&mut self, link: &Link<'_>) {
+        let purges = &mut self.verified.purges;
+        match purges.last_mut() {
+            Some(last) if last.at == link.created_at && last.by == link.actor => last.reviews += 1,
+            _ => purges.push(Purge {
+                at: link.created_at.to_owned(),
+                by: link.actor.to_owned(),
+                reviews: 1,
+            }),
+        }
     }
 
     pub(super) fn ends_with(&self, hash: &[u8]) -> bool {
@@ -199,14 +264,14 @@ impl Walker {
     }
 
     /// `numbered` is how many were ever written, so a tail that was cut off is seen.
-    pub(super) fn end(self, numbered: i64) -> Result<u64, Trouble> {
-        if numbered != self.count as i64 {
+    pub(super) fn end(self, numbered: i64) -> Result<Verified, Trouble> {
+        let left = self.verified.events;
+        if numbered != left as i64 {
             return Err(broken(format!(
-                "{numbered} events were written, {} are left",
-                self.count
+                "{numbered} events were written, {left} are left"
             )));
         }
-        Ok(self.count)
+        Ok(self.verified)
     }
 }
 
@@ -270,6 +335,9 @@ pub(super) fn content_of_new(new: &NewReview, files: &str) -> [u8; 32] {
 
 /// The digest of what an event added, as it is now.
 fn text_of(tx: &Connection, link: &Link<'_>) -> Result<Option<[u8; 32]>, Trouble> {
+    if link.event == PURGED {
+        return covered_by(tx, link.seq).map(Some);
+    }
     let Some(about) = link.about_id.filter(|_| link.content.is_some()) else {
         return Ok(None);
     };
@@ -284,6 +352,15 @@ fn text_of(tx: &Connection, link: &Link<'_>) -> Result<Option<[u8; 32]>, Trouble
                 .optional()
         })
         .map_err(sql)
+}
+
+/// The digest of the events before a removal.
+fn covered_by(tx: &Connection, purge: i64) -> Result<[u8; 32], Trouble> {
+    let last: Option<i64> = tx
+        .prepare_cached("SELECT prev_seq FROM review_events WHERE seq = ?1")
+        .and_then(|mut query| query.query_row([purge], |row| row.get(0)))
+        .map_err(sql)?;
+    Ok(covered(&hashes_to(tx, last.unwrap_or(0))?))
 }
 
 fn three(row: &rusqlite::Row<'_>) -> rusqlite::Result<[u8; 32]> {
@@ -316,6 +393,12 @@ pub(super) const STATES: &str = "
                  AND e.about_id = p.id ORDER BY e.seq DESC LIMIT 1))
     UNION ALL SELECT e.review_id FROM {events} e
         WHERE NOT EXISTS (SELECT 1 FROM reviews r WHERE r.id = e.review_id)
+            AND NOT EXISTS (SELECT 1 FROM purged_reviews g WHERE g.id = e.review_id)
+    UNION ALL SELECT g.id FROM purged_reviews g
+        WHERE EXISTS (SELECT 1 FROM reviews r WHERE r.id = g.id)
+            OR 'review_purged' IS DISTINCT FROM (SELECT e.event FROM {events} e
+                WHERE e.review_id = g.id AND e.seq = g.seq
+                    AND NOT EXISTS (SELECT 1 FROM {events} l WHERE l.review_id = g.id AND l.seq > g.seq))
     LIMIT 1";
 
 /// The history by review. Only this needs it so, and an index that is kept costs every write a page.

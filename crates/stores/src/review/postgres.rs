@@ -6,6 +6,7 @@
 //!
 //! Not here: connections (`crate::postgres`), what may be done when (`sentinel_review::machine`).
 
+mod purge;
 mod read;
 mod verify;
 mod write;
@@ -17,7 +18,7 @@ use futures_util::future::BoxFuture;
 use sentinel_core::builtin::Refused;
 use sentinel_core::review::{
     Acted, Changes, Decide, Event, Filter, Key, Listed, Message, NewReview, Page, Patch, Promised,
-    Review, ReviewStore, Slice, Statistics, Trouble, Verdict,
+    Purged, Review, ReviewStore, Slice, Statistics, Trouble, Verdict, Verified,
 };
 use tokio_postgres::Row;
 
@@ -29,7 +30,10 @@ use crate::sqlite::Migrations;
 
 pub const POSTGRES_MIGRATIONS: Migrations = Migrations {
     component: "review",
-    steps: &[include_str!("postgres/tables.sql")],
+    steps: &[
+        include_str!("postgres/tables.sql"),
+        include_str!("postgres/purged.sql"),
+    ],
 };
 
 pub struct PostgresReviews {
@@ -140,7 +144,15 @@ impl ReviewStore for PostgresReviews {
         async move { Err(refused) }.boxed()
     }
 
-    fn verify(&self) -> Promised<u64> {
+    fn purgeable(&self, before: String) -> Promised<Vec<Purged>> {
+        self.reading(move |db| purge::look(db, before).boxed())
+    }
+
+    fn purge(&self, before: String, by: String) -> Promised<Vec<Purged>> {
+        self.writing(move |db| purge::purge(db, before, by).boxed())
+    }
+
+    fn verify(&self) -> Promised<Verified> {
         // Its transaction only holds the picture still.
         self.writing(|db| verify::verify(db).boxed())
     }

@@ -349,12 +349,18 @@ pub(super) fn in_status(seconds: &str) -> String {
 
 pub(super) fn queue_version(tx: &Connection, projects: &[String]) -> Result<u64, Trouble> {
     let query = if projects.is_empty() {
-        "SELECT seq FROM review_events WHERE queue = 1 ORDER BY seq DESC LIMIT 1".to_owned()
+        "SELECT queue FROM review_events ORDER BY seq DESC LIMIT 1".to_owned()
     } else {
+        // From each that changed the queue to the one before it.
         let marks = vec!["?"; projects.len()].join(", ");
         format!(
-            "SELECT e.seq FROM review_events e JOIN reviews r ON r.id = e.review_id
-             WHERE e.queue = 1 AND r.project IN ({marks}) ORDER BY e.seq DESC LIMIT 1"
+            "WITH RECURSIVE turns (seq) AS (
+                 SELECT * FROM (SELECT queue FROM review_events ORDER BY seq DESC LIMIT 1)
+                 UNION ALL
+                 SELECT (SELECT queue FROM review_events WHERE seq = turns.seq - 1) FROM turns
+                 WHERE turns.seq > 1)
+             SELECT e.seq FROM turns JOIN review_events e ON e.seq = turns.seq
+             JOIN reviews r ON r.id = e.review_id WHERE r.project IN ({marks}) LIMIT 1"
         )
     };
     let found: Option<i64> = tx

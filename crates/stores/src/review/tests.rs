@@ -79,7 +79,7 @@ async fn talk(store: &dyn ReviewStore) -> String {
         let posted = store.act(id.clone(), "r".into(), None, post(body));
         posted.await.unwrap();
     }
-    assert_eq!(store.verify().await.unwrap(), 4);
+    assert_eq!(store.verify().await.unwrap().events, 4);
     id
 }
 
@@ -122,7 +122,7 @@ const TAMPERINGS_OF_SQLITE: &[&str] = &[
     "UPDATE reviews SET last_seq = 3",
 ];
 
-fn is_found(found: &Result<u64, Trouble>) -> bool {
+fn is_found(found: &Result<Verified, Trouble>) -> bool {
     matches!(
         found,
         Err(Trouble::Store {
@@ -142,6 +142,108 @@ async fn p_b07_an_edited_or_deleted_row_is_found() {
         let found = open(&path).verify().await;
         assert!(is_found(&found), "{tampering}: {found:?}");
     }
+}
+
+fn close() -> Decide {
+    Box::new(|review, _| {
+        Ok(Effect {
+            status: Status::Closed,
+            claimed_by: None,
+            claim_generation: review.claim_generation,
+            lease: None,
+            addition: None,
+            events: vec![NewEvent {
+                event: "review_closed",
+                old_status: Some(review.status),
+                new_status: Some(Status::Closed),
+                detail: None,
+            }],
+        })
+    })
+}
+
+/// Closes a review and removes it; a second one stays.
+async fn remove(store: &dyn ReviewStore, id: String) {
+    store.submit(new(), Vec::new()).await.unwrap();
+    store.act(id, "p".into(), None, close()).await.unwrap();
+    let gone = store.purge("9999".into(), "operator".into()).await.unwrap();
+    assert_eq!(gone.len(), 1);
+    let verified = store.verify().await.unwrap();
+    assert_eq!((verified.events, verified.purges.len()), (7, 1));
+}
+
+/// What somebody might do to hide a removal, or to pass something off as one.
+const TAMPERINGS_OF_PURGES: &[&str] = &[
+    "DELETE FROM purged_reviews",
+    "UPDATE purged_reviews SET seq = 1",
+    "UPDATE review_events SET actor = 'somebody' WHERE event = 'review_purged'",
+    "UPDATE review_events SET actor = 'somebody' WHERE seq = 2",
+    "DELETE FROM review_events WHERE event = 'review_purged'",
+    "DELETE FROM review_events WHERE event = 'review_purged'; DELETE FROM purged_reviews",
+    "DELETE FROM review_events WHERE seq = 3",
+    "INSERT INTO purged_reviews SELECT id, 5 FROM reviews; DELETE FROM reviews",
+];
+
+/// C-32, P-B07: nobody removes a review unnoticed but by the command for it.
+#[tokio::test]
+async fn p_b07_a_removal_that_was_none_is_found() {
+    for tampering in TAMPERINGS_OF_PURGES {
+        let (_folder, path, id) = house().await;
+        remove(&open(&path), id).await;
+        let db = Connection::open(&path).unwrap();
+        db.execute_batch(tampering).unwrap();
+        let found = open(&path).verify().await;
+        assert!(is_found(&found), "{tampering}: {found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p_b07_a_removal_that_was_none_is_found_in_postgres() {
+    let cluster = Cluster::start();
+    for (n, tampering) in TAMPERINGS_OF_PURGES.iter().enumerate() {
+        let url = cluster.database(&format!("purge{n}"));
+        let db = Postgres::new(&url, 2, &[super::POSTGRES_MIGRATIONS]).expect("a URL");
+        let store = PostgresReviews::new(&db, |_, _| None);
+        let id = talk(&store).await;
+        remove(&store, id).await;
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        let connection = tokio::spawn(connection);
+        client.batch_execute(tampering).await.unwrap();
+        let found = store.verify().await;
+        assert!(is_found(&found), "{tampering}: {found:?}");
+        connection.abort();
+    }
+}
+
+/// C-32: what was removed does not lie in free pages of the file.
+#[tokio::test]
+async fn c_32_removed_texts_are_overwritten() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.db");
+    let store = open(&path);
+    let id = talk(&store).await;
+    let secret = "a text that must not stay behind ".repeat(2000);
+    let posted = store.act(id.clone(), "r".into(), None, post(&secret));
+    posted.await.unwrap();
+    let lies_there = || {
+        let needle = b"must not stay behind";
+        let bytes = std::fs::read(&path).unwrap();
+        bytes.windows(needle.len()).any(|window| window == needle)
+    };
+    let checkpoint = || {
+        let db = Connection::open(&path).unwrap();
+        let query = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let busy: i64 = db.query_row(query, [], |row| row.get(0)).unwrap();
+        assert_eq!(busy, 0);
+    };
+    checkpoint();
+    assert!(lies_there());
+    store.act(id, "p".into(), None, close()).await.unwrap();
+    store.purge("9999".into(), "operator".into()).await.unwrap();
+    checkpoint();
+    assert!(!lies_there());
 }
 
 /// The same on PostgreSQL, where the tables are put right again after each.
@@ -178,7 +280,7 @@ async fn p_b07_an_edited_or_deleted_row_is_found_in_postgres() {
             .batch_execute(&format!("{empty}{fill}"))
             .await
             .unwrap();
-        assert_eq!(store.verify().await.unwrap(), 4);
+        assert_eq!(store.verify().await.unwrap().events, 4);
     }
     connection.abort();
 }
@@ -204,7 +306,7 @@ async fn a_postgres_that_went_away_is_unavailable_until_it_is_back() {
     );
     cluster.resume();
     assert_eq!(store.get(id).await.unwrap().message_count, 3);
-    assert_eq!(store.verify().await.unwrap(), 4);
+    assert_eq!(store.verify().await.unwrap().events, 4);
     let backup = store.backup("copy.db".into()).await.unwrap_err();
     assert!(backup.to_string().contains("pg_dump"), "{backup}");
 }
@@ -225,6 +327,8 @@ async fn a_file_of_an_earlier_version_keeps_everything() {
     let db = Connection::open(&path).unwrap();
     db.execute_batch(include_str!("tests/version_2.sql"))
         .unwrap();
+    let query = "SELECT max(seq) FROM review_events WHERE queue = 1";
+    let turned: u64 = db.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap() as u64;
     let digests: Vec<(String, Vec<u8>)> = db
         .prepare("SELECT key, digest FROM review_keys ORDER BY key")
         .unwrap()
@@ -235,7 +339,8 @@ async fn a_file_of_an_earlier_version_keeps_everything() {
     drop(db);
 
     let store = open(&path);
-    assert_eq!(store.verify().await.unwrap(), 10);
+    assert_eq!(store.verify().await.unwrap().events, 10);
+    assert_eq!(store.queue_version(Vec::new()).await.unwrap(), turned);
     let all = Page {
         offset: 0,
         limit: 99,
@@ -275,7 +380,7 @@ async fn a_file_of_an_earlier_version_keeps_everything() {
     );
     assert!(added(again("k5").await.unwrap()).is_none());
     store.submit(new(), Vec::new()).await.unwrap();
-    assert_eq!(store.verify().await.unwrap(), 11);
+    assert_eq!(store.verify().await.unwrap().events, 11);
 }
 
 /// What is verified is one reading: a broker that writes meanwhile breaks nothing.
@@ -292,7 +397,7 @@ async fn p_b07_verifying_beside_a_writer_finds_nothing_wrong() {
     let mut seen = 0;
     let verifying = async {
         while seen < 40 {
-            let events = beside.verify().await.unwrap();
+            let events = beside.verify().await.unwrap().events;
             assert!(events >= seen);
             seen = events;
         }
@@ -314,7 +419,7 @@ async fn a_decision_that_refuses_changes_nothing() {
     let refused = store.act(id.clone(), "r".into(), None, refuse).await;
     assert!(matches!(refused, Err(Trouble::Refused(_))));
     assert_eq!(store.get(id).await.unwrap(), before);
-    assert_eq!(store.verify().await.unwrap(), 4);
+    assert_eq!(store.verify().await.unwrap().events, 4);
 }
 
 #[tokio::test]
@@ -329,7 +434,7 @@ async fn p_b08_a_backup_opens_and_verifies_and_never_overwrites() {
     let mode = std::fs::metadata(&copy).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "as private as what it is a copy of");
     let restored = open(&copy);
-    assert_eq!(restored.verify().await.unwrap(), 4);
+    assert_eq!(restored.verify().await.unwrap().events, 4);
     assert_eq!(
         restored.get(id.clone()).await.unwrap(),
         store.get(id).await.unwrap()
@@ -357,7 +462,7 @@ async fn p_b08_a_backup_is_of_one_moment() {
     }
     copying.await.unwrap().unwrap();
     assert!(posted > 2, "nothing was written meanwhile");
-    let events = open(&copy).verify().await.unwrap();
+    let events = open(&copy).verify().await.unwrap().events;
     assert!((5..=5 + posted).contains(&events), "{events}");
     // A copy that cannot be finished leaves nothing.
     let nowhere = folder.path().join("none/copy.db");

@@ -64,7 +64,9 @@ pub(super) fn submit(
         parent_is_over(&read::review(tx, parent)?)?;
     }
     let taken = tx
-        .prepare_cached("SELECT 1 FROM reviews WHERE id = ?1")
+        .prepare_cached(
+            "SELECT 1 FROM reviews WHERE id = ?1 UNION ALL SELECT 1 FROM purged_reviews WHERE id = ?1",
+        )
         .and_then(|mut query| query.exists([&new.review_id]))
         .map_err(sql)?;
     if taken {
@@ -485,7 +487,7 @@ pub(super) fn describe(addition: &Addition) -> About {
 }
 
 /// Adds an event to the chain, and to the list of its review after `prev_seq`; its number.
-fn log(
+pub(super) fn log(
     tx: &Connection,
     now: &Moment,
     review_id: &str,
@@ -494,7 +496,13 @@ fn log(
     event: &NewEvent,
     about: &About,
 ) -> Result<i64, Trouble> {
-    let (before, seq) = chain::last(tx)?;
+    let head = chain::last(tx)?;
+    let seq = head.next;
+    let queue = if queue_changes(event) {
+        seq
+    } else {
+        head.queue
+    };
     let created_at = now.iso();
     let detail = event.detail.as_ref().map(ToString::to_string);
     let link = Link {
@@ -509,7 +517,7 @@ fn log(
         detail: detail.as_deref(),
         created_at: &created_at,
     };
-    let hash = link.hash(&before);
+    let hash = link.hash(&head.hash);
     tx.prepare_cached(
         "INSERT INTO review_events (seq, review_id, event, actor, old_status, new_status, about_id, content,
              detail, created_at, queue, hash, prev_seq)
@@ -518,7 +526,7 @@ fn log(
     .and_then(|mut insert| {
         insert.execute(params![
             seq, review_id, link.event, actor, link.old_status, link.new_status, link.about_id, link.content,
-            link.detail, created_at, queue_changes(event), &hash[..], prev_seq,
+            link.detail, created_at, queue, &hash[..], prev_seq,
         ])
     })
     .map_err(sql)?;

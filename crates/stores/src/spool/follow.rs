@@ -11,7 +11,7 @@ use sentinel_core::audit::{Batch, Draft, Gathering, Record};
 
 use super::frame::{self, Found, Kind, Start};
 use super::lane::segment_path;
-use crate::audit::ANCHOR;
+use crate::audit::{ANCHOR, UNKNOWN};
 
 /// Read at once, and one transaction of the store: some thousand records. A frame that does not fit is
 /// read alone.
@@ -37,7 +37,8 @@ impl Step {
     fn of(seq: u64, draft: &Draft<'_>) -> Option<Self> {
         if draft.outcome == "intent" {
             Some(Self::Begun(seq, Box::new(draft.to_record())))
-        } else if draft.intent != 0 {
+        } else if draft.intent != 0 && draft.outcome != UNKNOWN {
+            // What is said about another lane's intent is none of this one's.
             Some(Self::Ended(draft.intent))
         } else {
             None

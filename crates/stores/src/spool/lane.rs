@@ -2,8 +2,9 @@
 //!
 //! The thread that finishes a call writes its record, alone or with those of the calls that end in the
 //! same turn (`core::turn`), before the answer leaves; no other thread is in between, so what was
-//! answered is in the file. A segment that is full is sealed; a sealed segment goes away once the store has its records. When all of them
-//! exceed the quota the oldest is cut to its first frame, and whoever reads on announces the gap.
+//! answered is in the file. A segment that is full is sealed; a sealed segment goes away once the store
+//! has its records. When all of them exceed the quota `AtQuota` says what gives way, and whoever reads on
+//! announces the gap.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
-use sentinel_core::audit::{self, Draft, chain, genesis};
+use sentinel_core::audit::{self, Draft, Surface, chain, genesis};
 use sentinel_core::metrics::Metrics;
 use sentinel_core::turn::{self, Keep};
 
@@ -27,6 +28,19 @@ const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=8 * 1024 * 1024
 /// Gathered records that are not written yet: more than ever end in one turn.
 const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
+/// What gives way when a lane has reached its quota. A refusal never takes the place of another record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtQuota {
+    /// The oldest segment is cut to its first frame.
+    Oldest,
+    /// Nothing that the store does not have: whoever wants to begin something asks `is_full` first, and
+    /// what was begun is completed beyond the quota, up to `BEYOND` times of it.
+    Nothing,
+}
+
+/// Calls that run when a lane becomes full end soon after, and their records have a bound, too.
+const BEYOND: u64 = 2;
+
 pub struct FileLane {
     pub(crate) node: Arc<str>,
     pub(crate) lane: i64,
@@ -37,6 +51,7 @@ pub struct FileLane {
     metrics: Arc<Metrics>,
     complaints: Arc<Complaints>,
     quota: u64,
+    at_quota: AtQuota,
     segment_max: u64,
 }
 
@@ -57,13 +72,22 @@ struct Inner {
     reported: u64,
     /// The segment that the reader is at; it is never cut.
     reading: u64,
-    /// The quota was reached and nothing reached the store since.
+    /// Records gave way, and nothing reached the store since.
     overflowing: bool,
     /// After a failed write: nothing more goes into this file.
     spoilt: bool,
+    /// Nothing was written since the last record that was lost.
+    loose_end: bool,
     /// Sealed since the last fsync.
     unsynced: Vec<Arc<File>>,
     dirty: bool,
+}
+
+impl Inner {
+    /// What is there, written or about to be.
+    fn bytes(&self) -> u64 {
+        self.sealed_bytes + self.written + self.gathered.len() as u64
+    }
 }
 
 struct Sealed {
@@ -71,6 +95,8 @@ struct Sealed {
     bytes: u64,
     records: u64,
     cut: bool,
+    /// The store has its records; it stays for an intent whose call has not ended.
+    stored: bool,
 }
 
 pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
@@ -82,7 +108,7 @@ impl FileLane {
     pub fn create(
         root: &Path,
         node: Arc<str>,
-        quota: u64,
+        (quota, at_quota): (u64, AtQuota),
         metrics: Arc<Metrics>,
         complaints: Arc<Complaints>,
     ) -> io::Result<Self> {
@@ -117,12 +143,14 @@ impl FileLane {
                 reading: 1,
                 overflowing: false,
                 spoilt: false,
+                loose_end: false,
                 unsynced: Vec::new(),
                 dirty: true,
             }),
             metrics,
             complaints,
             quota,
+            at_quota,
             segment_max,
         })
     }
@@ -152,10 +180,22 @@ impl FileLane {
 
     /// Gives a record its number, its place in the chain and its frame.
     fn add(&self, inner: &mut Inner, draft: &Draft<'_>) -> io::Result<u64> {
-        if inner.spoilt || inner.written + inner.gathered.len() as u64 >= self.segment_max {
-            // What it could not write is counted, and the new segment tells.
-            let _ = self.write(inner);
+        let next = inner.spoilt || inner.written + inner.gathered.len() as u64 >= self.segment_max;
+        if next {
+            // What it cannot write is counted, and the new segment tells.
+            self.write_or_complain(inner);
+        }
+        if self.has_no_room_for(draft, inner, next) {
+            self.lose(inner);
+            return Err(io::Error::other("the spool is full (audit.spool_max_mb)"));
+        }
+        if next {
             self.next_segment(inner)?;
+            // What the audit says about itself is little, and costs nobody a record.
+            if draft.surface != Surface::Gateway.as_str() {
+                self.keep_quota(inner);
+            }
+            self.report(inner);
         }
         inner.seq += 1;
         let begin = frame::open(&mut inner.gathered);
@@ -173,6 +213,7 @@ impl FileLane {
         inner.gathered_len += 1;
         inner.dirty = true;
         self.metrics.audit.records.fetch_add(1, Relaxed);
+        inner.loose_end = false;
         Ok(inner.seq)
     }
 
@@ -188,11 +229,11 @@ impl FileLane {
                 Ok(())
             }
             other => {
-                // The numbers of the others are used: the reader finds them missing and says so.
+                // The numbers of the others are used, as in `lose`.
                 let part = other.as_ref().map_or(0, |part| *part);
                 let kept = frame::count(&inner.gathered[..part], inner.segment);
                 let lost = inner.gathered_len - kept;
-                inner.spoilt = true;
+                (inner.spoilt, inner.loose_end) = (true, true);
                 self.metrics.audit.dropped.fetch_add(lost, Relaxed);
                 Err(other
                     .err()
@@ -222,9 +263,7 @@ impl FileLane {
         let (file, written) = match begun {
             Ok(begun) => begun,
             Err(error) => {
-                self.metrics.audit.records.fetch_add(1, Relaxed);
-                self.metrics.audit.dropped.fetch_add(1, Relaxed);
-                inner.seq += 1;
+                self.lose(inner);
                 inner.spoilt = true;
                 return Err(error);
             }
@@ -237,44 +276,76 @@ impl FileLane {
             bytes: inner.written,
             records: inner.seq + 1 - inner.first_seq,
             cut: false,
+            stored: false,
         });
         inner.sealed_bytes += inner.written;
         inner.segment = number;
         inner.written = written;
         inner.first_seq = inner.seq + 1;
         inner.spoilt = false;
-        self.keep_quota(inner);
+        Ok(())
+    }
+
+    /// Says how much there is.
+    fn report(&self, inner: &mut Inner) {
         let (now, before) = (inner.sealed_bytes + inner.written, inner.reported);
         let spool_bytes = &self.metrics.audit.spool_bytes;
         spool_bytes.fetch_add(now.wrapping_sub(before), Relaxed);
         inner.reported = now;
-        Ok(())
     }
 
-    /// Cuts the oldest segments until there is room for one more.
+    /// Whether this record would be at the cost of others, and is not worth that. `next` says that it needs
+    /// a new segment.
+    fn has_no_room_for(&self, draft: &Draft<'_>, inner: &Inner, next: bool) -> bool {
+        let full = |quota| next && inner.bytes() + self.segment_max > quota;
+        match self.at_quota {
+            // A place that another record gave way for is not a refusal's either.
+            AtQuota::Oldest => draft.decision == "deny" && (inner.overflowing || full(self.quota)),
+            AtQuota::Nothing => full(BEYOND * self.quota),
+        }
+    }
+
+    /// A record that is not written. Its number is used: the reader finds it missing and says so.
+    fn lose(&self, inner: &mut Inner) {
+        self.metrics.audit.records.fetch_add(1, Relaxed);
+        self.metrics.audit.dropped.fetch_add(1, Relaxed);
+        inner.seq += 1;
+        inner.loose_end = true;
+    }
+
+    /// Cuts the oldest segments until there is room for one more, as far as they may be cut.
     fn keep_quota(&self, inner: &mut Inner) {
         let reading = inner.reading;
+        let gives_way = |s: &Sealed| s.stored || self.at_quota == AtQuota::Oldest;
         while inner.sealed_bytes + self.segment_max > self.quota {
             let oldest = inner
                 .sealed
                 .iter_mut()
-                .find(|sealed| !sealed.cut && sealed.number != reading);
+                .find(|sealed| !sealed.cut && sealed.number != reading && gives_way(sealed));
             let Some(sealed) = oldest else { return };
             let kept = cut(&segment_path(&self.folder, sealed.number)).unwrap_or(sealed.bytes);
             sealed.cut = true;
             inner.sealed_bytes -= sealed.bytes.saturating_sub(kept);
             sealed.bytes = kept;
-            inner.overflowing = true;
-            self.metrics
-                .audit
-                .dropped
-                .fetch_add(sealed.records, Relaxed);
+            if !sealed.stored {
+                let dropped = &self.metrics.audit.dropped;
+                dropped.fetch_add(sealed.records, Relaxed);
+                inner.overflowing = true;
+            }
         }
     }
 
-    /// The quota is used up: a record may push out one that the store has not seen.
+    /// The quota is used up: nothing more may begin whose record must stay.
     pub(crate) fn is_full(&self) -> bool {
-        self.inner.lock().overflowing
+        let inner = self.inner.lock();
+        let stored = inner.sealed.iter().filter(|sealed| sealed.stored);
+        let stored: u64 = stored.map(|sealed| sealed.bytes).sum();
+        inner.bytes() >= self.quota + stored
+    }
+
+    /// Records were lost since the last one that was written, so that nobody can know of them yet.
+    pub(crate) fn has_loose_end(&self) -> bool {
+        self.inner.lock().loose_end
     }
 
     /// How far the reader may read: the segment being written, and how much of it is there.
@@ -301,8 +372,16 @@ impl FileLane {
         }
     }
 
+    /// Something reached the store.
     pub(crate) fn progressed(&self) {
         self.inner.lock().overflowing = false;
+    }
+
+    /// The store has this segment, but an intent in it or before it waits for its call to end.
+    pub(crate) fn stored(&self, number: u64) {
+        let mut inner = self.inner.lock();
+        let sealed = inner.sealed.iter_mut().find(|s| s.number == number);
+        sealed.into_iter().for_each(|sealed| sealed.stored = true);
     }
 
     /// Makes everything appended before durable.

@@ -40,6 +40,11 @@ pub fn node_id(data_dir: &Path) -> io::Result<String> {
     }
 }
 
+/// The name, if there is one.
+pub(crate) fn known(data_dir: &Path) -> Option<String> {
+    read(&data_dir.join("audit").join("node")).ok().flatten()
+}
+
 fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|name| !name.is_empty())),

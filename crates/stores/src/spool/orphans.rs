@@ -20,6 +20,13 @@ impl Orphan {
     }
 }
 
+/// The lanes that are in the spool, whoever writes them.
+pub(crate) fn lanes(data_dir: &Path) -> Vec<i64> {
+    let entries = fs::read_dir(root(data_dir)).into_iter().flatten().flatten();
+    let name = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    entries.filter_map(name).collect()
+}
+
 /// Whether there is anything to adopt.
 pub fn has_orphans(data_dir: &Path) -> bool {
     adopt(data_dir).is_ok_and(|orphans| !orphans.is_empty())

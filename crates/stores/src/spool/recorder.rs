@@ -14,7 +14,7 @@ use sentinel_core::metrics::Metrics;
 use tokio::sync::oneshot;
 
 use super::complaints::Complaints;
-use super::{FileLane, MemoryLane, node_id, root};
+use super::{AtQuota, FileLane, MemoryLane, node_id, root};
 
 /// What a power failure may take.
 const SYNC_EVERY: Duration = Duration::from_millis(200);
@@ -42,7 +42,10 @@ thread_local! {
 
 pub struct Recorder {
     /// Several, so that threads that answer calls do not wait for each other: never empty.
-    pub(crate) files: Vec<Arc<FileLane>>,
+    files: Vec<Arc<FileLane>>,
+    /// Intents of `sync` calls and what completes them: apart from all others, so that no flood of those
+    /// takes their place.
+    promised: Arc<FileLane>,
     pub(crate) memory: MemoryLane,
     pub(crate) metrics: Arc<Metrics>,
     waiters: Arc<Mutex<Vec<Waiter>>>,
@@ -57,16 +60,18 @@ impl Recorder {
     pub fn start(data_dir: &Path, limits: Limits, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
         let node: Arc<str> = node_id(data_dir)?.into();
         let writers = limits.writers.clamp(1, WRITERS_MAX);
+        let quota = limits.spool_bytes_max / (writers as u64 + 1);
         let complaints = Arc::new(Complaints::default());
-        let lane = || {
-            let quota = limits.spool_bytes_max / writers as u64;
+        let lane = |at_quota| {
+            let quota = (quota, at_quota);
             let (metrics, complaints) = (metrics.clone(), complaints.clone());
             FileLane::create(&root(data_dir), node.clone(), quota, metrics, complaints)
                 .map(Arc::new)
         };
         let files = (0..writers)
-            .map(|_| lane())
+            .map(|_| lane(AtQuota::Oldest))
             .collect::<io::Result<Vec<_>>>()?;
+        let promised = lane(AtQuota::Nothing)?;
         let memory = MemoryLane::new(
             node.clone(),
             files[0].lane() + 1,
@@ -76,7 +81,8 @@ impl Recorder {
         let (wake, woken) = sync_channel(1);
         let waiters = Arc::new(Mutex::new(Vec::new()));
         {
-            let (files, waiters) = (files.clone(), waiters.clone());
+            let (mut files, waiters) = (files.clone(), waiters.clone());
+            files.push(promised.clone());
             std::thread::Builder::new()
                 .name("audit-fsync".to_owned())
                 .spawn(move || keep_syncing(&files, &waiters, &woken))?;
@@ -84,6 +90,7 @@ impl Recorder {
         metrics.audit.enabled.store(1, Relaxed);
         let this = Arc::new(Self {
             files,
+            promised,
             memory,
             metrics,
             waiters,
@@ -98,18 +105,34 @@ impl Recorder {
         &self.files[0].node
     }
 
-    /// The lane for records of this guarantee. An intent and the record that answers it lie in one lane,
-    /// whichever threads wrote them.
-    fn file(&self, guarantee: Guarantee) -> &Arc<FileLane> {
-        match guarantee {
-            Guarantee::Sync => &self.files[0],
-            _ => &self.files[THREAD.with(|thread| *thread) % self.files.len()],
+    /// All lanes that are files.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Arc<FileLane>> {
+        self.files.iter().chain([&self.promised])
+    }
+
+    /// The lane for a record. An intent and what completes it lie in one, whichever threads wrote them.
+    fn file(&self, draft: &Draft<'_>) -> &Arc<FileLane> {
+        match draft.intent {
+            0 => self.here(),
+            _ => &self.promised,
         }
+    }
+
+    /// The lane of this thread.
+    fn here(&self) -> &Arc<FileLane> {
+        &self.files[THREAD.with(|thread| *thread) % self.files.len()]
     }
 
     /// A record of the audit about itself.
     pub(crate) fn note(&self, method: &str, args: Option<&str>) {
-        self.note_in(self.file(Guarantee::Spool), method, args);
+        self.note_in(self.here(), method, args);
+    }
+
+    /// The last word of every lane that has one: the number after what was lost makes the loss known.
+    pub(crate) fn end(&self) {
+        self.note("audit/end", None);
+        let loose = self.lanes().filter(|lane| lane.has_loose_end());
+        loose.for_each(|lane| self.note_in(lane, "audit/end", None));
     }
 
     /// The same in a certain lane.
@@ -134,14 +157,14 @@ impl Sink for Recorder {
     fn append(&self, draft: &Draft<'_>) {
         if draft.guarantee == Guarantee::Memory {
             self.memory.append(draft);
-        } else if let Err(error) = self.file(draft.guarantee).append_soon(draft) {
+        } else if let Err(error) = self.file(draft).append_soon(draft) {
             self.complaints.about(&error);
         }
     }
 
     fn intend(&self, draft: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>> {
         let refuse = |why: String| ready(Err(NotKept(why))).boxed();
-        let file = self.file(Guarantee::Sync);
+        let file = &self.promised;
         if file.is_full() {
             return refuse("the spool is full (audit.spool_max_mb)".to_owned());
         }

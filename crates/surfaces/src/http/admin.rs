@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use super::body::Body;
 use super::{Door, Serves, post, reply};
+use crate::gateway::Control;
 
 pub(super) const PREFIX: &str = "/admin/api/";
 /// What an operator sends is small.
@@ -237,6 +238,30 @@ fn revive(policy: &Policy, one: Killed) -> std::io::Result<Value> {
     Ok(json!({"revived": revived, "killed": policy.kills().killed()}))
 }
 
+/// What is to be switched: a caller may be named by its API key, whose bearer has another name.
+fn meant(one: Killed, control: Option<&dyn Control>) -> Vec<Killed> {
+    let subjects = match (one.scope, control) {
+        (Scope::Caller, Some(control)) => control.key_subjects(&one.name),
+        _ => Vec::new(),
+    };
+    let others = subjects.into_iter().filter(|subject| *subject != one.name);
+    let others: Vec<Killed> = others
+        .map(|name| Killed {
+            name,
+            ..one.clone()
+        })
+        .collect();
+    [one].into_iter().chain(others).collect()
+}
+
+/// Two answers as one: what either did.
+fn together(before: &Value, mut after: Value) -> Value {
+    if before["revived"] == true {
+        after["revived"] = Value::Bool(true);
+    }
+    after
+}
+
 /// Throws the switch away from the workers: it waits for the disk, and answers when it holds.
 async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Response<Body> {
     let one: Killed = match read(door, request).await {
@@ -250,7 +275,19 @@ async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Respo
     let scope = format!("{:?}", one.scope).to_ascii_lowercase();
     let about = About(format!("{scope} {}", one.name).trim_end().to_owned());
     let policy = door.gateway.policy.clone();
-    let mut response = match tokio::task::spawn_blocking(move || throw(&policy, one)).await {
+    let control = door.gateway.control().cloned();
+    let throw = move || {
+        let mut answer = None;
+        for one in meant(one, control.as_deref()) {
+            let said = throw(&policy, one)?;
+            answer = Some(match answer {
+                None => said,
+                Some(before) => together(&before, said),
+            });
+        }
+        std::io::Result::Ok(answer.unwrap_or_default())
+    };
+    let mut response = match tokio::task::spawn_blocking(throw).await {
         Ok(Ok(body)) => ok(&body),
         Ok(Err(error)) => {
             tracing::error!("the kill switch could not be saved: {error}");

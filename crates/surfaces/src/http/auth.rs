@@ -14,6 +14,7 @@ use http::header::{AUTHORIZATION, CACHE_CONTROL, HOST, HeaderMap, HeaderValue, W
 use http::{Method as Verb, Response, Uri};
 use sentinel_core::identity::{Authenticator, Proof, Reject};
 use sentinel_core::{Fault, Identity, Kind};
+use sentinel_wire::{Id, Revision};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -144,6 +145,12 @@ impl Access {
     }
 }
 
+/// What a request turned out to be.
+pub(super) struct Asked {
+    pub(super) id: Id,
+    pub(super) revision: Revision,
+}
+
 /// An `Access` while it is in force.
 pub(super) struct Gate {
     pub(super) access: Access,
@@ -206,14 +213,19 @@ impl Gate {
         }
     }
 
-    /// The answer to somebody who was turned out.
-    pub(super) fn turn_out(&self) -> Response<Body> {
+    /// Whether whoever came in by it was turned out by now.
+    pub(super) fn is_out(&self, identity: &Identity) -> bool {
+        self.access.is_revoked(identity) || *self.closed.borrow()
+    }
+
+    /// The answer to somebody who was turned out, in the words of its request, as far as that was read.
+    pub(super) fn turn_out(&self, asked: Option<&Asked>) -> Response<Body> {
         // Its head went with the request.
         let headers = &HeaderMap::new();
         let refused = Refused::Missing("the credential is no longer accepted");
         match &self.access {
-            Access::Guarded { oauth, .. } => oauth.refuse(headers, &refused),
-            Access::Trusted(_) => OAuth::default().refuse(headers, &refused),
+            Access::Guarded { oauth, .. } => oauth.refuse_asked(headers, &refused, asked),
+            Access::Trusted(_) => OAuth::default().refuse_asked(headers, &refused, asked),
         }
     }
 
@@ -323,6 +335,15 @@ impl OAuth {
     }
 
     fn refuse(&self, headers: &HeaderMap, refused: &Refused) -> Response<Body> {
+        self.refuse_asked(headers, refused, None)
+    }
+
+    fn refuse_asked(
+        &self,
+        headers: &HeaderMap,
+        refused: &Refused,
+        asked: Option<&Asked>,
+    ) -> Response<Body> {
         let (kind, text, error) = match refused {
             Refused::Missing(text) => (Kind::Unauthorized, (*text).to_owned(), None),
             Refused::Rejected(reject) => (
@@ -341,7 +362,10 @@ impl OAuth {
         };
         tracing::debug!("a request is turned away: {text}");
         let fault = Fault::new(kind, text.clone());
-        let message = fault_message(None, Version::of(headers).revision(), &fault);
+        let message = match asked {
+            Some(Asked { id, revision }) => fault_message(Some(id), *revision, &fault),
+            None => fault_message(None, Version::of(headers).revision(), &fault),
+        };
         let mut response = reply::json(rescue::row(kind).status, message);
         let mut challenge = match self.is_published().then(|| self.metadata_url(headers)) {
             Some(Some(url)) => format!("Bearer resource_metadata=\"{url}\""),

@@ -362,7 +362,7 @@ async fn call(
                 (Some(said), answer.boxed())
             }
             // Cancelled: nothing more is said about it.
-            (None, _) => return reply::events(Body::empty()),
+            (None, _) => return reply::cancelled(),
         },
         () = tokio::time::sleep(SILENCE_MAX) => (None, rest(running)),
     };

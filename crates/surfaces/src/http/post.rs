@@ -1,6 +1,6 @@
 //! A POST to the MCP endpoint: read it, parse it once, tell the eras apart.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
@@ -14,6 +14,7 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 use tokio::time::Instant;
 
+use super::auth::Asked;
 use super::body::Body;
 use super::pace::Pace;
 use super::{Door, Endpoint, legacy, modern, reply};
@@ -27,6 +28,7 @@ pub(super) async fn answer(
     identity: &Arc<Identity>,
     at: &Endpoint,
     request: Request<HttpBody>,
+    asked: &OnceLock<Asked>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     let headers = head.headers;
@@ -57,6 +59,10 @@ pub(super) async fn answer(
         Ok(Incoming::One(message)) => {
             let entry = match &message {
                 Message::Request(request) => {
+                    let _ = asked.set(Asked {
+                        id: request.id.clone(),
+                        revision: version.of_request(&request.params),
+                    });
                     let mut entry = heard(door, &headers, request, bytes_in);
                     entry.from(identity);
                     // Before 1.1 a body that was cut looks like one that is whole.
@@ -137,6 +143,21 @@ impl Version {
         }
     }
 
+    /// Whether these params come from a modern caller: a version in `_meta` says so, or a header that names
+    /// something newer than the handshake era.
+    fn is_modern(self, params: &Params) -> bool {
+        params.meta(meta::PROTOCOL_VERSION).is_some()
+            || matches!(self, Self::Unknown | Self::Known(Revision::V2026_07_28))
+    }
+
+    /// The revision that a request is answered in, before anybody looks further.
+    fn of_request(self, params: &Params) -> Revision {
+        match self.is_modern(params) {
+            true => Revision::NEWEST,
+            false => self.revision(),
+        }
+    }
+
     /// Without a known one the specification says to assume 2025-03-26.
     pub(super) fn revision(self) -> Revision {
         match self {
@@ -157,13 +178,7 @@ async fn route(
     message: Message,
     entry: Option<Entry>,
 ) -> Response<Body> {
-    let is_modern = |params: &Params| {
-        params.meta(meta::PROTOCOL_VERSION).is_some()
-            || matches!(
-                version,
-                Version::Unknown | Version::Known(Revision::V2026_07_28)
-            )
-    };
+    let is_modern = |params: &Params| version.is_modern(params);
     match (message, entry) {
         (Message::Request(request), Some(entry))
             if request.method == Method::Initialize

@@ -43,6 +43,16 @@ pub(super) fn events(body: Body) -> Response<Body> {
     response
 }
 
+/// The mark of an answer to a call that was cancelled: nothing more is said about it.
+#[derive(Clone)]
+pub(super) struct Cancelled;
+
+pub(super) fn cancelled() -> Response<Body> {
+    let mut response = events(Body::empty());
+    response.extensions_mut().insert(Cancelled);
+    response
+}
+
 pub(super) fn accepted() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::ACCEPTED;

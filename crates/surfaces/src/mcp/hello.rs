@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use sentinel_core::catalog::Registry;
-use sentinel_core::{Caller, Fault, ItemKind, Kind, Policy, ServerCapabilities, View};
+use sentinel_core::{Caller, Fault, ItemKind, Policy, ServerCapabilities, View};
 use sentinel_wire::{Method, Params, Revision, json, meta};
 
 /// Who we say we are to callers.
@@ -119,13 +119,8 @@ pub(crate) fn answer_list(
         Method::PromptsList => ItemKind::Prompt,
         _ => return None,
     };
-    // Lists are one page, so we never gave out a cursor; the empty string is one, too. Some clients write
-    // what is absent as `null`.
-    if params.get("cursor").is_some_and(|cursor| cursor != b"null") {
-        return Some(Err(Fault::new(
-            Kind::InvalidParams,
-            "unknown cursor: lists here have one page",
-        )));
-    }
-    Some(Ok(policy.list(caller, view, kind)))
+    // Some clients write what is absent as `null`.
+    let given = params.get("cursor").filter(|cursor| *cursor != b"null");
+    let cursor = given.map(|given| json::decode_string(given).unwrap_or_default());
+    Some(policy.list(caller, view, kind, cursor.as_deref()))
 }

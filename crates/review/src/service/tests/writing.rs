@@ -96,7 +96,7 @@ pub(super) async fn b_55_forty_agents_at_once_lose_nothing(place: Place) {
         let wanted: Vec<String> = (0..10).map(|m| format!("message {m}")).collect();
         assert_eq!(bodies, wanted);
     }
-    assert_eq!(service.store.verify().await.unwrap(), 40 * 14);
+    assert_eq!(service.store.verify().await.unwrap().events, 40 * 14);
 }
 
 /// Decisions 29: two processes that write at once, with one chain of events between them.
@@ -118,7 +118,7 @@ pub(super) async fn two_stores_with_one_database_keep_one_history(place: Place) 
         writer.await.unwrap();
     }
     for service in &services {
-        assert_eq!(service.store.verify().await.unwrap(), 8 * 7);
+        assert_eq!(service.store.verify().await.unwrap().events, 8 * 7);
     }
     let mut seen = 0;
     let mut changed = std::collections::HashSet::new();

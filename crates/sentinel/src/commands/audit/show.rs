@@ -4,6 +4,8 @@ use sentinel_core::audit::{Stored, moment};
 use sentinel_stores::audit::Verdict;
 use serde_json::{Value, json};
 
+use crate::commands::one_line;
+
 pub(super) fn printer(json: bool) -> fn(&Stored) -> String {
     if json { json_line } else { line }
 }
@@ -35,15 +37,6 @@ fn line(stored: &Stored) -> String {
     )
 }
 
-/// Names are callers': they must not move the cursor, nor look like a record of their own.
-fn one_line(text: &str) -> String {
-    let odd = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.replace(odd, "\u{fffd}")
-}
-
 /// The whole record as one JSON object.
 pub(super) fn json_line(stored: &Stored) -> String {
     format!("{}\n", stored.to_json())
@@ -58,7 +51,8 @@ pub(super) fn verdict(verdict: &Verdict, json: bool) -> String {
             .collect();
         let object = json!({
             "ok": verdict.broken.is_empty(), "records": verdict.records, "lanes": verdict.lanes,
-            "announced_missing": verdict.announced, "broken": broken,
+            "announced_missing": verdict.announced, "lanes_of_others": verdict.elsewhere,
+            "broken": broken,
         });
         return format!("{object}\n");
     }
@@ -66,6 +60,12 @@ pub(super) fn verdict(verdict: &Verdict, json: bool) -> String {
         "{} records in {} lanes, {} missing and announced\n",
         verdict.records, verdict.lanes, verdict.announced
     );
+    if verdict.elsewhere > 0 {
+        text.push_str(&format!(
+            "{} lanes were written by other data directories: only those know how far they came\n",
+            verdict.elsewhere
+        ));
+    }
     if verdict.broken.is_empty() {
         text.push_str("every record is as it was written\n");
     }

@@ -331,7 +331,7 @@ mod tests {
                 problem  it exited with code 1
                 try      run it by hand
                 stderr   first
-                stderr   [31mlast
+                stderr   �[31mlast
           off   off     disabled
 
         Names

@@ -3,10 +3,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use sentinel_core::review::{Event, Filter, Order, Page, Patch, ReviewStore, Slice, Status};
+use sentinel_core::review::{
+    Event, Filter, Order, Page, Patch, ReviewStore, Slice, Status, Verified,
+};
 use serde_json::json;
 
 use super::paint;
+use crate::commands::one_line;
 
 /// How often `watch` looks for news; it reads what another process writes.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
@@ -218,4 +221,21 @@ fn write_line(line: &str) -> anyhow::Result<bool> {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What a walk through the history found.
+pub(super) fn verified(verified: &Verified, json: bool) -> String {
+    if json {
+        let found = json!({ "events": verified.events, "purges": verified.purges });
+        return format!("{found}\n");
+    }
+    let mut out = format!("{} events, each as it was written\n", verified.events);
+    for purge in &verified.purges {
+        let by = one_line(&purge.by);
+        out.push_str(&format!(
+            "{} reviews removed at {} by {by}\n",
+            purge.reviews, purge.at
+        ));
+    }
+    out
 }

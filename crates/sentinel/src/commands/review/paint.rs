@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
-use sentinel_core::review::{Event, Message, Patch, Review, Role, Status, Verdict};
+use sentinel_core::review::{Event, Message, Patch, Purged, Review, Role, Status, Verdict};
+
+use crate::commands::{one_line, plain};
 
 pub(super) const DIM: Style = Style::new().dimmed();
 pub(super) const BOLD: Style = Style::new().bold();
@@ -39,6 +41,19 @@ pub(super) fn line(review: &Review) -> String {
     )
 }
 
+/// One line about a review that goes.
+pub(super) fn purged(one: &Purged) -> String {
+    let intent = one.intent.lines().next().unwrap_or_default();
+    format!(
+        "{BOLD}{}{BOLD:#}  {DIM}closed {}{DIM:#}  {}  {DIM}{} messages, {} patches{DIM:#}\n",
+        &one.review_id[..8.min(one.review_id.len())],
+        minute(&one.closed_at),
+        one_line(&shorten(intent, 72)),
+        one.messages,
+        one.patches,
+    )
+}
+
 /// `2026-07-28T09:30:00.000Z` to the minute.
 fn minute(time: &str) -> String {
     time.get(..16).unwrap_or(time).replace('T', " ")
@@ -49,27 +64,6 @@ fn shorten(text: &str, max: usize) -> String {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
-}
-
-/// What agents wrote must not steer the terminal, nor show code in another order than it has: control
-/// characters become visible.
-pub(super) fn plain(text: &str) -> String {
-    let visible = |c: char| match c {
-        '\n' | '\t' => c,
-        c if c.is_control() || turns_text(c) => '\u{fffd}',
-        c => c,
-    };
-    text.chars().map(visible).collect()
-}
-
-/// The marks that change the direction of text.
-fn turns_text(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// The same where others share the line.
-fn one_line(text: &str) -> String {
-    plain(text).replace(['\n', '\t'], " ")
 }
 
 /// A text of several lines, none of which looks like one of ours.
@@ -231,14 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn escape_sequences_of_agents_do_not_reach_the_terminal() {
-        assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\nc");
-        assert_eq!(plain("if \u{202e}eurt"), "if \u{fffd}eurt");
-    }
-
-    #[test]
     fn a_text_of_an_agent_cannot_pass_for_a_line_of_ours() {
-        assert_eq!(one_line("p\n1234  approved"), "p 1234  approved");
         let mut out = String::new();
         indented("why\n    status  approved", &mut out);
         assert_eq!(out, "  why\n      status  approved\n");

@@ -91,6 +91,14 @@ fn every_rule_has_a_message() {
             "there is no backend \"b\"",
         ),
         (
+            "[rate_limits.per_tool]\nn8n.run = 5".into(),
+            "a name with a dot needs quotes: \"n8n.run\"",
+        ),
+        (
+            "[rate_limits.per_tool]\n\"\" = 5".into(),
+            "no tool has an empty name",
+        ),
+        (
             "[backends]\nname = \"a\"".into(),
             "write [[backends]], not [backends]",
         ),

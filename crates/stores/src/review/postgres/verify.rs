@@ -1,6 +1,8 @@
 //! Walks the history, with everything held still.
 
-use sentinel_core::review::Trouble;
+use std::collections::HashSet;
+
+use sentinel_core::review::{Trouble, Verified};
 use tokio_postgres::Row;
 
 use super::super::chain::{self, Link, Walker};
@@ -11,12 +13,16 @@ use crate::postgres::Session;
 /// Events read at once.
 const PAGE: i64 = 500;
 
-/// The number of events, or the first thing that is wrong.
-pub(super) async fn verify(db: &mut Session) -> Result<u64, Trouble> {
+/// What is in the history, or the first thing that is wrong.
+pub(super) async fn verify(db: &mut Session) -> Result<Verified, Trouble> {
     db.batch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         .await?;
     let head = db.one("SELECT seq, hash FROM review_head", &[]).await?;
-    let mut walker = Walker::default();
+    let mut removed = HashSet::new();
+    for row in db.rows("SELECT id FROM purged_reviews", &[]).await? {
+        removed.insert(row.text(0)?);
+    }
+    let mut walker = Walker::new(removed);
     let mut after = 0;
     loop {
         let events = db
@@ -40,7 +46,7 @@ pub(super) async fn verify(db: &mut Session) -> Result<u64, Trouble> {
             "the last event is not the one that was written last".to_owned(),
         ));
     }
-    let events = walker.end(head.number(0)?)?;
+    let verified = walker.end(head.number(0)?)?;
     let states = chain::STATES
         .replace("{more}", "")
         .replace("{events}", "review_events")
@@ -48,7 +54,7 @@ pub(super) async fn verify(db: &mut Session) -> Result<u64, Trouble> {
         .replace("{claimant}", "e.detail::json ->> 'claimed_by'");
     let wrong = db.row(&states, &[]).await?;
     chain::found_wrong(wrong.map(|row| row.text(0)).transpose()?)?;
-    Ok(events)
+    Ok(verified)
 }
 
 async fn step(db: &mut Session, walker: &mut Walker, row: &Row) -> Result<(), Trouble> {
@@ -74,6 +80,12 @@ async fn step(db: &mut Session, walker: &mut Walker, row: &Row) -> Result<(), Tr
         created_at: &created_at,
     };
     let mut found = None;
+    if event == chain::PURGED {
+        let query = "SELECT hash FROM review_events WHERE review_id = $1 AND seq < $2 ORDER BY seq";
+        let rows = db.rows(query, &[&review_id, &link.seq]).await?;
+        let hashes: Result<Vec<Vec<u8>>, _> = rows.iter().map(|row| row.try_get(0)).collect();
+        found = Some(chain::covered(&hashes.map_err(StoreError::from)?));
+    }
     if let Some(about) = about.as_deref().filter(|_| content.is_some()) {
         let query = chain::text_query(&event);
         let row = db

@@ -39,15 +39,15 @@ fn moment(row: &Row) -> Result<Moment, Trouble> {
 }
 
 /// A transaction that holds the head of the history.
-struct Writing<'a> {
-    db: &'a mut Session,
+pub(super) struct Writing<'a> {
+    pub(super) db: &'a mut Session,
     now: Moment,
     seq: i64,
     hash: Vec<u8>,
 }
 
 impl<'a> Writing<'a> {
-    async fn begin(db: &'a mut Session) -> Result<Self, Trouble> {
+    pub(super) async fn begin(db: &'a mut Session) -> Result<Self, Trouble> {
         let head = db.one(LOCK, &[]).await?;
         Ok(Self {
             now: moment(&head)?,
@@ -58,7 +58,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Adds an event to the chain; its number.
-    async fn log(
+    pub(super) async fn log(
         &mut self,
         review_id: &str,
         actor: &str,
@@ -257,7 +257,8 @@ pub(super) async fn submit(
     if let Some(parent) = &new.parent_id {
         parent_is_over(&read::review(writing.db, parent).await?)?;
     }
-    let taken = "SELECT 1 FROM reviews WHERE id = $1";
+    let taken = "SELECT 1 FROM reviews WHERE id = $1
+                 UNION ALL SELECT 1 FROM purged_reviews WHERE id = $1";
     if writing.db.row(taken, &[&new.review_id]).await?.is_some() {
         return Err(Trouble::KeyReused);
     }

@@ -1,0 +1,276 @@
+//! How URIs are compared for policy.
+//!
+//! A server may take several spellings for one resource, and which ones only it knows. So a rule that denies a
+//! resource denies whatever any reader could take for it (`Spellings::any`), and a rule that grants one grants
+//! only what every reader takes for it (`Spellings::every`). The backend gets what the caller sent.
+//!
+//! Not here: routing, which goes by the URI as it was sent (`snapshot`).
+
+use std::borrow::Cow;
+
+/// Encodings within encodings that are undone; nobody decodes as often.
+const DECODE_MAX: usize = 4;
+
+/// What a URI may stand for, besides itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Spellings {
+    /// Its normal forms, where they differ from it: one as RFC 3986 has it, and one for readers that take host
+    /// and path for one path.
+    pub(super) forms: Vec<String>,
+    /// The same resource to a reader that does not care about a slash at the end.
+    pub(super) slashed: Vec<String>,
+}
+
+impl Spellings {
+    pub(super) fn of(uri: &str) -> Self {
+        let mut this = Self::default();
+        let Some(parts) = Parts::of(uri) else {
+            return this;
+        };
+        for form in [parts.normal(), parts.as_one_path()] {
+            if form != uri && !this.forms.contains(&form) {
+                this.forms.push(form);
+            }
+        }
+        let forms = this.forms.iter().map(String::as_str);
+        let slashed = forms.chain([uri]).map(|form| match form.strip_suffix('/') {
+            Some(without) => without.to_owned(),
+            None => format!("{form}/"),
+        });
+        let known = |one: &String| one == uri || this.forms.contains(one);
+        this.slashed = slashed.filter(|one| !known(one)).collect();
+        this
+    }
+}
+
+/// The normal form of a pattern over URIs; patterns over other names are what they are.
+pub(crate) fn plain(pattern: &str) -> Option<String> {
+    let form = Parts::of(pattern)?.normal();
+    (form != pattern).then_some(form)
+}
+
+/// A URI, decoded and taken apart.
+struct Parts {
+    scheme: String,
+    /// `None` where there are no two slashes.
+    authority: Option<String>,
+    path: String,
+    /// With its question mark; a fragment is for the reader of a page.
+    query: String,
+}
+
+impl Parts {
+    fn of(uri: &str) -> Option<Self> {
+        // What URL parsers drop: blanks around, and line breaks and tabs anywhere.
+        let text = uri.trim_matches(|c: char| c <= ' ');
+        let text = text.replace(['\t', '\r', '\n'], "");
+        let text = decode(text).replace('\\', "/");
+        let (scheme, rest) = text.split_once(':')?;
+        if !is_scheme(scheme) {
+            return None;
+        }
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (rest, query) = match rest.split_once('?') {
+            Some((rest, query)) if !query.is_empty() => (rest, format!("?{query}")),
+            Some((rest, _)) => (rest, String::new()),
+            None => (rest, String::new()),
+        };
+        let scheme = scheme.to_ascii_lowercase();
+        let (authority, path) = match rest.strip_prefix("//") {
+            Some(rest) => {
+                let end = rest.find('/').unwrap_or(rest.len());
+                (Some(host(&scheme, &rest[..end])), rest[end..].to_owned())
+            }
+            // The same file with and without a host.
+            None if scheme == "file" => (Some(String::new()), rest.to_owned()),
+            None => (None, rest.to_owned()),
+        };
+        Some(Self {
+            scheme,
+            authority,
+            path,
+            query,
+        })
+    }
+
+    fn normal(&self) -> String {
+        let Self {
+            scheme,
+            authority,
+            path,
+            query,
+        } = self;
+        let path = without_dots(path);
+        match authority {
+            Some(authority) => format!("{scheme}://{authority}{path}{query}"),
+            None => format!("{scheme}:{path}{query}"),
+        }
+    }
+
+    /// As somebody reads it who takes everything after the scheme for a path.
+    fn as_one_path(&self) -> String {
+        let (scheme, query) = (&self.scheme, &self.query);
+        match &self.authority {
+            Some(host) if scheme != "file" => {
+                let path = without_dots(&format!("{host}{}", self.path));
+                format!("{scheme}://{}{query}", path.trim_start_matches('/'))
+            }
+            _ => self.normal(),
+        }
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+}
+
+/// The host without its user, its usual port and the dot of a full name.
+fn host(scheme: &str, authority: &str) -> String {
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = host.to_ascii_lowercase();
+    let usual = match scheme {
+        "http" | "ws" => ":80",
+        "https" | "wss" => ":443",
+        _ => ":",
+    };
+    let host = host.strip_suffix(usual).unwrap_or(&host);
+    let host = host.strip_suffix(':').unwrap_or(host);
+    let host = host.strip_suffix('.').unwrap_or(host);
+    match (scheme, host) {
+        ("file", "localhost") => String::new(),
+        _ => host.to_owned(),
+    }
+}
+
+/// A path without empty and dot segments; a slash at either end stays.
+fn without_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(kept.pop()),
+            other => kept.push(other),
+        }
+    }
+    let folder = path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..");
+    let first = if path.starts_with('/') { "/" } else { "" };
+    let last = if folder && !kept.is_empty() { "/" } else { "" };
+    format!("{first}{}{last}", kept.join("/"))
+}
+
+/// Undoes percent-encoding, also where something is encoded more than once.
+fn decode(text: String) -> String {
+    let mut text = text;
+    for _ in 0..DECODE_MAX {
+        match decode_once(&text) {
+            Cow::Borrowed(_) => break,
+            Cow::Owned(decoded) => text = decoded,
+        }
+    }
+    text
+}
+
+fn decode_once(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
+    let escaped = |at: usize| {
+        let pair = digit(at + 1).zip(digit(at + 2))?;
+        (bytes[at] == b'%').then_some((pair.0 * 16 + pair.1) as u8)
+    };
+    if !(0..bytes.len()).any(|at| escaped(at).is_some()) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let found = escaped(at);
+        out.push(found.unwrap_or(bytes[at]));
+        at += if found.is_some() { 3 } else { 1 };
+    }
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each line: a URI, and what a reader may take it for.
+    #[test]
+    fn decision_1_a_uri_is_recognised_in_its_other_spellings() {
+        for (uri, stands_for) in [
+            ("TEST://static", "test://static"),
+            ("test://STATIC", "test://static"),
+            ("test://static/", "test://static"),
+            ("test://static//", "test://static"),
+            ("test://static", "test://static/"),
+            ("test://%73tatic", "test://static"),
+            ("test://%2573tatic", "test://static"),
+            ("test:%2F%2Fstatic", "test://static"),
+            ("test:\\\\static", "test://static"),
+            ("test://./static", "test://static"),
+            ("test:///static", "test://static"),
+            ("test://items/../static", "test://static"),
+            ("test://items/%2e%2E/static", "test://static"),
+            ("test://static#top", "test://static"),
+            ("test://static?", "test://static"),
+            ("test://me@static", "test://static"),
+            ("test://static:", "test://static"),
+            (" test://sta\ttic\n", "test://static"),
+            ("test://static/.", "test://static"),
+            ("test://items/%37", "test://items/7"),
+            ("test://items//7", "test://items/7"),
+            ("test://items/./7/", "test://items/7"),
+            ("file:/etc/passwd", "file:///etc/passwd"),
+            ("file://localhost/etc/./passwd", "file:///etc/passwd"),
+            ("file:///etc/x/../passwd", "file:///etc/passwd"),
+            ("https://Docs.example:443/a", "https://docs.example/a"),
+            ("test://items/%7Bid%7D", "test://items/{id}"),
+            ("urn:Book:%41", "urn:Book:A"),
+        ] {
+            let found = Spellings::of(uri);
+            let all = || found.forms.iter().chain(&found.slashed);
+            assert!(all().any(|one| one == stands_for), "{uri:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn other_resources_stay_others() {
+        for (uri, other) in [
+            ("test://static2", "test://static"),
+            ("test://items/A", "test://items/a"),
+            ("test://static?x=1", "test://static"),
+            ("test://items/7", "test://items/8"),
+            ("other://static", "test://static"),
+        ] {
+            let found = Spellings::of(uri);
+            let mut all = found.forms.iter().chain(&found.slashed);
+            assert!(!all.any(|one| one == other), "{uri:?}: {found:?}");
+        }
+        // What is no URI is nothing else either.
+        assert_eq!(Spellings::of("echo"), Spellings::default());
+        assert_eq!(Spellings::of("1:2"), Spellings::default());
+        // Already normal: nothing but the slash.
+        assert!(Spellings::of("test://items/7").forms.is_empty());
+    }
+
+    #[test]
+    fn patterns_are_written_plainly_too() {
+        assert_eq!(
+            plain("TEST://Items/%41*").as_deref(),
+            Some("test://items/A*")
+        );
+        assert_eq!(plain("test://items/*"), None);
+        assert_eq!(plain("delete_*"), None);
+        assert_eq!(plain("*"), None);
+    }
+
+    /// Encodings within encodings come to an end, whatever is sent.
+    #[test]
+    fn a_long_chain_of_encodings_is_bounded() {
+        let deep = format!("test://{}", "%25".repeat(100_000));
+        assert!(Spellings::of(&deep).forms.len() <= 2);
+    }
+}

@@ -1,0 +1,220 @@
+//! Decisions 1 to 3: what is hidden answers like what does not exist, byte for byte, however it is spelt; and rules are
+//! about every kind of operation.
+
+use serde_json::{Value, json};
+
+use crate::callers::{Caller, Legacy, Modern};
+use crate::house::{Gateway, Server, http_backend};
+use crate::records::export;
+
+/// Other ways to write `test://static`, `test://items/7` and `test://reads`, which is in no list.
+const SPELLINGS: &[&str] = &[
+    "test://static",
+    "TEST://static",
+    "Test://Static",
+    "test://STATIC",
+    "test://static/",
+    "test://static//",
+    "test://static/.",
+    "test://./static",
+    "test:///static",
+    "test://items/../static",
+    "test://items/%2e%2e/static",
+    "test://%73tatic",
+    "test://%2573tatic",
+    "test:%2F%2Fstatic",
+    "test:\\\\static",
+    "test://static#top",
+    "test://static?",
+    "test://me@static",
+    "test://static:",
+    " test://static",
+    "test://sta\ttic",
+    "test://items/7",
+    "test://items/%37",
+    "test://items/%2537",
+    "TEST://items/7",
+    "test://ITEMS/7",
+    "test://items/./7",
+    "test://items//7",
+    "test://items/7/",
+    "test://items/x/../7",
+    "test://items/7#x",
+    "test://reads",
+    "test://read%73",
+    "TEST://reads",
+];
+
+fn params(method: &str, uri: &str) -> Value {
+    match method {
+        "completion/complete" => {
+            json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "id", "value": "1"}})
+        }
+        _ => json!({"uri": uri}),
+    }
+}
+
+/// The whole answer, with the URI and the id taken out.
+fn said(caller: &dyn Caller, method: &str, uri: &str) -> String {
+    let mut answer = caller.ask(method, params(method, uri));
+    answer["id"] = Value::Null;
+    let as_json = json!(uri).to_string();
+    let text = answer.to_string();
+    text.replace(&as_json[1..as_json.len() - 1], "<uri>")
+}
+
+/// Whether a modern caller's wish to follow a resource is granted.
+fn follows(caller: &Modern, uri: &str) -> bool {
+    let wanted = json!({"notifications": {"resourceSubscriptions": [uri]}});
+    let mut stream = caller.send("subscriptions/listen", wanted).head();
+    let first = stream.json();
+    !first["params"]["notifications"]["resourceSubscriptions"].is_null()
+}
+
+#[test]
+fn decision_1_a_hidden_resource_answers_like_an_unknown_one_in_every_spelling() {
+    let mut cells = 0;
+    for era in ["legacy", "modern"] {
+        let server = Server::start(&["--era", era]);
+        let open = Gateway::ready(&http_backend("alpha", &server.address, ""));
+        for denied in [
+            r#"["alpha.test://static", "alpha.test://items/7", "alpha.test://reads"]"#,
+            // The same by the names that callers use, and by the template that makes one of them.
+            r#"["TEST://static", "test://items/{id}", "test://read*"]"#,
+        ] {
+            let config = format!(
+                "[rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = {denied}\n{}",
+                http_backend("alpha", &server.address, "")
+            );
+            let gateway = Gateway::ready(&config);
+            for path in ["/mcp", "/mcp/alpha"] {
+                let old = Legacy::connect(&gateway, path, "2025-11-25");
+                let new = Modern::new(&gateway, path);
+                let methods: &[(&dyn Caller, &str)] = &[
+                    (&old, "resources/read"),
+                    (&new, "resources/read"),
+                    (&old, "resources/subscribe"),
+                    (&old, "resources/unsubscribe"),
+                    (&old, "completion/complete"),
+                    (&new, "completion/complete"),
+                ];
+                for (caller, method) in methods {
+                    let unknown = said(*caller, method, "test://nowhere");
+                    assert!(unknown.contains("unknown resource: <uri>"), "{unknown}");
+                    // A header repeats a modern caller's URI, and these callers do not encode it.
+                    let blank = |uri: &str| caller.is_modern() && uri.contains([' ', '\t']);
+                    for uri in SPELLINGS.iter().filter(|uri| !blank(uri)) {
+                        let answer = said(*caller, method, uri);
+                        assert_eq!(answer, unknown, "{method} {uri:?} at {path}, {denied}");
+                        cells += 1;
+                    }
+                }
+                for uri in SPELLINGS.iter().step_by(4) {
+                    assert!(!follows(&new, uri), "{uri}");
+                }
+                let binary = json!({"uri": "test://binary"});
+                assert!(new.ask("resources/read", binary)["result"].is_object());
+            }
+            // What a backend's own error says of a visible template passes the veil alike.
+            let other = Legacy::connect(&gateway, "/mcp/alpha", "2025-11-25");
+            let miss = said(&other, "resources/read", "test://items/a/b");
+            assert_eq!(miss, said(&other, "resources/read", "test://nowhere"));
+            let mut gateway = gateway;
+            gateway.process.signal("TERM");
+            gateway.process.wait();
+            let reached = export(&gateway.house).into_iter().filter(|record| {
+                let of = record["operation"].as_str().unwrap_or_default();
+                SPELLINGS.contains(&of) && record["decision"] == "allow"
+            });
+            let reached: Vec<_> = reached.map(|record| record["operation"].clone()).collect();
+            assert!(reached.is_empty(), "the backend saw {reached:?}");
+        }
+        // Whoever sees everything hears the backend's own words.
+        let all = Legacy::connect(&open, "/mcp/alpha", "2025-11-25");
+        let own = said(&all, "resources/read", "test://nowhere");
+        assert!(own.contains("resource not found"), "{own}");
+    }
+    println!("decision 1: {cells} answers about hidden resources, all alike");
+}
+
+/// A rule that gives resources gives them as they are written, and nothing that somebody could read as another one.
+#[test]
+fn decision_2_a_rule_that_grants_resources_grants_no_way_out_of_them() {
+    let server = Server::start(&[]);
+    let config = format!(
+        "[rbac.roles.admin]\npermissions = [\"alpha.test://items/*\"]\n{}",
+        http_backend("alpha", &server.address, "")
+    );
+    let gateway = Gateway::ready(&config);
+    let caller = Legacy::connect(&gateway, "/mcp/alpha", "2025-11-25");
+    let read = |uri: &str| caller.ask("resources/read", json!({"uri": uri}))["result"].is_object();
+    assert!(read("test://items/7"));
+    for uri in [
+        "test://items/../static",
+        "test://items/%2e%2e/static",
+        "test://items/..%2fstatic",
+        "test://static",
+        "TEST://items/7",
+    ] {
+        let answer = said(&caller, "resources/read", uri);
+        assert_eq!(
+            answer,
+            said(&caller, "resources/read", "test://nowhere"),
+            "{uri}"
+        );
+    }
+}
+
+#[test]
+fn decision_3_plain_patterns_and_switches_are_about_every_kind_of_operation() {
+    let server = Server::start(&[]);
+    let backends = format!(
+        "{}{}",
+        http_backend("alpha", &server.address, ""),
+        http_backend("beta", &server.address, "prefix = \"always\"")
+    );
+    let verdicts = |caller: &dyn Caller, prefix: &str| {
+        let kind = |method: &str, params: Value| {
+            let answer = caller.ask(method, params);
+            let kind = answer["error"]["data"]["kind"].as_str();
+            kind.unwrap_or("ok").to_owned()
+        };
+        let names = |method: &str, list: &str, key: &str| caller.names(method, list, key);
+        let plain = format!("{prefix}plain");
+        let listed = names("prompts/list", "prompts", "name").contains(&plain);
+        let resources = names("resources/list", "resources", "uri");
+        (
+            (listed, kind("prompts/get", json!({"name": plain}))),
+            (
+                resources.contains(&"test://static".to_owned()),
+                kind("resources/read", json!({"uri": "test://static"})),
+            ),
+        )
+    };
+    let (seen, gone) = ((true, "ok".to_owned()), |kind: &str| {
+        (false, kind.to_owned())
+    });
+    let role = |denied: &str| {
+        format!("[rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = {denied}\n{backends}")
+    };
+    let gateway = Gateway::ready(&role(r#"["plain", "test://static"]"#));
+    let caller = Legacy::newest(&gateway);
+    let (no_name, no_uri) = (gone("unknown_name"), gone("unknown_resource"));
+    assert_eq!(verdicts(&caller, ""), (no_name, no_uri));
+    // Merged names: beta's prompt is another one.
+    assert_eq!(verdicts(&caller, "beta__").0, seen);
+    let gateway = Gateway::ready(&backends);
+    let caller = Legacy::newest(&gateway);
+    assert_eq!(verdicts(&caller, ""), (seen.clone(), seen.clone()));
+    for name in ["plain", "test://static"] {
+        let output = gateway
+            .house
+            .command("kill")
+            .args(["tool", name])
+            .output()
+            .expect("the program runs");
+        assert!(output.status.success(), "{output:?}");
+    }
+    assert_eq!(verdicts(&caller, ""), (gone("disabled"), gone("disabled")));
+    assert_eq!(verdicts(&caller, "beta__").0, seen);
+}
