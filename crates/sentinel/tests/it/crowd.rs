@@ -163,9 +163,13 @@ fn descriptors(pid: u32) -> usize {
         .count()
 }
 
-/// A gateway before a legacy backend whose questions wait three seconds.
+/// How long a question waits there.
+const THINKING: Duration = Duration::from_secs(3);
+
+/// A gateway before a legacy backend whose questions do not wait for long.
 fn impatient(backend: String) -> Gateway {
-    Gateway::ready(&format!("[limits]\npark_ttl = 3\n{backend}"))
+    let seconds = THINKING.as_secs();
+    Gateway::ready(&format!("[limits]\npark_ttl = {seconds}\n{backend}"))
 }
 
 #[test]
@@ -178,6 +182,7 @@ fn g_24_calls_whose_caller_never_returns_are_cancelled_and_leave_nothing() {
     let ask = || caller.ask("tools/call", tool("ask", json!({"message": message})));
     let mut memory = Vec::new();
     for round in 1..=4 {
+        let began = Instant::now();
         // Every round finds all places free again, and no more than those.
         let parked: Vec<Value> = thread::scope(|scope| {
             let asking: Vec<_> = (0..PARKED_PER_CALLER_MAX)
@@ -194,8 +199,9 @@ fn g_24_calls_whose_caller_never_returns_are_cancelled_and_leave_nothing() {
             );
         }
         let refused = ask();
+        // On a machine so busy that the first of them was given up meanwhile there is a place again.
         assert!(
-            refused["error"].is_object(),
+            refused["error"].is_object() || began.elapsed() >= THINKING,
             "one too many in round {round}"
         );
         let want = round * (PARKED_PER_CALLER_MAX + 1);
