@@ -1,8 +1,8 @@
 //! How URIs are compared for policy.
 //!
 //! A server may take several spellings for one resource, and which ones only it knows. So a rule that denies a
-//! resource denies whatever any reader could take for it (`Spellings::any`), and a rule that grants one grants
-//! only what every reader takes for it (`Spellings::every`). The backend gets what the caller sent.
+//! resource denies whatever any reader could take for it (`Operation::any_name`), and a rule that grants one grants
+//! only what every reader takes for it (`Operation::every_name`). The backend gets what the caller sent.
 //!
 //! Not here: routing, which goes by the URI as it was sent (`snapshot`).
 
