@@ -103,6 +103,14 @@ def matrix(folder):
 
 
 @contextlib.contextmanager
+def reviewing(folder):
+    """A gateway with nothing but the review tools, which have tags; yields its URL."""
+    folder.mkdir()
+    with harness.gateway(folder, [], extra="[review]") as gateway:
+        yield gateway.url
+
+
+@contextlib.contextmanager
 def world(folder):
     """Everything running; yields what the tests are told.
 
@@ -132,6 +140,7 @@ def world(folder):
             "url": gateway.url,
             "matrix": stack.enter_context(matrix(folder / "matrix")),
             "oldest": stack.enter_context(oldest(folder / "oldest")),
+            "reviewing": stack.enter_context(reviewing(folder / "reviewing")),
             "direct": direct,
             "binary": str(harness.binary()),
             "config": str(config),

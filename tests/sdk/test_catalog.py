@@ -4,7 +4,7 @@ import json
 import uuid
 
 import pytest
-from conftest import LEGACY, MODERN, WORLD, Caller, endpoint, eventually, text
+from conftest import LEGACY, MODERN, WORLD, eventually, text
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference
 
@@ -170,18 +170,3 @@ def test_G33_completions_reach_the_prompts_server(caller):
 def test_G16_a_legacy_ping_is_answered(caller):
     if caller.version == LEGACY:
         caller.send_ping()
-
-
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_C25_an_endpoint_shows_and_serves_the_tools_with_a_tag(mode):
-    caller = Caller(endpoint() + "?tags=proposal,status", mode)
-    try:
-        assert caller.tools().keys() == {"submit_proposal", "get_proposal", "get_review_status", "list_reviews", "list_pending"}
-        assert caller.call_tool("list_reviews", {}).structured_content["total"] == 0
-        with pytest.raises(MCPError) as hidden:
-            caller.call_tool("claim_review", {"review_id": "x"})
-        with pytest.raises(MCPError) as missing:
-            caller.call_tool("no_such_tool", {})
-        assert hidden.value.error.code == missing.value.error.code
-    finally:
-        caller.close()
