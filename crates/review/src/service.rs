@@ -418,10 +418,15 @@ pub fn claimant(reviewer_id: Option<&str>, caller: &Caller) -> Claimant {
 
 /// Who acts, for the record: the principal, and what it calls itself.
 pub fn actor(reviewer_id: Option<&str>, caller: &Caller) -> String {
+    // A principal with spaces in its name must not read like another one who calls itself something.
+    let who = match caller.subject.contains([' ', '"']) {
+        true => format!("{:?}", &*caller.subject),
+        false => caller.subject.to_string(),
+    };
     match (reviewer_id, &caller.session) {
-        (Some(id), _) => format!("{} as {id}", caller.subject),
-        (None, Some(session)) => format!("{} in session {}", caller.subject, fingerprint(session)),
-        (None, None) => caller.subject.to_string(),
+        (Some(id), _) => format!("{who} as {id}"),
+        (None, Some(session)) => format!("{who} in session {}", fingerprint(session)),
+        (None, None) => who,
     }
 }
 

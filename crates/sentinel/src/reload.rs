@@ -98,12 +98,29 @@ impl Reloader {
         file.map_or_else(Version::default, |(path, _)| Version::at(path))
     }
 
+    /// A file that is gone does not hand over to the next place where one is looked for: that would be somebody else's
+    /// roles, or none.
+    fn same_file(&self, found: Option<&PathBuf>) -> anyhow::Result<()> {
+        match &self.file {
+            Some((file, _)) if found != Some(file) => {
+                anyhow::bail!(
+                    "{} is gone; put it back, or start again to take another configuration",
+                    file.display()
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn reload(&mut self, why: &str) -> Answer {
         let now = self.version();
         if let Some((_, taken)) = &mut self.file {
             *taken = now;
         }
-        let outcome = (self.load)().and_then(|loaded| self.running.apply(loaded.config));
+        let outcome = (self.load)().and_then(|loaded| {
+            self.same_file(loaded.file.as_ref())?;
+            self.running.apply(loaded.config)
+        });
         match outcome {
             Ok(applied) => Ok(tell(why, &applied)),
             Err(error) => Err(complain(why, &error)),

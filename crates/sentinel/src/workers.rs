@@ -5,8 +5,10 @@
 //! 1.07 to 1.17 times nginx; one shared multi-threaded runtime costs 1.31 times.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use sentinel_core::turn;
 use tokio::runtime::{Builder, Handle};
@@ -19,8 +21,13 @@ pub(crate) struct Workers {
     handles: Vec<Handle>,
     threads: Vec<thread::JoinHandle<()>>,
     stop: watch::Sender<bool>,
+    /// Those whose tasks are gone.
+    ended: Arc<AtomicUsize>,
     next: AtomicUsize,
 }
+
+/// A worker that does not end in this time is in the middle of something that cannot be interrupted.
+const END_MAX: Duration = Duration::from_secs(2);
 
 /// How many workers this machine wants.
 pub(crate) fn count() -> usize {
@@ -33,22 +40,26 @@ impl Workers {
     pub(crate) fn start() -> io::Result<Self> {
         let count = count();
         let stop = watch::Sender::new(false);
+        let ended = Arc::new(AtomicUsize::new(0));
         let mut handles = Vec::with_capacity(count);
         let mut threads = Vec::with_capacity(count);
         for n in 0..count {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.spawn(turn::run());
             handles.push(runtime.handle().clone());
-            let mut stopped = stop.subscribe();
+            let (mut stopped, ended) = (stop.subscribe(), ended.clone());
             let thread = thread::Builder::new().name(format!("worker-{n}"));
             threads.push(thread.spawn(move || {
                 runtime.block_on(async { drop(stopped.wait_for(|stop| *stop).await) });
+                drop(runtime);
+                ended.fetch_add(1, Ordering::Release);
             })?);
         }
         Ok(Self {
             handles,
             threads,
             stop,
+            ended,
             next: AtomicUsize::new(0),
         })
     }
@@ -65,6 +76,19 @@ impl Workers {
     pub(crate) fn pick(&self) -> (usize, &Handle) {
         let n = self.next.fetch_add(1, Ordering::Relaxed) % self.handles.len();
         (n, &self.handles[n])
+    }
+
+    /// Ends the runtimes from elsewhere; whatever still runs on them is dropped.
+    pub(crate) async fn end(&self) {
+        self.stop.send_replace(true);
+        let all = async {
+            while self.ended.load(Ordering::Acquire) < self.handles.len() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        if tokio::time::timeout(END_MAX, all).await.is_err() {
+            tracing::warn!("a worker did not end");
+        }
     }
 
     /// Ends the runtimes; whatever still runs on them is dropped.

@@ -185,6 +185,21 @@ impl ReviewStore for SqliteReviews {
     }
 
     fn purge(&self, before: String, by: String) -> Promised<Vec<Purged>> {
-        self.writing(move |tx, now| purge::purge(tx, now, &before, &by))
+        let path = self.db.path().to_owned();
+        let purged = self.writing(move |tx, now| purge::purge(tx, now, &before, &by));
+        async move {
+            let purged = purged.await?;
+            // The log still has what was written once; it goes as soon as nobody reads by it.
+            let emptied = tokio::task::spawn_blocking(move || purge::empty_log(&path));
+            match emptied.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!("texts stay in the database's log for now: {error}")
+                }
+                Err(error) => tracing::warn!("texts stay in the database's log for now: {error}"),
+            }
+            Ok(purged)
+        }
+        .boxed()
     }
 }

@@ -212,6 +212,11 @@ impl Door {
         }
     }
 
+    /// Calls of sessions that run, also those whose connections are gone.
+    pub fn session_calls(&self) -> usize {
+        self.sessions.calls()
+    }
+
     /// Ends sessions nobody used for too long; called every few seconds.
     pub fn sweep(&self) {
         self.sessions.bound(&self.gateway.limits());

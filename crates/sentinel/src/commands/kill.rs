@@ -10,7 +10,7 @@ use anyhow::Context;
 use sentinel_core::policy::{KillSwitch, Killed, Scope};
 use serde_json::{Value, json};
 
-use super::{print, say, warn};
+use super::{one_line, print, say, warn};
 use crate::cli::{Global, Kill, KillScope, Revive, Target};
 use crate::client;
 use crate::config::suggest;
@@ -138,10 +138,11 @@ fn names(one: &Killed, data_dir: &Path) -> Vec<String> {
 }
 
 fn described(one: &Killed) -> String {
+    let name = one_line(&one.name);
     match one.scope {
-        Scope::Tool => format!("tool `{}`", one.name),
-        Scope::Backend => format!("backend `{}`", one.name),
-        Scope::Caller => format!("caller `{}`", one.name),
+        Scope::Tool => format!("tool `{name}`"),
+        Scope::Backend => format!("backend `{name}`"),
+        Scope::Caller => format!("caller `{name}`"),
         Scope::All => "everything".to_owned(),
     }
 }

@@ -90,7 +90,7 @@ async fn serve(
         open.clone(),
     ));
     workers.handle(0).spawn(door.clone().watch_revocations());
-    workers.handle(0).spawn(sweep(door));
+    workers.handle(0).spawn(sweep(door.clone()));
     let probes = match config.gateway.health_listen {
         Some(address) => Some(listen_for_probes(address, &gateway, workers, scrape).await?),
         None => None,
@@ -116,7 +116,7 @@ async fn serve(
     }
     tracing::info!("shutting down: finishing calls in flight");
     let finished = tokio::select! {
-        () = drain(&gateway, running.config().gateway.drain_timeout, &open) => true,
+        () = drain(&gateway, running.config().gateway.drain_timeout, &open, &door) => true,
         () = signals.next() => false,
     };
     accepting.abort();
@@ -126,6 +126,8 @@ async fn serve(
             () = signals.next() => {}
         }
     }
+    // What still runs ends here, and with it its records, before the last of them are brought home.
+    workers.end().await;
     tokio::select! {
         () = audit.finish() => {}
         () = signals.next() => {}
@@ -168,17 +170,18 @@ async fn listen_for_probes(
     Ok(address)
 }
 
-/// Waits until no connection is open; streams end by themselves once draining began.
-async fn drain(gateway: &Gateway, limit: Duration, open: &AtomicUsize) {
+/// Waits until no connection is open and no session's call runs; streams end by themselves once draining began.
+async fn drain(gateway: &Gateway, limit: Duration, open: &AtomicUsize, door: &Door) {
     gateway.drain();
     let empty = async {
-        while open.load(Ordering::Acquire) > 0 {
+        while open.load(Ordering::Acquire) > 0 || door.session_calls() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     if tokio::time::timeout(limit, empty).await.is_err() {
         tracing::warn!(
             connections = open.load(Ordering::Relaxed),
+            calls = door.session_calls(),
             "gateway.drain_timeout is over: ending what is left"
         );
     }

@@ -57,9 +57,12 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
                 gateway.drain();
                 let limit = running.config().gateway.drain_timeout;
                 tokio::select! {
-                    _ = tokio::time::timeout(limit, caller) => {}
+                    _ = tokio::time::timeout(limit, &mut caller) => {}
                     () = signals.next() => std::process::exit(1),
                 }
+                // What still runs ends here, and with it its records.
+                caller.abort();
+                let _ = caller.await;
             }
         }
         tokio::select! {

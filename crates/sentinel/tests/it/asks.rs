@@ -200,6 +200,11 @@ fn g_24_an_answer_that_is_none_is_refused_and_the_call_still_waits() {
             let message = refused["error"]["message"].to_string();
             assert!(message.contains("must be an object"), "{message}");
         }
+        for state in [json!(5), json!(null), json!(true), json!([]), json!({})] {
+            let mut other = retry(&round, "Who?", accept("Ada"));
+            other["requestState"] = state;
+            assert_eq!(kind_of(&caller.ask("tools/call", other)), "bad_state");
+        }
         let mut list = retry(&round, "Who?", accept("Ada"));
         list["inputResponses"] = json!([]);
         assert_eq!(kind_of(&caller.ask("tools/call", list)), "invalid_params");

@@ -345,7 +345,7 @@ fn p_a06_every_request_over_stdio_leaves_one_record_too() {
             let answer = loop {
                 let mut answer = String::new();
                 output.read_line(&mut answer).expect("an answer");
-                if !answer.contains("notifications/") {
+                if !answer.contains(r#""method":"notifications/"#) {
                     break answer;
                 }
             };

@@ -9,7 +9,7 @@ use crate::callers::{Caller, Legacy, Modern, Steady, request, text_of, tool};
 use crate::house::{
     Gateway, House, PATIENCE, Server, http_backend, measured, stdio_backend, until,
 };
-use crate::http::{parse, status};
+use crate::http::{Sent, parse, status};
 use crate::pipe::Pipe;
 use crate::processes::{alive, below, gone, running};
 
@@ -264,4 +264,51 @@ fn p_r13_a_call_in_flight_may_still_be_answered_and_cancelled_while_draining() {
     caller.cancel(&json!("stuck"));
     assert!(!stuck.finish().text.contains("result"));
     assert_eq!(gateway.process.wait().code(), Some(0));
+}
+
+/// How the one call of this name is on record after the end.
+fn outcome_of(gateway: &Gateway, operation: &str) -> String {
+    let records = crate::records::export(&gateway.house);
+    let mut calls = records.iter().filter(|r| r["operation"] == operation);
+    let call = calls.next().expect("a record of the call");
+    assert!(calls.next().is_none(), "one record");
+    call["outcome"].as_str().expect("text").to_owned()
+}
+
+/// A call that takes so long, once it has its place.
+fn begun(gateway: &Gateway, ms: u64) -> Sent {
+    let caller = Legacy::newest(gateway);
+    let slow = tool("slow", json!({ "ms": ms }));
+    let call = caller.send(&request(&json!("c"), "tools/call", slow));
+    until("it runs", || {
+        let metrics = gateway.get("/metrics").text;
+        let active =
+            |line: &str| line.starts_with("sentinel_admission_active") && line.ends_with(" 1");
+        metrics.lines().any(active).then_some(())
+    });
+    call
+}
+
+/// Decision 16: a legacy call belongs to its session, also while the gateway goes down.
+#[test]
+fn p_r13_a_call_whose_connection_is_gone_is_waited_for_and_on_record() {
+    let server = Server::start(&[]);
+    let mut gateway = Gateway::ready(&http_backend("one", &server.address, ""));
+    begun(&gateway, 2_000).hang_up();
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.wait().code(), Some(0));
+    assert_eq!(outcome_of(&gateway, "slow"), "success");
+}
+
+/// P-A06: what the end of the gateway cuts off has its record, too.
+#[test]
+fn p_a06_calls_that_the_end_cuts_off_are_on_record() {
+    let server = Server::start(&[]);
+    let backend = http_backend("one", &server.address, "");
+    let mut gateway = Gateway::ready(&format!("drain_timeout = 1\n{backend}"));
+    let call = begun(&gateway, 60_000);
+    gateway.process.signal("TERM");
+    gateway.process.wait();
+    drop(call);
+    assert_eq!(outcome_of(&gateway, "slow"), "cancelled");
 }

@@ -5,6 +5,8 @@
 //! why. Only reviews that no remaining one follows are removed: a resubmission keeps what it replaced.
 
 use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::{Connection, params};
 use sentinel_core::clock::Moment;
@@ -88,6 +90,22 @@ pub(super) fn look(tx: &Connection, before: &str) -> Result<Vec<Purged>, Trouble
         })
         .map_err(sql)?;
     Ok(free(closed, &follows))
+}
+
+/// How long readers are waited for.
+const LOG_WAIT: Duration = Duration::from_secs(5);
+
+/// Brings the write-ahead log into the database and cuts it to nothing.
+pub(super) fn empty_log(path: &Path) -> Result<(), String> {
+    let empty = || {
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(LOG_WAIT)?;
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+    };
+    match empty().map_err(|error| error.to_string())? {
+        0 => Ok(()),
+        _ => Err("somebody reads by it".to_owned()),
+    }
 }
 
 pub(super) fn purge(

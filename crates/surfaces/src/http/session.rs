@@ -163,6 +163,12 @@ pub(super) struct Sessions {
 pub(super) struct TooMany;
 
 impl Sessions {
+    /// Calls that run, whether their requests are still there or not.
+    pub(super) fn calls(&self) -> usize {
+        let open = self.open.read();
+        open.values().map(|s| s.in_flight.lock().len()).sum()
+    }
+
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             open: RwLock::default(),

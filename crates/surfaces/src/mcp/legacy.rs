@@ -120,6 +120,11 @@ pub(crate) async fn converse(
             let message = outcome_message(&id, &method, caller.revision, &outcome);
             return finish(entry, message, &outcome);
         };
+        if needed.inputs.is_empty() && needed.state.is_none() {
+            let outcome = Err(Fault::new(Kind::BackendBadReply, SAYS_NOT_WHICH));
+            let message = outcome_message(&id, &method, caller.revision, &outcome);
+            return finish(entry, message, &outcome);
+        }
         if visits.are_all_of(&needed) {
             // The user is on the way: the backend is asked again, not the user.
             match visits.pause() {
@@ -282,6 +287,8 @@ pub(crate) fn cannot(method: &Method) -> Bytes {
     )
     .into()
 }
+
+pub(crate) const SAYS_NOT_WHICH: &str = "the backend wants input and does not say which";
 
 /// What a modern backend wants to know before it goes on.
 pub(crate) struct Needed {

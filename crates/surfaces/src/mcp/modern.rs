@@ -18,7 +18,7 @@ use sentinel_wire::translate::elicitations;
 use sentinel_wire::{Method, Outcome, Params, Payload, Request, Revision, json, meta};
 
 use super::large::Large;
-use super::legacy::cannot;
+use super::legacy::{SAYS_NOT_WHICH, cannot};
 use super::render::{fault_message, notice_message, outcome_message};
 use super::tasks;
 use crate::gateway::Gateway;
@@ -82,6 +82,9 @@ impl Talk {
             rounds: 0,
             entry: Some(entry),
         };
+        if let Err(fault) = state_is_text(&this.request) {
+            return Err(this.refused(&fault));
+        }
         match this
             .request
             .params
@@ -469,15 +472,19 @@ impl Talk {
         if !self.request.method.may_need_input() {
             return bad(format!("the backend asks for input to {method}"));
         }
+        let has_state = result.get("requestState").is_some();
         let Some(requests) = result.get_bytes("inputRequests") else {
-            return match result.get("requestState") {
-                Some(_) => Ok(reply),
-                None => bad("the backend wants input and does not say which".to_owned()),
+            return match has_state {
+                true => Ok(reply),
+                false => bad(SAYS_NOT_WHICH.to_owned()),
             };
         };
         let Ok(object) = Object::parse(&requests, Rules::backend()) else {
             return bad("`inputRequests` of the backend is no object".to_owned());
         };
+        if object.members.is_empty() && !has_state {
+            return bad(SAYS_NOT_WHICH.to_owned());
+        }
         for member in &object.members {
             let input = Payload::parse(requests.slice(member.value.range()), Rules::backend());
             let asked = input.as_ref().ok().and_then(|input| input.string("method"));
@@ -519,6 +526,21 @@ impl Talk {
             Err(_) => reply,
         }
     }
+}
+
+/// A state that is none of ours would be taken for no state, and the call be made anew.
+fn state_is_text(request: &Request) -> Result<(), Fault> {
+    let params = &request.params;
+    let bad = match params.get("requestState") {
+        None => false,
+        Some(b"null") => params.get("inputResponses").is_some(),
+        Some(state) => !state.starts_with(b"\""),
+    };
+    if bad && request.method.may_need_input() {
+        let text = "`requestState` must be the text that came with the question";
+        return Err(Fault::new(Kind::BadState, text));
+    }
+    Ok(())
 }
 
 /// An answer to a question is an object; anything else is refused before the call goes on.
