@@ -56,13 +56,15 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
             () = signals.next() => {
                 gateway.drain();
                 let limit = running.config().gateway.drain_timeout;
-                tokio::select! {
-                    _ = tokio::time::timeout(limit, &mut caller) => {}
+                let in_time = tokio::select! {
+                    ended = tokio::time::timeout(limit, &mut caller) => ended.is_ok(),
                     () = signals.next() => std::process::exit(1),
+                };
+                if !in_time {
+                    // What still runs ends here, and with it its records.
+                    caller.abort();
+                    let _ = caller.await;
                 }
-                // What still runs ends here, and with it its records.
-                caller.abort();
-                let _ = caller.await;
             }
         }
         tokio::select! {
