@@ -8,6 +8,7 @@ use sentinel_wire::json::{Kind, Object, Rules};
 use sentinel_wire::translate::ask::is_url_mode;
 use sentinel_wire::{Method, Payload, Revision};
 
+use crate::identity::Identity;
 use crate::tags;
 
 /// One caller at one revision. Legacy sessions share one; a modern request makes its own.
@@ -33,6 +34,22 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Somebody of whom only the identity is known: it offers nothing and is in no session.
+    pub fn of(identity: &Identity) -> Self {
+        Self {
+            subject: identity.subject.clone(),
+            role: identity.role.clone(),
+            scopes: identity.scopes.clone(),
+            tenant: identity.tenant.clone(),
+            revision: Revision::NEWEST,
+            capabilities: ClientCapabilities::default(),
+            client_info: None,
+            session: None,
+            log_level: LogLevel::default(),
+            tags: None,
+        }
+    }
+
     /// Who it is, and of which tenant: whatever is one caller's alone is bound to this.
     pub fn principal(&self) -> Arc<str> {
         match &self.tenant {
@@ -206,15 +223,8 @@ mod tests {
         let of = |tenant: Option<&str>, subject: &str| {
             Caller {
                 subject: subject.into(),
-                role: "r".into(),
-                scopes: Arc::default(),
                 tenant: tenant.map(Arc::from),
-                revision: Revision::NEWEST,
-                capabilities: ClientCapabilities::default(),
-                client_info: None,
-                session: None,
-                log_level: LogLevel::default(),
-                tags: None,
+                ..Caller::of(&Identity::local("r"))
             }
             .principal()
         };

@@ -8,8 +8,9 @@ use tokio::time::timeout;
 use super::*;
 use crate::audit::Auditor;
 use crate::backend::{Health, Status};
-use crate::caller::{Caller, ClientCapabilities, LogLevel};
+use crate::caller::Caller;
 use crate::catalog::{Listing, Registry};
+use crate::identity::Identity;
 use crate::line::Step;
 use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
 use crate::policy::{Policy, Settings};
@@ -93,18 +94,7 @@ fn begin(server: Slow) -> crate::Conversation {
         templates: Vec::new(),
         prompts: Vec::new(),
     });
-    let caller = Arc::new(Caller {
-        subject: "local".into(),
-        role: "admin".into(),
-        scopes: Arc::default(),
-        tenant: None,
-        revision: Revision::NEWEST,
-        capabilities: ClientCapabilities::default(),
-        client_info: None,
-        session: None,
-        log_level: LogLevel::default(),
-        tags: None,
-    });
+    let caller = Arc::new(Caller::of(&Identity::local("admin")));
     let params = Params::parse(
         Bytes::from_static(br#"{"name":"dig","arguments":{"n":1.0}}"#),
         Rules::backend(),

@@ -12,8 +12,7 @@ use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sentinel_core::identity::Proof;
 use sentinel_core::policy::{Killed, Reason, Scope};
-use sentinel_core::{Caller, ClientCapabilities, Identity, ItemKind, Kind, LogLevel, Policy, View};
-use sentinel_wire::Revision;
+use sentinel_core::{Caller, Identity, ItemKind, Kind, Policy, View};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -36,7 +35,7 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Response<Body> {
     let policy = &door.gateway.policy;
-    if door.serves != Serves::Operator && !policy.is_admin(&operator(identity)) {
+    if door.serves != Serves::Operator && !policy.is_admin(&Caller::of(identity)) {
         return reply::refuse(Kind::Forbidden, "your role may not use the admin API");
     }
     // Whoever was switched off does not switch himself on again; the operator's socket is not his. Where
@@ -96,22 +95,6 @@ async fn reload(door: &Door, request: Request<Incoming>) -> Response<Body> {
     match control.reload().await {
         Ok(done) => ok(&done),
         Err(problem) => reply::problem(StatusCode::UNPROCESSABLE_ENTITY, &problem),
-    }
-}
-
-/// The one who asks, as policy judges callers.
-fn operator(identity: &Identity) -> Caller {
-    Caller {
-        subject: identity.subject.clone(),
-        role: identity.role.clone(),
-        scopes: identity.scopes.clone(),
-        tenant: identity.tenant.clone(),
-        revision: Revision::NEWEST,
-        capabilities: ClientCapabilities::default(),
-        client_info: None,
-        session: None,
-        log_level: LogLevel::default(),
-        tags: None,
     }
 }
 
