@@ -208,6 +208,17 @@ fn c_17_patterns_that_go_back_are_bounded_together() {
 }
 
 #[test]
+fn c_17_fractions_are_priced_by_their_length() {
+    let multiples = |of: f64| with_x(json!({"items": {"multipleOf": of}}), json!({}));
+    let cost = |of: f64, number: f64| judged(&multiples(of), &json!({"x": vec![number; 1000]})).1;
+    assert!(cost(1e-300, 1e300) > 10 * cost(0.5, 2.0));
+    assert!(cost(0.5, 1e300) > 5 * cost(0.5, 2.0));
+    let prices: Vec<f64> = (0..100_000).map(|n| f64::from(n) / 4.0).collect();
+    let (issues, ..) = judged(&multiples(0.25), &json!({"x": prices}));
+    assert!(issues.is_empty(), "{issues:?}");
+}
+
+#[test]
 fn c_17_finding_out_what_is_wrong_is_bounded_too() {
     let (issues, cost, _) = judged(&two_kinds(), &json!({"x": nested(100)}));
     assert_eq!(issues, [format!("arguments: {NO_DETAILS}")]);
@@ -332,7 +343,10 @@ fn c_17_what_compiling_would_multiply_is_not_compiled() {
         json!({"properties": {"x": {"const": {"a": 1}}, "y": {"$ref": "#/properties/x/const/a"}}});
     let began = Instant::now();
     let places = vec![json!({"minLength": 1}); 10_000];
+    let anchor = |at: u32| (format!("p{at}"), json!({"$anchor": "q", "$ref": "#q"}));
+    let anchors: serde_json::Map<String, Value> = (0..2000).map(anchor).collect();
     for (name, schema) in [
+        ("anchors", json!({"properties": anchors})),
         ("places", with_x(json!({"allOf": places}), json!({}))),
         ("patterns", with_x(json!({"allOf": large}), json!({}))),
         ("unevaluated", unevaluated),

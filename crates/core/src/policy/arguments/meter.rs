@@ -37,8 +37,37 @@ pub(super) struct Temper {
     pub careful: bool,
     /// Names of members meet this many patterns.
     pub name_patterns: u64,
+    /// Numbers are divided, by such.
+    pub fractions: Fractions,
     /// Its errors print what they are about, however large.
     pub prints: bool,
+}
+
+/// `multipleOf` divides fractions with all their digits, some hundreds at the ends of the range.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fractions {
+    #[default]
+    None,
+    Short,
+    Long,
+}
+
+impl Fractions {
+    pub(super) fn of(number: &Number) -> Self {
+        let size = number.as_f64().unwrap_or(0.0).abs();
+        match size == 0.0 || (1e-9..1e18).contains(&size) {
+            true => Self::Short,
+            false => Self::Long,
+        }
+    }
+
+    fn price(self) -> u64 {
+        match self {
+            Self::None => 1,
+            Self::Short => 4,
+            Self::Long => 100,
+        }
+    }
 }
 
 /// The allowance was not enough.
@@ -59,7 +88,12 @@ thread_local! {
             left: Cell::new(u64::MAX),
             stack: Cell::new(usize::MAX),
             deadline: Cell::new(u64::MAX),
-            temper: Cell::new(Temper { careful: false, name_patterns: 0, prints: false }),
+            temper: Cell::new(Temper {
+                careful: false,
+                name_patterns: 0,
+                fractions: Fractions::None,
+                prints: false,
+            }),
         }
     };
 }
@@ -213,8 +247,15 @@ impl<'a> Node<'a, MeteredJson> for Metered<'a> {
     }
 
     fn as_number(&self) -> Option<&'a Number> {
-        spend(1);
-        self.0.as_number()
+        let number = self.0.as_number();
+        let divided = METER.with(|meter| meter.temper.get().fractions);
+        match number {
+            Some(number) if divided != Fractions::None => {
+                spend(divided.max(Fractions::of(number)).price());
+            }
+            _ => spend(1),
+        }
+        number
     }
 
     fn as_boolean(&self) -> Option<bool> {

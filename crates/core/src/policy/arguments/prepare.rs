@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::meter::Temper;
+use super::meter::{Fractions, Temper};
 
 /// Patterns are compiled all at once and keep their caches: how many, and how large together (atoms, repeats unrolled).
 const PATTERNS_MAX: usize = 500;
@@ -193,10 +193,12 @@ impl Places {
                 }
             } else {
                 let name = name.trim_start_matches('#').to_owned();
-                self.anchors
-                    .entry(name)
-                    .or_default()
-                    .push(pointer.to_owned());
+                let places = self.anchors.entry(name).or_default();
+                places.push(pointer.to_owned());
+                // One in each resource, by anchor or by id.
+                if places.len() > 2 * EMBEDDED_MAX {
+                    return Err("one anchor names too many schemas".to_owned());
+                }
             }
         }
         Ok(())
@@ -254,6 +256,9 @@ impl Places {
             if let Some(Value::Object(named)) = schema.get("patternProperties") {
                 temper.name_patterns = temper.name_patterns.max(named.len() as u64);
                 patterns.extend(named.keys().map(String::as_str));
+            }
+            if let Some(factor) = schema.get("multipleOf").and_then(Value::as_number) {
+                temper.fractions = temper.fractions.max(Fractions::of(factor));
             }
             temper.prints |= schema.get("unevaluatedItems").is_some();
         }
