@@ -119,7 +119,7 @@ impl Policy {
         let of_role = role.grant(operation);
         match caller.scopes.is_empty() {
             true => of_role,
-            false => of_role.and(scopes::grant(&caller.scopes, operation, &self.registry)),
+            false => of_role.and(scopes::grant(&caller.scopes, operation)),
         }
     }
 
@@ -134,8 +134,7 @@ impl Policy {
     pub fn is_admin(&self, caller: &Caller) -> bool {
         let roles = self.roles.load();
         let role = roles.get(&caller.role);
-        role.is_some_and(|role| role.is_admin())
-            && scopes::leave_admin(&caller.scopes, &self.registry)
+        role.is_some_and(|role| role.is_admin()) && scopes::leave_admin(&caller.scopes)
     }
 
     /// New roles, in force for every call that begins after this.
@@ -235,7 +234,7 @@ impl Policy {
     fn scopes_of(&self, caller: &Caller) -> Vec<Arc<str>> {
         let ours = caller.scopes.iter();
         let mut ours: Vec<Arc<str>> = ours
-            .filter(|scope| scopes::is_ours(scope, &self.registry))
+            .filter(|scope| scopes::is_ours(scope))
             .cloned()
             .collect();
         ours.sort();
