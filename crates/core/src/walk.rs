@@ -205,8 +205,10 @@ async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     }
     let policy = call.policy.clone();
     let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
+    let view = call.view;
     let work = pin!(rest.call(call));
-    policy.kills().watch(&caller, &operation, work).await
+    let kills = policy.kills();
+    kills.watch(&caller, &operation, view, work).await
 }
 
 /// Answers from what the backend allowed to be kept, and keeps what it allows.
