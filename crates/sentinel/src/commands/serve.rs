@@ -39,7 +39,7 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
 
 /// Serves a configuration until told to stop.
 pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
-    let Loaded { config, file } = load()?;
+    let Loaded { config, file, .. } = load()?;
     let config = &config;
     logging::begin(config)?;
     for notice in &config.notices {
