@@ -124,7 +124,7 @@ impl Policy {
         let of_role = role.grant(operation);
         match scopes.is_empty() {
             true => of_role,
-            false => of_role.and(scopes::grant(scopes, operation, &self.registry)),
+            false => of_role.and(scopes::grant(scopes, operation)),
         }
     }
 
@@ -157,7 +157,7 @@ impl Policy {
         let is_known = is_listed || !before.is_empty();
         let name = self.registry.name_of(index);
         name.is_some_and(|backend| {
-            role.may_see(&backend, is_known) && scopes::may_see(scopes, &backend, &self.registry)
+            role.may_see(&backend, is_known) && scopes::may_see(scopes, &backend)
         })
     }
 
@@ -172,8 +172,7 @@ impl Policy {
     pub fn is_admin(&self, caller: &Caller) -> bool {
         let roles = self.roles.load();
         let role = roles.get(&caller.role);
-        role.is_some_and(|role| role.is_admin())
-            && scopes::leave_admin(&caller.scopes, &self.registry)
+        role.is_some_and(|role| role.is_admin()) && scopes::leave_admin(&caller.scopes)
     }
 
     /// New roles, in force for every call that begins after this.
@@ -273,7 +272,7 @@ impl Policy {
     fn scopes_of(&self, caller: &Caller) -> Vec<Arc<str>> {
         let ours = caller.scopes.iter();
         let mut ours: Vec<Arc<str>> = ours
-            .filter(|scope| scopes::is_ours(scope, &self.registry))
+            .filter(|scope| scopes::is_ours(scope))
             .cloned()
             .collect();
         ours.sort();

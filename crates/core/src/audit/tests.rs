@@ -213,6 +213,19 @@ fn metrics_take_no_label_from_a_caller() {
     assert_eq!(labels, [("other", "", ""), ("tools/call", "", "")]);
 }
 
+#[test]
+fn a_text_ends_at_its_first_zero_character() {
+    let draft = Draft {
+        operation: "ec\0ho\0",
+        caller: "\0",
+        ..Draft::default()
+    };
+    let mut bytes = Vec::new();
+    encode(&draft, &mut bytes);
+    let read = read(&bytes).unwrap();
+    assert_eq!((read.operation, read.caller), ("ec", ""));
+}
+
 proptest! {
     #[test]
     fn any_record_comes_back_as_it_was_written(
@@ -230,6 +243,9 @@ proptest! {
         };
         let mut bytes = Vec::new();
         encode(&record.draft(), &mut bytes);
+        let (before, mut scratch) = ([at_ms as u8; 32], vec![7]);
+        let (hash, linked) = link(&before, at_ms, &record.draft(), &mut scratch);
+        prop_assert_eq!((hash, linked), (chain(&before, at_ms, &bytes), &bytes[..]));
         prop_assert_eq!(decode(&bytes).unwrap(), record);
         if cut < bytes.len() {
             prop_assert!(decode(&bytes[..cut]).is_err());
