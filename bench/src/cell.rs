@@ -42,6 +42,18 @@ pub(crate) struct Row {
     pub(crate) generator_us: f64,
     /// Largest resident set of the proxy's processes in any window.
     pub(crate) peak_kb: u64,
+    /// `proxy_us` of each round.
+    #[serde(skip)]
+    rounds: Vec<f64>,
+}
+
+impl Row {
+    /// CPU per call as a multiple of the other's: the median of what each round says. A machine that is slower in
+    /// one minute than in the next is so for both of a round.
+    pub(crate) fn cpu_ratio(&self, other: &Self) -> f64 {
+        let rounds = self.rounds.iter().zip(&other.rounds);
+        median(rounds.map(|(ours, theirs)| ours / theirs).collect())
+    }
 }
 
 struct Window {
@@ -178,16 +190,7 @@ fn quantile(nanoseconds: &mut [u64], q: f64) -> f64 {
 }
 
 fn summarize(contender: Contender, windows: &[Window]) -> Row {
-    let median = |figure: fn(&Window) -> f64| {
-        let mut all: Vec<f64> = windows.iter().map(figure).collect();
-        all.sort_by(f64::total_cmp);
-        let middle = all.len() / 2;
-        if all.len().is_multiple_of(2) {
-            f64::midpoint(all[middle - 1], all[middle])
-        } else {
-            all[middle]
-        }
-    };
+    let median = |figure: fn(&Window) -> f64| median(windows.iter().map(figure).collect());
     Row {
         contender: contender.name(),
         calls: windows.iter().map(|window| window.calls).sum(),
@@ -203,6 +206,17 @@ fn summarize(contender: Contender, windows: &[Window]) -> Row {
             .map(|window| window.peak_kb)
             .max()
             .unwrap_or_default(),
+        rounds: windows.iter().map(|window| window.proxy_us).collect(),
+    }
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    let middle = all.len() / 2;
+    if all.len().is_multiple_of(2) {
+        f64::midpoint(all[middle - 1], all[middle])
+    } else {
+        all[middle]
     }
 }
 

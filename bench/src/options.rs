@@ -131,11 +131,13 @@ impl Options {
     }
 
     pub(crate) fn rounds(&self) -> usize {
-        self.rounds.unwrap_or(if self.quick { 3 } else { 5 }).max(1)
+        self.rounds
+            .unwrap_or(if self.quick { 3 } else { 15 })
+            .max(1)
     }
 
     pub(crate) fn window(&self) -> Duration {
-        Duration::from_millis(self.window_ms.unwrap_or(if self.quick { 200 } else { 800 }))
+        Duration::from_millis(self.window_ms.unwrap_or(if self.quick { 200 } else { 300 }))
     }
 
     /// Time under load before a window is measured.

@@ -30,7 +30,7 @@ struct Measured {
     callers: usize,
     bytes: usize,
     rows: Vec<Row>,
-    /// `proxy_us` of each gateway contender as a multiple of nginx's.
+    /// Each gateway contender beside nginx.
     ratios: Vec<Ratio>,
 }
 
@@ -107,7 +107,7 @@ impl Report {
 
     fn table(&self) -> anyhow::Result<String> {
         let mut out = format!(
-            "\n{} callers, medians over {} windows of {} ms; CPU in us per call\n",
+            "\n{} callers, medians over {} windows of {} ms; CPU in us per call, ratios by round\n",
             self.era, self.rounds, self.window_ms
         );
         writeln!(
@@ -164,7 +164,7 @@ impl Measured {
                     self.cell,
                     ours.proxy_us,
                     nginx.proxy_us,
-                    ours.proxy_us / nginx.proxy_us
+                    ours.cpu_ratio(nginx)
                 ),
                 (Some(ours), None) => format!(
                     "{label} {}: sentinel {:.1} us/call\n",
@@ -192,14 +192,14 @@ impl Measured {
         let cell = &self.cell;
         let mut out = String::new();
         if let Some(nginx) = row("nginx") {
-            let ratio = governed.proxy_us / nginx.proxy_us;
+            let ratio = governed.cpu_ratio(nginx);
             out.push_str(&format!(
                 "governed {cell}: sentinel {:.1} us/call, nginx {:.1} us/call, ratio {ratio:.2} (bound {RATIO_MAX:.2})\n",
                 governed.proxy_us, nginx.proxy_us
             ));
         }
         if let Some(off) = row("unaudited") {
-            let more = (governed.proxy_us / off.proxy_us - 1.0) * 100.0;
+            let more = (governed.cpu_ratio(off) - 1.0) * 100.0;
             out.push_str(&format!(
                 "audit {cell}: spool {:.1} us/call, off {:.1} us/call, {more:+.1} % (bound {AUDIT_MAX:.0} %); ingestion apart {:.1} us/call\n",
                 governed.proxy_us, off.proxy_us, governed.ingest_us
@@ -218,7 +218,7 @@ fn ratios(rows: &[Row]) -> Vec<Ratio> {
         .filter(|row| !matches!(row.contender, "direct" | "nginx"));
     ours.map(|row| Ratio {
         contender: row.contender,
-        cpu: row.proxy_us / nginx.proxy_us,
+        cpu: row.cpu_ratio(nginx),
         per_second: row.per_second / nginx.per_second,
         p50: row.p50_us / nginx.p50_us,
         p99: row.p99_us / nginx.p99_us,

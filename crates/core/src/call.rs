@@ -6,7 +6,7 @@ use std::time::Duration;
 use sentinel_wire::header::Param;
 use sentinel_wire::{Method, Outcome, Params, Revision, translate};
 
-use crate::audit::{Auditor, Trail};
+use crate::audit::Trail;
 use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::catalog::Operation;
@@ -14,6 +14,7 @@ use crate::circuit::Circuit;
 use crate::in_flight::Hold;
 use crate::line::Line;
 use crate::policy::{Policy, Slot};
+use crate::walk::House;
 
 /// Which endpoint a call came in by, and so which names it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,14 +68,18 @@ pub struct Call {
     pub target: Option<Target>,
     /// What its audit record will say.
     pub trail: Arc<Trail>,
-    /// What governs it, as it was when the call began.
-    pub policy: Arc<Policy>,
-    pub(crate) auditor: Arc<Auditor>,
+    /// Where it walks.
+    pub(crate) house: Arc<House>,
     /// Its place among the calls that run; to be given back while it waits for a person.
     pub slot: Slot,
 }
 
 impl Call {
+    /// What governs it, as it was when the call began.
+    pub(crate) fn policy(&self) -> &Arc<Policy> {
+        &self.house.policy
+    }
+
     pub(crate) fn target(&self) -> &Target {
         self.target.as_ref().expect("resolved by the first step")
     }

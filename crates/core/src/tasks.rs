@@ -79,8 +79,7 @@ type Again = Box<dyn Fn(Method, Params) -> Box<Call> + Send + Sync>;
 
 fn again(call: &Call) -> Again {
     let (caller, view, line) = (call.caller.clone(), call.view, call.line.clone());
-    let (trail, policy, slot) = (call.trail.clone(), call.policy.clone(), call.slot.clone());
-    let auditor = call.auditor.clone();
+    let (trail, house, slot) = (call.trail.clone(), call.house.clone(), call.slot.clone());
     let mut target = call.target.clone();
     if let Some(target) = &mut target {
         // These requests name the task, not the tool.
@@ -98,8 +97,7 @@ fn again(call: &Call) -> Again {
             line: line.clone(),
             target: target.clone(),
             trail: trail.clone(),
-            policy: policy.clone(),
-            auditor: auditor.clone(),
+            house: house.clone(),
             slot: slot.clone(),
         })
     })

@@ -34,12 +34,17 @@ type Outcome = Result<Reply, Fault>;
 /// The composed walk; cheap to clone.
 #[derive(Clone)]
 pub struct Walk {
-    policy: Arc<Policy>,
-    auditor: Arc<Auditor>,
+    house: Arc<House>,
     /// What a slow caller may leave unread of what is said on the way.
     unread_bytes_max: usize,
-    desk: Arc<Desk>,
     start: Arc<dyn Fn(Box<Call>) -> BoxFuture<'static, Outcome> + Send + Sync>,
+}
+
+/// What all calls of a walk share. Behind one count, for threads that answer calls contend for each.
+pub(crate) struct House {
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) auditor: Arc<Auditor>,
+    desk: Arc<Desk>,
 }
 
 /// Composes the walk, in the order in which things happen. Authorization comes before the kill switch
@@ -47,7 +52,6 @@ pub struct Walk {
 /// tool costs nothing; admission comes last, so that a waiting call holds nothing else. The record of
 /// the call is the surface's, around all of this; only the intent is written here.
 pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
-    let desk = Arc::<Desk>::default();
     let stack = ServiceBuilder::new()
         .layer(step(resolve)) // whose is it?
         .layer(check(steps::authorize)) // may this caller see it, and call it?
@@ -59,11 +63,13 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
         .layer(step(admit)) // wait for a place, and hold it to the end
         .layer(step(intend)) // where `sync` is promised, the intent is on disk before the work
         .layer(step(sign)) // whatever it asks in its answer says who asks
-        .service(Route(desk.clone())); // to its backend
+        .service(Route); // to its backend
     Walk {
-        desk,
-        policy,
-        auditor,
+        house: Arc::new(House {
+            policy,
+            auditor,
+            desk: Arc::default(),
+        }),
         unread_bytes_max: UNREAD_BYTES_MAX,
         start: Arc::new(move |call| stack.clone().call(call).boxed()),
     }
@@ -80,7 +86,7 @@ impl Walk {
     /// How long a caller may think about what a task asks.
     #[must_use]
     pub fn patient(self, think: Duration) -> Self {
-        self.desk.be_patient(think);
+        self.house.desk.be_patient(think);
         self
     }
 
@@ -118,8 +124,7 @@ impl Walk {
             line,
             target: None,
             trail: trail.clone(),
-            policy: self.policy.clone(),
-            auditor: self.auditor.clone(),
+            house: self.house.clone(),
             slot: slot.clone(),
         });
         Conversation::new((self.start)(call), events, trail, slot)
@@ -162,7 +167,7 @@ where
 /// A step that asks one question about a call and lets it pass, or ends it with the answer.
 fn check<S: Rest>(judge: fn(&Policy, &Call) -> Verdict) -> impl Layer<S, Service: Rest> {
     step(move |call: Box<Call>, mut rest: S| async move {
-        match judge(&call.policy, &call) {
+        match judge(call.policy(), &call) {
             Verdict::Continue(()) => rest.call(call).await,
             Verdict::Break(answer) => answer,
         }
@@ -190,35 +195,37 @@ where
 
 /// Looks the operation up in the catalog, and keeps its backend from telling what is hidden from what is not there.
 async fn resolve(mut call: Box<Call>, mut rest: impl Rest) -> Outcome {
-    let target = call.policy.registry.resolve(&call)?;
+    let target = call.policy().registry.resolve(&call)?;
     call.line.sign(&target.operation.backend);
     call.trail.resolved(&target.operation);
     call.target = Some(target);
-    let veil = steps::veil(&call.policy, &call);
+    let veil = steps::veil(call.policy(), &call);
     steps::veiled(veil, rest.call(call).await)
 }
 
 /// Refuses what is switched off, and ends what is switched off while it runs.
 async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
-    if let Verdict::Break(answer) = steps::is_killed(&call.policy, &call) {
+    if let Verdict::Break(answer) = steps::is_killed(call.policy(), &call) {
         return answer;
     }
-    let policy = call.policy.clone();
+    let house = call.house.clone();
     let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
+    let view = call.view;
     let work = pin!(rest.call(call));
-    policy.kills().watch(&caller, &operation, work).await
+    let kills = house.policy.kills();
+    kills.watch(&caller, &operation, view, work).await
 }
 
 /// Answers from what the backend allowed to be kept, and keeps what it allows.
 async fn recall(call: Box<Call>, mut rest: impl Rest) -> Outcome {
-    let asked = match call.policy.registry.cache().look(&call) {
+    let asked = match call.policy().registry.cache().look(&call) {
         None => return rest.call(call).await,
         Some(Ok(reply)) => return Ok(reply),
         Some(Err(asked)) => asked,
     };
-    let registry = call.policy.registry.clone();
+    let house = call.house.clone();
     let reply = rest.call(call).await?;
-    registry.cache().note(asked, &reply);
+    house.policy.registry.cache().note(asked, &reply);
     Ok(reply)
 }
 
@@ -244,7 +251,7 @@ async fn guard(call: Box<Call>, mut rest: impl Rest) -> Outcome {
 /// Holds one of the places that calls run in. Until there is one a call holds nothing but its turn,
 /// and no deadline of its backend's runs.
 async fn admit(call: Box<Call>, mut rest: impl Rest) -> Outcome {
-    let admission = match call.policy.admission() {
+    let admission = match call.policy().admission() {
         Some(admission) if steps::takes_a_place(&call.method) => admission.clone(),
         _ => return rest.call(call).await,
     };
@@ -256,7 +263,7 @@ async fn admit(call: Box<Call>, mut rest: impl Rest) -> Outcome {
 
 /// Writes the intent of calls whose records are `sync`; without it the call is not made.
 async fn intend(call: Box<Call>, mut rest: impl Rest) -> Outcome {
-    if let Some(intent) = call.auditor.intend(&call) {
+    if let Some(intent) = call.house.auditor.intend(&call) {
         intent.await.map_err(|error| {
             let text = "the audit record of this call could not be written, so it was not made";
             Fault::new(Kind::AuditUnavailable, text).because(error)
@@ -276,7 +283,7 @@ async fn sign(call: Box<Call>, mut rest: impl Rest) -> Outcome {
 
 /// Hands the call to its backend.
 #[derive(Clone)]
-struct Route(Arc<Desk>);
+struct Route;
 
 impl Service<Box<Call>> for Route {
     type Response = Reply;
@@ -291,7 +298,7 @@ impl Service<Box<Call>> for Route {
         call.trail.dispatched();
         let backend = call.target().backend.clone();
         match tasks::concern(&call) {
-            true => tasks::run(self.0.clone(), backend, call).boxed(),
+            true => tasks::run(call.house.desk.clone(), backend, call).boxed(),
             false => backend.call(call),
         }
     }

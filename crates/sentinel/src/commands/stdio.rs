@@ -19,7 +19,7 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
     let overrides = global.overrides();
     let load: Load = Box::new(move || Ok(config::load(&overrides, &Outside::of_process()?)?));
-    let Loaded { config, file } = load()?;
+    let Loaded { config, file, .. } = load()?;
     logging::begin(&config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");
