@@ -3,33 +3,64 @@
 //! A schema is compiled at the first call and kept with the tool for as long as the backend offers
 //! it unchanged. The bytes were refused earlier if any object in them repeats a key, so what is
 //! decoded here is what the backend will read. References to other documents are never followed.
+//!
+//! Both sides may be hostile: a schema can multiply work by its arguments without end. What a check costs is counted
+//! while it runs (`meter`), and what compiling would cost is bounded before (`prepare`).
+
+#[cfg(test)]
+mod hostile;
+mod meter;
+mod prepare;
 
 use std::fmt::Write;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{PatternOptions, ValidationError, Validator};
+use jsonschema::{PatternOptions, ValidationError};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Outcome, Payload, Revision};
 use serde_json::Value;
 
 use crate::call::Reply;
 use crate::fault::{Fault, Kind};
+use meter::{Metered, MeteredJson, Temper};
 
 /// Larger schemas are not compiled: checking would cost more than it protects.
 const SCHEMA_BYTES_MAX: usize = 256 * 1024;
-/// What one pattern may cost: compiled size, and steps on one string.
+/// What one pattern may cost: compiled size, what it remembers, and steps on one string.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-const BACKTRACK_MAX: usize = 100_000;
+const PATTERN_CACHE_MAX: usize = 256 * 1024;
+const BACKTRACK_MAX: usize = 20_000;
+/// What one check may cost, in looks at a value of some ten nanoseconds: a worker does nothing else meanwhile. Large
+/// arguments may cost more, as they do everywhere else.
+const LOOKS_MAX: u64 = 1_000_000;
+const LOOKS_PER_BYTE: u64 = 4;
+/// What finding out everything that is wrong may cost, beyond which the first thing must do, or nothing.
+const DETAIL_LOOKS_MAX: u64 = 100_000;
+const DETAIL_BYTES_PER_LOOK: u64 = 2;
+/// Compiling follows a schema down its nesting; a worker's own stack is for what callers send.
+const COMPILE_STACK_BYTES: usize = 32 << 20;
 /// A caller that is wrong in more places than this knows enough.
 const ISSUES_MAX: usize = 10;
 const ISSUE_CHARS_MAX: usize = 300;
 
+const TOO_COSTLY: &str = "they cost too much to check against the tool's input schema; send fewer or simpler values, \
+    or have the tool's schema made simpler";
+const NO_DETAILS: &str =
+    "they do not match the tool's input schema, and finding out where costs too much";
+
+type Validator = jsonschema::Validator<MeteredJson>;
+
 /// A tool's input schema: as it was sent, and compiled when first needed.
 pub struct Schema {
     raw: Option<Bytes>,
-    compiled: OnceLock<Option<Box<Validator>>>,
+    compiled: OnceLock<Option<Box<Compiled>>>,
+}
+
+struct Compiled {
+    validator: Validator,
+    temper: Temper,
 }
 
 impl std::fmt::Debug for Schema {
@@ -56,7 +87,7 @@ impl Schema {
 
     /// What is wrong with these arguments; empty if nothing is, or if nothing is asked of them.
     pub(super) fn check(&self, tool: &str, arguments: &[u8]) -> Vec<String> {
-        let Some(validator) = self.validator(tool) else {
+        let Some(compiled) = self.compiled(tool) else {
             return Vec::new();
         };
         let value: Value = match serde_json::from_slice(arguments) {
@@ -64,26 +95,14 @@ impl Schema {
             // JSON, but no number or text that could be compared with anything.
             Err(error) => return vec![format!("the arguments cannot be read: {error}")],
         };
-        if validator.is_valid(&value) || validator.is_valid(&without_nulls(&value)) {
-            return Vec::new();
-        }
-        validator
-            .iter_errors(&value)
-            .take(ISSUES_MAX)
-            .map(|error| {
-                let at = error.instance_path().to_string();
-                let at = if at.is_empty() { "arguments" } else { &at };
-                let text: String = words(&error).chars().take(ISSUE_CHARS_MAX).collect();
-                format!("{at}: {text}")
-            })
-            .collect()
+        compiled.check(&value, arguments.len() as u64).0
     }
 
-    fn validator(&self, tool: &str) -> Option<&Validator> {
+    fn compiled(&self, tool: &str) -> Option<&Compiled> {
         let compiled = self.compiled.get_or_init(|| {
             let raw = self.raw.as_deref()?;
             match compile(raw) {
-                Ok(validator) => validator.map(Box::new),
+                Ok(compiled) => compiled.map(Box::new),
                 Err(why) => {
                     tracing::warn!(
                         tool,
@@ -95,6 +114,48 @@ impl Schema {
         });
         compiled.as_deref()
     }
+}
+
+impl Compiled {
+    /// What is wrong with the arguments, and what it cost to find out if they are valid.
+    fn check(&self, value: &Value, bytes: u64) -> (Vec<String>, u64) {
+        let allowance = LOOKS_MAX + bytes.saturating_mul(LOOKS_PER_BYTE);
+        let (valid, cost) = meter::run(allowance, self.temper, || {
+            self.validator.is_valid(Metered(value))
+                || without_nulls(value)
+                    .is_some_and(|value| self.validator.is_valid(Metered(&value)))
+        });
+        let issues = match valid {
+            Ok(true) => Vec::new(),
+            Ok(false) => self.issues(value, bytes),
+            Err(meter::Spent) => vec![format!("arguments: {TOO_COSTLY}")],
+        };
+        (issues, cost)
+    }
+
+    fn issues(&self, value: &Value, bytes: u64) -> Vec<String> {
+        let allowance = DETAIL_LOOKS_MAX + bytes / DETAIL_BYTES_PER_LOOK;
+        let all = || {
+            let errors = self.validator.iter_errors(Metered(value));
+            errors.take(ISSUES_MAX).map(issue).collect()
+        };
+        let first = || {
+            let error = self.validator.validate(Metered(value)).err();
+            error.into_iter().map(issue).collect()
+        };
+        let found = meter::run(allowance, self.temper, all).0;
+        let found = found.or_else(|_| meter::run(allowance, self.temper, first).0);
+        // No error where there was one would let the call pass.
+        let found = found.ok().filter(|issues: &Vec<String>| !issues.is_empty());
+        found.unwrap_or_else(|| vec![format!("arguments: {NO_DETAILS}")])
+    }
+}
+
+fn issue(error: ValidationError<'_>) -> String {
+    let at = error.instance_path().to_string();
+    let at = if at.is_empty() { "arguments" } else { &at };
+    let text: String = words(&error).chars().take(ISSUE_CHARS_MAX).collect();
+    format!("{at}: {text}")
 }
 
 /// What is wrong, for a model to mend: where a value is one of several it needs all of them, which the crate cuts.
@@ -113,36 +174,54 @@ fn words(error: &ValidationError<'_>) -> String {
 
 /// Models write `null` for an argument that they leave out, and servers read it so (the header rules of
 /// 2026-07-28 say it outright); where it is required it is missing.
-fn without_nulls(arguments: &Value) -> Value {
-    let Some(members) = arguments.as_object() else {
-        return arguments.clone();
-    };
+fn without_nulls(arguments: &Value) -> Option<Value> {
+    let members = arguments.as_object()?;
+    if !members.values().any(Value::is_null) {
+        return None;
+    }
     let given = members.iter().filter(|(_, value)| !value.is_null());
-    Value::Object(
+    Some(Value::Object(
         given
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
-    )
+    ))
 }
 
 /// `None` for a schema that asks for nothing but an object.
-fn compile(raw: &[u8]) -> Result<Option<Validator>, String> {
+fn compile(raw: &[u8]) -> Result<Option<Compiled>, String> {
     if raw.len() > SCHEMA_BYTES_MAX {
         return Err(format!("it is larger than {SCHEMA_BYTES_MAX} bytes"));
     }
-    let schema: Value = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
+    let mut schema: Value = serde_json::from_slice(raw).map_err(|error| error.to_string())?;
     if is_trivial(&schema) {
         return Ok(None);
     }
+    let temper = prepare::prepare(&mut schema)?;
+    let validator = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("schema".to_owned())
+            .stack_size(COMPILE_STACK_BYTES);
+        match thread.spawn_scoped(scope, || build(&schema)) {
+            Ok(building) => building
+                .join()
+                .unwrap_or_else(|_| Err("it cannot be compiled".to_owned())),
+            // No thread to be had: a tool must not go unchecked for that.
+            Err(_) => build(&schema),
+        }
+    })?;
+    Ok(Some(Compiled { validator, temper }))
+}
+
+fn build(schema: &Value) -> Result<Validator, String> {
     let patterns = PatternOptions::fancy_regex()
         .backtrack_limit(BACKTRACK_MAX)
-        .size_limit(PATTERN_BYTES_MAX);
+        .size_limit(PATTERN_BYTES_MAX)
+        .dfa_size_limit(PATTERN_CACHE_MAX);
     // 2020-12 unless it says otherwise; the crate is built without anything that could fetch.
-    jsonschema::options()
+    jsonschema::options_for::<MeteredJson>()
         .with_pattern_options(patterns)
         .offline()
-        .build(&schema)
-        .map(Some)
+        .build(schema)
         .map_err(|error| error.to_string().chars().take(ISSUE_CHARS_MAX).collect())
 }
 
@@ -220,7 +299,7 @@ mod tests {
             r#"{"type":"object","properties":{},"required":[],"additionalProperties":true,"$schema":"x"}"#,
         ] {
             let schema = Schema::new(Some(Bytes::copy_from_slice(text.as_bytes())));
-            assert!(schema.validator("x").is_none(), "{text}");
+            assert!(schema.compiled("x").is_none(), "{text}");
             // Not even decoded.
             assert!(schema.check("x", b"not JSON").is_empty());
         }
@@ -235,7 +314,7 @@ mod tests {
             r#"{"properties":{"a":{"pattern":"("}}}"#,
         ] {
             let schema = Schema::new(Some(Bytes::copy_from_slice(text.as_bytes())));
-            assert!(schema.validator("x").is_none(), "{text}");
+            assert!(schema.compiled("x").is_none(), "{text}");
         }
         let huge = format!(r#"{{"description":"{}"}}"#, "x".repeat(SCHEMA_BYTES_MAX));
         assert!(compile(huge.as_bytes()).is_err());

@@ -605,3 +605,25 @@ fn c_17_arguments_that_the_schema_refuses_never_reach_the_backend() {
     let refused: Vec<_> = refused.map(|r| &r["decision"]).collect();
     assert_eq!(refused, vec!["deny"; LEGACY.len() + 3]);
 }
+
+#[test]
+fn c_17_arguments_that_cost_too_much_to_check_are_refused_and_on_record() {
+    let server = Server::start(&["--maze"]);
+    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let old = Legacy::connect(&gateway, "/mcp", "2025-06-18");
+    let refused = old.call("maze", json!({"x": 1}));
+    assert_eq!(kind_of(&refused), "invalid_arguments", "{refused}");
+    let new = Modern::new(&gateway, "/mcp");
+    let refused = new.call("maze", json!({"x": 1}));
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    assert!(text_of(&refused).contains("cost too much"), "{refused}");
+    // It is the arguments, not the tool.
+    assert_eq!(new.said("maze", json!({})), "through");
+    let mut gateway = gateway;
+    gateway.process.signal("TERM");
+    gateway.process.wait();
+    let records = crate::records::export(&gateway.house);
+    let refused = records.iter().filter(|r| r["kind"] == "invalid_arguments");
+    let refused: Vec<_> = refused.map(|r| &r["decision"]).collect();
+    assert_eq!(refused, ["deny"; 2]);
+}
