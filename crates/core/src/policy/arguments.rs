@@ -12,6 +12,7 @@ mod hostile;
 mod meter;
 mod prepare;
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::OnceLock;
 
@@ -61,6 +62,8 @@ pub struct Schema {
 struct Compiled {
     validator: Validator,
     temper: Temper,
+    /// The arguments that the tool names.
+    known: HashSet<String>,
 }
 
 impl std::fmt::Debug for Schema {
@@ -122,7 +125,7 @@ impl Compiled {
         let allowance = LOOKS_MAX + bytes.saturating_mul(LOOKS_PER_BYTE);
         let (valid, cost) = meter::run(allowance, self.temper, || {
             self.validator.is_valid(Metered(value))
-                || without_nulls(value)
+                || without_nulls(value, &self.known)
                     .is_some_and(|value| self.validator.is_valid(Metered(&value)))
         });
         let issues = match valid {
@@ -173,13 +176,17 @@ fn words(error: &ValidationError<'_>) -> String {
 }
 
 /// Models write `null` for an argument that they leave out, and servers read it so (the header rules of
-/// 2026-07-28 say it outright); where it is required it is missing.
-fn without_nulls(arguments: &Value) -> Option<Value> {
+/// 2026-07-28 say it outright); where it is required it is missing. A name that the tool does not know is no such
+/// argument.
+fn without_nulls(arguments: &Value, known: &HashSet<String>) -> Option<Value> {
     let members = arguments.as_object()?;
-    if !members.values().any(Value::is_null) {
+    let is_left_out = |name: &String, value: &Value| value.is_null() && known.contains(name);
+    if !members.iter().any(|(name, value)| is_left_out(name, value)) {
         return None;
     }
-    let given = members.iter().filter(|(_, value)| !value.is_null());
+    let given = members
+        .iter()
+        .filter(|(name, value)| !is_left_out(name, value));
     Some(Value::Object(
         given
             .map(|(name, value)| (name.clone(), value.clone()))
@@ -196,6 +203,8 @@ fn compile(raw: &[u8]) -> Result<Option<Compiled>, String> {
     if is_trivial(&schema) {
         return Ok(None);
     }
+    let named = schema.get("properties").and_then(Value::as_object);
+    let known = named.map_or_else(HashSet::new, |named| named.keys().cloned().collect());
     let temper = prepare::prepare(&mut schema)?;
     let validator = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
@@ -209,7 +218,11 @@ fn compile(raw: &[u8]) -> Result<Option<Compiled>, String> {
             Err(_) => build(&schema),
         }
     })?;
-    Ok(Some(Compiled { validator, temper }))
+    Ok(Some(Compiled {
+        validator,
+        temper,
+        known,
+    }))
 }
 
 fn build(schema: &Value) -> Result<Validator, String> {
@@ -288,6 +301,21 @@ mod tests {
             let issues = echo.check("echo", wrong);
             assert_eq!(issues.len(), 1, "{issues:?}");
             assert!(issues[0].contains(words), "{issues:?}");
+        }
+    }
+
+    #[test]
+    fn c_17_null_is_an_argument_left_out_and_no_way_past_a_closed_schema() {
+        let closed = schema(
+            r#"{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"integer"}},"required":["text"],"additionalProperties":false}"#,
+        );
+        assert!(closed.check("x", br#"{"text":"a","n":null}"#).is_empty());
+        for wrong in [
+            &br#"{"text":"a","other":null}"#[..],
+            br#"{"text":"a","n":null,"other":null}"#,
+            br#"{"text":null}"#,
+        ] {
+            assert!(!closed.check("x", wrong).is_empty());
         }
     }
 
