@@ -162,6 +162,7 @@ fn import_writes_a_file_that_passes_check() {
         stderr(&output).contains(".mcp.json"),
         "it says what it reads"
     );
+    assert!(stderr(&output).contains("sentinel.toml with 1 backend\n"));
     assert_eq!(stdout(&output), "export GITHUB_TOKEN='ghp_abcdefghijkl'\n");
     let written = fs::read_to_string(dir.path().join("sentinel.toml")).expect("it was written");
     assert!(!written.contains("ghp_"), "{written}");
