@@ -111,6 +111,21 @@ fn check_reads_the_file_that_the_environment_names() {
     assert!(stdout(&output).contains("log_level = \"debug\""));
 }
 
+/// What is no level is a mistake like any other, wherever it comes from, and nobody else speaks of it.
+#[test]
+fn a_log_level_that_is_none_is_refused() {
+    let dir = temp();
+    for level in ["xx,yy", "loud", "info,hyper"] {
+        let output = sentinel(dir.path(), &["check"], &[("LOG_LEVEL", level)]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("LOG_LEVEL"), "{}", stderr(&output));
+        assert!(!stderr(&output).contains('\u{1b}'), "{}", stderr(&output));
+    }
+    let help = sentinel(dir.path(), &["--help"], &[]);
+    assert!(stdout(&help).contains("error, warn, info, debug, off"));
+    assert!(!stdout(&help).contains("trace"), "a release logs none");
+}
+
 #[test]
 fn schema_prints_json() {
     let output = sentinel(temp().path(), &["schema"], &[]);
