@@ -39,6 +39,11 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
 
 /// Serves a configuration until told to stop.
 pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
+    let main = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    // Before anything else happens: whoever starts us may end us at once, and wants to hear that it went well.
+    let signals = main.block_on(async { Signals::new() })?;
     let Loaded { config, file } = load()?;
     let config = &config;
     logging::begin(config)?;
@@ -52,10 +57,7 @@ pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
     };
     child::become_subreaper().context("becoming a subreaper")?;
     let workers = Arc::new(Workers::start()?);
-    let main = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let outcome = main.block_on(serve(config, address, &workers, load, file));
+    let outcome = main.block_on(serve(config, address, &workers, load, file, signals));
     if let Ok(workers) = Arc::try_unwrap(workers) {
         workers.stop();
     }
@@ -68,6 +70,7 @@ async fn serve(
     workers: &Arc<Workers>,
     load: Load,
     file: Option<PathBuf>,
+    mut signals: Signals,
 ) -> anyhow::Result<ExitCode> {
     let listener = bind(workers, address)
         .await
@@ -109,7 +112,6 @@ async fn serve(
     greet(address, config);
     tracing::info!(%address, backends = config.backends.iter().filter(|b| b.enabled).count(), workers = workers.count(), "listening");
 
-    let mut signals = Signals::new()?;
     tokio::select! {
         () = signals.next() => {}
         () = reloader.run() => {}
