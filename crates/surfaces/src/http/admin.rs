@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use sentinel_core::identity::Proof;
 use sentinel_core::policy::{Killed, Reason, Scope};
 use sentinel_core::{Caller, Identity, ItemKind, Kind, Policy, View};
+use sentinel_wire::Revision;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -200,8 +201,13 @@ async fn read<T: DeserializeOwned>(
     }
     let bytes = match post::gather(body, BODY_BYTES_MAX, &door.gateway.pace()).await {
         Ok(bytes) => bytes,
-        Err(why) => return Err(why.respond(BODY_BYTES_MAX)),
+        Err(why) => return Err(why.respond(BODY_BYTES_MAX, Revision::NEWEST)),
     };
+    // A list would be taken for the members in their order.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        let text = "the body must be a JSON object";
+        return Err(reply::refuse(Kind::InvalidParams, text));
+    }
     serde_json::from_slice(&bytes)
         .map_err(|error| reply::refuse(Kind::InvalidParams, format!("the body: {error}")))
 }

@@ -9,7 +9,7 @@ use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use sentinel_core::audit::{Ending, Surface};
-use sentinel_core::{Entry, Identity, Kind};
+use sentinel_core::{Entry, Fault, Identity, Kind};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use super::auth::Asked;
 use super::body::Body;
 use super::pace::Pace;
 use super::{Door, Endpoint, legacy, modern, reply};
-use crate::mcp::{refusal_kind, refusal_message};
+use crate::mcp::{fault_message, refusal_kind, refusal_message};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -114,7 +114,7 @@ pub(super) async fn take_body(
         _ => gather(body, limit, &door.gateway.pace()).await,
     };
     gathered.map_err(|why| {
-        let response = why.respond(limit);
+        let response = why.respond(limit, Version::of(headers).revision());
         match why {
             NotRead::TooLarge(len) => refused(Kind::TooLarge.as_str(), len, response),
             NotRead::TooSlow | NotRead::Broken => {
@@ -192,8 +192,10 @@ async fn route(
                 && headers.contains_key("mcp-session-id")
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none()
             {
-                entry.finish(&Ending::Refused(Kind::InvalidRequest), 0);
-                return reply::refuse(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
+                let fault = Fault::new(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
+                let message = fault_message(Some(&request.id), version.revision(), &fault);
+                entry.finish(&Ending::Refused(fault.kind), message.len());
+                return reply::json(StatusCode::BAD_REQUEST, message);
             }
             modern::answer(door, identity, at, headers, request, entry).await
         }
@@ -243,9 +245,10 @@ pub(super) enum NotRead {
 }
 
 impl NotRead {
-    pub(super) fn respond(&self, limit: usize) -> Response<Body> {
+    pub(super) fn respond(&self, limit: usize, revision: Revision) -> Response<Body> {
         match self {
-            Self::TooLarge(_) => reply::refuse(
+            Self::TooLarge(_) => reply::refuse_in(
+                revision,
                 Kind::TooLarge,
                 format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
             ),
