@@ -212,6 +212,17 @@ async fn read<T: DeserializeOwned>(
         .map_err(|error| reply::refuse(Kind::InvalidParams, format!("the body: {error}")))
 }
 
+/// What is switched off or on. Unlike the file that is kept, what is sent has no other members.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    scope: Scope,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    reason: String,
+}
+
 type Switch = fn(&Policy, Killed) -> std::io::Result<Value>;
 
 fn kill(policy: &Policy, one: Killed) -> std::io::Result<Value> {
@@ -253,10 +264,21 @@ fn together(before: &Value, mut after: Value) -> Value {
 
 /// Throws the switch away from the workers: it waits for the disk, and answers when it holds.
 async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Response<Body> {
-    let one: Killed = match read(door, request).await {
-        Ok(one) => one,
+    let one = match read(door, request).await {
+        Ok(Wanted {
+            scope,
+            name,
+            reason,
+        }) => Killed {
+            scope,
+            name,
+            reason,
+        },
         Err(refusal) => return refusal,
     };
+    if let Err(wrong) = one.check_reason() {
+        return reply::refuse(Kind::InvalidParams, wrong);
+    }
     if one.name.is_empty() != (one.scope == Scope::All) {
         let text = "`name` says what; only the scope \"all\" has none";
         return reply::refuse(Kind::InvalidParams, text);
