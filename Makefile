@@ -1,7 +1,7 @@
 # One command for each thing a person wants to do here. CI runs `make test` and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench faults setup
+.PHONY: help run test check release bench faults setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,10 @@ check: ## formatting, lints as errors, licences and sources of what we link
 	@tests/setup
 	@tests/deny
 
-bench: ## throughput, latency and CPU beside nginx and no proxy at all
+release: ## the binary to install, built by a profile of real calls; prints where it is
+	@bench/release.sh
+
+bench: ## throughput, latency and CPU of that binary beside nginx and no proxy at all
 	@tests/setup
 	bench/run.sh
 

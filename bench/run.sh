@@ -1,17 +1,22 @@
 #!/bin/sh
 # Builds what the benchmark needs and runs it; arguments go to sentinel-bench.
-#   bench/run.sh                 the full run, about four minutes
+#   bench/run.sh                 the full run of what `make release` builds, about four minutes
+#   bench/run.sh --plain ...     the same of a plain release build, while you change the code
 #   bench/run.sh --quick         a few seconds
 #   bench/run.sh --help          everything else
 set -eu
 cd "$(dirname "$0")/.."
 
 # A gateway given by path need not be built, and nginx may be left out of the contest.
-build_sentinel=yes
+build=trained
 needs_nginx=yes
+if [ "${1-}" = --plain ]; then
+    shift
+    build=plain
+fi
 for argument in "$@"; do
     case "$argument" in
-        --sentinel | --sentinel=*) build_sentinel=no ;;
+        --sentinel | --sentinel=* | --help | -h) build=nothing ;;
         --contender | --contender=*) needs_nginx=no ;;
     esac
 done
@@ -22,7 +27,8 @@ if [ "$needs_nginx" = yes ] && ! PATH="$PATH:/usr/sbin:/usr/local/sbin" command 
 fi
 
 cargo build --release --quiet -p sentinel-fixture -p sentinel-bench
-if [ "$build_sentinel" = yes ]; then
-    cargo build --release --quiet -p sentinel
-fi
+case "$build" in
+    trained) set -- --sentinel "$(bench/release.sh)" "$@" ;;
+    plain) cargo build --release --quiet -p sentinel ;;
+esac
 exec "${CARGO_TARGET_DIR:-target}/release/sentinel-bench" "$@"

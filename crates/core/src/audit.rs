@@ -23,8 +23,8 @@ mod tests;
 
 pub use batch::{Batch, Entered, Gathering};
 pub use codec::{Corrupt, decode, encode, read};
-pub use entry::{Auditor, Ending, Entry, Keeps, Request, Trail};
-pub use record::{Draft, Guarantee, Key, Record, Stored, Surface, chain, genesis};
+pub use entry::{Auditor, Ending, Entry, Keeps, OUTCOMES, Request, Trail};
+pub use record::{Draft, Guarantee, Key, Record, Stored, Surface, chain, genesis, link};
 pub use redact::Arguments;
 pub use store::{AuditStore, Broken, Cut, Query, StoreFailure};
 

@@ -272,6 +272,29 @@ impl Registry {
             .map(|(index, _)| index)
     }
 
+    /// The name of the backend in a place, while the configuration has it.
+    pub(crate) fn name_of(&self, index: usize) -> Option<String> {
+        let layout = self.layout.load();
+        let mut all = layout.in_use();
+        let found = all.find(|(place, _)| *place == index);
+        found.map(|(_, slot)| slot.listing.name.clone())
+    }
+
+    /// The tools of a backend as they are remembered, whether or not it is listed at the moment.
+    pub(crate) fn tools_given(&self, index: usize) -> Vec<Operation> {
+        let Some(backend) = self.name_of(index).map(Arc::from) else {
+            return Vec::new();
+        };
+        let inner = self.inner.lock();
+        let given = inner.names.given(ItemKind::Tool, index);
+        given
+            .map(|(own, exposed)| Operation {
+                exposed: exposed.clone(),
+                ..Operation::unlisted(Some(ItemKind::Tool), index, &backend, own)
+            })
+            .collect()
+    }
+
     /// Callers are told this `serverInfo` in place of the gateway's. Once, before the first call.
     pub fn introduce_as(&self, server_info: Bytes) {
         let _ = self.introduction.set(server_info);

@@ -17,6 +17,7 @@ use crate::call::View;
 use crate::caller::Caller;
 use crate::catalog::{Catalog, Filtered, Operation, Registry};
 use crate::fault::{Fault, Kind};
+use crate::identity::Identity;
 use crate::offer::ItemKind;
 use crate::tags;
 
@@ -116,11 +117,48 @@ impl Policy {
         {
             return Grant::NONE;
         }
+        self.allowed(role, &caller.scopes, operation)
+    }
+
+    fn allowed(&self, role: &Role, scopes: &[Arc<str>], operation: &Operation) -> Grant {
         let of_role = role.grant(operation);
-        match caller.scopes.is_empty() {
+        match scopes.is_empty() {
             true => of_role,
-            false => of_role.and(scopes::grant(&caller.scopes, operation)),
+            false => of_role.and(scopes::grant(scopes, operation)),
         }
+    }
+
+    /// Whether there is anything of this backend for somebody to see, switched off or not. For whoever sees nothing of
+    /// it there is no such backend. While nobody knows what it offers, what it offered before counts, and rules that
+    /// are about all of it.
+    pub fn sees_backend(&self, identity: &Identity, index: usize) -> bool {
+        let roles = self.roles.load();
+        let (Some(role), scopes) = (roles.get(&identity.role), &*identity.scopes) else {
+            return false;
+        };
+        if role.is_full() && scopes.is_empty() {
+            return true;
+        }
+        let sees = |operation: &Operation| self.allowed(role, scopes, operation).see;
+        let catalog = self.registry.catalog();
+        let mut listed = catalog.operations(index).peekable();
+        let is_listed = listed.peek().is_some();
+        if listed.any(|operation| sees(operation)) {
+            return true;
+        }
+        let before = match is_listed {
+            true => Vec::new(),
+            false => self.registry.tools_given(index),
+        };
+        if before.iter().any(sees) {
+            return true;
+        }
+        // What is in no list can be granted by its name: a URI, a method of the backend's own.
+        let is_known = is_listed || !before.is_empty();
+        let name = self.registry.name_of(index);
+        name.is_some_and(|backend| {
+            role.may_see(&backend, is_known) && scopes::may_see(scopes, &backend)
+        })
     }
 
     /// Whether some resource of this backend may be hidden from this caller.

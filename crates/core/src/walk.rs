@@ -210,8 +210,10 @@ async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     }
     let house = call.house.clone();
     let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
+    let view = call.view;
     let work = pin!(rest.call(call));
-    house.policy.kills().watch(&caller, &operation, work).await
+    let kills = house.policy.kills();
+    kills.watch(&caller, &operation, view, work).await
 }
 
 /// Answers from what the backend allowed to be kept, and keeps what it allows.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use sentinel_core::audit::OUTCOMES;
 
 use crate::config::Overrides;
 
@@ -476,8 +477,8 @@ pub(crate) struct AuditFilter {
     /// Only this backend's
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
-    /// Only these: success, error, denied, rate_limited, killed, circuit_open, overloaded, cancelled
-    #[arg(long, value_name = "OUTCOME")]
+    /// Only what ended so
+    #[arg(long, value_name = "OUTCOME", value_parser = OUTCOMES)]
     pub(crate) outcome: Option<String>,
     /// From then on: 15m, 2h, 7d ago, or 2026-07-28T10:00:00Z
     #[arg(long, value_name = "TIME")]

@@ -46,6 +46,9 @@ const NAMED_MAX: Duration = Duration::from_secs(3);
 const STOP_MAX: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// The backend that is not in the configuration: the tools of the review broker.
+const BUILT_IN: &str = sentinel_review::tools::NAME;
+
 /// What a command is after; it decides what has to be waited for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Wish<'a> {
@@ -239,8 +242,10 @@ pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<Reached>
 
 /// Starts the backends of the configuration here.
 async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
-    let names: Vec<&str> = enabled(&loaded.config);
-    if names.is_empty() {
+    let mut names: Vec<&str> = enabled(&loaded.config);
+    let built_in = loaded.config.review.enabled;
+    // Whoever asks for the built-in tools gets them; nobody else means them alone.
+    if names.is_empty() && !(built_in && wish.backend == Some(BUILT_IN)) {
         let file = match &loaded.file {
             Some(file) => format!("{} names no backend", file.display()),
             None => "there is no configuration file".to_owned(),
@@ -250,23 +255,29 @@ async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
         ))
         .into());
     }
-    let view = match wish.backend {
-        Some(name) => View::Only(position(name, &names)?),
-        None => View::Merged,
-    };
+    names.extend(built_in.then_some(BUILT_IN));
+    if let Some(name) = wish.backend {
+        position(name, &names)?;
+    }
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
     let home = move |_| here.clone();
     let running = wiring::build(&loaded.config, home, &crate::audit::Audit::off())?;
     let gateway = running.gateway.clone();
+    // What is built in is not there if its store cannot be opened.
+    let place = |name: &str| gateway.registry.index_of(name).map(View::Only);
+    let view = match wish.backend {
+        Some(name) => {
+            place(name).with_context(|| format!("the tools of `{name}` have no store"))?
+        }
+        None => View::Merged,
+    };
+    let parts = names.iter();
+    let parts = parts.filter_map(|name| Some(((*name).to_owned(), place(name)?)));
     let mut client = Client {
+        parts: parts.collect(),
         gateway,
         view,
-        parts: names
-            .iter()
-            .enumerate()
-            .map(|(n, name)| ((*name).to_owned(), View::Only(n)))
-            .collect(),
         troubles: Vec::new(),
     };
     client.wait(wish).await;
@@ -401,7 +412,10 @@ impl Client {
     fn check(&self, wish: Wish<'_>) -> anyhow::Result<()> {
         let of_interest = |name: &str| wish.backend.is_none_or(|wanted| wanted == name);
         let (asked, failed) = (
-            self.backends().filter(|name| of_interest(name)).count(),
+            // What is built in is always there, and does not make up for the others.
+            self.backends()
+                .filter(|name| of_interest(name) && (wish.backend.is_some() || *name != BUILT_IN))
+                .count(),
             self.troubles
                 .iter()
                 .filter(|t| of_interest(&t.backend))

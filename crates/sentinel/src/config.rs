@@ -93,13 +93,19 @@ pub(crate) struct Loaded {
     pub(crate) config: Config,
     /// None: no file was found, everything is default.
     pub(crate) file: Option<PathBuf>,
+    /// There is a file, and it sets nothing: it has no byte, or only comments.
+    pub(crate) is_empty: bool,
 }
 
 /// Finds the file, reads it and builds the configuration.
 pub(crate) fn load(overrides: &Overrides, outside: &Outside<'_>) -> Result<Loaded, Mistakes> {
     let Some(file) = find(overrides, outside) else {
         let config = parse("built-in defaults", "", &outside.cwd, overrides, outside)?;
-        return Ok(Loaded { config, file: None });
+        return Ok(Loaded {
+            config,
+            file: None,
+            is_empty: false,
+        });
     };
     let name = file.display().to_string();
     let text = std::fs::read_to_string(outside.cwd.join(&file)).map_err(|error| {
@@ -111,7 +117,15 @@ pub(crate) fn load(overrides: &Overrides, outside: &Outside<'_>) -> Result<Loade
     Ok(Loaded {
         config,
         file: Some(file),
+        is_empty: says_nothing(&text),
     })
+}
+
+/// Whether a file has nothing but blank lines and comments.
+fn says_nothing(text: &str) -> bool {
+    let text = text.trim_start_matches('\u{feff}');
+    let mut lines = text.lines().map(str::trim);
+    lines.all(|line| line.is_empty() || line.starts_with('#'))
 }
 
 /// --config (which SENTINEL_CONFIG stands in for), ./sentinel.toml, the user's configuration directory.

@@ -112,6 +112,18 @@ impl Reloader {
         }
     }
 
+    /// A file that was emptied is one that somebody is about to write, or a disk that is full: it does not mean that all
+    /// backends, roles and limits shall go. One that was empty from the start may stay so.
+    fn not_emptied(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        let in_force = || config::normalised(&self.running.config());
+        if loaded.is_empty && config::normalised(&loaded.config) != in_force() {
+            anyhow::bail!(
+                "the file is empty, which would take everything away; write it again, or start again to run on the defaults"
+            );
+        }
+        Ok(())
+    }
+
     fn reload(&mut self, why: &str) -> Answer {
         let now = self.version();
         if let Some((_, taken)) = &mut self.file {
@@ -119,6 +131,7 @@ impl Reloader {
         }
         let outcome = (self.load)().and_then(|loaded| {
             self.same_file(loaded.file.as_ref())?;
+            self.not_emptied(&loaded)?;
             self.running.apply(loaded.config)
         });
         match outcome {

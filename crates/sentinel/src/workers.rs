@@ -29,6 +29,17 @@ pub(crate) struct Workers {
 /// A worker that does not end in this time is in the middle of something that cannot be interrupted.
 const END_MAX: Duration = Duration::from_secs(2);
 
+/// Shorter than what a call waits for at most: its answer, the caller's next request, or a word meanwhile.
+const PULSE: Duration = Duration::from_secs(1);
+
+/// Keeps a timer near. One that is set for earlier than all others has the runtime wake itself by a `write`, and among
+/// the few timers of a worker that would be every fourth call.
+async fn pulse() {
+    loop {
+        tokio::time::sleep(PULSE).await;
+    }
+}
+
 /// How many workers this machine wants.
 pub(crate) fn count() -> usize {
     thread::available_parallelism()
@@ -46,6 +57,7 @@ impl Workers {
         for n in 0..count {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             runtime.spawn(turn::run());
+            runtime.spawn(pulse());
             handles.push(runtime.handle().clone());
             let (mut stopped, ended) = (stop.subscribe(), ended.clone());
             let thread = thread::Builder::new().name(format!("worker-{n}"));

@@ -378,7 +378,7 @@ impl Door {
             return Box::pin(self.admin(identity, request)).await;
         }
         // What is POSTed here has its records where it is read.
-        match (request.method(), self.endpoint(request.uri())) {
+        match (request.method(), self.endpoint(identity, request.uri())) {
             (&Verb::POST, Some(at)) => {
                 return post::answer(self, identity, &at, request, asked).await;
             }
@@ -412,14 +412,14 @@ impl Door {
         request: &Request<Incoming>,
     ) -> Response<Body> {
         let (path, headers) = (request.uri().path(), request.headers());
-        if let Some(at) = self.endpoint(request.uri()) {
+        if let Some(at) = self.endpoint(identity, request.uri()) {
             return match *request.method() {
                 Verb::GET => legacy::stream(self, identity, &at, headers),
                 Verb::DELETE => legacy::end(self, identity, &at, headers),
                 _ => reply::method_not_allowed("POST, GET, DELETE"),
             };
         }
-        match (request.method(), self.view("/sse", path)) {
+        match (request.method(), self.view(identity, "/sse", path)) {
             (&Verb::GET, Some(view)) => sse2024::open(self, identity, view),
             (_, Some(_)) => reply::method_not_allowed("GET"),
             _ => reply::text(
@@ -459,23 +459,23 @@ impl Door {
         response
     }
 
-    /// Where an address of MCP leads.
-    fn endpoint(&self, uri: &Uri) -> Option<Endpoint> {
+    /// Where an address of MCP leads whoever asks.
+    fn endpoint(&self, identity: &Identity, uri: &Uri) -> Option<Endpoint> {
         Some(Endpoint {
-            view: self.view("/mcp", uri.path())?,
+            view: self.view(identity, "/mcp", uri.path())?,
             tags: uri.query().and_then(tags::Wanted::in_query),
         })
     }
 
-    /// What a path below `base` shows: everything, or one backend.
-    fn view(&self, base: &str, path: &str) -> Option<View> {
-        match path.strip_prefix(base)? {
-            "" | "/" => Some(View::Merged),
-            rest => self
-                .gateway
-                .registry
-                .index_of(rest.strip_prefix('/')?)
-                .map(View::Only),
-        }
+    /// What a path below `base` shows: everything, or one backend. One that is hidden from whoever asks is not
+    /// there.
+    fn view(&self, identity: &Identity, base: &str, path: &str) -> Option<View> {
+        let name = match path.strip_prefix(base)? {
+            "" | "/" => return Some(View::Merged),
+            rest => rest.strip_prefix('/')?,
+        };
+        let index = self.gateway.registry.index_of(name)?;
+        let sees = self.gateway.policy.sees_backend(identity, index);
+        sees.then_some(View::Only(index))
     }
 }

@@ -57,9 +57,10 @@ pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
 /// PostgreSQL cannot keep a zero character, so a text ends there.
 fn cut(text: &str) -> &str {
     let text = &text[..text.floor_char_boundary(TEXT_LEN_MAX)];
-    match memchr::memchr(0, text.as_bytes()) {
-        Some(end) => &text[..end],
-        None => text,
+    // Names are short: for them this is a shorter way than `memchr`.
+    match text.as_bytes().contains(&0) {
+        true => text.split('\0').next().unwrap_or_default(),
+        false => text,
     }
 }
 
@@ -85,6 +86,7 @@ pub fn read(bytes: &[u8]) -> Result<Draft<'_>, Corrupt> {
     if flags & 1 != 0 {
         draft.args_digest = Some(rest.array()?);
     }
+    let mut texts = Texts::of(rest);
     for text in [
         &mut draft.request_id,
         &mut draft.surface,
@@ -99,13 +101,12 @@ pub fn read(bytes: &[u8]) -> Result<Draft<'_>, Corrupt> {
         &mut draft.outcome,
         &mut draft.kind,
     ] {
-        *text = rest.text()?;
+        *text = texts.short()?;
     }
     if flags & 2 != 0 {
-        let len = u32::from_le_bytes(rest.array()?) as usize;
-        draft.args = Some(rest.utf8(len)?);
+        draft.args = Some(texts.long()?);
     }
-    rest.0.is_empty().then_some(draft).ok_or(Corrupt)
+    texts.rest.0.is_empty().then_some(draft).ok_or(Corrupt)
 }
 
 pub fn decode(bytes: &[u8]) -> Result<Record, Corrupt> {
@@ -134,13 +135,40 @@ impl<'a> Reader<'a> {
     fn number(&mut self) -> Result<u64, Corrupt> {
         Ok(u64::from_le_bytes(self.array()?))
     }
+}
 
-    fn text(&mut self) -> Result<&'a str, Corrupt> {
-        let len = u16::from_le_bytes(self.array()?);
-        self.utf8(len.into())
+/// The texts of a record, each behind its length.
+struct Texts<'a> {
+    rest: Reader<'a>,
+    /// All of it as one text, which it is as long as the lengths are: looked at once, not for each.
+    whole: Option<&'a str>,
+}
+
+impl<'a> Texts<'a> {
+    fn of(rest: Reader<'a>) -> Self {
+        let whole = std::str::from_utf8(rest.0).ok();
+        Self { rest, whole }
     }
 
-    fn utf8(&mut self, len: usize) -> Result<&'a str, Corrupt> {
-        std::str::from_utf8(self.take(len)?).map_err(|_| Corrupt)
+    fn short(&mut self) -> Result<&'a str, Corrupt> {
+        let len = u16::from_le_bytes(self.rest.array()?);
+        self.take(len.into())
+    }
+
+    fn long(&mut self) -> Result<&'a str, Corrupt> {
+        let len = u32::from_le_bytes(self.rest.array()?);
+        self.take(len as usize)
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a str, Corrupt> {
+        let left = self.rest.0.len();
+        let taken = self.rest.take(len)?;
+        let text = match self.whole {
+            Some(whole) => whole
+                .get(whole.len() - left..)
+                .and_then(|rest| rest.get(..len)),
+            None => std::str::from_utf8(taken).ok(),
+        };
+        text.ok_or(Corrupt)
     }
 }

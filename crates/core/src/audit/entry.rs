@@ -98,6 +98,22 @@ struct Facts {
     traced: Traced,
 }
 
+/// Every word that a record's `outcome` may be; the last two are of `sync`: a call that was begun, and one whose end
+/// nobody knows.
+pub const OUTCOMES: [&str; 11] = [
+    "success",
+    "error",
+    "denied",
+    "rate_limited",
+    "killed",
+    "circuit_open",
+    "overloaded",
+    "cancelled",
+    "input_required",
+    "intent",
+    "unknown",
+];
+
 /// How a request ended.
 pub enum Ending {
     /// The gateway or the backend answered.

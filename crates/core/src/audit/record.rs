@@ -1,6 +1,6 @@
 //! What a record says.
 
-use ring::digest::{Context, SHA256};
+use ring::digest::{Context, SHA256, digest};
 
 use super::codec;
 
@@ -189,24 +189,42 @@ impl Stored {
 
 /// The hash before a lane's first record.
 pub fn genesis(node: &str, lane: i64) -> [u8; 32] {
-    let mut digest = Context::new(&SHA256);
-    digest.update(b"sentinel audit lane\0");
-    digest.update(node.as_bytes());
-    digest.update(&lane.to_le_bytes());
-    finished(digest)
+    let mut context = Context::new(&SHA256);
+    context.update(b"sentinel audit lane\0");
+    context.update(node.as_bytes());
+    context.update(&lane.to_le_bytes());
+    finished(context)
+}
+
+/// Encodes a record that follows `before`; gives its hash and its bytes, which are in `scratch`.
+pub fn link<'a>(
+    before: &[u8; 32],
+    seq: u64,
+    draft: &Draft<'_>,
+    scratch: &'a mut Vec<u8>,
+) -> ([u8; 32], &'a [u8]) {
+    scratch.clear();
+    // In one piece with what `chain` puts before it, for the digest works on whole blocks.
+    scratch.extend_from_slice(before);
+    scratch.extend_from_slice(&seq.to_le_bytes());
+    let begin = scratch.len();
+    codec::encode(draft, scratch);
+    let hash = digest(&SHA256, scratch);
+    let hash = hash.as_ref().try_into().expect("SHA-256 has 32 bytes");
+    (hash, &scratch[begin..])
 }
 
 /// The hash of a record that follows `before`.
 pub fn chain(before: &[u8; 32], seq: u64, encoded: &[u8]) -> [u8; 32] {
-    let mut digest = Context::new(&SHA256);
-    digest.update(before);
-    digest.update(&seq.to_le_bytes());
-    digest.update(encoded);
-    finished(digest)
+    let mut context = Context::new(&SHA256);
+    context.update(before);
+    context.update(&seq.to_le_bytes());
+    context.update(encoded);
+    finished(context)
 }
 
-fn finished(digest: Context) -> [u8; 32] {
-    digest
+fn finished(context: Context) -> [u8; 32] {
+    context
         .finish()
         .as_ref()
         .try_into()

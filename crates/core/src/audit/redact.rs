@@ -11,7 +11,7 @@ pub enum Arguments {
     /// Their SHA-256, as they were sent.
     #[default]
     Digest,
-    /// The digest and the arguments, secrets blanked by the names of their keys.
+    /// The digest and the arguments, secrets blanked by the names of their keys, and in URLs.
     Redacted,
     /// The digest and the arguments as they were sent.
     Full,
@@ -20,15 +20,20 @@ pub enum Arguments {
 /// Arguments beyond this are left out of the record; the digest stays.
 const KEPT_LEN_MAX: usize = 256 * 1024;
 
+/// What stands for a secret.
+const BLANK: &str = "[redacted]";
+
 /// A key that contains one of these, whatever its case and separators, holds a secret.
 const SECRET: &[&str] = &[
     "password",
     "passwd",
+    "pwd",
     "passphrase",
     "secret",
     "token",
     "apikey",
     "authorization",
+    "bearer",
     "credential",
     "cookie",
     "privatekey",
@@ -75,15 +80,46 @@ fn blank(value: &mut Value) {
         Value::Object(members) => {
             for (key, inner) in members {
                 if is_secret(key) {
-                    *inner = Value::from("[redacted]");
+                    *inner = Value::from(BLANK);
                 } else {
                     blank(inner);
                 }
             }
         }
         Value::Array(items) => items.iter_mut().for_each(blank),
+        Value::String(text) => {
+            if let Some(blanked) = without_userinfo(text) {
+                *text = blanked;
+            }
+        }
         _ => {}
     }
+}
+
+/// A text whose URLs name no user and no password, if one of them does: `https://user:secret@host` anywhere in it. One
+/// look at each byte, for texts may be long.
+fn without_userinfo(text: &str) -> Option<String> {
+    const SIGN: &str = "://";
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(SIGN) {
+        let (before, authority) = rest.split_at(at + SIGN.len());
+        let ends = |c: char| c.is_whitespace() || c.is_control() || "/?#\\\"'<>`|".contains(c);
+        let end = authority.find(ends).unwrap_or(authority.len());
+        out.push_str(before);
+        // A password may have an `@` of its own.
+        if let Some(user) = authority[..end].rfind('@').filter(|user| *user > 0) {
+            out.push_str(BLANK);
+            rest = &authority[user..];
+        } else {
+            rest = authority;
+        }
+    }
+    if !out.contains(BLANK) {
+        return None;
+    }
+    out.push_str(rest);
+    Some(out)
 }
 
 fn is_secret(key: &str) -> bool {

@@ -81,6 +81,37 @@ fn a_request_nobody_answers_is_recorded_as_cancelled() {
 }
 
 #[test]
+fn every_outcome_is_one_of_the_known_words() {
+    let (auditor, kept) = auditor(Arguments::Off);
+    let refusals = [
+        Kind::Unauthorized,
+        Kind::UnknownName,
+        Kind::RateLimited,
+        Kind::CircuitOpen,
+        Kind::Overloaded,
+        Kind::Disabled,
+        Kind::Cancelled,
+        Kind::BackendTimeout,
+    ];
+    let refusals = refusals.map(Ending::Refused);
+    let others = [
+        Ending::Success,
+        Ending::BackendError,
+        Ending::InputRequired,
+        Ending::Malformed("x"),
+        Ending::Cancelled,
+    ];
+    for ending in others.iter().chain(&refusals) {
+        open(&auditor, r#"{"name":"echo"}"#).finish(ending, 1);
+    }
+    let kept = kept.0.lock();
+    assert_eq!(kept.len(), others.len() + refusals.len());
+    for record in kept.iter() {
+        assert!(OUTCOMES.contains(&&*record.outcome), "{record:?}");
+    }
+}
+
+#[test]
 fn a_refusal_before_any_backend_is_a_denial() {
     let (auditor, kept) = auditor(Arguments::Digest);
     open(&auditor, r#"{"name":"nope"}"#).finish(&Ending::Refused(Kind::UnknownName), 1);
@@ -114,6 +145,52 @@ fn secrets_are_blanked_by_the_names_of_their_keys() {
 }
 
 #[test]
+fn secrets_are_blanked_under_every_usual_name_and_in_urls() {
+    let redacted = |raw: &str| Arguments::Redacted.of(Some(raw.as_bytes())).1.unwrap();
+    for key in [
+        "pwd",
+        "db-pwd",
+        "Bearer",
+        "bearer_auth",
+        "passphrase",
+        "credential",
+        "AWS_CREDENTIALS",
+    ] {
+        let said = redacted(&format!(r#"{{"{key}":"s3cret"}}"#));
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+    for (text, blanked) in [
+        ("https://u:s3cret@h/p", "https://[redacted]@h/p"),
+        ("https://s3cret@h", "https://[redacted]@h"),
+        (
+            "git clone https://u:s3@cret@h:8/x.git, then postgres://u:s3cret@db?x=a@b",
+            "git clone https://[redacted]@h:8/x.git, then postgres://[redacted]@db?x=a@b",
+        ),
+        ("a://b://u:s3cret@h", "a://b://[redacted]@h"),
+        ("https://u:s3cret@", "https://[redacted]@"),
+    ] {
+        assert_eq!(
+            redacted(&format!(r#"{{"deep":["{text}"]}}"#)),
+            format!(r#"{{"deep":["{blanked}"]}}"#)
+        );
+    }
+    for harmless in [
+        "https://h/@scope/p",
+        "mail me@x.org",
+        "https://h?to=me@x.org",
+        "://@",
+        "x://",
+        "é://é@",
+    ] {
+        let said = redacted(&format!(r#"{{"t":"{harmless}"}}"#));
+        assert_eq!(said.contains("[redacted]"), harmless == "é://é@", "{said}");
+    }
+    // A text that is all URLs costs one look at each byte.
+    let many = "x://y@".repeat(40_000);
+    assert!(redacted(&format!(r#"{{"t":"{many}"}}"#)).contains("x://[redacted]@x://[redacted]@"));
+}
+
+#[test]
 fn metrics_take_no_label_from_a_caller() {
     let (auditor, _) = auditor(Arguments::Off);
     open(&auditor, r#"{"name":"made up"}"#).finish(&Ending::Refused(Kind::UnknownName), 1);
@@ -136,6 +213,19 @@ fn metrics_take_no_label_from_a_caller() {
     assert_eq!(labels, [("other", "", ""), ("tools/call", "", "")]);
 }
 
+#[test]
+fn a_text_ends_at_its_first_zero_character() {
+    let draft = Draft {
+        operation: "ec\0ho\0",
+        caller: "\0",
+        ..Draft::default()
+    };
+    let mut bytes = Vec::new();
+    encode(&draft, &mut bytes);
+    let read = read(&bytes).unwrap();
+    assert_eq!((read.operation, read.caller), ("ec", ""));
+}
+
 proptest! {
     #[test]
     fn any_record_comes_back_as_it_was_written(
@@ -153,6 +243,9 @@ proptest! {
         };
         let mut bytes = Vec::new();
         encode(&record.draft(), &mut bytes);
+        let (before, mut scratch) = ([at_ms as u8; 32], vec![7]);
+        let (hash, linked) = link(&before, at_ms, &record.draft(), &mut scratch);
+        prop_assert_eq!((hash, linked), (chain(&before, at_ms, &bytes), &bytes[..]));
         prop_assert_eq!(decode(&bytes).unwrap(), record);
         if cut < bytes.len() {
             prop_assert!(decode(&bytes[..cut]).is_err());

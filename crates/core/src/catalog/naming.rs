@@ -140,6 +140,17 @@ impl Names {
         true
     }
 
+    /// All that a backend was given: own names and those they have here.
+    pub(super) fn given(
+        &self,
+        kind: ItemKind,
+        index: usize,
+    ) -> impl Iterator<Item = (&str, &Arc<str>)> {
+        let all = self.exposed.iter();
+        all.filter(move |((of, owner), _)| *of == kind && owner.0 == index)
+            .map(|((_, owner), given)| (&*owner.1, &given.name))
+    }
+
     pub(super) fn exposed(&self, kind: ItemKind, index: usize, own: &str) -> Option<Arc<str>> {
         let given = self.exposed.get(&(kind, (index, own.into())));
         given.map(|given| given.name.clone())

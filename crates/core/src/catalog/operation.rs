@@ -6,6 +6,7 @@ use sentinel_wire::header::Param;
 use sentinel_wire::template::Template;
 
 use super::uri::Spellings;
+use crate::call::View;
 use crate::offer::{Item, ItemKind};
 use crate::policy::Schema;
 
@@ -105,6 +106,14 @@ impl Operation {
         self.forms = forms.into_iter().map(Arc::from).collect();
         self.also.extend(slashed.into_iter().map(Arc::from));
         self
+    }
+
+    /// What callers of an endpoint call it.
+    pub(crate) fn name_in(&self, view: View) -> &str {
+        match view {
+            View::Merged => &self.exposed,
+            View::Only(_) => &self.own,
+        }
     }
 
     /// Every name that denies it.

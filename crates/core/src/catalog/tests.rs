@@ -9,7 +9,9 @@ use super::*;
 use crate::backend::{Health, Status};
 use crate::call::{Reply, View};
 use crate::fault::Kind;
+use crate::identity::Identity;
 use crate::offer::{Item, ServerCapabilities};
+use crate::policy::{Policy, Role, Roles, Settings};
 
 /// A backend that is only a name; the catalog never calls it.
 struct Named(String);
@@ -92,6 +94,40 @@ fn listed(registry: &Registry, view: View) -> Vec<String> {
         .iter()
         .map(|t| t["name"].as_str().expect("a name").to_owned())
         .collect()
+}
+
+#[tokio::test]
+async fn decision_1_who_sees_nothing_of_a_backend_does_not_see_it_while_it_is_away_either() {
+    let registry = plain(&["a", "b"]);
+    let role = |permissions: &[&'static str], denied: &[&'static str]| {
+        Role::new(permissions.to_vec(), denied.to_vec())
+    };
+    let roles = Roles::new([
+        ("tool".to_owned(), role(&["tool:x"], &[])),
+        ("own".to_owned(), role(&["a.x"], &[])),
+        ("reader".to_owned(), role(&["tools.read"], &["a.nothing"])),
+        ("denied".to_owned(), role(&["tools.read"], &["a.*"])),
+        ("singly".to_owned(), role(&["tools.read"], &["a.x", "y"])),
+        ("other".to_owned(), role(&["b.*", "tool:b*"], &[])),
+    ]);
+    let settings = Settings {
+        roles,
+        ..Settings::default()
+    };
+    let policy = Policy::new(registry.clone(), settings);
+    let see = || -> Vec<&str> {
+        let all = ["tool", "own", "reader", "denied", "singly", "other", "?"];
+        let sees = |role: &&str| policy.sees_backend(&Identity::local(role), 0);
+        all.into_iter().filter(sees).collect()
+    };
+    // Nobody knows yet what it offers: whoever could see anything.
+    assert_eq!(see(), ["own", "reader", "singly"]);
+    let publisher = registry.publisher(0);
+    publisher.publish(tools(&["x", "y"]));
+    assert_eq!(see(), ["tool", "own", "reader"]);
+    // Those who saw something of it still have an endpoint, to hear when it is back.
+    publisher.withdraw();
+    assert_eq!(see(), ["tool", "own", "reader"]);
 }
 
 fn find(

@@ -12,10 +12,7 @@ use crate::offer::ItemKind;
 
 /// The answer to a call for an operation that its caller does not see.
 pub(crate) fn unseen(operation: &Operation, view: View, method: &Method) -> Fault {
-    let used = match view {
-        View::Merged => &operation.exposed,
-        View::Only(_) => &operation.own,
-    };
+    let used = operation.name_in(view);
     match operation.kind {
         Some(kind @ (ItemKind::Tool | ItemKind::Prompt)) => unknown_name(kind, used),
         Some(ItemKind::Resource | ItemKind::Template) => unknown_resource(used),

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::roles::Pattern;
+use crate::call::View;
 use crate::caller::Caller;
 use crate::catalog::Operation;
 use crate::fault::{Fault, Kind};
@@ -285,13 +286,14 @@ impl KillSwitch {
         &self,
         caller: &Caller,
         operation: &Operation,
+        view: View,
         mut work: impl Future<Output = Result<T, Fault>> + Unpin,
     ) -> Result<T, Fault> {
         let mut changed = self.changed.subscribe();
         let mut step = pin!(poll_fn(|cx| {
             let now = self.now.read();
             if let Some(reason) = now.hits(caller, operation) {
-                return std::task::Poll::Ready(Err(disabled(operation, reason)));
+                return std::task::Poll::Ready(Err(disabled(operation.name_in(view), reason)));
             }
             work.poll_unpin(cx)
         }));
@@ -311,8 +313,8 @@ pub const CONFIGURED: &str = "configured";
 /// Longer reasons are cut for callers.
 const REASON_LEN_MAX: usize = 200;
 
-pub(super) fn disabled(operation: &Operation, reason: &str) -> Fault {
-    let mut text = format!("`{}` is switched off for now", operation.exposed);
+pub(super) fn disabled(name: &str, reason: &str) -> Fault {
+    let mut text = format!("`{name}` is switched off for now");
     if !matches!(reason, "" | CONFIGURED) {
         text.push_str(": ");
         text.extend(reason.chars().take(REASON_LEN_MAX));

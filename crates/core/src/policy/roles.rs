@@ -109,6 +109,12 @@ impl Pattern {
             || further().any(|name| self.merged.matches(name))
     }
 
+    /// Whether it takes away all that this backend has.
+    fn is_all_of(&self, backend: &str) -> bool {
+        let own = |(of, words): &(String, Words)| of == backend && words.written.is_everything();
+        self.merged.written.is_everything() || self.own.as_ref().is_some_and(own)
+    }
+
     /// Whether it can take away a resource of this backend.
     fn may_hide_resources(&self, backend: &str) -> bool {
         match &self.own {
@@ -142,6 +148,11 @@ impl Rule {
                         || template.is_some_and(|t| words.matches(t)))
             }
         }
+    }
+
+    /// Whether it is about this backend by name.
+    pub(super) fn is_of(&self, backend: &str) -> bool {
+        matches!(self, Self::Own(of, _) if of == backend)
     }
 
     /// Whether it gives everything of this backend.
@@ -201,6 +212,14 @@ impl Role {
         let denied = |pattern: &Pattern| pattern.may_hide_resources(backend);
         (self.read || self.rules.iter().any(|rule| rule.is_all_of(backend)))
             && !self.denied.iter().any(denied)
+    }
+
+    /// Whether it may see something of this backend that is in no list. Where the lists are known, only if a rule names the
+    /// backend.
+    pub(super) fn may_see(&self, backend: &str, is_known: bool) -> bool {
+        let named = || self.rules.iter().any(|rule| rule.is_of(backend));
+        (self.read && !is_known || named())
+            && !self.denied.iter().any(|denied| denied.is_all_of(backend))
     }
 
     pub fn grant(&self, operation: &Operation) -> Grant {

@@ -48,6 +48,16 @@ pub(super) fn grant(scopes: &[Arc<str>], operation: &Operation) -> Grant {
     ours.reduce(Grant::or).unwrap_or(Grant::FULL)
 }
 
+/// Whether a token's scopes leave anything of a backend that is in no list.
+pub(super) fn may_see(scopes: &[Arc<str>], backend: &str) -> bool {
+    let mut ours = scopes.iter().filter(|s| is_ours(s)).peekable();
+    let leaves = |scope: &Arc<str>| match &**scope {
+        "*" | "tools.execute" | "tools.read" => true,
+        other => rule(other).is_some_and(|rule| rule.is_of(backend)),
+    };
+    ours.peek().is_none() || ours.any(leaves)
+}
+
 /// Whether a token's scopes leave the admin API to a role that may use it.
 pub(super) fn leave_admin(scopes: &[Arc<str>]) -> bool {
     let mut ours = scopes.iter().filter(|s| is_ours(s)).peekable();

@@ -27,7 +27,8 @@ pub(crate) fn authorize(policy: &Policy, call: &Call) -> Verdict {
         return stop(unseen(operation, call.view, &call.method));
     }
     if !grant.call {
-        let text = format!("your role may see `{}` but not use it", operation.exposed);
+        let name = operation.name_in(call.view);
+        let text = format!("your role may see `{name}` but not use it");
         return stop(Fault::new(Kind::Forbidden, text));
     }
     ControlFlow::Continue(())
@@ -93,14 +94,12 @@ pub(crate) fn veiled(
 pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
     let operation = &call.target().operation;
     if operation.held {
-        let text = format!(
-            "`{}` is not what it was, and is off until somebody approves it",
-            operation.exposed
-        );
+        let name = operation.name_in(call.view);
+        let text = format!("`{name}` is not what it was, and is off until somebody approves it");
         return stop(Fault::new(Kind::Disabled, text));
     }
     if let Some(reason) = policy.kills.now().hits(&call.caller, operation) {
-        return stop(kill::disabled(operation, reason));
+        return stop(kill::disabled(operation.name_in(call.view), reason));
     }
     ControlFlow::Continue(())
 }
@@ -114,7 +113,8 @@ pub(crate) fn limit(policy: &Policy, call: &Call) -> Verdict {
     match policy.rates.take(&call.caller.subject, operation) {
         Ok(()) => ControlFlow::Continue(()),
         Err(limited) => {
-            let text = format!("too many calls of `{}`; try again later", operation.exposed);
+            let name = operation.name_in(call.view);
+            let text = format!("too many calls of `{name}`; try again later");
             let fault = Fault::new(Kind::RateLimited, text);
             stop(fault.retry_after_ms(limited.retry_after_ms))
         }

@@ -18,7 +18,7 @@ use sentinel_surfaces::{Gateway, Limits};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::{Client, START_MAX, Trouble, Wish, position};
+use super::{BUILT_IN, Client, START_MAX, Trouble, Wish, position};
 use crate::commands::{Unreachable, plain};
 use crate::progress::{self, Progress};
 
@@ -83,10 +83,10 @@ pub(crate) async fn ready_of(endpoint: &Uri, socket: Option<&Path>) -> Option<Re
 pub(super) async fn connect(way: &Way<'_>, wish: Wish<'_>) -> anyhow::Result<Client> {
     let endpoint = &way.endpoint;
     let ready = wait(way).await;
+    // Readiness does not speak of what is built in. Where it is switched off, or hidden, it has no tools.
     let names: Vec<&str> = ready
         .iter()
-        .flat_map(|r| r.backends.keys())
-        .map(String::as_str)
+        .flat_map(|r| r.backends.keys().map(String::as_str).chain([BUILT_IN]))
         .collect();
     let one = |name: &str| {
         with_path(

@@ -62,14 +62,7 @@ fn show(global: &Global, report: &Report) -> anyhow::Result<ExitCode> {
     }
     Ok(match report.backends.iter().any(Examined::failed) {
         true => ExitCode::from(EXIT_UNREACHABLE),
-        false
-            if report
-                .data_dir
-                .as_ref()
-                .is_some_and(|dir| dir.problem.is_some()) =>
-        {
-            ExitCode::FAILURE
-        }
+        false if !report.is_well() => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     })
 }
@@ -137,6 +130,8 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
     };
     let data_dir = data_dir(&config.gateway.data_dir);
     let (backends, collisions, pins) = try_backends(config).await?;
+    let (held, changed): (Vec<_>, Vec<_>) = pins.into_iter().partition(|(held, _)| *held);
+    let words = |(_, words)| words;
     Ok(Report {
         configuration: Some(Checked {
             file: loaded.file.clone(),
@@ -146,7 +141,13 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
         backends,
         collisions,
         deviations: deviations::of(config),
-        notices: config.notices.iter().cloned().chain(pins).collect(),
+        held: held.into_iter().map(words).collect(),
+        notices: config
+            .notices
+            .iter()
+            .cloned()
+            .chain(changed.into_iter().map(words))
+            .collect(),
     })
 }
 
@@ -164,10 +165,10 @@ fn data_dir(path: &Path) -> DataDir {
 }
 
 /// Starts all backends and waits for each; also says which names collide, and which tools are not what
-/// they were.
+/// they were and whether they are held back for it.
 async fn try_backends(
     config: &Config,
-) -> anyhow::Result<(Vec<Examined>, Vec<String>, Vec<String>)> {
+) -> anyhow::Result<(Vec<Examined>, Vec<String>, Vec<(bool, String)>)> {
     let mut awake = config.clone();
     for backend in &mut awake.backends {
         if let BackendKind::Stdio(program) = &mut backend.kind {
@@ -201,16 +202,17 @@ async fn try_backends(
     Ok((examined, collisions, pins))
 }
 
-fn not_as_pinned(pin: &Pinned) -> Option<String> {
+fn not_as_pinned(pin: &Pinned) -> Option<(bool, String)> {
     let how = pin.difference?.words();
     let held = if pin.held { " and is held back" } else { "" };
-    Some(format!(
+    let words = format!(
         "tool `{}` of backend `{}` is not what was pinned: {how}{held}; `sentinel pin approve {} {}` if that is right",
         super::one_line(&pin.tool),
         pin.backend,
         pin.backend,
         super::one_line(&pin.tool),
-    ))
+    );
+    Some((pin.held, words))
 }
 
 fn limit(backend: &config::Backend) -> Duration {

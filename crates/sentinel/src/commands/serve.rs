@@ -1,6 +1,6 @@
 //! `sentinel serve`: the gateway, listening for callers over HTTP.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,7 +47,7 @@ pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
         .build()?;
     // Before anything else happens: whoever starts us may end us at once, and wants to hear that it went well.
     let signals = main.block_on(async { Signals::new() })?;
-    let Loaded { config, file } = load()?;
+    let Loaded { config, file, .. } = load()?;
     let config = &config;
     logging::begin(config)?;
     for notice in &config.notices {
@@ -75,9 +75,11 @@ async fn serve(
     file: Option<PathBuf>,
     mut signals: Signals,
 ) -> anyhow::Result<ExitCode> {
-    let listener = bind(workers, address)
-        .await
-        .with_context(|| format!("listening on {address}"))?;
+    let key = match config.review.alone {
+        true => "--port or review.listen",
+        false => "--listen or gateway.listen",
+    };
+    let listener = bind(workers, config, address, key).await?;
     let address = listener.local_addr()?;
     let audit = Audit::start(config)?;
     let homes = workers.clone();
@@ -98,7 +100,7 @@ async fn serve(
     workers.handle(0).spawn(door.clone().watch_revocations());
     workers.handle(0).spawn(sweep(door.clone()));
     let probes = match config.gateway.health_listen {
-        Some(address) => Some(listen_for_probes(address, &gateway, workers, scrape).await?),
+        Some(address) => Some(listen_for_probes(address, config, &gateway, workers, scrape).await?),
         None => None,
     };
     if let Err(error) = operator::open(&config.gateway.data_dir, &gateway, workers.handle(0)) {
@@ -158,13 +160,12 @@ fn scrape(config: &Config) -> Scrape {
 /// the end.
 async fn listen_for_probes(
     address: SocketAddr,
+    config: &Config,
     gateway: &Arc<Gateway>,
     workers: &Arc<Workers>,
     scrape: Scrape,
 ) -> anyhow::Result<SocketAddr> {
-    let listener = bind(workers, address)
-        .await
-        .with_context(|| format!("listening on {address} (gateway.health_listen)"))?;
+    let listener = bind(workers, config, address, "gateway.health_listen").await?;
     let address = listener.local_addr()?;
     let door = Door::probes_only(gateway.clone(), scrape);
     let uncounted = Arc::new(AtomicUsize::new(0));
@@ -192,12 +193,38 @@ async fn drain(gateway: &Gateway, limit: Duration, open: &AtomicUsize, door: &Do
     }
 }
 
-/// The listener belongs to the first worker, which accepts for all.
-async fn bind(workers: &Workers, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    Ok(workers
-        .handle(0)
-        .spawn(TcpListener::bind(address))
-        .await??)
+/// The listener belongs to the first worker, which accepts for all. `key` is where a person says another address.
+async fn bind(
+    workers: &Workers,
+    config: &Config,
+    address: SocketAddr,
+    key: &str,
+) -> anyhow::Result<TcpListener> {
+    let bound = workers.handle(0).spawn(TcpListener::bind(address)).await?;
+    bound.map_err(|error| {
+        let words = match error.kind() {
+            ErrorKind::AddrInUse => taken(config, address, key),
+            _ => format!("listening on {address} ({key})"),
+        };
+        anyhow::Error::new(error).context(words)
+    })
+}
+
+/// Who may have an address, and what to do about it.
+fn taken(config: &Config, address: SocketAddr, key: &str) -> String {
+    let here = |said: &Option<String>| {
+        let said = said.as_deref().and_then(|said| said.parse().ok());
+        said.is_some_and(|at: SocketAddr| at.port() == address.port())
+    };
+    let running = RunFile::find(&config.gateway.data_dir);
+    let ours = running
+        .iter()
+        .find(|file| here(&file.listen) || here(&file.health_listen));
+    let who = match ours {
+        Some(file) => format!("a gateway that runs already (pid {}) has it", file.pid),
+        None => format!("`ss -ltnp 'sport = :{}'` shows who has it", address.port()),
+    };
+    format!("cannot listen on {address}: {who}; end that, or choose another address with {key}")
 }
 
 async fn accept(

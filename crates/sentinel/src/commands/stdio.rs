@@ -25,7 +25,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         .build()?;
     // Before anything else happens, as in `serve`.
     let mut signals = main.block_on(async { Signals::new() })?;
-    let Loaded { config, file } = load()?;
+    let Loaded { config, file, .. } = load()?;
     logging::begin(&config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");

@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::backend_name;
@@ -229,7 +231,19 @@ impl<'a> Converter<'a> {
     }
 
     fn http(&mut self, context: &Context<'_>, url: &str) -> Transport {
-        let template = self.template(context, url);
+        let mut template = self.template(context, url);
+        let mut given = self.scalars(context, "headers");
+        if let Some((bare, basic)) = without_user(&template) {
+            template = Template {
+                pieces: vec![Piece::Text(bare)],
+            };
+            let own = |(key, _): &(String, String)| key.eq_ignore_ascii_case("authorization");
+            if !given.iter().any(own) {
+                given.push(("Authorization".to_owned(), basic));
+            }
+        } else if has_user(&template.text()) {
+            self.warn(context, "its URL has a user in it, which cannot be used; write the credential into `headers` by hand");
+        }
         let url = if template.is_plain() && !credentials::url_credential(&template.text()) {
             Setting::Literal(template.text())
         } else {
@@ -237,7 +251,7 @@ impl<'a> Converter<'a> {
             self.moved(context, template, &name)
         };
         let mut headers = Vec::new();
-        for (key, value) in self.scalars(context, "headers") {
+        for (key, value) in given {
             let own = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(&key));
             if own || key.parse::<http::HeaderName>().is_err() {
                 self.warn(
@@ -487,6 +501,48 @@ impl<'a> Converter<'a> {
         self.warn(context, &format!("{why}; it is left out"));
         None
     }
+}
+
+/// Where the user of a URL stands in it: `user:password` before the last `@` of the authority.
+fn user_of(url: &str) -> Option<(usize, usize)> {
+    let begin = url.find("://")? + 3;
+    let end = url[begin..].find(['/', '?', '#']);
+    let end = end.map_or(url.len(), |at| begin + at);
+    let at = url[begin..end].rfind('@')?;
+    Some((begin, begin + at))
+}
+
+fn has_user(url: &str) -> bool {
+    user_of(url).is_some()
+}
+
+/// A URL without the user in it, and the header that says the same; `None` if there is none, or if it is in a variable.
+fn without_user(template: &Template) -> Option<(String, String)> {
+    let url = template.is_plain().then(|| template.text())?;
+    let (begin, at) = user_of(&url)?;
+    let mut user = unescaped(&url[begin..at]);
+    if !user.contains(&b':') {
+        user.push(b':');
+    }
+    let bare = format!("{}{}", &url[..begin], &url[at + 1..]);
+    Some((bare, format!("Basic {}", STANDARD.encode(user))))
+}
+
+/// Without percent-encoding; what is no escape stays.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let digits = tail.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let escaped = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+        let (one, left) = match escaped.filter(|_| byte == b'%') {
+            Some(escaped) => (escaped, &tail[2..]),
+            None => (byte, tail),
+        };
+        out.push(one);
+        rest = left;
+    }
+    out
 }
 
 /// Reads the variables that clients know: `${VAR}`, `${VAR:-x}`, `${env:VAR}`, `${input:x}`, and the

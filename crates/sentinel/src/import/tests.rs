@@ -147,6 +147,66 @@ fn claude_desktop_file_with_credentials_in_arguments() {
     }
 }
 
+/// A user in a URL means basic authentication; the gateway takes it as a header, and never from the file.
+#[test]
+fn a_user_in_a_url_becomes_a_header_out_of_the_file() {
+    let server = |definition: &str| format!(r#"{{ "mcpServers": {{ "s": {definition} }} }}"#);
+    for (url, bare, user) in [
+        (
+            "https://me:zq9@example.com/mcp",
+            "https://example.com/mcp",
+            "bWU6enE5",
+        ),
+        (
+            "https://zq9@example.com:8/",
+            "https://example.com:8/",
+            "enE5Og==",
+        ),
+        (
+            "http://me:z%40q%3A9@h/a?b=c@d",
+            "http://h/a?b=c@d",
+            "bWU6ekBxOjk=",
+        ),
+        ("https://m@e:zq9@h", "https://h", "bUBlOnpxOQ=="),
+    ] {
+        let imported = imported(
+            "/project/.mcp.json",
+            &server(&format!(r#"{{ "url": "{url}" }}"#)),
+            &[],
+        );
+        assert!(
+            imported.toml.contains(&format!("url = \"{bare}\"")),
+            "{}",
+            imported.toml
+        );
+        assert!(
+            imported
+                .toml
+                .contains("Authorization_ENV = \"S_AUTHORIZATION\""),
+            "{}",
+            imported.toml
+        );
+        assert!(!imported.toml.contains("zq9"), "{}", imported.toml);
+        let export = format!("export S_AUTHORIZATION='Basic {user}'\n");
+        assert_eq!(imported.exports, export);
+        passes_check(&imported);
+    }
+    // A header that is there says it already.
+    let both = r#"{ "url": "https://me:zq9@h/", "headers": { "authorization": "Bearer zq8-credential" } }"#;
+    let imported_both = imported("/project/.mcp.json", &server(both), &[]);
+    assert!(
+        imported_both.exports.contains("Bearer zq8"),
+        "{}",
+        imported_both.exports
+    );
+    assert!(!shown(&imported_both).contains("zq9"));
+    passes_check(&imported_both);
+    // What is in a variable cannot be encoded here.
+    let asked = r#"{ "url": "https://me:${PW}@h/" }"#;
+    let warnings = imported("/project/.mcp.json", &server(asked), &[]).warnings;
+    assert!(warnings[0].contains("by hand"), "{warnings:?}");
+}
+
 #[test]
 fn cursor_file() {
     let imported = imported(

@@ -324,3 +324,38 @@ fn check_names_rules_about_what_nothing_is_called() {
     let told = ran.err.matches("nothing is called").count();
     assert_eq!(told, 7, "{}", ran.err);
 }
+
+/// What is built in is listed like what is configured: under its name, and alone if it is asked for.
+#[test]
+fn the_review_tools_are_listed_as_a_backend() {
+    let house = House::new("", &[]);
+    let file = house.0.path().join("sentinel.toml");
+    let config = |backends: &str| {
+        fs::write(
+            &file,
+            format!("[gateway]\nlisten = \"127.0.0.1:0\"\n{backends}"),
+        )
+        .expect("a file");
+    };
+    config("");
+    let check_alone = || {
+        let own = house.run(&["tools", "--backend", "review"]).well();
+        assert!(own.out.starts_with("review  "), "{}", own.out);
+        assert!(own.out.contains("\n  submit_proposal"), "{}", own.out);
+        assert_eq!(own.err, "");
+    };
+    check_alone();
+    let none = house.run(&["tools"]);
+    assert!(none.err.contains("sentinel import"), "{}", none.err);
+    config(&stdio("a", &[], ""));
+    let check = || {
+        let all = house.run(&["tools"]).well();
+        let heading = all.out.find("\nreview  ").expect("a heading");
+        assert!(all.out.starts_with("a  28 tools\n"), "{}", all.out);
+        assert!(all.out[heading..].contains("\n  submit_proposal"));
+        check_alone();
+    };
+    check();
+    let _served = house.serve();
+    check();
+}

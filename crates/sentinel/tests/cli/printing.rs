@@ -129,3 +129,43 @@ fn the_configuration_in_the_readme_passes_check() {
     let ran = Ran::of(&check.output().expect("the program starts")).well();
     assert!(!ran.err.contains("warning"), "{}", ran.err);
 }
+
+#[test]
+fn an_outcome_that_no_record_has_is_refused_with_those_there_are() {
+    let house = House::new("", &[]);
+    for command in ["search", "tail", "export"] {
+        let ran = house.run(&["audit", command, "--outcome", "bogus"]);
+        assert_eq!(ran.code, Some(2), "{}", ran.err);
+        for word in ["bogus", "denied", "rate_limited", "unknown"] {
+            assert!(ran.err.contains(word), "{}", ran.err);
+        }
+    }
+    let known = ["audit", "search", "--outcome", "denied"];
+    assert_eq!(house.run(&known).well().out, "");
+}
+
+#[test]
+fn an_address_in_use_is_named_with_what_to_do() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let house = House::new("", &[]);
+    let port = address.rsplit(':').next().expect("a port");
+    for (args, key) in [
+        (["serve", "--listen", &address], "gateway.listen"),
+        (
+            ["review", "serve", &format!("--port={port}")],
+            "review.listen",
+        ),
+    ] {
+        let ran = house.run(&args);
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        for words in [&*address, key, "ss -ltnp"] {
+            assert!(ran.err.contains(words), "{words} is not in {}", ran.err);
+        }
+    }
+    // Where it is a gateway of the same data directory, that one is named.
+    let served = house.serve();
+    let ran = house.run(&["serve", "--listen", served.text("listen")]);
+    let pid = format!("(pid {})", served.child.id());
+    assert!(ran.err.contains(&pid), "{}", ran.err);
+}

@@ -26,6 +26,8 @@ use crate::records::{call, export, post, try_session, verify};
 const CALLERS: usize = 4;
 /// Between two calls of one caller where the load is paced: about 300 a second in all, as P-A01 says.
 const PACE: Duration = Duration::from_millis(13);
+/// A whole outage, as long as it must be got over.
+const STOPPED: Duration = Duration::from_secs(30);
 /// Kills in a row, unless SENTINEL_KILLS says another number.
 const KILLS: usize = 20;
 /// Under load before each kill.
@@ -217,6 +219,38 @@ fn p_a01_p_a02_a_postgres_that_hangs_or_is_gone_is_noticed_by_nobody() {
          p99 {up:?} up, {hung:?} hung ({:.2}x), {gone:?} gone ({:.2}x); all records in the store {took:?} after the end",
         hung.as_secs_f64() / up.as_secs_f64(),
         gone.as_secs_f64() / up.as_secs_f64(),
+    );
+}
+
+/// The same in one piece; what it does to latencies is judged above, by windows that interleave.
+#[test]
+fn p_a01_a_postgres_that_is_stopped_for_30_s_under_load_costs_no_call_and_no_record() {
+    let mut cluster = Cluster::start();
+    let server = Server::start(&[]);
+    let config = format!(
+        "[postgres]\nurl_env = \"STORE_URL\"\n{}",
+        http_backend("alpha", &server.address, "")
+    );
+    let house = House::with_env(&config, &[("STORE_URL", &cluster.url())]);
+    let gateway = Gateway::start_in(house);
+    gateway.wait_ready();
+    let load = Load::start(&gateway.address, 0, &["echo"], PACE);
+    let up = window(Duration::from_secs(2));
+    cluster.stop();
+    let gone = window(STOPPED);
+    cluster.resume();
+    let (answered, failed) = load.finish();
+    assert_eq!(failed, 0, "calls that failed");
+    let took = ingested(&gateway);
+    assert_recorded_once(&answered, &export(&gateway.house));
+    let verdict = verify(&gateway.house);
+    assert_eq!(verdict["ok"], true, "{verdict}");
+    eprintln!(
+        "P-A01: PostgreSQL stopped for {STOPPED:?}: {} calls, 0 failed, each recorded once; p99 {:?} before, {:?} meanwhile; \
+         all records in the store {took:?} after the end",
+        answered.len(),
+        p99(&answered, &[up]),
+        p99(&answered, &[gone]),
     );
 }
 

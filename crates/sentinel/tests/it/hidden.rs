@@ -3,9 +3,11 @@
 
 use serde_json::{Value, json};
 
-use crate::callers::{Caller, Legacy, Modern};
+use crate::callers::{Caller, Legacy, Modern, initialize_params, introduced, kind_of, request};
 use crate::house::{Gateway, Server, http_backend};
+use crate::http;
 use crate::records::export;
+use crate::tokens::{PING, token};
 
 /// Other ways to write `test://static`, `test://items/7` and `test://reads`, which is in no list.
 const SPELLINGS: &[&str] = &[
@@ -217,4 +219,159 @@ fn decision_3_plain_patterns_and_switches_are_about_every_kind_of_operation() {
     }
     assert_eq!(verdicts(&caller, ""), (gone("disabled"), gone("disabled")));
     assert_eq!(verdicts(&caller, "beta__").0, seen);
+}
+
+/// A request: verb, further headers, body.
+type Knock = (&'static str, Vec<(&'static str, &'static str)>, String);
+
+/// Everything that can be sent to an endpoint.
+fn knocks() -> Vec<Knock> {
+    const JSON: (&str, &str) = ("Content-Type", "application/json");
+    const MODERN: (&str, &str) = ("MCP-Protocol-Version", "2026-07-28");
+    let posts = [
+        request(
+            &json!(1),
+            "initialize",
+            initialize_params("2025-11-25", &json!({})),
+        ),
+        PING.to_owned(),
+        format!("[{PING}]"),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string(),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}}).to_string(),
+        "nonsense".to_owned(),
+    ];
+    let mut all: Vec<_> = posts.map(|body| ("POST", vec![JSON], body)).into();
+    for method in ["server/discover", "tools/list", "tools/call", "own/method"] {
+        let params = introduced(json!({"name": "echo"}), &json!({}));
+        let headers = vec![
+            JSON,
+            MODERN,
+            ("Mcp-Method", method),
+            ("Mcp-Name", "echo"),
+            ("Mcp-Session-Id", "x"),
+        ];
+        all.push(("POST", headers, request(&json!(1), method, params)));
+    }
+    all.push(("POST", vec![("Content-Type", "text/plain")], String::new()));
+    for verb in ["GET", "DELETE", "PUT", "PATCH", "OPTIONS"] {
+        all.push((verb, vec![("Accept", "text/event-stream")], String::new()));
+    }
+    all
+}
+
+#[test]
+fn decision_1_a_hidden_backend_answers_like_an_unknown_one() {
+    let server = Server::start(&[]);
+    let backends = format!(
+        "{}{}",
+        http_backend("alpha", &server.address, ""),
+        http_backend("beta", &server.address, "prefix = \"always\"")
+    );
+    let role = |name: &str, permissions: &str, denied: &str| {
+        format!("[rbac.roles.{name}]\npermissions = {permissions}\ndenied_tools = {denied}\n")
+    };
+    let answer = |gateway: &Gateway, credential: &str, path: &str, knock: usize| {
+        let (verb, mut headers, body) = knocks().swap_remove(knock);
+        let bearer = format!("Bearer {credential}");
+        headers.push(("Authorization", &bearer));
+        let address = &gateway.address;
+        let answer = http::send(address, verb, path, &headers, body).finish();
+        let dated = |(name, _): &(String, String)| name != "date";
+        let headers: Vec<_> = answer.headers.into_iter().filter(dated).collect();
+        (answer.status, headers, answer.text)
+    };
+    let is_there = |gateway: &Gateway, credential: &str, path: &str| {
+        answer(gateway, credential, path, 0).0 == 200
+    };
+    let check_hidden = |gateway: &Gateway, credential: &str, who: &str| {
+        for base in ["/mcp", "/sse"] {
+            let at = |name: &str| format!("{base}/{name}");
+            for knock in 0..knocks().len() {
+                let hidden = answer(gateway, credential, &at("alpha"), knock);
+                let unknown = answer(gateway, credential, &at("nobody"), knock);
+                assert_eq!(hidden, unknown, "{who}: {base} {:?}", knocks()[knock]);
+                assert_eq!(hidden.0, 404, "{who}: {base} {:?}", knocks()[knock]);
+            }
+        }
+    };
+    let hidden = [
+        ("none", "[]", "[]"),
+        ("other", r#"["beta.*"]"#, "[]"),
+        ("names", r#"["tool:beta__*", "admin"]"#, "[]"),
+        ("denied", r#"["*"]"#, r#"["alpha.*"]"#),
+        ("overruled", r#"["alpha.echo", "tools.read"]"#, r#"["*"]"#),
+    ];
+    let seen = [
+        ("one", r#"["alpha.echo"]"#, "[]"),
+        ("named", r#"["tool:echo"]"#, "[]"),
+        ("reader", r#"["tools.read"]"#, r#"["alpha.e*"]"#),
+        // In no list, and granted all the same.
+        ("unlisted", r#"["alpha.own/method"]"#, "[]"),
+    ];
+    let roles: String = hidden
+        .iter()
+        .chain(&seen)
+        .map(|(name, permissions, denied)| role(name, permissions, denied))
+        .collect();
+    let gateway = Gateway::ready(&format!("[auth]\n{roles}{backends}"));
+    let of = |role: &str| token(json!({"role": role}));
+    for (role, ..) in hidden.iter().chain(&[("unheard-of", "", "")]) {
+        check_hidden(&gateway, &of(role), role);
+    }
+    let scoped = |scope: &str| token(json!({"role": "admin", "scope": scope}));
+    check_hidden(&gateway, &scoped("beta.*"), "a scope");
+    assert!(is_there(&gateway, &scoped("alpha.echo"), "/mcp/alpha"));
+    for (role, ..) in &seen {
+        assert!(is_there(&gateway, &of(role), "/mcp/alpha"), "{role}");
+    }
+    // Switched off is not hidden.
+    let (code, ..) = gateway.house.sentinel(&["kill", "backend", "alpha"]);
+    assert_eq!(code, 0);
+    assert!(is_there(&gateway, &of("one"), "/mcp/alpha"));
+    check_hidden(&gateway, &of("other"), "other");
+
+    let open = Gateway::ready(&format!(
+        "{}{backends}",
+        role("admin", r#"["beta.*"]"#, "[]")
+    ));
+    check_hidden(&open, "", "nobody is asked who it is");
+    assert!(is_there(&open, "", "/mcp/beta"));
+}
+
+#[test]
+fn decision_2_errors_at_a_backends_endpoint_use_its_own_names() {
+    let server = Server::start(&[]);
+    let backend = http_backend("beta", &server.address, "prefix = \"always\"");
+    let config = format!(
+        "[rbac.roles.admin]\npermissions = [\"tools.read\", \"beta.e*\", \"beta.count\", \"beta.fail\"]\n\
+         [rate_limits]\ndefault_rpm = 0\n[rate_limits.per_tool]\nbeta__count = 1\n{backend}"
+    );
+    let gateway = Gateway::ready(&config);
+    let (code, ..) = gateway.house.sentinel(&["kill", "tool", "beta__fail"]);
+    assert_eq!(code, 0);
+    for (path, prefix) in [("/mcp/beta", ""), ("/mcp", "beta__")] {
+        let callers: [Box<dyn Caller>; 2] = [
+            Box::new(Legacy::connect(&gateway, path, "2025-06-18")),
+            Box::new(Modern::new(&gateway, path)),
+        ];
+        for caller in callers {
+            // The last place of this minute, or none is left.
+            caller.call(&format!("{prefix}count"), json!({"to": 1}));
+            for (own, arguments, kind) in [
+                ("echo", json!({"text": 5}), "invalid_arguments"),
+                ("blob", json!({}), "forbidden"),
+                ("count", json!({"to": 1}), "rate_limited"),
+                ("fail", json!({}), "disabled"),
+                ("nonesuch", json!({}), "unknown_name"),
+            ] {
+                let answer = caller.call(&format!("{prefix}{own}"), arguments);
+                let said = answer.to_string();
+                let told = matches!(kind_of(&answer), "" if kind == "invalid_arguments");
+                assert!(told || kind_of(&answer) == kind, "{path} {own}: {said}");
+                let [mine, merged] = [own, &format!("beta__{own}")].map(|name| said.contains(name));
+                assert!(mine, "{path}: {said}");
+                assert_eq!(merged, !prefix.is_empty(), "{path}: {said}");
+            }
+        }
+    }
 }

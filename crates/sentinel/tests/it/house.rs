@@ -148,6 +148,11 @@ impl House {
         fs::write(self.file(), text).expect("a configuration");
     }
 
+    /// The file as it is given, without what `rewrite` adds.
+    pub(crate) fn overwrite(&self, text: &str) {
+        fs::write(self.file(), text).expect("a configuration");
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }

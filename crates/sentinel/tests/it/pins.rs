@@ -53,8 +53,10 @@ fn p_s10_a_definition_that_changed_between_restarts_is_held_until_it_is_approved
     assert_eq!(waiting.len(), 1, "{waiting:?}");
     assert_eq!(waiting[0]["difference"], "words");
     assert_eq!(waiting[0]["held"], true);
-    let (_, said, _) = house.sentinel(&["doctor"]);
+    let (code, said, _) = house.sentinel(&["doctor"]);
     assert!(said.contains("sentinel pin approve alpha echo"), "{said}");
+    assert!(said.contains("1 tool is held back"), "{said}");
+    assert!(code == 1 && !said.contains("all well"), "{said}");
 
     // Warned about, not held; and nothing is forgotten by that.
     let gateway = again(gateway, &with(&["--note", NOTED], "warn"));

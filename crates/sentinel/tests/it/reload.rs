@@ -1,5 +1,6 @@
 //! The configuration is read again while the gateway runs (P-R15, G-69).
 
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::bounds::resident_kib;
 use crate::callers::{Caller, Legacy, Modern, Steady, kind_of, text_of, tool};
-use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
+use crate::house::{Gateway, House, Process, Server, http_backend, stdio_backend, until};
 use crate::http::{self, Answer};
 use crate::processes;
 use crate::tokens::{ping_as, token};
@@ -320,6 +321,49 @@ fn p_s15_a_reload_does_not_take_authentication_away() {
         assert_eq!(reload(&gateway).status, 401);
     }
     assert_eq!(ping_as(&gateway, &token(json!({}))).status, 200);
+}
+
+/// P-S15, G-69: a file that somebody is about to write, or could not, takes nothing away.
+#[test]
+fn p_s15_a_file_that_was_emptied_is_not_taken() {
+    let server = Server::start(&[]);
+    let behind = http_backend("alpha", &server.address, "");
+    let narrow = "[rbac.roles.admin]\npermissions = [\"alpha.echo\", \"admin\"]\n";
+    let gateway = Gateway::ready(&format!("{narrow}{behind}"));
+    for emptied in ["", " \n\t\n", "# later\n\n  # more\n", "\u{feff}\n"] {
+        gateway.house.overwrite(emptied);
+        let answer = reload(&gateway);
+        assert_eq!(answer.status, 422, "{answer:?}");
+        assert!(answer.text.contains("the file is empty"), "{answer:?}");
+        let caller = Modern::new(&gateway, "/mcp");
+        assert_eq!(caller.tools(), ["echo"]);
+    }
+    gateway.house.overwrite("# once more\n");
+    until("whoever watches the file sees it too", || {
+        let log = gateway.house.log();
+        log.contains("not reloaded (the file changed)")
+            .then_some(())
+    });
+    reloaded(&gateway, &behind);
+    assert!(Modern::new(&gateway, "/mcp").tools().len() > 1);
+
+    // To begin with nothing, and to stay so, is somebody's wish.
+    let house = House::new("");
+    house.overwrite("");
+    let mut serve = house.command("serve");
+    serve
+        .args(["--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(house.data())
+        .stdout(Stdio::null())
+        .stderr(house.log_file());
+    let mut process = Process(serve.spawn().expect("the program starts"));
+    let address = process.address(&house);
+    let gateway = Gateway {
+        process,
+        address,
+        house,
+    };
+    assert_eq!(reload(&gateway).status, 200);
 }
 
 /// Of the sections that are mostly read once, what is read for each request, connection or claim follows.

@@ -13,6 +13,8 @@ use crate::spool;
 /// Read at once.
 const PAGE_LEN: usize = 5_000;
 
+const OTHER_HASH: &str = "its hash is not the one that was noted";
+
 /// What the walk found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
@@ -55,7 +57,9 @@ struct Walk {
     ends: HashMap<(String, i64), (u64, [u8; 32])>,
     holes: Vec<Hole>,
     gaps: HashMap<(String, i64), Vec<(u64, u64)>>,
+    /// How far lanes had come: what the data directory notes, then what anchors say.
     claims: Vec<Head>,
+    notes_len: usize,
     /// This data directory's name for itself, and the lanes whose ends it knows or still writes.
     node: Option<String>,
     noted: HashSet<i64>,
@@ -67,6 +71,8 @@ struct Lane {
     lane: i64,
     seq: u64,
     hash: [u8; 32],
+    /// How far the data directory saw it come, and with which hash.
+    noted: Option<(u64, String)>,
     /// Only the first bad record of a lane is told.
     is_broken: bool,
 }
@@ -78,6 +84,7 @@ pub async fn verify(store: &dyn AuditStore, data_dir: &Path) -> Result<Verdict, 
         claims: heads::read_all(data_dir)?,
         ..Walk::default()
     };
+    walk.notes_len = walk.claims.len();
     walk.noted = walk.claims.iter().map(|head| head.lane).collect();
     walk.node = spool::known_node(data_dir);
     for cut in store.cuts().await? {
@@ -130,6 +137,15 @@ impl Walk {
                 });
             }
         }
+        // Whoever writes all of a lane anew has a chain that holds, but not this hash.
+        let noted = lane.noted.as_ref().filter(|(seq, _)| *seq == key.seq);
+        if !lane.is_broken && noted.is_some_and(|(_, noted)| hex(hash) != *noted) {
+            lane.is_broken = true;
+            self.verdict.broken.push(Broken {
+                key: key.clone(),
+                reason: OTHER_HASH.into(),
+            });
+        }
         lane.seq = key.seq;
         lane.hash = *hash;
         self.at = Some(lane);
@@ -144,7 +160,10 @@ impl Walk {
         self.verdict.lanes += 1;
         let cut = self.cuts.get(&(key.node.clone(), key.lane)).copied();
         let (seq, hash) = cut.unwrap_or_else(|| (0, genesis(&key.node, key.lane)));
+        let mut notes = self.claims[..self.notes_len].iter();
+        let note = notes.find(|note| note.lane == key.lane && note.node == key.node);
         Lane {
+            noted: note.map(|note| (note.seq, note.hash.clone())),
             node: key.node.clone(),
             lane: key.lane,
             seq,
@@ -237,7 +256,7 @@ impl Walk {
             return;
         }
         let (at, reason) = if seq == claim.seq {
-            (seq, "its hash is not the one that was noted".to_owned())
+            (seq, OTHER_HASH.to_owned())
         } else {
             (seq + 1, format!("missing up to {}", claim.seq))
         };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
-use sentinel_core::audit::{self, Draft, Surface, chain, genesis};
+use sentinel_core::audit::{Draft, Surface, genesis, link};
 use sentinel_core::metrics::Metrics;
 use sentinel_core::turn::{self, Keep};
 
@@ -65,6 +65,7 @@ struct Inner {
     /// Frames that are not written yet, and how many.
     gathered: Vec<u8>,
     gathered_len: u64,
+    scratch: Vec<u8>,
     /// Oldest first.
     sealed: VecDeque<Sealed>,
     sealed_bytes: u64,
@@ -137,6 +138,7 @@ impl FileLane {
                 first_seq: 1,
                 gathered: Vec::with_capacity(4096),
                 gathered_len: 0,
+                scratch: Vec::new(),
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
                 reported: 0,
@@ -199,10 +201,10 @@ impl FileLane {
         }
         inner.seq += 1;
         let begin = frame::open(&mut inner.gathered);
-        audit::encode(draft, &mut inner.gathered);
-        let record = &inner.gathered[begin + frame::HEADER_LEN..];
-        inner.hash = chain(&inner.hash, inner.seq, record);
-        inner.gathered.extend_from_slice(&inner.hash);
+        let (hash, record) = link(&inner.hash, inner.seq, draft, &mut inner.scratch);
+        inner.gathered.extend_from_slice(record);
+        inner.gathered.extend_from_slice(&hash);
+        inner.hash = hash;
         frame::close(
             &mut inner.gathered,
             begin,

@@ -175,7 +175,9 @@ async fn p_s06_a_running_call_ends_when_it_is_killed() {
                 std::future::pending::<Result<(), Fault>>().await
             };
             let echo = operation("gamma", "echo", "echo");
-            switch.watch(&caller("alice"), &echo, Box::pin(work)).await
+            switch
+                .watch(&caller("alice"), &echo, View::Merged, Box::pin(work))
+                .await
         }
     });
     tokio::task::yield_now().await;
@@ -218,7 +220,7 @@ fn p_s06_after_the_answer_no_call_takes_another_step() {
                         cx.waker().wake_by_ref();
                         std::task::Poll::<Result<(), Fault>>::Pending
                     });
-                    futures_block_on(switch.watch(&alice, &echo, Box::pin(work)))
+                    futures_block_on(switch.watch(&alice, &echo, View::Merged, Box::pin(work)))
                 })
             })
             .collect();

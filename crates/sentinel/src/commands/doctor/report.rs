@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) backends: Vec<Examined>,
     pub(super) collisions: Vec<String>,
     pub(super) deviations: Vec<String>,
+    /// Tools that nobody can use until they are approved.
+    pub(super) held: Vec<String>,
     pub(super) notices: Vec<String>,
 }
 
@@ -163,12 +165,13 @@ impl Examined {
 }
 
 impl Report {
-    fn is_well(&self) -> bool {
-        let dir_fine = self
-            .data_dir
-            .as_ref()
-            .is_none_or(|dir| dir.problem.is_none());
-        dir_fine && !self.backends.iter().any(Examined::failed)
+    pub(super) fn is_well(&self) -> bool {
+        self.dir_fine() && self.held.is_empty() && !self.backends.iter().any(Examined::failed)
+    }
+
+    fn dir_fine(&self) -> bool {
+        let dir = self.data_dir.as_ref();
+        dir.is_none_or(|dir| dir.problem.is_none())
     }
 
     pub(super) fn to_json(&self) -> Value {
@@ -186,6 +189,7 @@ impl Report {
         answer["backends"] = self.backends.iter().map(Examined::to_json).collect();
         answer["collisions"] = json!(self.collisions);
         answer["deviations"] = json!(self.deviations);
+        answer["held"] = json!(self.held);
         answer["notices"] = json!(self.notices);
         answer
     }
@@ -244,6 +248,7 @@ impl Report {
         let remarks = [
             ("Names and lists", &self.collisions),
             ("Less safe than the defaults", &self.deviations),
+            ("Held back", &self.held),
             ("Notices", &self.notices),
         ];
         for (title, lines) in remarks.iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -260,9 +265,13 @@ impl Report {
             .iter()
             .filter(|backend| backend.failed())
             .count();
-        let verdict = match (failed, self.is_well()) {
-            (_, true) => format!("{GREEN}all well{GREEN:#}"),
-            (0, false) => format!("{RED}the data directory cannot be used{RED:#}"),
+        let verdict = match (failed, self.held.len()) {
+            (0, 0) if self.is_well() => format!("{GREEN}all well{GREEN:#}"),
+            (0, _) if !self.dir_fine() => {
+                format!("{RED}the data directory cannot be used{RED:#}")
+            }
+            (0, 1) => format!("{RED}1 tool is held back until it is approved{RED:#}"),
+            (0, n) => format!("{RED}{n} tools are held back until they are approved{RED:#}"),
             (1, _) => format!("{RED}1 backend cannot be used{RED:#}"),
             (n, _) => format!("{RED}{n} backends cannot be used{RED:#}"),
         };

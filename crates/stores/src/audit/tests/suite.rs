@@ -166,4 +166,34 @@ async fn tampering(
         std::fs::remove_dir_all(data_dir.join("audit/heads")).unwrap();
         tamper("DELETE FROM audit").await;
     }
+    rewriting(store, data_dir, tamper).await;
+}
+
+/// P-A05: a lane that somebody wrote anew holds together, and goes on; but it is not the one that was noted.
+async fn rewriting(
+    store: &dyn AuditStore,
+    data_dir: &Path,
+    tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
+) {
+    let records = lane(200, 101, None);
+    store.insert(Batch::of(&records)).await.unwrap();
+    let noted = Head::of(&Batch::of(&records[..90])).unwrap();
+    heads::write(data_dir, &noted).unwrap();
+    assert_eq!(verify(store, data_dir).await.unwrap().broken, []);
+    let mut forged = records;
+    forged[41].record.outcome = "denied".into();
+    let mut hash = forged[40].hash;
+    for stored in &mut forged[41..] {
+        let mut bytes = Vec::new();
+        encode(&stored.record.draft(), &mut bytes);
+        hash = chain(&hash, stored.key.seq, &bytes);
+        stored.hash = hash;
+    }
+    tamper("DELETE FROM audit").await;
+    store.insert(Batch::of(&forged)).await.unwrap();
+    let broken = verify(store, data_dir).await.unwrap().broken;
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert_eq!((broken[0].key.lane, broken[0].key.seq), (200, 90));
+    std::fs::remove_dir_all(data_dir.join("audit/heads")).unwrap();
+    tamper("DELETE FROM audit").await;
 }

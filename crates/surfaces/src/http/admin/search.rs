@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 use sentinel_core::Kind;
-use sentinel_core::audit::{AuditStore, Key, Query, StoreFailure, moment};
+use sentinel_core::audit::{AuditStore, Key, OUTCOMES, Query, StoreFailure, moment};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -89,7 +89,11 @@ fn parse(asked: &str) -> Result<Query, String> {
             "caller" => query.caller = text(),
             "tool" => query.operation = text(),
             "backend" => query.backend = text(),
-            "outcome" => query.outcome = text(),
+            "outcome" if OUTCOMES.contains(&&*value) => query.outcome = text(),
+            "outcome" => {
+                let known = OUTCOMES.join(", ");
+                return Err(format!("`outcome` is one of: {known}"));
+            }
             "since" => query.since_ms = Some(time()?),
             "until" => query.until_ms = Some(time()?),
             "limit" => {
@@ -143,6 +147,8 @@ mod tests {
             ("since=soon", "`since`"),
             ("cursor=x", "`next`"),
             ("who=me", "`who`"),
+            ("outcome=bogus", "success, error, denied"),
+            ("outcome=", "success, error, denied"),
             ("caller=a&caller=b", "twice"),
         ] {
             let wrong = parse(asked).expect_err(asked);
