@@ -234,6 +234,7 @@ pub async fn read_lists(
     let mut offer = Offer {
         revision: greeting.revision,
         freshness: Default::default(),
+        cut: Default::default(),
         capabilities: greeting.capabilities,
         extensions: greeting.extensions.clone(),
         server_info: greeting.server_info.clone(),
@@ -250,11 +251,28 @@ pub async fn read_lists(
     };
     for kind in ItemKind::ALL.into_iter().filter(|kind| has(*kind)) {
         let before = before.map(|offer| offer.items(kind)).unwrap_or_default();
-        let (items, fresh) = read_list(peer, greeting.revision, kind, name, before).await?;
-        *offer.items_mut(kind) = items;
-        offer.freshness[kind as usize] = fresh;
+        let list = read_list(peer, greeting.revision, kind, name, before).await?;
+        list.put_into(&mut offer, kind);
     }
     Ok(offer)
+}
+
+/// One list as a server gives it.
+#[derive(Debug)]
+pub struct List {
+    pub items: Vec<Item>,
+    fresh: Freshness,
+    /// Why it was not read to its end.
+    cut: Option<String>,
+}
+
+impl List {
+    /// Takes the place of what the server offered of this kind before.
+    pub fn put_into(self, offer: &mut Offer, kind: ItemKind) {
+        *offer.items_mut(kind) = self.items;
+        offer.freshness[kind as usize] = self.fresh;
+        offer.cut[kind as usize] = self.cut;
+    }
 }
 
 /// Drains one list. A server that does not know the method has none; one that refuses for another
@@ -265,9 +283,10 @@ pub async fn read_list(
     kind: ItemKind,
     name: &str,
     before: &[Item],
-) -> Result<(Vec<Item>, Freshness), Fault> {
+) -> Result<List, Fault> {
     let mut items = Vec::new();
     let mut fresh = Freshness::LASTING;
+    let mut cut = Some(format!("{PAGES_MAX} pages"));
     let (mut keys, mut seen) = (HashSet::new(), HashSet::new());
     let mut cursor: Option<Bytes> = None;
     for _ in 0..PAGES_MAX {
@@ -282,7 +301,11 @@ pub async fn read_list(
                 tracing::debug!(backend = name, list = kind.list_member(), "refused: {why}");
                 let unknown = error.get("code") == Some(b"-32601");
                 let items = if unknown { Vec::new() } else { before.to_vec() };
-                return Ok((items, Freshness::default()));
+                return Ok(List {
+                    items,
+                    fresh: Freshness::default(),
+                    cut: None,
+                });
             }
         };
         take_page(kind, &page, &mut items, &mut keys, name);
@@ -291,13 +314,12 @@ pub async fn read_list(
             .get_bytes("nextCursor")
             .filter(|c| json::decode_string(c).is_some());
         match &cursor {
-            None => break,
+            None => {
+                cut = None;
+                break;
+            }
             Some(_) if items.len() >= ITEMS_MAX => {
-                tracing::warn!(
-                    backend = name,
-                    list = kind.list_member(),
-                    "cut after {ITEMS_MAX} items"
-                );
+                cut = Some(format!("{ITEMS_MAX} items"));
                 break;
             }
             Some(next) if !seen.insert(next.clone()) => {
@@ -306,12 +328,17 @@ pub async fn read_list(
                     list = kind.list_member(),
                     "its pages go in a circle"
                 );
+                cut = None;
                 break;
             }
             Some(_) => {}
         }
     }
-    Ok((items, fresh))
+    let cut = cut.map(|limit| {
+        let (n, list) = (items.len(), kind.list_member());
+        format!("its {list} did not end within the {limit} that are read: {n} were taken")
+    });
+    Ok(List { items, fresh, cut })
 }
 
 /// Takes what of a page callers can use. They read a merged list whole or not at all, so one entry that

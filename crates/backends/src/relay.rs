@@ -1,6 +1,7 @@
 //! What every MCP connector does with a call: write it as its server must see it, read what came
 //! back. The transport is somebody else's.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -188,12 +189,10 @@ pub fn notice(method: &Method, params: Payload) -> Option<Notice> {
     }
 }
 
-pub fn bad_reply(why: &'static str) -> Fault {
-    Fault::new(
-        Kind::BackendBadReply,
-        "the backend's answer could not be read",
-    )
-    .because(why)
+/// `why` is in our words: nothing that the backend said.
+pub fn bad_reply(why: impl Display) -> Fault {
+    let text = format!("the backend's answer could not be read: {why}");
+    Fault::new(Kind::BackendBadReply, text)
 }
 
 /// The error object we answer a server's question with when no caller can be asked.

@@ -293,6 +293,7 @@ impl<S: Send + Sync + 'static> Builtin<S> {
         Offer {
             revision: Revision::NEWEST,
             freshness: [Freshness::LASTING; 4],
+            cut: Default::default(),
             capabilities: ServerCapabilities {
                 tools: true,
                 resources: self.documents.is_some(),

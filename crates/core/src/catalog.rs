@@ -434,6 +434,7 @@ impl Registry {
         for &index in &layout.order {
             if let Some(offer) = &visible[index] {
                 name_items(index, &layout.slots[index].listing, offer, inner);
+                note_cuts(&layout.slots[index].listing.name, offer, inner);
             }
         }
         let listings: Vec<&Listing> = layout.slots.iter().map(|slot| &*slot.listing).collect();
@@ -516,6 +517,16 @@ fn name_items(index: usize, listing: &Listing, offer: &Offer, inner: &mut Inner)
         }
     }
     inner.names.end(index);
+}
+
+/// Says which lists are not whole.
+fn note_cuts(backend: &str, offer: &Offer, inner: &mut Inner) {
+    for cut in offer.cut.iter().flatten() {
+        let complaint = format!("backend `{backend}`: {cut}");
+        if inner.is_new(&complaint) {
+            tracing::warn!(backend, "{cut}");
+        }
+    }
 }
 
 /// What each place shows. Bare names go by configuration order, not by who was faster: on a cold start a

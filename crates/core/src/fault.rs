@@ -134,6 +134,16 @@ impl Fault {
         self
     }
 
+    /// Names the backend where its connector, which fails in the same words for all, says "the backend".
+    #[must_use]
+    pub fn of_backend(mut self, name: &str) -> Self {
+        if self.side() == Side::Backend && self.public.contains("the backend") {
+            let named = format!("backend `{name}`");
+            self.public = self.public.replacen("the backend", &named, 1).into();
+        }
+        self
+    }
+
     #[must_use]
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         self.retry_after_ms = Some(ms);

@@ -225,6 +225,8 @@ pub struct Offer {
     pub revision: Revision,
     /// How long each list stays fresh, in the order of `ItemKind::ALL`.
     pub freshness: [Freshness; 4],
+    /// Why each list was not read to its end, in the same order.
+    pub cut: [Option<String>; 4],
     pub capabilities: ServerCapabilities,
     /// `capabilities.extensions` as declared.
     pub extensions: Option<Bytes>,

@@ -272,12 +272,13 @@ async fn intend(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     rest.call(call).await
 }
 
-/// Names the backend in the questions of an answer that needs input first, and keeps it from being
+/// Names the backend in the questions of an answer that needs input first and in its failures, and keeps it from being
 /// stopped to the very end: it may let go of the call before that.
 async fn sign(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     let asker = call.target().operation.backend.clone();
     let _hold = call.target().hold.clone();
-    let reply = rest.call(call).await?;
+    let reply = rest.call(call).await;
+    let reply = reply.map_err(|fault| fault.of_backend(&asker))?;
     Ok(attribution::sign_reply(reply, &asker))
 }
 

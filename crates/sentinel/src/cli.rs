@@ -68,7 +68,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) data_dir: Option<PathBuf>,
-    /// error, warn, info, debug, trace, off, or directives as in RUST_LOG [default: gateway.log_level]
+    /// error, warn, info, debug, off, or directives as in RUST_LOG [default: gateway.log_level]
     #[arg(
         long,
         global = true,

@@ -138,6 +138,7 @@ impl Kept {
         Some(Offer {
             // Nobody knows how old it is.
             freshness: Default::default(),
+            cut: Default::default(),
             revision: Revision::parse(&self.revision)?,
             capabilities: ServerCapabilities {
                 tools: c.tools,
@@ -229,6 +230,7 @@ mod tests {
         };
         let offer = Offer {
             freshness: Default::default(),
+            cut: Default::default(),
             revision: Revision::V2025_11_25,
             capabilities: ServerCapabilities {
                 tools: true,

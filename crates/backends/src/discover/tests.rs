@@ -21,7 +21,7 @@ async fn keys(kind: ItemKind, pages: &[&'static str]) -> Vec<String> {
     let peer = Lists(pages.to_vec());
     let read = read_list(&peer, Revision::V2025_06_18, kind, "a", &[]).await;
     read.expect("a list")
-        .0
+        .items
         .into_iter()
         .map(|item| item.key)
         .collect()

@@ -84,7 +84,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
         Answer::Stream { events, .. } => {
             Box::pin(follower.follow(events, &mut outside, deadline)).await?
         }
-        Answer::Nothing { .. } => return Err(relay::bad_reply("an empty answer")),
+        Answer::Nothing { .. } => return Err(speak::empty()),
         Answer::Refused {
             status,
             retry_after_ms,
@@ -339,7 +339,7 @@ impl Follower<'_> {
                         continue;
                     };
                     while let Some(event) = decoder.next(&mut chunk) {
-                        let event = event.map_err(|e| relay::bad_reply("an event is too large").because(e))?;
+                        let event = event.map_err(relay::bad_reply)?;
                         place.note(&event);
                         if std::mem::take(&mut is_new) && self.is_primed(&event) {
                             self.line.notice(Notice::Primed);
@@ -426,7 +426,10 @@ impl Follower<'_> {
             Ok(Incoming::One(message)) => vec![Ok(message)],
             Ok(Incoming::Batch(messages)) => messages,
             Err(refusal) => {
-                return Err(relay::bad_reply("an event is no message").because(refusal.message));
+                return Err(relay::bad_reply(format!(
+                    "an event is no message: {}",
+                    refusal.message
+                )));
             }
         };
         for message in messages.into_iter().flatten() {

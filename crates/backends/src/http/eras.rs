@@ -157,11 +157,11 @@ async fn read_task_tools(inner: &Inner, upstream: &Upstream) -> TaskTools {
     let speaker = Speaker::within(inner, upstream);
     let (name, revision) = (&inner.config.name, upstream.revision);
     let read = discover::read_list(&speaker, revision, ItemKind::Tool, name, &[]).await;
-    let Ok((items, _)) = read else {
+    let Ok(list) = read else {
         // The call itself will show what is wrong.
         return TaskTools::default();
     };
-    let tasks = items.into_iter().filter(|tool| tool.needs_task);
+    let tasks = list.items.into_iter().filter(|tool| tool.needs_task);
     let tools: TaskTools = Arc::new(tasks.map(|tool| tool.key).collect());
     *upstream.task_tools.lock() = Some(tools.clone());
     tools

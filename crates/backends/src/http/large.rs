@@ -92,13 +92,13 @@ pub(super) async fn pass(inner: &Inner, call: &Call, large: Large) -> Result<Out
         if passing.len() + piece.len() > inner.config.reply_bytes_max {
             return Err(too_large(inner.config.reply_bytes_max));
         }
-        let part = passing.take(&piece).map_err(unreadable)?;
+        let part = passing.take(&piece).map_err(relay::bad_reply)?;
         if passing.result_type() == ResultType::Unfinished {
-            return Err(unreadable("it turned into something else"));
+            return Err(relay::bad_reply("it turned into something else"));
         }
         feed.give(piece.slice(part)).await?;
     }
-    passing.end().map_err(unreadable)?;
+    passing.end().map_err(relay::bad_reply)?;
     inner.post.give_back(wire);
     Ok(Outcome::Result(what_matters(&passing)))
 }
@@ -117,10 +117,6 @@ pub(super) fn too_large(bytes_max: usize) -> Fault {
         "the backend's answer is larger than the {bytes_max} bytes allowed (limits.reply_mb)"
     );
     Fault::new(Kind::BackendBadReply, text)
-}
-
-fn unreadable(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Fault {
-    relay::bad_reply("").because(why)
 }
 
 fn cut_off(error: std::io::Error) -> Fault {

@@ -163,9 +163,7 @@ impl Peer for Speaker<'_> {
                     .map_err(|_| PeerError::Failed(self.inner.timed_out()))??
             }
             // Nobody asked for pieces of it.
-            Answer::Nothing { .. } | Answer::Large(_) => {
-                return Err(PeerError::NotSpoken(relay::bad_reply("an empty answer")));
-            }
+            Answer::Nothing { .. } | Answer::Large(_) => return Err(PeerError::NotSpoken(empty())),
             Answer::Refused {
                 status,
                 retry_after_ms,
@@ -261,7 +259,7 @@ pub(super) fn read_json(
                 .is_none_or(|theirs| theirs.as_u64() == Some(id));
             match response.outcome {
                 Outcome::Result(_) if !ours || response.id.is_none() => Err(PeerError::NotSpoken(
-                    relay::bad_reply("the answer is to another request"),
+                    relay::bad_reply("it has the id of another request"),
                 )),
                 // An error without a readable id can only be about what we just sent.
                 outcome => Ok(outcome),
@@ -276,21 +274,22 @@ pub(super) fn read_json(
                 }
                 _ => None,
             })
-            .ok_or_else(|| PeerError::NotSpoken(relay::bad_reply("a batch without our answer"))),
-        Ok(Incoming::One(_)) => Err(PeerError::NotSpoken(relay::bad_reply("no response"))),
+            .ok_or_else(|| {
+                PeerError::NotSpoken(relay::bad_reply(
+                    "it is a batch without one for the request",
+                ))
+            }),
+        Ok(Incoming::One(_)) => Err(PeerError::NotSpoken(relay::bad_reply("it is no response"))),
         Err(_) if status.is_client_error() => {
             Err(refused(status, inner.refused(status, None, None, &body)))
         }
-        Err(refusal) => Err(PeerError::NotSpoken(bad_json(refusal.message))),
+        Err(refusal) => Err(PeerError::NotSpoken(relay::bad_reply(refusal.message))),
     }
 }
 
-fn bad_json(why: String) -> Fault {
-    Fault::new(
-        Kind::BackendBadReply,
-        "the backend's answer could not be read",
-    )
-    .because(why)
+/// A request was taken, and nothing said to it.
+pub(super) fn empty() -> Fault {
+    relay::bad_reply("the request was accepted, but there is no body")
 }
 
 /// Waits for the response among the events of a stream.
@@ -307,7 +306,7 @@ async fn first_response(inner: &Inner, mut stream: Stream, id: u64) -> Result<Ou
             )));
         };
         while let Some(event) = decoder.next(&mut chunk) {
-            let event = event.map_err(|e| PeerError::Failed(bad_json(e.to_string())))?;
+            let event = event.map_err(|e| PeerError::Failed(relay::bad_reply(e)))?;
             if event.data.is_empty() || !event.is_message() {
                 continue;
             }

@@ -305,10 +305,7 @@ impl<'a> Process<'a> {
                 )
                 .await
                 {
-                    Ok((items, fresh)) => {
-                        *offer.items_mut(kind) = items;
-                        offer.freshness[kind as usize] = fresh;
-                    }
+                    Ok(list) => list.put_into(&mut offer, kind),
                     Err(fault) => {
                         let why = chain(&fault);
                         tracing::warn!(backend = %self.plan.name, "could not read its changed list: {why}");

@@ -658,8 +658,7 @@ impl Talk {
     fn garbage(&self, refusal: &Refusal) {
         let id = refusal.id.as_ref().and_then(Id::as_u64);
         if let Some(waiter) = id.and_then(|id| self.pipe.take(Some(id))) {
-            let fault =
-                relay::bad_reply("it is no JSON-RPC response").because(refusal.message.clone());
+            let fault = relay::bad_reply(&refusal.message);
             let _ = waiter.reply.send(Err(fault));
         }
         let left_out = match self.garbage.lock().take(Instant::now()) {

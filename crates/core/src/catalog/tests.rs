@@ -68,6 +68,7 @@ fn tools(names: &[&str]) -> Offer {
     Offer {
         revision: Revision::V2025_11_25,
         freshness: Default::default(),
+        cut: Default::default(),
         capabilities: ServerCapabilities {
             tools: true,
             ..Default::default()

@@ -49,6 +49,16 @@ pub struct Killed {
     pub reason: String,
 }
 
+impl Killed {
+    /// Callers, operators and logs are shown the reason as it is.
+    pub fn check_reason(&self) -> Result<(), &'static str> {
+        match self.reason.contains(char::is_control) {
+            true => Err("`reason` is one line of text, without control characters"),
+            false => Ok(()),
+        }
+    }
+}
+
 #[derive(Default, Serialize, Deserialize)]
 struct Saved {
     killed: Vec<Killed>,

@@ -81,6 +81,7 @@ fn begin(server: Slow) -> crate::Conversation {
     registry.publisher(0).publish(Offer {
         revision: Revision::V2025_11_25,
         freshness: Default::default(),
+        cut: Default::default(),
         capabilities: ServerCapabilities {
             tools: true,
             tasks: true,

@@ -86,11 +86,11 @@ fn report(
     to_stdout: bool,
 ) -> anyhow::Result<ExitCode> {
     if !to_stdout {
-        say(&format!(
-            "wrote {} with {} backends",
-            args.output.display(),
-            imported.backends.len()
-        ));
+        let backends = match imported.backends.len() {
+            1 => "1 backend".to_owned(),
+            n => format!("{n} backends"),
+        };
+        say(&format!("wrote {} with {backends}", args.output.display()));
     }
     match &args.env_file {
         Some(file) if !imported.variables.is_empty() => {

@@ -87,11 +87,13 @@ fn killed(scope: KillScope, name: Option<&str>, reason: &str) -> anyhow::Result<
             .with_context(|| format!("which {word}? Give its name"))?
             .to_owned(),
     };
-    Ok(Killed {
+    let one = Killed {
         scope,
         name,
         reason: reason.to_owned(),
-    })
+    };
+    one.check_reason().map_err(anyhow::Error::msg)?;
+    Ok(one)
 }
 
 /// What every gateway answered; `None` if there was none and the file was changed.

@@ -14,6 +14,7 @@ use sentinel_surfaces::Gateway;
 use sentinel_surfaces::http::{self, Door, Scrape};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 
 use crate::audit::Audit;
 use crate::cli::{Global, Serve};
@@ -27,6 +28,8 @@ use crate::{logging, operator, wiring};
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// After an accept that failed (no descriptors left), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Between two lines of the log about that.
+const FAILURE_LINES: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
     let overrides = config::Overrides {
@@ -39,6 +42,11 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
 
 /// Serves a configuration until told to stop.
 pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
+    let main = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    // Before anything else happens: whoever starts us may end us at once, and wants to hear that it went well.
+    let signals = main.block_on(async { Signals::new() })?;
     let Loaded { config, file, .. } = load()?;
     let config = &config;
     logging::begin(config)?;
@@ -52,10 +60,7 @@ pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
     };
     child::become_subreaper().context("becoming a subreaper")?;
     let workers = Arc::new(Workers::start()?);
-    let main = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let outcome = main.block_on(serve(config, address, &workers, load, file));
+    let outcome = main.block_on(serve(config, address, &workers, load, file, signals));
     if let Ok(workers) = Arc::try_unwrap(workers) {
         workers.stop();
     }
@@ -68,6 +73,7 @@ async fn serve(
     workers: &Arc<Workers>,
     load: Load,
     file: Option<PathBuf>,
+    mut signals: Signals,
 ) -> anyhow::Result<ExitCode> {
     let key = match config.review.alone {
         true => "--port or review.listen",
@@ -111,7 +117,6 @@ async fn serve(
     greet(address, config);
     tracing::info!(%address, backends = config.backends.iter().filter(|b| b.enabled).count(), workers = workers.count(), "listening");
 
-    let mut signals = Signals::new()?;
     tokio::select! {
         () = signals.next() => {}
         () = reloader.run() => {}
@@ -228,6 +233,7 @@ async fn accept(
     workers: Arc<Workers>,
     open: Arc<AtomicUsize>,
 ) {
+    let mut failures = Failures::default();
     loop {
         let (stream, from) = match listener.accept().await {
             Ok((stream, from)) => {
@@ -235,7 +241,9 @@ async fn accept(
                 (stream, from.ip())
             }
             Err(error) => {
-                tracing::warn!("a connection could not be accepted: {error}");
+                if let Some(times) = failures.count(Instant::now()) {
+                    tracing::warn!(times, "a connection could not be accepted: {error}");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
@@ -260,6 +268,25 @@ async fn accept(
             }
             drop(counted);
         });
+    }
+}
+
+/// Accepts that failed, for one line every `FAILURE_LINES` however often it happens.
+#[derive(Default)]
+struct Failures {
+    times: u64,
+    said: Option<Instant>,
+}
+
+impl Failures {
+    /// How often it happened since the last line, if another is due.
+    fn count(&mut self, now: Instant) -> Option<u64> {
+        self.times += 1;
+        let due = self.said.is_none_or(|said| now >= said + FAILURE_LINES);
+        due.then(|| {
+            self.said = Some(now);
+            std::mem::take(&mut self.times)
+        })
     }
 }
 
@@ -328,4 +355,20 @@ fn greet(address: SocketAddr, config: &Config) {
          \x20 {{\"mcpServers\":{{\"sentinel\":{{\"type\":\"http\",\"url\":\"{url}\"}}}}}}\n\n"
     ));
     let _ = super::print(&text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_that_fail_fill_no_log() {
+        let (mut failures, start) = (Failures::default(), Instant::now());
+        let mut count = |ms: u64| failures.count(start + Duration::from_millis(ms));
+        assert_eq!(count(0), Some(1), "the first is said at once");
+        assert!((1..200).all(|n| count(n * 50).is_none()));
+        assert_eq!(count(10_000), Some(200));
+        assert_eq!(count(10_050), None);
+        assert_eq!(count(90_000), Some(2));
+    }
 }

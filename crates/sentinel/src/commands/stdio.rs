@@ -19,20 +19,25 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
     let overrides = global.overrides();
     let load: Load = Box::new(move || Ok(config::load(&overrides, &Outside::of_process()?)?));
+    // One caller: one thread is enough for it and its backends.
+    let main = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    // Before anything else happens, as in `serve`.
+    let mut signals = main.block_on(async { Signals::new() })?;
     let Loaded { config, file, .. } = load()?;
     logging::begin(&config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");
     }
     child::become_subreaper().context("becoming a subreaper")?;
-    // One caller: one thread is enough for it and its backends.
-    let main = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     main.block_on(async {
         let handle = tokio::runtime::Handle::current();
         // Before any child starts: who may not come in starts nothing.
-        let caller_is = identity::of_stdio(&config).await?;
+        let caller_is = tokio::select! {
+            known = identity::of_stdio(&config) => known?,
+            () = signals.next() => return Ok(ExitCode::SUCCESS),
+        };
         let audit = Audit::start(&config)?;
         let home = handle.clone();
         let running = wiring::build(&config, move |_| home.clone(), &audit)?;
@@ -44,7 +49,6 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         if let Err(error) = &announced {
             tracing::warn!("other commands will not find this gateway: {error:#}");
         }
-        let mut signals = Signals::new()?;
         let mut caller = tokio::spawn(sentinel_surfaces::stdio::serve(
             gateway.clone(),
             caller_is,

@@ -3,6 +3,8 @@
 //! `check` hides such a literal and warns about it; `import` moves it into a variable. A wrong "yes" is
 //! a nuisance, a wrong "no" leaks: in doubt it is one.
 
+use super::template::is_name;
+
 /// Words in a name that make its value a credential.
 const SECRET_WORDS: &[&str] = &[
     "token",
@@ -75,6 +77,7 @@ const SECRET_PREFIXES: &[&str] = &[
 
 /// Whether the value under this name looks like a credential.
 pub(crate) fn looks_secret(name: &str, value: &str) -> bool {
+    let value = &without_references(value);
     !value.trim().is_empty()
         && (name_says_so(name) && !plainly_harmless(value) || shape_says_so(value))
 }
@@ -94,6 +97,7 @@ pub(crate) fn name_says_so(name: &str) -> bool {
 /// Whether the value alone gives it away, wherever it stands: by a well-known beginning, as random text,
 /// as a URL with a password, or because it names a credential inside, as JSON or connection strings do.
 pub(crate) fn shape_says_so(value: &str) -> bool {
+    let value = &without_references(value);
     known_beginning(value)
         || url_credential(value)
         || random_looking(value)
@@ -120,13 +124,46 @@ fn says_so_inside(value: &str) -> bool {
         _ => false,
     });
     let parts = || tokens.iter().filter(|_| tokens.len() > 1);
-    let scheme =
-        |word: &str| word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic");
     pairs
         || parts().any(|part| known_beginning(part) || random_looking(part))
         || tokens
             .windows(2)
-            .any(|pair| scheme(pair[0]) && pair[1].len() >= 6)
+            .any(|pair| is_scheme(pair[0]) && pair[1].len() >= 6)
+}
+
+fn is_scheme(word: &str) -> bool {
+    word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic")
+}
+
+fn without_scheme(text: &str) -> &str {
+    let text = text.trim_end();
+    let at = text
+        .rfind(|c: char| !c.is_ascii_alphabetic())
+        .map_or(0, |at| at + 1);
+    match text.get(at..) {
+        Some(word) if is_scheme(word) => &text[..at],
+        _ => text,
+    }
+}
+
+/// A value without its `${NAME}` and the scheme before one: a credential that is looked up when it is needed does not
+/// stand there.
+fn without_references(value: &str) -> String {
+    let mut out = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find("${") {
+        let (before, from) = rest.split_at(at);
+        let name = from[2..].split_once('}').filter(|(name, _)| is_name(name));
+        let (kept, after) = match name {
+            // One that is escaped for us is for whoever reads it next.
+            Some((_, after)) => (without_scheme(before.trim_end_matches('$')), after),
+            None => (&rest[..at + 2], &from[2..]),
+        };
+        out.push_str(kept);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Words, with `:` and `=` standing for themselves.
@@ -275,6 +312,8 @@ mod tests {
             ("CONFIG", r#"{"region": "us", "apiKey": "abcdefgh"}"#),
             ("CONNECTION", "Server=db;User=me;Password=hunter22"),
             ("HEADER", "Authorization: Bearer abcdefgh"),
+            ("HEADER", "Authorization: Bearer ${SCHEME}abcdefgh"),
+            ("TOKEN", "${NAME}abcdefgh"),
             ("ANYTHING", "9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c"),
         ] {
             assert!(looks_secret(name, value), "{name}={value}");
@@ -297,6 +336,9 @@ mod tests {
             ("ROOT", "/srv/d1/d2/d3/d4/d5/d6/d7/d8"),
             ("PACKAGE", "@modelcontextprotocol/server-filesystem"),
             ("TOKEN", ""),
+            ("Authorization", "${AUTH_HEADER}"),
+            ("HEADER", "Authorization:${AUTH_HEADER}"),
+            ("HEADER", "Authorization: Bearer $${AUTH_TOKEN}"),
         ] {
             assert!(!looks_secret(name, value), "{name}={value}");
         }

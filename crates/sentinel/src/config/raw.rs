@@ -52,7 +52,7 @@ pub(crate) struct RawGateway {
     /// Permit listening beyond loopback although no `[auth]` is configured: whoever reaches the port
     /// may then call every tool.
     pub(crate) allow_unauthenticated_network: bool,
-    /// error, warn, info, debug, trace, or directives as in RUST_LOG.
+    /// error, warn, info, debug, off, or directives as in RUST_LOG.
     pub(crate) log_level: String,
     /// How log lines look.
     pub(crate) log_format: LogFormat,

@@ -109,6 +109,21 @@ impl Template {
         filled
     }
 
+    /// The template with these variables as the text that names them, for somebody else to expand.
+    pub(crate) fn with_literal(mut self, meant: impl Fn(&str) -> bool) -> Self {
+        for piece in &mut self.pieces {
+            if let Piece::Variable {
+                name,
+                default: None,
+            } = piece
+                && meant(name)
+            {
+                *piece = Piece::Text(format!("${{{name}}}"));
+            }
+        }
+        self
+    }
+
     /// The template as `parse` would read it again.
     pub(crate) fn written(&self) -> String {
         let one = |piece: &Piece| match piece {

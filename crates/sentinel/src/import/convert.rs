@@ -301,10 +301,14 @@ impl<'a> Converter<'a> {
     /// Arguments name variables by `${…}`, inside the text.
     fn args(&mut self, context: &Context<'_>, args: &[String]) -> Vec<String> {
         let mut out = Vec::with_capacity(args.len());
+        let own = self.own_variables(context);
         let mut flag = "";
         for arg in args {
             let template = self.template(context, arg);
-            out.push(self.arg(context, flag, template));
+            let own = |name: &str| {
+                own.iter().any(|own| own == name) && arg.contains(&format!("${{{name}}}"))
+            };
+            out.push(self.arg(context, flag, template, own));
             // `--flag=value` announces nothing, and its value must not become part of a name.
             flag = if arg.starts_with('-') && !arg.contains('=') {
                 arg
@@ -315,7 +319,34 @@ impl<'a> Converter<'a> {
         out
     }
 
-    fn arg(&mut self, context: &Context<'_>, flag: &str, template: Template) -> String {
+    /// Variables that the server's own `env` sets. The client does not know them, so `${…}` of one in an argument is
+    /// for the program, as `mcp-remote` reads it. One that only passes on the client's own is the client's.
+    fn own_variables(&self, context: &Context<'_>) -> Vec<String> {
+        let passed_on = |name: &str, value: &str| {
+            let template = read_template(value, context.server, self.outside);
+            matches!(template.pieces.as_slice(), [Piece::Variable { name: of, .. }] if of == name)
+        };
+        let env = context
+            .server
+            .definition
+            .get("env")
+            .and_then(Value::as_object);
+        let set = env
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, value)| Some((name, scalar(value)?)));
+        set.filter(|(name, value)| !passed_on(name, value))
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    fn arg(
+        &mut self,
+        context: &Context<'_>,
+        flag: &str,
+        template: Template,
+        own: impl Fn(&str) -> bool,
+    ) -> String {
         if !template.is_plain() {
             let named =
                 credentials::name_says_so(flag) || credentials::name_says_so(&template.text());
@@ -327,7 +358,9 @@ impl<'a> Converter<'a> {
                 } => named || credentials::shape_says_so(text),
                 Piece::Variable { default: None, .. } => false,
             };
-            if !template.pieces.iter().any(leaks) {
+            let leaks = template.pieces.iter().any(leaks);
+            let template = template.with_literal(own);
+            if !leaks {
                 return template.written();
             }
             let name = format!("{}_ARGUMENT", context.variable);

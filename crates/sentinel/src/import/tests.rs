@@ -279,6 +279,58 @@ fn a_variable_that_the_client_refers_to_is_not_redefined() {
     passes_check(&imported);
 }
 
+/// `mcp-remote` expands `${…}` itself, by the variables that the server's own `env` gives it.
+#[test]
+fn a_variable_of_the_servers_own_env_is_left_to_the_program() {
+    let imported = imported(
+        "/project/claude_desktop_config.json",
+        r#"{ "mcpServers": {
+            "remote": { "command": "npx", "args": ["mcp-remote", "https://x/sse", "--header", "Authorization:${AUTH_HEADER}",
+                                                   "--header", "X-Region:${REGION}"],
+                        "env": { "AUTH_HEADER": "Bearer abcdefgh" } },
+            "passed": { "command": "x", "args": ["--token", "${TOKEN}", "${env:MODE}"], "env": { "TOKEN": "${TOKEN}", "MODE": "fast" } },
+            "mixed": { "command": "x", "args": ["sk-zq9-credential ${MODE}"], "env": { "MODE": "fast" } }
+        } }"#,
+        &[],
+    );
+    passes_check(&imported);
+    for line in [
+        r#""Authorization:$${AUTH_HEADER}""#,
+        r#""X-Region:${REGION}""#,
+        r#"["--token", "${TOKEN}", "${MODE}"]"#,
+    ] {
+        assert!(imported.toml.contains(line), "{line}:\n{}", imported.toml);
+    }
+    let loaded = |name: &str| match name {
+        "REMOTE_AUTH_HEADER" => Some("Bearer abcdefgh".into()),
+        "HOME" => Some("/home/me".into()),
+        _ => Some("given".into()),
+    };
+    let outside = Outside {
+        variables: &loaded,
+        cwd: "/project".into(),
+    };
+    let config = config::parse(
+        "t",
+        &imported.toml,
+        Path::new("/project"),
+        &Overrides::default(),
+        &outside,
+    )
+    .expect("its variables are set");
+    let config::BackendKind::Stdio(child) = &config.backends[0].kind else {
+        panic!("a program");
+    };
+    assert_eq!(child.args[3].expose(), "Authorization:${AUTH_HEADER}");
+    assert!(
+        imported
+            .exports
+            .contains(r#"MIXED_ARGUMENT="sk-zq9-credential \${MODE}""#),
+        "{}",
+        imported.exports
+    );
+}
+
 /// Wherever a credential stands, it leaves the configuration and is not lost.
 #[test]
 fn no_credential_stays_in_the_file() {

@@ -153,3 +153,33 @@ fn a_data_directory_that_cannot_be_used_is_reported() {
     assert_eq!(ran.code, Some(1), "{}", ran.out);
     assert!(ran.out.contains("not writable"), "{}", ran.out);
 }
+
+/// Says that there is a further page for ever, each with a tool of its own.
+const ENDLESS: &str = r#"n=0
+while read -r line; do
+  id=${line#*\"id\":}; id=${id%%,*}
+  case $line in
+    *'"initialize"'*) answer='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}' ;;
+    *'"tools/list"'*) n=$((n + 1)); answer='{"tools":[{"name":"t'$n'","inputSchema":{"type":"object"}}],"nextCursor":"'$n'"}' ;;
+    *'"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id"; continue ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$answer"
+done"#;
+
+/// G-45: a list that does not end is cut, and nobody has to find out by counting.
+#[test]
+fn g_45_doctor_and_the_log_say_that_a_list_was_cut() {
+    let endless = program("endless", "sh", &["-c", ENDLESS], "");
+    let house = House::new("", &[endless]);
+    let ran = house.run(&["doctor", "--log-level", "warn"]).well();
+    let words = "its tools did not end within the 1000 pages that are read: 1000 were taken";
+    assert!(
+        ran.out.contains(&format!("backend `endless`: {words}")),
+        "{}",
+        ran.out
+    );
+    let logged = ran.err.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(logged, 1, "{}", ran.err);
+    assert!(ran.err.contains("WARN"), "{}", ran.err);
+}

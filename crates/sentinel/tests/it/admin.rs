@@ -244,3 +244,38 @@ fn decision_38_without_an_audit_there_are_no_records_to_find() {
     assert_eq!(answer.status, 404, "{answer:?}");
     assert!(answer.text.contains("keeps no records"), "{answer:?}");
 }
+
+/// What an operator mistyped must not switch off something else, nor look like another line of a log.
+#[test]
+fn decision_38_a_kill_says_exactly_what_it_means() {
+    let gateway = Gateway::start(ROLES);
+    let post = |what: &str, body: &str| ask(&gateway, "POST", what, Some("keeper"), body);
+    for (body, words) in [
+        ("[]", "must be a JSON object"),
+        (r#"["all", "", ""]"#, "must be a JSON object"),
+        ("null", "must be a JSON object"),
+        (r#"{"scope":"all","until":"noon"}"#, "until"),
+        (r#"{"scope":"all","reason":"a\nb"}"#, "control characters"),
+        (
+            r#"{"scope":"all","reason":"\u001b[2J"}"#,
+            "control characters",
+        ),
+        (r#"{"name":"x"}"#, "scope"),
+    ] {
+        for what in ["kill", "revive"] {
+            let answer = post(what, body);
+            assert_eq!(answer.status, 400, "{what} {body}: {answer:?}");
+            let said = answer.json()["error"]["message"].to_string();
+            assert!(
+                said.contains(words) && !said.contains("struct"),
+                "{body}: {said}"
+            );
+        }
+    }
+    assert_eq!(get(&gateway, "status")["killed"], json!([]));
+    let (code, _, said) = gateway.house.sentinel(&["kill", "all", "--reason", "a\tb"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("control characters"), "{said}");
+    let answer = post("kill", r#" {"scope":"tool","name":"x","reason":"é & ü"}"#);
+    assert_eq!(answer.status, 200, "{answer:?}");
+}

@@ -111,6 +111,21 @@ fn check_reads_the_file_that_the_environment_names() {
     assert!(stdout(&output).contains("log_level = \"debug\""));
 }
 
+/// What is no level is a mistake like any other, wherever it comes from, and nobody else speaks of it.
+#[test]
+fn a_log_level_that_is_none_is_refused() {
+    let dir = temp();
+    for level in ["xx,yy", "loud", "info,hyper"] {
+        let output = sentinel(dir.path(), &["check"], &[("LOG_LEVEL", level)]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("LOG_LEVEL"), "{}", stderr(&output));
+        assert!(!stderr(&output).contains('\u{1b}'), "{}", stderr(&output));
+    }
+    let help = sentinel(dir.path(), &["--help"], &[]);
+    assert!(stdout(&help).contains("error, warn, info, debug, off"));
+    assert!(!stdout(&help).contains("trace"), "a release logs none");
+}
+
 #[test]
 fn schema_prints_json() {
     let output = sentinel(temp().path(), &["schema"], &[]);
@@ -162,6 +177,7 @@ fn import_writes_a_file_that_passes_check() {
         stderr(&output).contains(".mcp.json"),
         "it says what it reads"
     );
+    assert!(stderr(&output).contains("sentinel.toml with 1 backend\n"));
     assert_eq!(stdout(&output), "export GITHUB_TOKEN='ghp_abcdefghijkl'\n");
     let written = fs::read_to_string(dir.path().join("sentinel.toml")).expect("it was written");
     assert!(!written.contains("ghp_"), "{written}");

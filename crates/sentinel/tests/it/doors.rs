@@ -201,3 +201,79 @@ fn g_3_a_head_beyond_the_limit_is_refused() {
     assert_eq!(answer.status, 431);
     assert_eq!(gateway.get("/health").status, 200);
 }
+
+/// Writes these bytes on one connection; what came back, and whether the connection was closed then.
+fn exchange(gateway: &Gateway, bytes: &str) -> String {
+    use std::io::{Read, Write};
+    let mut socket = std::net::TcpStream::connect(&gateway.address).expect("it listens");
+    let limit = Some(crate::house::PATIENCE);
+    socket.set_read_timeout(limit).expect("a time-out");
+    socket.write_all(bytes.as_bytes()).expect("it is taken");
+    let mut answer = Vec::new();
+    // Ends when the gateway closes, and is an error if it does not.
+    let ended = socket.read_to_end(&mut answer);
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    assert!(ended.is_ok(), "not closed after {text}");
+    text
+}
+
+/// A proxy before us and we must agree on what a request is, and where it ends (RFC 9110 8.4, 10.1.1; RFC 9112 3.2, 6.1).
+#[test]
+fn g_3_what_we_would_read_differently_is_refused() {
+    let gateway = Gateway::start("");
+    let ping = request(&json!(1), "ping", json!({}));
+    let post = |headers: &[(&str, &str)]| {
+        let headers: Vec<_> = [JSON_BODY, ACCEPT].iter().chain(headers).copied().collect();
+        let sent = http::send(&gateway.address, "POST", "/mcp", &headers, &ping);
+        sent.finish().status
+    };
+    assert_eq!(post(&[("Content-Encoding", "identity")]), 200);
+    assert_eq!(post(&[("Expect", "100-Continue")]), 100);
+    assert_eq!(post(&[("Content-Encoding", "gzip")]), 415);
+    assert_eq!(post(&[("Expect", "the-worst")]), 417);
+    assert_eq!(
+        post(&[("Accept", "text/html")]),
+        200,
+        "one of two is enough"
+    );
+
+    let host = format!("Host: {}\r\n", gateway.address);
+    let kinds = "Content-Type: application/json\r\nAccept: */*\r\n";
+    let chunked = format!("{:x}\r\n{ping}\r\n0\r\n\r\n", ping.len());
+    let sent = |host: &str, framing: &str| {
+        let next = format!("GET /health HTTP/1.1\r\n{host}\r\n");
+        let head = format!("POST /mcp HTTP/1.1\r\n{host}{kinds}{framing}\r\n");
+        exchange(&gateway, &format!("{head}{chunked}{next}"))
+    };
+    for (framing, status) in [
+        ("Transfer-Encoding: gzip, chunked\r\n", "501"),
+        (
+            "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+            "501",
+        ),
+        (
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            "501",
+        ),
+        ("Transfer-Encoding: gzip\r\n", "400"),
+        ("Transfer-Encoding: chunked, gzip\r\n", "400"),
+        // Goes by the chunks, as hyper does; the connection is not trusted any further.
+        ("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "200"),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", "200"),
+        ("Content-Length: 4\r\nContent-Length: 5\r\n", "400"),
+    ] {
+        let answer = sent(&host, framing);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{framing}: {answer}"
+        );
+        let answers = answer.matches("HTTP/1.1 ").count();
+        assert_eq!(answers, 1, "what follows is not read: {framing}: {answer}");
+    }
+    let bare = format!(
+        "POST /mcp HTTP/1.1\r\n{kinds}Connection: close\r\nContent-Length: {}\r\n\r\n{ping}",
+        ping.len()
+    );
+    let answer = exchange(&gateway, &bare);
+    assert!(answer.starts_with("HTTP/1.1 400"), "no Host: {answer}");
+}

@@ -161,6 +161,21 @@ impl House {
         self.dir.path().join("sentinel.toml")
     }
 
+    /// Puts a pipe in the place of the configuration, whose text is returned.
+    pub(crate) fn become_a_pipe(&self) -> Vec<u8> {
+        let text = fs::read(self.file()).expect("a configuration");
+        fs::remove_file(self.file()).expect("ours");
+        let made = Command::new("mkfifo").arg(self.file()).status();
+        assert!(made.is_ok_and(|status| status.success()), "a pipe");
+        text
+    }
+
+    /// Waits until the gateway reads its configuration.
+    pub(crate) fn open_the_pipe(&self) -> fs::File {
+        let file = fs::OpenOptions::new().write(true).open(self.file());
+        file.expect("a pipe")
+    }
+
     /// A command with nothing of the test's environment but the path.
     pub(crate) fn command(&self, subcommand: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sentinel"));

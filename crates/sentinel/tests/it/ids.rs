@@ -4,9 +4,11 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::callers::{Caller, Legacy, Modern, bare_post, request, tool};
+use crate::callers::{Caller, LEGACY, Legacy, MODERN, Modern, bare_post, request, tool};
 use crate::house::{Gateway, stdio_backend};
+use crate::http;
 use crate::pipe::Pipe;
+use crate::tokens::JSON_BODY;
 
 const GOOD: [&str; 10] = [
     "0",
@@ -276,4 +278,60 @@ fn p_s13_bodies_and_lines_beyond_their_limits_are_refused() {
         "on",
         "the next line is read"
     );
+}
+
+/// C-39: up to 2025-06-18 only JSON-RPC 2.0 says how an error is written whose request has no id that could be read,
+/// and it wants `null`; the schemas since then want no `id` at all. Without a header it is as in 2025-03-26.
+#[test]
+fn c_39_an_error_without_an_id_is_written_by_one_rule() {
+    let gateway = Gateway::start("[limits]\nbody_mb = 1\n");
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let refused = [
+        ("{".to_owned(), 400),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#.to_owned(),
+            400,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":1,"a":2}}"#.to_owned(),
+            400,
+        ),
+        (ping.replace('1', "null"), 400),
+        (ping.replace('1', "{}"), 400),
+        ("5".to_owned(), 400),
+        ("[]".to_owned(), 400),
+        (format!("[{ping}]"), 400),
+        (" ".repeat(2 << 20), 413),
+        // A session that is not there, for what has no id.
+        (
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned(),
+            404,
+        ),
+    ];
+    let versions = LEGACY.map(Some).into_iter().chain([None, Some(MODERN)]);
+    for version in versions {
+        for (body, status) in &refused {
+            if *status == 404 && version == Some(MODERN) {
+                continue;
+            }
+            let mut headers = vec![JSON_BODY, ("Accept", "*/*"), ("Mcp-Session-Id", "none")];
+            headers.extend(version.map(|version| ("MCP-Protocol-Version", version)));
+            let answer = http::send(&gateway.address, "POST", "/mcp", &headers, body).finish();
+            let what = format!("{version:?} {:.60}: {answer:?}", body.trim());
+            assert_eq!(answer.status, *status, "{what}");
+            let wanted = match version.unwrap_or("2025-03-26") {
+                "2025-11-25" | MODERN => None,
+                _ => Some(&Value::Null),
+            };
+            assert_eq!(answer.json().get("id"), wanted, "{what}");
+        }
+    }
+    // An id that could be read is in every answer.
+    let headers = [
+        JSON_BODY,
+        ("Mcp-Session-Id", "none"),
+        ("MCP-Protocol-Version", "2099-01-01"),
+    ];
+    let answer = http::send(&gateway.address, "POST", "/mcp", &headers, ping).finish();
+    assert_eq!((answer.status, &answer.json()["id"]), (400, &json!(1)));
 }

@@ -220,6 +220,11 @@ fn legacy(schema: &Schema, gateway: &Gateway) {
         caller
             .post(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#)
             .json(),
+        caller
+            .post(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#)
+            .json(),
+        caller.post("[]").json(),
+        caller.post(&" ".repeat(5 << 20)).json(),
     ] {
         // Before 2025-11-25 an error without a readable id could not be written validly at all.
         if schema.revision >= "2025-11-25" || !error["id"].is_null() {
@@ -260,14 +265,19 @@ fn modern(schema: &Schema, gateway: &Gateway) {
     assert!(caller.call(&grown.expect("listed"), json!({}))["result"].is_object());
     schema.check("ToolListChangedNotification", &stream.json());
 
+    let refused = |body: &str| {
+        let headers = [("MCP-Protocol-Version", MODERN)];
+        caller.send_raw(body, &headers).finish().json()
+    };
     for error in [
         caller.call("no_such_tool", json!({})),
         caller.ask("no/such/method", json!({})),
         caller.ask("resources/read", json!({"uri": "nobody://x"})),
-        caller
-            .send_raw("{", &[("MCP-Protocol-Version", MODERN)])
-            .finish()
-            .json(),
+        refused("{"),
+        refused("[]"),
+        refused(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#),
+        refused(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#),
+        refused(&" ".repeat(5 << 20)),
     ] {
         schema.check_error(&error);
     }

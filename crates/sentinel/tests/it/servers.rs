@@ -302,7 +302,15 @@ fn g_54_a_server_over_http_that_lies_harms_no_other_call() {
         for kind in ["both", "neither", "wrong_id", "huge"] {
             let answer = caller.call("liar", json!({"kind": kind, "mb": 5}));
             assert!(answer["error"]["code"].is_i64(), "{era} {kind}: {answer}");
+            let said = answer["error"]["message"].as_str().unwrap_or_default();
+            assert!(said.contains("`one`"), "{era} {kind}: {said}");
         }
+        let said = caller.call("liar", json!({"kind": "neither"}));
+        let said = said["error"]["message"].as_str().unwrap_or_default();
+        assert!(
+            said.starts_with("backend `one`'s answer could not be read: "),
+            "{said}"
+        );
         assert_eq!(caller.said("release", json!({"name": "i"})), "1");
         assert_eq!(text_of(&innocent.finish().json()), "passed i", "{era}");
     }

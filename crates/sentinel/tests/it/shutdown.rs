@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::callers::{Caller, Legacy, Modern, Steady, request, text_of, tool};
 use crate::house::{
-    Gateway, House, PATIENCE, Server, http_backend, measured, stdio_backend, until,
+    Gateway, House, PATIENCE, Process, Server, http_backend, measured, stdio_backend, until,
 };
 use crate::http::{Sent, parse, status};
 use crate::pipe::Pipe;
@@ -311,4 +311,28 @@ fn p_a06_calls_that_the_end_cuts_off_are_on_record() {
     gateway.process.wait();
     drop(call);
     assert_eq!(outcome_of(&gateway, "slow"), "cancelled");
+}
+
+/// A supervisor may think better of it at once: whatever the gateway is at, its end is an orderly one. The
+/// configuration is a pipe, so that it is known to be still reading.
+#[test]
+fn g_76_sigterm_before_the_configuration_is_read_is_an_orderly_end() {
+    for subcommand in ["serve", "stdio"] {
+        let house = House::new("");
+        let text = house.become_a_pipe();
+        let child = house
+            .command(subcommand)
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(house.log_file())
+            .spawn()
+            .expect("the program starts");
+        let mut process = Process(child);
+        // Opens when the other side does.
+        let mut pipe = house.open_the_pipe();
+        process.signal("TERM");
+        std::io::Write::write_all(&mut pipe, &text).expect("it still reads");
+        drop(pipe);
+        assert_eq!(process.wait().code(), Some(0), "{subcommand}");
+    }
 }

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use sentinel_core::identity::Proof;
 use sentinel_core::policy::{Killed, Reason, Scope};
 use sentinel_core::{Caller, Identity, ItemKind, Kind, Policy, View};
+use sentinel_wire::Revision;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -200,10 +201,26 @@ async fn read<T: DeserializeOwned>(
     }
     let bytes = match post::gather(body, BODY_BYTES_MAX, &door.gateway.pace()).await {
         Ok(bytes) => bytes,
-        Err(why) => return Err(why.respond(BODY_BYTES_MAX)),
+        Err(why) => return Err(why.respond(BODY_BYTES_MAX, Revision::NEWEST)),
     };
+    // A list would be taken for the members in their order.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        let text = "the body must be a JSON object";
+        return Err(reply::refuse(Kind::InvalidParams, text));
+    }
     serde_json::from_slice(&bytes)
         .map_err(|error| reply::refuse(Kind::InvalidParams, format!("the body: {error}")))
+}
+
+/// What is switched off or on. Unlike the file that is kept, what is sent has no other members.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    scope: Scope,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    reason: String,
 }
 
 type Switch = fn(&Policy, Killed) -> std::io::Result<Value>;
@@ -247,10 +264,21 @@ fn together(before: &Value, mut after: Value) -> Value {
 
 /// Throws the switch away from the workers: it waits for the disk, and answers when it holds.
 async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Response<Body> {
-    let one: Killed = match read(door, request).await {
-        Ok(one) => one,
+    let one = match read(door, request).await {
+        Ok(Wanted {
+            scope,
+            name,
+            reason,
+        }) => Killed {
+            scope,
+            name,
+            reason,
+        },
         Err(refusal) => return refusal,
     };
+    if let Err(wrong) = one.check_reason() {
+        return reply::refuse(Kind::InvalidParams, wrong);
+    }
     if one.name.is_empty() != (one.scope == Scope::All) {
         let text = "`name` says what; only the scope \"all\" has none";
         return reply::refuse(Kind::InvalidParams, text);

@@ -18,6 +18,8 @@ pub struct Allowed {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
+    /// HTTP/1.1 wants one (RFC 9112 3.2), and we want to know it of everybody.
+    NoHost,
     Host(String),
     Origin(String),
 }
@@ -25,6 +27,7 @@ pub(super) enum Refused {
 impl Refused {
     pub(super) fn respond(&self) -> Response<Body> {
         let text = match self {
+            Self::NoHost => return reply::text(StatusCode::BAD_REQUEST, "send a Host\n"),
             Self::Host(host) => format!(
                 "this gateway does not answer to the host {host:?}; add it to gateway.allowed_hosts if it should\n"
             ),
@@ -49,7 +52,7 @@ impl Allowed {
         }
         let host = single(headers, &HOST)
             .map_err(Refused::Host)?
-            .unwrap_or_default();
+            .ok_or(Refused::NoHost)?;
         if !self.host_is_fine(host) {
             return Err(Refused::Host(host.to_owned()));
         }

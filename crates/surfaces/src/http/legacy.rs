@@ -18,7 +18,7 @@ use sentinel_wire::envelope::{Refusal, write_result};
 use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 
 use super::body::Body;
-use super::post::heard;
+use super::post::{Version, heard};
 use super::running::{self, Answer, Running};
 use super::session::{NotTaken, Session};
 use super::{Door, Endpoint, reply, resume};
@@ -112,7 +112,7 @@ pub(super) async fn message(
         Ok(session) => session,
         Err(lost) => {
             finish(entry, &Ending::Refused(lost.parts().1.kind), 0);
-            return lost.respond(&message);
+            return lost.respond(headers, Some(&message));
         }
     };
     if let Some(entry) = &mut entry {
@@ -157,7 +157,8 @@ pub(super) async fn batch(
         let gateway = &door.gateway;
         gateway.refused_batch(Surface::Http, identity, &messages);
         let text = "batches exist only in sessions of 2025-03-26";
-        return reply::refuse(Kind::InvalidRequest, text);
+        let revision = Version::of(headers).revision();
+        return reply::refuse_in(revision, Kind::InvalidRequest, text);
     };
     let (outbox, mut inbox) = queue(MESSAGES_MAX, 0);
     let mut done = Vec::new();
@@ -394,7 +395,7 @@ pub(super) fn stream(
     }
     let session = match find(door, identity, at, headers) {
         Ok(session) => session,
-        Err(lost) => return lost.respond_plainly(),
+        Err(lost) => return lost.respond(headers, None),
     };
     if let Some(after) = headers.get(LAST_EVENT_ID) {
         return resume(door, &session, after);
@@ -489,7 +490,7 @@ pub(super) fn end(
             door.sessions.end(&session.id);
             reply::text(StatusCode::OK, "")
         }
-        Err(lost) => lost.respond_plainly(),
+        Err(lost) => lost.respond(headers, None),
     }
 }
 
@@ -521,24 +522,14 @@ impl Lost {
         }
     }
 
-    fn respond(&self, message: &Message) -> Response<Body> {
+    fn respond(&self, headers: &HeaderMap, message: Option<&Message>) -> Response<Body> {
         let (status, fault) = self.parts();
         let id = match message {
-            Message::Request(request) => Some(&request.id),
+            Some(Message::Request(request)) => Some(&request.id),
             _ => None,
         };
-        reply::json(
-            status,
-            mcp::fault_message(id, Revision::NEWEST_LEGACY, &fault),
-        )
-    }
-
-    fn respond_plainly(&self) -> Response<Body> {
-        let (status, fault) = self.parts();
-        reply::json(
-            status,
-            mcp::fault_message(None, Revision::NEWEST_LEGACY, &fault),
-        )
+        let revision = Version::of(headers).revision();
+        reply::json(status, mcp::fault_message(id, revision, &fault))
     }
 }
 

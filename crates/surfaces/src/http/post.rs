@@ -4,12 +4,15 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{
+    ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue,
+    TRANSFER_ENCODING,
+};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use sentinel_core::audit::{Ending, Surface};
-use sentinel_core::{Entry, Identity, Kind};
+use sentinel_core::{Entry, Fault, Identity, Kind};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 use tokio::time::Instant;
@@ -18,7 +21,7 @@ use super::auth::Asked;
 use super::body::Body;
 use super::pace::Pace;
 use super::{Door, Endpoint, legacy, modern, reply};
-use crate::mcp::{refusal_kind, refusal_message};
+use crate::mcp::{fault_message, refusal_kind, refusal_message};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -114,7 +117,7 @@ pub(super) async fn take_body(
         _ => gather(body, limit, &door.gateway.pace()).await,
     };
     gathered.map_err(|why| {
-        let response = why.respond(limit);
+        let response = why.respond(limit, Version::of(headers).revision());
         match why {
             NotRead::TooLarge(len) => refused(Kind::TooLarge.as_str(), len, response),
             NotRead::TooSlow | NotRead::Broken => {
@@ -192,8 +195,10 @@ async fn route(
                 && headers.contains_key("mcp-session-id")
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none()
             {
-                entry.finish(&Ending::Refused(Kind::InvalidRequest), 0);
-                return reply::refuse(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
+                let fault = Fault::new(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
+                let message = fault_message(Some(&request.id), version.revision(), &fault);
+                entry.finish(&Ending::Refused(fault.kind), message.len());
+                return reply::json(StatusCode::BAD_REQUEST, message);
             }
             modern::answer(door, identity, at, headers, request, entry).await
         }
@@ -203,35 +208,67 @@ async fn route(
     }
 }
 
+/// Whether we can read what is sent and the sender what we answer. One pass, for looking each of these up costs
+/// more than all of it.
+///
+/// Not here, for hyper leaves no trace of it: `Content-Length` beside `Transfer-Encoding`. It goes by the latter and
+/// closes the connection after its answer (RFC 9112 6.1).
 pub(super) fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
-    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], |v| v.as_bytes());
-    let essence = kind
-        .split(|b| *b == b';')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii();
-    if !essence.eq_ignore_ascii_case(b"application/json") {
+    let mut json = None;
+    let mut accepts = None;
+    let mut is_chunked = false;
+    for (name, value) in headers {
+        let value = value.as_bytes();
+        match *name {
+            CONTENT_TYPE => {
+                json.get_or_insert_with(|| is_json(value));
+            }
+            ACCEPT => accepts = Some(accepts == Some(true) || takes_json(value)),
+            CONTENT_ENCODING if !value.eq_ignore_ascii_case(b"identity") => {
+                let text = "send the body without a Content-Encoding\n";
+                return Some(reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+            }
+            // hyper takes any whose last coding is `chunked`, and would hand us the others' bytes.
+            TRANSFER_ENCODING => {
+                if is_chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                    let text = "the only Transfer-Encoding known here is chunked\n";
+                    return Some(reply::last(reply::text(StatusCode::NOT_IMPLEMENTED, text)));
+                }
+                is_chunked = true;
+            }
+            EXPECT if !value.eq_ignore_ascii_case(b"100-continue") => {
+                let text = "the only Expect known here is 100-continue\n";
+                return Some(reply::text(StatusCode::EXPECTATION_FAILED, text));
+            }
+            _ => {}
+        }
+    }
+    if json != Some(true) {
         return Some(reply::text(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "send Content-Type: application/json\n",
         ));
     }
-    let accepts = |wanted: &[&[u8]]| {
-        let mut values = headers.get_all(ACCEPT).iter().peekable();
-        values.peek().is_none()
-            || values.any(|v| {
-                wanted.iter().any(|w| {
-                    v.as_bytes()
-                        .windows(w.len())
-                        .any(|part| part.eq_ignore_ascii_case(w))
-                })
-            })
-    };
-    if !accepts(&[b"application/json", b"*/*", b"application/*"]) {
+    if accepts == Some(false) {
         let text = "send Accept: application/json, text/event-stream\n";
         return Some(reply::text(StatusCode::NOT_ACCEPTABLE, text));
     }
     None
+}
+
+fn is_json(kind: &[u8]) -> bool {
+    let essence = kind.split(|b| *b == b';').next().unwrap_or_default();
+    essence
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"application/json")
+}
+
+fn takes_json(accept: &[u8]) -> bool {
+    let wanted: [&[u8]; 3] = [b"application/json", b"*/*", b"application/*"];
+    wanted.iter().any(|wanted| {
+        let mut parts = accept.windows(wanted.len());
+        parts.any(|part| part.eq_ignore_ascii_case(wanted))
+    })
 }
 
 /// Why a body was not read.
@@ -243,9 +280,10 @@ pub(super) enum NotRead {
 }
 
 impl NotRead {
-    pub(super) fn respond(&self, limit: usize) -> Response<Body> {
+    pub(super) fn respond(&self, limit: usize, revision: Revision) -> Response<Body> {
         match self {
-            Self::TooLarge(_) => reply::refuse(
+            Self::TooLarge(_) => reply::refuse_in(
+                revision,
                 Kind::TooLarge,
                 format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
             ),

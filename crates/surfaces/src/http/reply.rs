@@ -1,6 +1,8 @@
 //! Heads of responses.
 
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use std::borrow::Cow;
+
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use sentinel_core::{Fault, Kind};
 use sentinel_wire::Revision;
@@ -75,16 +77,30 @@ pub(super) fn going_down() -> Response<Body> {
     )
 }
 
-/// A refusal that happens before any JSON-RPC request could be read.
-pub(super) fn refuse(
+/// A refusal of what is no request of MCP.
+pub(super) fn refuse(kind: Kind, public: impl Into<Cow<'static, str>>) -> Response<Body> {
+    refuse_in(Revision::NEWEST, kind, public)
+}
+
+/// A refusal that happens before any JSON-RPC request could be read, for a caller of this revision.
+pub(super) fn refuse_in(
+    revision: Revision,
     kind: Kind,
-    public: impl Into<std::borrow::Cow<'static, str>>,
+    public: impl Into<Cow<'static, str>>,
 ) -> Response<Body> {
     let fault = Fault::new(kind, public);
     json(
         rescue::row(kind).status,
-        fault_message(None, Revision::NEWEST, &fault),
+        fault_message(None, revision, &fault),
     )
+}
+
+/// The last answer on its connection: nobody knows where the next request would begin.
+pub(super) fn last(mut response: Response<Body>) -> Response<Body> {
+    response
+        .headers_mut()
+        .insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// The word for a refusal that has only a status, for its record.
@@ -98,6 +114,7 @@ pub(super) fn kind_of(status: StatusCode) -> &'static str {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
         StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge.as_str(),
         StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+        StatusCode::NOT_IMPLEMENTED => Kind::InvalidRequest.as_str(),
         status if status.is_server_error() => Kind::Internal.as_str(),
         _ => Kind::InvalidRequest.as_str(),
     }

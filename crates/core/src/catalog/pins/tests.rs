@@ -22,6 +22,7 @@ fn offer(tools: &[&'static str]) -> Offer {
         templates: Vec::new(),
         prompts: Vec::new(),
         freshness: Default::default(),
+        cut: Default::default(),
     }
 }
 

@@ -133,6 +133,7 @@ fn world(server: Server) -> World {
     registry.publisher(0).publish(Offer {
         revision: Revision::V2025_11_25,
         freshness: Default::default(),
+        cut: Default::default(),
         capabilities: ServerCapabilities {
             tools: true,
             tasks: true,

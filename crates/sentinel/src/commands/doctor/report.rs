@@ -246,7 +246,7 @@ impl Report {
             out.push_str(&backend.to_text(width));
         }
         let remarks = [
-            ("Names", &self.collisions),
+            ("Names and lists", &self.collisions),
             ("Less safe than the defaults", &self.deviations),
             ("Held back", &self.held),
             ("Notices", &self.notices),
@@ -343,7 +343,7 @@ mod tests {
                 stderr   �[31mlast
           off   off     disabled
 
-        Names
+        Names and lists
           - `x` is taken
 
         1 backend cannot be used

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 use tracing_subscriber::EnvFilter;
 
 use super::{Builder, Exposure};
@@ -14,6 +15,7 @@ use crate::config::secret::Secret;
 use crate::config::suggest::nearest;
 use crate::config::tree::Path;
 
+/// Everything that a directive may ask for; `trace` means all there is, which in a release is `debug`.
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 impl Builder<'_> {
@@ -177,21 +179,8 @@ impl Builder<'_> {
     /// --log-level and LOG_LEVEL win over the file.
     pub(super) fn log_level(&mut self, raw: &RawGateway, overrides: &Overrides) -> String {
         let level = overrides.log_level.as_deref().unwrap_or(&raw.log_level);
-        // Other programs' word for the same.
-        let level = if level.eq_ignore_ascii_case("warning") {
-            "warn"
-        } else {
-            level
-        };
-        // A lone word would be taken for the name of a module.
-        let lone = !level.contains(['=', ',', ':']);
-        let known = LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
-        let good = if lone {
-            known
-        } else {
-            EnvFilter::builder().parse(level).is_ok()
-        };
-        if !good {
+        let directives = log_directives(level);
+        if directives.is_none() {
             let span = self.tree.value_span(&Path::dotted("gateway.log_level"));
             let from_outside = overrides.log_level.is_some();
             let what = if from_outside {
@@ -203,11 +192,11 @@ impl Builder<'_> {
                 span.filter(|_| !from_outside),
                 format!("{what} cannot be \"{level}\""),
             )
-            .expected("error, warn, info, debug, trace, off, or directives as in RUST_LOG")
+            .expected("error, warn, info, debug, off, or directives as in RUST_LOG")
             .maybe_help(nearest(level, LEVELS).map(|near| format!("did you mean \"{near}\"?")));
             self.mistakes.push(mistake);
         }
-        level.to_owned()
+        directives.unwrap_or_default()
     }
 
     /// Host names as a Host header has them.
@@ -293,6 +282,37 @@ pub(super) fn parse_url(text: &str) -> Result<http::Uri, UrlProblem> {
         Ok(_) => problem("this URL has no usable host and port", None),
         Err(error) => problem(&format!("this is no URL: {error}"), None),
     }
+}
+
+/// What the logs go by, if each directive of a text names a level. A word that is none would be taken for a module
+/// whose every line is wanted, and the filter writes to standard error about levels that were left out of the program.
+fn log_directives(text: &str) -> Option<String> {
+    let one = |part: &str| {
+        let (target, level) = match part.rsplit_once('=') {
+            Some((target, level)) => (Some(target), level),
+            None => (None, part),
+        };
+        let level = match level.to_ascii_lowercase() {
+            // Other programs' word for the same.
+            warning if warning == "warning" => "warn".to_owned(),
+            trace if trace == "trace" && STATIC_MAX_LEVEL < LevelFilter::TRACE => {
+                "debug".to_owned()
+            }
+            level => level,
+        };
+        let known = LEVELS.contains(&level.as_str());
+        known.then(|| match target {
+            Some(target) => format!("{target}={level}"),
+            None => level,
+        })
+    };
+    let parts = text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    let directives = parts.map(one).collect::<Option<Vec<_>>>()?.join(",");
+    let good = !directives.is_empty() && EnvFilter::builder().parse(&directives).is_ok();
+    good.then_some(directives)
 }
 
 fn good_port(uri: &http::Uri) -> bool {

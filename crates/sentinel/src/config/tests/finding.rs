@@ -166,5 +166,24 @@ fn the_log_level_of_the_command_line_wins_and_is_checked() {
         level("info,sentinel=trace"),
         Ok("info,sentinel=trace".into())
     );
-    assert!(level("loud").expect_err("no level").contains("--log-level"));
+    assert_eq!(level("Info, hyper=WARNING,"), Ok("info,hyper=warn".into()));
+    assert_eq!(
+        level("off,[span{a=1}]=debug"),
+        Ok("off,[span{a=1}]=debug".into())
+    );
+    for bad in [
+        "loud",
+        "xx,yy",
+        "info,yy",
+        "hyper=loud",
+        "a::b",
+        ",",
+        "=",
+        "[span",
+    ] {
+        assert!(
+            level(bad).expect_err(bad).contains("--log-level"),
+            "{bad} is no level"
+        );
+    }
 }
