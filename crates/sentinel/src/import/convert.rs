@@ -351,14 +351,14 @@ impl<'a> Converter<'a> {
             let named =
                 credentials::name_says_so(flag) || credentials::name_says_so(&template.text());
             let leaks = |piece: &Piece| match piece {
-                Piece::Text(text) => credentials::shape_says_so(text),
                 Piece::Variable {
                     default: Some(text),
                     ..
                 } => named || credentials::shape_says_so(text),
-                Piece::Variable { default: None, .. } => false,
+                Piece::Variable { default: None, .. } | Piece::Text(_) => false,
             };
-            let leaks = template.pieces.iter().any(leaks);
+            let leaks = template.pieces.iter().any(leaks)
+                || credentials::shape_says_so(&template.written());
             let template = template.with_literal(own);
             if !leaks {
                 return template.written();

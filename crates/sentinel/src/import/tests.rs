@@ -288,6 +288,8 @@ fn a_variable_of_the_servers_own_env_is_left_to_the_program() {
             "remote": { "command": "npx", "args": ["mcp-remote", "https://x/sse", "--header", "Authorization:${AUTH_HEADER}",
                                                    "--header", "X-Region:${REGION}"],
                         "env": { "AUTH_HEADER": "Bearer abcdefgh" } },
+            "scheme": { "command": "npx", "args": ["mcp-remote", "https://x/sse", "--header", "Authorization: Bearer ${AUTH_TOKEN}"],
+                        "env": { "AUTH_TOKEN": "abcdefgh123" } },
             "passed": { "command": "x", "args": ["--token", "${TOKEN}", "${env:MODE}"], "env": { "TOKEN": "${TOKEN}", "MODE": "fast" } },
             "mixed": { "command": "x", "args": ["sk-zq9-credential ${MODE}"], "env": { "MODE": "fast" } }
         } }"#,
@@ -297,6 +299,7 @@ fn a_variable_of_the_servers_own_env_is_left_to_the_program() {
     for line in [
         r#""Authorization:$${AUTH_HEADER}""#,
         r#""X-Region:${REGION}""#,
+        r#""Authorization: Bearer $${AUTH_TOKEN}""#,
         r#"["--token", "${TOKEN}", "${MODE}"]"#,
     ] {
         assert!(imported.toml.contains(line), "{line}:\n{}", imported.toml);
