@@ -33,8 +33,8 @@ const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 const PATTERN_CACHE_MAX: usize = 256 * 1024;
 const BACKTRACK_MAX: usize = 20_000;
-/// What one check may cost, in looks at a value of some ten nanoseconds: a worker does nothing else meanwhile. Large
-/// arguments may cost more, as they do everywhere else.
+/// What one check may cost, in looks at a value of some tens of nanoseconds: a worker does nothing else meanwhile.
+/// Large arguments may cost more, as they do everywhere else.
 const LOOKS_MAX: u64 = 1_000_000;
 const LOOKS_PER_BYTE: u64 = 4;
 /// What finding out everything that is wrong may cost, beyond which the first thing must do, or nothing.
