@@ -18,7 +18,7 @@ use crate::caller::Caller;
 use crate::catalog::Operation;
 use crate::fault::{Fault, Kind};
 use crate::identity::Identity;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, STATUSES};
 use crate::trace::{Span, SpanKind, Spans, Traced};
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -98,21 +98,18 @@ struct Facts {
     traced: Traced,
 }
 
-/// Every word that a record's `outcome` may be; the last two are of `sync`: a call that was begun, and one whose end
-/// nobody knows.
-pub const OUTCOMES: [&str; 11] = [
-    "success",
-    "error",
-    "denied",
-    "rate_limited",
-    "killed",
-    "circuit_open",
-    "overloaded",
-    "cancelled",
-    "input_required",
-    "intent",
-    "unknown",
-];
+/// Every word that a record's `outcome` may be: how requests end, and two of `sync`, for a call that was begun and one
+/// whose end nobody knows.
+pub const OUTCOMES: [&str; STATUSES.len() + 2] = {
+    let mut all = ["intent"; STATUSES.len() + 2];
+    all[STATUSES.len() + 1] = "unknown";
+    let mut at = 0;
+    while at < STATUSES.len() {
+        all[at] = STATUSES[at];
+        at += 1;
+    }
+    all
+};
 
 /// How a request ended.
 pub enum Ending {

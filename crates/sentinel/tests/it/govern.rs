@@ -596,14 +596,17 @@ fn c_17_arguments_that_the_schema_refuses_never_reach_the_backend() {
         "1",
         "nothing was counted before"
     );
-    let mut gateway = gateway;
+    assert_refused_on_record(gateway, LEGACY.len() + 3);
+}
+
+/// However a revision hears of it, on record it is a refusal of ours that no backend saw.
+fn assert_refused_on_record(mut gateway: Gateway, times: usize) {
     gateway.process.signal("TERM");
     gateway.process.wait();
-    // However a revision hears of it, on record it is a refusal of ours that no backend saw.
     let records = crate::records::export(&gateway.house);
     let refused = records.iter().filter(|r| r["kind"] == "invalid_arguments");
     let refused: Vec<_> = refused.map(|r| &r["decision"]).collect();
-    assert_eq!(refused, vec!["deny"; LEGACY.len() + 3]);
+    assert_eq!(refused, vec!["deny"; times]);
 }
 
 #[test]
@@ -619,11 +622,5 @@ fn c_17_arguments_that_cost_too_much_to_check_are_refused_and_on_record() {
     assert!(text_of(&refused).contains("cost too much"), "{refused}");
     // It is the arguments, not the tool.
     assert_eq!(new.said("maze", json!({})), "through");
-    let mut gateway = gateway;
-    gateway.process.signal("TERM");
-    gateway.process.wait();
-    let records = crate::records::export(&gateway.house);
-    let refused = records.iter().filter(|r| r["kind"] == "invalid_arguments");
-    let refused: Vec<_> = refused.map(|r| &r["decision"]).collect();
-    assert_eq!(refused, ["deny"; 2]);
+    assert_refused_on_record(gateway, 2);
 }
