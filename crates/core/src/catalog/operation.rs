@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sentinel_wire::header::Param;
 use sentinel_wire::template::Template;
 
-use super::uri::Spellings;
+use super::uri::{Forms, Spellings, begun_like};
 use crate::call::View;
 use crate::offer::{Item, ItemKind};
 use crate::policy::Schema;
@@ -24,7 +24,7 @@ pub struct Operation {
     /// The listed template that a URI was found by, however it is read.
     pub template: Option<Arc<str>>,
     /// A URI's normal forms, where it is not written in them: what is granted must be so in all of them.
-    pub forms: Vec<Arc<str>>,
+    pub forms: Forms,
     /// Whatever else a URI may be taken for, and the templates it may have been made by: what is denied is so in
     /// any of these.
     pub also: Vec<Arc<str>>,
@@ -56,7 +56,7 @@ impl Operation {
             exposed: exposed.unwrap_or_else(|| own.clone()),
             own,
             template: None,
-            forms: Vec::new(),
+            forms: Forms::default(),
             also: Vec::new(),
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
@@ -76,7 +76,7 @@ impl Operation {
             own: name.clone(),
             exposed: name,
             template: None,
-            forms: Vec::new(),
+            forms: Forms::default(),
             also: Vec::new(),
             schema: None,
             mirrored: None,
@@ -88,22 +88,30 @@ impl Operation {
 
     /// Knows what a URI may be taken for, and which of its backend's templates may have made it; the best
     /// first.
-    pub(super) fn spelt_out<'t>(
+    pub(crate) fn spelt_out<'t>(
         mut self,
         templates: impl Iterator<Item = (&'t Template, &'t Arc<str>)>,
     ) -> Self {
         let Spellings { forms, slashed } = Spellings::of(&self.own);
         for (template, name) in templates {
-            let mut all = forms.iter().map(String::as_str).chain([&*self.own]);
-            let mut any = slashed.iter().map(String::as_str).chain(all.clone());
-            if any.any(|uri| template.matches(uri)) {
+            let made = |uri: &str| template.matches(uri);
+            // To whoever reads all of it as one path.
+            let made_by_path =
+                |uri: &str| made(uri) || begun_like(uri, name).is_some_and(|uri| made(&uri));
+            let slashed = slashed.iter().map(String::as_str);
+            let mut any = forms.iter().chain([&self.own]).map(|uri| &**uri);
+            if any.any(made_by_path) || slashed.into_iter().any(made_by_path) {
                 self.also.push(name.clone());
-                if self.template.is_none() && all.all(|uri| template.matches(uri)) {
+                let mut strictly = forms.normal.iter().chain([&self.own]);
+                if self.template.is_none()
+                    && strictly.all(|uri| made(uri))
+                    && forms.path.as_deref().is_none_or(made_by_path)
+                {
                     self.template = Some(name.clone());
                 }
             }
         }
-        self.forms = forms.into_iter().map(Arc::from).collect();
+        self.forms = forms;
         self.also.extend(slashed.into_iter().map(Arc::from));
         self
     }
@@ -122,8 +130,10 @@ impl Operation {
         further.chain([&self.own]).map(|name| &**name)
     }
 
-    /// Every name that must be granted.
+    /// Every name that must be granted, as it stands; besides them a rule must give its path form (`Forms::path`),
+    /// and may be read as a path itself for that.
     pub(crate) fn every_name(&self) -> impl Iterator<Item = &str> {
-        self.forms.iter().chain([&self.own]).map(|name| &**name)
+        let strictly = self.forms.normal.iter().chain([&self.own]);
+        strictly.map(|name| &**name)
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! A server may take several spellings for one resource, and which ones only it knows. So a rule that denies a
 //! resource denies whatever any reader could take for it (`Operation::any_name`), and a rule that grants one grants
-//! only what every reader takes for it (`Operation::every_name`). The backend gets what the caller sent.
+//! only what every reader takes for it (`Operation::every_name`). Readers read rules as they read URIs: to one that
+//! takes host and path for one path `docs:///a` and `docs://a` are the same, in a rule as well. The backend gets what
+//! the caller sent.
 //!
 //! Not here: routing, which goes by the URI as it was sent (`snapshot`).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Encodings within encodings that are undone; nobody decodes as often.
 const DECODE_MAX: usize = 4;
@@ -14,32 +17,43 @@ const DECODE_MAX: usize = 4;
 /// What a URI may stand for, besides itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Spellings {
-    /// Its normal forms, where they differ from it: one as RFC 3986 has it, and one for readers that take host
-    /// and path for one path.
-    pub(super) forms: Vec<String>,
+    pub(super) forms: Forms,
     /// The same resource to a reader that does not care about a slash at the end.
     pub(super) slashed: Vec<String>,
 }
 
+/// A URI's normal forms, one for each way to read it, where they differ from it and from each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forms {
+    /// As RFC 3986 has it.
+    pub(crate) normal: Option<Arc<str>>,
+    /// For readers that take whatever follows the scheme for one path.
+    pub(crate) path: Option<Arc<str>>,
+}
+
+impl Forms {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
+        self.normal.iter().chain(&self.path)
+    }
+}
+
 impl Spellings {
     pub(super) fn of(uri: &str) -> Self {
-        let mut this = Self::default();
         let Some(parts) = Parts::of(uri) else {
-            return this;
+            return Self::default();
         };
-        for form in [parts.normal(), parts.as_one_path()] {
-            if form != uri && !this.forms.contains(&form) {
-                this.forms.push(form);
-            }
-        }
-        let forms = this.forms.iter().map(String::as_str);
-        let slashed = forms.chain([uri]).map(|form| match form.strip_suffix('/') {
+        let (normal, path) = (parts.normal(), parts.as_one_path());
+        let forms = Forms {
+            path: (path != uri && path != normal).then(|| path.into()),
+            normal: (normal != uri).then(|| normal.into()),
+        };
+        let known: Vec<&str> = forms.iter().map(|form| &**form).chain([uri]).collect();
+        let slashed = known.iter().map(|form| match form.strip_suffix('/') {
             Some(without) => without.to_owned(),
             None => format!("{form}/"),
         });
-        let known = |one: &String| one == uri || this.forms.contains(one);
-        this.slashed = slashed.filter(|one| !known(one)).collect();
-        this
+        let slashed = slashed.filter(|one| !known.contains(&&**one)).collect();
+        Self { forms, slashed }
     }
 }
 
@@ -47,6 +61,26 @@ impl Spellings {
 pub(crate) fn plain(pattern: &str) -> Option<String> {
     let form = Parts::of(pattern)?.normal();
     (form != pattern).then_some(form)
+}
+
+/// A pattern over URIs to a reader that takes whatever follows the scheme for one path, where that differs: `a:///*`
+/// means to it what `a://*` does.
+pub(crate) fn as_path(pattern: &str) -> Option<String> {
+    let form = Parts::of(pattern)?.as_one_path();
+    (form != pattern).then_some(form)
+}
+
+/// A URI with as many slashes after its scheme as another text has: the same to a reader that takes all of it for one
+/// path. `None` where there is nothing to change.
+pub(super) fn begun_like(uri: &str, other: &str) -> Option<String> {
+    let apart = |text: &str| {
+        let (scheme, rest) = text.split_once(':')?;
+        let slashes = rest.len() - rest.trim_start_matches('/').len();
+        is_scheme(scheme).then_some((scheme.len() + 1, slashes))
+    };
+    let ((begin, have), (_, want)) = (apart(uri)?, apart(other)?);
+    let (scheme, rest) = uri.split_at(begin);
+    (have != want).then(|| format!("{scheme}{}{}", "/".repeat(want), &rest[have..]))
 }
 
 /// A URI, decoded and taken apart.
@@ -110,13 +144,12 @@ impl Parts {
     /// As somebody reads it who takes everything after the scheme for a path.
     fn as_one_path(&self) -> String {
         let (scheme, query) = (&self.scheme, &self.query);
-        match &self.authority {
-            Some(host) if scheme != "file" => {
-                let path = without_dots(&format!("{host}{}", self.path));
-                format!("{scheme}://{}{query}", path.trim_start_matches('/'))
-            }
-            _ => self.normal(),
+        if scheme == "file" {
+            return self.normal();
         }
+        let host = self.authority.as_deref().unwrap_or_default();
+        let path = without_dots(&format!("{host}{}", self.path));
+        format!("{scheme}://{}{query}", path.trim_start_matches('/'))
     }
 }
 
@@ -197,6 +230,11 @@ fn decode_once(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
+    fn all(found: &Spellings) -> impl Iterator<Item = &str> {
+        let forms = found.forms.iter().map(|form| &**form);
+        forms.chain(found.slashed.iter().map(String::as_str))
+    }
+
     /// Each line: a URI, and what a reader may take it for.
     #[test]
     fn decision_1_a_uri_is_recognised_in_its_other_spellings() {
@@ -229,10 +267,14 @@ mod tests {
             ("https://Docs.example:443/a", "https://docs.example/a"),
             ("test://items/%7Bid%7D", "test://items/{id}"),
             ("urn:Book:%41", "urn:Book:A"),
+            ("test:/static", "test://static"),
+            ("test:static", "test://static"),
         ] {
             let found = Spellings::of(uri);
-            let all = || found.forms.iter().chain(&found.slashed);
-            assert!(all().any(|one| one == stands_for), "{uri:?}: {found:?}");
+            assert!(
+                all(&found).any(|one| one == stands_for),
+                "{uri:?}: {found:?}"
+            );
         }
     }
 
@@ -246,14 +288,13 @@ mod tests {
             ("other://static", "test://static"),
         ] {
             let found = Spellings::of(uri);
-            let mut all = found.forms.iter().chain(&found.slashed);
-            assert!(!all.any(|one| one == other), "{uri:?}: {found:?}");
+            assert!(!all(&found).any(|one| one == other), "{uri:?}: {found:?}");
         }
         // What is no URI is nothing else either.
         assert_eq!(Spellings::of("echo"), Spellings::default());
         assert_eq!(Spellings::of("1:2"), Spellings::default());
         // Already normal: nothing but the slash.
-        assert!(Spellings::of("test://items/7").forms.is_empty());
+        assert_eq!(Spellings::of("test://items/7").forms, Forms::default());
     }
 
     #[test]
@@ -265,12 +306,25 @@ mod tests {
         assert_eq!(plain("test://items/*"), None);
         assert_eq!(plain("delete_*"), None);
         assert_eq!(plain("*"), None);
+        assert_eq!(as_path("test:///*").as_deref(), Some("test://*"));
+        assert_eq!(as_path("urn:book:*").as_deref(), Some("urn://book:*"));
+        assert_eq!(as_path("file:///a/*"), None);
+        assert_eq!(as_path("delete_*"), None);
+        assert_eq!(
+            begun_like("test://7", "test:///{id}").as_deref(),
+            Some("test:///7")
+        );
+        assert_eq!(
+            begun_like("urn://b:7", "urn:b:{n}").as_deref(),
+            Some("urn:b:7")
+        );
+        assert_eq!(begun_like("test://7", "test://{id}"), None);
     }
 
     /// Encodings within encodings come to an end, whatever is sent.
     #[test]
     fn a_long_chain_of_encodings_is_bounded() {
         let deep = format!("test://{}", "%25".repeat(100_000));
-        assert!(Spellings::of(&deep).forms.len() <= 2);
+        assert!(Spellings::of(&deep).forms.normal.is_some());
     }
 }

@@ -51,11 +51,13 @@ impl Grant {
     }
 }
 
-/// A pattern as it was written and, where it speaks of URIs, in their normal form.
+/// A pattern as it was written and, where it speaks of URIs, in their normal forms.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     written: Glob,
     plain: Option<Glob>,
+    /// What it means to a reader that takes host and path for one path.
+    path: Option<Glob>,
 }
 
 impl Words {
@@ -63,11 +65,25 @@ impl Words {
         Self {
             written: Glob::new(text),
             plain: uri::plain(text).map(Glob::new),
+            path: uri::as_path(text).map(Glob::new),
         }
     }
 
-    pub(super) fn matches(&self, name: &str) -> bool {
+    /// Whether it means this name to whoever reads by the book.
+    fn matches(&self, name: &str) -> bool {
         self.written.matches(name) || self.plain.as_ref().is_some_and(|glob| glob.matches(name))
+    }
+
+    /// Whether it means this name to any reader.
+    fn may_mean(&self, name: &str) -> bool {
+        self.matches(name) || self.path.as_ref().is_some_and(|glob| glob.matches(name))
+    }
+
+    /// Whether it means this operation to every reader, each of whom reads the pattern as it reads the URI.
+    fn means(&self, operation: &Operation) -> bool {
+        let path = operation.forms.path.as_deref();
+        operation.every_name().all(|name| self.matches(name))
+            && path.is_none_or(|name| self.may_mean(name))
     }
 
     /// Whether some URI can match.
@@ -101,12 +117,12 @@ impl Pattern {
 
     pub(super) fn matches(&self, operation: &Operation) -> bool {
         let own = |(backend, words): &(String, Words)| {
-            **backend == *operation.backend && operation.any_name().any(|n| words.matches(n))
+            **backend == *operation.backend && operation.any_name().any(|n| words.may_mean(n))
         };
         let further = || operation.forms.iter().chain(&operation.also);
         self.own.as_ref().is_some_and(own)
-            || self.merged.matches(&operation.exposed)
-            || further().any(|name| self.merged.matches(name))
+            || self.merged.may_mean(&operation.exposed)
+            || further().any(|name| self.merged.may_mean(name))
     }
 
     /// Whether it takes away all that this backend has.
@@ -144,8 +160,7 @@ impl Rule {
             Self::Own(backend, words) => {
                 let template = operation.template.as_deref();
                 **backend == *operation.backend
-                    && (operation.every_name().all(|name| words.matches(name))
-                        || template.is_some_and(|t| words.matches(t)))
+                    && (words.means(operation) || template.is_some_and(|t| words.matches(t)))
             }
         }
     }
@@ -270,6 +285,8 @@ impl Default for Roles {
 
 #[cfg(test)]
 mod tests {
+    use sentinel_wire::template::Template;
+
     use super::*;
 
     fn operation(kind: ItemKind, backend: &str, own: &str, exposed: &str) -> Operation {
@@ -280,7 +297,7 @@ mod tests {
             own: own.into(),
             exposed: exposed.into(),
             template: None,
-            forms: Vec::new(),
+            forms: Default::default(),
             also: Vec::new(),
             schema: None,
             mirrored: None,
@@ -362,6 +379,92 @@ mod tests {
         );
         page.also = vec!["doc://{id}".into()];
         assert_eq!(grant(&["*"], &["gamma.doc://{id}"], &page), Grant::NONE);
+        // Without a host as well, and however a denied one is spelt.
+        let name: Arc<str> = "doc:///{id}".into();
+        let template = Template::parse(&name).expect("a template");
+        for (uri, granted, denied) in [
+            ("doc:///7", Grant::FULL, Grant::NONE),
+            ("doc://7", Grant::NONE, Grant::NONE),
+            ("doc:7", Grant::NONE, Grant::NONE),
+            ("doc:///7/8", Grant::NONE, Grant::FULL),
+            ("doc:///7/../8", Grant::NONE, Grant::NONE),
+        ] {
+            let page = operation(ItemKind::Resource, "gamma", uri, uri);
+            let page = page.spelt_out([(&template, &name)].into_iter());
+            assert_eq!(grant(&["gamma.doc:///{id}"], &[], &page), granted, "{uri}");
+            assert_eq!(
+                grant(&["*"], &["gamma.doc:///{id}"], &page),
+                denied,
+                "{uri}"
+            );
+        }
+    }
+
+    /// Decision 1: two spellings that a backend may take for one resource are judged so that respelling never passes a
+    /// denial, and a permission on URIs without a host is worth what it says.
+    #[test]
+    fn decision_1_a_uri_without_a_host_is_granted_and_denied_in_every_reading() {
+        let page = |uri: &str| {
+            operation(ItemKind::Resource, "gamma", uri, uri).spelt_out(std::iter::empty())
+        };
+        for (permission, denied, uri, wanted) in [
+            ("gamma.docs:///*", "", "docs:///a", Grant::FULL),
+            ("gamma.docs:///*", "", "docs:///a/b", Grant::FULL),
+            ("gamma.docs:///pub/*", "", "docs:///pub/a", Grant::FULL),
+            (
+                "gamma.docs:///pub/*",
+                "",
+                "docs:///pub//x/../a",
+                Grant::FULL,
+            ),
+            ("gamma.urn:book:*", "", "urn:book:7", Grant::FULL),
+            ("gamma.docs:/a", "", "docs:/a", Grant::FULL),
+            // By the book those have a host, which nobody granted.
+            ("gamma.docs:///*", "", "docs://a", Grant::NONE),
+            ("gamma.docs:///*", "", "docs://a/b", Grant::NONE),
+            ("gamma.docs:///*", "", "docs:a", Grant::NONE),
+            ("gamma.docs:///pub/*", "", "docs:///pub/../a", Grant::NONE),
+            (
+                "gamma.docs:///pub/*",
+                "",
+                "docs:///pub/%2e%2e/a",
+                Grant::NONE,
+            ),
+            ("gamma.docs:///pub/*", "", "docs://pub/a", Grant::NONE),
+            ("gamma.docs://pub/*", "", "docs:///pub/a", Grant::NONE),
+            // What is denied is so however many slashes either has.
+            ("*", "gamma.docs:///a", "docs:///a", Grant::NONE),
+            ("*", "gamma.docs:///a", "docs://a", Grant::NONE),
+            ("*", "gamma.docs:///a", "docs:/a", Grant::NONE),
+            ("*", "gamma.docs:///a", "docs:a/", Grant::NONE),
+            ("*", "gamma.docs://a", "docs:///a", Grant::NONE),
+            ("*", "gamma.docs://a", "docs:a", Grant::NONE),
+            ("*", "docs:///a*", "docs://ab", Grant::NONE),
+            ("*", "docs:a", "docs:///%61", Grant::NONE),
+            (
+                "gamma.docs:///*",
+                "gamma.docs://a",
+                "docs:///a",
+                Grant::NONE,
+            ),
+            (
+                "gamma.docs:///*",
+                "gamma.docs://a",
+                "docs:////a",
+                Grant::NONE,
+            ),
+            (
+                "gamma.docs:///*",
+                "gamma.docs://a",
+                "docs:///b",
+                Grant::FULL,
+            ),
+            ("*", "gamma.docs:///a", "docs://b", Grant::FULL),
+        ] {
+            let denied: &[&str] = if denied.is_empty() { &[] } else { &[denied] };
+            let given = grant(&[permission], denied, &page(uri));
+            assert_eq!(given, wanted, "{permission} without {denied:?}: {uri}");
+        }
     }
 
     #[test]

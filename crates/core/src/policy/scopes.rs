@@ -79,7 +79,7 @@ mod tests {
             own: "echo".into(),
             exposed: "gamma__echo".into(),
             template: None,
-            forms: Vec::new(),
+            forms: Default::default(),
             also: Vec::new(),
             schema: None,
             mirrored: None,

@@ -18,7 +18,7 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         own: own.into(),
         exposed: exposed.into(),
         template: None,
-        forms: Vec::new(),
+        forms: Default::default(),
         also: Vec::new(),
         schema: None,
         mirrored: None,
