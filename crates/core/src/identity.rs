@@ -3,7 +3,7 @@
 //! `Authenticator` is shared by all doors. It holds the keys that tokens are checked with, remembers
 //! tokens that were good, and asks the `KeyStore` about API keys. Whoever fetches public keys calls
 //! `replace_public_keys` and waits on `keys_wanted`; a token can ask for fresh keys but never says where
-//! they are.
+//! they are, nor how often they are fetched: what is asked while the fetcher rests is one wish.
 //!
 //! Verification stands directly on `ring`, which seals and speaks TLS here already: the ready-made
 //! crates read the header into types that drop unknown and repeated members, and let the token's own
@@ -12,13 +12,12 @@
 //! Not here: headers and statuses (`surfaces::http::auth`), what a role may do, fetching and files.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use ring::digest::{SHA256, digest};
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 
 pub mod api_key;
 pub mod claims;
@@ -35,10 +34,10 @@ use remembered::Remembered;
 
 /// Longest credential that is looked at; real tokens are one or two kilobytes.
 pub const CREDENTIAL_BYTES_MAX: usize = 16 * 1024;
-/// Tokens that name an unknown key ask for fresh keys at most this often.
-const ASK_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a request waits for the keys it asked for.
 const ASK_PATIENCE: Duration = Duration::from_secs(3);
+/// Nobody sleeps longer until a credential expires: the wall clock may be set.
+const EXPIRY_LOOK: Duration = Duration::from_secs(60);
 
 /// The subject of every caller while nobody is asked to prove anything.
 pub const LOCAL: &str = "local";
@@ -126,6 +125,8 @@ pub struct Config {
     pub api_keys: Option<Arc<dyn KeyStore>>,
     /// Empty refuses callers without credentials.
     pub anonymous_role: String,
+    /// Whether somebody fetches public keys.
+    pub has_key_source: bool,
 }
 
 pub struct Authenticator {
@@ -136,9 +137,8 @@ pub struct Authenticator {
     api_keys: Option<Arc<dyn KeyStore>>,
     anonymous: Option<Arc<Identity>>,
     wanted: Notify,
-    began: Instant,
-    /// Milliseconds since `began` when fresh keys were last asked for, plus one; 0 is never.
-    asked_ms: AtomicU64,
+    /// Whoever fetches keys does so as soon as it is asked, or is at it.
+    is_fetcher_ready: AtomicBool,
     /// Counts fetches that ended, well or not.
     fetched: watch::Sender<u64>,
     /// Counts what may have ended identities: keys replaced, API keys changed.
@@ -158,8 +158,7 @@ impl Authenticator {
             api_keys: config.api_keys,
             anonymous,
             wanted: Notify::new(),
-            began: Instant::now(),
-            asked_ms: AtomicU64::new(0),
+            is_fetcher_ready: AtomicBool::new(config.has_key_source),
             fetched: watch::Sender::new(0),
             changed: watch::Sender::new(0),
         })
@@ -275,17 +274,28 @@ impl Authenticator {
             if !self.holds(identity) {
                 return;
             }
-            let left = match &identity.proof {
-                Proof::None => return std::future::pending().await,
-                Proof::Token { until, .. } => Duration::from_secs(until.saturating_sub(now())),
-                // An expiry is noticed within the minute; a revocation is told.
-                Proof::ApiKey { .. } => Duration::from_secs(60),
+            let Some(left) = self.left(identity) else {
+                return std::future::pending().await;
             };
             tokio::select! {
                 told = changed.changed() => if told.is_err() { return },
-                () = tokio::time::sleep(left) => {}
+                () = tokio::time::sleep(left.min(EXPIRY_LOOK)) => {}
             }
         }
+    }
+
+    /// How long an identity has until it may expire; `None` if it rests on nothing.
+    fn left(&self, identity: &Identity) -> Option<Duration> {
+        let until = match &identity.proof {
+            Proof::None => return None,
+            Proof::Token { until, .. } => Some(*until),
+            Proof::ApiKey { id } => {
+                let record = self.api_keys.as_ref().and_then(|store| store.find(id));
+                record.and_then(|record| record.expires_at)
+            }
+        };
+        let left = |until: u64| Duration::from_secs(until.saturating_sub(now()));
+        Some(until.map_or(EXPIRY_LOOK, left))
     }
 
     /// Tells everybody who holds an identity to look again: API keys were changed.
@@ -306,28 +316,21 @@ impl Authenticator {
         self.fetched.send_modify(|n| *n += 1);
     }
 
-    /// Resolves when a token named a key we do not know.
+    /// Resolves when a token named a key we do not know, now or since the last time.
     pub async fn keys_wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// Asks for fresh keys, unless that happened a short while ago, and waits for them. `false`:
-    /// nothing new can be expected.
+    /// Whether keys are fetched as soon as a token asks for them. Whoever asks while they are not is not kept waiting.
+    pub fn set_fetcher_ready(&self, ready: bool) {
+        self.is_fetcher_ready.store(ready, Ordering::Relaxed);
+    }
+
+    /// Asks for fresh keys and waits for them. `false`: nothing new can be expected at the moment.
     pub async fn ask_for_keys(&self) -> bool {
         let mut fetched = self.fetched.subscribe();
-        let now_ms = self.began.elapsed().as_millis() as u64 + 1;
-        let asked = self.asked_ms.load(Ordering::Relaxed);
-        let due = asked == 0 || now_ms - asked.min(now_ms) >= ASK_INTERVAL.as_millis() as u64;
-        if due
-            && self
-                .asked_ms
-                .compare_exchange(asked, now_ms, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
-        {
-            self.wanted.notify_one();
-        } else if now_ms.saturating_sub(self.asked_ms.load(Ordering::Relaxed))
-            >= ASK_PATIENCE.as_millis() as u64
-        {
+        self.wanted.notify_one();
+        if !self.is_fetcher_ready.load(Ordering::Relaxed) {
             return false;
         }
         let waited = tokio::time::timeout(ASK_PATIENCE, fetched.changed());

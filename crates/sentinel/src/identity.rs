@@ -1,16 +1,18 @@
 //! Identity from the configuration: the authenticator, its keys kept fresh, and who is on stdio.
 //!
 //! `keep_fresh` runs as long as the gateway. It reads the configured key source again after an interval, or
-//! sooner when a token names a key that is unknown; a set that cannot be read changes nothing.
+//! sooner when a token names a key that is unknown: a file at once, a URL once in a short while. A set that cannot be
+//! read changes nothing.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context;
 use sentinel_backends::fetch;
 use sentinel_core::Identity;
 use sentinel_core::identity::{Authenticator, Config as Settings, KeySet, KeyStore, Reject, Rules};
+use sentinel_core::state_file::Version;
 use sentinel_surfaces::http::{Access, OAuth};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -23,6 +25,11 @@ use crate::neighbours;
 const FETCH_INTERVAL: Duration = Duration::from_secs(300);
 /// After a fetch that failed.
 const FETCH_AGAIN: Duration = Duration::from_secs(30);
+/// Between two fetches, whatever tokens ask for: anybody can name an unknown key.
+const FETCH_PAUSE: Duration = Duration::from_secs(5);
+/// What an operator can do about keys that cannot be read.
+const STAY: &str = "the keys read before stay good. Publish a set with the keys that should be, or take out auth.jwks and \
+    reload to trust none";
 /// A set of keys is a few kilobytes.
 const FETCH_BYTES_MAX: usize = 1 << 20;
 const FETCH_TIME_MAX: Duration = Duration::from_secs(10);
@@ -149,6 +156,7 @@ fn build(
         },
         api_keys: store.clone().map(|store| store as Arc<dyn KeyStore>),
         anonymous_role: auth.anonymous_role.clone(),
+        has_key_source: !matches!(auth.jwks, KeySource::None),
     });
     if let KeySource::File(path) = &auth.jwks {
         let keys = read_keys(path).with_context(|| format!("auth.jwks: {}", path.display()))?;
@@ -165,70 +173,90 @@ async fn keep_fresh(
     let files = watch_files(&authenticator, &source, store);
     match &source {
         KeySource::Url(url) => {
-            tokio::join!(files, fetch_again_and_again(&authenticator, url));
+            tokio::join!(
+                files,
+                fetch_again_and_again(&authenticator, || fetch_keys(url))
+            );
         }
         KeySource::None | KeySource::File(_) => files.await,
     }
 }
 
-/// Looks whether the files of API keys and public keys were replaced.
+/// Looks whether the files of API keys and public keys were replaced, and at once for a token of an unknown key: that
+/// costs a look at the folder.
 async fn watch_files(
     authenticator: &Authenticator,
     source: &KeySource,
     store: Option<Arc<KeyFile>>,
 ) {
-    let changed_at = |path: &Path| {
-        std::fs::metadata(path)
-            .and_then(|m| m.modified())
-            .unwrap_or(SystemTime::UNIX_EPOCH)
-    };
-    let public = match source {
-        KeySource::File(path) => Some(path),
+    let mut public = match source {
+        KeySource::File(path) => Some((path, Version::at(path))),
         _ => None,
     };
-    let mut public_at = public.map(|path| changed_at(path));
     let mut version = store.as_ref().map(|store| store.version());
     loop {
-        tokio::time::sleep(LOOK).await;
+        let is_wanted = tokio::select! {
+            () = tokio::time::sleep(LOOK) => false,
+            () = authenticator.keys_wanted(), if public.is_some() => true,
+        };
         let current = store.as_ref().map(|store| store.version());
         if current != version {
             version = current;
             authenticator.look_again();
         }
-        let Some(path) = public else { continue };
-        let at = Some(changed_at(path));
-        if at != public_at {
-            public_at = at;
-            match read_keys(path) {
-                Ok(keys) => {
-                    tracing::info!(keys = keys.len(), "auth.jwks was read again");
-                    authenticator.replace_public_keys(keys);
-                }
-                Err(error) => {
-                    tracing::warn!("auth.jwks cannot be read, the keys stay as they are: {error:#}")
-                }
-            }
+        let Some((path, known)) = &mut public else {
+            continue;
+        };
+        let found = Version::at(path);
+        if found != *known {
+            *known = found;
+            take_keys(authenticator, path);
+        }
+        // Whoever asks while a look by the clock is under way waits for one of its own.
+        if is_wanted {
+            authenticator.fetch_ended();
         }
     }
 }
 
-/// One fetch at a time: at the start, after each interval, and when a token asks for it.
-async fn fetch_again_and_again(authenticator: &Authenticator, url: &http::Uri) {
+/// Reads the file of public keys again.
+fn take_keys(authenticator: &Authenticator, path: &Path) {
+    match read_keys(path) {
+        Ok(keys) => {
+            tracing::info!(keys = keys.len(), "auth.jwks was read again");
+            authenticator.replace_public_keys(keys);
+        }
+        Err(error) => {
+            let file = path.display();
+            tracing::warn!("auth.jwks: {file} cannot be used: {error:#}: {STAY}");
+        }
+    }
+}
+
+/// One fetch at a time: at the start, after each interval, and when a token asks for it, but never one right after
+/// another.
+async fn fetch_again_and_again<F>(authenticator: &Authenticator, fetch: impl Fn() -> F)
+where
+    F: Future<Output = anyhow::Result<KeySet>>,
+{
     loop {
-        let pause = match fetch_keys(url).await {
+        let interval = match fetch().await {
             Ok(keys) => {
                 tracing::debug!(keys = keys.len(), "fetched auth.jwks");
                 authenticator.replace_public_keys(keys);
                 FETCH_INTERVAL
             }
             Err(error) => {
-                tracing::warn!("auth.jwks cannot be fetched, the keys stay as they are: {error:#}");
+                tracing::warn!("auth.jwks cannot be fetched: {error:#}: {STAY}");
                 FETCH_AGAIN
             }
         };
+        authenticator.set_fetcher_ready(false);
         authenticator.fetch_ended();
+        tokio::time::sleep(FETCH_PAUSE).await;
+        authenticator.set_fetcher_ready(true);
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(interval - FETCH_PAUSE) => {}
             () = authenticator.keys_wanted() => {}
         }
     }
@@ -249,4 +277,48 @@ fn parse_keys(text: &[u8]) -> anyhow::Result<KeySet> {
         tracing::debug!("auth.jwks: key {n} is not used: {why}");
     }
     Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use super::*;
+
+    /// P-S03: however many tokens name keys that nobody has, they cause one fetch in a pause; and none who names a key
+    /// that was published meanwhile waits longer than that.
+    #[tokio::test(start_paused = true)]
+    async fn ps03_unknown_keys_cause_one_fetch_in_a_pause() {
+        let authenticator = Authenticator::new(Settings {
+            secret: None,
+            rules: Rules {
+                issuer: String::new(),
+                audiences: Vec::new(),
+                role_claim: String::new(),
+                default_role: String::new(),
+                tenant_claim: String::new(),
+                leeway: 0,
+            },
+            api_keys: None,
+            anonymous_role: String::new(),
+            has_key_source: true,
+        });
+        let fetches = Arc::new(AtomicU64::new(0));
+        let (asked, counted) = (authenticator.clone(), fetches.clone());
+        let keeper = tokio::spawn(async move {
+            let fetch = || {
+                counted.fetch_add(1, Relaxed);
+                std::future::ready(Ok(KeySet::default()))
+            };
+            fetch_again_and_again(&asked, fetch).await;
+        });
+        let began = tokio::time::Instant::now();
+        while began.elapsed() < Duration::from_secs(60) {
+            authenticator.ask_for_keys().await;
+            tokio::time::sleep(Duration::from_millis(7)).await;
+        }
+        let made = fetches.load(Relaxed);
+        assert!((12..=13).contains(&made), "{made} fetches in a minute");
+        keeper.abort();
+    }
 }

@@ -301,8 +301,10 @@ pub enum BadSet {
     Ambiguous(String),
     #[error("it holds a symmetric key, which whoever can read the set could sign with")]
     Symmetric,
+    #[error("it holds no keys")]
+    Empty,
     #[error("none of its keys can be used: {0}")]
-    Empty(String),
+    Useless(String),
 }
 
 /// Keys that are trusted at one moment.
@@ -355,9 +357,12 @@ impl KeySet {
                 Err(why) => skipped.push((n, why)),
             }
         }
+        if spans.is_empty() {
+            return Err(BadSet::Empty);
+        }
         if set.keys.is_empty() {
             let why = skipped.iter().map(|(n, why)| format!("key {n}: {why}"));
-            return Err(BadSet::Empty(why.collect::<Vec<_>>().join(", ")));
+            return Err(BadSet::Useless(why.collect::<Vec<_>>().join(", ")));
         }
         if set.has_secrets() && set.keys.iter().any(|k| k.algorithm != Algorithm::Hs256) {
             return Err(BadSet::Symmetric);

@@ -3,6 +3,7 @@
 mod vectors;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -33,6 +34,7 @@ fn authenticator() -> Arc<Authenticator> {
         rules: rules(),
         api_keys: None,
         anonymous_role: String::new(),
+        has_key_source: true,
     })
 }
 
@@ -296,8 +298,12 @@ fn sets_that_are_ambiguous_or_symmetric_are_refused_whole() {
     private["d"] = json!(b64([1; 32]));
     assert!(matches!(
         KeySet::public(&set(json!([private]))),
-        Err(jwk::BadSet::Empty(_))
+        Err(jwk::BadSet::Useless(_))
     ));
+    assert_eq!(
+        KeySet::public(br#"{"keys":[]}"#).err(),
+        Some(jwk::BadSet::Empty)
+    );
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[],"keys":[]}"#] {
         assert!(KeySet::public(text.as_bytes()).is_err(), "{text}");
     }
@@ -368,6 +374,7 @@ async fn ps07_an_api_key_is_good_until_it_is_revoked() {
         rules: rules(),
         api_keys: Some(store.clone()),
         anonymous_role: String::new(),
+        has_key_source: true,
     });
     let (record, text) = KeyRecord::create("ci", "developer", NOW, Some(NOW + 10));
     let id = record.id.clone();
@@ -412,8 +419,30 @@ async fn ps07_an_api_key_is_good_until_it_is_revoked() {
     ended.await;
 }
 
+/// P-S07: a stream ends when the API key behind it expires, not at the next look.
+#[tokio::test]
+async fn ps07_an_api_key_ends_when_it_expires() {
+    let store = Arc::new(InMemory::default());
+    let auth = Authenticator::new(Config {
+        secret: None,
+        rules: rules(),
+        api_keys: Some(store.clone()),
+        anonymous_role: String::new(),
+        has_key_source: false,
+    });
+    let (record, text) = KeyRecord::create("ci", "developer", now(), Some(now() + 2));
+    store.add(record).expect("kept");
+    let identity = auth.verify(&text).expect("good");
+    // Half of what it took before, and far more than a busy machine needs.
+    let patience = Duration::from_secs(30);
+    tokio::time::timeout(patience, auth.ended(&identity))
+        .await
+        .expect("it ends in time");
+    assert_eq!(auth.verify(&text), Err(Reject::ApiKey));
+}
+
 #[tokio::test(start_paused = true)]
-async fn unknown_keys_ask_for_a_refresh_once_in_an_interval() {
+async fn unknown_keys_share_a_fetch_and_do_not_wait_for_a_fetcher_that_rests() {
     let auth = authenticator();
     let asks = Arc::new(AtomicU64::new(0));
     let fetcher = tokio::spawn({
@@ -423,7 +452,10 @@ async fn unknown_keys_ask_for_a_refresh_once_in_an_interval() {
                 auth.keys_wanted().await;
                 asks.fetch_add(1, Ordering::Relaxed);
                 tokio::time::sleep(Duration::from_millis(100)).await;
+                auth.set_fetcher_ready(false);
                 auth.fetch_ended();
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                auth.set_fetcher_ready(true);
             }
         }
     });
@@ -433,13 +465,31 @@ async fn unknown_keys_ask_for_a_refresh_once_in_an_interval() {
     let waited = futures_util::future::join_all(waiting).await;
     assert!(waited.iter().all(|fresh| *fresh));
     assert_eq!(asks.load(Ordering::Relaxed), 1);
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    let began = tokio::time::Instant::now();
     for _ in 0..1000 {
         assert!(!auth.ask_for_keys().await);
     }
+    assert!(began.elapsed().is_zero(), "nobody waited");
     assert_eq!(asks.load(Ordering::Relaxed), 1);
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    assert!(auth.ask_for_keys().await);
+    // What was asked meanwhile is one wish, and nobody has to ask again.
+    tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(asks.load(Ordering::Relaxed), 2);
+    assert!(auth.ask_for_keys().await);
+    assert_eq!(asks.load(Ordering::Relaxed), 3);
     fetcher.abort();
+}
+
+/// Where there is nobody to ask, an unknown key is refused at once.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_key_waits_for_nobody_where_there_is_no_source() {
+    let auth = Authenticator::new(Config {
+        secret: Some(SECRET.to_vec()),
+        rules: rules(),
+        api_keys: None,
+        anonymous_role: String::new(),
+        has_key_source: false,
+    });
+    let began = tokio::time::Instant::now();
+    assert!(!auth.ask_for_keys().await);
+    assert!(began.elapsed().is_zero());
 }
