@@ -27,6 +27,7 @@ mod kill;
 mod rates;
 mod roles;
 mod scopes;
+mod sights;
 pub(crate) mod steps;
 
 pub use admission::{
@@ -36,6 +37,9 @@ pub use arguments::Schema;
 pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, Rates};
 pub use roles::{ADMIN, Grant, Role, Roles};
+
+use roles::Unlisted;
+use sights::Sights;
 
 /// What a policy is made of.
 pub struct Settings {
@@ -70,6 +74,7 @@ pub struct Policy {
     is_open: bool,
     /// What each role sees, by the scopes that narrow it; one entry for all roles that nobody configured.
     views: Mutex<HashMap<ViewKey, RoleView>>,
+    sights: Sights,
 }
 
 /// A role, those scopes of a token that say something here, in order, and the tags that are asked for.
@@ -96,6 +101,7 @@ impl Policy {
             admission: settings.admission,
             is_open: settings.is_open,
             views: Mutex::default(),
+            sights: Sights::default(),
         })
     }
 
@@ -133,14 +139,25 @@ impl Policy {
     /// are about all of it.
     pub fn sees_backend(&self, identity: &Identity, index: usize) -> bool {
         let roles = self.roles.load();
-        let (Some(role), scopes) = (roles.get(&identity.role), &*identity.scopes) else {
+        let Some(role) = roles.get(&identity.role) else {
             return false;
         };
-        if role.is_full() && scopes.is_empty() {
+        if role.is_full() && identity.scopes.is_empty() {
             return true;
         }
-        let sees = |operation: &Operation| self.allowed(role, scopes, operation).see;
         let catalog = self.registry.catalog();
+        let look = || self.looks_for(role, &identity.scopes, &catalog, index);
+        let made_from = (&catalog, &*roles);
+        self.sights.sees(made_from, identity, index, look)
+    }
+
+    /// Looks whether there is something.
+    fn looks_for(&self, role: &Role, scopes: &[Arc<str>], catalog: &Catalog, index: usize) -> bool {
+        // It was added this moment.
+        if index >= catalog.places() {
+            return false;
+        }
+        let sees = |operation: &Operation| self.allowed(role, scopes, operation).see;
         let mut listed = catalog.operations(index).peekable();
         let is_listed = listed.peek().is_some();
         if listed.any(|operation| sees(operation)) {
@@ -155,9 +172,14 @@ impl Policy {
         }
         // What is in no list can be granted by its name: a URI, a method of the backend's own.
         let is_known = is_listed || !before.is_empty();
+        let unlisted = match catalog.capabilities(View::Only(index)).resources {
+            _ if !is_known || catalog.defers(index) => Unlisted::Anything,
+            true => Unlisted::Resources,
+            false => Unlisted::Methods,
+        };
         let name = self.registry.name_of(index);
         name.is_some_and(|backend| {
-            role.may_see(&backend, is_known) && scopes::may_see(scopes, &backend)
+            role.may_see(&backend, unlisted) && scopes::may_see(scopes, &backend, unlisted)
         })
     }
 

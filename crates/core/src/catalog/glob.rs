@@ -17,6 +17,11 @@ impl Glob {
         }
     }
 
+    /// Whether a name with a slash may be meant: methods have one, names of tools and prompts seldom do.
+    pub(crate) fn may_match_a_method(&self) -> bool {
+        self.is_everything() || self.0.contains('/') && !self.0.contains(':')
+    }
+
     /// Whether it matches every name.
     pub(crate) fn is_everything(&self) -> bool {
         !self.0.is_empty() && self.0.bytes().all(|b| b == b'*')

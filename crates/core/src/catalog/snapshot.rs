@@ -474,6 +474,16 @@ impl Catalog {
         self.instructions[place(view)].as_deref()
     }
 
+    /// The places of backends that it knows of, in use or not.
+    pub(crate) fn places(&self) -> usize {
+        self.offers.len()
+    }
+
+    /// Whether a backend may be called by names that it does not list; see `Listing::defers`.
+    pub(crate) fn defers(&self, index: usize) -> bool {
+        self.defers[index]
+    }
+
     /// Whether a backend is listed at the moment.
     pub fn is_listed(&self, index: usize) -> bool {
         self.offers[index].is_some()

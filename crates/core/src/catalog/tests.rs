@@ -109,6 +109,10 @@ async fn decision_1_who_sees_nothing_of_a_backend_does_not_see_it_while_it_is_aw
         ("denied".to_owned(), role(&["tools.read"], &["a.*"])),
         ("singly".to_owned(), role(&["tools.read"], &["a.x", "y"])),
         ("other".to_owned(), role(&["b.*", "tool:b*"], &[])),
+        // Rules that mean nothing it lists, and those that may mean what is in no list.
+        ("nothing".to_owned(), role(&["a.zzz", "a.z*"], &[])),
+        ("uri".to_owned(), role(&["a.docs://z"], &[])),
+        ("method".to_owned(), role(&["a.acme/z"], &[])),
     ]);
     let settings = Settings {
         roles,
@@ -116,18 +120,34 @@ async fn decision_1_who_sees_nothing_of_a_backend_does_not_see_it_while_it_is_aw
     };
     let policy = Policy::new(registry.clone(), settings);
     let see = || -> Vec<&str> {
-        let all = ["tool", "own", "reader", "denied", "singly", "other", "?"];
+        let all = [
+            "tool", "own", "reader", "denied", "singly", "other", "nothing", "uri", "method", "?",
+        ];
         let sees = |role: &&str| policy.sees_backend(&Identity::local(role), 0);
         all.into_iter().filter(sees).collect()
     };
     // Nobody knows yet what it offers: whoever could see anything.
-    assert_eq!(see(), ["own", "reader", "singly"]);
+    assert_eq!(
+        see(),
+        ["own", "reader", "singly", "nothing", "uri", "method"]
+    );
     let publisher = registry.publisher(0);
     publisher.publish(tools(&["x", "y"]));
-    assert_eq!(see(), ["tool", "own", "reader"]);
+    let seen = ["tool", "own", "reader", "method"];
+    assert_eq!(see(), seen);
     // Those who saw something of it still have an endpoint, to hear when it is back.
     publisher.withdraw();
-    assert_eq!(see(), ["tool", "own", "reader"]);
+    assert_eq!(see(), seen);
+    // Where there are resources, some may be in no list.
+    let mut with_resources = tools(&["x", "y"]);
+    with_resources.capabilities.resources = true;
+    publisher.publish(with_resources);
+    let seen = ["tool", "own", "reader", "nothing", "uri", "method"];
+    assert_eq!(see(), seen);
+    // What was found out is forgotten with the roles.
+    assert_eq!(see(), seen);
+    policy.set_roles(Roles::new([("other".to_owned(), role(&["a.x"], &[]))]));
+    assert_eq!(see(), ["other"]);
 }
 
 fn find(

@@ -142,6 +142,15 @@ impl Pattern {
     }
 }
 
+/// What a backend may have besides what is in its lists; of its own methods nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unlisted {
+    /// Nobody knows its lists, or it is called by names that are in none.
+    Anything,
+    Resources,
+    Methods,
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
     /// `tool:<glob>`
@@ -165,9 +174,16 @@ impl Rule {
         }
     }
 
-    /// Whether it is about this backend by name.
-    pub(super) fn is_of(&self, backend: &str) -> bool {
-        matches!(self, Self::Own(of, _) if of == backend)
+    /// Whether it may give something of this backend that is in no list.
+    pub(super) fn may_give(&self, backend: &str, unlisted: Unlisted) -> bool {
+        match self {
+            Self::Own(of, words) if of == backend => match unlisted {
+                Unlisted::Anything => true,
+                Unlisted::Resources => words.may_be_a_uri() || words.written.may_match_a_method(),
+                Unlisted::Methods => words.written.may_match_a_method(),
+            },
+            _ => false,
+        }
     }
 
     /// Whether it gives everything of this backend.
@@ -229,11 +245,15 @@ impl Role {
             && !self.denied.iter().any(denied)
     }
 
-    /// Whether it may see something of this backend that is in no list. Where the lists are known, only if a rule names the
-    /// backend.
-    pub(super) fn may_see(&self, backend: &str, is_known: bool) -> bool {
-        let named = || self.rules.iter().any(|rule| rule.is_of(backend));
-        (self.read && !is_known || named())
+    /// Whether it may see something of this backend that is in no list. Where the lists are known, only if a rule may
+    /// mean it.
+    pub(super) fn may_see(&self, backend: &str, unlisted: Unlisted) -> bool {
+        let given = || {
+            self.rules
+                .iter()
+                .any(|rule| rule.may_give(backend, unlisted))
+        };
+        (self.read && unlisted == Unlisted::Anything || given())
             && !self.denied.iter().any(|denied| denied.is_all_of(backend))
     }
 

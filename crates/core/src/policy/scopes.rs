@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::roles::{Grant, rule};
+use super::roles::{Grant, Unlisted, rule};
 use crate::catalog::Operation;
 
 /// What one scope lets through; `None` if it is not ours.
@@ -49,11 +49,11 @@ pub(super) fn grant(scopes: &[Arc<str>], operation: &Operation) -> Grant {
 }
 
 /// Whether a token's scopes leave anything of a backend that is in no list.
-pub(super) fn may_see(scopes: &[Arc<str>], backend: &str) -> bool {
+pub(super) fn may_see(scopes: &[Arc<str>], backend: &str, unlisted: Unlisted) -> bool {
     let mut ours = scopes.iter().filter(|s| is_ours(s)).peekable();
     let leaves = |scope: &Arc<str>| match &**scope {
         "*" | "tools.execute" | "tools.read" => true,
-        other => rule(other).is_some_and(|rule| rule.is_of(backend)),
+        other => rule(other).is_some_and(|rule| rule.may_give(backend, unlisted)),
     };
     ours.peek().is_none() || ours.any(leaves)
 }

@@ -1,0 +1,139 @@
+//! Of which backends somebody sees anything: found out once for a role, a token's scopes and a catalog, and then a
+//! lookup, for every request to a backend's own endpoint asks.
+//!
+//! Readers do not allocate, and wait for nobody but the first who looks. What is known belongs to one catalog and one set of roles, and is forgotten
+//! with either.
+//!
+//! Not here: what seeing a backend means (`Policy::sees_backend`).
+
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapOption;
+
+use super::roles::Roles;
+use crate::catalog::Catalog;
+use crate::identity::Identity;
+use crate::map::Map;
+
+/// Roles times sets of scopes: issuers give out few sets. Beyond that all is found out anew.
+const SIGHTS_MAX: usize = 1024;
+
+#[derive(Default)]
+pub(super) struct Sights(ArcSwapOption<Known>);
+
+/// By backend; empty where nobody asked yet.
+type Seen = Arc<[OnceLock<bool>]>;
+type ByScopes = Map<Arc<[Arc<str>]>, Seen>;
+
+struct Known {
+    catalog: Arc<Catalog>,
+    roles: Arc<Roles>,
+    /// By role and scopes.
+    seen: Map<Arc<str>, ByScopes>,
+}
+
+impl Known {
+    fn is_of(&self, catalog: &Arc<Catalog>, roles: &Arc<Roles>) -> bool {
+        Arc::ptr_eq(&self.catalog, catalog) && Arc::ptr_eq(&self.roles, roles)
+    }
+}
+
+impl Sights {
+    /// Whether this identity sees a backend, by `look` if that is not known yet.
+    pub(super) fn sees(
+        &self,
+        (catalog, roles): (&Arc<Catalog>, &Arc<Roles>),
+        identity: &Identity,
+        index: usize,
+        look: impl FnOnce() -> bool,
+    ) -> bool {
+        let known = self.0.load();
+        let known = known.as_ref().filter(|known| known.is_of(catalog, roles));
+        let of_role = known.and_then(|known| known.seen.get(&identity.role));
+        let found = of_role.and_then(|by_scopes| by_scopes.get(&*identity.scopes));
+        let seen = match found {
+            Some(seen) => seen,
+            None => &self.note(catalog, roles, identity),
+        };
+        match seen.get(index) {
+            Some(known) => *known.get_or_init(look),
+            None => look(),
+        }
+    }
+
+    /// Makes room for what an identity sees. Of two who do so at once one does it again the next time.
+    fn note(&self, catalog: &Arc<Catalog>, roles: &Arc<Roles>, identity: &Identity) -> Seen {
+        let seen: Seen = (0..catalog.places()).map(|_| OnceLock::new()).collect();
+        let before = self.0.load_full();
+        let before = before.filter(|known| known.is_of(catalog, roles));
+        let len = |known: &Arc<Known>| known.seen.values().map(Map::len).sum::<usize>();
+        let before = before.filter(|known| len(known) < SIGHTS_MAX);
+        let mut all = before.map_or_else(Map::default, |known| known.seen.clone());
+        let by_scopes = all.entry(identity.role.clone()).or_default();
+        by_scopes.insert(identity.scopes.clone(), seen.clone());
+        self.0.store(Some(Arc::new(Known {
+            catalog: catalog.clone(),
+            roles: roles.clone(),
+            seen: all,
+        })));
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Registry;
+
+    /// Each backend is looked at once, until the catalog or the roles are others.
+    #[test]
+    fn what_was_found_out_is_a_lookup_until_something_changes() {
+        let listing = |name: &str| crate::catalog::Listing::new(name);
+        let registry = Registry::new(vec![listing("a"), listing("b")]);
+        let catalog = registry.catalog();
+        let other = Registry::new(vec![listing("a"), listing("b")]).catalog();
+        let (roles, others) = (Arc::new(Roles::default()), Arc::new(Roles::default()));
+        let sights = Sights::default();
+        let looked = std::cell::Cell::new(0);
+        let see = |made_from, role: &str, index| {
+            let look = || {
+                looked.set(looked.get() + 1);
+                index == 0
+            };
+            let seen = sights.sees(made_from, &Identity::local(role), index, look);
+            (seen, looked.get())
+        };
+        for _ in 0..3 {
+            assert_eq!(see((&catalog, &roles), "x", 0), (true, 1));
+        }
+        assert_eq!(see((&catalog, &roles), "x", 1), (false, 2));
+        assert_eq!(see((&catalog, &roles), "y", 0), (true, 3));
+        assert_eq!(see((&catalog, &roles), "x", 1), (false, 3));
+        assert_eq!(see((&catalog, &others), "x", 1), (false, 4));
+        assert_eq!(see((&other, &others), "x", 1), (false, 5));
+        assert_eq!(see((&other, &others), "x", 1), (false, 5));
+        // A place that this catalog does not know of yet is looked at each time.
+        assert_eq!(see((&other, &others), "x", 2), (false, 6));
+        assert_eq!(see((&other, &others), "x", 2), (false, 7));
+    }
+
+    #[test]
+    fn a_crowd_of_scopes_is_bounded() {
+        let registry = Registry::new(vec![crate::catalog::Listing::new("a")]);
+        let (catalog, roles) = (registry.catalog(), Arc::new(Roles::default()));
+        let sights = Sights::default();
+        for n in 0..2 * SIGHTS_MAX {
+            let scope: Arc<str> = format!("a.{n}").into();
+            let identity = Identity {
+                subject: "x".into(),
+                role: "x".into(),
+                tenant: None,
+                scopes: [scope].into_iter().collect(),
+                proof: crate::identity::Proof::None,
+            };
+            assert!(sights.sees((&catalog, &roles), &identity, 0, || true));
+            let known = sights.0.load_full().expect("something is known");
+            assert!(known.seen["x"].len() <= SIGHTS_MAX);
+        }
+    }
+}
