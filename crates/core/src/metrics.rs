@@ -1,7 +1,7 @@
 //! Counters: plain atomics, read when somebody asks for `/metrics`.
 //!
 //! Labels come from the catalog and from words of ours, never from what a caller sent: a name that
-//! did not resolve has no label.
+//! did not resolve has no label. Only what was called is counted, and there is an end to names.
 //!
 //! Not here: how they are written down (`surfaces::http::metrics`).
 
@@ -33,8 +33,10 @@ pub const STATUSES: [&str; 9] = [
     "input_required",
 ];
 
-/// Operations counted apart; those beyond share one place. Catalogs are far smaller.
-const OPERATIONS_MAX: usize = 10_000;
+/// Operations counted apart. Each has some 16 lines on the page, 1.7 kB, and whoever scrapes keeps a series of each.
+const OPERATIONS_MAX: usize = 1_000;
+/// What the tools of a backend that are called beyond that are counted as, together.
+const OTHER: &str = "other";
 
 #[derive(Default)]
 pub struct Metrics {
@@ -114,26 +116,11 @@ impl Metrics {
     }
 
     fn operation(&self, method: &'static str, backend: &str, tool: &str) -> Arc<Operation> {
-        if let Some(found) = self.operations.read().get(method, backend, tool) {
-            return found.clone();
-        }
-        let mut operations = self.operations.write();
-        let (backend, tool) = if operations.len < OPERATIONS_MAX {
-            (backend, tool)
-        } else {
-            ("", "")
+        let known = {
+            let operations = self.operations.read();
+            operations.find(method, backend, tool).cloned()
         };
-        if let Some(found) = operations.get(method, backend, tool) {
-            return found.clone();
-        }
-        operations.len += 1;
-        let by_name = operations.by_method.entry(method).or_default();
-        by_name
-            .entry(backend.into())
-            .or_default()
-            .entry(tool.into())
-            .or_default()
-            .clone()
+        known.unwrap_or_else(|| self.operations.write().add(method, backend, tool))
     }
 
     /// Everything counted so far, in a steady order.
@@ -160,6 +147,32 @@ impl Metrics {
 impl Operations {
     fn get(&self, method: &str, backend: &str, tool: &str) -> Option<&Arc<Operation>> {
         self.by_method.get(method)?.get(backend)?.get(tool)
+    }
+
+    fn is_full(&self) -> bool {
+        self.len >= OPERATIONS_MAX
+    }
+
+    /// Where an operation is counted; `None` if there is no such place yet.
+    fn find(&self, method: &str, backend: &str, tool: &str) -> Option<&Arc<Operation>> {
+        let other = || self.get(method, backend, OTHER);
+        let found = self.get(method, backend, tool);
+        found.or_else(|| other().filter(|_| self.is_full() && !tool.is_empty()))
+    }
+
+    fn add(&mut self, method: &'static str, backend: &str, tool: &str) -> Arc<Operation> {
+        if let Some(found) = self.find(method, backend, tool) {
+            return found.clone();
+        }
+        // Methods and backends are few, and what has no name of its own needs no other.
+        let tool = match self.is_full() && !tool.is_empty() {
+            true => OTHER,
+            false => tool,
+        };
+        self.len += 1;
+        let by_name = self.by_method.entry(method).or_default();
+        let of_backend = by_name.entry(backend.into()).or_default();
+        of_backend.entry(tool.into()).or_default().clone()
     }
 }
 
@@ -188,4 +201,42 @@ impl Operation {
 /// The method in words of the protocol; whatever a caller made up is `other`.
 fn label(method: Option<&Method>) -> &'static str {
     method.map_or("", |method| method.known().unwrap_or("other"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seed 000's metrics, bounded: what was called first has series of its own, the rest of a backend's tools share one,
+    /// and nothing is lost or made up.
+    #[test]
+    fn tools_beyond_the_bound_are_counted_together() {
+        let metrics = Metrics::default();
+        let call = |backend: &str, tool: &str| {
+            let method = Some(&Method::ToolsCall);
+            metrics.ended(method, backend, tool, "success", "", Duration::ZERO);
+        };
+        assert!(
+            metrics.rows().is_empty(),
+            "what nobody called has no series"
+        );
+        for n in 0..3 * OPERATIONS_MAX {
+            call("a", &format!("tool-{n}"));
+        }
+        call("b", "x");
+        call("b", "y");
+        call("a", "tool-0");
+        metrics.ended(None, "", "", "error", "parse_error", Duration::ZERO);
+        let rows = metrics.rows();
+        assert_eq!(rows.len(), OPERATIONS_MAX + 3);
+        let count = |backend: &str, tool: &str| {
+            let mut rows = rows.iter();
+            let row = rows.find(|row| row.backend == backend && row.tool == tool);
+            row.map(|row| row.operation.ended[0].load(Relaxed))
+        };
+        assert_eq!(count("a", "tool-0"), Some(2));
+        assert_eq!(count("a", OTHER), Some(2 * OPERATIONS_MAX as u64));
+        assert_eq!(count("b", OTHER), Some(2));
+        assert_eq!(count("b", "x"), None);
+    }
 }
