@@ -9,6 +9,7 @@
 //! box between them, and the whole walk is one allocation; the call itself is boxed, so that no
 //! step moves more than a pointer.
 
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -57,7 +58,7 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
         .layer(check(steps::authorize)) // may this caller see it, and call it?
         .layer(step(kill)) // is it switched off, now or before it ends?
         .layer(check(steps::limit)) // does this caller call it too often?
-        .layer(check(steps::check_arguments)) // are the arguments what it asks for?
+        .layer(step(check_arguments)) // are the arguments what it asks for?
         .layer(step(recall)) // was it answered lately, and may that be kept?
         .layer(step(guard)) // fail at once while its backend keeps failing
         .layer(step(admit)) // wait for a place, and hold it to the end
@@ -214,6 +215,16 @@ async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     let work = pin!(rest.call(call));
     let kills = house.policy.kills();
     kills.watch(&caller, &operation, view, work).await
+}
+
+/// Refuses arguments that are not what the tool asks for, and goes on with those that were checked.
+async fn check_arguments(mut call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    match steps::check_arguments(&call) {
+        ControlFlow::Continue(None) => {}
+        ControlFlow::Continue(Some(params)) => call.params = params,
+        ControlFlow::Break(answer) => return answer,
+    }
+    rest.call(call).await
 }
 
 /// Answers from what the backend allowed to be kept, and keeps what it allows.

@@ -10,6 +10,7 @@
 #[cfg(test)]
 mod hostile;
 mod meter;
+mod nulls;
 mod prepare;
 
 use std::collections::HashSet;
@@ -20,7 +21,7 @@ use bytes::Bytes;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError};
 use sentinel_wire::json::{self, Rules};
-use sentinel_wire::{Outcome, Payload, Revision};
+use sentinel_wire::{Outcome, Params, Payload, Revision};
 use serde_json::Value;
 
 use crate::call::Reply;
@@ -59,6 +60,15 @@ pub struct Schema {
     compiled: OnceLock<Option<Box<Compiled>>>,
 }
 
+/// What a check of a call's arguments comes to.
+pub(super) enum Checked {
+    Good,
+    /// They are, without those that are null and count as left out: these are the params to go on with.
+    Without(Params),
+    /// What is wrong.
+    Wrong(Vec<String>),
+}
+
 struct Compiled {
     validator: Validator,
     temper: Temper,
@@ -88,17 +98,28 @@ impl Schema {
         }
     }
 
-    /// What is wrong with these arguments; empty if nothing is, or if nothing is asked of them.
-    pub(super) fn check(&self, tool: &str, arguments: &[u8]) -> Vec<String> {
+    /// Whether these params of a call hold what the tool asks for.
+    pub(super) fn check(&self, tool: &str, params: &Params) -> Checked {
+        let arguments = params.get("arguments").unwrap_or(b"{}");
         let Some(compiled) = self.compiled(tool) else {
-            return Vec::new();
+            return Checked::Good;
         };
         let value: Value = match serde_json::from_slice(arguments) {
             Ok(value) => value,
             // JSON, but no number or text that could be compared with anything.
-            Err(error) => return vec![format!("the arguments cannot be read: {error}")],
+            Err(error) => {
+                return Checked::Wrong(vec![format!("the arguments cannot be read: {error}")]);
+            }
         };
-        compiled.check(&value, arguments.len() as u64).0
+        let (verdict, _) = compiled.check(&value, arguments.len() as u64);
+        match verdict {
+            Ok(left_out) if left_out.is_empty() => Checked::Good,
+            Ok(left_out) => match nulls::strip(params, &left_out) {
+                Some(params) => Checked::Without(params),
+                None => Checked::Wrong(vec![format!("arguments: {NO_DETAILS}")]),
+            },
+            Err(issues) => Checked::Wrong(issues),
+        }
     }
 
     fn compiled(&self, tool: &str) -> Option<&Compiled> {
@@ -120,20 +141,24 @@ impl Schema {
 }
 
 impl Compiled {
-    /// What is wrong with the arguments, and what it cost to find out if they are valid.
-    fn check(&self, value: &Value, bytes: u64) -> (Vec<String>, u64) {
+    /// Which arguments count as left out if the others are valid, or what is wrong; and what it cost to find out
+    /// whether they are valid.
+    fn check(&self, value: &Value, bytes: u64) -> (Result<HashSet<String>, Vec<String>>, u64) {
         let allowance = LOOKS_MAX + bytes.saturating_mul(LOOKS_PER_BYTE);
         let (valid, cost) = meter::run(allowance, self.temper, || {
-            self.validator.is_valid(Metered(value))
-                || without_nulls(value, &self.known)
-                    .is_some_and(|value| self.validator.is_valid(Metered(&value)))
+            if self.validator.is_valid(Metered(value)) {
+                return Some(HashSet::new());
+            }
+            let names = nulls::left_out(&self.validator, value, &self.known);
+            let given = (!names.is_empty()).then(|| nulls::without(value, &names))?;
+            self.validator.is_valid(Metered(&given)).then_some(names)
         });
-        let issues = match valid {
-            Ok(true) => Vec::new(),
-            Ok(false) => self.issues(value, bytes),
-            Err(meter::Spent) => vec![format!("arguments: {TOO_COSTLY}")],
+        let verdict = match valid {
+            Ok(Some(left_out)) => Ok(left_out),
+            Ok(None) => Err(self.issues(value, bytes)),
+            Err(meter::Spent) => Err(vec![format!("arguments: {TOO_COSTLY}")]),
         };
-        (issues, cost)
+        (verdict, cost)
     }
 
     fn issues(&self, value: &Value, bytes: u64) -> Vec<String> {
@@ -173,25 +198,6 @@ fn words(error: &ValidationError<'_>) -> String {
         },
         _ => error.to_string(),
     }
-}
-
-/// Models write `null` for an argument that they leave out, and servers read it so (the header rules of
-/// 2026-07-28 say it outright); where it is required it is missing. A name that the tool does not know is no such
-/// argument.
-fn without_nulls(arguments: &Value, known: &HashSet<String>) -> Option<Value> {
-    let members = arguments.as_object()?;
-    let is_left_out = |name: &String, value: &Value| value.is_null() && known.contains(name);
-    if !members.iter().any(|(name, value)| is_left_out(name, value)) {
-        return None;
-    }
-    let given = members
-        .iter()
-        .filter(|(name, value)| !is_left_out(name, value));
-    Some(Value::Object(
-        given
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect(),
-    ))
 }
 
 /// `None` for a schema that asks for nothing but an object.
@@ -285,12 +291,24 @@ mod tests {
         Schema::new(Some(Bytes::from_static(text.as_bytes())))
     }
 
+    impl Schema {
+        /// What is wrong with these arguments.
+        fn issues(&self, arguments: &[u8]) -> Vec<String> {
+            let params = [&br#"{"arguments":"#[..], arguments, b"}"].concat();
+            let params = Params::parse(params.into(), Rules::backend()).expect("json");
+            match self.check("x", &params) {
+                Checked::Good | Checked::Without(_) => Vec::new(),
+                Checked::Wrong(issues) => issues,
+            }
+        }
+    }
+
     #[test]
     fn c_17_arguments_are_compared_with_the_schema() {
         let echo = schema(
             r#"{"type":"object","properties":{"text":{"type":"string","maxLength":3},"n":{"type":"integer"}},"required":["text"],"additionalProperties":false}"#,
         );
-        assert!(echo.check("echo", br#"{"text":"abc","n":1}"#).is_empty());
+        assert!(echo.issues(br#"{"text":"abc","n":1}"#).is_empty());
         for (wrong, words) in [
             (&br#"{}"#[..], "text"),
             (br#"{"text":1}"#, "/text"),
@@ -298,7 +316,7 @@ mod tests {
             (br#"{"text":"a","n":1.5}"#, "/n"),
             (br#"{"text":"a","x":1}"#, "x"),
         ] {
-            let issues = echo.check("echo", wrong);
+            let issues = echo.issues(wrong);
             assert_eq!(issues.len(), 1, "{issues:?}");
             assert!(issues[0].contains(words), "{issues:?}");
         }
@@ -309,13 +327,13 @@ mod tests {
         let closed = schema(
             r#"{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"integer"}},"required":["text"],"additionalProperties":false}"#,
         );
-        assert!(closed.check("x", br#"{"text":"a","n":null}"#).is_empty());
+        assert!(closed.issues(br#"{"text":"a","n":null}"#).is_empty());
         for wrong in [
             &br#"{"text":"a","other":null}"#[..],
             br#"{"text":"a","n":null,"other":null}"#,
             br#"{"text":null}"#,
         ] {
-            assert!(!closed.check("x", wrong).is_empty());
+            assert!(!closed.issues(wrong).is_empty());
         }
     }
 
@@ -329,7 +347,7 @@ mod tests {
             let schema = Schema::new(Some(Bytes::copy_from_slice(text.as_bytes())));
             assert!(schema.compiled("x").is_none(), "{text}");
             // Not even decoded.
-            assert!(schema.check("x", b"not JSON").is_empty());
+            assert!(schema.issues(b"[1e999999]").is_empty());
         }
     }
 
@@ -353,12 +371,12 @@ mod tests {
         let inner = schema(
             r##"{"$defs":{"n":{"type":"integer"}},"properties":{"a":{"$ref":"#/$defs/n"}}}"##,
         );
-        assert!(inner.check("x", br#"{"a":1}"#).is_empty());
-        assert!(!inner.check("x", br#"{"a":"1"}"#).is_empty());
+        assert!(inner.issues(br#"{"a":1}"#).is_empty());
+        assert!(!inner.issues(br#"{"a":"1"}"#).is_empty());
         let old = schema(
             r#"{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"type":"array","items":[{"type":"integer"}]}}}"#,
         );
-        assert!(!old.check("x", br#"{"a":["1"]}"#).is_empty());
+        assert!(!old.issues(br#"{"a":["1"]}"#).is_empty());
     }
 
     #[test]
@@ -366,7 +384,7 @@ mod tests {
         let evil = schema(r#"{"properties":{"a":{"pattern":"^(a|aa)+(?=$)b"}}}"#);
         let began = tokio::time::Instant::now();
         let long = format!(r#"{{"a":"{}"}}"#, "a".repeat(5000));
-        let _ = evil.check("x", long.as_bytes());
+        let _ = evil.issues(long.as_bytes());
         assert!(began.elapsed() < std::time::Duration::from_secs(5));
     }
 

@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use sentinel_wire::json::Kind as JsonKind;
-use sentinel_wire::{Method, Outcome};
+use sentinel_wire::{Method, Outcome, Params};
 
+use super::arguments::Checked;
 use super::{Policy, arguments, kill};
 use crate::call::{Call, Reply};
 use crate::catalog::unknown::unseen;
@@ -121,24 +122,26 @@ pub(crate) fn limit(policy: &Policy, call: &Call) -> Verdict {
     }
 }
 
-/// Are the arguments what the tool's schema asks for?
-pub(crate) fn check_arguments(_: &Policy, call: &Call) -> Verdict {
+/// Are the arguments what the tool's schema asks for? Other params than those that came go on where arguments count as
+/// left out.
+pub(crate) fn check_arguments(call: &Call) -> ControlFlow<Result<Reply, Fault>, Option<Params>> {
     if call.method != Method::ToolsCall {
-        return ControlFlow::Continue(());
+        return ControlFlow::Continue(None);
     }
     let arguments = call.params.get("arguments").unwrap_or(b"{}");
     if JsonKind::of(arguments) != Some(JsonKind::Object) {
         let text = "`arguments` must be an object";
-        return stop(Fault::new(Kind::InvalidParams, text));
+        return ControlFlow::Break(Err(Fault::new(Kind::InvalidParams, text)));
     }
     let operation = &call.target().operation;
     let Some(schema) = &operation.schema else {
-        return ControlFlow::Continue(());
+        return ControlFlow::Continue(None);
     };
-    let issues = schema.check(&operation.exposed, arguments);
-    if issues.is_empty() {
-        return ControlFlow::Continue(());
-    }
+    let issues = match schema.check(&operation.exposed, &call.params) {
+        Checked::Good => return ControlFlow::Continue(None),
+        Checked::Without(params) => return ControlFlow::Continue(Some(params)),
+        Checked::Wrong(issues) => issues,
+    };
     // Some revisions hear of it in a result; on record it is a refusal of ours all the same.
     call.trail.refuse(Kind::InvalidArguments);
     let name = call.params.string("name").unwrap_or_default();
