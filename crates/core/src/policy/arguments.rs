@@ -57,8 +57,11 @@ type Validator = jsonschema::Validator<MeteredJson>;
 /// A tool's input schema: as it was sent, and compiled when first needed.
 pub struct Schema {
     raw: Option<Bytes>,
-    compiled: OnceLock<Option<Box<Compiled>>>,
+    compiled: OnceLock<Result<Option<Box<Compiled>>, Unusable>>,
 }
+
+/// Why a schema checks nothing.
+type Unusable = Box<str>;
 
 /// What a check of a call's arguments comes to.
 pub(super) enum Checked {
@@ -124,19 +127,32 @@ impl Schema {
 
     fn compiled(&self, tool: &str) -> Option<&Compiled> {
         let compiled = self.compiled.get_or_init(|| {
-            let raw = self.raw.as_deref()?;
-            match compile(raw) {
-                Ok(compiled) => compiled.map(Box::new),
-                Err(why) => {
-                    tracing::warn!(
-                        tool,
-                        "the tool's arguments are not checked, its inputSchema cannot be used: {why}"
-                    );
-                    None
-                }
+            let compiled = self.compile();
+            if let Err(why) = &compiled {
+                tracing::warn!(
+                    tool,
+                    "the tool's arguments are not checked, its inputSchema cannot be used: {why}"
+                );
             }
+            compiled
         });
-        compiled.as_deref()
+        compiled.as_ref().ok()?.as_deref()
+    }
+
+    fn compile(&self) -> Result<Option<Box<Compiled>>, Unusable> {
+        let compiled = self.raw.as_deref().map_or(Ok(None), compile);
+        Ok(compiled?.map(Box::new))
+    }
+
+    /// Why it checks nothing, as far as that was found out: at the tool's first call.
+    pub fn unusable(&self) -> Option<&str> {
+        self.compiled.get()?.as_ref().err().map(|why| &**why)
+    }
+
+    /// Why it checks nothing, found out now.
+    pub fn examine(&self) -> Option<&str> {
+        let compiled = self.compiled.get_or_init(|| self.compile());
+        compiled.as_ref().err().map(|why| &**why)
     }
 }
 
@@ -360,8 +376,12 @@ mod tests {
             r#"{"properties":{"a":{"pattern":"("}}}"#,
         ] {
             let schema = Schema::new(Some(Bytes::copy_from_slice(text.as_bytes())));
+            assert_eq!(schema.unusable(), None, "nobody looked yet");
             assert!(schema.compiled("x").is_none(), "{text}");
+            assert!(schema.unusable().is_some(), "{text}");
+            assert_eq!(schema.examine(), schema.unusable());
         }
+        assert_eq!(schema(r#"{"required":["a"]}"#).examine(), None);
         let huge = format!(r#"{{"description":"{}"}}"#, "x".repeat(SCHEMA_BYTES_MAX));
         assert!(compile(huge.as_bytes()).is_err());
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use sentinel_backends::child;
-use sentinel_core::catalog::Pinned;
+use sentinel_core::catalog::{Operation, Pinned};
 use sentinel_core::{Health, ItemKind, Status, View};
 use sentinel_surfaces::Gateway;
 use serde_json::json;
@@ -129,8 +129,8 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
         None => None,
     };
     let data_dir = data_dir(&config.gateway.data_dir);
-    let (backends, collisions, pins) = try_backends(config).await?;
-    let (held, changed): (Vec<_>, Vec<_>) = pins.into_iter().partition(|(held, _)| *held);
+    let tried = try_backends(config).await?;
+    let (held, changed): (Vec<_>, Vec<_>) = tried.pins.into_iter().partition(|(held, _)| *held);
     let words = |(_, words)| words;
     Ok(Report {
         configuration: Some(Checked {
@@ -138,10 +138,11 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
         }),
         data_dir: Some(data_dir),
         gateway,
-        backends,
-        collisions,
+        backends: tried.backends,
+        collisions: tried.collisions,
         deviations: deviations::of(config),
         held: held.into_iter().map(words).collect(),
+        unchecked: tried.unchecked,
         notices: config
             .notices
             .iter()
@@ -164,11 +165,18 @@ fn data_dir(path: &Path) -> DataDir {
     }
 }
 
-/// Starts all backends and waits for each; also says which names collide, and which tools are not what
-/// they were and whether they are held back for it.
-async fn try_backends(
-    config: &Config,
-) -> anyhow::Result<(Vec<Examined>, Vec<String>, Vec<(bool, String)>)> {
+/// What is known once all backends were started.
+struct Tried {
+    backends: Vec<Examined>,
+    /// Names that collide.
+    collisions: Vec<String>,
+    /// Tools that are not what they were, and whether they are held back for it.
+    pins: Vec<(bool, String)>,
+    unchecked: Vec<String>,
+}
+
+/// Starts all backends and waits for each.
+async fn try_backends(config: &Config) -> anyhow::Result<Tried> {
     let mut awake = config.clone();
     for backend in &mut awake.backends {
         if let BackendKind::Stdio(program) = &mut backend.kind {
@@ -198,8 +206,25 @@ async fn try_backends(
     let collisions = gateway.registry.complaints();
     let pins = gateway.registry.pins().list();
     let pins = pins.iter().filter_map(not_as_pinned).collect();
+    let catalog = gateway.registry.catalog();
+    let unchecked = catalog.all_operations().filter_map(|o| not_checked(o));
+    let tried = Tried {
+        backends: examined,
+        collisions,
+        pins,
+        unchecked: unchecked.collect(),
+    };
     client::stop(gateway).await;
-    Ok((examined, collisions, pins))
+    Ok(tried)
+}
+
+/// A schema is tried at the first call of its tool, and here before anybody calls it.
+fn not_checked(operation: &Operation) -> Option<String> {
+    let why = operation.schema.as_ref()?.examine()?;
+    let (tool, backend) = (super::one_line(&operation.own), &operation.backend);
+    Some(format!(
+        "tool `{tool}` of backend `{backend}`: its inputSchema cannot be used: {why}; mend it there, or see that the backend checks"
+    ))
 }
 
 fn not_as_pinned(pin: &Pinned) -> Option<(bool, String)> {

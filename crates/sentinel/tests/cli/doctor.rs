@@ -29,6 +29,26 @@ fn doctor_finds_nothing_wrong_with_what_works() {
     assert_eq!(report["deviations"], serde_json::json!([]), "ps15");
 }
 
+/// C-17: a tool whose arguments nobody checks is named, though nobody called it yet.
+#[test]
+fn c_17_doctor_names_tools_whose_arguments_are_not_checked() {
+    let house = House::new("", &[stdio("a", &["--maze"], "")]);
+    let ran = house.run(&["doctor"]).well();
+    assert!(
+        ran.out.contains("Arguments that are not checked"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("tool `riddle` of backend `a`"),
+        "{}",
+        ran.out
+    );
+    let report = house.run(&["doctor", "--json"]).well().json();
+    let unchecked = report["unchecked"].as_array().expect("a list");
+    assert_eq!(unchecked.len(), 1, "{report}");
+}
+
 /// What is built in is behind the gateway too, but it is nobody's backend to be examined.
 #[test]
 fn doctor_examines_a_file_that_leaves_the_built_in_tools_on() {

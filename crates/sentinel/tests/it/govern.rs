@@ -622,5 +622,23 @@ fn c_17_arguments_that_cost_too_much_to_check_are_refused_and_on_record() {
     assert!(text_of(&refused).contains("cost too much"), "{refused}");
     // It is the arguments, not the tool.
     assert_eq!(new.said("maze", json!({})), "through");
+    // A schema that cannot be compiled checks nothing, and the operator can see that.
+    assert_eq!(
+        gateway.get("/admin/api/status").json()["unchecked"],
+        json!([])
+    );
+    assert_eq!(new.said("riddle", json!({"x": 1})), "through");
+    let status = gateway.get("/admin/api/status").json();
+    let unchecked = status["unchecked"].as_array().expect("a list");
+    assert_eq!(unchecked.len(), 1, "{status}");
+    assert_eq!(
+        (&unchecked[0]["backend"], &unchecked[0]["tool"]),
+        (&json!("alpha"), &json!("riddle"))
+    );
+    assert!(
+        unchecked[0]["why"]
+            .as_str()
+            .is_some_and(|why| !why.is_empty())
+    );
     assert_refused_on_record(gateway, 2);
 }

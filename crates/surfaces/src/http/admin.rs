@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use sentinel_core::catalog::Operation;
 use sentinel_core::identity::Proof;
 use sentinel_core::policy::{Killed, Reason, Scope};
 use sentinel_core::{Caller, Identity, ItemKind, Kind, Policy, View};
@@ -119,7 +120,18 @@ fn status(door: &Door) -> Value {
         "sessions": door.sessions.len(),
         "admission": admission,
         "killed": policy.kills().killed(),
+        "unchecked": unchecked(policy),
     })
+}
+
+/// Tools whose arguments were not checked when they were called, and why.
+fn unchecked(policy: &Policy) -> Value {
+    let catalog = policy.registry().catalog();
+    let one = |operation: &Arc<Operation>| {
+        let why = operation.schema.as_ref()?.unusable()?;
+        Some(json!({"backend": *operation.backend, "tool": *operation.own, "why": why}))
+    };
+    catalog.all_operations().filter_map(one).collect()
 }
 
 fn backends(policy: &Policy) -> Value {

@@ -32,6 +32,8 @@ pub(super) struct Report {
     pub(super) deviations: Vec<String>,
     /// Tools that nobody can use until they are approved.
     pub(super) held: Vec<String>,
+    /// Tools whose arguments nobody checks.
+    pub(super) unchecked: Vec<String>,
     pub(super) notices: Vec<String>,
 }
 
@@ -190,6 +192,7 @@ impl Report {
         answer["collisions"] = json!(self.collisions);
         answer["deviations"] = json!(self.deviations);
         answer["held"] = json!(self.held);
+        answer["unchecked"] = json!(self.unchecked);
         answer["notices"] = json!(self.notices);
         answer
     }
@@ -249,6 +252,7 @@ impl Report {
             ("Names and lists", &self.collisions),
             ("Less safe than the defaults", &self.deviations),
             ("Held back", &self.held),
+            ("Arguments that are not checked", &self.unchecked),
             ("Notices", &self.notices),
         ];
         for (title, lines) in remarks.iter().filter(|(_, lines)| !lines.is_empty()) {
