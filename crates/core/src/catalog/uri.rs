@@ -147,9 +147,15 @@ impl Parts {
         if scheme == "file" {
             return self.normal();
         }
-        let host = self.authority.as_deref().unwrap_or_default();
-        let path = without_dots(&format!("{host}{}", self.path));
-        format!("{scheme}://{}{query}", path.trim_start_matches('/'))
+        let first = self.authority.as_deref().unwrap_or_default();
+        let path = without_dots(&format!("{first}{}", self.path));
+        let path = path.trim_start_matches('/');
+        // Browsers' readers take any number of slashes for two, and then there is a host.
+        if matches!(scheme.as_str(), "http" | "https" | "ws" | "wss" | "ftp") {
+            let (first, rest) = path.split_at(path.find('/').unwrap_or(path.len()));
+            return format!("{scheme}://{}{rest}{query}", host(scheme, first));
+        }
+        format!("{scheme}://{path}{query}")
     }
 }
 
@@ -267,6 +273,9 @@ mod tests {
             ("https://Docs.example:443/a", "https://docs.example/a"),
             ("test://items/%7Bid%7D", "test://items/{id}"),
             ("urn:Book:%41", "urn:Book:A"),
+            ("https:///Docs.example:443/a", "https://docs.example/a"),
+            ("https:/me@DOCS.example/b/../a", "https://docs.example/a"),
+            ("https:docs.example./a", "https://docs.example/a"),
             ("test:/static", "test://static"),
             ("test:static", "test://static"),
         ] {

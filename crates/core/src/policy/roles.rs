@@ -58,32 +58,40 @@ pub(super) struct Words {
     plain: Option<Glob>,
     /// What it means to a reader that takes host and path for one path.
     path: Option<Glob>,
+    /// Those forms have stars that were written `%2A`: they mean more than was said, and give nothing.
+    is_wider: bool,
 }
 
 impl Words {
     pub(super) fn new(text: &str) -> Self {
+        let (plain, path) = (uri::plain(text), uri::as_path(text));
+        let stars = |text: &str| text.matches('*').count();
+        let mut forms = plain.iter().chain(&path);
         Self {
             written: Glob::new(text),
-            plain: uri::plain(text).map(Glob::new),
-            path: uri::as_path(text).map(Glob::new),
+            is_wider: forms.any(|form| stars(form) > stars(text)),
+            plain: plain.map(Glob::new),
+            path: path.map(Glob::new),
         }
     }
 
     /// Whether it means this name to whoever reads by the book.
     fn matches(&self, name: &str) -> bool {
-        self.written.matches(name) || self.plain.as_ref().is_some_and(|glob| glob.matches(name))
+        let plain = self.plain.as_ref().filter(|_| !self.is_wider);
+        self.written.matches(name) || plain.is_some_and(|glob| glob.matches(name))
     }
 
     /// Whether it means this name to any reader.
     fn may_mean(&self, name: &str) -> bool {
-        self.matches(name) || self.path.as_ref().is_some_and(|glob| glob.matches(name))
+        let mut all = self.plain.iter().chain(&self.path).chain([&self.written]);
+        all.any(|glob| glob.matches(name))
     }
 
     /// Whether it means this operation to every reader, each of whom reads the pattern as it reads the URI.
     fn means(&self, operation: &Operation) -> bool {
         let path = operation.forms.path.as_deref();
         operation.every_name().all(|name| self.matches(name))
-            && path.is_none_or(|name| self.may_mean(name))
+            && path.is_none_or(|name| !self.is_wider && self.may_mean(name))
     }
 
     /// Whether some URI can match.
@@ -452,6 +460,9 @@ mod tests {
             ),
             ("gamma.docs:///pub/*", "", "docs://pub/a", Grant::NONE),
             ("gamma.docs://pub/*", "", "docs:///pub/a", Grant::NONE),
+            // A star that is written so is none that stands for anything.
+            ("gamma.docs://a/b%2A", "", "docs://a/bc", Grant::NONE),
+            ("*", "gamma.docs://a/b%2A", "docs://a/b*", Grant::NONE),
             // What is denied is so however many slashes either has.
             ("*", "gamma.docs:///a", "docs:///a", Grant::NONE),
             ("*", "gamma.docs:///a", "docs://a", Grant::NONE),

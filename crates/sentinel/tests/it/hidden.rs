@@ -300,6 +300,7 @@ fn decision_1_a_hidden_backend_answers_like_an_unknown_one() {
         ("names", r#"["tool:beta__*", "admin"]"#, "[]"),
         ("denied", r#"["*"]"#, r#"["alpha.*"]"#),
         ("overruled", r#"["alpha.echo", "tools.read"]"#, r#"["*"]"#),
+        ("mistaken", r#"["alpha.zzz"]"#, "[]"),
     ];
     let seen = [
         ("one", r#"["alpha.echo"]"#, "[]"),
@@ -307,6 +308,7 @@ fn decision_1_a_hidden_backend_answers_like_an_unknown_one() {
         ("reader", r#"["tools.read"]"#, r#"["alpha.e*"]"#),
         // In no list, and granted all the same.
         ("unlisted", r#"["alpha.own/method"]"#, "[]"),
+        ("uris", r#"["alpha.docs:///zzz"]"#, "[]"),
     ];
     let roles: String = hidden
         .iter()
@@ -320,6 +322,7 @@ fn decision_1_a_hidden_backend_answers_like_an_unknown_one() {
     }
     let scoped = |scope: &str| token(json!({"role": "admin", "scope": scope}));
     check_hidden(&gateway, &scoped("beta.*"), "a scope");
+    check_hidden(&gateway, &scoped("alpha.zzz"), "a scope that means nothing");
     assert!(is_there(&gateway, &scoped("alpha.echo"), "/mcp/alpha"));
     for (role, ..) in &seen {
         assert!(is_there(&gateway, &of(role), "/mcp/alpha"), "{role}");
