@@ -285,11 +285,8 @@ mod tests {
 
     use super::*;
 
-    /// P-S03: however many tokens name keys that nobody has, they cause one fetch in a pause; and none who names a key
-    /// that was published meanwhile waits longer than that.
-    #[tokio::test(start_paused = true)]
-    async fn ps03_unknown_keys_cause_one_fetch_in_a_pause() {
-        let authenticator = Authenticator::new(Settings {
+    fn authenticator() -> Arc<Authenticator> {
+        Authenticator::new(Settings {
             secret: None,
             rules: Rules {
                 issuer: String::new(),
@@ -302,7 +299,45 @@ mod tests {
             api_keys: None,
             anonymous_role: String::new(),
             has_key_source: true,
-        });
+        })
+    }
+
+    /// P-S07: a key that was just put into the file is known to whoever asks for it, without waiting for the next look, and
+    /// however many asked before.
+    #[tokio::test(start_paused = true)]
+    async fn ps07_a_file_of_keys_is_looked_at_when_a_token_asks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("set.json");
+        let publish = |kid: &str| {
+            let x = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
+            let key = format!(r#"{{"kty":"OKP","crv":"Ed25519","kid":"{kid}","x":"{x}"}}"#);
+            std::fs::write(&path, format!(r#"{{"keys":[{key}]}}"#)).expect("written");
+        };
+        publish("first");
+        let authenticator = authenticator();
+        let (asked, source) = (authenticator.clone(), KeySource::File(path.clone()));
+        let keeper = tokio::spawn(async move { watch_files(&asked, &source, None).await });
+        let mut changes = authenticator.changes();
+        let began = tokio::time::Instant::now();
+        for kid in ["the-next", "the-one-after"] {
+            for _ in 0..3 {
+                assert!(authenticator.ask_for_keys().await);
+            }
+            assert!(!changes.has_changed().expect("it is there"));
+            publish(kid);
+            assert!(authenticator.ask_for_keys().await);
+            assert!(changes.has_changed().expect("it is there"));
+            changes.mark_unchanged();
+        }
+        assert!(began.elapsed().is_zero(), "nobody waited for the clock");
+        keeper.abort();
+    }
+
+    /// P-S03: however many tokens name keys that nobody has, they cause one fetch in a pause; and none who names a key
+    /// that was published meanwhile waits longer than that.
+    #[tokio::test(start_paused = true)]
+    async fn ps03_unknown_keys_cause_one_fetch_in_a_pause() {
+        let authenticator = authenticator();
         let fetches = Arc::new(AtomicU64::new(0));
         let (asked, counted) = (authenticator.clone(), fetches.clone());
         let keeper = tokio::spawn(async move {

@@ -430,7 +430,7 @@ async fn ps07_an_api_key_ends_when_it_expires() {
         anonymous_role: String::new(),
         has_key_source: false,
     });
-    let (record, text) = KeyRecord::create("ci", "developer", now(), Some(now() + 2));
+    let (record, text) = KeyRecord::create("ci", "developer", now(), Some(now() + 3));
     store.add(record).expect("kept");
     let identity = auth.verify(&text).expect("good");
     // Half of what it took before, and far more than a busy machine needs.
