@@ -13,8 +13,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::PathBuf;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use ring::digest::{Context, SHA256};
+use sentinel_wire::Payload;
+use sentinel_wire::json::Rules;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -27,6 +30,9 @@ use crate::state_file::{StateFile, Version};
 const PINS_MAX: usize = 100_000;
 /// Definitions that were reported; beyond this they may be reported again.
 const REPORTED_MAX: usize = 10_000;
+
+/// Definitions that are nested deeper are taken byte by byte.
+const DEPTH_MAX: u32 = 100;
 
 /// What is done about a definition that is not the one that was pinned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,14 +58,19 @@ pub struct Pin {
 
 impl Pin {
     fn of(item: &Item) -> Self {
-        let definition: Value = serde_json::from_slice(&item.raw).unwrap_or_default();
+        let definition = definition(&item.raw);
         let digest = |members: &[&str]| {
             let mut context = Context::new(&SHA256);
-            for member in members {
-                let mut text = String::new();
-                canonical(&definition[*member], &mut text);
-                context.update(text.as_bytes());
-                context.update(b"\n");
+            match &definition {
+                Some(definition) => {
+                    for member in members {
+                        let mut text = String::new();
+                        canonical(&definition[*member], &mut text);
+                        context.update(text.as_bytes());
+                        context.update(b"\n");
+                    }
+                }
+                None => context.update(&item.raw),
             }
             let bytes = context.finish();
             bytes.as_ref().iter().map(|b| format!("{b:02x}")).collect()
@@ -81,6 +92,14 @@ impl Pin {
             (false, false) => Some(Difference::Both),
         }
     }
+}
+
+/// The definition, if everybody reads it alike. It passes to callers as it came, so of any other (a member that is there
+/// twice, a number or a text beyond what we read, too deep) every byte counts.
+fn definition(raw: &Bytes) -> Option<Value> {
+    let rules = Rules::caller(DEPTH_MAX);
+    Payload::parse(raw.clone(), rules).ok()?;
+    serde_json::from_slice(raw).ok()
 }
 
 /// Members in the order of their names, so that the same definition is the same text.
@@ -329,6 +348,20 @@ impl Pins {
             return false;
         }
         match file.read() {
+            // Somebody took it away. To begin anew takes a start of the gateway; until then what is known counts.
+            Ok((version, _)) if version == Version::default() => {
+                let mut state = self.state.lock();
+                state.version = version;
+                tracing::error!(
+                    "the pins are gone from {}: they are written down again",
+                    file.path().display()
+                );
+                let all = state.pinned.iter();
+                let all =
+                    all.flat_map(|(of, tools)| tools.keys().map(|tool| (of.clone(), tool.clone())));
+                state.unsaved = all.collect();
+                false
+            }
             Ok((version, saved)) => {
                 let mut state = self.state.lock();
                 state.version = version;
