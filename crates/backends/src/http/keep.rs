@@ -88,11 +88,15 @@ async fn keep(inner: &Arc<Inner>) {
 }
 
 async fn find(inner: &Inner) -> Result<Ready, Fault> {
+    let doubts = inner.doubt.raised();
     let ready = speak::greet(inner).await?;
     let speaker = Speaker::within(inner, &ready.base);
+    let _one_at_a_time = inner.doubt.looking.lock().await;
     let offer = read(inner, &speaker, &ready).await?;
-    inner.turn(State::Ready(ready.clone()));
+    // Before calls may go: they were found by what was remembered, and are confirmed by this.
     inner.publisher.publish(offer);
+    inner.doubt.settle(doubts);
+    inner.turn(State::Ready(ready.clone()));
     inner.note(Health::Up, Some(ready.greeting.revision), None);
     tracing::info!(backend = %inner.config.name, revision = %ready.greeting.revision, "ready");
     Ok(ready)
@@ -163,7 +167,10 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
         // reading them takes the place of the ping.
         let untold = ready.base.revision.is_modern() && inner.heard_in.borrow().is_none();
         let outcome = match changed || untold {
-            true => reread(inner, &ready).await,
+            true => {
+                let _one_at_a_time = inner.doubt.looking.lock().await;
+                inner.reread(&ready).await.map(drop)
+            }
             false => ping(inner, &ready).await,
         };
         match outcome {
@@ -203,21 +210,12 @@ async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
     outcome.map(drop).map_err(Fault::from)
 }
 
-async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
-    let said = inner.announced.swap(0, Ordering::Relaxed);
-    let said: Vec<Change> = Change::ALL
-        .into_iter()
-        .filter(|c| said & (1 << *c as u8) != 0)
-        .collect();
-    let speaker = Speaker::within(inner, &ready.base);
-    let offer = read(inner, &speaker, ready).await;
-    if speaker.has_lost_session() {
-        // Renewing has the lists read again.
-        return inner.renew(ready, None, &ready.base).await;
-    }
-    inner.publisher.publish_changed(offer?, &said);
-    inner.sessions.forget_tools();
-    Ok(())
+/// What came of reading the lists again.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reread {
+    Published,
+    /// The session was forgotten; there is a new one, in which they were not read yet.
+    Renewed,
 }
 
 /// Keeps our subscriptions at a legacy server in step with what callers want, in whatever session we have. A modern
@@ -294,6 +292,7 @@ async fn listen(inner: Arc<Inner>, mut gap: bool) {
         };
         let heard = hear(&inner, &ready, gap).await;
         if inner.heard_in.send_replace(None).is_some() {
+            inner.doubt.raise();
             heard_at = Some(base.clone());
         }
         match heard {
@@ -425,6 +424,27 @@ fn refuses_listening(data: &Bytes) -> bool {
 }
 
 impl Inner {
+    /// Reads the lists again and publishes them; `Doubt::looking` is held.
+    pub(super) async fn reread(&self, ready: &Ready) -> Result<Reread, Fault> {
+        let doubts = self.doubt.raised();
+        let said = self.announced.swap(0, Ordering::Relaxed);
+        let said: Vec<Change> = Change::ALL
+            .into_iter()
+            .filter(|c| said & (1 << *c as u8) != 0)
+            .collect();
+        let speaker = Speaker::within(self, &ready.base);
+        let offer = read(self, &speaker, ready).await;
+        if speaker.has_lost_session() {
+            // Renewing has the lists read again.
+            self.renew(ready, None, &ready.base).await?;
+            return Ok(Reread::Renewed);
+        }
+        self.publisher.publish_changed(offer?, &said);
+        self.doubt.settle(doubts);
+        self.sessions.forget_tools();
+        Ok(Reread::Published)
+    }
+
     /// Whether our own requests still go this way.
     fn is_current(&self, base: &Arc<Upstream>) -> bool {
         matches!(&*self.state.borrow(), State::Ready(now) if Arc::ptr_eq(&now.base, base))

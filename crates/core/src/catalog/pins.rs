@@ -9,7 +9,7 @@
 //! Pinned is what models read and what callers send: title, description and annotations (`words`), and
 //! the two schemas (`shape`). Names are the key.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    fn of(item: &Item) -> Self {
+    pub(super) fn of(item: &Item) -> Self {
         let definition = definition(&item.raw);
         let digest = |members: &[&str]| {
             let mut context = Context::new(&SHA256);
@@ -151,6 +151,21 @@ impl Difference {
             Self::New => "it is new",
             Self::Unknown => "what was approved cannot be read",
         }
+    }
+}
+
+/// What one server says of its tools at the moment, by their own names.
+#[derive(Debug, Default)]
+pub struct Said(HashMap<String, Pin>);
+
+impl Said {
+    pub fn of(tools: &[Item]) -> Self {
+        let one = |item: &Item| (item.key.clone(), Pin::of(item));
+        Self(tools.iter().map(one).collect())
+    }
+
+    pub(super) fn of_tool(&self, own: &str) -> Option<&Pin> {
+        self.0.get(own)
     }
 }
 
@@ -271,6 +286,30 @@ impl Pins {
             state.waiting.insert(key, waiting);
         }
         held
+    }
+
+    /// How the definition of a tool is not what was pinned, if it is not, wherever it comes from. Nothing is pinned by that.
+    pub(super) fn difference(&self, backend: &str, tool: &str, now: &Pin) -> Option<Difference> {
+        let state = self.state.lock();
+        match state.pinned.get(backend).and_then(|all| all.get(tool)) {
+            Some(pin) => pin.differs(now),
+            None if state.broken => Some(Difference::Unknown),
+            None => Some(Difference::New),
+        }
+    }
+
+    /// Reports a definition that only the child of one caller has.
+    pub(super) fn report_own(&self, backend: &str, tool: &str, how: Difference, now: &Pin) {
+        if self.state.lock().is_unreported(backend, tool, now) {
+            tracing::warn!(
+                backend,
+                tool,
+                "the child of a caller describes it otherwise than was approved: {}; refused there. If its program was \
+                 replaced, restart the gateway and `sentinel pin approve {backend} {tool}`; if it tells every caller \
+                 something else, it cannot be pinned: pin = \"warn\"",
+                how.words()
+            );
+        }
     }
 
     /// Takes what a backend offers now for good: one tool, or all of them. Says which were not before.
@@ -431,7 +470,7 @@ impl State {
     }
 
     /// Each definition is reported once.
-    fn report(&mut self, backend: &str, tool: &str, how: Difference, pin: &Pin, held: bool) {
+    fn is_unreported(&mut self, backend: &str, tool: &str, pin: &Pin) -> bool {
         let seen = (
             backend.to_owned(),
             tool.to_owned(),
@@ -441,7 +480,11 @@ impl State {
         if self.reported.len() >= REPORTED_MAX {
             self.reported.clear();
         }
-        if !self.reported.insert(seen) {
+        self.reported.insert(seen)
+    }
+
+    fn report(&mut self, backend: &str, tool: &str, how: Difference, pin: &Pin, held: bool) {
+        if !self.is_unreported(backend, tool, pin) {
             return;
         }
         let what = match held {

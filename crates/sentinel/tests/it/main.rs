@@ -56,6 +56,7 @@ mod records;
 mod reload;
 mod resume;
 mod revisions;
+mod rug_pulls;
 mod schemas;
 mod servers;
 mod sessions;
