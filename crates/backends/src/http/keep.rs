@@ -163,9 +163,11 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
         if let State::Ready(current) = &*inner.state.borrow() {
             ready = current.clone();
         }
-        // The lists of a server that says nothing of changes stay fresh only as long as it says, so
-        // reading them takes the place of the ping.
-        let untold = ready.base.revision.is_modern() && inner.heard_in.borrow().is_none();
+        // Nothing is heard of the changes of a server that has no stream open, so reading its lists takes the place of
+        // the ping; one that lists nothing would not be asked anything by that.
+        let can = &ready.greeting.capabilities;
+        let lists = can.tools || can.resources || can.prompts;
+        let untold = lists && inner.heard_in.borrow().is_none();
         let outcome = match changed || untold {
             true => {
                 let _one_at_a_time = inner.doubt.looking.lock().await;

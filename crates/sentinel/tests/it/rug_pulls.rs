@@ -253,6 +253,27 @@ fn p_s10_a_child_of_one_caller_that_changes_its_mind_is_looked_at_again() {
     }
 }
 
+#[test]
+fn p_s10_a_server_without_a_stream_of_its_own_is_read_again_by_itself() {
+    let note = Note::new();
+    let server = Server::start(&["--era", "legacy", "--mute", "--note-file", &note.path()]);
+    let config = http_backend(
+        "alpha",
+        &server.address,
+        &format!("{ENFORCED}\nhealth_interval = 1"),
+    );
+    let gateway = known(&config);
+    let caller = Modern::new(&gateway, "/mcp");
+    assert!(works(&caller));
+    note.say(PULLED);
+    until("one refresh", || {
+        (!caller.tools().contains(&"echo".to_owned())).then_some(())
+    });
+    assert_held(&caller.call("echo", text()));
+    note.say(KIND);
+    until("one refresh", || works(&caller).then_some(()));
+}
+
 /// A child says it before it answers, so whoever heard the answer finds it held.
 #[test]
 fn p_s10_what_a_child_said_has_changed_is_read_before_it_is_called() {
@@ -261,6 +282,36 @@ fn p_s10_what_a_child_said_has_changed_is_read_before_it_is_called() {
     let caller = Modern::new(&gateway, "/mcp");
     assert!(works(&caller));
     caller.said("grow", json!({}));
+    assert_held(&caller.call("echo", text()));
+}
+
+#[test]
+fn p_s10_pins_that_are_broken_or_gone_free_nothing_while_the_gateway_runs() {
+    let note = Note::new();
+    let server = Server::start(&["--era", "legacy", "--mute", "--note-file", &note.path()]);
+    let more = format!("{ENFORCED}\nhealth_interval = 1");
+    let gateway = known(&http_backend("alpha", &server.address, &more));
+    let caller = Modern::new(&gateway, "/mcp");
+    note.say(PULLED);
+    until("one refresh", || {
+        (!caller.tools().contains(&"echo".to_owned())).then_some(())
+    });
+    let file = gateway.house.data().join("pins.json");
+    let said = |words: &str| {
+        until("the gateway looks", || {
+            gateway.house.log().contains(words).then_some(())
+        });
+    };
+    fs::write(&file, "{").expect("written");
+    said("the pins cannot be read and stay as they are");
+    assert_held(&caller.call("echo", text()));
+    fs::remove_file(&file).expect("ours");
+    said("the pins are gone");
+    assert_held(&caller.call("echo", text()));
+    until("they are back", || {
+        let text = fs::read_to_string(&file).ok()?;
+        text.contains("echo").then_some(())
+    });
     assert_held(&caller.call("echo", text()));
 }
 
