@@ -274,6 +274,65 @@ fn p_s10_a_server_without_a_stream_of_its_own_is_read_again_by_itself() {
     until("one refresh", || works(&caller).then_some(()));
 }
 
+fn approve(gateway: &Gateway, what: &[&str]) -> (i32, String) {
+    let args = [&["pin", "approve"], what].concat();
+    let (code, _, said) = gateway.house.sentinel(&args);
+    (code, said)
+}
+
+#[test]
+fn p_s10_what_is_approved_is_what_the_backend_offers_now() {
+    let note = Note::new();
+    let gateway = known(&child(&note, &[], &format!("{LAZY}\nidle_stop = 1")));
+    asleep(&gateway);
+    note.say(PULLED);
+    let caller = Modern::new(&gateway, "/mcp");
+    assert_held(&caller.call("echo", text()));
+
+    // It thought better of it, while it slept.
+    asleep(&gateway);
+    note.say(KIND);
+    assert_held(&caller.call("echo", text()));
+    assert_eq!(children(&gateway), 0, "nobody looked");
+    let (code, said) = approve(&gateway, &["alpha"]);
+    assert!(
+        code == 0 && said.contains("nothing of `alpha` differs"),
+        "{said}"
+    );
+    assert!(works(&caller));
+    let (code, said) = approve(&gateway, &["alpha", "echo"]);
+    assert!(code == 1 && said.contains("is what was pinned"), "{said}");
+
+    // What is seen is one thing, what is there by now another; and a child that runs is asked as well.
+    asleep(&gateway);
+    note.say(PULLED);
+    assert_held(&caller.call("echo", text()));
+    asleep(&gateway);
+    note.say("Returns its text, politely");
+    let (code, said) = approve(&gateway, &["alpha", "echo"]);
+    assert!(code == 0 && said.contains("approved echo"), "{said}");
+    assert!(works(&caller));
+    note.say(PULLED);
+    let (code, said) = approve(&gateway, &["alpha"]);
+    assert!(code == 0 && said.contains("approved echo"), "{said}");
+    assert!(works(&caller));
+}
+
+#[test]
+fn p_s10_nothing_is_approved_of_a_backend_that_cannot_be_asked() {
+    let note = Note::new();
+    let mut server = Server::start(&["--note-file", &note.path()]);
+    let more = format!("{ENFORCED}\nhealth_interval = 1\ntimeout = 2");
+    let gateway = known(&http_backend("alpha", &server.address, &more));
+    note.say(PULLED);
+    let (code, said) = approve(&gateway, &["alpha"]);
+    assert!(code == 0 && said.contains("approved echo"), "{said}");
+    note.say(KIND);
+    server.kill();
+    let (code, said) = approve(&gateway, &["alpha"]);
+    assert!(code != 0 && said.contains("nothing was approved"), "{said}");
+}
+
 /// A child says it before it answers, so whoever heard the answer finds it held.
 #[test]
 fn p_s10_what_a_child_said_has_changed_is_read_before_it_is_called() {
