@@ -605,10 +605,14 @@ impl Publisher {
         });
     }
 
-    /// The same, after the backend itself said that these lists changed.
+    /// The same after its lists were read again; the backend itself said that these changed.
     pub fn publish_changed(&self, offer: Offer, changed: &[Change]) {
         if changed.contains(&Change::Resources) {
             self.registry.cache.all_changed(self.index);
+        }
+        // Many are read again and again only to see that they are as they were.
+        if changed.is_empty() && self.offer().is_some_and(|known| *known == offer) {
+            return;
         }
         self.facts.known.lock().offer = Some(Arc::new(offer));
         self.registry.rebuild(Some((self.index, changed)));
