@@ -212,6 +212,31 @@ async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
     outcome.map(drop).map_err(Fault::from)
 }
 
+/// What the server said has changed, until callers are told: whoever reads the lists for a call may leave with it.
+struct Announced<'a> {
+    inner: &'a Inner,
+    bits: u8,
+}
+
+impl<'a> Announced<'a> {
+    fn take(inner: &'a Inner) -> Self {
+        let bits = inner.announced.swap(0, Ordering::Relaxed);
+        Self { inner, bits }
+    }
+
+    fn done(mut self) -> Vec<Change> {
+        let bits = std::mem::take(&mut self.bits);
+        let said = |change: &Change| bits & (1 << *change as u8) != 0;
+        Change::ALL.into_iter().filter(said).collect()
+    }
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        self.inner.announced.fetch_or(self.bits, Ordering::Relaxed);
+    }
+}
+
 /// What came of reading the lists again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reread {
@@ -429,11 +454,7 @@ impl Inner {
     /// Reads the lists again and publishes them; `Doubt::looking` is held.
     pub(super) async fn reread(&self, ready: &Ready) -> Result<Reread, Fault> {
         let doubts = self.doubt.raised();
-        let said = self.announced.swap(0, Ordering::Relaxed);
-        let said: Vec<Change> = Change::ALL
-            .into_iter()
-            .filter(|c| said & (1 << *c as u8) != 0)
-            .collect();
+        let said = Announced::take(self);
         let speaker = Speaker::within(self, &ready.base);
         let offer = read(self, &speaker, ready).await;
         if speaker.has_lost_session() {
@@ -441,7 +462,7 @@ impl Inner {
             self.renew(ready, None, &ready.base).await?;
             return Ok(Reread::Renewed);
         }
-        self.publisher.publish_changed(offer?, &said);
+        self.publisher.publish_changed(offer?, &said.done());
         self.doubt.settle(doubts);
         self.sessions.forget_tools();
         Ok(Reread::Published)
