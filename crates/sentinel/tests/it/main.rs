@@ -43,6 +43,7 @@ mod lazy;
 mod load;
 mod matrix;
 mod names;
+mod old_server;
 mod operator;
 mod orphans;
 mod others;

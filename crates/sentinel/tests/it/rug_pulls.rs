@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::callers::{Caller, LEGACY, Legacy, Modern, kind_of};
 use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
+use crate::old_server::OldServer;
 use crate::pipe::Pipe;
 use crate::processes::running;
 
@@ -208,6 +209,22 @@ fn p_s10_a_server_that_forgot_our_session_is_looked_at_before_the_call_goes_agai
         caller.said("forget_sessions", json!({}));
         assert_held(&caller.call("echo", text()));
         assert!(!caller.tools().contains(&"echo".to_owned()));
+    }
+}
+
+#[test]
+fn p_s10_a_server_of_2024_11_05_that_is_there_again_is_looked_at_before_the_call_goes_again() {
+    for capabilities in [json!({}), json!({"roots": {}})] {
+        let server = OldServer::start(KIND);
+        let gateway = known(&http_backend("alpha", &server.address, ENFORCED));
+        let caller = Legacy::with(&gateway, "/mcp", "2025-11-25", capabilities);
+        assert!(works(&caller));
+        server.forget();
+        assert!(works(&caller), "nothing else changed");
+        server.say(PULLED);
+        server.forget();
+        assert_held(&caller.call("echo", text()));
+        assert_eq!(server.runs(), 2);
     }
 }
 
