@@ -30,7 +30,7 @@ pub(crate) struct Workers {
 const END_MAX: Duration = Duration::from_secs(2);
 
 /// Shorter than what a call waits for at most: its answer, the caller's next request, or a word meanwhile.
-const PULSE: Duration = Duration::from_secs(1);
+const PULSE: Duration = Duration::from_millis(250);
 
 /// Keeps a timer near. One that is set for earlier than all others has the runtime wake itself by a `write`, and among
 /// the few timers of a worker that would be every fourth call.

@@ -17,6 +17,7 @@ mod memory;
 mod node;
 pub(crate) mod orphans;
 mod recorder;
+mod segment;
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,32 @@ const TEXT_LEN_MAX: usize = 4096;
 #[error("not an audit record")]
 pub struct Corrupt;
 
+/// Numbers, guarantee and flags: what every record has.
+const HEAD_LEN: usize = 6 * 8 + 2;
+
+/// Appends the bytes of a record.
 pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
+    let texts = [
+        cut(draft.request_id),
+        draft.surface,
+        draft.revision,
+        cut(draft.caller),
+        cut(draft.role),
+        cut(draft.tenant),
+        cut(draft.method),
+        cut(draft.backend),
+        cut(draft.operation),
+        draft.decision,
+        draft.outcome,
+        draft.kind,
+    ];
+    let digest_len = draft.args_digest.map_or(0, |digest| digest.len());
+    let texts_len: usize = texts.iter().map(|text| 2 + text.len()).sum();
+    let args_len = draft.args.map_or(0, |args| 4 + args.len());
+    // Made room for once: this is on the way of every call.
+    let begin = out.len();
+    out.resize(begin + HEAD_LEN + digest_len + texts_len + args_len, 0);
+    let mut room = Writer(&mut out[begin..]);
     for number in [
         draft.at_ms,
         draft.latency_us,
@@ -23,44 +48,49 @@ pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
         draft.policy_version,
         draft.intent,
     ] {
-        out.extend_from_slice(&number.to_le_bytes());
+        room.array(number.to_le_bytes());
     }
-    out.push(draft.guarantee as u8);
-    out.push(u8::from(draft.args_digest.is_some()) | u8::from(draft.args.is_some()) << 1);
-    if let Some(digest) = &draft.args_digest {
-        out.extend_from_slice(digest);
+    let flags = u8::from(draft.args_digest.is_some()) | u8::from(draft.args.is_some()) << 1;
+    room.array([draft.guarantee as u8, flags]);
+    if let Some(digest) = draft.args_digest {
+        room.array(digest);
     }
-    for text in [
-        draft.request_id,
-        draft.surface,
-        draft.revision,
-        draft.caller,
-        draft.role,
-        draft.tenant,
-        draft.method,
-        draft.backend,
-        draft.operation,
-        draft.decision,
-        draft.outcome,
-        draft.kind,
-    ] {
-        let text = cut(text);
-        out.extend_from_slice(&(text.len() as u16).to_le_bytes());
-        out.extend_from_slice(text.as_bytes());
+    for text in texts {
+        room.array((text.len() as u16).to_le_bytes());
+        room.bytes(text.as_bytes());
     }
     if let Some(args) = draft.args {
-        out.extend_from_slice(&(args.len() as u32).to_le_bytes());
-        out.extend_from_slice(args.as_bytes());
+        room.array((args.len() as u32).to_le_bytes());
+        room.bytes(args.as_bytes());
     }
 }
 
-/// PostgreSQL cannot keep a zero character, so a text ends there.
+/// A text that is not one of our own words. PostgreSQL cannot keep a zero character, so it ends there.
 fn cut(text: &str) -> &str {
     let text = &text[..text.floor_char_boundary(TEXT_LEN_MAX)];
     // Names are short: for them this is a shorter way than `memchr`.
     match text.as_bytes().contains(&0) {
         true => text.split('\0').next().unwrap_or_default(),
         false => text,
+    }
+}
+
+/// The room that is left.
+struct Writer<'a>(&'a mut [u8]);
+
+impl Writer<'_> {
+    fn array<const N: usize>(&mut self, bytes: [u8; N]) {
+        let (here, rest) = std::mem::take(&mut self.0)
+            .split_first_chunk_mut()
+            .expect("room was made for it");
+        *here = bytes;
+        self.0 = rest;
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        let (here, rest) = std::mem::take(&mut self.0).split_at_mut(bytes.len());
+        here.copy_from_slice(bytes);
+        self.0 = rest;
     }
 }
 

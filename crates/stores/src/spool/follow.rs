@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use sentinel_core::audit::{Batch, Draft, Gathering, Record};
 
 use super::frame::{self, Found, Kind, Start};
-use super::lane::segment_path;
+use super::segment;
 use crate::audit::{ANCHOR, UNKNOWN};
 
 /// Read at once, and one transaction of the store: some thousand records. A frame that does not fit is
@@ -94,7 +94,7 @@ impl Follower {
             let sealed = live.is_none_or(|(current, _)| self.segment < current);
             let end = match live {
                 Some((current, written)) if current == self.segment => written,
-                _ => length(&segment_path(&self.folder, self.segment))?,
+                _ => length(&segment::path(&self.folder, self.segment))?,
             };
             self.some(end, sealed, &mut chunk)?;
             if chunk.records.is_some() || !sealed {
@@ -124,7 +124,7 @@ impl Follower {
         let mut want = CHUNK_BYTES;
         while self.offset < end {
             let bytes = read_at(
-                &segment_path(&self.folder, self.segment),
+                &segment::path(&self.folder, self.segment),
                 self.offset,
                 want.min(end - self.offset),
             )?;

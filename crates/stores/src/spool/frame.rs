@@ -22,27 +22,33 @@ pub(crate) enum Kind {
     Record = 2,
 }
 
-/// Begins a frame behind what `out` has; gives where. `close` fills its header.
-pub(crate) fn open(out: &mut Vec<u8>) -> usize {
+/// Appends a frame.
+pub(crate) fn put(out: &mut Vec<u8>, kind: Kind, seq: u64, segment: u64, payload: [&[u8]; 2]) {
+    let [first, second] = payload;
+    let payload_len = first.len() + second.len();
     let begin = out.len();
-    out.resize(begin + HEADER_LEN, 0);
-    begin
+    // Each begins at a multiple of 8, and so does the next.
+    out.resize(begin + padded(payload_len), 0);
+    let (header, body) = out[begin..].split_at_mut(HEADER_LEN);
+    header[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+    header[4..8].copy_from_slice(&(payload_len as u32).to_le_bytes());
+    header[8..16].copy_from_slice(&seq.to_le_bytes());
+    header[16..24].copy_from_slice(&segment.to_le_bytes());
+    header[24] = kind as u8;
+    header[25] = VERSION;
+    body[..first.len()].copy_from_slice(first);
+    body[first.len()..payload_len].copy_from_slice(second);
+    let crc = checksum(header, &body[..payload_len]);
+    header[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Completes the frame that begins at `begin` and goes to the end.
-pub(crate) fn close(out: &mut Vec<u8>, begin: usize, kind: Kind, seq: u64, segment: u64) {
-    let frame = &mut out[begin..];
-    let len = (frame.len() - HEADER_LEN) as u32;
-    frame[0..4].copy_from_slice(&MAGIC.to_le_bytes());
-    frame[4..8].copy_from_slice(&len.to_le_bytes());
-    frame[8..16].copy_from_slice(&seq.to_le_bytes());
-    frame[16..24].copy_from_slice(&segment.to_le_bytes());
-    frame[24] = kind as u8;
-    frame[25] = VERSION;
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&frame[..CRC_AT]), &frame[HEADER_LEN..]);
-    frame[CRC_AT..HEADER_LEN].copy_from_slice(&crc.to_le_bytes());
-    // Each begins at a multiple of 8, and so does the next.
-    out.resize(out.len().next_multiple_of(8), 0);
+/// How long a frame is, with header and padding.
+fn padded(payload_len: usize) -> usize {
+    (HEADER_LEN + payload_len).next_multiple_of(8)
+}
+
+fn checksum(header: &[u8], payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&header[..CRC_AT]), payload)
 }
 
 /// How many frames of a segment lie whole at the beginning of a buffer.
@@ -91,13 +97,12 @@ pub(crate) fn look(bytes: &[u8], segment: u64) -> Found<'_> {
     {
         return Found::Nothing;
     }
-    let len = (HEADER_LEN + payload_len).next_multiple_of(8);
+    let len = padded(payload_len);
     if bytes.len() < len {
         return Found::Incomplete;
     }
     let payload = &bytes[HEADER_LEN..HEADER_LEN + payload_len];
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&header[..CRC_AT]), payload);
-    if crc != word(CRC_AT) {
+    if checksum(header, payload) != word(CRC_AT) {
         return Found::Nothing;
     }
     Found::Frame(Frame {

@@ -2,13 +2,13 @@
 //!
 //! The thread that finishes a call writes its record, alone or with those of the calls that end in the
 //! same turn (`core::turn`), before the answer leaves; no other thread is in between, so what was
-//! answered is in the file. A segment that is full is sealed; a sealed segment goes away once the store
-//! has its records. When all of them exceed the quota `AtQuota` says what gives way, and whoever reads on
-//! announces the gap.
+//! answered is in the file. A segment that is full is sealed; once the store has its records its file is
+//! used again, or goes away. When all of them exceed the quota `AtQuota` says what gives way, and whoever
+//! reads on announces the gap.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,11 +20,14 @@ use sentinel_core::turn::{self, Keep};
 
 use super::complaints::Complaints;
 use super::frame::{self, Kind, Start};
+use super::segment::{self, Segment};
 use crate::private;
 
-/// A segment is an eighth of the quota, within these: small enough that adopting one again is
-/// cheap, large enough that making files is rare.
-const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=8 * 1024 * 1024;
+/// A segment is an eighth of the quota, within these: small enough that a few of them stay in the caches, large
+/// enough that going to the next is rare.
+const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=1024 * 1024;
+/// Files kept aside for later segments: as many as are filled, at a high rate, until the store has the first.
+const SPARES_MAX: usize = 4;
 /// Gathered records that are not written yet: more than ever end in one turn.
 const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
@@ -45,6 +48,8 @@ pub struct FileLane {
     pub(crate) node: Arc<str>,
     pub(crate) lane: i64,
     pub(crate) folder: PathBuf,
+    /// The same, opened: which file is which segment must be durable, too.
+    names: Arc<File>,
     /// Held as long as the process lives.
     _lock: File,
     inner: Mutex<Inner>,
@@ -56,9 +61,7 @@ pub struct FileLane {
 }
 
 struct Inner {
-    file: Arc<File>,
-    segment: u64,
-    written: u64,
+    segment: Segment,
     seq: u64,
     hash: [u8; 32],
     first_seq: u64,
@@ -69,6 +72,8 @@ struct Inner {
     /// Oldest first.
     sealed: VecDeque<Sealed>,
     sealed_bytes: u64,
+    /// The numbers by which files are kept aside.
+    spares: Vec<u64>,
     /// What of `spool_bytes` is this lane's.
     reported: u64,
     /// The segment that the reader is at; it is never cut.
@@ -87,7 +92,7 @@ struct Inner {
 impl Inner {
     /// What is there, written or about to be.
     fn bytes(&self) -> u64 {
-        self.sealed_bytes + self.written + self.gathered.len() as u64
+        self.sealed_bytes + self.segment.written + self.gathered.len() as u64
     }
 }
 
@@ -96,12 +101,10 @@ struct Sealed {
     bytes: u64,
     records: u64,
     cut: bool,
+    /// A write to it failed: its file is not used again.
+    spoilt: bool,
     /// The store has its records; it stays for an intent whose call has not ended.
     stored: bool,
-}
-
-pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
-    folder.join(format!("{number:08}.seg"))
 }
 
 impl FileLane {
@@ -122,17 +125,17 @@ impl FileLane {
             first_seq: 1,
             before: hash,
         };
-        let (file, written) = begin_segment(&folder, 1, &start)?;
+        let segment = Segment::create(&folder, 1, &start)?;
+        let names = Arc::new(File::open(&folder)?);
         let segment_max = (quota / 8).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         Ok(Self {
             node,
             lane,
             folder,
+            names,
             _lock: lock,
             inner: Mutex::new(Inner {
-                file,
-                segment: 1,
-                written,
+                segment,
                 seq: 0,
                 hash,
                 first_seq: 1,
@@ -141,6 +144,7 @@ impl FileLane {
                 scratch: Vec::new(),
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
+                spares: Vec::new(),
                 reported: 0,
                 reading: 1,
                 overflowing: false,
@@ -182,7 +186,8 @@ impl FileLane {
 
     /// Gives a record its number, its place in the chain and its frame.
     fn add(&self, inner: &mut Inner, draft: &Draft<'_>) -> io::Result<u64> {
-        let next = inner.spoilt || inner.written + inner.gathered.len() as u64 >= self.segment_max;
+        let next =
+            inner.spoilt || inner.segment.written + inner.gathered.len() as u64 >= self.segment_max;
         if next {
             // What it cannot write is counted, and the new segment tells.
             self.write_or_complain(inner);
@@ -200,21 +205,19 @@ impl FileLane {
             self.report(inner);
         }
         inner.seq += 1;
-        let begin = frame::open(&mut inner.gathered);
         let (hash, record) = link(&inner.hash, inner.seq, draft, &mut inner.scratch);
-        inner.gathered.extend_from_slice(record);
-        inner.gathered.extend_from_slice(&hash);
         inner.hash = hash;
-        frame::close(
+        let number = inner.segment.number;
+        let payload = [record, &hash];
+        frame::put(
             &mut inner.gathered,
-            begin,
             Kind::Record,
             inner.seq,
-            inner.segment,
+            number,
+            payload,
         );
         inner.gathered_len += 1;
         inner.dirty = true;
-        self.metrics.audit.records.fetch_add(1, Relaxed);
         inner.loose_end = false;
         Ok(inner.seq)
     }
@@ -224,16 +227,14 @@ impl FileLane {
         if inner.gathered.is_empty() {
             return Ok(());
         }
-        let wrote = (&*inner.file).write(&inner.gathered);
-        let outcome = match wrote {
-            Ok(all) if all == inner.gathered.len() => {
-                inner.written += all as u64;
-                Ok(())
-            }
+        let records = &self.metrics.audit.records;
+        records.fetch_add(inner.gathered_len, Relaxed);
+        let outcome = match inner.segment.append(&inner.gathered) {
+            Ok(all) if all == inner.gathered.len() => Ok(()),
             other => {
                 // The numbers of the others are used, as in `lose`.
                 let part = other.as_ref().map_or(0, |part| *part);
-                let kept = frame::count(&inner.gathered[..part], inner.segment);
+                let kept = frame::count(&inner.gathered[..part], inner.segment.number);
                 let lost = inner.gathered_len - kept;
                 (inner.spoilt, inner.loose_end) = (true, true);
                 self.metrics.audit.dropped.fetch_add(lost, Relaxed);
@@ -260,37 +261,45 @@ impl FileLane {
             first_seq: inner.seq + 1,
             before: inner.hash,
         };
-        let number = inner.segment + 1;
-        let begun = begin_segment(&self.folder, number, &start);
-        let (file, written) = match begun {
-            Ok(begun) => begun,
+        let next = match self.begin_segment(inner, &start) {
+            Ok(next) => next,
             Err(error) => {
                 self.lose(inner);
                 inner.spoilt = true;
                 return Err(error);
             }
         };
-        inner
-            .unsynced
-            .push(std::mem::replace(&mut inner.file, file));
+        let full = std::mem::replace(&mut inner.segment, next);
+        inner.unsynced.extend([full.file, self.names.clone()]);
         inner.sealed.push_back(Sealed {
-            number: inner.segment,
-            bytes: inner.written,
+            number: full.number,
+            bytes: full.written,
             records: inner.seq + 1 - inner.first_seq,
             cut: false,
+            spoilt: inner.spoilt,
             stored: false,
         });
-        inner.sealed_bytes += inner.written;
-        inner.segment = number;
-        inner.written = written;
+        inner.sealed_bytes += full.written;
         inner.first_seq = inner.seq + 1;
         inner.spoilt = false;
         Ok(())
     }
 
+    /// Begins the next segment, in a file that is there already if one is.
+    fn begin_segment(&self, inner: &mut Inner, start: &Start) -> io::Result<Segment> {
+        let number = inner.segment.number + 1;
+        while let Some(spare) = inner.spares.pop() {
+            match Segment::reuse(&self.folder, spare, number, start) {
+                Ok(segment) => return Ok(segment),
+                Err(error) => tracing::debug!("a spool segment could not be used again: {error}"),
+            }
+        }
+        Segment::create(&self.folder, number, start)
+    }
+
     /// Says how much there is.
     fn report(&self, inner: &mut Inner) {
-        let (now, before) = (inner.sealed_bytes + inner.written, inner.reported);
+        let (now, before) = (inner.sealed_bytes + inner.segment.written, inner.reported);
         let spool_bytes = &self.metrics.audit.spool_bytes;
         spool_bytes.fetch_add(now.wrapping_sub(before), Relaxed);
         inner.reported = now;
@@ -325,7 +334,7 @@ impl FileLane {
                 .iter_mut()
                 .find(|sealed| !sealed.cut && sealed.number != reading && gives_way(sealed));
             let Some(sealed) = oldest else { return };
-            let kept = cut(&segment_path(&self.folder, sealed.number)).unwrap_or(sealed.bytes);
+            let kept = segment::cut(&self.folder, sealed.number).unwrap_or(sealed.bytes);
             sealed.cut = true;
             inner.sealed_bytes -= sealed.bytes.saturating_sub(kept);
             sealed.bytes = kept;
@@ -356,7 +365,7 @@ impl FileLane {
         // A reader that has not begun will begin with the first.
         inner.reading = reading.max(1);
         self.write_or_complain(&mut inner);
-        (inner.segment, inner.written)
+        (inner.segment.number, inner.segment.written)
     }
 
     /// The store has every record up to the end of this segment.
@@ -365,12 +374,21 @@ impl FileLane {
         let Some(at) = inner.sealed.iter().position(|s| s.number == number) else {
             return;
         };
-        if let Some(gone) = inner.sealed.remove(at) {
-            inner.sealed_bytes -= gone.bytes;
-        }
+        let Some(gone) = inner.sealed.remove(at) else {
+            return;
+        };
+        inner.sealed_bytes -= gone.bytes;
+        let reused = inner.spares.len() < SPARES_MAX && !gone.cut && !gone.spoilt;
+        // Whoever answers calls does not wait for this.
         drop(inner);
-        if let Err(error) = fs::remove_file(segment_path(&self.folder, number)) {
-            tracing::warn!("a spool segment could not be removed: {error}");
+        let done = match reused {
+            true => segment::put_aside(&self.folder, number),
+            false => segment::remove(&self.folder, number),
+        };
+        match done {
+            Ok(()) if reused => self.inner.lock().spares.push(number),
+            Ok(()) => {}
+            Err(error) => tracing::warn!("a spool segment could not be removed: {error}"),
         }
     }
 
@@ -393,7 +411,7 @@ impl FileLane {
             self.write_or_complain(&mut inner);
             let mut files = std::mem::take(&mut inner.unsynced);
             let dirty = std::mem::take(&mut inner.dirty);
-            files.push(inner.file.clone());
+            files.push(inner.segment.file.clone());
             (files, dirty)
         };
         if !dirty && files.len() == 1 {
@@ -423,37 +441,6 @@ impl Keep for FileLane {
     fn keep(&self) {
         self.write_or_complain(&mut self.inner.lock());
     }
-}
-
-/// Leaves only the first frame, which says what was here.
-fn cut(path: &Path) -> io::Result<u64> {
-    let bytes = super::follow::read_start_bytes(path)?;
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(bytes)?;
-    Ok(bytes)
-}
-
-fn begin_segment(folder: &Path, number: u64, start: &Start) -> io::Result<(Arc<File>, u64)> {
-    let mut buffer = Vec::new();
-    let begin = frame::open(&mut buffer);
-    start.write(&mut buffer);
-    frame::close(
-        &mut buffer,
-        begin,
-        Kind::Segment,
-        start.first_seq - 1,
-        number,
-    );
-    let path = segment_path(folder, number);
-    let file = private::options()
-        .append(true)
-        .create(true)
-        .truncate(false)
-        .open(path)?;
-    // What a failed attempt may have left.
-    file.set_len(0)?;
-    (&file).write_all(&buffer)?;
-    Ok((Arc::new(file), buffer.len() as u64))
 }
 
 /// A lane is named by the moment it began, in microseconds; of two that began together one is later.

@@ -156,6 +156,84 @@ fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
     assert_eq!(dropped, to_seq + 1 - from_seq);
 }
 
+/// What the lane's own reader does: reads to the end, and lets go of the segments that are done with.
+fn read_and_forget(lane: &FileLane, follower: &mut Follower) -> Vec<u64> {
+    let mut read = All::default();
+    loop {
+        let chunk = follower.read(Some(lane.end(follower.segment()))).unwrap();
+        assert!(chunk.gaps.is_empty(), "{:?}", chunk.gaps);
+        chunk
+            .finished
+            .iter()
+            .for_each(|number| lane.forget(*number));
+        let Some(batch) = chunk.records else {
+            return ids(&read);
+        };
+        let stored = batch.records();
+        let stored = stored.map(|e| e.to_stored(&batch.node, batch.lane));
+        read.records.extend(stored);
+    }
+}
+
+fn files(lane: &FileLane) -> usize {
+    fs::read_dir(&lane.folder).unwrap().count()
+}
+
+#[test]
+fn p_a03_a_file_that_is_used_again_tells_nothing_of_what_it_held_before() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 1 << 20);
+    let mut follower = Follower::new(lane.folder.clone());
+    let mut read = Vec::new();
+    for round in 0..40 {
+        (round * 500 + 1..=(round + 1) * 500).for_each(|id| append(&lane, id));
+        read.extend(read_and_forget(&lane, &mut follower));
+    }
+    assert_eq!(read, (1..=20_000).collect::<Vec<_>>());
+    let last = follower.segment();
+    assert!(last > 20, "many segments were filled: {last}");
+    assert!(files(&lane) < 10, "in few files: {}", files(&lane));
+
+    // The writer dies; whoever adopts the folder finds the present segment, and no other.
+    assert_eq!(segments(&lane.folder).unwrap(), [last]);
+    let physical = fs::metadata(segment::path(&lane.folder, last))
+        .unwrap()
+        .len();
+    let (_, written) = lane.end(last);
+    assert!(written < physical, "there is something old behind it");
+    let left = ids(&read_all(&lane));
+    let first = *left.first().unwrap();
+    assert_eq!(left, (first..=20_000).collect::<Vec<_>>());
+
+    // Torn in its last frame, over what was there before.
+    let path = segment::path(&lane.folder, last);
+    let mut file = OpenOptions::new().write(true).open(path).unwrap();
+    file.seek(SeekFrom::Start(written - 20)).unwrap();
+    file.write_all(&[7; 20]).unwrap();
+    assert_eq!(ids(&read_all(&lane)), (first..20_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn p_a04_files_kept_aside_are_within_the_quota() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 512 * 1024);
+    let mut follower = Follower::new(lane.folder.clone());
+    for id in 1..=20_000 {
+        append(&lane, id);
+        // A store that stalls now and then.
+        if id % 2_000 == 0 {
+            read_and_forget(&lane, &mut follower);
+        }
+        if id % 500 == 0 {
+            let size: u64 = fs::read_dir(&lane.folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().metadata().unwrap().len())
+                .sum();
+            assert!(size <= 512 * 1024 + 64 * 1024, "{size}");
+        }
+    }
+}
+
 #[test]
 fn a_living_lane_is_nobodys_orphan() {
     let data = TempDir::new().unwrap();

@@ -24,8 +24,9 @@ use super::reply;
 use crate::mcp::{Unfinished, fault_message};
 use crate::rescue;
 
-/// How long a request is served before anybody looks whether its caller was turned out.
-const GRACE: Duration = Duration::from_millis(100);
+/// How long a request is served before anybody looks whether its caller was turned out. Longer than the beat of a
+/// worker, or each request would wake the runtime to set this timer.
+const GRACE: Duration = Duration::from_millis(500);
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 

@@ -1,0 +1,93 @@
+//! One file of a lane: frames from its beginning, and perhaps what is left of an earlier segment behind them.
+//!
+//! A file whose records are in the store is not thrown away but kept aside, and becomes a later segment: writing to pages
+//! that the system has at hand costs half of what new ones do. What is still in it is no frame of the new segment, for
+//! each frame says of which segment it is.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::follow::read_start_bytes;
+use super::frame::{self, Kind, Start};
+use crate::private;
+
+pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:08}.seg"))
+}
+
+/// What a file is called while it is kept aside.
+fn spare_path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:08}.spare"))
+}
+
+/// The segment that is being written.
+pub(super) struct Segment {
+    pub(super) file: Arc<File>,
+    pub(super) number: u64,
+    pub(super) written: u64,
+}
+
+impl Segment {
+    /// Begins it in a new file.
+    pub(super) fn create(folder: &Path, number: u64, start: &Start) -> io::Result<Self> {
+        let path = path(folder, number);
+        let file = private::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
+        // What a failed attempt may have left.
+        file.set_len(0)?;
+        Self::begin(file, number, start)
+    }
+
+    /// Begins it in a file that was kept aside as `spare`.
+    pub(super) fn reuse(folder: &Path, spare: u64, number: u64, start: &Start) -> io::Result<Self> {
+        let path = path(folder, number);
+        fs::rename(spare_path(folder, spare), &path)?;
+        let file = OpenOptions::new().write(true).open(path)?;
+        Self::begin(file, number, start)
+    }
+
+    fn begin(file: File, number: u64, start: &Start) -> io::Result<Self> {
+        let mut payload = Vec::new();
+        start.write(&mut payload);
+        let mut bytes = Vec::new();
+        let before = start.first_seq - 1;
+        frame::put(&mut bytes, Kind::Segment, before, number, [&payload, &[]]);
+        file.write_all_at(&bytes, 0)?;
+        Ok(Self {
+            file: Arc::new(file),
+            number,
+            written: bytes.len() as u64,
+        })
+    }
+
+    /// Writes behind what it has; gives how much was written, which may be less.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let some = self.file.write_at(bytes, self.written)?;
+        self.written += some as u64;
+        Ok(some)
+    }
+}
+
+/// Keeps the file of a segment aside.
+pub(super) fn put_aside(folder: &Path, number: u64) -> io::Result<()> {
+    fs::rename(path(folder, number), spare_path(folder, number))
+}
+
+pub(super) fn remove(folder: &Path, number: u64) -> io::Result<()> {
+    fs::remove_file(path(folder, number))
+}
+
+/// Leaves only the first frame, which says what was here; gives how long it is.
+pub(super) fn cut(folder: &Path, number: u64) -> io::Result<u64> {
+    let path = path(folder, number);
+    let bytes = read_start_bytes(&path)?;
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(bytes)?;
+    Ok(bytes)
+}
