@@ -339,7 +339,7 @@ fn p_s10_what_is_approved_is_what_the_backend_offers_now() {
 fn p_s10_nothing_is_approved_of_a_backend_that_cannot_be_asked() {
     let note = Note::new();
     let mut server = Server::start(&["--note-file", &note.path()]);
-    let more = format!("{ENFORCED}\nhealth_interval = 1\ntimeout = 2");
+    let more = format!("{ENFORCED}\nhealth_interval = 1");
     let gateway = known(&http_backend("alpha", &server.address, &more));
     note.say(PULLED);
     let (code, said) = approve(&gateway, &["alpha"]);
