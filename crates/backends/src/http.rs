@@ -24,6 +24,7 @@ use crate::discover::Greeting;
 use crate::relay;
 
 mod call;
+mod doubt;
 mod ear;
 mod eras;
 mod get;
@@ -40,6 +41,7 @@ pub(crate) mod wire;
 pub use get::{Plain, get};
 pub use hook::Hook;
 
+use doubt::Doubt;
 use eras::OtherEra;
 use post::Post;
 use upstream::{Sessions, Upstream};
@@ -96,6 +98,8 @@ struct Inner {
     /// A list may have changed, and which ones the server said did.
     refresh: Notify,
     announced: AtomicU8,
+    /// Its tools may be others by now.
+    doubt: Doubt,
     /// Where the server tells us of its own accord, as long as it does.
     heard_in: watch::Sender<Option<Arc<Upstream>>>,
     /// It was reached before.
@@ -146,6 +150,7 @@ impl HttpBackend {
             next_id: AtomicU64::new(1),
             refresh: Notify::new(),
             announced: AtomicU8::new(0),
+            doubt: Doubt::default(),
             heard_in: watch::Sender::new(None),
             was_found: AtomicBool::new(false),
             status: Mutex::new(status),
@@ -177,6 +182,16 @@ impl Backend for HttpBackend {
             let (inner, method) = (self.0.clone(), Method::RootsChanged);
             call::post_aside(inner, upstream, method, relay::roots_changed());
         }
+    }
+
+    fn look(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            inner.doubt.raise();
+            tokio::time::timeout(inner.config.timeout, inner.be_sure())
+                .await
+                .unwrap_or_else(|_| Err(inner.timed_out()))
+        })
     }
 
     fn status(&self) -> Status {
@@ -229,6 +244,9 @@ impl Inner {
         if let Some(change) = Change::of(method) {
             self.announced
                 .fetch_or(1 << change as u8, Ordering::Relaxed);
+            if change == Change::Tools {
+                self.doubt.raise();
+            }
             self.refresh.notify_one();
         } else if *method == Method::ResourceUpdated
             && let Some(uri) = params.string("uri")

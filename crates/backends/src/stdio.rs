@@ -12,10 +12,12 @@
 //! | `keeper` | does what the supervisor says; what calls hold |
 //! | `life` | one process from start to end: greet, list, serve |
 //! | `talk` | the conversation: calls, notices, questions |
+//! | `doubt` | whether its tools may be others by now |
 //! | `pipe` | ids, the queue to the child, lines from it |
 //!
 //! Not here: starting processes (`crate::child`), finding out what a server is (`crate::discover`).
 
+mod doubt;
 mod isolated;
 mod keeper;
 mod life;
@@ -168,6 +170,13 @@ impl Backend for Stdio {
     fn is_heard(&self) -> bool {
         // Who listens for a task does so at the shared child, which takes no calls where each caller has its own.
         self.isolated.is_none()
+    }
+
+    fn look(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        // What is listed is what the shared child says.
+        let keeper = self.shared.clone();
+        let deadline = Instant::now() + self.config.timeout;
+        async move { keeper.talk(deadline).await?.look(deadline).await }.boxed()
     }
 
     fn status(&self) -> Status {

@@ -39,6 +39,12 @@ pub trait Backend: Send + Sync + 'static {
         true
     }
 
+    /// Reads again what it offers and publishes that, starting it if it sleeps; within its own time. An error: nobody knows
+    /// what it offers now.
+    fn look(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// How it is doing, for operators.
     fn status(&self) -> Status;
 

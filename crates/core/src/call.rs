@@ -11,6 +11,7 @@ use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::catalog::Operation;
 use crate::circuit::Circuit;
+use crate::fault::Fault;
 use crate::in_flight::Hold;
 use crate::line::Line;
 use crate::policy::{Policy, Slot};
@@ -82,6 +83,12 @@ impl Call {
 
     pub(crate) fn target(&self) -> &Target {
         self.target.as_ref().expect("resolved by the first step")
+    }
+
+    /// Its connector did not send it, and answers with this: on record it was refused like any that goes no further.
+    pub fn turned_back(&self, fault: Fault) -> Fault {
+        self.trail.turned_back();
+        fault
     }
 
     /// How long a piece of its reply may wait for the caller, if the reply may be handed on in pieces: nobody

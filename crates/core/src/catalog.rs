@@ -7,6 +7,7 @@
 //! Not here: how an offer is read from a server (`backends::discover`).
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use crate::in_flight::InFlight;
 use crate::offer::{ItemKind, Offer};
 use crate::updates::{Followers, Hear, HearTask, Ticket, Updates};
 
+mod confirm;
 mod glob;
 mod lists;
 mod naming;
@@ -42,7 +44,7 @@ pub(crate) mod uri;
 pub use glob::Glob;
 pub use naming::Prefix;
 pub use operation::Operation;
-pub use pins::{Difference, Pin, Pinned, Pinning, Pins};
+pub use pins::{Difference, Pin, Pinned, Pinning, Pins, Said};
 pub use plan::{Plan, Retired, Wanted};
 pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
@@ -110,20 +112,31 @@ struct Tenant {
 /// What a backend says about itself. Apart from the tenant, because the backend itself holds it.
 struct Facts {
     circuit: Arc<Circuit>,
+    /// Its pins are enforced: see `confirm`. The listing says so too, but calls are not to look there.
+    enforced: AtomicBool,
     /// Locked after `Inner`, never before.
     known: Mutex<Known>,
 }
 
 impl Tenant {
-    fn new(circuit: circuit::Config, known: Known) -> Arc<Self> {
-        Arc::new(Self {
+    fn new(listing: &Listing, known: Known) -> Arc<Self> {
+        let tenant = Self {
             backend: OnceLock::new(),
             facts: Arc::new(Facts {
-                circuit: Circuit::new(circuit),
+                circuit: Circuit::new(listing.circuit),
+                enforced: AtomicBool::default(),
                 known: Mutex::new(known),
             }),
             calls: Arc::default(),
-        })
+        };
+        tenant.govern(listing);
+        Arc::new(tenant)
+    }
+
+    /// Takes up what a new listing says of a backend that stays.
+    fn govern(&self, listing: &Listing) {
+        let enforced = listing.pin == Pinning::Enforce;
+        self.facts.enforced.store(enforced, Ordering::Relaxed);
     }
 }
 
@@ -199,7 +212,7 @@ impl Registry {
         let slots: Vec<Slot> = listings
             .into_iter()
             .map(|listing| Slot {
-                tenant: Tenant::new(listing.circuit, Known::default()),
+                tenant: Tenant::new(&listing, Known::default()),
                 listing: Arc::new(listing),
             })
             .collect();
@@ -262,6 +275,16 @@ impl Registry {
         running
             .filter_map(|(index, slot)| Some((index, slot.tenant.backend.get()?.clone())))
             .collect()
+    }
+
+    /// The running backend of this name, if the configuration has one.
+    pub fn running(&self, name: &str) -> Option<Arc<dyn Backend>> {
+        let index = self.index_of(name)?;
+        self.layout.load().slots[index]
+            .tenant
+            .backend
+            .get()
+            .cloned()
     }
 
     /// The place of the backend of this name, if the configuration has one.
@@ -582,10 +605,14 @@ impl Publisher {
         });
     }
 
-    /// The same, after the backend itself said that these lists changed.
+    /// The same after its lists were read again; the backend itself said that these changed.
     pub fn publish_changed(&self, offer: Offer, changed: &[Change]) {
         if changed.contains(&Change::Resources) {
             self.registry.cache.all_changed(self.index);
+        }
+        // Many are read again and again only to see that they are as they were.
+        if changed.is_empty() && self.offer().is_some_and(|known| *known == offer) {
+            return;
         }
         self.facts.known.lock().offer = Some(Arc::new(offer));
         self.registry.rebuild(Some((self.index, changed)));

@@ -106,6 +106,7 @@ async fn begin(
     call: &Call,
 ) -> Result<(Arc<Upstream>, u64, Answer, Guard, Option<ear::Heard>), Fault> {
     let mut renewed = false;
+    let mut lost = None;
     let mut attempts = inner.config.retries;
     loop {
         let ready = inner.ready().await?;
@@ -119,6 +120,9 @@ async fn begin(
             }
             _ => None,
         };
+        if inner.publisher.concerns(call) {
+            Box::pin(inner.confirm(call, &mut lost)).await?;
+        }
         let mut guard = Guard::new(inner, &upstream, id);
         let body: Bytes = relay::request(call, id, upstream.revision).into();
         let name = header_name(&call.method, &call.params);
@@ -155,12 +159,16 @@ async fn begin(
                 Box::pin(inner.renew(&ready, key, &upstream)).await?;
             }
             Ok(answer) => return Ok((upstream, id, answer, guard, outside)),
-            Err(Failure::Lost(_)) if attempts > 0 && inner.may_repeat(call) => {
+            Err(Failure::Lost(fault)) if attempts > 0 && inner.may_repeat(call) => {
                 guard.disarm();
+                inner.doubt.raise();
+                lost = Some(fault);
                 attempts -= 1;
             }
             Err(failure) => {
                 guard.disarm();
+                // Whoever answers next may be another.
+                inner.doubt.raise();
                 return Err(failure.into());
             }
         }
@@ -252,6 +260,8 @@ impl Inner {
     ) -> Result<(), Fault> {
         if let Some(key) = key {
             self.sessions.forget(&key, stale);
+            // Others may be forgotten as well, because it is another server.
+            self.doubt.raise();
             return Ok(());
         }
         let _one_at_a_time = self.renewing.lock().await;
@@ -260,6 +270,7 @@ impl Inner {
             return Ok(());
         }
         let fresh = speak::greet(self).await?;
+        self.doubt.raise();
         self.turn(State::Ready(fresh));
         self.refresh.notify_one();
         Ok(())

@@ -88,11 +88,15 @@ async fn keep(inner: &Arc<Inner>) {
 }
 
 async fn find(inner: &Inner) -> Result<Ready, Fault> {
+    let doubts = inner.doubt.raised();
     let ready = speak::greet(inner).await?;
     let speaker = Speaker::within(inner, &ready.base);
+    let _one_at_a_time = inner.doubt.looking.lock().await;
     let offer = read(inner, &speaker, &ready).await?;
-    inner.turn(State::Ready(ready.clone()));
+    // Before calls may go: they were found by what was remembered, and are confirmed by this.
     inner.publisher.publish(offer);
+    inner.doubt.settle(doubts);
+    inner.turn(State::Ready(ready.clone()));
     inner.note(Health::Up, Some(ready.greeting.revision), None);
     tracing::info!(backend = %inner.config.name, revision = %ready.greeting.revision, "ready");
     Ok(ready)
@@ -159,11 +163,16 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
         if let State::Ready(current) = &*inner.state.borrow() {
             ready = current.clone();
         }
-        // The lists of a server that says nothing of changes stay fresh only as long as it says, so
-        // reading them takes the place of the ping.
-        let untold = ready.base.revision.is_modern() && inner.heard_in.borrow().is_none();
+        // Nothing is heard of the changes of a server that has no stream open, so reading its lists takes the place of
+        // the ping; one that lists nothing would not be asked anything by that.
+        let can = &ready.greeting.capabilities;
+        let lists = can.tools || can.resources || can.prompts;
+        let untold = lists && inner.heard_in.borrow().is_none();
         let outcome = match changed || untold {
-            true => reread(inner, &ready).await,
+            true => {
+                let _one_at_a_time = inner.doubt.looking.lock().await;
+                inner.reread(&ready).await.map(drop)
+            }
             false => ping(inner, &ready).await,
         };
         match outcome {
@@ -203,21 +212,37 @@ async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
     outcome.map(drop).map_err(Fault::from)
 }
 
-async fn reread(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
-    let said = inner.announced.swap(0, Ordering::Relaxed);
-    let said: Vec<Change> = Change::ALL
-        .into_iter()
-        .filter(|c| said & (1 << *c as u8) != 0)
-        .collect();
-    let speaker = Speaker::within(inner, &ready.base);
-    let offer = read(inner, &speaker, ready).await;
-    if speaker.has_lost_session() {
-        // Renewing has the lists read again.
-        return inner.renew(ready, None, &ready.base).await;
+/// What the server said has changed, until callers are told: whoever reads the lists for a call may leave with it.
+struct Announced<'a> {
+    inner: &'a Inner,
+    bits: u8,
+}
+
+impl<'a> Announced<'a> {
+    fn take(inner: &'a Inner) -> Self {
+        let bits = inner.announced.swap(0, Ordering::Relaxed);
+        Self { inner, bits }
     }
-    inner.publisher.publish_changed(offer?, &said);
-    inner.sessions.forget_tools();
-    Ok(())
+
+    fn done(mut self) -> Vec<Change> {
+        let bits = std::mem::take(&mut self.bits);
+        let said = |change: &Change| bits & (1 << *change as u8) != 0;
+        Change::ALL.into_iter().filter(said).collect()
+    }
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        self.inner.announced.fetch_or(self.bits, Ordering::Relaxed);
+    }
+}
+
+/// What came of reading the lists again.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reread {
+    Published,
+    /// The session was forgotten; there is a new one, in which they were not read yet.
+    Renewed,
 }
 
 /// Keeps our subscriptions at a legacy server in step with what callers want, in whatever session we have. A modern
@@ -294,6 +319,7 @@ async fn listen(inner: Arc<Inner>, mut gap: bool) {
         };
         let heard = hear(&inner, &ready, gap).await;
         if inner.heard_in.send_replace(None).is_some() {
+            inner.doubt.raise();
             heard_at = Some(base.clone());
         }
         match heard {
@@ -425,6 +451,23 @@ fn refuses_listening(data: &Bytes) -> bool {
 }
 
 impl Inner {
+    /// Reads the lists again and publishes them; `Doubt::looking` is held.
+    pub(super) async fn reread(&self, ready: &Ready) -> Result<Reread, Fault> {
+        let doubts = self.doubt.raised();
+        let said = Announced::take(self);
+        let speaker = Speaker::within(self, &ready.base);
+        let offer = read(self, &speaker, ready).await;
+        if speaker.has_lost_session() {
+            // Renewing has the lists read again.
+            self.renew(ready, None, &ready.base).await?;
+            return Ok(Reread::Renewed);
+        }
+        self.publisher.publish_changed(offer?, &said.done());
+        self.doubt.settle(doubts);
+        self.sessions.forget_tools();
+        Ok(Reread::Published)
+    }
+
     /// Whether our own requests still go this way.
     fn is_current(&self, base: &Arc<Upstream>) -> bool {
         matches!(&*self.state.borrow(), State::Ready(now) if Arc::ptr_eq(&now.base, base))

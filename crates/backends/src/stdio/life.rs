@@ -128,6 +128,7 @@ impl<'a> Process<'a> {
             plan.name.clone(),
             plan.config.timeout,
             plan.manner,
+            plan.lists,
             plan.publisher.clone(),
             plan.changed.clone(),
             plan.words.clone(),
@@ -289,11 +290,12 @@ impl<'a> Process<'a> {
         let revision = offer.revision;
         let mut hearing = pin!(hearing);
         loop {
-            let kinds = tokio::select! {
-                kinds = self.talk.changed().next(SETTLE) => kinds,
+            let (kinds, doubts) = tokio::select! {
+                changes = self.talk.changes(SETTLE) => changes,
                 () = &mut hearing => unreachable!("it waits for ever"),
             };
             let mut said = Vec::new();
+            let mut problem = None;
             for kind in kinds {
                 said.extend(Change::of_kind(kind));
                 match discover::read_list(
@@ -309,10 +311,13 @@ impl<'a> Process<'a> {
                     Err(fault) => {
                         let why = chain(&fault);
                         tracing::warn!(backend = %self.plan.name, "could not read its changed list: {why}");
+                        problem = Some(why);
                     }
                 }
             }
             self.plan.publisher.publish_changed(offer.clone(), &said);
+            // After that: whoever waits for it is confirmed by what is published.
+            self.talk.settle(doubts, problem);
         }
     }
 

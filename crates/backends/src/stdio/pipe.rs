@@ -116,7 +116,7 @@ impl<T> Pipe<T> {
 
     /// Waits until the queue is below its bound. Several may pass at once and exceed it by their lines;
     /// each of those is a call that admission let in.
-    async fn room(&self) {
+    pub(crate) async fn room(&self) {
         while self.is_full() {
             let mut drained = std::pin::pin!(self.drained.notified());
             drained.as_mut().enable();
@@ -129,6 +129,10 @@ impl<T> Pipe<T> {
     fn is_full(&self) -> bool {
         let state = self.state.lock();
         !state.closed && state.queued.len() >= QUEUED_MAX
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
     }
 
     /// Queues a line that nobody waits for: a notification, or an answer to the child. It passes the bound

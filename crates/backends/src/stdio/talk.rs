@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_core::catalog::Publisher;
+use sentinel_core::catalog::{Publisher, Said};
 use sentinel_core::{
     Answer, Call, Caller, Fault, ItemKind, Kind, Line as CallerLine, LogLevel, Reply,
 };
@@ -35,6 +35,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::doubt::Doubt;
 use super::pipe::{Closed, Line, Pipe, Ticket};
 use super::stderr::{Allowance, LastWords, Quota};
 use crate::discover::{self, Peer, PeerError};
@@ -96,6 +97,10 @@ pub(crate) struct Talk {
     asked: watch::Sender<Option<Asked>>,
     timeout: Duration,
     changed: Arc<Changed>,
+    /// Whether its tools may be others by now.
+    doubt: Doubt,
+    /// What it says of its tools itself, where they are not those that are listed.
+    own: Option<Own>,
     /// Where news of resources go.
     publisher: Publisher,
     /// The least urgent log level asked of the child so far.
@@ -110,6 +115,9 @@ pub(crate) struct Talk {
     /// When the newest call began or ended, in milliseconds since `born`.
     last_call_ms: AtomicU64,
 }
+
+/// What a child that belongs to one caller says of its tools, and how many doubts there had been when it was asked.
+type Own = tokio::sync::Mutex<Option<(u64, Arc<Said>)>>;
 
 /// A question that the one call that runs waits for.
 #[derive(Debug, Clone, Copy)]
@@ -146,9 +154,12 @@ impl Changed {
     }
 
     /// Waits for a change, then a little longer, for they come in bursts.
-    pub(crate) async fn next(&self, settle: Duration) -> Vec<ItemKind> {
+    async fn some(&self, settle: Duration) {
         self.some.notified().await;
         tokio::time::sleep(settle).await;
+    }
+
+    fn take(&self) -> Vec<ItemKind> {
         let bits = self.kinds.swap(0, Ordering::Relaxed);
         ItemKind::ALL
             .into_iter()
@@ -166,6 +177,7 @@ impl Talk {
         name: Arc<str>,
         timeout: Duration,
         manner: Manner,
+        lists: bool,
         publisher: Publisher,
         changed: Arc<Changed>,
         words: LastWords,
@@ -179,6 +191,8 @@ impl Talk {
             asked: watch::Sender::new(None),
             timeout,
             changed,
+            doubt: Doubt::default(),
+            own: (!lists).then(Own::default),
             publisher,
             log_level: AtomicU8::new(LogLevel::NONE),
             logs: AtomicBool::new(false),
@@ -224,13 +238,43 @@ impl Talk {
         self.last_call_ms.store(now, Ordering::Relaxed);
     }
 
-    pub(crate) fn changed(&self) -> &Changed {
-        &self.changed
+    /// Waits until lists are said to have changed: which, and how many doubts are settled by reading them now.
+    pub(crate) async fn changes(&self, settle: Duration) -> (Vec<ItemKind>, u64) {
+        self.changed.some(settle).await;
+        // A doubt is raised after what it is about was noted.
+        let raised = self.doubt.raised();
+        (self.changed.take(), raised)
+    }
+
+    /// The lists were read after so many doubts, or could not be.
+    pub(crate) fn settle(&self, doubts: u64, problem: Option<String>) {
+        self.doubt.settle(doubts, problem);
+    }
+
+    fn tools_changed(&self) {
+        self.changed.set(&[ItemKind::Tool]);
+        self.doubt.raise();
+    }
+
+    /// Has the list of tools read again, and waits for it.
+    pub(crate) async fn look(&self, deadline: Instant) -> Result<(), Fault> {
+        self.tools_changed();
+        let mut time = pin!(sleep_until(deadline));
+        let settled = self.in_time(&mut time, self.doubt.is_settled()).await?;
+        if self.pipe.is_closed() {
+            return Err(self.gone());
+        }
+        settled.map_err(|why| {
+            let text = format!("backend `{}` does not give its list of tools", self.name);
+            Fault::new(Kind::BackendUnavailable, text).because(why)
+        })
     }
 
     /// The process is gone: everything that waits fails now.
     pub(crate) fn close(&self) {
         self.pipe.close();
+        // Nobody reads its lists any more; whoever waits for that finds it gone.
+        self.doubt.settle(u64::MAX, None);
         for (_, (_, ask)) in self.asks.lock().drain() {
             ask.abort();
         }
@@ -239,7 +283,7 @@ impl Talk {
     /// Runs one call to its end. Dropping the future cancels it at the child. `Closed` if the child was
     /// gone before anything was sent to it.
     pub(crate) async fn call(
-        &self,
+        self: &Arc<Self>,
         call: &Call,
         deadline: Instant,
     ) -> Result<Result<Reply, Fault>, Closed> {
@@ -253,7 +297,7 @@ impl Talk {
         }
     }
 
-    async fn converse(&self, call: &Call, deadline: Instant) -> Result<Reply, Failure> {
+    async fn converse(self: &Arc<Self>, call: &Call, deadline: Instant) -> Result<Reply, Failure> {
         let mut time = pin!(sleep_until(deadline));
         let revision = self.revision();
         let _turn = match &self.turn {
@@ -267,6 +311,9 @@ impl Talk {
             return Ok(reply);
         }
         self.tell_level(&call.caller).await;
+        if self.publisher.concerns(call) {
+            Box::pin(self.confirm(call, &mut time)).await?;
+        }
         let (reply, mut answer) = oneshot::channel();
         let side = CallerSide {
             caller: call.caller.clone(),
@@ -297,6 +344,47 @@ impl Talk {
             }
         };
         Ok(relay::reply(call, outcome, revision)?)
+    }
+
+    /// Looks at a call of a pinned tool once more, when nothing is left to wait for.
+    async fn confirm(
+        self: &Arc<Self>,
+        call: &Call,
+        time: &mut std::pin::Pin<&mut Sleep>,
+    ) -> Result<(), Failure> {
+        let look = async {
+            self.pipe.room().await;
+            match &self.own {
+                None => {
+                    // A list that could not be read is as it was.
+                    let _ = self.doubt.is_settled().await;
+                    Ok(self.publisher.confirm(call))
+                }
+                Some(own) => {
+                    let said = self.own_tools(own).await?;
+                    Ok(self.publisher.confirm_by(&said, call))
+                }
+            }
+        };
+        let looked: Result<_, Fault> = self.in_time(time, look).await?;
+        if self.pipe.is_closed() {
+            return Err(Failure::Closed);
+        }
+        looked?.map_err(|held| call.turned_back(held).into())
+    }
+
+    /// What this child says of its tools, asked again if it said since that they changed.
+    async fn own_tools(self: &Arc<Self>, own: &Own) -> Result<Arc<Said>, Fault> {
+        let mut known = own.lock().await;
+        let raised = self.doubt.raised();
+        if let Some((_, said)) = known.as_ref().filter(|(at, _)| *at == raised) {
+            return Ok(said.clone());
+        }
+        let (kind, revision) = (ItemKind::Tool, self.revision());
+        let list = discover::read_list(self, revision, kind, &self.name, &[]).await?;
+        let said = Arc::new(Said::of(&list.items));
+        *known = Some((raised, said.clone()));
+        Ok(said)
     }
 
     /// Waits for a turn. A question to another caller may keep the child for very long: whoever waits behind one that was
@@ -531,7 +619,7 @@ impl Talk {
                     .flatten();
                 self.pass_on(line, &method, params.as_bytes());
             }
-            Method::ToolsChanged => self.changed.set(&[ItemKind::Tool]),
+            Method::ToolsChanged => self.tools_changed(),
             Method::ResourcesChanged => {
                 self.changed.set(&[ItemKind::Resource, ItemKind::Template]);
             }

@@ -360,6 +360,11 @@ impl Trail {
         }
     }
 
+    /// Its connector turned it back: the backend heard nothing of it.
+    pub(crate) fn turned_back(&self) {
+        self.dispatched.store(false, Ordering::Relaxed);
+    }
+
     /// The `traceparent` that the backend is told, where it is not what the request says itself.
     pub fn traceparent(&self) -> Option<&str> {
         self.facts.as_ref()?.traced.onward.as_deref()

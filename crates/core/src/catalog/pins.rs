@@ -9,12 +9,15 @@
 //! Pinned is what models read and what callers send: title, description and annotations (`words`), and
 //! the two schemas (`shape`). Names are the key.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use ring::digest::{Context, SHA256};
+use sentinel_wire::Payload;
+use sentinel_wire::json::Rules;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -27,6 +30,9 @@ use crate::state_file::{StateFile, Version};
 const PINS_MAX: usize = 100_000;
 /// Definitions that were reported; beyond this they may be reported again.
 const REPORTED_MAX: usize = 10_000;
+
+/// Definitions that are nested deeper are taken byte by byte.
+const DEPTH_MAX: u32 = 100;
 
 /// What is done about a definition that is not the one that was pinned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,15 +57,20 @@ pub struct Pin {
 }
 
 impl Pin {
-    fn of(item: &Item) -> Self {
-        let definition: Value = serde_json::from_slice(&item.raw).unwrap_or_default();
+    pub(super) fn of(item: &Item) -> Self {
+        let definition = definition(&item.raw);
         let digest = |members: &[&str]| {
             let mut context = Context::new(&SHA256);
-            for member in members {
-                let mut text = String::new();
-                canonical(&definition[*member], &mut text);
-                context.update(text.as_bytes());
-                context.update(b"\n");
+            match &definition {
+                Some(definition) => {
+                    for member in members {
+                        let mut text = String::new();
+                        canonical(&definition[*member], &mut text);
+                        context.update(text.as_bytes());
+                        context.update(b"\n");
+                    }
+                }
+                None => context.update(&item.raw),
             }
             let bytes = context.finish();
             bytes.as_ref().iter().map(|b| format!("{b:02x}")).collect()
@@ -81,6 +92,14 @@ impl Pin {
             (false, false) => Some(Difference::Both),
         }
     }
+}
+
+/// The definition, if everybody reads it alike. It passes to callers as it came, so of any other (a member that is there
+/// twice, a number or a text beyond what we read, too deep) every byte counts.
+fn definition(raw: &Bytes) -> Option<Value> {
+    let rules = Rules::caller(DEPTH_MAX);
+    Payload::parse(raw.clone(), rules).ok()?;
+    serde_json::from_slice(raw).ok()
 }
 
 /// Members in the order of their names, so that the same definition is the same text.
@@ -132,6 +151,21 @@ impl Difference {
             Self::New => "it is new",
             Self::Unknown => "what was approved cannot be read",
         }
+    }
+}
+
+/// What one server says of its tools at the moment, by their own names.
+#[derive(Debug, Default)]
+pub struct Said(HashMap<String, Pin>);
+
+impl Said {
+    pub fn of(tools: &[Item]) -> Self {
+        let one = |item: &Item| (item.key.clone(), Pin::of(item));
+        Self(tools.iter().map(one).collect())
+    }
+
+    pub(super) fn of_tool(&self, own: &str) -> Option<&Pin> {
+        self.0.get(own)
     }
 }
 
@@ -254,6 +288,30 @@ impl Pins {
         held
     }
 
+    /// How the definition of a tool is not what was pinned, if it is not, wherever it comes from. Nothing is pinned by that.
+    pub(super) fn difference(&self, backend: &str, tool: &str, now: &Pin) -> Option<Difference> {
+        let state = self.state.lock();
+        match state.pinned.get(backend).and_then(|all| all.get(tool)) {
+            Some(pin) => pin.differs(now),
+            None if state.broken => Some(Difference::Unknown),
+            None => Some(Difference::New),
+        }
+    }
+
+    /// Reports a definition that only the child of one caller has.
+    pub(super) fn report_own(&self, backend: &str, tool: &str, how: Difference, now: &Pin) {
+        if self.state.lock().is_unreported(backend, tool, now) {
+            tracing::warn!(
+                backend,
+                tool,
+                "the child of a caller describes it otherwise than was approved: {}; refused there. If its program was \
+                 replaced, restart the gateway and `sentinel pin approve {backend} {tool}`; if it tells every caller \
+                 something else, it cannot be pinned: pin = \"warn\"",
+                how.words()
+            );
+        }
+    }
+
     /// Takes what a backend offers now for good: one tool, or all of them. Says which were not before.
     /// Blocks on the disk.
     pub(super) fn approve(&self, backend: &str, tool: Option<&str>) -> io::Result<Vec<String>> {
@@ -329,6 +387,20 @@ impl Pins {
             return false;
         }
         match file.read() {
+            // Somebody took it away. To begin anew takes a start of the gateway; until then what is known counts.
+            Ok((version, _)) if version == Version::default() => {
+                let mut state = self.state.lock();
+                state.version = version;
+                tracing::error!(
+                    "the pins are gone from {}: they are written down again",
+                    file.path().display()
+                );
+                let all = state.pinned.iter();
+                let all =
+                    all.flat_map(|(of, tools)| tools.keys().map(|tool| (of.clone(), tool.clone())));
+                state.unsaved = all.collect();
+                false
+            }
             Ok((version, saved)) => {
                 let mut state = self.state.lock();
                 state.version = version;
@@ -398,7 +470,7 @@ impl State {
     }
 
     /// Each definition is reported once.
-    fn report(&mut self, backend: &str, tool: &str, how: Difference, pin: &Pin, held: bool) {
+    fn is_unreported(&mut self, backend: &str, tool: &str, pin: &Pin) -> bool {
         let seen = (
             backend.to_owned(),
             tool.to_owned(),
@@ -408,7 +480,11 @@ impl State {
         if self.reported.len() >= REPORTED_MAX {
             self.reported.clear();
         }
-        if !self.reported.insert(seen) {
+        self.reported.insert(seen)
+    }
+
+    fn report(&mut self, backend: &str, tool: &str, how: Difference, pin: &Pin, held: bool) {
+        if !self.is_unreported(backend, tool, pin) {
             return;
         }
         let what = match held {

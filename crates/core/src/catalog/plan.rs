@@ -29,13 +29,13 @@ impl Registry {
                 },
                 // What it offered stays listed until its successor knows better.
                 Some((_, slot)) => Slot {
-                    tenant: Tenant::new(listing.circuit, slot.tenant.facts.known.lock().clone()),
+                    tenant: Tenant::new(&listing, slot.tenant.facts.known.lock().clone()),
                     listing,
                 },
                 // Whoever comes late does not make a gateway unready that was ready.
                 None => Slot {
                     tenant: Tenant::new(
-                        listing.circuit,
+                        &listing,
                         Known {
                             tried: true,
                             ..Known::default()
@@ -106,6 +106,8 @@ impl Plan {
                     if !place.listing.names_alike(&slot.listing) {
                         inner.names.release(index);
                     }
+                    // Before its definitions are compared, which follows: no call slips through between the two.
+                    slot.tenant.govern(&slot.listing);
                     *place = slot;
                 }
                 None => slots.push(slot),
@@ -116,7 +118,7 @@ impl Plan {
             if !order.contains(&index) {
                 inner.names.release(index);
                 // The place stays, for whoever comes back under this name; nothing of the old one does.
-                slots[index].tenant = Tenant::new(old.listing.circuit, Known::default());
+                slots[index].tenant = Tenant::new(&old.listing, Known::default());
                 slots[index].tenant.calls.close();
             } else if Arc::ptr_eq(&old.tenant, &slots[index].tenant) {
                 continue;

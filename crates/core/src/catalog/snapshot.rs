@@ -494,6 +494,11 @@ impl Catalog {
         self.named(view, ItemKind::Tool, name)
     }
 
+    /// A tool by its backend and its own name.
+    pub(super) fn own_tool(&self, index: usize, own: &str) -> Option<&Arc<Operation>> {
+        self.own.get(index)?[table(ItemKind::Tool)].get(own)
+    }
+
     fn named(&self, view: View, kind: ItemKind, name: &str) -> Option<&Arc<Operation>> {
         match view {
             View::Merged => self.exposed[table(kind)].get(name),

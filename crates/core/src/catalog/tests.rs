@@ -460,3 +460,21 @@ async fn g_43_a_list_that_callers_would_not_take_comes_in_pages() {
             .is_none()
     );
 }
+
+/// P-S10 has lists read again and again.
+#[tokio::test]
+async fn p_s10_lists_that_are_as_they_were_make_no_new_catalog() {
+    let registry = plain(&["a"]);
+    let publisher = registry.publisher(0);
+    publisher.publish(tools(&["x"]));
+    let before = registry.catalog();
+    publisher.publish_changed(tools(&["x"]), &[]);
+    assert!(Arc::ptr_eq(&before, &registry.catalog()));
+    publisher.publish_changed(tools(&["x", "y"]), &[]);
+    assert_eq!(listed(&registry, View::Merged), ["x", "y"]);
+    // What a backend says itself is passed on in any case.
+    let mut changes = registry.changes();
+    changes.borrow_and_update();
+    publisher.publish_changed(tools(&["x", "y"]), &[Change::Tools]);
+    assert!(changes.has_changed().expect("a registry"));
+}

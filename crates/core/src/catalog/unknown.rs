@@ -1,5 +1,5 @@
-//! What is said about names that do not exist. What a caller may not see is answered with the very
-//! same words, so these are the only place they are written.
+//! What is said about names that do not exist, and about those that are held back. What a caller may not see is
+//! answered with the very same words, so these are the only place they are written.
 
 use std::borrow::Cow;
 
@@ -18,6 +18,13 @@ pub(crate) fn unseen(operation: &Operation, view: View, method: &Method) -> Faul
         Some(ItemKind::Resource | ItemKind::Template) => unknown_resource(used),
         None => unknown_method(method),
     }
+}
+
+/// The answer to a call of a tool that is held back.
+pub(crate) fn held(operation: &Operation, view: View) -> Fault {
+    let name = operation.name_in(view);
+    let text = format!("`{name}` is not what it was, and is off until somebody approves it");
+    Fault::new(Kind::Disabled, text)
 }
 
 pub(super) fn unknown_name(kind: ItemKind, name: &str) -> Fault {

@@ -8,7 +8,7 @@ use sentinel_wire::{Method, Outcome, Params};
 use super::arguments::Checked;
 use super::{Policy, arguments, kill};
 use crate::call::{Call, Reply};
-use crate::catalog::unknown::unseen;
+use crate::catalog::unknown::{held, unseen};
 use crate::fault::{Fault, Kind};
 use crate::offer::ItemKind;
 
@@ -95,9 +95,7 @@ pub(crate) fn veiled(
 pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
     let operation = &call.target().operation;
     if operation.held {
-        let name = operation.name_in(call.view);
-        let text = format!("`{name}` is not what it was, and is off until somebody approves it");
-        return stop(Fault::new(Kind::Disabled, text));
+        return stop(held(operation, call.view));
     }
     if let Some(reason) = policy.kills.now().hits(&call.caller, operation) {
         return stop(kill::disabled(operation.name_in(call.view), reason));

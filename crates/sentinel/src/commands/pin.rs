@@ -103,26 +103,62 @@ fn approve(
         return Err(Unreachable(text.to_owned()).into());
     }
     let body = json!({"backend": backend, "tool": tool});
-    let approved = client::run(async {
-        let mut approved: Vec<String> = Vec::new();
-        for gateway in &reached.gateways {
-            let answer = gateway.wish("pins", Some(&body)).await?;
-            let names = answer["approved"].as_array().into_iter().flatten();
-            approved.extend(names.filter_map(Value::as_str).map(str::to_owned));
-        }
-        approved.sort();
-        approved.dedup();
-        Ok(approved)
-    })?;
+    let Approved { names, known } = client::run(approve_at(&reached.gateways, &body))?;
     if global.json {
-        return print(&format!("{:#}\n", json!({ "approved": approved })));
+        return print(&format!("{:#}\n", json!({ "approved": names })));
     }
-    match (approved.as_slice(), tool) {
+    match (names.as_slice(), tool) {
+        ([], Some(tool)) if known.iter().any(|name| name == tool) => anyhow::bail!(
+            "`{tool}` of `{backend}` is what was pinned, so there is nothing to approve"
+        ),
         ([], Some(tool)) => anyhow::bail!(
             "`{tool}` of `{backend}` waits for no approval; `sentinel pin list` shows what does"
         ),
-        ([], None) => say("nothing waits for approval"),
+        ([], None) => say(&format!(
+            "nothing of `{backend}` differs from what was pinned"
+        )),
         (names, _) => say(&format!("approved {}", one_line(&names.join(", ")))),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What came of an approval.
+#[derive(Default)]
+struct Approved {
+    names: Vec<String>,
+    /// Every tool of the backend that is pinned.
+    known: Vec<String>,
+}
+
+/// Approves what each gateway's own backend offers now; a gateway that cannot say does not keep the others from it.
+async fn approve_at(gateways: &[Reach], body: &Value) -> anyhow::Result<Approved> {
+    let mut approved = Approved::default();
+    let mut problem = None;
+    for gateway in gateways {
+        let answer = match gateway.wish("pins", Some(body)).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                problem = Some(error);
+                continue;
+            }
+        };
+        let text = |name: &Value| name.as_str().map(str::to_owned);
+        let names = answer["approved"].as_array().into_iter().flatten();
+        approved.names.extend(names.filter_map(text));
+        let pins = answer["pins"].as_array().into_iter().flatten();
+        let ours = pins.filter(|pin| pin["backend"] == body["backend"]);
+        approved
+            .known
+            .extend(ours.filter_map(|pin| text(&pin["tool"])));
+    }
+    approved.names.sort();
+    approved.names.dedup();
+    match problem {
+        Some(error) if approved.names.is_empty() => Err(error),
+        Some(error) => {
+            warn(&format!("{error:#}"));
+            Ok(approved)
+        }
+        None => Ok(approved),
+    }
 }

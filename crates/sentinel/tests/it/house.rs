@@ -357,12 +357,16 @@ impl Gateway {
             .to_owned()
     }
 
-    /// Ends the gateway and starts another in the same house.
-    pub(crate) fn restart(mut self) -> Self {
+    /// Ends the gateway in order.
+    pub(crate) fn end(mut self) -> House {
         self.process.signal("TERM");
         self.process.wait();
-        let Self { house, .. } = self;
-        Self::start_in(house)
+        self.house
+    }
+
+    /// Ends the gateway and starts another in the same house.
+    pub(crate) fn restart(self) -> Self {
+        Self::start_in(self.end())
     }
 }
 
@@ -401,6 +405,10 @@ impl Server {
     pub(crate) fn port(&self) -> u16 {
         let (_, port) = self.address.rsplit_once(':').expect("a port");
         port.parse().expect("a number")
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        signal(self.process.id(), name);
     }
 
     pub(crate) fn kill(&mut self) {

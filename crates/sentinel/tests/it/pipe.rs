@@ -31,7 +31,10 @@ pub(crate) struct Pipe {
 impl Pipe {
     /// Starts `sentinel stdio` without saying anything to it.
     pub(crate) fn silent(config: &str) -> Self {
-        let house = House::new(config);
+        Self::silent_in(House::new(config))
+    }
+
+    fn silent_in(house: House) -> Self {
         let mut process = house
             .command("stdio")
             .stdin(Stdio::piped())
@@ -71,6 +74,13 @@ impl Pipe {
     pub(crate) fn modern(config: &str, capabilities: Value) -> Self {
         let mut this = Self::silent(config);
         this.modern = Some(capabilities);
+        this
+    }
+
+    /// Where another gateway was before.
+    pub(crate) fn modern_in(house: House) -> Self {
+        let mut this = Self::silent_in(house);
+        this.modern = Some(json!({}));
         this
     }
 

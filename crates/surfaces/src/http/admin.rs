@@ -1,19 +1,21 @@
 //! The admin API: what an operator asks and switches, as JSON under `/admin/api`.
 //!
-//! It takes no place of `admission` and asks no backend, so it answers however busy the gateway is.
+//! It takes no place of `admission` and asks no backend, so it answers however busy the gateway is. Only what is to be
+//! approved is looked at first.
 //!
 //! Not here: who the operator is (the door), what a kill does (`core::policy`).
 
 mod search;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sentinel_core::catalog::Operation;
 use sentinel_core::identity::Proof;
 use sentinel_core::policy::{Killed, Reason, Scope};
-use sentinel_core::{Caller, Identity, ItemKind, Kind, Policy, View};
+use sentinel_core::{Caller, Fault, Identity, ItemKind, Kind, Policy, View};
 use sentinel_wire::Revision;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +28,9 @@ use crate::gateway::Control;
 pub(super) const PREFIX: &str = "/admin/api/";
 /// What an operator sends is small.
 const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// How long a backend may take to say what it offers, before that is approved: less than whoever asks waits.
+const LOOK_MAX: Duration = Duration::from_secs(45);
 
 /// What a request was about, for its record; it travels on the response.
 #[derive(Clone)]
@@ -183,9 +188,19 @@ async fn approve(door: &Door, request: Request<Incoming>) -> Response<Body> {
         Err(refusal) => return refusal,
     };
     let registry = door.gateway.policy.registry().clone();
-    if registry.index_of(&backend).is_none() {
+    let Some(running) = registry.running(&backend) else {
         let text = format!("there is no backend `{backend}`");
         return reply::refuse(Kind::InvalidParams, text);
+    };
+    // What is approved is what it offers now, not what it was last seen to offer.
+    let looked = tokio::time::timeout(LOOK_MAX, running.look()).await;
+    let late = |_| {
+        let text = format!("backend `{backend}` did not answer in time");
+        Err(Fault::new(Kind::BackendTimeout, text))
+    };
+    if let Err(fault) = looked.unwrap_or_else(late) {
+        let text = format!("nothing was approved, for nobody knows what it offers now: {fault}");
+        return reply::refuse(fault.kind, text);
     }
     let done = tokio::task::spawn_blocking(move || {
         let approved = registry.approve(&backend, tool.as_deref())?;

@@ -145,3 +145,57 @@ fn p_s10_a_flood_of_new_names_has_its_bound_and_drives_no_pin_out() {
     let waiting = &state.waiting[&("b".to_owned(), "one_more".to_owned())];
     assert_eq!(waiting.difference, Difference::New);
 }
+
+/// What is not read by everybody alike is told apart by every byte: what we do not read, others may.
+#[test]
+fn p_s10_a_definition_that_can_be_read_in_two_ways_is_pinned_as_it_was_written() {
+    let deep = |word: &str| {
+        let schema = format!("{}1{}", "[".repeat(300), "]".repeat(300));
+        format!(r#"{{"name":"t","description":"{word}","inputSchema":{{"x":{schema}}}}}"#)
+    };
+    let pairs = [
+        // The last one, or the first one?
+        (
+            r#"{"name":"t","description":"d","description":"e"}"#.to_owned(),
+            r#"{"name":"t","description":"evil","description":"e"}"#.to_owned(),
+        ),
+        (
+            r#"{"name":"t","inputSchema":{"a":{"description":"d","description":"e"}}}"#.to_owned(),
+            r#"{"name":"t","inputSchema":{"a":{"description":"evil","description":"e"}}}"#
+                .to_owned(),
+        ),
+        // No number of ours, no text of ours, deeper than we go.
+        (
+            r#"{"name":"t","description":"d","inputSchema":{"maximum":1e999}}"#.to_owned(),
+            r#"{"name":"t","description":"evil","inputSchema":{"maximum":1e999}}"#.to_owned(),
+        ),
+        (
+            r#"{"name":"t","title":"\ud800","description":"d"}"#.to_owned(),
+            r#"{"name":"t","title":"\ud800","description":"evil"}"#.to_owned(),
+        ),
+        (deep("d"), deep("evil")),
+    ];
+    for (kind, evil) in pairs {
+        let (kind, evil): (&'static str, &'static str) = (kind.leak(), evil.leak());
+        let pins = Pins::default();
+        assert!(held(&pins, Pinning::Enforce, &[kind]).is_empty());
+        assert!(held(&pins, Pinning::Enforce, &[kind]).is_empty());
+        assert_eq!(held(&pins, Pinning::Enforce, &[evil]), ["t"], "{evil:.80}");
+    }
+}
+
+#[test]
+fn p_s10_pins_that_were_taken_away_are_written_down_again() {
+    let dir = TempDir::new().expect("a directory");
+    let path = dir.path().join("pins.json");
+    let changed = r#"{"name":"t","description":"changed"}"#;
+    let pins = Pins::open(path.clone());
+    held(&pins, Pinning::Enforce, &[TOOL]);
+    pins.keep();
+    std::fs::remove_file(&path).expect("ours");
+    assert!(!pins.keep());
+    assert_eq!(held(&pins, Pinning::Enforce, &[changed]), ["t"]);
+    pins.keep();
+    let other = Pins::open(path);
+    assert_eq!(held(&other, Pinning::Enforce, &[changed]), ["t"]);
+}
