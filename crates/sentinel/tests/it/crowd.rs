@@ -215,9 +215,12 @@ fn g_24_calls_whose_caller_never_returns_are_cancelled_and_leave_nothing() {
         memory.push(resident_kb(gateway.process.pid()));
     }
     eprintln!("G-24: resident after each round {memory:?} kB");
-    // The first rounds warm buffers; what stayed of each later one would be more than 6 MB.
-    assert!(memory[3] < memory[1] + 6_000, "{memory:?} kB");
-    assert_eq!(caller.said("echo", json!({"text": "on"})), "on");
+    // The first rounds warm buffers; what stayed of the later ones would be more than 12 MB. What is free is given back
+    // to the system after a while, and while calls go on.
+    until("what the rounds took is given back", || {
+        assert_eq!(caller.said("echo", json!({"text": "on"})), "on");
+        (resident_kb(gateway.process.pid()) < memory[1] + 6_000).then_some(())
+    });
 }
 
 #[test]
