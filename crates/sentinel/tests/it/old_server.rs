@@ -102,7 +102,8 @@ fn serve(state: &Mutex<State>, mut socket: TcpStream) -> std::io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     )?;
     let message: Value = serde_json::from_slice(&body)?;
-    if message["id"].is_null() {
+    // What is not accepted is not done either.
+    if message["id"].is_null() || !state.streams.contains_key(&target) {
         return Ok(());
     }
     let answer = answer(&mut state, &message);
