@@ -35,6 +35,11 @@ pub trait Sink: Send + Sync + 'static {
     /// Keeps one record as its guarantee says, before this returns.
     fn append(&self, draft: &Draft<'_>);
 
+    /// The same for several, in their order.
+    fn append_all(&self, drafts: &mut dyn Iterator<Item = Draft<'_>>) {
+        drafts.for_each(|draft| self.append(&draft));
+    }
+
     /// Puts an intent on disk, fsynced, before the backend sees the call; gives its number. An error
     /// means that the call must not be made.
     fn intend(&self, draft: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>>;

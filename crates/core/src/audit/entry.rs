@@ -1,5 +1,6 @@
 //! One request on its way to becoming a record.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -20,6 +21,7 @@ use crate::fault::{Fault, Kind};
 use crate::identity::Identity;
 use crate::metrics::{Metrics, STATUSES};
 use crate::trace::{Span, SpanKind, Spans, Traced};
+use crate::turn::{self, Keep};
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -278,7 +280,7 @@ impl Auditor {
             auditor: self.clone(),
             trail: Arc::new(trail),
             who: None,
-            ended: false,
+            ended: None,
         }
     }
 
@@ -414,7 +416,16 @@ pub struct Entry {
     auditor: Arc<Auditor>,
     trail: Arc<Trail>,
     who: Option<Who>,
-    ended: bool,
+    ended: Option<Ended>,
+}
+
+/// What is known at its end.
+struct Ended {
+    decision: &'static str,
+    outcome: &'static str,
+    kind: &'static str,
+    latency: Duration,
+    bytes_out: usize,
 }
 
 /// As whom a request came, as far as that is known.
@@ -472,59 +483,109 @@ impl Entry {
     /// The answer is ready and has not left.
     pub fn finish(mut self, ending: &Ending, bytes_out: usize) {
         self.end(ending, bytes_out);
+        if self.auditor.sink.is_some() {
+            keep_soon(self);
+        }
     }
 
     fn end(&mut self, ending: &Ending, bytes_out: usize) {
-        self.ended = true;
         let trail = &self.trail;
-        let Some(facts) = &trail.facts else {
-            return;
-        };
+        let began = trail.facts.as_ref().map(|facts| facts.began);
+        let latency = began.map_or(Duration::ZERO, |began| began.elapsed());
         let dispatched = trail.dispatched.load(Ordering::Relaxed);
         // What we refused and answered with a result is still a refusal.
         let refused = trail.refused.get().filter(|_| !dispatched);
         let refused = refused.map(|kind| Ending::Refused(*kind));
         let ending = refused.as_ref().unwrap_or(ending);
         let (outcome, kind) = ending.words();
-        let latency = facts.began.elapsed();
-        let went = trail.went.get();
-        let (backend, own_name) = went.map_or(("", ""), |went| (&*went.backend, &*went.own));
-        self.auditor.metrics.ended(
-            facts.method.as_ref(),
-            backend,
-            own_name,
+        let refused = matches!(ending, Ending::Refused(_) | Ending::Malformed(_));
+        if let Some(facts) = &trail.facts {
+            let went = trail.went.get();
+            let (backend, own_name) = went.map_or(("", ""), |went| (&*went.backend, &*went.own));
+            self.auditor.metrics.ended(
+                facts.method.as_ref(),
+                backend,
+                own_name,
+                outcome,
+                kind,
+                latency,
+            );
+            if let Some(spans) = self.auditor.spans.get() {
+                self.trace(&**spans, facts, (outcome, kind), latency);
+            }
+        }
+        self.ended = Some(Ended {
+            decision: match refused && !dispatched {
+                true => "deny",
+                false => "allow",
+            },
             outcome,
             kind,
             latency,
-        );
-        if let Some(spans) = self.auditor.spans.get() {
-            self.trace(&**spans, facts, (outcome, kind), latency);
-        }
-        let Some(sink) = &self.auditor.sink else {
-            return;
-        };
-        let refused = matches!(ending, Ending::Refused(_) | Ending::Malformed(_));
+            bytes_out,
+        });
+    }
+
+    /// What its record says; `None` where nothing was ever known of a request.
+    fn draft(&self) -> Option<Draft<'_>> {
+        let (trail, auditor) = (&self.trail, &self.auditor);
+        let ended = self.ended.as_ref().filter(|_| trail.facts.is_some())?;
         let who = self.who.as_ref();
         let revision = who.and_then(|who| who.revision);
         let tenant = who.and_then(|who| who.tenant.as_deref());
-        sink.append(&Draft {
+        Some(Draft {
             caller: who.map_or("", |who| &who.subject),
             role: who.map_or("-", |who| &who.role),
             tenant: tenant.unwrap_or_default(),
             revision: revision.map_or("", Revision::as_str),
-            decision: if refused && !dispatched {
-                "deny"
-            } else {
-                "allow"
-            },
-            outcome,
-            kind,
-            latency_us: latency.as_micros() as u64,
-            bytes_out: bytes_out as u64,
-            guarantee: self.auditor.guarantee(trail),
+            decision: ended.decision,
+            outcome: ended.outcome,
+            kind: ended.kind,
+            latency_us: ended.latency.as_micros() as u64,
+            bytes_out: ended.bytes_out as u64,
+            guarantee: auditor.guarantee(trail),
             intent: trail.intent.load(Ordering::Relaxed),
-            policy_version: self.auditor.policy_version.load(Ordering::Relaxed),
+            policy_version: auditor.policy_version.load(Ordering::Relaxed),
             ..trail.draft()
+        })
+    }
+}
+
+/// Entries of one turn whose records are not kept yet. Beyond this many they are kept before it ends.
+const ENDED_MAX: usize = 64;
+
+thread_local! {
+    static ENDED: RefCell<Vec<Entry>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Has the record of an entry kept at the end of this thread's turn with those of the others, for doing the same
+/// thing several times in a row costs less than each among other things; at once where there are no turns.
+fn keep_soon(entry: Entry) {
+    let auditor = entry.auditor.clone();
+    let gathers = turn::gather(&auditor);
+    let count = ENDED.with_borrow_mut(|ended| {
+        ended.push(entry);
+        ended.len()
+    });
+    if !gathers || count >= ENDED_MAX {
+        Keep::keep(&*auditor);
+    }
+}
+
+impl Keep for Auditor {
+    fn keep(&self) {
+        // Taken out first, for whoever keeps them may end a request, too. The vector returns for the next turn.
+        let mut ended = ENDED.take();
+        if let Some(sink) = &self.sink {
+            let ours = ended
+                .iter()
+                .filter(|entry| std::ptr::eq(&*entry.auditor, self));
+            sink.append_all(&mut ours.filter_map(Entry::draft));
+        }
+        ended.retain(|entry| !std::ptr::eq(&*entry.auditor, self));
+        ENDED.with_borrow_mut(|since| {
+            std::mem::swap(since, &mut ended);
+            since.append(&mut ended);
         });
     }
 }
@@ -604,12 +665,16 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if !self.ended {
-            let refused = self.trail.refused.get();
-            self.end(
-                &refused.map_or(Ending::Cancelled, |kind| Ending::Refused(*kind)),
-                0,
-            );
+        if self.ended.is_some() {
+            return;
+        }
+        let refused = self.trail.refused.get();
+        self.end(
+            &refused.map_or(Ending::Cancelled, |kind| Ending::Refused(*kind)),
+            0,
+        );
+        if let (Some(sink), Some(draft)) = (&self.auditor.sink, self.draft()) {
+            sink.append(&draft);
         }
     }
 }

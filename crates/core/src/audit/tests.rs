@@ -11,6 +11,7 @@ use sentinel_wire::{Method, Params};
 
 use super::*;
 use crate::fault::Kind;
+use crate::turn;
 
 #[derive(Default)]
 struct Kept(Mutex<Vec<Record>>);
@@ -47,6 +48,33 @@ fn open(auditor: &Arc<Auditor>, params: &'static str) -> Entry {
         bytes_in: 99,
         traceparent: None,
     })
+}
+
+#[tokio::test]
+async fn p_a03_records_of_one_turn_are_kept_in_order_at_its_end() {
+    let (auditor, kept) = auditor(Arguments::Digest);
+    let (other, elsewhere) = self::auditor(Arguments::Digest);
+    let finish = |auditor: &Arc<Auditor>, bytes_out| {
+        open(auditor, r#"{"name":"echo"}"#).finish(&Ending::Success, bytes_out);
+    };
+    let _turns = tokio::spawn(turn::run());
+    tokio::task::yield_now().await;
+    finish(&auditor, 1);
+    finish(&other, 7);
+    finish(&auditor, 2);
+    assert!(turn::is_open(), "no answer leaves");
+    assert!(kept.0.lock().is_empty());
+    turn::end();
+    let sizes = |kept: &Kept| -> Vec<u64> { kept.0.lock().iter().map(|r| r.bytes_out).collect() };
+    assert_eq!(sizes(&kept), [1, 2]);
+    assert_eq!(sizes(&elsewhere), [7]);
+    // Many are kept before it ends, and nobody left to answer needs no turn.
+    (0..100).for_each(|size| finish(&auditor, size));
+    assert!(sizes(&kept).len() >= 64);
+    drop(open(&other, r#"{"name":"echo"}"#));
+    assert_eq!(sizes(&elsewhere), [7, 0]);
+    turn::end();
+    assert_eq!(sizes(&kept).len(), 102);
 }
 
 #[test]

@@ -16,7 +16,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use parking_lot::Mutex;
 use sentinel_core::audit::{Draft, Surface, genesis, link};
 use sentinel_core::metrics::Metrics;
-use sentinel_core::turn::{self, Keep};
 
 use super::complaints::Complaints;
 use super::frame::{self, Kind, Start};
@@ -173,15 +172,20 @@ impl FileLane {
         Ok(seq)
     }
 
-    /// The same at the end of this thread's turn, if it has turns.
-    pub(crate) fn append_soon(self: &Arc<Self>, draft: &Draft<'_>) -> io::Result<()> {
-        let gathers = turn::gather(self);
+    /// Has one record written with those that follow, by `keep` at the latest.
+    pub(crate) fn append_soon(&self, draft: &Draft<'_>) {
         let mut inner = self.inner.lock();
-        self.add(&mut inner, draft)?;
-        if !gathers || inner.gathered.len() >= GATHERED_BYTES_MAX {
-            self.write(&mut inner)?;
+        if let Err(error) = self.add(&mut inner, draft) {
+            self.complaints.about(&error);
         }
-        Ok(())
+        if inner.gathered.len() >= GATHERED_BYTES_MAX {
+            self.write_or_complain(&mut inner);
+        }
+    }
+
+    /// Writes what waits for that.
+    pub(crate) fn keep(&self) {
+        self.write_or_complain(&mut self.inner.lock());
     }
 
     /// Gives a record its number, its place in the chain and its frame.
@@ -434,12 +438,6 @@ impl FileLane {
         if let Err(error) = fs::remove_dir_all(&self.folder) {
             tracing::debug!("the spool could not be removed: {error}");
         }
-    }
-}
-
-impl Keep for FileLane {
-    fn keep(&self) {
-        self.write_or_complain(&mut self.inner.lock());
     }
 }
 

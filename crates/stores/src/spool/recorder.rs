@@ -157,9 +157,20 @@ impl Sink for Recorder {
     fn append(&self, draft: &Draft<'_>) {
         if draft.guarantee == Guarantee::Memory {
             self.memory.append(draft);
-        } else if let Err(error) = self.file(draft).append_soon(draft) {
+        } else if let Err(error) = self.file(draft).append(draft) {
             self.complaints.about(&error);
         }
+    }
+
+    fn append_all(&self, drafts: &mut dyn Iterator<Item = Draft<'_>>) {
+        let here = self.here();
+        for draft in drafts {
+            match (draft.guarantee, draft.intent) {
+                (Guarantee::Spool | Guarantee::Sync, 0) => here.append_soon(&draft),
+                _ => self.append(&draft),
+            }
+        }
+        here.keep();
     }
 
     fn intend(&self, draft: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>> {
