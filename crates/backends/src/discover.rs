@@ -223,6 +223,14 @@ fn greeting(revision: Revision, result: &Payload, server_info: Option<Bytes>) ->
     }
 }
 
+/// Everything a server lists.
+#[derive(Debug)]
+pub struct Lists {
+    pub offer: Offer,
+    /// Why its tools are those of before.
+    pub tools_refused: Option<String>,
+}
+
 /// Reads everything the server lists. `before` is what it listed the last time: a list that it
 /// fails to give now is taken to be as it was.
 pub async fn read_lists(
@@ -230,7 +238,8 @@ pub async fn read_lists(
     greeting: &Greeting,
     name: &str,
     before: Option<&Offer>,
-) -> Result<Offer, Fault> {
+) -> Result<Lists, Fault> {
+    let mut tools_refused = None;
     let mut offer = Offer {
         revision: greeting.revision,
         freshness: Default::default(),
@@ -251,16 +260,24 @@ pub async fn read_lists(
     };
     for kind in ItemKind::ALL.into_iter().filter(|kind| has(*kind)) {
         let before = before.map(|offer| offer.items(kind)).unwrap_or_default();
-        let list = read_list(peer, greeting.revision, kind, name, before).await?;
+        let mut list = read_list(peer, greeting.revision, kind, name, before).await?;
+        if kind == ItemKind::Tool {
+            tools_refused = list.refused.take();
+        }
         list.put_into(&mut offer, kind);
     }
-    Ok(offer)
+    Ok(Lists {
+        offer,
+        tools_refused,
+    })
 }
 
 /// One list as a server gives it.
 #[derive(Debug)]
 pub struct List {
     pub items: Vec<Item>,
+    /// Why the server did not give it: these are the items of before.
+    pub refused: Option<String>,
     fresh: Freshness,
     /// Why it was not read to its end.
     cut: Option<String>,
@@ -303,6 +320,7 @@ pub async fn read_list(
                 let items = if unknown { Vec::new() } else { before.to_vec() };
                 return Ok(List {
                     items,
+                    refused: (!unknown).then(|| why.into_owned()),
                     fresh: Freshness::default(),
                     cut: None,
                 });
@@ -338,7 +356,12 @@ pub async fn read_list(
         let (n, list) = (items.len(), kind.list_member());
         format!("its {list} did not end within the {limit} that are read: {n} were taken")
     });
-    Ok(List { items, fresh, cut })
+    Ok(List {
+        items,
+        refused: None,
+        fresh,
+        cut,
+    })
 }
 
 /// Takes what of a page callers can use. They read a merged list whole or not at all, so one entry that
@@ -407,6 +430,14 @@ fn strings(array: &[u8]) -> Vec<String> {
         .filter_map(|s| json::decode_string(s.of(array)))
         .map(|s| s.into_owned())
         .collect()
+}
+
+/// A server whose tools must be as they were approved does not say what they are.
+pub(crate) fn keeps_its_tools(backend: &str, why: String) -> Fault {
+    let text = format!(
+        "backend `{backend}` does not give its list of tools, so nobody knows whether they are as they were approved; try again later"
+    );
+    Fault::new(Kind::BackendUnavailable, text).because(why)
 }
 
 fn refused(error: &Payload) -> Fault {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_core::catalog::Change;
-use sentinel_core::{Fault, Health, Offer};
+use sentinel_core::{Fault, Health};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, write_request};
 use sentinel_wire::header::{self, AnnotationError};
 use sentinel_wire::json::Rules;
@@ -19,7 +19,7 @@ use super::post::{Answer, Envelope, Stream};
 use super::speak::{self, Speaker};
 use super::upstream::Upstream;
 use super::{Inner, Ready, State};
-use crate::discover::{self, Peer};
+use crate::discover::{self, Lists, Peer};
 
 /// First and longest pause between attempts to reach a server.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -92,10 +92,13 @@ async fn find(inner: &Inner) -> Result<Ready, Fault> {
     let ready = speak::greet(inner).await?;
     let speaker = Speaker::within(inner, &ready.base);
     let _one_at_a_time = inner.doubt.looking.lock().await;
-    let offer = read(inner, &speaker, &ready).await?;
+    let lists = read(inner, &speaker, &ready).await?;
     // Before calls may go: they were found by what was remembered, and are confirmed by this.
-    inner.publisher.publish(offer);
-    inner.doubt.settle(doubts);
+    inner.publisher.publish(lists.offer);
+    match lists.tools_refused {
+        None => inner.doubt.settle(doubts),
+        Some(_) => inner.doubt.raise(),
+    }
     inner.turn(State::Ready(ready.clone()));
     inner.note(Health::Up, Some(ready.greeting.revision), None);
     tracing::info!(backend = %inner.config.name, revision = %ready.greeting.revision, "ready");
@@ -104,16 +107,19 @@ async fn find(inner: &Inner) -> Result<Ready, Fault> {
 
 /// Its lists, without tools whose header annotations break the rules: over HTTP those must not be
 /// used.
-async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Offer, Fault> {
+async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Lists, Fault> {
     let before = inner.publisher.offer();
-    let mut offer = discover::read_lists(
+    let mut lists = discover::read_lists(
         speaker,
         &ready.greeting,
         &inner.config.name,
         before.as_deref(),
     )
     .await?;
-    offer.tools.retain(|tool| {
+    if let Some(why) = &lists.tools_refused {
+        tracing::warn!(backend = %inner.config.name, "it does not give its list of tools, which is taken to be as it was: {why}");
+    }
+    lists.offer.tools.retain(|tool| {
         let schema = Payload::parse(tool.raw.clone(), Rules::backend())
             .ok()
             .and_then(|t| t.get_bytes("inputSchema"));
@@ -127,7 +133,7 @@ async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Off
             }
         }
     });
-    Ok(offer)
+    Ok(lists)
 }
 
 /// Watches a backend that is up; returns why it no longer is.
@@ -171,14 +177,17 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
         let outcome = match changed || untold {
             true => {
                 let _one_at_a_time = inner.doubt.looking.lock().await;
-                inner.reread(&ready).await.map(drop)
+                inner.reread(&ready).await
             }
-            false => ping(inner, &ready).await,
+            false => ping(inner, &ready).await.map(|()| Reread::Published),
         };
         match outcome {
-            Ok(()) => {
+            Ok(read) => {
                 failures = 0;
-                next_ping = inner.config.health_interval;
+                next_ping = match read {
+                    Reread::Refused(_) => inner.config.health_interval.min(RETRY_MAX),
+                    Reread::Published | Reread::Renewed => inner.config.health_interval,
+                };
                 inner.note(Health::Up, None, None);
             }
             Err(fault) => {
@@ -241,6 +250,8 @@ impl Drop for Announced<'_> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reread {
     Published,
+    /// The same, but the server did not give its tools, and why.
+    Refused(String),
     /// The session was forgotten; there is a new one, in which they were not read yet.
     Renewed,
 }
@@ -456,15 +467,20 @@ impl Inner {
         let doubts = self.doubt.raised();
         let said = Announced::take(self);
         let speaker = Speaker::within(self, &ready.base);
-        let offer = read(self, &speaker, ready).await;
+        let lists = read(self, &speaker, ready).await;
         if speaker.has_lost_session() {
             // Renewing has the lists read again.
             self.renew(ready, None, &ready.base).await?;
             return Ok(Reread::Renewed);
         }
-        self.publisher.publish_changed(offer?, &said.done());
-        self.doubt.settle(doubts);
+        let lists = lists?;
+        self.publisher.publish_changed(lists.offer, &said.done());
         self.sessions.forget_tools();
+        if let Some(why) = lists.tools_refused {
+            self.doubt.raise();
+            return Ok(Reread::Refused(why));
+        }
+        self.doubt.settle(doubts);
         Ok(Reread::Published)
     }
 

@@ -121,6 +121,18 @@ impl Pool {
         Some(idle.wire)
     }
 
+    /// Whether a connection of this thread is open still: whoever is at its other end is who was there before.
+    pub(super) async fn is_unbroken(&self) -> bool {
+        let Some(mut wire) = self.take_idle() else {
+            return false;
+        };
+        let unbroken = wire.is_silent().await;
+        if unbroken {
+            self.give(wire);
+        }
+        unbroken
+    }
+
     /// Gives a connection back; one that is good for nothing more is closed.
     pub(super) fn give(&self, mut wire: Wire) {
         if !wire.is_free() {

@@ -252,6 +252,10 @@ impl Post {
         }
     }
 
+    pub(super) async fn is_unbroken(&self) -> bool {
+        self.pool.is_unbroken().await
+    }
+
     /// Closes connections that nobody needs any more, for as long as this is polled.
     pub(super) async fn tidy(&self) {
         self.pool.tidy().await;

@@ -16,7 +16,7 @@ pub(crate) struct Doubt {
 #[derive(Debug, Default)]
 struct Settled {
     upto: u64,
-    /// Why the list could not be read, the last time.
+    /// Why the list could not be read, the last time that it was asked for.
     problem: Option<String>,
 }
 
@@ -39,12 +39,19 @@ impl Doubt {
         self.raised.load(Ordering::SeqCst)
     }
 
-    /// The first `upto` of them need nobody any more: the list was read after them, or could not be.
-    pub(crate) fn settle(&self, upto: u64, problem: Option<String>) {
+    /// The first `upto` of them need nobody any more: the list was read after them, or could not be. `None` if it was
+    /// not asked for.
+    pub(crate) fn settle(&self, upto: u64, tools: Option<Result<(), String>>) {
         self.settled.send_modify(|settled| {
             settled.upto = settled.upto.max(upto);
-            settled.problem = problem;
+            if let Some(read) = tools {
+                settled.problem = read.err();
+            }
         });
+    }
+
+    pub(crate) fn has_problem(&self) -> bool {
+        self.settled.borrow().problem.is_some()
     }
 
     /// Waits until those that were raised so far are settled; an error says why the list could not be read.

@@ -17,10 +17,10 @@ use futures_util::FutureExt;
 use futures_util::future::FusedFuture;
 use parking_lot::Mutex;
 use sentinel_core::catalog::{Change, Publisher};
-use sentinel_core::{Fault, Offer};
+use sentinel_core::{Fault, ItemKind, Offer};
 use sentinel_wire::{Era, Method, Outcome};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Config;
 use super::pipe::read_lines;
@@ -31,6 +31,8 @@ use crate::discover::{self, Greeting, Peer, Probe};
 
 /// List changes come in bursts: one reading for all of them.
 const SETTLE: Duration = Duration::from_millis(100);
+/// First and longest pause until a child that did not give its list of tools is asked again.
+const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// What a dead child had still written is read within this; its pipe has ended by then.
 const LAST_LINES: Duration = Duration::from_millis(500);
 /// A child that has hung up, or that we could not talk to, is not waited for as long as a working one.
@@ -237,8 +239,13 @@ impl<'a> Process<'a> {
         let offer = match self.plan.lists {
             false => None,
             true => {
-                match discover::read_lists(&self.talk, &greeting, &self.plan.name, None).await {
-                    Ok(offer) => Some(offer),
+                let (name, before) = (&self.plan.name, self.plan.publisher.offer());
+                let read = discover::read_lists(&self.talk, &greeting, name, before.as_deref());
+                match read.await {
+                    Ok(lists) => {
+                        self.talk.settle(0, Some(self.told(lists.tools_refused)));
+                        Some(lists.offer)
+                    }
                     Err(fault) => return fault,
                 }
             }
@@ -289,13 +296,19 @@ impl<'a> Process<'a> {
     async fn follow(&self, mut offer: Offer, hearing: impl Future<Output = ()>) -> Fault {
         let revision = offer.revision;
         let mut hearing = pin!(hearing);
+        let mut pause = ASK_AGAIN.0;
         loop {
             let (kinds, doubts) = tokio::select! {
                 changes = self.talk.changes(SETTLE) => changes,
+                () = sleep(pause), if self.talk.keeps_its_tools() => {
+                    pause = (pause * 2).min(ASK_AGAIN.1);
+                    self.talk.tools_changed();
+                    continue;
+                }
                 () = &mut hearing => unreachable!("it waits for ever"),
             };
             let mut said = Vec::new();
-            let mut problem = None;
+            let mut tools = None;
             for kind in kinds {
                 said.extend(Change::of_kind(kind));
                 match discover::read_list(
@@ -307,18 +320,37 @@ impl<'a> Process<'a> {
                 )
                 .await
                 {
-                    Ok(list) => list.put_into(&mut offer, kind),
+                    Ok(mut list) => {
+                        if kind == ItemKind::Tool {
+                            tools = Some(self.told(list.refused.take()));
+                        }
+                        list.put_into(&mut offer, kind);
+                    }
                     Err(fault) => {
                         let why = chain(&fault);
                         tracing::warn!(backend = %self.plan.name, "could not read its changed list: {why}");
-                        problem = Some(why);
+                        if kind == ItemKind::Tool {
+                            tools = Some(Err(why));
+                        }
                     }
                 }
             }
             self.plan.publisher.publish_changed(offer.clone(), &said);
             // After that: whoever waits for it is confirmed by what is published.
-            self.talk.settle(doubts, problem);
+            self.talk.settle(doubts, tools);
+            if !self.talk.keeps_its_tools() {
+                pause = ASK_AGAIN.0;
+            }
         }
+    }
+
+    /// Whether it gave its list of tools; says so where it did not.
+    fn told(&self, refused: Option<String>) -> Result<(), String> {
+        let Some(why) = refused else {
+            return Ok(());
+        };
+        tracing::warn!(backend = %self.plan.name, "it does not give its list of tools, which is taken to be as it was: {why}");
+        Err(why)
     }
 
     /// Keeps the child informed of which resources callers want to hear of. Never ends.

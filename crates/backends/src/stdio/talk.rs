@@ -246,12 +246,18 @@ impl Talk {
         (self.changed.take(), raised)
     }
 
-    /// The lists were read after so many doubts, or could not be.
-    pub(crate) fn settle(&self, doubts: u64, problem: Option<String>) {
-        self.doubt.settle(doubts, problem);
+    /// The lists were read after so many doubts, and among them that of tools, or it could not be.
+    pub(crate) fn settle(&self, doubts: u64, tools: Option<Result<(), String>>) {
+        self.doubt.settle(doubts, tools);
     }
 
-    fn tools_changed(&self) {
+    /// The last time it was asked for its tools it did not give them.
+    pub(crate) fn keeps_its_tools(&self) -> bool {
+        self.doubt.has_problem()
+    }
+
+    /// The list of tools is to be read again.
+    pub(crate) fn tools_changed(&self) {
         self.changed.set(&[ItemKind::Tool]);
         self.doubt.raise();
     }
@@ -264,10 +270,7 @@ impl Talk {
         if self.pipe.is_closed() {
             return Err(self.gone());
         }
-        settled.map_err(|why| {
-            let text = format!("backend `{}` does not give its list of tools", self.name);
-            Fault::new(Kind::BackendUnavailable, text).because(why)
-        })
+        settled.map_err(|why| discover::keeps_its_tools(&self.name, why))
     }
 
     /// The process is gone: everything that waits fails now.
@@ -356,8 +359,12 @@ impl Talk {
             self.pipe.room().await;
             match &self.own {
                 None => {
-                    // A list that could not be read is as it was.
-                    let _ = self.doubt.is_settled().await;
+                    if self.doubt.is_settled().await.is_err() {
+                        // Perhaps it gives its list now.
+                        self.tools_changed();
+                        let again = self.doubt.is_settled().await;
+                        again.map_err(|why| discover::keeps_its_tools(&self.name, why))?;
+                    }
                     Ok(self.publisher.confirm(call))
                 }
                 Some(own) => {
@@ -382,6 +389,9 @@ impl Talk {
         }
         let (kind, revision) = (ItemKind::Tool, self.revision());
         let list = discover::read_list(self, revision, kind, &self.name, &[]).await?;
+        if let Some(why) = list.refused {
+            return Err(discover::keeps_its_tools(&self.name, why));
+        }
         let said = Arc::new(Said::of(&list.items));
         *known = Some((raised, said.clone()));
         Ok(said)
