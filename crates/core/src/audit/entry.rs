@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::doorstep::{Doorstep, Knocks};
 use super::record::{Draft, Guarantee, Surface};
+use super::redact::Said;
 use super::{Arguments, NotKept, Sink};
 use crate::call::{Call, Reply};
 use crate::caller::Caller;
@@ -92,8 +93,7 @@ struct Facts {
     request_id: Text,
     method: Option<Method>,
     operation: Text,
-    args_digest: Option<[u8; 32]>,
-    args: Option<String>,
+    arguments: Said,
     at_ns: u64,
     began: Instant,
     bytes_in: usize,
@@ -255,18 +255,13 @@ impl Auditor {
         let params = request.params;
         let named = request.method.and_then(Method::name_member);
         let operation = named.and_then(|member| params?.string(member));
-        let (args_digest, args) = self
-            .keeps
-            .load()
-            .arguments
-            .of(params.and_then(|params| params.get("arguments")));
+        let arguments = params.and_then(|params| params.get("arguments"));
         let facts = Facts {
             surface: request.surface,
             request_id: Text::of(request.id.unwrap_or_default()),
             method: request.method.cloned(),
             operation: Text::of(operation.unwrap_or_default().as_bytes()),
-            args_digest,
-            args,
+            arguments: self.keeps.load().arguments.of(arguments),
             at_ns: now_ns(),
             began: Instant::now(),
             bytes_in: request.bytes_in,
@@ -404,8 +399,8 @@ impl Trail {
                 None => facts.operation.as_str(),
             },
             bytes_in: facts.bytes_in as u64,
-            args_digest: facts.args_digest,
-            args: facts.args.as_deref(),
+            args_digest: facts.arguments.digest(),
+            args: facts.arguments.text(),
             ..Draft::default()
         }
     }

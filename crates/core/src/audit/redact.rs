@@ -2,6 +2,7 @@
 
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
+use smallvec::SmallVec;
 
 /// `audit.arguments`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,23 +46,56 @@ const SECRET: &[&str] = &[
 /// Those of them that are common inside other words must be the whole key.
 const WHOLE: &[&str] = &["pin"];
 
+/// Arguments up to this length are kept as they are until the record is made: its hash is made there, too.
+const SHORT_LEN_MAX: usize = 64;
+
+/// What will be said of a call's arguments.
+pub(super) enum Said {
+    Nothing,
+    /// The digest of these.
+    Short(SmallVec<[u8; SHORT_LEN_MAX]>),
+    /// This.
+    Made([u8; 32], Option<String>),
+}
+
+impl Said {
+    pub(super) fn digest(&self) -> Option<[u8; 32]> {
+        match self {
+            Self::Nothing => None,
+            Self::Short(raw) => Some(hash(raw)),
+            Self::Made(digest, _) => Some(*digest),
+        }
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Nothing | Self::Short(_) => None,
+            Self::Made(_, text) => text.as_deref(),
+        }
+    }
+}
+
+fn hash(raw: &[u8]) -> [u8; 32] {
+    let hash = digest(&SHA256, raw);
+    hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
 impl Arguments {
-    /// Digest and text for a record.
-    pub fn of(self, raw: Option<&[u8]>) -> (Option<[u8; 32]>, Option<String>) {
+    /// What a record says of these arguments.
+    pub(super) fn of(self, raw: Option<&[u8]>) -> Said {
         let Some(raw) = raw.filter(|_| self != Self::Off) else {
-            return (None, None);
+            return Said::Nothing;
         };
-        let hash = digest(&SHA256, raw)
-            .as_ref()
-            .try_into()
-            .expect("SHA-256 has 32 bytes");
         let text = match self {
+            Self::Digest if raw.len() <= SHORT_LEN_MAX => {
+                return Said::Short(SmallVec::from_slice(raw));
+            }
             Self::Off | Self::Digest => None,
             _ if raw.len() > KEPT_LEN_MAX => Some(r#"{"left_out":"too long"}"#.to_owned()),
             Self::Full => Some(String::from_utf8_lossy(raw).into_owned()),
             Self::Redacted => Some(redacted(raw)),
         };
-        (Some(hash), text)
+        Said::Made(hash(raw), text)
     }
 }
 

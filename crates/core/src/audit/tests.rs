@@ -161,20 +161,33 @@ fn a_refusal_before_any_backend_is_a_denial() {
 #[test]
 fn secrets_are_blanked_by_the_names_of_their_keys() {
     let raw = br#"{"user":"u","Api-Key":"k","deep":[{"db_password":{"x":1},"spin":2}],"pin":3}"#;
-    let (digest, text) = Arguments::Redacted.of(Some(raw));
-    assert!(digest.is_some());
+    let said = Arguments::Redacted.of(Some(raw));
+    let digest = said.digest().unwrap();
     assert_eq!(
-        text.unwrap(),
+        said.text().unwrap(),
         r#"{"user":"u","Api-Key":"[redacted]","deep":[{"db_password":"[redacted]","spin":2}],"pin":"[redacted]"}"#
     );
-    assert_eq!(Arguments::Off.of(Some(raw)), (None, None));
-    let (_, text) = Arguments::Full.of(Some(raw));
-    assert_eq!(text.unwrap().as_bytes(), raw);
+    let off = Arguments::Off.of(Some(raw));
+    assert_eq!((off.digest(), off.text()), (None, None));
+    let full = Arguments::Full.of(Some(raw));
+    assert_eq!(full.text().unwrap().as_bytes(), raw);
+    assert_eq!(full.digest(), Some(digest));
+    // Short ones wait for their digest, and it is the same.
+    for raw in [&raw[..64], &raw[..65]] {
+        let (now, later) = (
+            Arguments::Full.of(Some(raw)),
+            Arguments::Digest.of(Some(raw)),
+        );
+        assert_eq!((later.digest(), later.text()), (now.digest(), None));
+    }
 }
 
 #[test]
 fn secrets_are_blanked_under_every_usual_name_and_in_urls() {
-    let redacted = |raw: &str| Arguments::Redacted.of(Some(raw.as_bytes())).1.unwrap();
+    let redacted = |raw: &str| {
+        let said = Arguments::Redacted.of(Some(raw.as_bytes()));
+        said.text().unwrap().to_owned()
+    };
     for key in [
         "pwd",
         "db-pwd",
