@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sentinel_wire::header::Param;
 use sentinel_wire::template::Template;
 
-use super::uri::{Forms, Spellings, begun_like};
+use super::uri::{Forms, Reading, Spellings, begun_like};
 use crate::call::View;
 use crate::offer::{Item, ItemKind};
 use crate::policy::Schema;
@@ -102,10 +102,14 @@ impl Operation {
             let mut any = forms.iter().chain([&self.own]).map(|uri| &**uri);
             if any.any(made_by_path) || slashed.into_iter().any(made_by_path) {
                 self.also.push(name.clone());
-                let mut strictly = forms.normal.iter().chain([&self.own]);
+                let made_for = |reading: &Reading| match reading.readers.know_hosts() {
+                    true => made(&reading.text),
+                    false => made_by_path(&reading.text),
+                };
                 if self.template.is_none()
-                    && strictly.all(|uri| made(uri))
-                    && forms.path.as_deref().is_none_or(made_by_path)
+                    && !forms.is_unclear
+                    && made(&self.own)
+                    && forms.readings.iter().all(made_for)
                 {
                     self.template = Some(name.clone());
                 }
@@ -124,16 +128,9 @@ impl Operation {
         }
     }
 
-    /// Every name that denies it.
+    /// Every name that denies it. What must be granted is its own name, and each form to those who read it so.
     pub(crate) fn any_name(&self) -> impl Iterator<Item = &str> {
         let further = self.forms.iter().chain(&self.also);
         further.chain([&self.own]).map(|name| &**name)
-    }
-
-    /// Every name that must be granted, as it stands; besides them a rule must give its path form (`Forms::path`),
-    /// and may be read as a path itself for that.
-    pub(crate) fn every_name(&self) -> impl Iterator<Item = &str> {
-        let strictly = self.forms.normal.iter().chain([&self.own]);
-        strictly.map(|name| &**name)
     }
 }

@@ -2,17 +2,20 @@
 //!
 //! A server may take several spellings for one resource, and which ones only it knows. So a rule that denies a
 //! resource denies whatever any reader could take for it (`Operation::any_name`), and a rule that grants one grants
-//! only what every reader takes for it (`Operation::every_name`). Readers read rules as they read URIs: to one that
-//! takes host and path for one path `docs:///a` and `docs://a` are the same, in a rule as well. The backend gets what
-//! the caller sent.
+//! only what every reader takes for it. Readers (`reader`) read rules as they read URIs: to one that takes host and
+//! path for one path `docs:///a` and `docs://a` are the same, in a rule as well. The backend gets what the caller sent.
 //!
 //! Not here: routing, which goes by the URI as it was sent (`snapshot`).
 
-use std::borrow::Cow;
+mod reader;
+
 use std::sync::Arc;
 
-/// Encodings within encodings that are undone; nobody decodes as often.
-const DECODE_MAX: usize = 4;
+pub(crate) use reader::Readers;
+use reader::{is_ambiguous, is_scheme, read};
+
+/// A longer URI that can be read in many ways is not read at all: its readings would be many times its length.
+const LENGTH_MAX: usize = 4096;
 
 /// What a URI may stand for, besides itself.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,49 +28,58 @@ pub(super) struct Spellings {
 /// A URI's normal forms, one for each way to read it, where they differ from it and from each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forms {
-    /// As RFC 3986 has it.
-    pub(crate) normal: Option<Arc<str>>,
-    /// For readers that take whatever follows the scheme for one path.
-    pub(crate) path: Option<Arc<str>>,
+    pub(crate) readings: Vec<Reading>,
+    /// Nobody looked: it may stand for anything.
+    pub(crate) is_unclear: bool,
+}
+
+/// What some readers take a URI for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) readers: Readers,
+    pub(crate) text: Arc<str>,
 }
 
 impl Forms {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
-        self.normal.iter().chain(&self.path)
+        self.readings.iter().map(|reading| &reading.text)
     }
 }
 
 impl Spellings {
     pub(super) fn of(uri: &str) -> Self {
-        let Some(parts) = Parts::of(uri) else {
-            return Self::default();
-        };
-        let (normal, path) = (parts.normal(), parts.as_one_path());
-        let forms = Forms {
-            path: (path != uri && path != normal).then(|| path.into()),
-            normal: (normal != uri).then(|| normal.into()),
-        };
-        let known: Vec<&str> = forms.iter().map(|form| &**form).chain([uri]).collect();
+        let mut found = Self::default();
+        if uri.len() > LENGTH_MAX && is_ambiguous(uri) {
+            found.forms.is_unclear = true;
+            return found;
+        }
+        let all = read(uri);
+        if all.is_empty() {
+            return found;
+        }
+        let forms = all.iter().map(|(_, form)| &**form);
+        let known: Vec<&str> = forms.filter(|form| *form != uri).chain([uri]).collect();
         let slashed = known.iter().map(|form| match form.strip_suffix('/') {
             Some(without) => without.to_owned(),
             None => format!("{form}/"),
         });
-        let slashed = slashed.filter(|one| !known.contains(&&**one)).collect();
-        Self { forms, slashed }
+        found.slashed = slashed.filter(|one| !known.contains(&&**one)).collect();
+        let others = all.into_iter().filter(|(_, form)| form != uri);
+        let reading = |(readers, form): (Readers, String)| Reading {
+            readers,
+            text: form.into(),
+        };
+        found.forms.readings = others.map(reading).collect();
+        found
     }
 }
 
-/// The normal form of a pattern over URIs; patterns over other names are what they are.
-pub(crate) fn plain(pattern: &str) -> Option<String> {
-    let form = Parts::of(pattern)?.normal();
-    (form != pattern).then_some(form)
-}
-
-/// A pattern over URIs to a reader that takes whatever follows the scheme for one path, where that differs: `a:///*`
-/// means to it what `a://*` does.
-pub(crate) fn as_path(pattern: &str) -> Option<String> {
-    let form = Parts::of(pattern)?.as_one_path();
-    (form != pattern).then_some(form)
+/// What readers take a pattern over URIs for, where that is not what is written: `a:///*` means `a://*` to those that
+/// take all for one path. Patterns over other names are what they are.
+pub(crate) fn of_pattern(pattern: &str) -> Vec<(Readers, String)> {
+    let mut found = read(pattern);
+    found.retain(|(_, form)| form != pattern);
+    found
 }
 
 /// A URI with as many slashes after its scheme as another text has: the same to a reader that takes all of it for one
@@ -81,155 +93,6 @@ pub(super) fn begun_like(uri: &str, other: &str) -> Option<String> {
     let ((begin, have), (_, want)) = (apart(uri)?, apart(other)?);
     let (scheme, rest) = uri.split_at(begin);
     (have != want).then(|| format!("{scheme}{}{}", "/".repeat(want), &rest[have..]))
-}
-
-/// A URI, decoded and taken apart.
-struct Parts {
-    scheme: String,
-    /// `None` where there are no two slashes.
-    authority: Option<String>,
-    path: String,
-    /// With its question mark; a fragment is for the reader of a page.
-    query: String,
-}
-
-impl Parts {
-    fn of(uri: &str) -> Option<Self> {
-        // What URL parsers drop: blanks around, and line breaks and tabs anywhere.
-        let text = uri.trim_matches(|c: char| c <= ' ');
-        let text = text.replace(['\t', '\r', '\n'], "");
-        let text = decode(text).replace('\\', "/");
-        let (scheme, rest) = text.split_once(':')?;
-        if !is_scheme(scheme) {
-            return None;
-        }
-        let rest = rest.split('#').next().unwrap_or_default();
-        let (rest, query) = match rest.split_once('?') {
-            Some((rest, query)) if !query.is_empty() => (rest, format!("?{query}")),
-            Some((rest, _)) => (rest, String::new()),
-            None => (rest, String::new()),
-        };
-        let scheme = scheme.to_ascii_lowercase();
-        let (authority, path) = match rest.strip_prefix("//") {
-            Some(rest) => {
-                let end = rest.find('/').unwrap_or(rest.len());
-                (Some(host(&scheme, &rest[..end])), rest[end..].to_owned())
-            }
-            // The same file with and without a host.
-            None if scheme == "file" => (Some(String::new()), rest.to_owned()),
-            None => (None, rest.to_owned()),
-        };
-        Some(Self {
-            scheme,
-            authority,
-            path,
-            query,
-        })
-    }
-
-    fn normal(&self) -> String {
-        let Self {
-            scheme,
-            authority,
-            path,
-            query,
-        } = self;
-        let path = without_dots(path);
-        match authority {
-            Some(authority) => format!("{scheme}://{authority}{path}{query}"),
-            None => format!("{scheme}:{path}{query}"),
-        }
-    }
-
-    /// As somebody reads it who takes everything after the scheme for a path.
-    fn as_one_path(&self) -> String {
-        let (scheme, query) = (&self.scheme, &self.query);
-        if scheme == "file" {
-            return self.normal();
-        }
-        let first = self.authority.as_deref().unwrap_or_default();
-        let path = without_dots(&format!("{first}{}", self.path));
-        let path = path.trim_start_matches('/');
-        // Browsers' readers take any number of slashes for two, and then there is a host.
-        if matches!(scheme.as_str(), "http" | "https" | "ws" | "wss" | "ftp") {
-            let (first, rest) = path.split_at(path.find('/').unwrap_or(path.len()));
-            return format!("{scheme}://{}{rest}{query}", host(scheme, first));
-        }
-        format!("{scheme}://{path}{query}")
-    }
-}
-
-fn is_scheme(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
-}
-
-/// The host without its user, its usual port and the dot of a full name.
-fn host(scheme: &str, authority: &str) -> String {
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    let host = host.to_ascii_lowercase();
-    let usual = match scheme {
-        "http" | "ws" => ":80",
-        "https" | "wss" => ":443",
-        _ => ":",
-    };
-    let host = host.strip_suffix(usual).unwrap_or(&host);
-    let host = host.strip_suffix(':').unwrap_or(host);
-    let host = host.strip_suffix('.').unwrap_or(host);
-    match (scheme, host) {
-        ("file", "localhost") => String::new(),
-        _ => host.to_owned(),
-    }
-}
-
-/// A path without empty and dot segments; a slash at either end stays.
-fn without_dots(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => drop(kept.pop()),
-            other => kept.push(other),
-        }
-    }
-    let folder = path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..");
-    let first = if path.starts_with('/') { "/" } else { "" };
-    let last = if folder && !kept.is_empty() { "/" } else { "" };
-    format!("{first}{}{last}", kept.join("/"))
-}
-
-/// Undoes percent-encoding, also where something is encoded more than once.
-fn decode(text: String) -> String {
-    let mut text = text;
-    for _ in 0..DECODE_MAX {
-        match decode_once(&text) {
-            Cow::Borrowed(_) => break,
-            Cow::Owned(decoded) => text = decoded,
-        }
-    }
-    text
-}
-
-fn decode_once(text: &str) -> Cow<'_, str> {
-    let bytes = text.as_bytes();
-    let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
-    let escaped = |at: usize| {
-        let pair = digit(at + 1).zip(digit(at + 2))?;
-        (bytes[at] == b'%').then_some((pair.0 * 16 + pair.1) as u8)
-    };
-    if !(0..bytes.len()).any(|at| escaped(at).is_some()) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let found = escaped(at);
-        out.push(found.unwrap_or(bytes[at]));
-        at += if found.is_some() { 3 } else { 1 };
-    }
-    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
 }
 
 #[cfg(test)]
@@ -270,6 +133,17 @@ mod tests {
             ("file:/etc/passwd", "file:///etc/passwd"),
             ("file://localhost/etc/./passwd", "file:///etc/passwd"),
             ("file:///etc/x/../passwd", "file:///etc/passwd"),
+            ("file://127.0.0.1/etc/passwd", "file:///etc/passwd"),
+            ("file://[::1]/etc/passwd", "file:///etc/passwd"),
+            ("file:///x%23/../etc/passwd", "file:///etc/passwd"),
+            ("file:///x?/../etc/passwd", "file:///etc/passwd"),
+            ("file:///x?/../etc/passwd#/../../x", "file:///etc/passwd"),
+            ("file:///x#/../etc/passwd?", "file:///etc/passwd"),
+            ("test://u%23@static", "test://static"),
+            ("test://u\\@static", "test://static"),
+            ("test:%2f%2fu%2523@static", "test://static"),
+            ("test://u\\@static/x\\..", "test://static"),
+            ("https:///u%23@docs.example/a", "https://docs.example/a"),
             ("https://Docs.example:443/a", "https://docs.example/a"),
             ("test://items/%7Bid%7D", "test://items/{id}"),
             ("urn:Book:%41", "urn:Book:A"),
@@ -308,17 +182,16 @@ mod tests {
 
     #[test]
     fn patterns_are_written_plainly_too() {
-        assert_eq!(
-            plain("TEST://Items/%41*").as_deref(),
-            Some("test://items/A*")
-        );
-        assert_eq!(plain("test://items/*"), None);
-        assert_eq!(plain("delete_*"), None);
-        assert_eq!(plain("*"), None);
-        assert_eq!(as_path("test:///*").as_deref(), Some("test://*"));
-        assert_eq!(as_path("urn:book:*").as_deref(), Some("urn://book:*"));
-        assert_eq!(as_path("file:///a/*"), None);
-        assert_eq!(as_path("delete_*"), None);
+        let forms = |pattern: &str| {
+            let found = of_pattern(pattern).into_iter();
+            found.map(|(_, form)| form).collect::<Vec<_>>()
+        };
+        assert_eq!(forms("TEST://Items/%41*"), ["test://items/A*"]);
+        assert_eq!(forms("test:///*"), ["test://*"]);
+        assert_eq!(forms("urn:book:*"), ["urn://book:*"]);
+        for as_written in ["test://items/*", "file:///a/*", "delete_*", "*"] {
+            assert!(of_pattern(as_written).is_empty(), "{as_written}");
+        }
         assert_eq!(
             begun_like("test://7", "test:///{id}").as_deref(),
             Some("test:///7")
@@ -330,10 +203,16 @@ mod tests {
         assert_eq!(begun_like("test://7", "test://{id}"), None);
     }
 
-    /// Encodings within encodings come to an end, whatever is sent.
+    /// Encodings within encodings come to an end, whatever is sent, and readings do not pile up.
     #[test]
     fn a_long_chain_of_encodings_is_bounded() {
-        let deep = format!("test://{}", "%25".repeat(100_000));
-        assert!(Spellings::of(&deep).forms.normal.is_some());
+        let deep = format!("test://{}", "%25".repeat(1_300));
+        assert!(!Spellings::of(&deep).forms.readings.is_empty());
+        let long = format!("test://{}", "%25".repeat(100_000));
+        let found = Spellings::of(&long);
+        assert!(found.forms.is_unclear && found.slashed.is_empty());
+        // What has one reading may be as long as it likes.
+        let long = format!("test://{}", "a/../b".repeat(100_000));
+        assert!(!Spellings::of(&long).forms.is_unclear);
     }
 }

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{Glob, Operation, uri};
+use crate::catalog::uri::{self, Readers, Reading};
+use crate::catalog::{Glob, Operation};
 use crate::map::Map;
 use crate::offer::ItemKind;
 
@@ -55,43 +56,52 @@ impl Grant {
 #[derive(Clone, Debug)]
 pub(super) struct Words {
     written: Glob,
-    plain: Option<Glob>,
-    /// What it means to a reader that takes host and path for one path.
-    path: Option<Glob>,
+    /// What it means to those who read it otherwise.
+    forms: Vec<(Readers, Glob)>,
     /// Those forms have stars that were written `%2A`: they mean more than was said, and give nothing.
     is_wider: bool,
 }
 
 impl Words {
     pub(super) fn new(text: &str) -> Self {
-        let (plain, path) = (uri::plain(text), uri::as_path(text));
+        let forms = uri::of_pattern(text);
         let stars = |text: &str| text.matches('*').count();
-        let mut forms = plain.iter().chain(&path);
+        let glob = |(readers, form): (Readers, String)| (readers, Glob::new(form));
         Self {
             written: Glob::new(text),
-            is_wider: forms.any(|form| stars(form) > stars(text)),
-            plain: plain.map(Glob::new),
-            path: path.map(Glob::new),
+            is_wider: forms.iter().any(|(_, form)| stars(form) > stars(text)),
+            forms: forms.into_iter().map(glob).collect(),
         }
+    }
+
+    /// The forms that may give something.
+    fn giving(&self) -> impl Iterator<Item = &(Readers, Glob)> {
+        self.forms.iter().filter(|_| !self.is_wider)
     }
 
     /// Whether it means this name to whoever reads by the book.
     fn matches(&self, name: &str) -> bool {
-        let plain = self.plain.as_ref().filter(|_| !self.is_wider);
-        self.written.matches(name) || plain.is_some_and(|glob| glob.matches(name))
+        let mut plain = self.giving().filter(|(who, _)| who.go_by_the_book());
+        self.written.matches(name) || plain.any(|(_, glob)| glob.matches(name))
     }
 
     /// Whether it means this name to any reader.
     fn may_mean(&self, name: &str) -> bool {
-        let mut all = self.plain.iter().chain(&self.path).chain([&self.written]);
-        all.any(|glob| glob.matches(name))
+        self.written.matches(name) || self.forms.iter().any(|(_, glob)| glob.matches(name))
     }
 
     /// Whether it means this operation to every reader, each of whom reads the pattern as it reads the URI.
     fn means(&self, operation: &Operation) -> bool {
-        let path = operation.forms.path.as_deref();
-        operation.every_name().all(|name| self.matches(name))
-            && path.is_none_or(|name| !self.is_wider && self.may_mean(name))
+        let forms = &operation.forms;
+        self.matches(&operation.own)
+            && (!forms.is_unclear || self.written.is_everything())
+            && forms.readings.iter().all(|reading| self.means_to(reading))
+    }
+
+    fn means_to(&self, Reading { readers, text }: &Reading) -> bool {
+        let agree = self.giving().filter(|(_, glob)| glob.matches(text));
+        let others = agree.fold(*readers, |others, (who, _)| others.without(*who));
+        others.is_empty() || self.written.matches(text)
     }
 
     /// Whether some URI can match.
@@ -131,6 +141,7 @@ impl Pattern {
         self.own.as_ref().is_some_and(own)
             || self.merged.may_mean(&operation.exposed)
             || further().any(|name| self.merged.may_mean(name))
+            || operation.forms.is_unclear && self.may_hide_resources(&operation.backend)
     }
 
     /// Whether it takes away all that this backend has.
@@ -313,6 +324,7 @@ impl Default for Roles {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use sentinel_wire::template::Template;
 
     use super::*;
@@ -495,6 +507,201 @@ mod tests {
             let denied: &[&str] = if denied.is_empty() { &[] } else { &[denied] };
             let given = grant(&[permission], denied, &page(uri));
             assert_eq!(given, wanted, "{permission} without {denied:?}: {uri}");
+        }
+    }
+
+    fn page(uri: &str) -> Operation {
+        operation(ItemKind::Resource, "be", uri, uri).spelt_out(std::iter::empty())
+    }
+
+    /// Decision 1: each line a denial, and URIs that some server takes for what it denies. They differ in what is done
+    /// first: decoding, splitting, resolving dots.
+    #[test]
+    fn decision_1_a_denial_holds_in_whatever_order_a_uri_is_read() {
+        for (denied, uris) in [
+            (
+                "be.docs://host/secret",
+                &[
+                    "docs://u%23@host/secret",
+                    "docs://u%3f@host/secret",
+                    "docs://u%2f@host/secret",
+                    "docs://u%5c@host/secret",
+                    "docs://u%2523@host/secret",
+                    "docs://u\\@host/secret",
+                    "docs://u\\@host/x\\..\\secret",
+                    "docs://u@v@host/secret",
+                    "docs://host/%23/../secret",
+                    "docs://host/x?/../secret",
+                    "docs://host/x#/../secret",
+                    "docs://x?/../host/secret",
+                    "docs://host/secret%23",
+                    "docs://host/secret%3f",
+                    "docs://host/secret%23s",
+                ][..],
+            ),
+            (
+                "be.https://h/secret*",
+                &[
+                    "https://u%23@h/secret",
+                    "https://u%2f@h/secret/x",
+                    "https:u%23@h/secret",
+                    "https:///u%3f@h:443/secret",
+                ],
+            ),
+            ("be.https://*.internal/*", &["https://a%2f@x.internal/a"]),
+            (
+                "be.file:///secret/*",
+                &[
+                    "file:///x%23/../secret/a",
+                    "file:///x%3f/../secret/a",
+                    "file:///x%253f/../secret/a",
+                    "file:///x?/../secret/a",
+                    "file:///x#/../secret/a",
+                    "file:///x?/../secret/a#/../../x",
+                    "file:///x#/../secret/a?/../../x",
+                    "file:///%73ecret/x\\..\\..\\pub",
+                    "file:///%73ecret/..?x",
+                    "file://127.0.0.1/secret/a",
+                    "file://[::1]/secret/a",
+                ],
+            ),
+            ("be.docs:///secret1", &["docs:///a%3f/../secret1"]),
+        ] {
+            for uri in uris {
+                let given = grant(&["*"], &[denied], &page(uri));
+                assert_eq!(given, Grant::NONE, "without {denied}: {uri}");
+            }
+        }
+        for (denied, uri) in [
+            ("be.docs://host/secret", "docs://host/a?next=/secret"),
+            ("be.docs://b/*", "docs://search?mail=a@b/"),
+            ("be.file:///secret/*", "file:///pub/a%23b"),
+            ("be.file:///secret/*", "file:///pub/a?x=../y"),
+        ] {
+            let given = grant(&["*"], &[denied], &page(uri));
+            assert_eq!(given, Grant::FULL, "without {denied}: {uri}");
+        }
+    }
+
+    /// Decision 1: a permission leads nowhere else in any reading, and still gives what is ordinary.
+    #[test]
+    fn decision_1_a_permission_holds_in_whatever_order_a_uri_is_read() {
+        for (permission, given, refused) in [
+            (
+                "be.file:///pub/*",
+                &[
+                    "file:///pub/a%20b",
+                    "file:///pub/a%23b",
+                    "file:///pub/a%3Fb",
+                    "file:///pub/a%25b",
+                    "file:///pub/a#top",
+                    "file:///pub/a?v=2",
+                    "file:///pub/x/../a",
+                ][..],
+                &[
+                    "file:///pub/x%23/../../secret/a",
+                    "file:///pub/x%3f/../../secret/a",
+                    "file:///pub/x?/../../secret/a",
+                    "file:///pub/x#/../../secret/a",
+                    "file:///pub/x%5c..%5c..%5csecret",
+                ][..],
+            ),
+            (
+                "be.docs://host/*",
+                &[
+                    "docs://host/a?x=1",
+                    "docs://host/a?to=https://x.example/y",
+                    "docs://host/a?mail=a@b.example",
+                    "docs://host/a?q=%23%3F%2F",
+                    "docs://host/a?x=1#top",
+                ],
+                &[
+                    "docs://host/x%3f/../../../b/a",
+                    "docs://host%3f@evil/a",
+                    "docs://host%23@evil/a",
+                    "docs://host\\@evil/a",
+                ],
+            ),
+            (
+                "be.docs://host/a*",
+                &["docs://host/a?x=1", "docs://host/a%23b"],
+                &["docs://host/a?/../b", "docs://host/a%23/../b"],
+            ),
+            (
+                "be.docs://search?*",
+                &["docs://search?mail=a@b.example", "docs://search?q=a%40b"],
+                &["docs://search", "docs://search?/../b"],
+            ),
+            (
+                "be.https://api.h/*",
+                &["https://api.h/a", "https://api.h/a?u=https://x/y"],
+                &["https://api.h/%23/../../../x", "https://api.h%2f@evil/"],
+            ),
+        ] {
+            for uri in given {
+                let found = grant(&[permission], &[], &page(uri));
+                assert_eq!(found, Grant::FULL, "{permission}: {uri}");
+                // One that is named as it is listed is given, whatever it looks like.
+                let found = grant(&[&*format!("be.{uri}")], &[], &page(uri));
+                assert_eq!(found, Grant::FULL, "{uri}");
+            }
+            for uri in refused {
+                let found = grant(&[permission], &[], &page(uri));
+                assert_eq!(found, Grant::NONE, "{permission}: {uri}");
+            }
+        }
+    }
+
+    /// A URI that has too many readings to look at all of them passes no rule about URIs.
+    #[test]
+    fn decision_1_what_is_too_long_to_be_read_passes_no_rule_about_uris() {
+        let long = page(&format!("file:///pub/{}", "%23".repeat(10_000)));
+        for (permission, denied, wanted) in [
+            ("*", &[][..], Grant::FULL),
+            ("be.*", &[], Grant::FULL),
+            ("be.*", &["be.delete_x", "other.file:///a"], Grant::FULL),
+            ("be.*", &["be.file:///secret/*"], Grant::NONE),
+            ("be.file:///pub/*", &[], Grant::NONE),
+        ] {
+            assert_eq!(grant(&[permission], denied, &long), wanted, "{denied:?}");
+        }
+    }
+
+    /// A mark, encoded up to three times.
+    fn mark() -> impl Strategy<Value = String> {
+        let plain = prop::sample::select(vec!["%23", "%3f", "%3F", "%2f", "%5C"]);
+        (plain, 0..3_usize)
+            .prop_map(|(mark, times)| format!("%{}{}", "25".repeat(times), &mark[1..]))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        /// Decision 1, for a server that splits, decodes and then resolves dots; and one that knows no query.
+        #[test]
+        fn decision_1_no_respelling_passes_a_denial(
+            scheme in prop::sample::select(vec!["docs", "https", "DOCS"]),
+            user in prop::option::of(prop::collection::vec(mark(), 0..3)),
+            detour in prop::option::of((mark(), prop::sample::select(vec!["", "?", "#", "?#"]))),
+            encoded in prop::collection::vec(0..3_usize, 6),
+            end in prop::sample::select(vec!["", "/", "?", "#x", "/."]),
+        ) {
+            let user = user.map(|marks| format!("u{}@", marks.concat())).unwrap_or_default();
+            let detour = match detour {
+                // A slash in the name of a folder makes two of it.
+                Some((mark, _)) if mark.ends_with("2f") || mark.ends_with("5C") => String::new(),
+                Some((mark, raw)) => format!("x{mark}{raw}/../"),
+                None => String::new(),
+            };
+            let secret: String = "secret".chars().zip(encoded).map(|(c, times)| match times {
+                0 => c.to_string(),
+                times => format!("%{}{:x}", "25".repeat(times - 1), u32::from(c)),
+            }).collect();
+            // Behind a raw mark an end with another one is read as part of the name by who cuts neither.
+            let end = if detour.contains(['?', '#']) { "" } else { end };
+            let uri = format!("{scheme}://{user}host/{detour}{secret}{end}");
+            let denied = format!("be.{}://host/secret", scheme.to_lowercase());
+            prop_assert_eq!(grant(&["*"], &[&*denied], &page(&uri)), Grant::NONE, "{}", uri);
         }
     }
 
