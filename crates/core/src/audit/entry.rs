@@ -114,6 +114,7 @@ pub const OUTCOMES: [&str; STATUSES.len() + 2] = {
 };
 
 /// How a request ended.
+#[derive(Clone, Copy)]
 pub enum Ending {
     /// The gateway or the backend answered.
     Success,
@@ -416,10 +417,9 @@ pub struct Entry {
 
 /// What is known at its end.
 struct Ended {
-    decision: &'static str,
-    outcome: &'static str,
-    kind: &'static str,
-    latency: Duration,
+    ending: Ending,
+    is_denied: bool,
+    latency_us: u64,
     bytes_out: usize,
 }
 
@@ -510,13 +510,9 @@ impl Entry {
             }
         }
         self.ended = Some(Ended {
-            decision: match refused && !dispatched {
-                true => "deny",
-                false => "allow",
-            },
-            outcome,
-            kind,
-            latency,
+            ending: *ending,
+            is_denied: refused && !dispatched,
+            latency_us: latency.as_micros() as u64,
             bytes_out,
         });
     }
@@ -525,6 +521,7 @@ impl Entry {
     fn draft(&self) -> Option<Draft<'_>> {
         let (trail, auditor) = (&self.trail, &self.auditor);
         let ended = self.ended.as_ref().filter(|_| trail.facts.is_some())?;
+        let (outcome, kind) = ended.ending.words();
         let who = self.who.as_ref();
         let revision = who.and_then(|who| who.revision);
         let tenant = who.and_then(|who| who.tenant.as_deref());
@@ -533,10 +530,10 @@ impl Entry {
             role: who.map_or("-", |who| &who.role),
             tenant: tenant.unwrap_or_default(),
             revision: revision.map_or("", Revision::as_str),
-            decision: ended.decision,
-            outcome: ended.outcome,
-            kind: ended.kind,
-            latency_us: ended.latency.as_micros() as u64,
+            decision: if ended.is_denied { "deny" } else { "allow" },
+            outcome,
+            kind,
+            latency_us: ended.latency_us,
             bytes_out: ended.bytes_out as u64,
             guarantee: auditor.guarantee(trail),
             intent: trail.intent.load(Ordering::Relaxed),
