@@ -241,17 +241,11 @@ pub async fn read_lists(
 ) -> Result<Lists, Fault> {
     let mut tools_refused = None;
     let mut offer = Offer {
-        revision: greeting.revision,
-        freshness: Default::default(),
-        cut: Default::default(),
         capabilities: greeting.capabilities,
         extensions: greeting.extensions.clone(),
         server_info: greeting.server_info.clone(),
         instructions: greeting.instructions.clone(),
-        tools: Vec::new(),
-        resources: Vec::new(),
-        templates: Vec::new(),
-        prompts: Vec::new(),
+        ..Offer::empty(greeting.revision)
     };
     let has = |kind: ItemKind| match kind {
         ItemKind::Tool => greeting.capabilities.tools,

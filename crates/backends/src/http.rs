@@ -132,14 +132,7 @@ impl HttpBackend {
             config.reply_bytes_max,
             config.retries,
         );
-        let status = Status {
-            health: Health::Starting,
-            revision: None,
-            start_up: None,
-            restarts: 0,
-            problem: None,
-            stderr: Vec::new(),
-        };
+        let status = Status::of(Health::Starting);
         Ok(Self(Arc::new(Inner {
             config,
             post,

@@ -12,12 +12,11 @@
 //! | `keeper` | does what the supervisor says; what calls hold |
 //! | `life` | one process from start to end: greet, list, serve |
 //! | `talk` | the conversation: calls, notices, questions |
-//! | `doubt` | whether its tools may be others by now |
+//! | `talk::doubt` | whether its tools may be others by now |
 //! | `pipe` | ids, the queue to the child, lines from it |
 //!
 //! Not here: starting processes (`crate::child`), finding out what a server is (`crate::discover`).
 
-mod doubt;
 mod isolated;
 mod keeper;
 mod life;

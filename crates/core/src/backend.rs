@@ -91,3 +91,17 @@ pub struct Status {
     /// The last lines a child wrote to stderr.
     pub stderr: Vec<String>,
 }
+
+impl Status {
+    /// Nothing else is known yet.
+    pub fn of(health: Health) -> Self {
+        Self {
+            health,
+            revision: None,
+            start_up: None,
+            restarts: 0,
+            problem: None,
+            stderr: Vec::new(),
+        }
+    }
+}

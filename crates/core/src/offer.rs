@@ -239,6 +239,23 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// Of a server that offers nothing, so far.
+    pub fn empty(revision: Revision) -> Self {
+        Self {
+            revision,
+            freshness: Default::default(),
+            cut: Default::default(),
+            capabilities: ServerCapabilities::default(),
+            extensions: None,
+            server_info: None,
+            instructions: None,
+            tools: Vec::new(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+            prompts: Vec::new(),
+        }
+    }
+
     pub fn items(&self, kind: ItemKind) -> &[Item] {
         match kind {
             ItemKind::Tool => &self.tools,

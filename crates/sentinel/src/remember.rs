@@ -229,22 +229,16 @@ mod tests {
             Item::parse(ItemKind::Tool, Bytes::from_static(raw.as_bytes())).expect("a tool")
         };
         let offer = Offer {
-            freshness: Default::default(),
-            cut: Default::default(),
-            revision: Revision::V2025_11_25,
             capabilities: ServerCapabilities {
                 tools: true,
                 ..Default::default()
             },
-            extensions: None,
             server_info: Some(Bytes::from_static(br#"{"name":"x"}"#)),
             instructions: Some("be kind".into()),
             tools: vec![item(
                 r#"{"name":"a","big":12345678901234567890123,"z":1.0}"#,
             )],
-            resources: Vec::new(),
-            templates: Vec::new(),
-            prompts: Vec::new(),
+            ..Offer::empty(Revision::V2025_11_25)
         };
         let place = Place::new(folder.path(), "x", "npx x".into());
         assert!(place.load().is_none());

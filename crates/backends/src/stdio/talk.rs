@@ -11,6 +11,8 @@
 //!
 //! Not here: the process (`super::life`), ids and queues (`super::pipe`).
 
+mod doubt;
+
 use std::collections::HashMap;
 use std::future::{Future, pending};
 use std::pin::pin;
@@ -20,7 +22,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_core::catalog::{Publisher, Said};
+use sentinel_core::catalog::Publisher;
 use sentinel_core::{
     Answer, Call, Caller, Fault, ItemKind, Kind, Line as CallerLine, LogLevel, Reply,
 };
@@ -35,7 +37,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::doubt::Doubt;
+use self::doubt::{Doubt, Own};
 use super::pipe::{Closed, Line, Pipe, Ticket};
 use super::stderr::{Allowance, LastWords, Quota};
 use crate::discover::{self, Peer, PeerError};
@@ -115,9 +117,6 @@ pub(crate) struct Talk {
     /// When the newest call began or ended, in milliseconds since `born`.
     last_call_ms: AtomicU64,
 }
-
-/// What a child that belongs to one caller says of its tools, and how many doubts there had been when it was asked.
-type Own = tokio::sync::Mutex<Option<(u64, Arc<Said>)>>;
 
 /// A question that the one call that runs waits for.
 #[derive(Debug, Clone, Copy)]
@@ -238,41 +237,6 @@ impl Talk {
         self.last_call_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Waits until lists are said to have changed: which, and how many doubts are settled by reading them now.
-    pub(crate) async fn changes(&self, settle: Duration) -> (Vec<ItemKind>, u64) {
-        self.changed.some(settle).await;
-        // A doubt is raised after what it is about was noted.
-        let raised = self.doubt.raised();
-        (self.changed.take(), raised)
-    }
-
-    /// The lists were read after so many doubts, and among them that of tools, or it could not be.
-    pub(crate) fn settle(&self, doubts: u64, tools: Option<Result<(), String>>) {
-        self.doubt.settle(doubts, tools);
-    }
-
-    /// The last time it was asked for its tools it did not give them.
-    pub(crate) fn keeps_its_tools(&self) -> bool {
-        self.doubt.has_problem()
-    }
-
-    /// The list of tools is to be read again.
-    pub(crate) fn tools_changed(&self) {
-        self.changed.set(&[ItemKind::Tool]);
-        self.doubt.raise();
-    }
-
-    /// Has the list of tools read again, and waits for it.
-    pub(crate) async fn look(&self, deadline: Instant) -> Result<(), Fault> {
-        self.tools_changed();
-        let mut time = pin!(sleep_until(deadline));
-        let settled = self.in_time(&mut time, self.doubt.is_settled()).await?;
-        if self.pipe.is_closed() {
-            return Err(self.gone());
-        }
-        settled.map_err(|why| discover::keeps_its_tools(&self.name, why))
-    }
-
     /// The process is gone: everything that waits fails now.
     pub(crate) fn close(&self) {
         self.pipe.close();
@@ -347,54 +311,6 @@ impl Talk {
             }
         };
         Ok(relay::reply(call, outcome, revision)?)
-    }
-
-    /// Looks at a call of a pinned tool once more, when nothing is left to wait for.
-    async fn confirm(
-        self: &Arc<Self>,
-        call: &Call,
-        time: &mut std::pin::Pin<&mut Sleep>,
-    ) -> Result<(), Failure> {
-        let look = async {
-            self.pipe.room().await;
-            match &self.own {
-                None => {
-                    if self.doubt.is_settled().await.is_err() {
-                        // Perhaps it gives its list now.
-                        self.tools_changed();
-                        let again = self.doubt.is_settled().await;
-                        again.map_err(|why| discover::keeps_its_tools(&self.name, why))?;
-                    }
-                    Ok(self.publisher.confirm(call))
-                }
-                Some(own) => {
-                    let said = self.own_tools(own).await?;
-                    Ok(self.publisher.confirm_by(&said, call))
-                }
-            }
-        };
-        let looked: Result<_, Fault> = self.in_time(time, look).await?;
-        if self.pipe.is_closed() {
-            return Err(Failure::Closed);
-        }
-        looked?.map_err(|held| call.turned_back(held).into())
-    }
-
-    /// What this child says of its tools, asked again if it said since that they changed.
-    async fn own_tools(self: &Arc<Self>, own: &Own) -> Result<Arc<Said>, Fault> {
-        let mut known = own.lock().await;
-        let raised = self.doubt.raised();
-        if let Some((_, said)) = known.as_ref().filter(|(at, _)| *at == raised) {
-            return Ok(said.clone());
-        }
-        let (kind, revision) = (ItemKind::Tool, self.revision());
-        let list = discover::read_list(self, revision, kind, &self.name, &[]).await?;
-        if let Some(why) = list.refused {
-            return Err(discover::keeps_its_tools(&self.name, why));
-        }
-        let said = Arc::new(Said::of(&list.items));
-        *known = Some((raised, said.clone()));
-        Ok(said)
     }
 
     /// Waits for a turn. A question to another caller may keep the child for very long: whoever waits behind one that was

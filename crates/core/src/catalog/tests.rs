@@ -24,14 +24,7 @@ impl Backend for Named {
         unreachable!("the catalog routes, it does not call")
     }
     fn status(&self) -> Status {
-        Status {
-            health: Health::Up,
-            revision: None,
-            start_up: None,
-            restarts: 0,
-            problem: None,
-            stderr: Vec::new(),
-        }
+        Status::of(Health::Up)
     }
     fn stop(&self) -> BoxFuture<'static, ()> {
         Box::pin(async {})
@@ -66,20 +59,12 @@ fn items(kind: ItemKind, keys: &[&str]) -> Vec<Item> {
 
 fn tools(names: &[&str]) -> Offer {
     Offer {
-        revision: Revision::V2025_11_25,
-        freshness: Default::default(),
-        cut: Default::default(),
         capabilities: ServerCapabilities {
             tools: true,
             ..Default::default()
         },
-        extensions: None,
-        server_info: None,
-        instructions: None,
         tools: items(ItemKind::Tool, names),
-        resources: Vec::new(),
-        templates: Vec::new(),
-        prompts: Vec::new(),
+        ..Offer::empty(Revision::V2025_11_25)
     }
 }
 

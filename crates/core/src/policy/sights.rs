@@ -1,8 +1,8 @@
 //! Of which backends somebody sees anything: found out once for a role, a token's scopes and a catalog, and then a
 //! lookup, for every request to a backend's own endpoint asks.
 //!
-//! Readers do not allocate, and wait for nobody but the first who looks. What is known belongs to one catalog and one set of roles, and is forgotten
-//! with either.
+//! Readers do not allocate, and wait for nobody but the first who looks. What is known belongs to one catalog and one
+//! set of roles, and is forgotten with either.
 //!
 //! Not here: what seeing a backend means (`Policy::sees_backend`).
 

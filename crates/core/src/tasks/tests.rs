@@ -57,14 +57,7 @@ impl Backend for Slow {
     }
 
     fn status(&self) -> Status {
-        Status {
-            health: Health::Up,
-            revision: None,
-            start_up: None,
-            restarts: 0,
-            problem: None,
-            stderr: Vec::new(),
-        }
+        Status::of(Health::Up)
     }
 
     fn stop(&self) -> BoxFuture<'static, ()> {
@@ -79,21 +72,13 @@ fn begin(server: Slow) -> crate::Conversation {
         br#"{"name":"dig","execution":{"taskSupport":"required"},"inputSchema":{"type":"object"}}"#;
     let tool = Item::parse(ItemKind::Tool, Bytes::from_static(tool)).expect("a tool");
     registry.publisher(0).publish(Offer {
-        revision: Revision::V2025_11_25,
-        freshness: Default::default(),
-        cut: Default::default(),
         capabilities: ServerCapabilities {
             tools: true,
             tasks: true,
             ..Default::default()
         },
-        extensions: None,
-        server_info: None,
-        instructions: None,
         tools: vec![tool],
-        resources: Vec::new(),
-        templates: Vec::new(),
-        prompts: Vec::new(),
+        ..Offer::empty(Revision::V2025_11_25)
     });
     let caller = Arc::new(Caller::of(&Identity::local("admin")));
     let params = Params::parse(

@@ -5,24 +5,15 @@ use sentinel_wire::Revision;
 use tempfile::TempDir;
 
 use super::*;
-use crate::offer::{ItemKind, ServerCapabilities};
+use crate::offer::ItemKind;
 
 fn offer(tools: &[&'static str]) -> Offer {
     let parse = |raw: &&'static str| {
         Item::parse(ItemKind::Tool, Bytes::from_static(raw.as_bytes())).expect("a tool")
     };
     Offer {
-        revision: Revision::V2025_11_25,
-        capabilities: ServerCapabilities::default(),
-        extensions: None,
-        server_info: None,
-        instructions: None,
         tools: tools.iter().map(parse).collect(),
-        resources: Vec::new(),
-        templates: Vec::new(),
-        prompts: Vec::new(),
-        freshness: Default::default(),
-        cut: Default::default(),
+        ..Offer::empty(Revision::V2025_11_25)
     }
 }
 

@@ -117,14 +117,7 @@ mod tests {
         }
 
         fn status(&self) -> Status {
-            Status {
-                health: Health::Up,
-                revision: None,
-                start_up: None,
-                restarts: 0,
-                problem: None,
-                stderr: Vec::new(),
-            }
+            Status::of(Health::Up)
         }
 
         fn stop(&self) -> BoxFuture<'static, ()> {
@@ -144,20 +137,12 @@ mod tests {
             "a/b~c":{"type":"string"},"note":{"type":["string","null"]}},"required":["table"],"additionalProperties":false}}"#;
         let tool = Item::parse(ItemKind::Tool, Bytes::from_static(tool)).expect("a tool");
         registry.publisher(0).publish(Offer {
-            revision: Revision::V2025_06_18,
-            freshness: Default::default(),
-            cut: Default::default(),
             capabilities: ServerCapabilities {
                 tools: true,
                 ..Default::default()
             },
-            extensions: None,
-            server_info: None,
-            instructions: None,
             tools: vec![tool],
-            resources: Vec::new(),
-            templates: Vec::new(),
-            prompts: Vec::new(),
+            ..Offer::empty(Revision::V2025_06_18)
         });
         let policy = Policy::new(registry, Settings::default());
         let walk = walk(policy, Auditor::off());

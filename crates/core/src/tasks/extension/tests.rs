@@ -131,21 +131,13 @@ fn world(server: Server) -> World {
         br#"{"name":"dig","execution":{"taskSupport":"required"},"inputSchema":{"type":"object"}}"#;
     let tool = Item::parse(ItemKind::Tool, Bytes::from_static(tool)).expect("a tool");
     registry.publisher(0).publish(Offer {
-        revision: Revision::V2025_11_25,
-        freshness: Default::default(),
-        cut: Default::default(),
         capabilities: ServerCapabilities {
             tools: true,
             tasks: true,
             ..Default::default()
         },
-        extensions: None,
-        server_info: None,
-        instructions: None,
         tools: vec![tool],
-        resources: Vec::new(),
-        templates: Vec::new(),
-        prompts: Vec::new(),
+        ..Offer::empty(Revision::V2025_11_25)
     });
     let catalog = registry.catalog();
     let offered = |revision| catalog.extensions(View::Merged, revision).len();
