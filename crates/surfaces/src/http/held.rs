@@ -1,6 +1,6 @@
 //! What a connection says to its caller, held until the records of what it says are kept.
 //!
-//! While the turn of this thread is open (`core::turn`), a small piece is put aside in place of being sent, and counts as
+//! While the turn of this thread is open (`core::turn`), a piece is put aside in place of being sent, and counts as
 //! written; the end of the turn sends it. What the peer does not take then is left to the connection's own task, as it
 //! would have been without. Whatever is large, or comes while something is put aside, ends the turn first: nothing
 //! overtakes, and a connection never holds more than one piece.
@@ -14,8 +14,11 @@ use parking_lot::{Mutex, MutexGuard};
 use sentinel_core::turn::{self, Release};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Up to this size an answer, head and body, is one piece: `send` is a shorter way than `writev`.
-const HELD_BYTES_MAX: usize = 2048;
+/// Up to this size an answer, head and body, is put aside: copying it costs less than a `write` for its record alone.
+const HELD_BYTES_MAX: usize = 16 * 1024;
+/// Up to this size it is made one piece even when it may leave at once, for `send` is a shorter way than `writev`; and
+/// a connection keeps so much room for the next.
+const SMALL_BYTES_MAX: usize = 2048;
 
 pub(super) struct Held<S>(Mutex<Line<S>>);
 
@@ -62,18 +65,20 @@ impl<S: AsyncWrite + Send + Unpin + 'static> Held<S> {
     ) -> Poll<io::Result<usize>> {
         let mut line = ready!(self.poll_empty(cx))?;
         let len = slices.iter().map(|slice| slice.len()).sum::<usize>();
-        if len > HELD_BYTES_MAX {
-            if turn::is_open() {
-                drop(line);
-                turn::end();
-                line = self.0.lock();
-            }
+        let mut waits = turn::is_open();
+        if waits && len > HELD_BYTES_MAX {
+            drop(line);
+            turn::end();
+            line = self.0.lock();
+            waits = false;
+        }
+        if !waits && len > SMALL_BYTES_MAX {
             return Pin::new(&mut line.stream).poll_write_vectored(cx, slices);
         }
         for slice in slices {
             line.piece.extend_from_slice(slice);
         }
-        if turn::is_open() {
+        if waits {
             line.waits = true;
             line.remember(cx.waker());
             drop(line);
@@ -136,7 +141,10 @@ impl<S: AsyncWrite + Unpin> Line<S> {
                 sent => self.sent += sent,
             }
         }
-        self.piece.clear();
+        match self.piece.capacity() > SMALL_BYTES_MAX {
+            true => self.piece = Vec::new(),
+            false => self.piece.clear(),
+        }
         self.sent = 0;
         Poll::Ready(Ok(()))
     }
