@@ -78,12 +78,52 @@ pub fn end() {
 /// Ends the turns of this thread as long as it is polled: a task of a single-threaded runtime.
 pub async fn run() {
     let _left = Left;
+    let mut looks = Looks::default();
     loop {
+        // Those that are ready already end in the same turn.
         opened().await;
-        // Those that are ready already, and those whose bytes are there already, end in the same turn.
-        tokio::task::yield_now().await;
+        if looks.is_worth_it() {
+            let before = held();
+            // So do those whose bytes are there already.
+            tokio::task::yield_now().await;
+            looks.brought(held() > before);
+        }
         end();
     }
+}
+
+/// Whether to look once more for answers before a turn ends: it costs a system call, and brings nothing where calls
+/// come one by one.
+#[derive(Default)]
+struct Looks {
+    /// In a row.
+    in_vain: u32,
+    /// Turns until the next one.
+    pause: u32,
+}
+
+impl Looks {
+    /// However often it was in vain, times change.
+    const PAUSE_MAX: u32 = 16;
+
+    fn is_worth_it(&mut self) -> bool {
+        let is_due = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        is_due
+    }
+
+    fn brought(&mut self, some: bool) {
+        self.in_vain = match some {
+            true => 0,
+            false => self.in_vain.saturating_add(1),
+        };
+        // Once may be chance.
+        self.pause = (self.in_vain / 2).min(Self::PAUSE_MAX);
+    }
+}
+
+fn held() -> usize {
+    TURN.with_borrow(|turn| turn.held.len())
 }
 
 async fn opened() {
@@ -169,6 +209,26 @@ mod tests {
         runs.abort();
         let _ = runs.await;
         assert!(!gather(&notes), "nobody would end the turn");
+    }
+
+    #[test]
+    fn looks_that_bring_nothing_become_rare_and_one_that_does_brings_them_back() {
+        let mut looks = Looks::default();
+        let mut rate = |turns: u32, brings: bool| {
+            let looked = (0..turns).filter(|_| {
+                let looks_now = looks.is_worth_it();
+                if looks_now {
+                    looks.brought(brings);
+                }
+                looks_now
+            });
+            looked.count()
+        };
+        assert_eq!(rate(10, true), 10);
+        assert!(rate(1000, false) < 100);
+        let before_the_next = Looks::PAUSE_MAX;
+        rate(before_the_next, true);
+        assert_eq!(rate(10, true), 10);
     }
 
     #[tokio::test]
