@@ -210,6 +210,7 @@ impl Work {
             }
             tokio::select! {
                 () = sleep(LOOK_EVERY) => {}
+                () = self.recorder.crowded.notified() => {}
                 _ = self.stop.wait_for(|stop| *stop) => {}
             }
         }

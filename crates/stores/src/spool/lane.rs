@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use parking_lot::Mutex;
 use sentinel_core::audit::{Draft, Surface, genesis, link};
 use sentinel_core::metrics::Metrics;
+use tokio::sync::Notify;
 
 use super::complaints::Complaints;
 use super::frame::{self, Kind, Start};
@@ -54,6 +55,8 @@ pub struct FileLane {
     inner: Mutex<Inner>,
     metrics: Arc<Metrics>,
     complaints: Arc<Complaints>,
+    /// Told when half of the quota is used: whoever reads should not wait until something gives way.
+    crowded: Arc<Notify>,
     quota: u64,
     at_quota: AtQuota,
     segment_max: u64,
@@ -114,6 +117,7 @@ impl FileLane {
         (quota, at_quota): (u64, AtQuota),
         metrics: Arc<Metrics>,
         complaints: Arc<Complaints>,
+        crowded: Arc<Notify>,
     ) -> io::Result<Self> {
         private::own_folder(root)?;
         let (lane, folder, lock) = claim_folder(root)?;
@@ -154,6 +158,7 @@ impl FileLane {
             }),
             metrics,
             complaints,
+            crowded,
             quota,
             at_quota,
             segment_max,
@@ -207,6 +212,9 @@ impl FileLane {
                 self.keep_quota(inner);
             }
             self.report(inner);
+            if inner.sealed_bytes > self.quota / 2 {
+                self.crowded.notify_one();
+            }
         }
         inner.seq += 1;
         let (hash, record) = link(&inner.hash, inner.seq, draft, &mut inner.scratch);

@@ -11,7 +11,7 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
 use sentinel_core::audit::{Draft, Guarantee, NotKept, Sink, Surface};
 use sentinel_core::metrics::Metrics;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::complaints::Complaints;
 use super::{AtQuota, FileLane, MemoryLane, node_id, root};
@@ -51,6 +51,8 @@ pub struct Recorder {
     waiters: Arc<Mutex<Vec<Waiter>>>,
     wake: SyncSender<()>,
     complaints: Arc<Complaints>,
+    /// A lane has little room left.
+    pub(crate) crowded: Arc<Notify>,
 }
 
 type Waiter = oneshot::Sender<Result<(), String>>;
@@ -62,11 +64,20 @@ impl Recorder {
         let writers = limits.writers.clamp(1, WRITERS_MAX);
         let quota = limits.spool_bytes_max / (writers as u64 + 1);
         let complaints = Arc::new(Complaints::default());
+        let crowded = Arc::new(Notify::new());
         let lane = |at_quota| {
             let quota = (quota, at_quota);
             let (metrics, complaints) = (metrics.clone(), complaints.clone());
-            FileLane::create(&root(data_dir), node.clone(), quota, metrics, complaints)
-                .map(Arc::new)
+            let root = root(data_dir);
+            FileLane::create(
+                &root,
+                node.clone(),
+                quota,
+                metrics,
+                complaints,
+                crowded.clone(),
+            )
+            .map(Arc::new)
         };
         let files = (0..writers)
             .map(|_| lane(AtQuota::Oldest))
@@ -96,6 +107,7 @@ impl Recorder {
             waiters,
             wake,
             complaints,
+            crowded,
         });
         this.note("audit/start", None);
         Ok(this)

@@ -3,9 +3,13 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
+use futures_util::FutureExt;
 use sentinel_core::audit::{Draft, Guarantee, Sink, Stored};
+use sentinel_core::metrics::Metrics;
 use tempfile::TempDir;
+use tokio::sync::Notify;
 
 use super::follow::{Follower, Gap, segments};
 use super::*;
@@ -16,6 +20,7 @@ fn lane(folder: &TempDir, quota: u64) -> FileLane {
         folder.path(),
         "n".into(),
         quota,
+        Arc::default(),
         Arc::default(),
         Arc::default(),
     )
@@ -120,13 +125,14 @@ fn a_damaged_frame_is_a_gap_and_reading_goes_on_behind_it() {
 #[test]
 fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
     let folder = TempDir::new().unwrap();
-    let metrics = Arc::<sentinel_core::metrics::Metrics>::default();
+    let metrics = Arc::<Metrics>::default();
     let quota = (512 * 1024, AtQuota::Oldest);
     let lane = FileLane::create(
         folder.path(),
         "n".into(),
         quota,
         metrics.clone(),
+        Arc::default(),
         Arc::default(),
     )
     .unwrap();
@@ -148,11 +154,33 @@ fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
     };
     let missing: Vec<u64> = (1..=20_000).filter(|id| !ids(&all).contains(id)).collect();
     assert_eq!(missing, (from_seq..=to_seq).collect::<Vec<_>>());
-    let dropped = metrics
-        .audit
-        .dropped
-        .load(std::sync::atomic::Ordering::Relaxed);
+    let dropped = metrics.audit.dropped.load(Relaxed);
     assert_eq!(dropped, to_seq + 1 - from_seq);
+}
+
+#[test]
+fn p_a04_a_reader_is_called_before_anything_gives_way() {
+    let folder = TempDir::new().unwrap();
+    let (metrics, crowded) = (Arc::<Metrics>::default(), Arc::<Notify>::default());
+    let quota = (512 * 1024, AtQuota::Oldest);
+    let lane = FileLane::create(
+        folder.path(),
+        "n".into(),
+        quota,
+        metrics.clone(),
+        Arc::default(),
+        crowded.clone(),
+    )
+    .unwrap();
+    let is_called = || crowded.notified().now_or_never().is_some();
+    append(&lane, 1);
+    assert!(!is_called(), "there is room");
+    let called = (2..20_000).find(|id| {
+        append(&lane, *id);
+        is_called()
+    });
+    assert!(called.is_some());
+    assert_eq!(metrics.audit.dropped.load(Relaxed), 0);
 }
 
 /// What the lane's own reader does: reads to the end, and lets go of the segments that are done with.
@@ -243,6 +271,7 @@ fn a_living_lane_is_nobodys_orphan() {
         quota,
         Arc::default(),
         Arc::default(),
+        Arc::default(),
     );
     assert!(!has_orphans(data.path()));
     drop(lane);
@@ -288,7 +317,7 @@ async fn p_a04_an_intent_is_on_disk_or_refused_at_once() {
 #[tokio::test]
 async fn p_a04_refusals_at_a_full_quota_push_out_nothing_that_was_executed() {
     let data = TempDir::new().unwrap();
-    let metrics = Arc::<sentinel_core::metrics::Metrics>::default();
+    let metrics = Arc::<Metrics>::default();
     let limits = Limits {
         spool_bytes_max: 512 * 1024,
         memory_len_max: 10,
