@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path as FilePath, PathBuf};
 use std::time::Duration;
 
+use sentinel_core::identity::KeySet;
 use sentinel_core::identity::jwk::HS256_SECRET_BYTES_MIN;
 
 use super::mistake::Mistake;
@@ -257,7 +258,9 @@ impl Builder<'_> {
             return KeySource::None;
         }
         if !text.contains("://") {
-            return KeySource::File(self.path(path, text));
+            let file = self.path(path, text);
+            self.check_keys(path, &file);
+            return KeySource::File(file);
         }
         if text.starts_with("http://") {
             let span = self.tree.value_span(path);
@@ -268,6 +271,22 @@ impl Builder<'_> {
         }
         self.web_url(path, text)
             .map_or(KeySource::None, KeySource::Url)
+    }
+
+    /// Looked at here, so that `check` and a reload tell of it, too, and not only a start that fails.
+    fn check_keys(&mut self, path: &Path, file: &std::path::Path) {
+        let why = match std::fs::read(file) {
+            Ok(text) => KeySet::public(&text).err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = why {
+            let message = format!("the keys in {} cannot be used: {why}", file.display());
+            self.wrong(
+                path,
+                message,
+                "a file with a JSON Web Key Set, or an https URL of one",
+            );
+        }
     }
 
     fn postgres(&mut self, raw: &RawConfig) -> Option<Postgres> {

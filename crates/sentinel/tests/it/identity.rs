@@ -525,6 +525,20 @@ fn p_s15_without_configuration_it_is_safe_and_says_so() {
 }
 
 #[test]
+fn ps03_keys_that_cannot_be_read_are_a_mistake_of_the_configuration() {
+    let house = House::new("[auth]\njwks = \"set.json\"\n");
+    for command in ["check", "serve"] {
+        let (code, _, said) = house.sentinel(&[command]);
+        assert_eq!(code, 2, "{command}: {said}");
+        assert!(
+            said.contains("set.json cannot be used: No such file"),
+            "{said}"
+        );
+        assert!(said.contains("JSON Web Key Set"), "{said}");
+    }
+}
+
+#[test]
 fn ps07_keys_are_rotated_without_a_restart() {
     let (old, new) = (Signer::new(), Signer::new());
     let house = House::new("[auth]\njwks = \"set.json\"\n");
