@@ -595,15 +595,17 @@ impl Entry {
             return;
         };
         let draft = self.trail.draft();
+        let [method, operation, request_id] =
+            [draft.method, draft.operation, draft.request_id].map(for_a_span);
         let revision = self.who.as_ref().and_then(|who| who.revision);
         let mut attributes = vec![("sentinel.outcome", outcome.to_owned())];
         let texts = [
-            ("mcp.method.name", draft.method),
+            ("mcp.method.name", method),
             (
                 "mcp.protocol.version",
                 revision.map_or("", Revision::as_str),
             ),
-            ("jsonrpc.request.id", draft.request_id.trim_matches('"')),
+            ("jsonrpc.request.id", request_id.trim_matches('"')),
             ("sentinel.surface", draft.surface),
             ("sentinel.backend", draft.backend),
             ("error.type", kind),
@@ -613,7 +615,7 @@ impl Entry {
             Some(Method::PromptsGet) => "gen_ai.prompt.name",
             _ => "mcp.resource.uri",
         };
-        let texts = texts.into_iter().chain([(named, draft.operation)]);
+        let texts = texts.into_iter().chain([(named, operation)]);
         attributes.extend(
             texts
                 .filter(|(_, text)| !text.is_empty())
@@ -622,10 +624,10 @@ impl Entry {
         // A resource's name is a caller's own text, and there are too many of them to name spans by.
         let name = match facts.method {
             Some(Method::ToolsCall | Method::PromptsGet) if !draft.backend.is_empty() => {
-                format!("{} {}", draft.method, draft.operation)
+                format!("{method} {operation}")
             }
-            _ if draft.method.is_empty() => "refused".to_owned(),
-            _ => draft.method.to_owned(),
+            _ if method.is_empty() => "refused".to_owned(),
+            _ => method.to_owned(),
         };
         let error = Some(kind).filter(|kind| !kind.is_empty());
         let end_ns = facts.at_ns + latency.as_nanos() as u64;
@@ -653,6 +655,13 @@ impl Entry {
             error,
         });
     }
+}
+
+/// Thousands of spans may wait for a collector: so much of a caller's text is in one of them.
+const SPAN_TEXT_LEN_MAX: usize = 512;
+
+fn for_a_span(text: &str) -> &str {
+    &text[..text.floor_char_boundary(SPAN_TEXT_LEN_MAX)]
 }
 
 impl Drop for Entry {

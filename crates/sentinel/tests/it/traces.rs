@@ -236,3 +236,24 @@ fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
         (line?.parse::<u64>().ok()? >= 40).then_some(())
     });
 }
+
+#[test]
+fn p_r21_a_callers_text_is_cut_in_spans() {
+    let collector = Collector::start();
+    let gateway = Gateway::ready(&format!(
+        "[telemetry]\notlp_endpoint = \"http://{}\"\n",
+        collector.address
+    ));
+    let long = "x".repeat(100_000);
+    for (id, method, name) in [("m", &*long, "echo"), ("n", "tools/call", &*long)] {
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method,
+            "params": {"name": name, "arguments": {}}});
+        let headers = [
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        http::send(&gateway.address, "POST", "/mcp", &headers, body.to_string()).finish();
+        let span = collector.span(id, 2).to_string();
+        assert!(span.contains("xxx") && span.len() < 4096, "{span}");
+    }
+}
