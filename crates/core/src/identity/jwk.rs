@@ -160,11 +160,19 @@ impl Key {
         if named.is_some_and(|named| named != algorithm) || !algorithm.fits(&material) {
             return Err(Unusable::Algorithm);
         }
+        let kid = string("kid")?;
+        // What makes it this key, however it is written: a set that was only formatted anew has the same keys.
+        let members = ["n", "e", "x", "y", "k"].map(|name| string(name).ok().flatten());
+        let [n, e, x, y, k] = members
+            .each_ref()
+            .map(|member| member.as_deref().unwrap_or_default().as_bytes());
+        let name = kid.as_deref().unwrap_or_default().as_bytes();
+        let kind = [algorithm as u8];
         Ok(Self {
-            kid: string("kid")?.map(Into::into),
+            thumbprint: thumbprint(&[b"JWK", &kind, name, n, e, x, y, k]),
+            kid: kid.map(Into::into),
             algorithm,
             material,
-            thumbprint: thumbprint(&[b"JWK", text]),
         })
     }
 

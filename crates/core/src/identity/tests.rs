@@ -330,6 +330,28 @@ fn ps07_a_replaced_key_ends_its_tokens_at_once() {
 }
 
 #[test]
+fn ps07_a_set_that_is_only_written_otherwise_has_the_same_keys() {
+    let pair = Pair::new();
+    let auth = authenticator();
+    auth.replace_public_keys(KeySet::public(&pair.jwks()).expect("a set").0);
+    let claims = with(json!({"exp": now() + 600, "iat": now()}));
+    let token = pair.sign(json!({"alg": "ES256", "kid": "ec"}), &claims);
+    let identity = auth.verify(&token).expect("good");
+    let point = pair.ec.public_key().as_ref();
+    let (x, y) = (b64(&point[1..33]), b64(&point[33..]));
+    let anew = |kid: &str| {
+        let set = format!(
+            r#"{{ "keys": [ {{"y":"{y}", "x":"{x}", "x5t":"new", "kid":"{kid}", "crv":"P-256", "kty":"EC"}} ] }}"#
+        );
+        KeySet::public(set.as_bytes()).expect("a set").0
+    };
+    auth.replace_public_keys(anew("ec"));
+    assert!(auth.holds(&identity), "nothing was taken back");
+    auth.replace_public_keys(anew("other"));
+    assert!(!auth.holds(&identity), "nobody is called that any more");
+}
+
+#[test]
 fn a_remembered_token_is_refused_once_it_expires() {
     let auth = authenticator();
     let token = mint::hs256(SECRET, &good());
