@@ -33,6 +33,11 @@ impl Version {
     pub fn at(path: &Path) -> Self {
         fs::metadata(path).map_or(Self::default(), |m| Self::of(&m))
     }
+
+    /// There is no file.
+    pub fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
 }
 
 impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {

@@ -230,6 +230,14 @@ impl KillSwitch {
             return false;
         }
         match file.read() {
+            Ok((version, _)) if version.is_none() => {
+                *self.seen.lock() = version;
+                let path = file.path().display();
+                tracing::error!(
+                    "the kill switch's state ({path}) is gone; what is off stays off until `revive` or a restart"
+                );
+                false
+            }
             Ok((version, saved)) => {
                 *self.seen.lock() = version;
                 self.swap(Kills::new(&configured, saved.killed));
@@ -259,7 +267,7 @@ impl KillSwitch {
         self.changed.send_replace(());
     }
 
-    /// Changes the file, and says what it holds now. What cannot be read is replaced by what we know.
+    /// Changes the file, and says what it holds now. What cannot be read or is gone is replaced by what we know.
     fn save(
         &self,
         change: impl FnOnce(&mut Vec<Killed>) -> io::Result<()>,
@@ -270,7 +278,10 @@ impl KillSwitch {
             return Ok(killed);
         };
         let killed = file.rewrite(|read| {
-            let mut killed = read.map_or_else(|_| self.killed(), |saved| saved.killed);
+            let mut killed = match read {
+                Ok(saved) if !file.version().is_none() => saved.killed,
+                _ => self.killed(),
+            };
             change(&mut killed)?;
             let saved = Saved {
                 killed: killed.clone(),

@@ -140,6 +140,22 @@ fn gateways_of_one_data_directory_share_what_is_off() {
 }
 
 #[test]
+fn p_s06_a_state_that_is_deleted_revives_nothing() {
+    let dir = TempDir::new().expect("a directory");
+    let path = dir.path().join("kill_switch.json");
+    let switch = KillSwitch::open(Vec::new(), Some(path.clone()));
+    let echo = operation("gamma", "echo", "echo");
+    switch.kill(killed(Scope::Tool, "echo")).expect("saved");
+    fs::remove_file(&path).expect("removed");
+    assert!(!switch.look_again());
+    assert!(switch.now().hits_operation(&echo));
+    switch.kill(killed(Scope::Backend, "delta")).expect("saved");
+    assert!(switch.now().hits_operation(&echo));
+    let again = KillSwitch::open(Vec::new(), Some(path));
+    assert!(again.now().hits_operation(&echo), "it was saved again");
+}
+
+#[test]
 fn what_cannot_be_saved_is_off_all_the_same_and_stays_off() {
     let dir = TempDir::new().expect("a directory");
     let blocked = dir.path().join("file");
