@@ -9,6 +9,9 @@ use super::record::{Draft, Guarantee, Record};
 /// Texts are cut here: names are short, and what is longer is a caller's attempt to fill the disk.
 const TEXT_LEN_MAX: usize = 4096;
 
+/// PostgreSQL cannot keep a zero character. The substitute is as long, so the text has the same end.
+const INSTEAD_OF_ZERO: &str = "\u{1a}";
+
 /// The bytes are no record.
 #[derive(Debug, thiserror::Error)]
 #[error("not an audit record")]
@@ -19,7 +22,7 @@ const HEAD_LEN: usize = 6 * 8 + 2;
 
 /// Appends the bytes of a record.
 pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
-    let texts = [
+    let mut texts = [
         cut(draft.request_id),
         draft.surface,
         draft.revision,
@@ -33,6 +36,11 @@ pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
         draft.outcome,
         draft.kind,
     ];
+    let without_zeros;
+    if texts.iter().any(|text| text.as_bytes().contains(&0)) {
+        without_zeros = texts.map(|text| text.replace('\0', INSTEAD_OF_ZERO));
+        texts = without_zeros.each_ref().map(String::as_str);
+    }
     let digest_len = draft.args_digest.map_or(0, |digest| digest.len());
     let texts_len: usize = texts.iter().map(|text| 2 + text.len()).sum();
     let args_len = draft.args.map_or(0, |args| 4 + args.len());
@@ -65,14 +73,9 @@ pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A text that is not one of our own words. PostgreSQL cannot keep a zero character, so it ends there.
+/// A text that is not one of our own words.
 fn cut(text: &str) -> &str {
-    let text = &text[..text.floor_char_boundary(TEXT_LEN_MAX)];
-    // Names are short: for them this is a shorter way than `memchr`.
-    match text.as_bytes().contains(&0) {
-        true => text.split('\0').next().unwrap_or_default(),
-        false => text,
-    }
+    &text[..text.floor_char_boundary(TEXT_LEN_MAX)]
 }
 
 /// The room that is left.

@@ -255,7 +255,7 @@ fn metrics_take_no_label_from_a_caller() {
 }
 
 #[test]
-fn a_text_ends_at_its_first_zero_character() {
+fn a_zero_character_is_replaced_and_the_text_goes_on() {
     let draft = Draft {
         operation: "ec\0ho\0",
         caller: "\0",
@@ -264,7 +264,8 @@ fn a_text_ends_at_its_first_zero_character() {
     let mut bytes = Vec::new();
     encode(&draft, &mut bytes);
     let read = read(&bytes).unwrap();
-    assert_eq!((read.operation, read.caller), ("ec", ""));
+    let texts = (read.operation, read.caller);
+    assert_eq!(texts, ("ec\u{1a}ho\u{1a}", "\u{1a}"));
 }
 
 proptest! {
