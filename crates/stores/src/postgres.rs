@@ -105,6 +105,11 @@ impl Postgres {
         })
     }
 
+    /// Whether `new` would take this URL.
+    pub fn check(url: &str) -> Result<(), BadUrl> {
+        url::read(url).map(drop)
+    }
+
     /// Lends a connection to `work`, for as long as a server may take to answer.
     pub async fn with<T, E>(
         &self,

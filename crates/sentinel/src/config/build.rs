@@ -295,6 +295,14 @@ impl Builder<'_> {
             return None;
         }
         let url = self.variable_in(&here, "url_env", &raw.postgres.url_env)?;
+        if let Err(why) = sentinel_stores::Postgres::check(url.expose()) {
+            let span = self.tree.value_span(&here.key("url_env"));
+            let span = span.or_else(|| self.tree.key_span(&here));
+            let message = format!("{}: {why}", raw.postgres.url_env);
+            self.mistakes.push(
+                Mistake::new(span, message).expected("postgres://user:password@host/database"),
+            );
+        }
         Some(Postgres {
             url,
             max_connections: raw.postgres.max_connections,
@@ -390,7 +398,13 @@ impl Builder<'_> {
 
     fn rbac(&mut self, raw: RawRbac, names: &[String]) -> Rbac {
         for (role, rules) in &raw.roles {
-            let here = Path::dotted("rbac.roles").key(role).key("permissions");
+            let here = Path::dotted("rbac.roles").key(role);
+            if role.is_empty() {
+                let span = self.tree.key_span(&here);
+                self.mistakes
+                    .push(Mistake::new(span, "a role needs a name"));
+            }
+            let here = here.key("permissions");
             for (index, permission) in rules.permissions.iter().enumerate() {
                 self.permission(&here.index(index), permission, names);
             }

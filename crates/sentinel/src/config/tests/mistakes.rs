@@ -176,6 +176,14 @@ fn every_rule_has_a_message() {
             stdio("interactive = \"serialize\"\nisolation = \"caller\""),
             "for a shared child",
         ),
+        (
+            "[auth]\njwks = \"/nowhere/set.json\"".into(),
+            "the keys in /nowhere/set.json cannot be used: No such file",
+        ),
+        (
+            "[rbac.roles.\"\"]\npermissions = [\"*\"]".into(),
+            "a role needs a name",
+        ),
     ];
     for (text, words) in rows {
         let mistakes = mistakes_of(&text);
@@ -183,6 +191,30 @@ fn every_rule_has_a_message() {
             mistakes.contains(words),
             "{text}\n--- lacks: {words}\n{mistakes}"
         );
+    }
+}
+
+#[test]
+fn a_database_url_is_checked_and_never_repeated() {
+    for (url, words) in [
+        (
+            "postgres://me:hunter2@host:port/x",
+            "DATABASE_URL: not a PostgreSQL URL",
+        ),
+        (
+            "postgres://me:hunter2@host/x?sslmode=maybe",
+            "`maybe` is unknown",
+        ),
+        (
+            "postgres://me:hunter2@host/x?sslmode=verify-ca&sslrootcert=/nowhere",
+            "need certificates",
+        ),
+    ] {
+        let world = World::new(&[("DATABASE_URL", url)]);
+        let mistakes = world.parse("[postgres]").map(|_| ()).expect_err(url);
+        let text = mistakes.to_string();
+        assert!(text.contains(words), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
     }
 }
 
