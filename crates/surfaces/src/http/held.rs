@@ -214,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn p_a03_an_answer_leaves_after_the_records_of_its_turn() {
-        let (held, mut peer) = connected(1024).await;
+        let (held, mut peer) = connected(64 * 1024).await;
         assert!(turn::gather(&Arc::new(Record)));
         assert_eq!(say(&held, "answer").await, 6);
         hears_nothing(&mut peer).await;
@@ -222,6 +222,12 @@ mod tests {
         assert_eq!(hear(&mut peer, 6).await, "answer");
         say(&held, "at once").await;
         assert_eq!(hear(&mut peer, 7).await, "at once");
+        let long = "x".repeat(HELD_BYTES_MAX);
+        turn::gather(&Arc::new(Record));
+        assert_eq!(say(&held, &long).await, long.len());
+        hears_nothing(&mut peer).await;
+        turn::end();
+        assert_eq!(hear(&mut peer, long.len()).await, long);
     }
 
     #[tokio::test]
