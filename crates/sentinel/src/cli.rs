@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use sentinel_core::audit::OUTCOMES;
+use sentinel_core::audit::{OUTCOMES, moment};
 
 use crate::config::Overrides;
 
@@ -481,11 +481,11 @@ pub(crate) struct AuditFilter {
     #[arg(long, value_name = "OUTCOME", value_parser = OUTCOMES)]
     pub(crate) outcome: Option<String>,
     /// From then on: 15m, 2h, 7d ago, or 2026-07-28T10:00:00Z
-    #[arg(long, value_name = "TIME")]
-    pub(crate) since: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    pub(crate) since: Option<u64>,
     /// Before then
-    #[arg(long, value_name = "TIME")]
-    pub(crate) until: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    pub(crate) until: Option<u64>,
 }
 
 #[derive(Debug, Args)]

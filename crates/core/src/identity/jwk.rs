@@ -353,6 +353,9 @@ impl KeySet {
         let mut names = HashSet::new();
         for (n, span) in spans.iter().enumerate() {
             let key = Key::from_jwk(span.of(list));
+            if key.as_ref().is_ok_and(|key| set.has(&key.thumbprint)) {
+                continue;
+            }
             // A broken key must not make its namesake unambiguous.
             if key.as_ref().err() != Some(&Unusable::OtherUse)
                 && let Some(kid) = name_of(span.of(list))

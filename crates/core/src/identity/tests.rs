@@ -290,10 +290,13 @@ fn sets_that_are_ambiguous_or_symmetric_are_refused_whole() {
         Some(jwk::BadSet::Symmetric)
     );
     let ed = json!({"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": b64([1; 32])});
+    let other = json!({"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": b64([2; 32])});
     assert_eq!(
-        KeySet::public(&set(json!([ed.clone(), ed.clone()]))).err(),
+        KeySet::public(&set(json!([ed.clone(), other]))).err(),
         Some(jwk::BadSet::Ambiguous("a".into()))
     );
+    let twice = KeySet::public(&set(json!([ed.clone(), ed.clone()])));
+    assert_eq!(twice.map(|(keys, _)| keys.len()).ok(), Some(1));
     let mut private = ed;
     private["d"] = json!(b64([1; 32]));
     assert!(matches!(

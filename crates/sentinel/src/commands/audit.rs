@@ -10,8 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
-use sentinel_core::audit::{AuditStore, Key, Query, StoreFailure, Stored, moment};
+use sentinel_core::audit::{AuditStore, Key, Query, StoreFailure, Stored};
 use sentinel_stores::audit::{Ingest, adopt_all, verify};
 
 use super::{print, say};
@@ -46,7 +45,7 @@ pub(crate) fn run(global: &Global, args: &Audit) -> anyhow::Result<ExitCode> {
             AuditAction::Search { filter, limit } => {
                 search(&*store, filter, *limit, print_one).await
             }
-            AuditAction::Export { filter } => each(&*store, query(filter)?, show::json_line).await,
+            AuditAction::Export { filter } => each(&*store, query(filter), show::json_line).await,
             AuditAction::Verify => check(&*store, &config, global.json).await,
         }
     })
@@ -79,22 +78,17 @@ async fn bring_orphans(config: &Config, store: &Arc<dyn AuditStore>) {
     }
 }
 
-fn query(filter: &AuditFilter) -> anyhow::Result<Query> {
-    let at = |text: &Option<String>, name: &str| {
-        text.as_deref()
-            .map(|text| moment::parse(text).with_context(|| format!("--{name} {text}")))
-            .transpose()
-    };
-    Ok(Query {
+fn query(filter: &AuditFilter) -> Query {
+    Query {
         caller: filter.caller.clone(),
         operation: filter.tool.clone(),
         backend: filter.backend.clone(),
         outcome: filter.outcome.clone(),
-        since_ms: at(&filter.since, "since")?,
-        until_ms: at(&filter.until, "until")?,
+        since_ms: filter.since,
+        until_ms: filter.until,
         limit: PAGE_LEN,
         ..Query::default()
-    })
+    }
 }
 
 async fn search(
@@ -106,7 +100,7 @@ async fn search(
     let query = Query {
         newest: true,
         limit,
-        ..query(filter)?
+        ..query(filter)
     };
     let found = store.find(query).await.map_err(failed)?;
     print(&found.iter().rev().map(show).collect::<String>())
@@ -135,7 +129,7 @@ async fn tail(
     follow: bool,
     show: fn(&Stored) -> String,
 ) -> anyhow::Result<ExitCode> {
-    let query = query(filter)?;
+    let query = query(filter);
     let newest = Query {
         newest: true,
         limit: lines.max(1),

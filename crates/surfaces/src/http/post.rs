@@ -88,7 +88,10 @@ pub(super) fn heard(
     request: &sentinel_wire::Request,
     bytes_in: usize,
 ) -> Entry {
-    let trace = headers.get(TRACEPARENT).map(HeaderValue::as_bytes);
+    // Of two nobody can say which one is meant.
+    let mut traces = headers.get_all(TRACEPARENT).iter();
+    let trace = traces.next().filter(|_| traces.next().is_none());
+    let trace = trace.map(HeaderValue::as_bytes);
     let gateway = &door.gateway;
     gateway.heard(Surface::Http, request, bytes_in, trace)
 }
