@@ -9,7 +9,7 @@ use sentinel_core::audit::{
     AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
 };
 
-use super::{ANCHOR, COLUMNS, guarantee};
+use super::{ANCHOR, COLUMNS, guarantee, matches_nothing, number};
 use crate::error::StoreError;
 use crate::sqlite::{Migrations, Sqlite, Synchronous};
 
@@ -83,7 +83,12 @@ impl AuditStore for SqliteAudit {
             );
             let mut rows = conn.prepare_cached(&sql)?;
             let found = rows.query_map(
-                (after.node, after.lane, after.seq as i64, limit as i64),
+                (
+                    after.node,
+                    after.lane,
+                    after.seq as i64,
+                    number(limit as u64),
+                ),
                 read,
             )?;
             Ok::<_, StoreError>(found.collect::<Result<_, _>>()?)
@@ -206,6 +211,9 @@ fn bind(
 }
 
 fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
+    if matches_nothing(query) {
+        return Ok(Vec::new());
+    }
     let mut conditions = vec!["TRUE"];
     let mut values: Vec<Value> = Vec::new();
     let texts = [
@@ -226,7 +234,7 @@ fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
     ] {
         if let Some(ms) = ms {
             conditions.push(condition);
-            values.push((ms as i64).into());
+            values.push(number(ms).into());
         }
     }
     if let Some((at_ms, key)) = &query.after {
@@ -240,7 +248,7 @@ fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
         values.push(key.lane.into());
         values.push((key.seq as i64).into());
     }
-    values.push((query.limit as i64).into());
+    values.push(number(query.limit as u64).into());
     let order = if query.newest { "DESC" } else { "ASC" };
     let sql = format!(
         "SELECT {COLUMNS} FROM audit WHERE {}

@@ -13,31 +13,37 @@ use super::super::{ANCHOR, verify};
 
 /// A chained lane of records, one each second.
 pub(super) fn lane(lane: i64, len: u64, before: Option<[u8; 32]>) -> Vec<Stored> {
-    let mut hash = before.unwrap_or_else(|| genesis("n", lane));
+    let records = (1..=len).map(|seq| Record {
+        at_ms: 1000 * seq,
+        request_id: format!("\"{lane}-{seq}\""),
+        surface: "http".into(),
+        caller: if seq % 2 == 0 {
+            "ann".into()
+        } else {
+            "bob".into()
+        },
+        method: if seq % 10 == 0 {
+            ANCHOR.into()
+        } else {
+            "tools/call".into()
+        },
+        operation: format!("tool{}", seq % 3),
+        outcome: "success".into(),
+        args_digest: (seq % 2 == 0).then_some([seq as u8; 32]),
+        args: (seq % 5 == 0).then(|| "{\"heads\":[]}".to_owned()),
+        guarantee: Guarantee::Spool,
+        latency_us: u64::from(u32::MAX) + seq,
+        ..Record::default()
+    });
+    let before = before.unwrap_or_else(|| genesis("n", lane));
+    chained(lane, before, records)
+}
+
+/// Records from number 1 on that follow `before`.
+fn chained(lane: i64, before: [u8; 32], records: impl IntoIterator<Item = Record>) -> Vec<Stored> {
+    let mut hash = before;
     let mut out = Vec::new();
-    for seq in 1..=len {
-        let record = Record {
-            at_ms: 1000 * seq,
-            request_id: format!("\"{lane}-{seq}\""),
-            surface: "http".into(),
-            caller: if seq % 2 == 0 {
-                "ann".into()
-            } else {
-                "bob".into()
-            },
-            method: if seq % 10 == 0 {
-                ANCHOR.into()
-            } else {
-                "tools/call".into()
-            },
-            operation: format!("tool{}", seq % 3),
-            outcome: "success".into(),
-            args_digest: (seq % 2 == 0).then_some([seq as u8; 32]),
-            args: (seq % 5 == 0).then(|| "{\"heads\":[]}".to_owned()),
-            guarantee: Guarantee::Spool,
-            latency_us: u64::from(u32::MAX) + seq,
-            ..Record::default()
-        };
+    for (seq, record) in (1..).zip(records) {
         let mut bytes = Vec::new();
         encode(&record.draft(), &mut bytes);
         hash = chain(&hash, seq, &bytes);
@@ -114,6 +120,44 @@ async fn searches(store: &dyn AuditStore, records: &[Stored]) {
     .await;
     older.reverse();
     assert_eq!(older, records[..49]);
+
+    // However many are asked for, and whatever is asked.
+    let every = Query {
+        limit: usize::MAX,
+        ..Query::default()
+    };
+    assert_eq!(find(every.clone()).await, records);
+    assert_eq!(store.page(None, usize::MAX).await.unwrap(), records);
+    let until_ever = Query {
+        until_ms: Some(u64::MAX),
+        ..every.clone()
+    };
+    assert_eq!(find(until_ever).await, records);
+    let with_zero = || Some("ann\0".to_owned());
+    for nothing in [
+        Query {
+            since_ms: Some(u64::MAX),
+            ..every.clone()
+        },
+        Query {
+            caller: with_zero(),
+            ..every.clone()
+        },
+        Query {
+            operation: with_zero(),
+            ..every.clone()
+        },
+        Query {
+            backend: with_zero(),
+            ..every.clone()
+        },
+        Query {
+            outcome: with_zero(),
+            ..every
+        },
+    ] {
+        assert_eq!(find(nothing.clone()).await, [], "{nothing:?}");
+    }
 }
 
 /// P-A05: retention cuts at an anchor, and the rest still verifies.
