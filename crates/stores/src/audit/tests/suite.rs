@@ -8,8 +8,8 @@ use sentinel_core::audit::{
     AuditStore, Batch, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
 };
 
-use super::super::heads::{self, Head};
-use super::super::{ANCHOR, verify};
+use super::super::heads::{self, Head, hex};
+use super::super::{ANCHOR, GAP, verify};
 
 /// A chained lane of records, one each second.
 pub(super) fn lane(lane: i64, len: u64, before: Option<[u8; 32]>) -> Vec<Stored> {
@@ -78,6 +78,7 @@ pub(super) async fn run(
 
     retention(store, data_dir, &records).await;
     tampering(store, data_dir, tamper).await;
+    announcements(store, data_dir, tamper).await;
 }
 
 async fn searches(store: &dyn AuditStore, records: &[Stored]) {
@@ -239,5 +240,121 @@ async fn rewriting(
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert_eq!((broken[0].key.lane, broken[0].key.seq), (200, 90));
     std::fs::remove_dir_all(data_dir.join("audit/heads")).unwrap();
+    tamper("DELETE FROM audit").await;
+}
+
+/// A gap record about 9 and 10 of a lane.
+fn gap(lane: i64, before: Option<[u8; 32]>) -> Record {
+    let mut args = serde_json::json!({"lane": lane, "from_seq": 9, "to_seq": 10, "count": 2, "reason": "spool"});
+    if let Some(before) = before {
+        args["before"] = hex(&before).into();
+    }
+    Record {
+        surface: "gateway".into(),
+        method: GAP.into(),
+        args: Some(args.to_string()),
+        ..Record::default()
+    }
+}
+
+/// P-A05: what is missing counts as announced only where a gateway of ours said so, and the record behind it is
+/// checked if that says what it follows.
+async fn announcements(
+    store: &dyn AuditStore,
+    data_dir: &Path,
+    tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
+) {
+    let node = data_dir.join("audit/node");
+    std::fs::write(&node, "n").unwrap();
+    let note = |records: &[Stored]| {
+        heads::write(data_dir, &Head::of(&Batch::of(records)).unwrap()).unwrap();
+    };
+    let told = async || {
+        let verdict = verify(store, data_dir).await.unwrap();
+        let broken = verdict.broken.iter();
+        let told: Vec<_> = broken.map(|b| (b.key.lane, b.key.seq)).collect();
+        (told, verdict.announced)
+    };
+    let own = |id, records: Vec<Record>| chained(id, genesis("n", id), records);
+
+    let records = lane(400, 20, None);
+    note(&records);
+    store.insert(Batch::of(&records)).await.unwrap();
+    assert_eq!(told().await, (vec![], 0));
+    tamper("DELETE FROM audit WHERE lane = 400 AND seq IN (9, 10)").await;
+    assert_eq!(told().await, (vec![(400, 9)], 0));
+
+    // By a lane of memory, and by one of files that this data directory never wrote.
+    let said = gap(400, Some(records[9].hash));
+    for (forged, and_told) in [(401, vec![]), (402, vec![(402, 2)])] {
+        store
+            .insert(Batch::of(&own(forged, vec![said.clone()])))
+            .await
+            .unwrap();
+        let expected = [vec![(400, 9)], and_told].concat();
+        assert_eq!(told().await, (expected, 0), "lane {forged}");
+        // In a store that data directories share, no other one believes the lane of memory either.
+        std::fs::write(&node, "other").unwrap();
+        let (told, _) = told().await;
+        assert_eq!(told.contains(&(400, 9)), forged == 401, "{told:?}");
+        std::fs::write(&node, "n").unwrap();
+        tamper("DELETE FROM audit WHERE lane IN (401, 402)").await;
+    }
+
+    // Behind the end of a lane that has ended.
+    let mut longer = lane(404, 20, None);
+    note(&longer);
+    let last = longer.iter().map(|stored| stored.record.clone());
+    longer = own(404, last.chain([said.clone()]).collect());
+    store.insert(Batch::of(&longer)).await.unwrap();
+    assert_eq!(told().await, (vec![(400, 9)], 0));
+    // One that is in the spool may have come further than its note.
+    let spool = data_dir.join("spool/404");
+    std::fs::create_dir_all(&spool).unwrap();
+    assert_eq!(told().await, (vec![], 2));
+    std::fs::remove_dir_all(spool).unwrap();
+    tamper("DELETE FROM audit WHERE lane = 404").await;
+    std::fs::remove_file(data_dir.join("audit/heads/n-404.json")).unwrap();
+
+    // One of ours, which says what comes next.
+    let announcing = own(406, vec![said]);
+    note(&announcing);
+    store.insert(Batch::of(&announcing)).await.unwrap();
+    assert_eq!(told().await, (vec![], 2));
+    tamper("UPDATE audit SET caller = 'eve' WHERE lane = 400 AND seq = 11").await;
+    assert_eq!(told().await, (vec![(400, 11)], 2));
+    tamper("DELETE FROM audit WHERE lane = 406").await;
+
+    // One of ours that does not say it, as older ones: nobody knows what 11 was.
+    let announcing = own(406, vec![gap(400, None)]);
+    note(&announcing);
+    store.insert(Batch::of(&announcing)).await.unwrap();
+    assert_eq!(told().await, (vec![], 2));
+    // But it is not believed what it says about others, unless it follows what is before the hole.
+    let victim = lane(408, 20, None);
+    note(&victim);
+    store.insert(Batch::of(&victim)).await.unwrap();
+    tamper(
+        "DELETE FROM audit WHERE lane = 408 AND seq IN (9, 10);
+         UPDATE audit SET method = 'audit/gap', args = '{\"lane\":408,\"from_seq\":9,\"to_seq\":10}'
+             WHERE lane = 400 AND seq = 11",
+    )
+    .await;
+    assert_eq!(told().await, (vec![(408, 9)], 2));
+    tamper("DELETE FROM audit WHERE lane = 400").await;
+    let mut skipping = records[..8].to_vec();
+    let mut bytes = Vec::new();
+    let said = gap(408, None);
+    encode(&said.draft(), &mut bytes);
+    skipping.push(Stored {
+        hash: chain(&records[7].hash, 11, &bytes),
+        key: records[10].key.clone(),
+        record: said,
+    });
+    note(&skipping);
+    store.insert(Batch::of(&skipping)).await.unwrap();
+    assert_eq!(told().await, (vec![], 4));
+
+    std::fs::remove_dir_all(data_dir.join("audit")).unwrap();
     tamper("DELETE FROM audit").await;
 }
