@@ -14,7 +14,7 @@ pub use postgres::{POSTGRES_MIGRATIONS, PostgresAudit};
 pub use sqlite::{MIGRATIONS, SqliteAudit};
 pub use verify::{Verdict, verify};
 
-use sentinel_core::audit::{Guarantee, Query};
+use sentinel_core::audit::{Guarantee, Key, Query};
 
 /// The columns, in the order that both stores read and write them.
 pub(crate) const COLUMNS: &str = "node, lane, seq, at_ms, request_id, surface, revision, caller, role, \
@@ -26,6 +26,15 @@ pub(crate) fn guarantee(word: &str) -> Guarantee {
         "memory" => Guarantee::Memory,
         "sync" => Guarantee::Sync,
         _ => Guarantee::Spool,
+    }
+}
+
+/// Before every record that a store can hold, whatever was put there.
+pub(crate) fn beginning() -> Key {
+    Key {
+        node: String::new(),
+        lane: i64::MIN,
+        seq: i64::MIN as u64,
     }
 }
 

@@ -7,7 +7,7 @@ use sentinel_core::audit::{
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
-use super::{ANCHOR, COLUMNS, guarantee, matches_nothing, number};
+use super::{ANCHOR, COLUMNS, beginning, guarantee, matches_nothing, number};
 use crate::error::StoreError;
 use crate::postgres::Postgres;
 use crate::sqlite::Migrations;
@@ -88,10 +88,8 @@ impl AuditStore for PostgresAudit {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
         self.with(async move |client| {
-            let (node, lane, seq) = after.map_or((String::new(), 0, 0), |key| {
-                (key.node, key.lane, key.seq as i64)
-            });
-            let limit = number(limit as u64);
+            let Key { node, lane, seq } = after.unwrap_or_else(beginning);
+            let (seq, limit) = (seq as i64, number(limit as u64));
             let sql = format!(
                 "SELECT {COLUMNS} FROM audit WHERE (node, lane, seq) > ($1, $2, $3)
                  ORDER BY node, lane, seq LIMIT $4"

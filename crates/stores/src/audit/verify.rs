@@ -15,6 +15,7 @@ const PAGE_LEN: usize = 5_000;
 
 const OTHER_HASH: &str = "its hash is not the one that was noted";
 const DOES_NOT_FOLLOW: &str = "its hash does not follow from its content and the record before";
+const NO_NUMBER: &str = "its number comes before the first of its lane";
 
 /// What the walk found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -143,6 +144,12 @@ impl Walk {
                 self.enter(key)
             }
         };
+        // Numbers go up in a page, so this one is below zero, or from before the cut.
+        if (key.seq as i64) <= lane.seq as i64 {
+            self.tell(&mut lane, key, NO_NUMBER);
+            self.at = Some(lane);
+            return;
+        }
         let behind_hole = key.seq != lane.seq + 1;
         if !lane.is_broken && behind_hole {
             // The chain goes on from here; whether the hole was announced is seen at the end.
@@ -183,6 +190,8 @@ impl Walk {
         self.verdict.lanes += 1;
         let cut = self.cuts.get(&(key.node.clone(), key.lane)).copied();
         let (seq, hash) = cut.unwrap_or_else(|| (0, genesis(&key.node, key.lane)));
+        // No store can count further.
+        let seq = seq.min(i64::MAX as u64);
         let mut notes = self.claims[..self.notes_len].iter();
         let note = notes.find(|note| note.lane == key.lane && note.node == key.node);
         Lane {

@@ -78,6 +78,7 @@ pub(super) async fn run(
 
     retention(store, data_dir, &records).await;
     tampering(store, data_dir, tamper).await;
+    no_records(store, data_dir, tamper).await;
     announcements(store, data_dir, tamper).await;
 }
 
@@ -241,6 +242,38 @@ async fn rewriting(
     assert_eq!((broken[0].key.lane, broken[0].key.seq), (200, 90));
     std::fs::remove_dir_all(data_dir.join("audit/heads")).unwrap();
     tamper("DELETE FROM audit").await;
+}
+
+/// P-A05: what can be no record is told by its key, and the walk goes on behind it.
+async fn no_records(
+    store: &dyn AuditStore,
+    data_dir: &Path,
+    tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
+) {
+    for id in [300, 302, 304, 306] {
+        let records = lane(id, 20, None);
+        store.insert(Batch::of(&records)).await.unwrap();
+        heads::write(data_dir, &Head::of(&Batch::of(&records)).unwrap()).unwrap();
+    }
+    tamper(
+        "UPDATE audit SET seq = -1 WHERE lane = 300 AND seq = 3;
+         UPDATE audit SET hash = substr(hash, 1, 5) WHERE lane = 302 AND seq = 3;
+         UPDATE audit SET args_digest = substr(args_digest, 1, 5) WHERE lane = 304 AND seq = 4;
+         INSERT INTO audit_cut SELECT node, lane, -1, substr(hash, 1, 5) FROM audit WHERE lane = 306 AND seq = 9",
+    )
+    .await;
+    let verdict = verify(store, data_dir).await.unwrap();
+    let told: Vec<_> = verdict
+        .broken
+        .iter()
+        .map(|broken| (broken.key.lane, broken.key.seq as i64))
+        .collect();
+    assert_eq!(told, [(300, -1), (302, 3), (304, 4), (306, 1)]);
+    assert_eq!(verdict.records, 80);
+    // Retention does not stop at them either.
+    assert_eq!(store.retain(1_000_000).await.unwrap(), 80);
+    tamper("DELETE FROM audit_cut").await;
+    std::fs::remove_dir_all(data_dir.join("audit/heads")).unwrap();
 }
 
 /// A gap record about 9 and 10 of a lane.
