@@ -75,6 +75,26 @@ fn cut(text: &str) -> &str {
     }
 }
 
+/// Whether nothing of a record is left out of its bytes. What was read from them is whole.
+pub(super) fn is_whole(draft: &Draft<'_>) -> bool {
+    [
+        draft.request_id,
+        draft.surface,
+        draft.revision,
+        draft.caller,
+        draft.role,
+        draft.tenant,
+        draft.method,
+        draft.backend,
+        draft.operation,
+        draft.decision,
+        draft.outcome,
+        draft.kind,
+    ]
+    .into_iter()
+    .all(|text| cut(text).len() == text.len())
+}
+
 /// The room that is left.
 struct Writer<'a>(&'a mut [u8]);
 
