@@ -14,7 +14,7 @@ pub use postgres::{POSTGRES_MIGRATIONS, PostgresAudit};
 pub use sqlite::{MIGRATIONS, SqliteAudit};
 pub use verify::{Verdict, verify};
 
-use sentinel_core::audit::Guarantee;
+use sentinel_core::audit::{Guarantee, Key, Query};
 
 /// The columns, in the order that both stores read and write them.
 pub(crate) const COLUMNS: &str = "node, lane, seq, at_ms, request_id, surface, revision, caller, role, \
@@ -27,6 +27,33 @@ pub(crate) fn guarantee(word: &str) -> Guarantee {
         "sync" => Guarantee::Sync,
         _ => Guarantee::Spool,
     }
+}
+
+/// Before every record that a store can hold, whatever was put there.
+pub(crate) fn beginning() -> Key {
+    Key {
+        node: String::new(),
+        lane: i64::MIN,
+        seq: i64::MIN as u64,
+    }
+}
+
+/// A number for a store; none of them counts further.
+pub(crate) fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// No record has a zero character in its texts, and PostgreSQL does not even take the question.
+pub(crate) fn matches_nothing(query: &Query) -> bool {
+    [
+        &query.caller,
+        &query.operation,
+        &query.backend,
+        &query.outcome,
+    ]
+    .into_iter()
+    .flatten()
+    .any(|text| text.contains('\0'))
 }
 
 /// The method of records that retention may cut after.

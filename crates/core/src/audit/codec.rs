@@ -22,20 +22,7 @@ const HEAD_LEN: usize = 6 * 8 + 2;
 
 /// Appends the bytes of a record.
 pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
-    let mut texts = [
-        cut(draft.request_id),
-        draft.surface,
-        draft.revision,
-        cut(draft.caller),
-        cut(draft.role),
-        cut(draft.tenant),
-        cut(draft.method),
-        cut(draft.backend),
-        cut(draft.operation),
-        draft.decision,
-        draft.outcome,
-        draft.kind,
-    ];
+    let mut texts = texts(draft).map(cut);
     let without_zeros;
     if texts.iter().any(|text| text.as_bytes().contains(&0)) {
         without_zeros = texts.map(|text| text.replace('\0', INSTEAD_OF_ZERO));
@@ -73,9 +60,32 @@ pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// A text that is not one of our own words.
+/// All that is not a number, in the order in which it lies.
+fn texts<'a>(draft: &Draft<'a>) -> [&'a str; 12] {
+    [
+        draft.request_id,
+        draft.surface,
+        draft.revision,
+        draft.caller,
+        draft.role,
+        draft.tenant,
+        draft.method,
+        draft.backend,
+        draft.operation,
+        draft.decision,
+        draft.outcome,
+        draft.kind,
+    ]
+}
+
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_LEN_MAX)]
+}
+
+/// Whether its bytes say all of a record, and say it as it is. What was read from them is whole.
+pub(super) fn is_whole(draft: &Draft<'_>) -> bool {
+    let is_whole = |text: &str| text.len() <= TEXT_LEN_MAX && !text.contains('\0');
+    texts(draft).into_iter().all(is_whole)
 }
 
 /// The room that is left.

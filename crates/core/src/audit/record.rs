@@ -179,11 +179,12 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Whether the hash is the one that follows `before`.
+    /// Whether the hash is the one that follows `before`, and covers all that the record says.
     pub fn follows(&self, before: &[u8; 32], scratch: &mut Vec<u8>) -> bool {
+        let draft = self.record.draft();
         scratch.clear();
-        codec::encode(&self.record.draft(), scratch);
-        chain(before, self.key.seq, scratch) == self.hash
+        codec::encode(&draft, scratch);
+        chain(before, self.key.seq, scratch) == self.hash && codec::is_whole(&draft)
     }
 }
 

@@ -50,6 +50,41 @@ fn open(auditor: &Arc<Auditor>, params: &'static str) -> Entry {
     })
 }
 
+/// P-A05: a text is cut before it is hashed, so what somebody put behind the cut is no part of the record.
+#[test]
+fn p_a05_nothing_can_be_added_where_texts_are_cut() {
+    let before = genesis("n", 2);
+    let stored = |caller: &str| {
+        let record = Record {
+            caller: caller.to_owned(),
+            ..Record::default()
+        };
+        let mut bytes = Vec::new();
+        encode(&record.draft(), &mut bytes);
+        let key = Key {
+            node: "n".to_owned(),
+            lane: 2,
+            seq: 1,
+        };
+        let hash = chain(&before, 1, &bytes);
+        Stored { key, record, hash }
+    };
+    let longest = "x".repeat(4096);
+    for caller in ["", "ann", &longest] {
+        let mut stored = stored(caller);
+        assert!(stored.follows(&before, &mut Vec::new()));
+        for more in ["\0eve", "eve"] {
+            stored.record.caller = format!("{caller}{more}");
+            assert!(!stored.follows(&before, &mut Vec::new()), "{more:?}");
+        }
+    }
+    // Nor put back what stands for it.
+    let mut stored = stored("ann\0");
+    assert!(!stored.follows(&before, &mut Vec::new()));
+    stored.record.caller = "ann\u{1a}".to_owned();
+    assert!(stored.follows(&before, &mut Vec::new()));
+}
+
 #[tokio::test]
 async fn p_a03_records_of_one_turn_are_kept_in_order_at_its_end() {
     let (auditor, kept) = auditor(Arguments::Digest);

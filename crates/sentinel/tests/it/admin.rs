@@ -174,6 +174,8 @@ fn searches(gateway: &Gateway) {
     assert_eq!(count("&caller=bob&backend=beta"), 0);
     assert_eq!(count("&caller=bob&tool=slow&outcome=success"), 0);
     assert_eq!(count("&caller=nobody"), 0);
+    // No name has a zero character; no store minds the question.
+    assert_eq!(count("&caller=bob%00"), 0);
     assert_eq!(count("&caller=bob&since=1h"), 10);
     assert_eq!(count("&caller=bob&until=2020-01-01"), 0);
     let page = get(gateway, "audit?caller=bob&tool=echo&limit=1");

@@ -38,6 +38,16 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The hash that such a text says, if it says one.
+pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut hash = [0; 32];
+    let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    for (at, byte) in hash.iter_mut().enumerate().filter(|_| is_hash) {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    is_hash.then_some(hash)
+}
+
 fn folder(data_dir: &Path) -> PathBuf {
     data_dir.join("audit").join("heads")
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::heads::{self, Head};
+use super::heads::{self, Head, hex};
 use super::{ANCHOR, GAP, UNKNOWN};
 use crate::spool::follow::{Chunk, Follower, Gap, Step};
 use crate::spool::{FileLane, Recorder, orphans};
@@ -224,14 +224,14 @@ impl Work {
         for at in 0..self.lanes.len() {
             from_files = from_files.max(self.move_file(at).await);
         }
-        let taken = self.recorder.memory.take(MEMORY_LEN_MAX);
+        let (before, taken) = self.recorder.memory.take(MEMORY_LEN_MAX);
         let from_memory = match taken.len() {
             0 => Moved::Nothing,
             MEMORY_LEN_MAX => Moved::More,
             _ => Moved::Some,
         };
         if !taken.is_empty() {
-            self.deliver_memory(taken).await;
+            self.deliver_memory(before, taken).await;
         }
         from_files.max(from_memory)
     }
@@ -263,20 +263,20 @@ impl Work {
         moved
     }
 
-    async fn deliver_memory(&mut self, records: Batch) {
-        let lane = self.recorder.memory.lane();
-        for entered in records.records() {
-            let seq = entered.seq;
-            if seq > self.memory_next {
-                let gap = Gap {
-                    lane,
-                    from_seq: self.memory_next,
-                    to_seq: seq - 1,
-                };
-                announce(&self.recorder, &gap, "buffer");
-            }
-            self.memory_next = seq + 1;
+    /// `before` is the hash that the first of them follows.
+    async fn deliver_memory(&mut self, before: [u8; 32], records: Batch) {
+        // Only the oldest give way, so none is missing between two that are here.
+        let first = records.records().next().map(|entered| entered.seq);
+        if let Some(seq) = first.filter(|seq| *seq > self.memory_next) {
+            let gap = Gap {
+                lane: self.recorder.memory.lane(),
+                from_seq: self.memory_next,
+                to_seq: seq - 1,
+                before: Some(before),
+            };
+            announce(&self.recorder, &gap, "buffer");
         }
+        self.memory_next = records.last().map_or(self.memory_next, |(seq, _)| seq + 1);
         self.insert(&records).await;
         self.memory_head = Head::of(&records).or(self.memory_head.take());
     }
@@ -372,9 +372,12 @@ fn announce(recorder: &Recorder, gap: &Gap, reason: &str) {
         count,
         "audit records are missing"
     );
-    let args = json!({
+    let mut args = json!({
         "lane": gap.lane, "from_seq": gap.from_seq, "to_seq": gap.to_seq, "count": count, "reason": reason,
     });
+    if let Some(before) = &gap.before {
+        args["before"] = hex(before).into();
+    }
     recorder.note(GAP, Some(&args.to_string()));
 }
 

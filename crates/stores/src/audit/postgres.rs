@@ -1,13 +1,13 @@
 //! Audit records in PostgreSQL. Nothing here is on the way of a call.
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt, ready};
 use sentinel_core::audit::{
     AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
 };
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
-use super::{ANCHOR, COLUMNS, guarantee};
+use super::{ANCHOR, COLUMNS, beginning, guarantee, matches_nothing, number};
 use crate::error::StoreError;
 use crate::postgres::Postgres;
 use crate::sqlite::Migrations;
@@ -66,6 +66,9 @@ impl AuditStore for PostgresAudit {
     }
 
     fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
+        if matches_nothing(&query) {
+            return ready(Ok(Vec::new())).boxed();
+        }
         self.with(async move |client| {
             let Some(limit) = query.within else {
                 return find(client, &query).await;
@@ -85,16 +88,13 @@ impl AuditStore for PostgresAudit {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
         self.with(async move |client| {
-            let (node, lane, seq) = after.map_or((String::new(), 0, 0), |key| {
-                (key.node, key.lane, key.seq as i64)
-            });
+            let Key { node, lane, seq } = after.unwrap_or_else(beginning);
+            let (seq, limit) = (seq as i64, number(limit as u64));
             let sql = format!(
                 "SELECT {COLUMNS} FROM audit WHERE (node, lane, seq) > ($1, $2, $3)
                  ORDER BY node, lane, seq LIMIT $4"
             );
-            let rows = client
-                .query(&sql, &[&node, &lane, &seq, &(limit as i64)])
-                .await?;
+            let rows = client.query(&sql, &[&node, &lane, &seq, &limit]).await?;
             rows.iter().map(read).collect()
         })
         .boxed()
@@ -238,7 +238,7 @@ async fn find(client: &Client, query: &Query) -> Result<Vec<Stored>, tokio_postg
            AND ($7::bigint IS NULL OR (at_ms, node, lane, seq) {beyond} ($7, $8::text, $9::bigint, $10::bigint))
          ORDER BY at_ms {order}, node {order}, lane {order}, seq {order} LIMIT $11"
     );
-    let ms = |ms: Option<u64>| ms.map(|ms| ms as i64);
+    let ms = |ms: Option<u64>| ms.map(number);
     let after = query.after.as_ref();
     let rows = client
         .query(
@@ -254,7 +254,7 @@ async fn find(client: &Client, query: &Query) -> Result<Vec<Stored>, tokio_postg
                 &after.map(|(_, key)| key.node.clone()),
                 &after.map(|(_, key)| key.lane),
                 &after.map(|(_, key)| key.seq as i64),
-                &(query.limit as i64),
+                &number(query.limit as u64),
             ],
         )
         .await?;

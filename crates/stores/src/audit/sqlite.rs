@@ -3,13 +3,13 @@
 use std::sync::LazyLock;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use rusqlite::types::{Null, Value};
+use rusqlite::types::{Null, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params_from_iter};
 use sentinel_core::audit::{
     AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
 };
 
-use super::{ANCHOR, COLUMNS, guarantee};
+use super::{ANCHOR, COLUMNS, beginning, guarantee, matches_nothing, number};
 use crate::error::StoreError;
 use crate::sqlite::{Migrations, Sqlite, Synchronous};
 
@@ -72,18 +72,19 @@ impl AuditStore for SqliteAudit {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
         let work = move |conn: &Connection| {
-            let after = after.unwrap_or(Key {
-                node: String::new(),
-                lane: 0,
-                seq: 0,
-            });
+            let after = after.unwrap_or_else(beginning);
             let sql = format!(
                 "SELECT {COLUMNS} FROM audit WHERE (node, lane, seq) > (?1, ?2, ?3)
                  ORDER BY node, lane, seq LIMIT ?4"
             );
             let mut rows = conn.prepare_cached(&sql)?;
             let found = rows.query_map(
-                (after.node, after.lane, after.seq as i64, limit as i64),
+                (
+                    after.node,
+                    after.lane,
+                    after.seq as i64,
+                    number(limit as u64),
+                ),
                 read,
             )?;
             Ok::<_, StoreError>(found.collect::<Result<_, _>>()?)
@@ -97,7 +98,7 @@ impl AuditStore for SqliteAudit {
             let found = rows.query_map([], |row| {
                 Ok(Cut {
                     key: key(row)?,
-                    hash: row.get(3)?,
+                    hash: hash(row, 3)?.unwrap_or_default(),
                 })
             })?;
             Ok::<_, StoreError>(found.collect::<Result<_, _>>()?)
@@ -206,6 +207,9 @@ fn bind(
 }
 
 fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
+    if matches_nothing(query) {
+        return Ok(Vec::new());
+    }
     let mut conditions = vec!["TRUE"];
     let mut values: Vec<Value> = Vec::new();
     let texts = [
@@ -226,7 +230,7 @@ fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
     ] {
         if let Some(ms) = ms {
             conditions.push(condition);
-            values.push((ms as i64).into());
+            values.push(number(ms).into());
         }
     }
     if let Some((at_ms, key)) = &query.after {
@@ -240,7 +244,7 @@ fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
         values.push(key.lane.into());
         values.push((key.seq as i64).into());
     }
-    values.push((query.limit as i64).into());
+    values.push(number(query.limit as u64).into());
     let order = if query.newest { "DESC" } else { "ASC" };
     let sql = format!(
         "SELECT {COLUMNS} FROM audit WHERE {}
@@ -268,7 +272,7 @@ fn cut_one(tx: &Connection, since_ms: u64) -> Result<u64, StoreError> {
     let Some((node, lane)) = lane else {
         return Ok(0);
     };
-    let (seq, hash): (i64, [u8; 32]) = tx.query_row(
+    let (seq, hash): (i64, Vec<u8>) = tx.query_row(
         "SELECT seq, hash FROM audit WHERE node = ?1 AND lane = ?2 AND at_ms < ?3
              AND (method = ?4 OR NOT EXISTS (
                  SELECT 1 FROM audit b WHERE b.node = ?1 AND b.lane = ?2 AND b.at_ms >= ?3))
@@ -296,34 +300,49 @@ fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
     })
 }
 
+/// A hash of another length is no hash: nothing will match it.
+fn hash(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<[u8; 32]>> {
+    let bytes = row.get_ref(at)?.as_blob_or_null()?;
+    Ok(bytes.and_then(|bytes| bytes.try_into().ok()))
+}
+
+/// What is no text is shown as far as it is one; its hash will not match.
+fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<String> {
+    let bytes = row.get_ref(at)?.as_bytes()?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
 fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let number = |at: usize| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)? as u64);
     let record = Record {
         at_ms: number(3)?,
-        request_id: row.get(4)?,
-        surface: row.get(5)?,
-        revision: row.get(6)?,
-        caller: row.get(7)?,
-        role: row.get(8)?,
-        tenant: row.get(9)?,
-        method: row.get(10)?,
-        backend: row.get(11)?,
-        operation: row.get(12)?,
-        decision: row.get(13)?,
-        outcome: row.get(14)?,
-        kind: row.get(15)?,
+        request_id: text(row, 4)?,
+        surface: text(row, 5)?,
+        revision: text(row, 6)?,
+        caller: text(row, 7)?,
+        role: text(row, 8)?,
+        tenant: text(row, 9)?,
+        method: text(row, 10)?,
+        backend: text(row, 11)?,
+        operation: text(row, 12)?,
+        decision: text(row, 13)?,
+        outcome: text(row, 14)?,
+        kind: text(row, 15)?,
         latency_us: number(16)?,
         bytes_in: number(17)?,
         bytes_out: number(18)?,
-        args_digest: row.get(19)?,
-        args: row.get(20)?,
+        args_digest: hash(row, 19)?,
+        args: match row.get_ref(20)? {
+            ValueRef::Null => None,
+            _ => Some(text(row, 20)?),
+        },
         policy_version: number(21)?,
-        guarantee: guarantee(row.get_ref(22)?.as_str()?),
+        guarantee: guarantee(row.get_ref(22)?.as_str().unwrap_or_default()),
         intent: number(23)?,
     };
     Ok(Stored {
         key: key(row)?,
         record,
-        hash: row.get(24)?,
+        hash: hash(row, 24)?.unwrap_or_default(),
     })
 }

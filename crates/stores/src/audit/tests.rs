@@ -317,6 +317,48 @@ async fn p_a04_what_memory_and_spool_lose_is_announced_and_verifies() {
     assert!((2..=3).contains(&gaps), "{gaps} gap records");
 }
 
+/// P-A05: what memory and spool lost does not make the next record anybody's to write.
+#[tokio::test]
+async fn p_a05_the_record_behind_a_loss_cannot_be_altered() {
+    let house = House::new();
+    let (db, _) = sqlite(&house.data);
+    house.store.up.store(false, Ordering::Relaxed);
+    let recorder = house.recorder(512 * 1024, 100);
+    let ingest = house.ingest(&recorder);
+    (0..20_000).for_each(|id| record(&recorder, id, Guarantee::Spool));
+    (100_000..101_000).for_each(|id| record(&recorder, id, Guarantee::Memory));
+    house.store.up.store(true, Ordering::Relaxed);
+    assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
+    let broken = async || {
+        let verdict = verify(&*house.store, house.data.path()).await.unwrap();
+        verdict.broken
+    };
+    let set_caller = async |caller: &'static str, lane: i64, seq: i64| {
+        let sql = "UPDATE audit SET caller = ?1 WHERE lane = ?2 AND seq = ?3";
+        let changed = db
+            .write::<_, crate::StoreError, _>(move |tx| Ok(tx.execute(sql, (caller, lane, seq))?))
+            .await
+            .unwrap();
+        assert_eq!(changed, 1);
+    };
+    assert_eq!(broken().await, []);
+    let all = house.store.page(None, 1_000_000).await.unwrap();
+    let gaps: Vec<_> = all.iter().filter(|s| s.record.method == GAP).collect();
+    assert!(gaps.len() >= 2, "of the spool and of memory: {gaps:?}");
+    for gap in gaps {
+        let args: serde_json::Value =
+            serde_json::from_str(gap.record.args.as_deref().unwrap()).unwrap();
+        let lane = args["lane"].as_i64().unwrap();
+        let seq = args["to_seq"].as_i64().unwrap() + 1;
+        set_caller("eve", lane, seq).await;
+        let told = broken().await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((told[0].key.lane, told[0].key.seq as i64), (lane, seq));
+        set_caller("", lane, seq).await;
+    }
+    assert_eq!(broken().await, []);
+}
+
 /// P-A05: the notes of how far lanes came may be removed along with records; what is left tells.
 #[tokio::test]
 async fn p_a05_removed_heads_and_whole_lanes_are_told() {

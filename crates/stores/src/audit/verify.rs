@@ -14,6 +14,8 @@ use crate::spool;
 const PAGE_LEN: usize = 5_000;
 
 const OTHER_HASH: &str = "its hash is not the one that was noted";
+const DOES_NOT_FOLLOW: &str = "its hash does not follow from its content and the record before";
+const NO_NUMBER: &str = "its number comes before the first of its lane";
 
 /// What the walk found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +35,8 @@ struct GapArgs {
     lane: i64,
     from_seq: u64,
     to_seq: u64,
+    /// The hash that the record behind it follows, where that was known.
+    before: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -42,9 +46,17 @@ struct AnchorArgs {
 
 /// A hole that was found, to be matched with the announcements, which may come later.
 struct Hole {
-    after: Key,
+    /// The record behind it.
+    next: Key,
     from_seq: u64,
-    to_seq: u64,
+    /// The hash of the record before it.
+    hash: [u8; 32],
+}
+
+impl Hole {
+    fn to_seq(&self) -> u64 {
+        self.next.seq - 1
+    }
 }
 
 #[derive(Default)]
@@ -56,13 +68,17 @@ struct Walk {
     /// The last record of each lane before it.
     ends: HashMap<(String, i64), (u64, [u8; 32])>,
     holes: Vec<Hole>,
-    gaps: HashMap<(String, i64), Vec<(u64, u64)>>,
+    /// Gap records by where they stand. What stands behind a hole is not believed before it was checked.
+    gaps: Vec<(Key, GapArgs)>,
+    doubtful: HashMap<Key, GapArgs>,
     /// How far lanes had come: what the data directory notes, then what anchors say.
     claims: Vec<Head>,
     notes_len: usize,
     /// This data directory's name for itself, and the lanes whose ends it knows or still writes.
     node: Option<String>,
     noted: HashSet<i64>,
+    /// Its lanes that are in the spool, and may come further at any time.
+    living: HashSet<i64>,
     scratch: Vec<u8>,
 }
 
@@ -102,11 +118,19 @@ pub async fn verify(store: &dyn AuditStore, data_dir: &Path) -> Result<Verdict, 
             None => break,
         }
     }
-    // Looked for last: a lane whose spool is gone by now has its note.
-    walk.noted.extend(spool::lanes(data_dir));
-    let again = heads::read_all(data_dir)?;
-    walk.noted.extend(again.iter().map(|head| head.lane));
-    Ok(walk.finish())
+    // Looked for last: a lane whose spool is gone by now has its note, which is the last.
+    walk.living.extend(spool::lanes(data_dir));
+    let last_notes = heads::read_all(data_dir)?;
+    walk.noted.extend(&walk.living);
+    walk.noted.extend(last_notes.iter().map(|head| head.lane));
+    walk.doubt(&last_notes);
+    walk.finish(store).await
+}
+
+/// Whether a lane is one of the spool. Lanes of memory have odd numbers, and go without a note when their process is
+/// killed.
+fn is_of_files(lane: i64) -> bool {
+    lane % 2 == 0
 }
 
 impl Walk {
@@ -120,39 +144,45 @@ impl Walk {
                 self.enter(key)
             }
         };
-        if !lane.is_broken {
-            if key.seq != lane.seq + 1 {
-                // The chain goes on from here; whether the hole was announced is seen at the end.
-                self.holes.push(Hole {
-                    after: key.clone(),
-                    from_seq: lane.seq + 1,
-                    to_seq: key.seq.saturating_sub(1),
-                });
-            } else if !stored.follows(&lane.hash, &mut self.scratch) {
-                lane.is_broken = true;
-                self.verdict.broken.push(Broken {
-                    key: key.clone(),
-                    reason: "its hash does not follow from its content and the record before"
-                        .into(),
-                });
-            }
+        // Numbers go up in a page, so this one is below zero, or from before the cut.
+        if (key.seq as i64) <= lane.seq as i64 {
+            self.tell(&mut lane, key, NO_NUMBER);
+            self.at = Some(lane);
+            return;
+        }
+        let behind_hole = key.seq != lane.seq + 1;
+        if !lane.is_broken && behind_hole {
+            // The chain goes on from here; whether the hole was announced is seen at the end.
+            self.holes.push(Hole {
+                next: key.clone(),
+                from_seq: lane.seq + 1,
+                hash: lane.hash,
+            });
+        } else if !lane.is_broken && !stored.follows(&lane.hash, &mut self.scratch) {
+            self.tell(&mut lane, key, DOES_NOT_FOLLOW);
         }
         // Whoever writes all of a lane anew has a chain that holds, but not this hash.
         let noted = lane.noted.as_ref().filter(|(seq, _)| *seq == key.seq);
-        if !lane.is_broken && noted.is_some_and(|(_, noted)| hex(hash) != *noted) {
-            lane.is_broken = true;
-            self.verdict.broken.push(Broken {
-                key: key.clone(),
-                reason: OTHER_HASH.into(),
-            });
+        if noted.is_some_and(|(_, noted)| hex(hash) != *noted) {
+            self.tell(&mut lane, key, OTHER_HASH);
+        }
+        match record.method.as_str() {
+            GAP if !lane.is_broken => self.gap(key, record.args.as_deref(), behind_hole),
+            ANCHOR => self.anchor(record.args.as_deref()),
+            _ => {}
         }
         lane.seq = key.seq;
         lane.hash = *hash;
         self.at = Some(lane);
-        match record.method.as_str() {
-            GAP => self.gap(key, record.args.as_deref()),
-            ANCHOR => self.anchor(record.args.as_deref()),
-            _ => {}
+    }
+
+    /// Tells of a bad record, if it is the first of its lane.
+    fn tell(&mut self, lane: &mut Lane, key: &Key, reason: &str) {
+        if !std::mem::replace(&mut lane.is_broken, true) {
+            self.verdict.broken.push(Broken {
+                key: key.clone(),
+                reason: reason.to_owned(),
+            });
         }
     }
 
@@ -160,6 +190,8 @@ impl Walk {
         self.verdict.lanes += 1;
         let cut = self.cuts.get(&(key.node.clone(), key.lane)).copied();
         let (seq, hash) = cut.unwrap_or_else(|| (0, genesis(&key.node, key.lane)));
+        // No store can count further.
+        let seq = seq.min(i64::MAX as u64);
         let mut notes = self.claims[..self.notes_len].iter();
         let note = notes.find(|note| note.lane == key.lane && note.node == key.node);
         Lane {
@@ -179,13 +211,36 @@ impl Walk {
         }
     }
 
-    fn gap(&mut self, key: &Key, args: Option<&str>) {
+    /// Losses are announced in lanes of files alone: whoever may write to the store can make a lane of memory that
+    /// nothing outside of it knows.
+    fn gap(&mut self, key: &Key, args: Option<&str>, behind_hole: bool) {
         let parsed = args.and_then(|args| serde_json::from_str::<GapArgs>(args).ok());
-        if let Some(gap) = parsed {
-            let lane = (key.node.clone(), gap.lane);
-            let gaps = self.gaps.entry(lane).or_default();
-            gaps.push((gap.from_seq, gap.to_seq));
+        let Some(gap) = parsed.filter(|_| is_of_files(key.lane)) else {
+            return;
+        };
+        if behind_hole {
+            self.doubtful.insert(key.clone(), gap);
+        } else {
+            self.gaps.push((key.clone(), gap));
         }
+    }
+
+    /// Gap records behind the noted end of a lane of this data directory are none of ours, unless the lane still grows.
+    fn doubt(&mut self, last_notes: &[Head]) {
+        let Some(node) = &self.node else { return };
+        let ends: HashMap<i64, u64> = last_notes
+            .iter()
+            .filter(|note| note.node == *node)
+            .map(|note| (note.lane, note.seq))
+            .collect();
+        let living = &self.living;
+        let is_ours = |key: &Key| {
+            key.node != *node
+                || living.contains(&key.lane)
+                || ends.get(&key.lane).is_some_and(|end| key.seq <= *end)
+        };
+        self.gaps.retain(|(key, _)| is_ours(key));
+        self.doubtful.retain(|key, _| is_ours(key));
     }
 
     fn anchor(&mut self, args: Option<&str>) {
@@ -193,26 +248,16 @@ impl Walk {
         self.claims.extend(parsed.into_iter().flat_map(|a| a.heads));
     }
 
-    fn finish(mut self) -> Verdict {
+    async fn finish(mut self, store: &dyn AuditStore) -> Result<Verdict, StoreFailure> {
         let last = self.at.take();
         self.leave(last);
-        for hole in std::mem::take(&mut self.holes) {
-            let lane = (hole.after.node.clone(), hole.after.lane);
-            let announced = self.gaps.get(&lane).is_some_and(|gaps| {
-                gaps.iter()
-                    .any(|(from, to)| *from <= hole.from_seq && hole.to_seq <= *to)
-            });
-            if announced {
-                self.verdict.announced += hole.to_seq + 1 - hole.from_seq;
-            } else {
-                self.verdict.broken.push(Broken {
-                    key: Key {
-                        seq: hole.from_seq,
-                        ..hole.after
-                    },
-                    reason: format!("missing up to {}", hole.to_seq),
-                });
-            }
+        for hole in self.unannounced(store).await? {
+            let reason = format!("missing up to {}", hole.to_seq());
+            let key = Key {
+                seq: hole.from_seq,
+                ..hole.next
+            };
+            self.verdict.broken.push(Broken { key, reason });
         }
         for claim in std::mem::take(&mut self.claims) {
             self.check_claim(claim);
@@ -220,7 +265,64 @@ impl Walk {
         self.check_notes();
         self.verdict.broken.sort_by(|a, b| a.key.cmp(&b.key));
         self.verdict.broken.dedup_by(|a, b| a.key == b.key);
-        self.verdict
+        Ok(self.verdict)
+    }
+
+    /// Takes out the holes that were announced, and checks the records behind them. One of those may be a gap record
+    /// that announces another hole, so they are looked at until none is.
+    async fn unannounced(&mut self, store: &dyn AuditStore) -> Result<Vec<Hole>, StoreFailure> {
+        let mut holes = std::mem::take(&mut self.holes);
+        loop {
+            let known = self.gaps.len();
+            let announced = Announced::of(&self.gaps);
+            let (found, left): (Vec<_>, Vec<_>) = holes
+                .into_iter()
+                .map(|hole| (announced.before(&hole), hole))
+                .partition(|(before, _)| before.is_some());
+            holes = left.into_iter().map(|(_, hole)| hole).collect();
+            for (before, hole) in found {
+                let missing = hole.next.seq - hole.from_seq;
+                self.verdict.announced = self.verdict.announced.saturating_add(missing);
+                self.behind(store, hole, before.flatten()).await?;
+            }
+            if self.gaps.len() == known {
+                return Ok(holes);
+            }
+        }
+    }
+
+    /// Checks the record behind a hole against the hash that was announced with it. Where none was, it may follow the
+    /// record before the hole; if it does not, nobody can say what it follows, and it is no word to rely on.
+    async fn behind(
+        &mut self,
+        store: &dyn AuditStore,
+        hole: Hole,
+        before: Option<String>,
+    ) -> Result<(), StoreFailure> {
+        let doubtful = self.doubtful.remove(&hole.next);
+        if before.is_none() && doubtful.is_none() {
+            return Ok(());
+        }
+        let place = Key {
+            seq: hole.to_seq(),
+            ..hole.next.clone()
+        };
+        // Read again, for the announcement may have come much later. What retention took meanwhile needs no check.
+        let page = store.page(Some(place), 1).await?;
+        let Some(stored) = page.into_iter().find(|stored| stored.key == hole.next) else {
+            return Ok(());
+        };
+        let hash = before.as_deref().map_or(Some(hole.hash), heads::unhex);
+        let holds = hash.is_some_and(|hash| stored.follows(&hash, &mut self.scratch));
+        if holds {
+            self.gaps.extend(doubtful.map(|gap| (hole.next, gap)));
+        } else if before.is_some() {
+            self.verdict.broken.push(Broken {
+                key: hole.next,
+                reason: DOES_NOT_FOLLOW.to_owned(),
+            });
+        }
+        Ok(())
     }
 
     /// Each lane that this data directory filled left a note of how far it came; without it nobody can say that
@@ -229,8 +331,7 @@ impl Walk {
         let Some(node) = &self.node else { return };
         let foreign = self.ends.keys().filter(|(of, _)| of != node);
         self.verdict.elsewhere = foreign.count() as u64;
-        // Lanes of memory have odd numbers, and go without a note when their process is killed.
-        let ours = |lane: &&(String, i64)| lane.0 == *node && lane.1 % 2 == 0;
+        let ours = |lane: &&(String, i64)| lane.0 == *node && is_of_files(lane.1);
         let bare = self.ends.iter().filter(|(lane, _)| ours(lane));
         let bare = bare.filter(|((_, lane), _)| !self.noted.contains(lane));
         let bare: Vec<Broken> = bare
@@ -266,5 +367,43 @@ impl Walk {
             seq: at,
         };
         self.verdict.broken.push(Broken { key, reason });
+    }
+}
+
+/// What was announced of each lane.
+#[derive(Default)]
+struct Announced<'a> {
+    /// In the order of their beginnings.
+    ranges: HashMap<(&'a str, i64), Vec<&'a GapArgs>>,
+}
+
+impl<'a> Announced<'a> {
+    fn of(gaps: &'a [(Key, GapArgs)]) -> Self {
+        let mut this = Self::default();
+        for (key, gap) in gaps {
+            let ranges = this.ranges.entry((&key.node, gap.lane)).or_default();
+            ranges.push(gap);
+        }
+        for ranges in this.ranges.values_mut() {
+            ranges.sort_by_key(|gap| gap.from_seq);
+        }
+        this
+    }
+
+    /// Whether all of a hole was announced, perhaps in pieces; and if so, what the record behind it follows, where that
+    /// was said.
+    fn before(&self, hole: &Hole) -> Option<Option<String>> {
+        let ranges = self
+            .ranges
+            .get(&(hole.next.node.as_str(), hole.next.lane))?;
+        let mut reached = hole.from_seq;
+        for gap in ranges {
+            if gap.from_seq <= reached {
+                reached = reached.max(gap.to_seq.saturating_add(1));
+            }
+        }
+        let last = |gap: &&&GapArgs| gap.to_seq == hole.to_seq() && gap.before.is_some();
+        let said = ranges.iter().find(last);
+        (reached > hole.to_seq()).then(|| said.and_then(|gap| gap.before.clone()))
     }
 }

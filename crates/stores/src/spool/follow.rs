@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use sentinel_core::audit::{Batch, Draft, Gathering, Record};
+use sentinel_core::audit::{Batch, Draft, Gathering, Record, chain};
 
 use super::frame::{self, Found, Kind, Start};
 use super::segment;
@@ -23,6 +23,8 @@ pub(crate) struct Gap {
     pub(crate) lane: i64,
     pub(crate) from_seq: u64,
     pub(crate) to_seq: u64,
+    /// The hash that the record behind it follows. Unknown behind a frame that was torn or damaged: only that had it.
+    pub(crate) before: Option<[u8; 32]>,
 }
 
 /// What a record says about an intent.
@@ -66,6 +68,8 @@ pub(crate) struct Follower {
     offset: u64,
     start: Option<Start>,
     expected: Option<u64>,
+    /// The hash of the last record.
+    hash: Option<[u8; 32]>,
 }
 
 impl Follower {
@@ -76,6 +80,7 @@ impl Follower {
             offset: 0,
             start: None,
             expected: None,
+            hash: None,
         }
     }
 
@@ -169,8 +174,14 @@ impl Follower {
                             {
                                 chunk.steps.extend(Step::of(found.seq, &draft));
                                 chunk.beyond_anchors |= draft.method != ANCHOR;
-                                self.reach(found.seq, chunk);
+                                let encoded = &bytes[begin..begin + len];
+                                // What was never written left no mark on the chain.
+                                let last = self.hash;
+                                let follows =
+                                    |last: &[u8; 32]| chain(last, found.seq, encoded) == hash;
+                                self.reach(found.seq, || last.filter(follows), chunk);
                                 self.expected = Some(found.seq + 1);
+                                self.hash = Some(hash);
                             }
                         }
                         Kind::Record => {}
@@ -187,25 +198,29 @@ impl Follower {
 
     fn started(&mut self, start: Option<Start>, chunk: &mut Chunk) {
         let Some(start) = start else { return };
-        let first = start.first_seq;
+        let (first, before) = (start.first_seq, start.before);
         self.start = Some(start);
-        self.reach(first, chunk);
+        self.reach(first, || Some(before), chunk);
+        self.hash = Some(before);
     }
 
     /// The record or segment that begins with `seq` comes next: whatever was expected before it is
-    /// missing.
-    fn reach(&mut self, seq: u64, chunk: &mut Chunk) {
+    /// missing. `before` says what it follows.
+    fn reach(&mut self, seq: u64, before: impl FnOnce() -> Option<[u8; 32]>, chunk: &mut Chunk) {
         let lane = self.start.as_ref().map_or(0, |start| start.lane);
         if let Some(expected) = self.expected
             && seq > expected
         {
             match chunk.gaps.last_mut() {
                 // One run of missing records is one gap, however many segments it covers.
-                Some(gap) if gap.to_seq + 1 == expected => gap.to_seq = seq - 1,
+                Some(gap) if gap.to_seq + 1 == expected => {
+                    (gap.to_seq, gap.before) = (seq - 1, before());
+                }
                 _ => chunk.gaps.push(Gap {
                     lane,
                     from_seq: expected,
                     to_seq: seq - 1,
+                    before: before(),
                 }),
             }
         }

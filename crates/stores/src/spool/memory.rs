@@ -21,6 +21,8 @@ struct Ring {
     records: VecDeque<(u64, Box<[u8]>, [u8; 32])>,
     seq: u64,
     hash: [u8; 32],
+    /// The hash that the oldest of them follows.
+    before: [u8; 32],
 }
 
 impl MemoryLane {
@@ -34,6 +36,7 @@ impl MemoryLane {
                 records: VecDeque::new(),
                 seq: 0,
                 hash,
+                before: hash,
             }),
             metrics,
         }
@@ -49,8 +52,10 @@ impl MemoryLane {
         let mut ring = self.ring.lock();
         ring.seq += 1;
         ring.hash = chain(&ring.hash, ring.seq, &bytes);
-        if ring.records.len() == self.len_max {
-            ring.records.pop_front();
+        if ring.records.len() == self.len_max
+            && let Some((_, _, hash)) = ring.records.pop_front()
+        {
+            ring.before = hash;
             self.metrics.audit.dropped.fetch_add(1, Relaxed);
         }
         let (seq, hash) = (ring.seq, ring.hash);
@@ -58,11 +63,13 @@ impl MemoryLane {
         self.metrics.audit.records.fetch_add(1, Relaxed);
     }
 
-    /// Takes the oldest records out.
-    pub(crate) fn take(&self, max: usize) -> Batch {
+    /// Takes the oldest records out, and the hash that the first of them follows.
+    pub(crate) fn take(&self, max: usize) -> ([u8; 32], Batch) {
         let mut ring = self.ring.lock();
         let len = max.min(ring.records.len());
         let taken: Vec<_> = ring.records.drain(..len).collect();
+        let last = taken.last().map_or(ring.before, |(_, _, hash)| *hash);
+        let before = std::mem::replace(&mut ring.before, last);
         drop(ring);
         let mut bytes = Vec::new();
         let mut records = Gathering::default();
@@ -72,6 +79,6 @@ impl MemoryLane {
             let added = records.add(&bytes, begin..bytes.len(), seq, hash);
             debug_assert!(added.is_ok(), "it was encoded here");
         }
-        records.over(bytes, self.node.clone(), self.lane)
+        (before, records.over(bytes, self.node.clone(), self.lane))
     }
 }

@@ -119,6 +119,7 @@ fn a_damaged_frame_is_a_gap_and_reading_goes_on_behind_it() {
         panic!("one gap: {:?}", all.gaps)
     };
     assert_eq!(gap.from_seq, gap.to_seq);
+    assert_eq!(gap.before, None, "only the damaged record had that hash");
     assert!(!ids(&all).contains(&gap.from_seq));
 }
 
@@ -156,6 +157,34 @@ fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
     assert_eq!(missing, (from_seq..=to_seq).collect::<Vec<_>>());
     let dropped = metrics.audit.dropped.load(Relaxed);
     assert_eq!(dropped, to_seq + 1 - from_seq);
+}
+
+/// P-A05: whoever reads on knows what the record behind a gap follows, whether segments were cut or records never written.
+#[test]
+fn p_a05_a_gap_says_what_the_record_behind_it_follows() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 512 * 1024);
+    let refused = Draft {
+        decision: "deny",
+        guarantee: Guarantee::Spool,
+        ..Draft::default()
+    };
+    for id in 1..=20_000 {
+        append(&lane, id);
+        // Once records gave way there is no place for these, in the middle of a segment.
+        if id > 19_900 && id % 10 == 0 {
+            lane.append(&refused).unwrap_err();
+        }
+    }
+    append(&lane, 20_001);
+    let all = read_all(&lane);
+    assert!(all.gaps.len() > 5, "{:?}", all.gaps);
+    for gap in &all.gaps {
+        let mut behind = all.records.iter();
+        let behind = behind.find(|stored| stored.key.seq == gap.to_seq + 1);
+        let before = gap.before.expect("it is known");
+        assert!(behind.unwrap().follows(&before, &mut Vec::new()), "{gap:?}");
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) fn verdict(verdict: &Verdict, json: bool) -> String {
         let broken: Vec<Value> = verdict
             .broken
             .iter()
-            .map(|b| json!({"node": b.key.node, "lane": b.key.lane, "seq": b.key.seq, "reason": b.reason}))
+            .map(|b| json!({"node": b.key.node, "lane": b.key.lane, "seq": b.key.seq as i64, "reason": b.reason}))
             .collect();
         let object = json!({
             "ok": verdict.broken.is_empty(), "records": verdict.records, "lanes": verdict.lanes,
@@ -73,7 +73,11 @@ pub(super) fn verdict(verdict: &Verdict, json: bool) -> String {
         let key = &broken.key;
         text.push_str(&format!(
             "bad: node {} lane {} record {}: {}\n",
-            key.node, key.lane, key.seq, broken.reason
+            // As the store has it: somebody may have put one below zero there.
+            key.node,
+            key.lane,
+            key.seq as i64,
+            broken.reason
         ));
     }
     text

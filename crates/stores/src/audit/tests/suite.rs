@@ -8,36 +8,42 @@ use sentinel_core::audit::{
     AuditStore, Batch, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
 };
 
-use super::super::heads::{self, Head};
-use super::super::{ANCHOR, verify};
+use super::super::heads::{self, Head, hex};
+use super::super::{ANCHOR, GAP, verify};
 
 /// A chained lane of records, one each second.
 pub(super) fn lane(lane: i64, len: u64, before: Option<[u8; 32]>) -> Vec<Stored> {
-    let mut hash = before.unwrap_or_else(|| genesis("n", lane));
+    let records = (1..=len).map(|seq| Record {
+        at_ms: 1000 * seq,
+        request_id: format!("\"{lane}-{seq}\""),
+        surface: "http".into(),
+        caller: if seq % 2 == 0 {
+            "ann".into()
+        } else {
+            "bob".into()
+        },
+        method: if seq % 10 == 0 {
+            ANCHOR.into()
+        } else {
+            "tools/call".into()
+        },
+        operation: format!("tool{}", seq % 3),
+        outcome: "success".into(),
+        args_digest: (seq % 2 == 0).then_some([seq as u8; 32]),
+        args: (seq % 5 == 0).then(|| "{\"heads\":[]}".to_owned()),
+        guarantee: Guarantee::Spool,
+        latency_us: u64::from(u32::MAX) + seq,
+        ..Record::default()
+    });
+    let before = before.unwrap_or_else(|| genesis("n", lane));
+    chained(lane, before, records)
+}
+
+/// Records from number 1 on that follow `before`.
+fn chained(lane: i64, before: [u8; 32], records: impl IntoIterator<Item = Record>) -> Vec<Stored> {
+    let mut hash = before;
     let mut out = Vec::new();
-    for seq in 1..=len {
-        let record = Record {
-            at_ms: 1000 * seq,
-            request_id: format!("\"{lane}-{seq}\""),
-            surface: "http".into(),
-            caller: if seq % 2 == 0 {
-                "ann".into()
-            } else {
-                "bob".into()
-            },
-            method: if seq % 10 == 0 {
-                ANCHOR.into()
-            } else {
-                "tools/call".into()
-            },
-            operation: format!("tool{}", seq % 3),
-            outcome: "success".into(),
-            args_digest: (seq % 2 == 0).then_some([seq as u8; 32]),
-            args: (seq % 5 == 0).then(|| "{\"heads\":[]}".to_owned()),
-            guarantee: Guarantee::Spool,
-            latency_us: u64::from(u32::MAX) + seq,
-            ..Record::default()
-        };
+    for (seq, record) in (1..).zip(records) {
         let mut bytes = Vec::new();
         encode(&record.draft(), &mut bytes);
         hash = chain(&hash, seq, &bytes);
@@ -72,6 +78,8 @@ pub(super) async fn run(
 
     retention(store, data_dir, &records).await;
     tampering(store, data_dir, tamper).await;
+    no_records(store, data_dir, tamper).await;
+    announcements(store, data_dir, tamper).await;
 }
 
 async fn searches(store: &dyn AuditStore, records: &[Stored]) {
@@ -114,6 +122,44 @@ async fn searches(store: &dyn AuditStore, records: &[Stored]) {
     .await;
     older.reverse();
     assert_eq!(older, records[..49]);
+
+    // However many are asked for, and whatever is asked.
+    let every = Query {
+        limit: usize::MAX,
+        ..Query::default()
+    };
+    assert_eq!(find(every.clone()).await, records);
+    assert_eq!(store.page(None, usize::MAX).await.unwrap(), records);
+    let until_ever = Query {
+        until_ms: Some(u64::MAX),
+        ..every.clone()
+    };
+    assert_eq!(find(until_ever).await, records);
+    let with_zero = || Some("ann\0".to_owned());
+    for nothing in [
+        Query {
+            since_ms: Some(u64::MAX),
+            ..every.clone()
+        },
+        Query {
+            caller: with_zero(),
+            ..every.clone()
+        },
+        Query {
+            operation: with_zero(),
+            ..every.clone()
+        },
+        Query {
+            backend: with_zero(),
+            ..every.clone()
+        },
+        Query {
+            outcome: with_zero(),
+            ..every
+        },
+    ] {
+        assert_eq!(find(nothing.clone()).await, [], "{nothing:?}");
+    }
 }
 
 /// P-A05: retention cuts at an anchor, and the rest still verifies.
@@ -195,5 +241,153 @@ async fn rewriting(
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert_eq!((broken[0].key.lane, broken[0].key.seq), (200, 90));
     std::fs::remove_dir_all(data_dir.join("audit/heads")).unwrap();
+    tamper("DELETE FROM audit").await;
+}
+
+/// P-A05: what can be no record is told by its key, and the walk goes on behind it.
+async fn no_records(
+    store: &dyn AuditStore,
+    data_dir: &Path,
+    tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
+) {
+    for id in [300, 302, 304, 306] {
+        let records = lane(id, 20, None);
+        store.insert(Batch::of(&records)).await.unwrap();
+        heads::write(data_dir, &Head::of(&Batch::of(&records)).unwrap()).unwrap();
+    }
+    tamper(
+        "UPDATE audit SET seq = -1 WHERE lane = 300 AND seq = 3;
+         UPDATE audit SET hash = substr(hash, 1, 5) WHERE lane = 302 AND seq = 3;
+         UPDATE audit SET args_digest = substr(args_digest, 1, 5) WHERE lane = 304 AND seq = 4;
+         INSERT INTO audit_cut SELECT node, lane, -1, substr(hash, 1, 5) FROM audit WHERE lane = 306 AND seq = 9",
+    )
+    .await;
+    let verdict = verify(store, data_dir).await.unwrap();
+    let told: Vec<_> = verdict
+        .broken
+        .iter()
+        .map(|broken| (broken.key.lane, broken.key.seq as i64))
+        .collect();
+    assert_eq!(told, [(300, -1), (302, 3), (304, 4), (306, 1)]);
+    assert_eq!(verdict.records, 80);
+    // Retention does not stop at them either.
+    assert_eq!(store.retain(1_000_000).await.unwrap(), 80);
+    tamper("DELETE FROM audit_cut").await;
+    std::fs::remove_dir_all(data_dir.join("audit/heads")).unwrap();
+}
+
+/// A gap record about 9 and 10 of a lane.
+fn gap(lane: i64, before: Option<[u8; 32]>) -> Record {
+    let mut args = serde_json::json!({"lane": lane, "from_seq": 9, "to_seq": 10, "count": 2, "reason": "spool"});
+    if let Some(before) = before {
+        args["before"] = hex(&before).into();
+    }
+    Record {
+        surface: "gateway".into(),
+        method: GAP.into(),
+        args: Some(args.to_string()),
+        ..Record::default()
+    }
+}
+
+/// P-A05: what is missing counts as announced only where a gateway of ours said so, and the record behind it is
+/// checked if that says what it follows.
+async fn announcements(
+    store: &dyn AuditStore,
+    data_dir: &Path,
+    tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
+) {
+    let node = data_dir.join("audit/node");
+    std::fs::write(&node, "n").unwrap();
+    let note = |records: &[Stored]| {
+        heads::write(data_dir, &Head::of(&Batch::of(records)).unwrap()).unwrap();
+    };
+    let told = async || {
+        let verdict = verify(store, data_dir).await.unwrap();
+        let broken = verdict.broken.iter();
+        let told: Vec<_> = broken.map(|b| (b.key.lane, b.key.seq)).collect();
+        (told, verdict.announced)
+    };
+    let own = |id, records: Vec<Record>| chained(id, genesis("n", id), records);
+
+    let records = lane(400, 20, None);
+    note(&records);
+    store.insert(Batch::of(&records)).await.unwrap();
+    assert_eq!(told().await, (vec![], 0));
+    tamper("DELETE FROM audit WHERE lane = 400 AND seq IN (9, 10)").await;
+    assert_eq!(told().await, (vec![(400, 9)], 0));
+
+    // By a lane of memory, and by one of files that this data directory never wrote.
+    let said = gap(400, Some(records[9].hash));
+    for (forged, and_told) in [(401, vec![]), (402, vec![(402, 2)])] {
+        store
+            .insert(Batch::of(&own(forged, vec![said.clone()])))
+            .await
+            .unwrap();
+        let expected = [vec![(400, 9)], and_told].concat();
+        assert_eq!(told().await, (expected, 0), "lane {forged}");
+        // In a store that data directories share, no other one believes the lane of memory either.
+        std::fs::write(&node, "other").unwrap();
+        let (told, _) = told().await;
+        assert_eq!(told.contains(&(400, 9)), forged == 401, "{told:?}");
+        std::fs::write(&node, "n").unwrap();
+        tamper("DELETE FROM audit WHERE lane IN (401, 402)").await;
+    }
+
+    // Behind the end of a lane that has ended.
+    let mut longer = lane(404, 20, None);
+    note(&longer);
+    let last = longer.iter().map(|stored| stored.record.clone());
+    longer = own(404, last.chain([said.clone()]).collect());
+    store.insert(Batch::of(&longer)).await.unwrap();
+    assert_eq!(told().await, (vec![(400, 9)], 0));
+    // One that is in the spool may have come further than its note.
+    let spool = data_dir.join("spool/404");
+    std::fs::create_dir_all(&spool).unwrap();
+    assert_eq!(told().await, (vec![], 2));
+    std::fs::remove_dir_all(spool).unwrap();
+    tamper("DELETE FROM audit WHERE lane = 404").await;
+    std::fs::remove_file(data_dir.join("audit/heads/n-404.json")).unwrap();
+
+    // One of ours, which says what comes next.
+    let announcing = own(406, vec![said]);
+    note(&announcing);
+    store.insert(Batch::of(&announcing)).await.unwrap();
+    assert_eq!(told().await, (vec![], 2));
+    tamper("UPDATE audit SET caller = 'eve' WHERE lane = 400 AND seq = 11").await;
+    assert_eq!(told().await, (vec![(400, 11)], 2));
+    tamper("DELETE FROM audit WHERE lane = 406").await;
+
+    // One of ours that does not say it, as older ones: nobody knows what 11 was.
+    let announcing = own(406, vec![gap(400, None)]);
+    note(&announcing);
+    store.insert(Batch::of(&announcing)).await.unwrap();
+    assert_eq!(told().await, (vec![], 2));
+    // But it is not believed what it says about others, unless it follows what is before the hole.
+    let victim = lane(408, 20, None);
+    note(&victim);
+    store.insert(Batch::of(&victim)).await.unwrap();
+    tamper(
+        "DELETE FROM audit WHERE lane = 408 AND seq IN (9, 10);
+         UPDATE audit SET method = 'audit/gap', args = '{\"lane\":408,\"from_seq\":9,\"to_seq\":10}'
+             WHERE lane = 400 AND seq = 11",
+    )
+    .await;
+    assert_eq!(told().await, (vec![(408, 9)], 2));
+    tamper("DELETE FROM audit WHERE lane = 400").await;
+    let mut skipping = records[..8].to_vec();
+    let mut bytes = Vec::new();
+    let said = gap(408, None);
+    encode(&said.draft(), &mut bytes);
+    skipping.push(Stored {
+        hash: chain(&records[7].hash, 11, &bytes),
+        key: records[10].key.clone(),
+        record: said,
+    });
+    note(&skipping);
+    store.insert(Batch::of(&skipping)).await.unwrap();
+    assert_eq!(told().await, (vec![], 4));
+
+    std::fs::remove_dir_all(data_dir.join("audit")).unwrap();
     tamper("DELETE FROM audit").await;
 }

@@ -126,7 +126,8 @@ fn place(text: &str) -> Option<(u64, Key)> {
     let at_ms = parts.next()?.parse().ok()?;
     let lane = parts.next()?.parse().ok()?;
     let seq = parts.next()?.parse().ok()?;
-    let node = parts.next()?.to_owned();
+    let node = parts.next().filter(|node| !node.contains('\0'))?;
+    let node = node.to_owned();
     Some((at_ms, Key { node, lane, seq }))
 }
 
@@ -146,6 +147,7 @@ mod tests {
             ("limit=1001", "1 to 1000"),
             ("since=soon", "`since`"),
             ("cursor=x", "`next`"),
+            ("cursor=1.2.3.%00", "`next`"),
             ("who=me", "`who`"),
             ("outcome=bogus", "success, error, denied"),
             ("outcome=", "success, error, denied"),
