@@ -179,6 +179,7 @@ impl Sqlite {
         let (tell, told) = oneshot::channel();
         let mut begun = Begun {
             told,
+            handle: None,
             is_over: false,
         };
         let mut reading = pin!(self.read(move |connection| {
@@ -187,25 +188,41 @@ impl Sqlite {
             told.map_err(|_| StoreError::Busy)?;
             work(connection)
         }));
-        if let Ok(done) = timeout(limit, &mut reading).await {
-            begun.is_over = true;
-            return done;
+        let mut limit = limit;
+        loop {
+            if let Ok(done) = timeout(limit, &mut reading).await {
+                begun.is_over = true;
+                return done;
+            }
+            begun.interrupt();
+            limit = INTERRUPT_AGAIN;
         }
-        drop(begun);
-        reading.await
     }
 }
 
-/// Interrupts what is being read, if it is.
+/// An interrupt just before a statement begins has no effect.
+const INTERRUPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// A read that may be given up.
 struct Begun {
     told: oneshot::Receiver<InterruptHandle>,
+    handle: Option<InterruptHandle>,
     is_over: bool,
+}
+
+impl Begun {
+    /// Ends it if it has begun; otherwise it will not begin.
+    fn interrupt(&mut self) {
+        self.told.close();
+        self.handle = self.told.try_recv().ok().or(self.handle.take());
+        self.handle.iter().for_each(InterruptHandle::interrupt);
+    }
 }
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        if let (false, Ok(handle)) = (self.is_over, self.told.try_recv()) {
-            handle.interrupt();
+        if !self.is_over {
+            self.interrupt();
         }
     }
 }

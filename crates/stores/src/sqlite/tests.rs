@@ -181,8 +181,9 @@ async fn a_read_that_takes_too_long_is_given_up_and_its_connection_goes_on() {
     };
     let began = tokio::time::Instant::now();
     let given_up = db.read_within(Duration::from_millis(50), endless).await;
+    // `Busy` if it had not even begun by then.
     assert!(
-        matches!(given_up, Err(StoreError::Unavailable(_))),
+        matches!(given_up, Err(StoreError::Unavailable(_) | StoreError::Busy)),
         "{given_up:?}"
     );
     assert!(began.elapsed() < Duration::from_secs(5));
