@@ -168,7 +168,6 @@ fn g_24_to_all_others_it_is_a_slow_call() {
 fn g_24_a_handle_is_good_for_its_caller_and_as_long_as_its_tool_may_be_used() {
     let role = "[auth]\n[rbac.roles.digger]\npermissions = [\"hl.dig\", \"hm.dig\"]\n";
     let (gateway, _servers) = diggers(role);
-    let admin = token(json!({"sub": "root"}));
     let bearing = |backend: &str, sub: &str| {
         let token = token(json!({"sub": sub, "role": "digger"}));
         at(&gateway, backend).bearing(&token)
@@ -200,20 +199,57 @@ fn g_24_a_handle_is_good_for_its_caller_and_as_long_as_its_tool_may_be_used() {
         let honoured = stream.json()["params"]["notifications"].clone();
         assert_eq!(honoured, json!({}), "{backend}");
         assert_eq!(get(&alice, &task)["status"], "working", "{backend}");
-        let off = json!({"scope": "tool", "name": format!("{backend}.dig"), "reason": "test"});
-        let headers = [
-            crate::tokens::JSON_BODY,
-            ("Authorization", &*format!("Bearer {admin}")),
-        ];
-        let path = "/admin/api/kill";
-        let killed = crate::http::send(&gateway.address, "POST", path, &headers, off.to_string());
-        assert_eq!(killed.finish().status, 200);
+        switch(&gateway, "kill", "tool", &format!("{backend}.dig"));
         let refused = alice.ask("tasks/get", json!({"taskId": task}));
         assert_eq!(
             refused["error"]["data"]["kind"], "disabled",
             "{backend}: {refused}"
         );
     }
+}
+
+/// Kills or revives, as an administrator.
+#[track_caller]
+fn switch(gateway: &Gateway, how: &str, scope: &str, name: &str) {
+    let what = json!({"scope": scope, "name": name, "reason": "test"});
+    let admin = format!("Bearer {}", token(json!({"sub": "root"})));
+    let headers = [crate::tokens::JSON_BODY, ("Authorization", &*admin)];
+    let path = format!("/admin/api/{how}");
+    let done = crate::http::send(&gateway.address, "POST", &path, &headers, what.to_string());
+    let done = done.finish();
+    assert_eq!(done.status, 200, "{done:?}");
+}
+
+#[test]
+fn p_a06_a_request_about_a_task_is_recorded_with_its_backend_and_tool() {
+    let (gateway, _servers) = diggers("");
+    let whole = Modern::with(&gateway, "/mcp", declared());
+    let mut wanted = Vec::new();
+    for (backend, merged) in [("hl", "dig"), ("hm", "hm__dig")] {
+        let alone = at(&gateway, backend);
+        for (caller, name) in [(&whole, merged), (&alone, "dig")] {
+            let task = caller.result("tools/call", tool(name, json!({"ms": 60_000})));
+            let about = json!({"taskId": task["taskId"], "inputResponses": {}});
+            for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+                caller.result(method, about.clone());
+                wanted.push([method, backend, name].map(str::to_owned));
+            }
+        }
+    }
+    let refused = whole.ask("tasks/get", json!({"taskId": "no-handle"}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    wanted.push(["tasks/get", "", "no-handle"].map(str::to_owned));
+
+    let records = crate::records::export(&gateway.end());
+    let of = |record: &Value| {
+        ["method", "backend", "operation"]
+            .map(|name| record[name].as_str().unwrap_or_default().to_owned())
+    };
+    let mut seen: Vec<_> = records.iter().map(of).collect();
+    seen.retain(|[method, ..]| method.starts_with("tasks/"));
+    seen.sort();
+    wanted.sort();
+    assert_eq!(seen, wanted);
 }
 
 /// Opens a subscription and returns what of its tasks is honoured.
