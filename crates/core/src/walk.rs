@@ -211,9 +211,12 @@ async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     }
     let house = call.house.clone();
     let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
-    let view = call.view;
+    let (view, ends_a_task) = (call.view, call.ends_a_task());
     let work = pin!(rest.call(call));
     let kills = house.policy.kills();
+    if ends_a_task {
+        return kills.watch_caller(&caller, &operation, view, work).await;
+    }
     kills.watch(&caller, &operation, view, work).await
 }
 

@@ -221,6 +221,55 @@ fn switch(gateway: &Gateway, how: &str, scope: &str, name: &str) {
 }
 
 #[test]
+fn p_s06_the_owner_of_a_task_can_cancel_it_although_its_tool_is_off_or_lost() {
+    let roles = "[auth]\n[rbac.roles.digger]\npermissions = [\"hl.*\", \"hm.*\"]\n\
+        [rbac.roles.other]\npermissions = [\"hl.echo\", \"hm.echo\"]\n";
+    let (gateway, _servers) = diggers(roles);
+    for backend in ["hl", "hm"] {
+        let with = |sub: &str, role: &str| {
+            at(&gateway, backend).bearing(&token(json!({"sub": sub, "role": role})))
+        };
+        let (alice, bob, demoted) = (
+            with("alice", "digger"),
+            with("bob", "digger"),
+            with("alice", "other"),
+        );
+        let cancel = |caller: &Modern, task: &Value| {
+            let answer = caller.ask("tasks/cancel", json!({"taskId": task}));
+            let done = answer["result"]["resultType"] == "complete";
+            (done, crate::callers::kind_of(&answer).to_owned())
+        };
+        let (done, refused) = ((true, String::new()), |kind: &str| (false, kind.to_owned()));
+
+        // Whoever may not use the tool any more sees nothing of its task, but can end it.
+        let task = begin(&alice, json!({"ms": 60_000}));
+        let hidden = demoted.ask("tasks/get", json!({"taskId": task}));
+        assert!(hidden["error"].is_object(), "{backend}: {hidden}");
+        assert_eq!(get(&alice, &task)["status"], "working", "{backend}");
+        assert_eq!(cancel(&demoted, &task), done, "{backend}");
+        until_status(&alice, &task, "cancelled");
+
+        let dig = format!("{backend}.dig");
+        for (scope, name) in [("tool", &*dig), ("backend", backend), ("all", "")] {
+            let task = begin(&alice, json!({"ms": 60_000}));
+            switch(&gateway, "kill", scope, name);
+            let off = alice.ask("tasks/get", json!({"taskId": task}));
+            assert_eq!(crate::callers::kind_of(&off), "disabled", "{scope}: {off}");
+            assert_eq!(cancel(&bob, &task), refused("invalid_params"), "{scope}");
+            assert_eq!(cancel(&alice, &task), done, "{backend}: {scope}");
+            switch(&gateway, "revive", scope, name);
+            until_status(&alice, &task, "cancelled");
+        }
+
+        // Who is off stays out.
+        let task = begin(&alice, json!({"ms": 60_000}));
+        switch(&gateway, "kill", "caller", "alice");
+        assert_eq!(cancel(&alice, &task), refused("disabled"), "{backend}");
+        switch(&gateway, "revive", "caller", "alice");
+    }
+}
+
+#[test]
 fn p_a06_a_request_about_a_task_is_recorded_with_its_backend_and_tool() {
     let (gateway, _servers) = diggers("");
     let whole = Modern::with(&gateway, "/mcp", declared());
