@@ -311,6 +311,18 @@ impl KillSwitch {
         self.drive(off, work).await
     }
 
+    /// Resolves when something is switched off, with what its caller is told. For what takes its steps elsewhere.
+    pub async fn until_off(&self, caller: &Caller, operation: &Operation, view: View) -> Fault {
+        let mut changed = self.changed.subscribe();
+        loop {
+            if let Some(reason) = self.now().hits(caller, operation) {
+                return disabled(operation.name_in(view), reason);
+            }
+            // The other end is ours, so this never fails.
+            let _ = changed.changed().await;
+        }
+    }
+
     async fn drive<T>(
         &self,
         off: impl Fn(&Kills) -> Option<Fault>,

@@ -269,6 +269,64 @@ fn p_s06_the_owner_of_a_task_can_cancel_it_although_its_tool_is_off_or_lost() {
     }
 }
 
+/// P-S06: no call is in flight that could be ended, so the gateway cancels such tasks itself.
+#[test]
+fn p_s06_a_kill_ends_tasks_that_were_handed_out_and_no_others() {
+    let (gateway, _servers) = diggers("");
+    let cancelled = || {
+        let log = gateway.house.log();
+        log.matches("a task was cancelled").count()
+    };
+    let ends = |caller: &Modern, scope: &str, name: &str| {
+        let (task, before) = (begin(caller, json!({"ms": 60_000})), cancelled());
+        switch(&gateway, "kill", scope, name);
+        // Before it is revived: nobody can look at it until then.
+        until("its backend was told", || {
+            (cancelled() > before).then_some(())
+        });
+        switch(&gateway, "revive", scope, name);
+        let now = get(caller, &task);
+        assert_eq!(now["status"], "cancelled", "{scope} {name}");
+        assert_eq!(cancelled(), before + 1, "those that are over are forgotten");
+    };
+    let bystander = at(&gateway, "shared");
+    let other = begin(&bystander, json!({"ms": 60_000}));
+    for backend in BACKENDS {
+        let caller = at(&gateway, backend);
+        ends(&caller, "tool", &format!("{backend}.dig"));
+        ends(&caller, "backend", backend);
+        assert_eq!(get(&bystander, &other)["status"], "working", "{backend}");
+    }
+    bystander.result("tasks/cancel", json!({"taskId": other}));
+    until_status(&bystander, &other, "cancelled");
+    for backend in BACKENDS {
+        let caller = at(&gateway, backend);
+        ends(&caller, "caller", "local");
+        ends(&caller, "all", "");
+    }
+}
+
+/// P-S06: a caller that knows nothing of tasks is off; the task behind its call ends with the call.
+#[test]
+fn p_s06_a_kill_ends_the_task_behind_an_ordinary_call() {
+    let (gateway, [_, server]) = diggers("");
+    let direct = Modern::at(&server.address, "/mcp", declared());
+    // Its server numbers whatever it is asked.
+    let status = || {
+        let tasks = (1..=50).map(|number| json!({"taskId": format!("dig-{number}")}));
+        let mut found = tasks.map(|task| direct.ask("tasks/get", task)["result"]["status"].clone());
+        found.find(|status| !status.is_null())
+    };
+    let legacy = Legacy::with(&gateway, "/mcp/hm", "2025-11-25", json!({}));
+    let call = tool("dig", json!({"ms": 60_000}));
+    let running = legacy.send(&request(&json!("d"), "tools/call", call));
+    until("it works", || status().filter(|now| now == "working"));
+    switch(&gateway, "kill", "caller", "local");
+    let ended = running.finish().json();
+    assert_eq!(crate::callers::kind_of(&ended), "disabled", "{ended}");
+    until("it ends", || status().filter(|now| now == "cancelled"));
+}
+
 #[test]
 fn p_a06_a_request_about_a_task_is_recorded_with_its_backend_and_tool() {
     let (gateway, _servers) = diggers("");
