@@ -309,7 +309,7 @@ fn p_s06_a_kill_ends_tasks_that_were_handed_out_and_no_others() {
 /// P-S06: a caller that knows nothing of tasks is off; the task behind its call ends with the call.
 #[test]
 fn p_s06_a_kill_ends_the_task_behind_an_ordinary_call() {
-    let (gateway, [_, server]) = diggers("");
+    let (gateway, [_legacy, server]) = diggers("");
     let direct = Modern::at(&server.address, "/mcp", declared());
     // Its server numbers whatever it is asked.
     let status = || {
