@@ -85,6 +85,12 @@ impl Call {
         self.target.as_ref().expect("resolved by the first step")
     }
 
+    /// It only has a task ended, by a handle that its caller was given. That does no harm, so neither a tool that is
+    /// switched off nor one that the caller may no longer use stands in its way.
+    pub(crate) fn ends_a_task(&self) -> bool {
+        self.method == Method::TasksCancel && self.about.is_some()
+    }
+
     /// Its connector did not send it, and answers with this: on record it was refused like any that goes no further.
     pub fn turned_back(&self, fault: Fault) -> Fault {
         self.trail.turned_back();

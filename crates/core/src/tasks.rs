@@ -5,10 +5,12 @@
 //! as often as its server suggests, and ends with the task's result. What the task wants to know is asked
 //! while its result is waited for, like any question during a call. Dropping the call cancels the task.
 //!
-//! Not here: tasks of modern backends, which pass as they are (`surfaces::mcp::tasks`).
+//! Tasks of modern backends pass as they are (`surfaces::mcp::tasks`). Whoever got a task, of either era, may go away
+//! while it works; what is switched off then is ended by us (`given`).
 
 mod desk;
 mod extension;
+mod given;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use crate::backend::Backend;
 use crate::call::{Call, Reply};
 use crate::fault::{Fault, Kind};
 pub(crate) use desk::Desk;
+pub(crate) use given::{Given, end};
 
 /// How long the server shall keep the task: as long as we would wait for it.
 const TTL_MS: u64 = 24 * 3600 * 1000;
@@ -34,24 +37,18 @@ const POLL_DEFAULT: Duration = Duration::from_secs(1);
 /// Whether a call needs more than to be handed to its backend.
 pub(crate) fn concern(call: &Call) -> bool {
     match call.method {
-        Method::ToolsCall => call.target().operation.needs_task,
+        Method::ToolsCall => call.target().operation.needs_task || call.caller.takes_tasks(),
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => true,
         _ => false,
     }
 }
 
-/// Runs a call of such a tool, or one about a task.
-pub(crate) async fn run(
-    desk: Arc<Desk>,
-    backend: Arc<dyn Backend>,
-    call: Box<Call>,
-) -> Result<Reply, Fault> {
-    let is_modern = || backend.status().revision.is_some_and(|r| r.is_modern());
+/// Runs a call that may become a task, or one about a task.
+pub(crate) async fn run(backend: Arc<dyn Backend>, call: Box<Call>) -> Result<Reply, Fault> {
     match call.method {
-        Method::ToolsCall if call.caller.takes_tasks() => extension::begin(backend, call).await,
+        Method::ToolsCall if call.caller.takes_tasks() => given::begin(backend, call).await,
         Method::ToolsCall => wait(backend, call).await,
-        _ if is_modern() => backend.call(call).await,
-        _ => extension::answer(&desk, backend, call).await,
+        _ => given::ask(backend, call).await,
     }
 }
 

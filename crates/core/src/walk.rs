@@ -28,7 +28,7 @@ use crate::fault::{Fault, Kind, Side};
 use crate::line::{Conversation, Line, UNREAD_BYTES_MAX};
 use crate::policy::steps::{self, Verdict};
 use crate::policy::{Policy, Slot};
-use crate::tasks::{self, Desk};
+use crate::tasks::{self, Desk, Given};
 
 type Outcome = Result<Reply, Fault>;
 
@@ -45,7 +45,8 @@ pub struct Walk {
 pub(crate) struct House {
     pub(crate) policy: Arc<Policy>,
     pub(crate) auditor: Arc<Auditor>,
-    desk: Arc<Desk>,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) given: Given,
 }
 
 /// Composes the walk, in the order in which things happen. Authorization comes before the kill switch
@@ -70,6 +71,7 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
             policy,
             auditor,
             desk: Arc::default(),
+            given: Given::default(),
         }),
         unread_bytes_max: UNREAD_BYTES_MAX,
         start: Arc::new(move |call| stack.clone().call(call).boxed()),
@@ -129,6 +131,13 @@ impl Walk {
             slot: slot.clone(),
         });
         Conversation::new((self.start)(call), events, trail, slot)
+    }
+
+    /// Has a backend end a task that was ours to follow. Nothing stands in the way of that, least of all a kill.
+    pub async fn end_task(&self, of: Arc<TaskOf>, caller: Arc<Caller>, owner: usize, id: &str) {
+        if let Err(fault) = tasks::end(&self.house, of, caller, owner, id, None).await {
+            tracing::warn!(why = %fault.public, "a task could not be cancelled");
+        }
     }
 }
 
@@ -211,9 +220,12 @@ async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     }
     let house = call.house.clone();
     let (caller, operation) = (call.caller.clone(), call.target().operation.clone());
-    let view = call.view;
+    let (view, ends_a_task) = (call.view, call.ends_a_task());
     let work = pin!(rest.call(call));
     let kills = house.policy.kills();
+    if ends_a_task {
+        return kills.watch_caller(&caller, &operation, view, work).await;
+    }
     kills.watch(&caller, &operation, view, work).await
 }
 
@@ -310,7 +322,7 @@ impl Service<Box<Call>> for Route {
         call.trail.dispatched();
         let backend = call.target().backend.clone();
         match tasks::concern(&call) {
-            true => tasks::run(call.house.desk.clone(), backend, call).boxed(),
+            true => tasks::run(backend, call).boxed(),
             false => backend.call(call),
         }
     }

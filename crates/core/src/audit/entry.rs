@@ -610,7 +610,12 @@ impl Entry {
             ("sentinel.backend", draft.backend),
             ("error.type", kind),
         ];
+        let is_known = self.trail.about.get().is_some();
         let named = match facts.method {
+            // By its handle, if that was good.
+            Some(Method::TasksGet | Method::TasksUpdate | Method::TasksCancel) if is_known => {
+                "gen_ai.tool.name"
+            }
             Some(Method::ToolsCall) => "gen_ai.tool.name",
             Some(Method::PromptsGet) => "gen_ai.prompt.name",
             _ => "mcp.resource.uri",

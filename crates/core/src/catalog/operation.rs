@@ -121,7 +121,7 @@ impl Operation {
     }
 
     /// What callers of an endpoint call it.
-    pub(crate) fn name_in(&self, view: View) -> &str {
+    pub fn name_in(&self, view: View) -> &str {
         match view {
             View::Merged => &self.exposed,
             View::Only(_) => &self.own,

@@ -108,7 +108,7 @@ impl Kills {
         self.of_caller(subject).is_some()
     }
 
-    fn of_caller(&self, subject: &str) -> Option<&Arc<str>> {
+    pub(super) fn of_caller(&self, subject: &str) -> Option<&Arc<str>> {
         let mut callers = self.callers.iter();
         let found = callers.find(|(caller, _)| caller == subject);
         found.map(|(_, reason)| reason)
@@ -298,13 +298,52 @@ impl KillSwitch {
         caller: &Caller,
         operation: &Operation,
         view: View,
+        work: impl Future<Output = Result<T, Fault>> + Unpin,
+    ) -> Result<T, Fault> {
+        let off = |now: &Kills| {
+            let reason = now.hits(caller, operation)?;
+            Some(disabled(operation.name_in(view), reason))
+        };
+        self.drive(off, work).await
+    }
+
+    /// The same for what goes on when its operation is killed, but not when its caller is.
+    pub(crate) async fn watch_caller<T>(
+        &self,
+        caller: &Caller,
+        operation: &Operation,
+        view: View,
+        work: impl Future<Output = Result<T, Fault>> + Unpin,
+    ) -> Result<T, Fault> {
+        let off = |now: &Kills| {
+            let reason = now.of_caller(&caller.subject)?;
+            Some(disabled(operation.name_in(view), reason))
+        };
+        self.drive(off, work).await
+    }
+
+    /// Resolves when something is switched off, with what its caller is told. For what takes its steps elsewhere.
+    pub async fn until_off(&self, caller: &Caller, operation: &Operation, view: View) -> Fault {
+        let mut changed = self.changed.subscribe();
+        loop {
+            if let Some(reason) = self.now().hits(caller, operation) {
+                return disabled(operation.name_in(view), reason);
+            }
+            // The other end is ours, so this never fails.
+            let _ = changed.changed().await;
+        }
+    }
+
+    async fn drive<T>(
+        &self,
+        off: impl Fn(&Kills) -> Option<Fault>,
         mut work: impl Future<Output = Result<T, Fault>> + Unpin,
     ) -> Result<T, Fault> {
         let mut changed = self.changed.subscribe();
         let mut step = pin!(poll_fn(|cx| {
             let now = self.now.read();
-            if let Some(reason) = now.hits(caller, operation) {
-                return std::task::Poll::Ready(Err(disabled(operation.name_in(view), reason)));
+            if let Some(fault) = off(&now) {
+                return std::task::Poll::Ready(Err(fault));
             }
             work.poll_unpin(cx)
         }));

@@ -21,6 +21,9 @@ fn stop(fault: Fault) -> Verdict {
 
 /// May this caller see it, and call it?
 pub(crate) fn authorize(policy: &Policy, call: &Call) -> Verdict {
+    if call.ends_a_task() {
+        return ControlFlow::Continue(());
+    }
     let operation = &call.target().operation;
     let grant = policy.grant(&call.caller, operation);
     if !grant.see || is_guessed(policy, call) {
@@ -91,13 +94,19 @@ pub(crate) fn veiled(
     }
 }
 
-/// Is it switched off?
+/// Is it switched off? To end a task only its caller must not be.
 pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
     let operation = &call.target().operation;
-    if operation.held {
+    let ends = call.ends_a_task();
+    if operation.held && !ends {
         return stop(held(operation, call.view));
     }
-    if let Some(reason) = policy.kills.now().hits(&call.caller, operation) {
+    let now = policy.kills.now();
+    let reason = match ends {
+        true => now.of_caller(&call.caller.subject),
+        false => now.hits(&call.caller, operation),
+    };
+    if let Some(reason) = reason {
         return stop(kill::disabled(operation.name_in(call.view), reason));
     }
     ControlFlow::Continue(())

@@ -236,8 +236,13 @@ impl Modern {
     }
 
     pub(crate) fn with(gateway: &Gateway, path: &str, capabilities: Value) -> Self {
+        Self::at(&gateway.address, path, capabilities)
+    }
+
+    /// Of any server.
+    pub(crate) fn at(address: &str, path: &str, capabilities: Value) -> Self {
         Self {
-            address: gateway.address.clone(),
+            address: address.to_owned(),
             path: path.to_owned(),
             capabilities,
             authorization: None,

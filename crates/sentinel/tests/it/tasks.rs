@@ -168,7 +168,6 @@ fn g_24_to_all_others_it_is_a_slow_call() {
 fn g_24_a_handle_is_good_for_its_caller_and_as_long_as_its_tool_may_be_used() {
     let role = "[auth]\n[rbac.roles.digger]\npermissions = [\"hl.dig\", \"hm.dig\"]\n";
     let (gateway, _servers) = diggers(role);
-    let admin = token(json!({"sub": "root"}));
     let bearing = |backend: &str, sub: &str| {
         let token = token(json!({"sub": sub, "role": "digger"}));
         at(&gateway, backend).bearing(&token)
@@ -200,20 +199,164 @@ fn g_24_a_handle_is_good_for_its_caller_and_as_long_as_its_tool_may_be_used() {
         let honoured = stream.json()["params"]["notifications"].clone();
         assert_eq!(honoured, json!({}), "{backend}");
         assert_eq!(get(&alice, &task)["status"], "working", "{backend}");
-        let off = json!({"scope": "tool", "name": format!("{backend}.dig"), "reason": "test"});
-        let headers = [
-            crate::tokens::JSON_BODY,
-            ("Authorization", &*format!("Bearer {admin}")),
-        ];
-        let path = "/admin/api/kill";
-        let killed = crate::http::send(&gateway.address, "POST", path, &headers, off.to_string());
-        assert_eq!(killed.finish().status, 200);
+        switch(&gateway, "kill", "tool", &format!("{backend}.dig"));
         let refused = alice.ask("tasks/get", json!({"taskId": task}));
         assert_eq!(
             refused["error"]["data"]["kind"], "disabled",
             "{backend}: {refused}"
         );
     }
+}
+
+/// Kills or revives, as an administrator.
+#[track_caller]
+fn switch(gateway: &Gateway, how: &str, scope: &str, name: &str) {
+    let what = json!({"scope": scope, "name": name, "reason": "test"});
+    let admin = format!("Bearer {}", token(json!({"sub": "root"})));
+    let headers = [crate::tokens::JSON_BODY, ("Authorization", &*admin)];
+    let path = format!("/admin/api/{how}");
+    let done = crate::http::send(&gateway.address, "POST", &path, &headers, what.to_string());
+    let done = done.finish();
+    assert_eq!(done.status, 200, "{done:?}");
+}
+
+#[test]
+fn p_s06_the_owner_of_a_task_can_cancel_it_although_its_tool_is_off_or_lost() {
+    let roles = "[auth]\n[rbac.roles.digger]\npermissions = [\"hl.*\", \"hm.*\"]\n\
+        [rbac.roles.other]\npermissions = [\"hl.echo\", \"hm.echo\"]\n";
+    let (gateway, _servers) = diggers(roles);
+    for backend in ["hl", "hm"] {
+        let with = |sub: &str, role: &str| {
+            at(&gateway, backend).bearing(&token(json!({"sub": sub, "role": role})))
+        };
+        let (alice, bob, demoted) = (
+            with("alice", "digger"),
+            with("bob", "digger"),
+            with("alice", "other"),
+        );
+        let cancel = |caller: &Modern, task: &Value| {
+            let answer = caller.ask("tasks/cancel", json!({"taskId": task}));
+            let done = answer["result"]["resultType"] == "complete";
+            (done, crate::callers::kind_of(&answer).to_owned())
+        };
+        let (done, refused) = ((true, String::new()), |kind: &str| (false, kind.to_owned()));
+
+        // Whoever may not use the tool any more sees nothing of its task, but can end it.
+        let task = begin(&alice, json!({"ms": 60_000}));
+        let hidden = demoted.ask("tasks/get", json!({"taskId": task}));
+        assert!(hidden["error"].is_object(), "{backend}: {hidden}");
+        assert_eq!(get(&alice, &task)["status"], "working", "{backend}");
+        assert_eq!(cancel(&demoted, &task), done, "{backend}");
+        until_status(&alice, &task, "cancelled");
+
+        let dig = format!("{backend}.dig");
+        for (scope, name) in [("tool", &*dig), ("backend", backend), ("all", "")] {
+            let task = begin(&alice, json!({"ms": 60_000}));
+            switch(&gateway, "kill", scope, name);
+            let off = alice.ask("tasks/get", json!({"taskId": task}));
+            assert_eq!(crate::callers::kind_of(&off), "disabled", "{scope}: {off}");
+            assert_eq!(cancel(&bob, &task), refused("invalid_params"), "{scope}");
+            assert_eq!(cancel(&alice, &task), done, "{backend}: {scope}");
+            switch(&gateway, "revive", scope, name);
+            until_status(&alice, &task, "cancelled");
+        }
+
+        // Who is off stays out.
+        let task = begin(&alice, json!({"ms": 60_000}));
+        switch(&gateway, "kill", "caller", "alice");
+        assert_eq!(cancel(&alice, &task), refused("disabled"), "{backend}");
+        switch(&gateway, "revive", "caller", "alice");
+    }
+}
+
+/// P-S06: no call is in flight that could be ended, so the gateway cancels such tasks itself.
+#[test]
+fn p_s06_a_kill_ends_tasks_that_were_handed_out_and_no_others() {
+    let (gateway, _servers) = diggers("");
+    let cancelled = || {
+        let log = gateway.house.log();
+        log.matches("a task was cancelled").count()
+    };
+    let ends = |caller: &Modern, scope: &str, name: &str| {
+        let (task, before) = (begin(caller, json!({"ms": 60_000})), cancelled());
+        switch(&gateway, "kill", scope, name);
+        // Before it is revived: nobody can look at it until then.
+        until("its backend was told", || {
+            (cancelled() > before).then_some(())
+        });
+        switch(&gateway, "revive", scope, name);
+        let now = get(caller, &task);
+        assert_eq!(now["status"], "cancelled", "{scope} {name}");
+        assert_eq!(cancelled(), before + 1, "those that are over are forgotten");
+    };
+    let bystander = at(&gateway, "shared");
+    let other = begin(&bystander, json!({"ms": 60_000}));
+    for backend in BACKENDS {
+        let caller = at(&gateway, backend);
+        ends(&caller, "tool", &format!("{backend}.dig"));
+        ends(&caller, "backend", backend);
+        assert_eq!(get(&bystander, &other)["status"], "working", "{backend}");
+    }
+    bystander.result("tasks/cancel", json!({"taskId": other}));
+    until_status(&bystander, &other, "cancelled");
+    for backend in BACKENDS {
+        let caller = at(&gateway, backend);
+        ends(&caller, "caller", "local");
+        ends(&caller, "all", "");
+    }
+}
+
+/// P-S06: a caller that knows nothing of tasks is off; the task behind its call ends with the call.
+#[test]
+fn p_s06_a_kill_ends_the_task_behind_an_ordinary_call() {
+    let (gateway, [_legacy, server]) = diggers("");
+    let direct = Modern::at(&server.address, "/mcp", declared());
+    // Its server numbers whatever it is asked.
+    let status = || {
+        let tasks = (1..=50).map(|number| json!({"taskId": format!("dig-{number}")}));
+        let mut found = tasks.map(|task| direct.ask("tasks/get", task)["result"]["status"].clone());
+        found.find(|status| !status.is_null())
+    };
+    let legacy = Legacy::with(&gateway, "/mcp/hm", "2025-11-25", json!({}));
+    let call = tool("dig", json!({"ms": 60_000}));
+    let running = legacy.send(&request(&json!("d"), "tools/call", call));
+    until("it works", || status().filter(|now| now == "working"));
+    switch(&gateway, "kill", "caller", "local");
+    let ended = running.finish().json();
+    assert_eq!(crate::callers::kind_of(&ended), "disabled", "{ended}");
+    until("it ends", || status().filter(|now| now == "cancelled"));
+}
+
+#[test]
+fn p_a06_a_request_about_a_task_is_recorded_with_its_backend_and_tool() {
+    let (gateway, _servers) = diggers("");
+    let whole = Modern::with(&gateway, "/mcp", declared());
+    let mut wanted = Vec::new();
+    for (backend, merged) in [("hl", "dig"), ("hm", "hm__dig")] {
+        let alone = at(&gateway, backend);
+        for (caller, name) in [(&whole, merged), (&alone, "dig")] {
+            let task = caller.result("tools/call", tool(name, json!({"ms": 60_000})));
+            let about = json!({"taskId": task["taskId"], "inputResponses": {}});
+            for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+                caller.result(method, about.clone());
+                wanted.push([method, backend, name].map(str::to_owned));
+            }
+        }
+    }
+    let refused = whole.ask("tasks/get", json!({"taskId": "no-handle"}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    wanted.push(["tasks/get", "", "no-handle"].map(str::to_owned));
+
+    let records = crate::records::export(&gateway.end());
+    let of = |record: &Value| {
+        ["method", "backend", "operation"]
+            .map(|name| record[name].as_str().unwrap_or_default().to_owned())
+    };
+    let mut seen: Vec<_> = records.iter().map(of).collect();
+    seen.retain(|[method, ..]| method.starts_with("tasks/"));
+    seen.sort();
+    wanted.sort();
+    assert_eq!(seen, wanted);
 }
 
 /// Opens a subscription and returns what of its tasks is honoured.

@@ -234,7 +234,7 @@ async fn drive(
     let operation = gateway.registry.operation(view, method, params);
     match (tasks::is_task(&reply), operation) {
         (Some(task), Some(operation)) => {
-            Driven::new(gateway, caller, &operation, task, entry.trail())
+            Driven::new(gateway, caller, view, operation, task, entry.trail())
                 .run(task, outlet)
                 .await
         }

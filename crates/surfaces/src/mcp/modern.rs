@@ -146,6 +146,7 @@ impl Talk {
             .ok_or_else(missing)?
             .into_owned();
         let named = tasks::open(&self.gateway, &self.caller, self.view, &handle)?;
+        self.trail().about(&self.tool_of(&named));
         let mut quoted = Vec::new();
         json::encode_string(&named.id, &mut quoted);
         let mut params = Vec::new();
@@ -160,6 +161,16 @@ impl Talk {
         let walk = &self.gateway.walk;
         self.talk = Some(walk.begin_about(Some(named.of), caller, view, method, params, trail));
         Ok(())
+    }
+
+    /// The tool that became a task, by the name that this caller uses. On record the handle would say nothing: a new one
+    /// is sealed for each task, and only this process can open it.
+    fn tool_of(&self, named: &tasks::Named) -> Arc<str> {
+        let own = View::Only(named.owner);
+        match self.gateway.registry.tool(own, &named.of.tool) {
+            Some(tool) => tool.name_in(self.view).into(),
+            None => named.of.tool.clone(),
+        }
     }
 
     /// Goes on from a state that we sealed for exactly this caller and request.

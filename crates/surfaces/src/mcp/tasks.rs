@@ -135,6 +135,8 @@ pub(crate) fn with_id(object: &Payload, id: &str) -> Payload {
 pub(crate) struct Driven<'a> {
     gateway: &'a Gateway,
     caller: &'a Arc<Caller>,
+    view: View,
+    operation: Arc<Operation>,
     named: Named,
     /// Of the call that became a task: its record covers all that is said about it.
     trail: Arc<Trail>,
@@ -146,7 +148,8 @@ impl<'a> Driven<'a> {
     pub(crate) fn new(
         gateway: &'a Gateway,
         caller: &'a Arc<Caller>,
-        operation: &Operation,
+        view: View,
+        operation: Arc<Operation>,
         task: &Payload,
         trail: Arc<Trail>,
     ) -> Self {
@@ -154,14 +157,27 @@ impl<'a> Driven<'a> {
         Self {
             gateway,
             caller,
-            named: Named::new(operation, caller, &id),
+            view,
+            named: Named::new(&operation, caller, &id),
+            operation,
             trail,
             ended: false,
         }
     }
 
-    /// Polls to the end, asking the caller whatever the task wants to know.
+    /// Polls to the end, unless it is switched off: between two looks nothing else would notice.
     pub(crate) async fn run(mut self, created: &Payload, outlet: &Outlet) -> Result<Reply, Fault> {
+        let (caller, operation) = (self.caller, self.operation.clone());
+        let kills = self.gateway.policy.kills();
+        tokio::select! {
+            biased;
+            fault = kills.until_off(caller, &operation, self.view) => Err(fault),
+            outcome = self.follow(created, outlet) => outcome,
+        }
+    }
+
+    /// Polls to the end, asking the caller whatever the task wants to know.
+    async fn follow(&mut self, created: &Payload, outlet: &Outlet) -> Result<Reply, Fault> {
         let mut pause = poll_interval(created);
         let deadline = tokio::time::Instant::now() + TASK_MAX;
         while tokio::time::Instant::now() < deadline {
@@ -236,8 +252,10 @@ impl Drop for Driven<'_> {
         if self.ended {
             return;
         }
-        let mut talk = self.begin(Method::TasksCancel, "");
-        tokio::spawn(async move { while !matches!(talk.next().await, Step::Done(_)) {} });
+        let (walk, caller) = (self.gateway.walk.clone(), self.caller.clone());
+        let Named { owner, of, id } = &self.named;
+        let (owner, of, id) = (*owner, of.clone(), id.clone());
+        tokio::spawn(async move { walk.end_task(of, caller, owner, &id).await });
     }
 }
 

@@ -1,0 +1,300 @@
+//! The tasks that callers have handles for, so that the kill switch reaches them.
+//!
+//! A handle says all that is needed to find its task again. But a task works on at its backend while no call is in
+//! flight that could be ended. So each one is watched until its caller sees its end, for a day at most, and what is
+//! switched off meanwhile is cancelled at its backend.
+//!
+//! Not here: tasks that a call waits for (`super::wait`, `surfaces::mcp::tasks::Driven`), which end with that call.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use sentinel_wire::json::{self, Rules};
+use sentinel_wire::{Method, Outcome, Params};
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+use super::desk::Key;
+use super::{TASK_MAX, extension};
+use crate::backend::Backend;
+use crate::call::{Call, Reply, TaskOf, View};
+use crate::caller::Caller;
+use crate::catalog::Operation;
+use crate::fault::{Fault, Kind};
+use crate::line::{Conversation, Line, Step, UNREAD_BYTES_MAX};
+use crate::policy::Slot;
+use crate::walk::House;
+
+/// Tasks that are watched, over all callers and for one. Beyond that the oldest of the caller is forgotten, or of
+/// whoever has most.
+const GIVEN_MAX: usize = 4096;
+const GIVEN_PER_CALLER_MAX: usize = 256;
+/// Tasks that are cancelled at once: a kill may concern all of them.
+const TURNS: usize = 64;
+/// A backend that takes longer lets others have their turn meanwhile.
+const TURN_MAX: Duration = Duration::from_secs(1);
+/// How long a backend may take to cancel.
+const CANCEL_MAX: Duration = Duration::from_secs(10);
+
+pub(crate) struct Given {
+    open: Mutex<Open>,
+    turns: Semaphore,
+}
+
+#[derive(Default)]
+struct Open {
+    watched: HashMap<Key, Watched>,
+    next: u64,
+}
+
+struct Watched {
+    /// Later ones have greater numbers.
+    number: u64,
+    watch: AbortHandle,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            open: Mutex::default(),
+            turns: Semaphore::new(TURNS),
+        }
+    }
+}
+
+impl Given {
+    /// Watches one more task; `watch` is given the number that it leaves by.
+    fn add<W>(&self, key: Key, watch: impl FnOnce(u64) -> W)
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let mut open = self.open.lock();
+        open.forget(&key);
+        if open.count_of(&key.subject) >= GIVEN_PER_CALLER_MAX {
+            open.forget_oldest_of(&key.subject);
+        } else if open.watched.len() >= GIVEN_MAX
+            && let Some(crowd) = open.who_has_most()
+        {
+            open.forget_oldest_of(&crowd);
+        }
+        let number = open.next;
+        open.next += 1;
+        let watch = tokio::spawn(watch(number)).abort_handle();
+        open.watched.insert(key, Watched { number, watch });
+    }
+
+    /// A task is over.
+    fn forget(&self, key: &Key) {
+        self.open.lock().forget(key);
+    }
+
+    /// A watch is over. Another may have its place by now.
+    fn leave(&self, key: &Key, number: u64) {
+        let watched = &mut self.open.lock().watched;
+        if watched.get(key).is_some_and(|w| w.number == number) {
+            watched.remove(key);
+        }
+    }
+}
+
+impl Open {
+    fn forget(&mut self, key: &Key) {
+        if let Some(one) = self.watched.remove(key) {
+            one.watch.abort();
+        }
+    }
+
+    fn count_of(&self, subject: &str) -> usize {
+        let keys = self.watched.keys();
+        keys.filter(|key| &*key.subject == subject).count()
+    }
+
+    fn who_has_most(&self) -> Option<Arc<str>> {
+        let mut counts = HashMap::<&Arc<str>, usize>::new();
+        for key in self.watched.keys() {
+            *counts.entry(&key.subject).or_default() += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        most.map(|(subject, _)| subject.clone())
+    }
+
+    fn forget_oldest_of(&mut self, subject: &str) {
+        let all = self.watched.iter();
+        let of_caller = all.filter(|(key, _)| &*key.subject == subject);
+        let oldest = of_caller.min_by_key(|(_, watched)| watched.number);
+        if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+            self.forget(&oldest);
+        }
+    }
+}
+
+/// Calls a tool for a caller who may get a task, and watches what it gets.
+pub(super) async fn begin(backend: Arc<dyn Backend>, call: Box<Call>) -> Result<Reply, Fault> {
+    let (caller, house) = (call.caller.clone(), call.house.clone());
+    let operation = call.target().operation.clone();
+    let meta = call.params.get_bytes("_meta");
+    let reply = match operation.needs_task {
+        true => extension::begin(backend, call).await?,
+        false => backend.call(call).await?,
+    };
+    if let Outcome::Result(result) = &reply.outcome
+        && result.get("resultType") == Some(br#""task""#)
+        && let Some(id) = result.string("taskId")
+    {
+        let task = Task {
+            key: Key {
+                backend: operation.index,
+                subject: caller.principal(),
+                id: id.into_owned(),
+            },
+            caller,
+            operation,
+            meta,
+        };
+        let of_house = house.clone();
+        house
+            .given
+            .add(task.key.clone(), |number| task.watch(of_house, number));
+    }
+    Ok(reply)
+}
+
+/// Answers a request about a task, and notices its end.
+pub(super) async fn ask(backend: Arc<dyn Backend>, call: Box<Call>) -> Result<Reply, Fault> {
+    let house = call.house.clone();
+    let key = call.params.string("taskId").map(|id| Key {
+        backend: call.target().index,
+        subject: call.caller.principal(),
+        id: id.into_owned(),
+    });
+    let is_modern = backend.status().revision.is_some_and(|r| r.is_modern());
+    let reply = match is_modern {
+        true => backend.call(call).await?,
+        false => extension::answer(&house.desk, backend, call).await?,
+    };
+    if let (Some(key), Outcome::Result(task)) = (key, &reply.outcome)
+        && let Some("completed" | "failed" | "cancelled") = task.string("status").as_deref()
+    {
+        house.given.forget(&key);
+    }
+    Ok(reply)
+}
+
+/// A task that somebody has a handle for.
+struct Task {
+    key: Key,
+    caller: Arc<Caller>,
+    operation: Arc<Operation>,
+    /// How the caller introduced itself.
+    meta: Option<Bytes>,
+}
+
+impl Task {
+    async fn watch(self, house: Arc<House>, number: u64) {
+        let view = View::Only(self.key.backend);
+        let off = house
+            .policy
+            .kills()
+            .until_off(&self.caller, &self.operation, view);
+        let is_off = timeout(TASK_MAX, off).await.is_ok();
+        house.given.leave(&self.key, number);
+        if !is_off {
+            return;
+        }
+        let (backend, tool) = (&*self.operation.backend, &*self.operation.own);
+        let why = match self.cancel(&house).await {
+            Err(fault) => fault.public,
+            Ok(reply) => match reply.outcome {
+                Outcome::Error(_) => "its backend refused".into(),
+                Outcome::Result(_) => {
+                    tracing::info!(backend, tool, "a task was cancelled: it was switched off");
+                    return;
+                }
+            },
+        };
+        tracing::warn!(backend, tool, %why, "a task is switched off and could not be cancelled");
+    }
+
+    async fn cancel(&self, house: &Arc<House>) -> Result<Reply, Fault> {
+        let turn = house.given.turns.acquire().await;
+        let of = Arc::new(TaskOf {
+            tool: self.operation.own.clone(),
+            questions: self.caller.capabilities.questions(),
+        });
+        let (caller, meta) = (self.caller.clone(), self.meta.as_deref());
+        let mut cancelled = pin!(end(house, of, caller, self.key.backend, &self.key.id, meta));
+        match timeout(TURN_MAX, &mut cancelled).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                drop(turn);
+                cancelled.await
+            }
+        }
+    }
+}
+
+/// Has a backend end a task. This is not the caller's request but ours, so no policy is asked and nothing recorded.
+pub(crate) async fn end(
+    house: &Arc<House>,
+    of: Arc<TaskOf>,
+    caller: Arc<Caller>,
+    owner: usize,
+    id: &str,
+    meta: Option<&[u8]>,
+) -> Result<Reply, Fault> {
+    let slot = Slot::default();
+    let (line, events) = Line::open(slot.clone(), UNREAD_BYTES_MAX);
+    let mut call = Box::new(Call {
+        caller,
+        view: View::Only(owner),
+        method: Method::TasksCancel,
+        params: naming(id, meta),
+        about: Some(of),
+        task_ttl_ms: None,
+        line,
+        target: None,
+        trail: Arc::default(),
+        house: house.clone(),
+        slot: slot.clone(),
+    });
+    let target = house.policy.registry.resolve(&call)?;
+    let backend = target.backend.clone();
+    call.target = Some(target);
+    let work = ask(backend, call).boxed();
+    let mut talk = Conversation::new(work, events, Arc::default(), slot);
+    let outcome = async {
+        loop {
+            if let Step::Done(outcome) = talk.next().await {
+                return outcome;
+            }
+        }
+    };
+    let late = || {
+        Fault::new(
+            Kind::BackendTimeout,
+            "the backend took too long to cancel a task",
+        )
+    };
+    timeout(CANCEL_MAX, outcome).await.map_err(|_| late())?
+}
+
+/// Params that name a task, with this `_meta`.
+fn naming(id: &str, meta: Option<&[u8]>) -> Params {
+    let mut params = br#"{"taskId":"#.to_vec();
+    json::encode_string(id, &mut params);
+    if let Some(meta) = meta {
+        params.extend_from_slice(br#","_meta":"#);
+        params.extend_from_slice(meta);
+    }
+    params.push(b'}');
+    Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON")
+}
+
+#[cfg(test)]
+mod tests;
