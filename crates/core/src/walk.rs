@@ -223,10 +223,9 @@ async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     let (view, ends_a_task) = (call.view, call.ends_a_task());
     let work = pin!(rest.call(call));
     let kills = house.policy.kills();
-    if ends_a_task {
-        return kills.watch_caller(&caller, &operation, view, work).await;
-    }
-    kills.watch(&caller, &operation, view, work).await
+    kills
+        .watch(&caller, &operation, view, ends_a_task, work)
+        .await
 }
 
 /// Refuses arguments that are not what the tool asks for, and goes on with those that were checked.

@@ -108,7 +108,7 @@ impl Kills {
         self.of_caller(subject).is_some()
     }
 
-    pub(super) fn of_caller(&self, subject: &str) -> Option<&Arc<str>> {
+    fn of_caller(&self, subject: &str) -> Option<&Arc<str>> {
         let mut callers = self.callers.iter();
         let found = callers.find(|(caller, _)| caller == subject);
         found.map(|(_, reason)| reason)
@@ -139,6 +139,19 @@ impl Kills {
         let all = self.all.as_ref();
         all.or_else(|| self.of_caller(&caller.subject))
             .or_else(|| self.of_operation(operation))
+    }
+
+    /// Why a call may go no further. One that only ends a task does no harm: just its caller must not be off.
+    pub(super) fn stops(
+        &self,
+        caller: &Caller,
+        operation: &Operation,
+        ends_a_task: bool,
+    ) -> Option<&Arc<str>> {
+        match ends_a_task {
+            true => self.of_caller(&caller.subject),
+            false => self.hits(caller, operation),
+        }
     }
 }
 
@@ -298,28 +311,25 @@ impl KillSwitch {
         caller: &Caller,
         operation: &Operation,
         view: View,
-        work: impl Future<Output = Result<T, Fault>> + Unpin,
+        ends_a_task: bool,
+        mut work: impl Future<Output = Result<T, Fault>> + Unpin,
     ) -> Result<T, Fault> {
-        let off = |now: &Kills| {
-            let reason = now.hits(caller, operation)?;
-            Some(disabled(operation.name_in(view), reason))
-        };
-        self.drive(off, work).await
-    }
-
-    /// The same for what goes on when its operation is killed, but not when its caller is.
-    pub(crate) async fn watch_caller<T>(
-        &self,
-        caller: &Caller,
-        operation: &Operation,
-        view: View,
-        work: impl Future<Output = Result<T, Fault>> + Unpin,
-    ) -> Result<T, Fault> {
-        let off = |now: &Kills| {
-            let reason = now.of_caller(&caller.subject)?;
-            Some(disabled(operation.name_in(view), reason))
-        };
-        self.drive(off, work).await
+        let mut changed = self.changed.subscribe();
+        let mut step = pin!(poll_fn(|cx| {
+            let now = self.now.read();
+            if let Some(reason) = now.stops(caller, operation, ends_a_task) {
+                return std::task::Poll::Ready(Err(disabled(operation.name_in(view), reason)));
+            }
+            work.poll_unpin(cx)
+        }));
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut step => return outcome,
+                // Around again, where the step looks at the new state.
+                _ = changed.changed() => {}
+            }
+        }
     }
 
     /// Resolves when something is switched off, with what its caller is told. For what takes its steps elsewhere.
@@ -331,29 +341,6 @@ impl KillSwitch {
             }
             // The other end is ours, so this never fails.
             let _ = changed.changed().await;
-        }
-    }
-
-    async fn drive<T>(
-        &self,
-        off: impl Fn(&Kills) -> Option<Fault>,
-        mut work: impl Future<Output = Result<T, Fault>> + Unpin,
-    ) -> Result<T, Fault> {
-        let mut changed = self.changed.subscribe();
-        let mut step = pin!(poll_fn(|cx| {
-            let now = self.now.read();
-            if let Some(fault) = off(&now) {
-                return std::task::Poll::Ready(Err(fault));
-            }
-            work.poll_unpin(cx)
-        }));
-        loop {
-            tokio::select! {
-                biased;
-                outcome = &mut step => return outcome,
-                // Around again, where the step looks at the new state.
-                _ = changed.changed() => {}
-            }
         }
     }
 }

@@ -101,12 +101,7 @@ pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
     if operation.held && !ends {
         return stop(held(operation, call.view));
     }
-    let now = policy.kills.now();
-    let reason = match ends {
-        true => now.of_caller(&call.caller.subject),
-        false => now.hits(&call.caller, operation),
-    };
-    if let Some(reason) = reason {
+    if let Some(reason) = policy.kills.now().stops(&call.caller, operation, ends) {
         return stop(kill::disabled(operation.name_in(call.view), reason));
     }
     ControlFlow::Continue(())

@@ -192,7 +192,7 @@ async fn p_s06_a_running_call_ends_when_it_is_killed() {
             };
             let echo = operation("gamma", "echo", "echo");
             switch
-                .watch(&caller("alice"), &echo, View::Merged, Box::pin(work))
+                .watch(&caller("alice"), &echo, View::Merged, false, Box::pin(work))
                 .await
         }
     });
@@ -236,7 +236,13 @@ fn p_s06_after_the_answer_no_call_takes_another_step() {
                         cx.waker().wake_by_ref();
                         std::task::Poll::<Result<(), Fault>>::Pending
                     });
-                    futures_block_on(switch.watch(&alice, &echo, View::Merged, Box::pin(work)))
+                    futures_block_on(switch.watch(
+                        &alice,
+                        &echo,
+                        View::Merged,
+                        false,
+                        Box::pin(work),
+                    ))
                 })
             })
             .collect();
