@@ -15,14 +15,23 @@ use super::follow::{Follower, Gap, segments};
 use super::*;
 
 fn lane(folder: &TempDir, quota: u64) -> FileLane {
-    let quota = (quota, AtQuota::Oldest);
+    watched_lane(folder, quota, &Arc::default(), &Arc::default())
+}
+
+/// A lane that tells these what it loses and when it has little room.
+fn watched_lane(
+    folder: &TempDir,
+    quota: u64,
+    metrics: &Arc<Metrics>,
+    crowded: &Arc<Notify>,
+) -> FileLane {
     FileLane::create(
         folder.path(),
         "n".into(),
-        quota,
+        (quota, AtQuota::Oldest),
+        metrics.clone(),
         Arc::default(),
-        Arc::default(),
-        Arc::default(),
+        crowded.clone(),
     )
     .unwrap()
 }
@@ -127,16 +136,7 @@ fn a_damaged_frame_is_a_gap_and_reading_goes_on_behind_it() {
 fn p_a04_a_full_spool_drops_its_oldest_and_the_gap_is_exact() {
     let folder = TempDir::new().unwrap();
     let metrics = Arc::<Metrics>::default();
-    let quota = (512 * 1024, AtQuota::Oldest);
-    let lane = FileLane::create(
-        folder.path(),
-        "n".into(),
-        quota,
-        metrics.clone(),
-        Arc::default(),
-        Arc::default(),
-    )
-    .unwrap();
+    let lane = watched_lane(&folder, 512 * 1024, &metrics, &Arc::default());
     // Nobody reads meanwhile; the first segment counts as being read and stays.
     (1..=20_000).for_each(|id| append(&lane, id));
     let size: u64 = fs::read_dir(&lane.folder)
@@ -191,16 +191,7 @@ fn p_a05_a_gap_says_what_the_record_behind_it_follows() {
 fn p_a04_a_reader_is_called_before_anything_gives_way() {
     let folder = TempDir::new().unwrap();
     let (metrics, crowded) = (Arc::<Metrics>::default(), Arc::<Notify>::default());
-    let quota = (512 * 1024, AtQuota::Oldest);
-    let lane = FileLane::create(
-        folder.path(),
-        "n".into(),
-        quota,
-        metrics.clone(),
-        Arc::default(),
-        crowded.clone(),
-    )
-    .unwrap();
+    let lane = watched_lane(&folder, 512 * 1024, &metrics, &crowded);
     let is_called = || crowded.notified().now_or_never().is_some();
     append(&lane, 1);
     assert!(!is_called(), "there is room");
