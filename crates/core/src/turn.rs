@@ -1,9 +1,9 @@
 //! The end of a turn of a thread's loop, where what several calls need is done once.
 //!
-//! A call's record must be in the spool before its answer leaves, and a `write` for each is a tenth of what a call
-//! costs. So a thread that runs `run` gathers the records of the calls that end in one turn and holds their answers;
-//! at the end of the turn the records are written together, then the answers go out. A thread that does not run it
-//! gathers nothing: whoever asks does the work at once.
+//! A call's record must be in the spool before its answer leaves, and one that is made among other things costs more
+//! than one of several in a row. So a thread that runs `run` gathers what ends in one turn and holds the answers; at
+//! the end of the turn the records are made together, then the answers go out. A thread that does not run it gathers
+//! nothing: whoever asks does the work at once.
 
 use std::cell::RefCell;
 use std::sync::Arc;

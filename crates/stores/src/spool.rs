@@ -1,4 +1,4 @@
-//! The spool: audit records in a plain file before their replies leave.
+//! The spool: audit records in a file before their replies leave.
 //!
 //! A process writes several lanes of records: a `FileLane` in `spool/<lane>/` of the data directory for each
 //! thread that answers calls, one more for what `sync` promises, and a `MemoryLane` (guarantee `memory`).
@@ -10,6 +10,7 @@
 //! Not here: what a record says (`sentinel_core::audit`), tables (`audit`).
 
 mod complaints;
+mod desk;
 pub(crate) mod follow;
 pub(crate) mod frame;
 mod lane;

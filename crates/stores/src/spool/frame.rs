@@ -24,26 +24,36 @@ pub(crate) enum Kind {
 
 /// Appends a frame.
 pub(crate) fn put(out: &mut Vec<u8>, kind: Kind, seq: u64, segment: u64, payload: [&[u8]; 2]) {
+    let begin = out.len();
+    out.resize(begin + padded(payload), 0);
+    write(&mut out[begin..], kind, seq, segment, payload);
+}
+
+/// Fills a place that is `padded` bytes long with a frame.
+pub(crate) fn write(place: &mut [u8], kind: Kind, seq: u64, segment: u64, payload: [&[u8]; 2]) {
     let [first, second] = payload;
     let payload_len = first.len() + second.len();
-    let begin = out.len();
-    // Each begins at a multiple of 8, and so does the next.
-    out.resize(begin + padded(payload_len), 0);
-    let (header, body) = out[begin..].split_at_mut(HEADER_LEN);
+    let (header, body) = place.split_at_mut(HEADER_LEN);
     header[0..4].copy_from_slice(&MAGIC.to_le_bytes());
     header[4..8].copy_from_slice(&(payload_len as u32).to_le_bytes());
     header[8..16].copy_from_slice(&seq.to_le_bytes());
     header[16..24].copy_from_slice(&segment.to_le_bytes());
     header[24] = kind as u8;
     header[25] = VERSION;
+    header[26..CRC_AT].fill(0);
     body[..first.len()].copy_from_slice(first);
     body[first.len()..payload_len].copy_from_slice(second);
+    body[payload_len..].fill(0);
     let crc = checksum(header, &body[..payload_len]);
     header[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// How long a frame is, with header and padding.
-fn padded(payload_len: usize) -> usize {
+/// How long a frame is, with header and padding: each begins at a multiple of 8.
+pub(crate) fn padded([first, second]: [&[u8]; 2]) -> usize {
+    padded_len(first.len() + second.len())
+}
+
+fn padded_len(payload_len: usize) -> usize {
     (HEADER_LEN + payload_len).next_multiple_of(8)
 }
 
@@ -97,7 +107,7 @@ pub(crate) fn look(bytes: &[u8], segment: u64) -> Found<'_> {
     {
         return Found::Nothing;
     }
-    let len = padded(payload_len);
+    let len = padded_len(payload_len);
     if bytes.len() < len {
         return Found::Incomplete;
     }

@@ -1,10 +1,11 @@
 //! A lane of the guarantees `spool` and `sync`: segments of frames, appended under one lock.
 //!
-//! The thread that finishes a call writes its record, alone or with those of the calls that end in the
-//! same turn (`core::turn`), before the answer leaves; no other thread is in between, so what was
-//! answered is in the file. A segment that is full is sealed; once the store has its records its file is
-//! used again, or goes away. When all of them exceed the quota `AtQuota` says what gives way, and whoever
-//! reads on announces the gap.
+//! The thread that finishes a call puts its record on the desk, alone or with those of the calls that end in
+//! the same turn (`core::turn`), before the answer leaves; no other thread is in between, so what was
+//! answered is in a file. What lies on the desk goes to the segment together, at the latest when somebody
+//! reads the lane or makes it durable. A segment that is full is sealed; once the store has its records its
+//! file is used again, or goes away. When all of them exceed the quota `AtQuota` says what gives way, and
+//! whoever reads on announces the gap.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -19,8 +20,9 @@ use sentinel_core::metrics::Metrics;
 use tokio::sync::Notify;
 
 use super::complaints::Complaints;
+use super::desk::Desk;
 use super::frame::{self, Kind, Start};
-use super::segment::{self, Segment};
+use super::segment::{self, Segment, Torn};
 use crate::private;
 
 /// A segment is an eighth of the quota, within these: small enough that a few of them stay in the caches, large
@@ -28,8 +30,6 @@ use crate::private;
 const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=1024 * 1024;
 /// Files kept aside for later segments: as many as are filled, at a high rate, until the store has the first.
 const SPARES_MAX: usize = 4;
-/// Gathered records that are not written yet: more than ever end in one turn.
-const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
 /// What gives way when a lane has reached its quota. A refusal never takes the place of another record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,11 @@ struct Inner {
     seq: u64,
     hash: [u8; 32],
     first_seq: u64,
-    /// Frames that are not written yet, and how many.
-    gathered: Vec<u8>,
-    gathered_len: u64,
+    /// Numbers since then whose records are not there.
+    lost: u64,
+    /// Frames that are in no segment yet, and how many.
+    desk: Desk,
+    desk_len: u64,
     scratch: Vec<u8>,
     /// Oldest first.
     sealed: VecDeque<Sealed>,
@@ -94,7 +96,12 @@ struct Inner {
 impl Inner {
     /// What is there, written or about to be.
     fn bytes(&self) -> u64 {
-        self.sealed_bytes + self.segment.written + self.gathered.len() as u64
+        self.sealed_bytes + self.in_segment()
+    }
+
+    /// The same of the present segment.
+    fn in_segment(&self) -> u64 {
+        self.segment.written + self.desk.bytes().len() as u64
     }
 }
 
@@ -129,7 +136,12 @@ impl FileLane {
             before: hash,
         };
         let segment = Segment::create(&folder, 1, &start)?;
+        let desk = match at_quota {
+            AtQuota::Oldest => Desk::shared(&folder)?,
+            AtQuota::Nothing => Desk::plain(),
+        };
         let names = Arc::new(File::open(&folder)?);
+        let quota = quota.saturating_sub(desk.on_disk());
         let segment_max = (quota / 8).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         Ok(Self {
             node,
@@ -142,8 +154,9 @@ impl FileLane {
                 seq: 0,
                 hash,
                 first_seq: 1,
-                gathered: Vec::with_capacity(4096),
-                gathered_len: 0,
+                lost: 0,
+                desk,
+                desk_len: 0,
                 scratch: Vec::new(),
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
@@ -169,43 +182,60 @@ impl FileLane {
         self.lane
     }
 
-    /// Writes one record; gives its number.
+    /// Puts one record where it outlives the process; gives its number.
     pub(crate) fn append(&self, draft: &Draft<'_>) -> io::Result<u64> {
         let mut inner = self.inner.lock();
         let seq = self.add(&mut inner, draft)?;
-        self.write(&mut inner)?;
+        if !inner.desk.outlives_us() {
+            self.write(&mut inner)?;
+        }
         Ok(seq)
     }
 
-    /// Has one record written with those that follow, by `keep` at the latest.
+    /// The same with those that follow, by `keep` at the latest.
     pub(crate) fn append_soon(&self, draft: &Draft<'_>) {
-        let mut inner = self.inner.lock();
-        if let Err(error) = self.add(&mut inner, draft) {
+        if let Err(error) = self.add(&mut self.inner.lock(), draft) {
             self.complaints.about(&error);
         }
-        if inner.gathered.len() >= GATHERED_BYTES_MAX {
+    }
+
+    /// What was added until now outlives the process.
+    pub(crate) fn keep(&self) {
+        let mut inner = self.inner.lock();
+        if !inner.desk.outlives_us() {
             self.write_or_complain(&mut inner);
         }
     }
 
-    /// Writes what waits for that.
-    pub(crate) fn keep(&self) {
-        self.write_or_complain(&mut self.inner.lock());
+    /// Gives a record its number and its place in the chain, and puts it on the desk.
+    fn add(&self, inner: &mut Inner, draft: &Draft<'_>) -> io::Result<u64> {
+        let seq = inner.seq + 1;
+        let mut scratch = std::mem::take(&mut inner.scratch);
+        let (hash, record) = link(&inner.hash, seq, draft, &mut scratch);
+        let payload = [record, &hash];
+        let laid = self
+            .make_room(inner, draft, frame::padded(payload))
+            .and_then(|()| self.lay(inner, seq, payload));
+        if laid.is_ok() {
+            inner.hash = hash;
+        }
+        inner.scratch = scratch;
+        laid.map(|()| seq)
     }
 
-    /// Gives a record its number, its place in the chain and its frame.
-    fn add(&self, inner: &mut Inner, draft: &Draft<'_>) -> io::Result<u64> {
-        let next =
-            inner.spoilt || inner.segment.written + inner.gathered.len() as u64 >= self.segment_max;
-        if next {
+    /// Sees to it that the next record, whose frame has this length, may follow in the present segment.
+    fn make_room(&self, inner: &mut Inner, draft: &Draft<'_>, len: usize) -> io::Result<()> {
+        if inner.desk.room() < len {
             // What it cannot write is counted, and the new segment tells.
             self.write_or_complain(inner);
         }
+        let next = inner.spoilt || inner.in_segment() >= self.segment_max;
         if self.has_no_room_for(draft, inner, next) {
             self.lose(inner);
             return Err(io::Error::other("the spool is full (audit.spool_max_mb)"));
         }
         if next {
+            self.write_or_complain(inner);
             self.next_segment(inner)?;
             // What the audit says about itself is little, and costs nobody a record.
             if draft.surface != Surface::Gateway.as_str() {
@@ -216,48 +246,43 @@ impl FileLane {
                 self.crowded.notify_one();
             }
         }
-        inner.seq += 1;
-        let (hash, record) = link(&inner.hash, inner.seq, draft, &mut inner.scratch);
-        inner.hash = hash;
-        let number = inner.segment.number;
-        let payload = [record, &hash];
-        frame::put(
-            &mut inner.gathered,
-            Kind::Record,
-            inner.seq,
-            number,
-            payload,
-        );
-        inner.gathered_len += 1;
-        inner.dirty = true;
-        inner.loose_end = false;
-        Ok(inner.seq)
+        Ok(())
     }
 
-    /// Writes what was gathered, with one `write`.
-    fn write(&self, inner: &mut Inner) -> io::Result<()> {
-        if inner.gathered.is_empty() {
+    fn lay(&self, inner: &mut Inner, seq: u64, payload: [&[u8]; 2]) -> io::Result<()> {
+        let number = inner.segment.number;
+        inner.seq = seq;
+        inner.dirty = true;
+        inner.loose_end = false;
+        self.metrics.audit.records.fetch_add(1, Relaxed);
+        if let Some(place) = inner.desk.place(frame::padded(payload)) {
+            frame::write(place, Kind::Record, seq, number, payload);
+            inner.desk_len += 1;
             return Ok(());
         }
-        let records = &self.metrics.audit.records;
-        records.fetch_add(inner.gathered_len, Relaxed);
-        let outcome = match inner.segment.append(&inner.gathered) {
-            Ok(all) if all == inner.gathered.len() => Ok(()),
-            other => {
-                // The numbers of the others are used, as in `lose`.
-                let part = other.as_ref().map_or(0, |part| *part);
-                let kept = frame::count(&inner.gathered[..part], inner.segment.number);
-                let lost = inner.gathered_len - kept;
-                (inner.spoilt, inner.loose_end) = (true, true);
-                self.metrics.audit.dropped.fetch_add(lost, Relaxed);
-                Err(other
-                    .err()
-                    .unwrap_or_else(|| io::ErrorKind::StorageFull.into()))
-            }
-        };
-        inner.gathered.clear();
-        inner.gathered_len = 0;
-        outcome
+        // It is larger than the whole desk, which is empty.
+        let mut bytes = Vec::new();
+        frame::put(&mut bytes, Kind::Record, seq, number, payload);
+        let written = inner.segment.append(&bytes);
+        written.map_err(|torn| self.spoil(inner, 1, torn))
+    }
+
+    /// Writes what lies on the desk to the segment, with one `write`.
+    fn write(&self, inner: &mut Inner) -> io::Result<()> {
+        let records = std::mem::take(&mut inner.desk_len);
+        if records == 0 {
+            return Ok(());
+        }
+        let written = inner.segment.append(inner.desk.bytes());
+        inner.desk.clear();
+        written.map_err(|torn| self.spoil(inner, records, torn))
+    }
+
+    /// Not all of so many records could be written.
+    fn spoil(&self, inner: &mut Inner, records: u64, torn: Torn) -> io::Error {
+        inner.spoilt = true;
+        self.lost(inner, records - torn.whole);
+        torn.error
     }
 
     fn write_or_complain(&self, inner: &mut Inner) {
@@ -286,7 +311,7 @@ impl FileLane {
         inner.sealed.push_back(Sealed {
             number: full.number,
             bytes: full.written,
-            records: inner.seq + 1 - inner.first_seq,
+            records: inner.seq + 1 - inner.first_seq - std::mem::take(&mut inner.lost),
             cut: false,
             spoilt: inner.spoilt,
             stored: false,
@@ -328,11 +353,17 @@ impl FileLane {
         }
     }
 
-    /// A record that is not written. Its number is used: the reader finds it missing and says so.
+    /// A record that is not written.
     fn lose(&self, inner: &mut Inner) {
         self.metrics.audit.records.fetch_add(1, Relaxed);
-        self.metrics.audit.dropped.fetch_add(1, Relaxed);
         inner.seq += 1;
+        self.lost(inner, 1);
+    }
+
+    /// The last so many are not there. Their numbers are used: the reader finds them missing and says so.
+    fn lost(&self, inner: &mut Inner, records: u64) {
+        self.metrics.audit.dropped.fetch_add(records, Relaxed);
+        inner.lost += records;
         inner.loose_end = true;
     }
 

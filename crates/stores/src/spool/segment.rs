@@ -66,12 +66,25 @@ impl Segment {
         })
     }
 
-    /// Writes behind what it has; gives how much was written, which may be less.
-    pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let some = self.file.write_at(bytes, self.written)?;
-        self.written += some as u64;
-        Ok(some)
+    /// Writes frames behind what it has.
+    pub(super) fn append(&mut self, frames: &[u8]) -> Result<(), Torn> {
+        let (len, error) = match self.file.write_at(frames, self.written) {
+            Ok(len) => (len, io::ErrorKind::StorageFull.into()),
+            Err(error) => (0, error),
+        };
+        self.written += len as u64;
+        if len == frames.len() {
+            return Ok(());
+        }
+        let whole = frame::count(&frames[..len], self.number);
+        Err(Torn { whole, error })
     }
+}
+
+/// Frames that could not be written, but for the first of them.
+pub(super) struct Torn {
+    pub(super) whole: u64,
+    pub(super) error: io::Error,
 }
 
 /// Keeps the file of a segment aside.

@@ -69,6 +69,14 @@ fn read_all(lane: &FileLane) -> All {
     }
 }
 
+/// What is in the segment already, and nothing else.
+fn empty_desk(lane: &FileLane) {
+    let desk = OpenOptions::new()
+        .write(true)
+        .open(lane.folder.join("desk"));
+    desk.unwrap().write_all(&[0; desk::BYTES]).unwrap();
+}
+
 fn ids(all: &All) -> Vec<u64> {
     all.records
         .iter()
@@ -100,6 +108,8 @@ fn a_torn_last_frame_loses_only_itself() {
     let folder = TempDir::new().unwrap();
     let lane = lane(&folder, 1 << 20);
     (1..=10).for_each(|id| append(&lane, id));
+    lane.sync().unwrap();
+    empty_desk(&lane);
     let path = lane.folder.join("00000001.seg");
     let len = fs::metadata(&path).unwrap().len();
     OpenOptions::new()
@@ -117,6 +127,8 @@ fn a_damaged_frame_is_a_gap_and_reading_goes_on_behind_it() {
     let folder = TempDir::new().unwrap();
     let lane = lane(&folder, 1 << 20);
     (1..=10).for_each(|id| append(&lane, id));
+    lane.sync().unwrap();
+    empty_desk(&lane);
     let path = lane.folder.join("00000001.seg");
     let len = fs::metadata(&path).unwrap().len();
     let mut file = OpenOptions::new().write(true).open(&path).unwrap();
@@ -253,6 +265,7 @@ fn p_a03_a_file_that_is_used_again_tells_nothing_of_what_it_held_before() {
     assert_eq!(left, (first..=20_000).collect::<Vec<_>>());
 
     // Torn in its last frame, over what was there before.
+    empty_desk(&lane);
     let path = segment::path(&lane.folder, last);
     let mut file = OpenOptions::new().write(true).open(path).unwrap();
     file.seek(SeekFrom::Start(written - 20)).unwrap();
@@ -419,10 +432,20 @@ fn complete(recorder: &Recorder, intent: u64) {
     });
 }
 
+/// The same lane without shared memory, as on file systems that are not safe for it.
 #[test]
 fn p_a03_records_that_come_together_are_written_together() {
     let folder = TempDir::new().unwrap();
-    let lane = lane(&folder, 1 << 20);
+    let quota = (1 << 20, AtQuota::Nothing);
+    let lane = FileLane::create(
+        folder.path(),
+        "n".into(),
+        quota,
+        Arc::default(),
+        Arc::default(),
+        Arc::default(),
+    )
+    .unwrap();
     let plain = Draft {
         request_id: "1",
         guarantee: Guarantee::Spool,
@@ -446,4 +469,77 @@ fn p_a03_records_that_come_together_are_written_together() {
     };
     (0..17).for_each(|_| lane.append_soon(&large));
     assert!(read_all(&lane).records.len() > 5);
+}
+
+fn written(lane: &FileLane) -> u64 {
+    let last = *segments(&lane.folder).unwrap().last().unwrap();
+    fs::metadata(segment::path(&lane.folder, last))
+        .unwrap()
+        .len()
+}
+
+#[test]
+fn p_a03_what_is_not_in_a_segment_yet_survives_on_the_desk() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 1 << 20);
+    let empty = written(&lane);
+    (1..=50).for_each(|id| append(&lane, id));
+    assert_eq!(written(&lane), empty, "no call waits for a write");
+    assert_eq!(ids(&read_all(&lane)), (1..=50).collect::<Vec<_>>());
+
+    // What is in the segment stays on the desk until something else takes its place; nobody reads it twice.
+    lane.sync().unwrap();
+    assert!(written(&lane) > empty);
+    assert_eq!(ids(&read_all(&lane)), (1..=50).collect::<Vec<_>>());
+    (51..=60).for_each(|id| append(&lane, id));
+    let all = read_all(&lane);
+    assert_eq!(ids(&all), (1..=60).collect::<Vec<_>>());
+    assert!(all.gaps.is_empty());
+}
+
+/// Killed after the desk was written to the segment, and before it was cleared; and in the middle of putting something
+/// on it.
+#[test]
+fn p_a03_a_writer_that_dies_at_any_moment_leaves_each_record_once() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 1 << 20);
+    let desk = lane.folder.join("desk");
+    (1..=30).for_each(|id| append(&lane, id));
+    let before = fs::read(&desk).unwrap();
+    lane.sync().unwrap();
+    (31..=35).for_each(|id| append(&lane, id));
+    let after = fs::read(&desk).unwrap();
+    let differ = (0..after.len()).filter(|at| before[*at] != after[*at]);
+    let end = differ.max().unwrap();
+    for torn in 0..=end + 1 {
+        let mut bytes = before.clone();
+        bytes[..torn].copy_from_slice(&after[..torn]);
+        fs::write(&desk, &bytes).unwrap();
+        let all = read_all(&lane);
+        let ids = ids(&all);
+        assert!((30..=35).contains(&ids.len()), "{torn}: {}", ids.len());
+        assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>(), "{torn}");
+        assert!(all.gaps.is_empty(), "{torn}");
+    }
+    assert_eq!(read_all(&lane).records.len(), 35, "all of it is there");
+}
+
+#[test]
+fn p_a03_a_record_that_is_larger_than_the_desk_follows_what_lies_on_it() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 8 << 20);
+    let long = "x".repeat(200 * 1024);
+    for id in 1..=30 {
+        let text = id.to_string();
+        lane.append(&Draft {
+            request_id: &text,
+            args: (id % 3 == 0).then_some(&long),
+            guarantee: Guarantee::Spool,
+            ..Draft::default()
+        })
+        .unwrap();
+    }
+    let all = read_all(&lane);
+    assert_eq!(ids(&all), (1..=30).collect::<Vec<_>>());
+    assert!(all.gaps.is_empty());
 }

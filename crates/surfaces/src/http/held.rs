@@ -14,7 +14,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sentinel_core::turn::{self, Release};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Up to this size an answer, head and body, is put aside: copying it costs less than a `write` for its record alone.
+/// Up to this size an answer, head and body, is put aside: copying it costs less than ending the turn for it.
 const HELD_BYTES_MAX: usize = 16 * 1024;
 /// Up to this size it is made one piece even when it may leave at once, for `send` is a shorter way than `writev`; and
 /// a connection keeps so much room for the next.
