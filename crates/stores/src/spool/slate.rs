@@ -1,33 +1,40 @@
-//! Where the newest records of a lane lie until they are in a segment: a small file that is memory of this process.
+//! Where the newest records of a lane are until they are in a segment: a small file that is memory of this process.
 //!
-//! What is put there outlives the process as if it were written, and costs no system call. The same few pages serve
-//! again and again, so that they are at hand; a map of the segments themselves would meet new pages all the time, and a
-//! fault for each costs as much as writing its records does.
+//! What is put there outlives the process as if it were written. The same few pages serve again and again, so that they
+//! are at hand; a map of the segments themselves would meet new pages all the time, and a fault for each costs as much
+//! as writing its records does.
 //!
-//! Memory that is a file ends the process where the file system finds no place for it on a full disk. Some never look
-//! for one, because they overwrite what they have; on any other, and where there are no maps, the desk is plain memory,
-//! and whoever uses it writes each record to the segment at once.
+//! A file system that cannot take what is put into a mapped page ends the process. So the disk has room for the file
+//! before it is mapped, only file systems that overwrite what they have are trusted with one, and in every turn they are
+//! asked first for the pages that it needs: a disk that failed says so then. Where any of that is not to be had the
+//! slate is plain memory, and whoever uses it writes to the segment at once.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use memmap2::MmapMut;
+use memmap2::{Advice, MmapMut};
+use rustix::fs::OFlags;
 
-use super::frame::{self, Found};
+use super::frame::{self, Found, Kind};
 use crate::private;
 
 /// Some hundred records: enough that writing them to the segment is little for each.
 pub(super) const BYTES: usize = 64 * 1024;
-const NAME: &str = "desk";
+/// Asked for at once: more than the records of most turns need.
+const AHEAD_BYTES: usize = 8 * 1024;
+const NAME: &str = "slate";
 
 /// ext2, ext3 and ext4; XFS; tmpfs.
 const OVERWRITING: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
-pub(super) struct Desk {
+pub(super) struct Slate {
     room: Room,
     used: usize,
+    /// Up to here the pages are good, in this turn.
+    ready: usize,
 }
 
 enum Room {
@@ -36,23 +43,25 @@ enum Room {
     Own(Box<[u8]>),
 }
 
-impl Desk {
+impl Slate {
     /// One that outlives the process, where that is possible.
     pub(super) fn shared(folder: &Path) -> io::Result<Self> {
-        Ok(map(folder)?.map_or_else(Self::plain, |map| Self {
-            room: Room::Shared(map),
-            used: 0,
-        }))
+        Ok(map(folder)?.map_or_else(Self::plain, |map| Self::of(Room::Shared(map))))
     }
 
     pub(super) fn plain() -> Self {
+        Self::of(Room::Own(vec![0; BYTES].into()))
+    }
+
+    fn of(room: Room) -> Self {
         Self {
-            room: Room::Own(vec![0; BYTES].into()),
+            room,
             used: 0,
+            ready: 0,
         }
     }
 
-    /// Whether what lies here survives the end of the process.
+    /// Whether what is on it survives the end of the process.
     pub(super) fn outlives_us(&self) -> bool {
         matches!(self.room, Room::Shared(_))
     }
@@ -62,7 +71,7 @@ impl Desk {
         if self.outlives_us() { BYTES as u64 } else { 0 }
     }
 
-    /// What lies here, whole frames one after the other.
+    /// What is on it, whole frames one after the other.
     pub(super) fn bytes(&self) -> &[u8] {
         let all = match &self.room {
             Room::Shared(map) => &map[..],
@@ -71,25 +80,44 @@ impl Desk {
         &all[..self.used]
     }
 
-    /// How much more has room here.
-    pub(super) fn room(&self) -> usize {
-        BYTES - self.used
+    /// Whether there is room for so much more, on pages that are good.
+    pub(super) fn takes(&mut self, len: usize) -> bool {
+        let end = self.used + len;
+        if end > BYTES {
+            return false;
+        }
+        if let Room::Shared(map) = &self.room
+            && end > self.ready
+        {
+            let ready = (self.used + AHEAD_BYTES).clamp(end, BYTES);
+            let pages = map.advise_range(Advice::PopulateWrite, self.used, ready - self.used);
+            if pages.is_err() {
+                return false;
+            }
+            self.ready = ready;
+        }
+        true
     }
 
-    /// Room for so much behind what lies here, if there is.
-    pub(super) fn place(&mut self, len: usize) -> Option<&mut [u8]> {
+    /// Room for so much behind what is on it. Only for what it takes.
+    pub(super) fn place(&mut self, len: usize) -> &mut [u8] {
         let all = match &mut self.room {
             Room::Shared(map) => &mut map[..],
             Room::Own(bytes) => bytes,
         };
-        let place = all.get_mut(self.used..self.used + len)?;
+        let begin = self.used;
         self.used += len;
-        Some(place)
+        &mut all[begin..self.used]
+    }
+
+    /// The turn ends: who knows what becomes of the disk until the next.
+    pub(super) fn rest(&mut self) {
+        self.ready = 0;
     }
 
     /// It is all in the segment. The bytes stay, until others take their place.
-    pub(super) fn clear(&mut self) {
-        self.used = 0;
+    pub(super) fn wipe(&mut self) {
+        (self.used, self.ready) = (0, 0);
     }
 }
 
@@ -110,25 +138,43 @@ fn map(folder: &Path) -> io::Result<Option<MmapMut>> {
         reason = "the file is new, in a folder that is ours and locked: nobody changes it or makes it shorter"
     )]
     let map = unsafe { MmapMut::map_mut(&file) };
-    let Ok(map) = map else { return Ok(None) };
-    // So that no call waits for a page to come back from the disk. If it is not allowed, one may.
-    let _ = map.lock();
-    Ok(Some(map))
+    // An older system cannot be asked for pages.
+    let good = |map: &MmapMut| map.advise(Advice::PopulateWrite).is_ok();
+    Ok(map.ok().filter(good))
 }
 
 fn overwrites(file: &File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|system| OVERWRITING.contains(&(system.f_type as u64)))
 }
 
-/// What a process left on the desk of a lane: frames of this segment that begin with the number `from`, and no others.
-pub(super) fn left(folder: &Path, segment: u64, from: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = match fs::read(folder.join(NAME)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read?,
+/// What a process left on the slate of a lane: frames of this segment that begin with the number `from`, and no others.
+pub(super) fn left(folder: &Path, segment: u64, from: u64) -> Vec<u8> {
+    let mut bytes = match read(folder) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => {
+            tracing::warn!("the newest records of a spool that was left cannot be read: {error}");
+            return Vec::new();
+        }
     };
     let Range { start, end } = present(&bytes, segment, from);
     bytes.truncate(end);
     bytes.drain(..start);
+    bytes
+}
+
+/// Whatever has its name: nothing is followed or waited for.
+fn read(folder: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(folder.join(NAME))?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut bytes = Vec::with_capacity(BYTES);
+    file.take(BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -137,7 +183,7 @@ fn present(bytes: &[u8], segment: u64, from: u64) -> Range<usize> {
     let (mut start, mut end) = (0, 0);
     let mut last = 0;
     while let Found::Frame(found) = frame::look(&bytes[end..], segment) {
-        if found.seq <= last {
+        if found.kind != Kind::Record || found.seq <= last {
             break;
         }
         last = found.seq;
