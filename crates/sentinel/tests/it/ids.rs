@@ -1,11 +1,12 @@
 //! G-4, P-S05, P-S13: ids come back as they were spelled, and what is no message is refused.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::callers::{Caller, LEGACY, Legacy, MODERN, Modern, bare_post, request, tool};
-use crate::house::{Gateway, stdio_backend};
+use crate::callers::{Caller, LEGACY, Legacy, MODERN, Modern, bare_post, request, text_of, tool};
+use crate::house::{Gateway, Server, http_backend, stdio_backend};
 use crate::http;
 use crate::pipe::Pipe;
 use crate::tokens::JSON_BODY;
@@ -142,6 +143,58 @@ fn p_s05_callers_with_equal_ids_get_their_own_answers() {
             });
         }
     });
+}
+
+/// Callers that are there at once, half of them of each era.
+const CALLERS: usize = 200;
+/// Calls of all of them together, unless SENTINEL_CALLS says another number.
+const CALLS: usize = 6000;
+
+#[test]
+fn p_s05_many_calls_of_many_callers_with_one_id_are_never_mixed_up() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&format!(
+        "{}{}",
+        http_backend("alpha", &server.address, ""),
+        stdio_backend("beta", &[], "prefix = \"always\"")
+    ));
+    let said = std::env::var("SENTINEL_CALLS").ok();
+    let calls = said.map_or(CALLS, |text| text.parse().expect("a number"));
+    let misrouted = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let (gateway, misrouted) = (&gateway, &misrouted);
+            let send: Box<dyn Fn(Value) -> Value + Send> = match caller % 2 {
+                0 => {
+                    let legacy = Legacy::newest(gateway);
+                    Box::new(move |params| {
+                        legacy
+                            .post(&request(&json!(1), "tools/call", params))
+                            .json()
+                    })
+                }
+                _ => {
+                    let modern = Modern::new(gateway, "/mcp");
+                    Box::new(move |params| {
+                        let sent = modern.send_as(&json!(1), "tools/call", params);
+                        sent.finish().json()
+                    })
+                }
+            };
+            scope.spawn(move || {
+                for n in 0..calls / CALLERS {
+                    let text = format!("{caller} {n}");
+                    let name = ["echo", "beta__echo"][n % 2];
+                    let answer = send(tool(name, json!({ "text": text })));
+                    let is_ours = answer["id"] == 1 && text_of(&answer) == text;
+                    misrouted.fetch_add(usize::from(!is_ours), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let misrouted = misrouted.into_inner();
+    eprintln!("P-S05: {calls} calls of {CALLERS} callers with one id, {misrouted} misrouted");
+    assert_eq!(misrouted, 0);
 }
 
 #[test]
