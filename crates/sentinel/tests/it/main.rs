@@ -45,6 +45,7 @@ mod matrix;
 mod names;
 mod old_server;
 mod operator;
+mod order;
 mod orphans;
 mod others;
 mod overload;
