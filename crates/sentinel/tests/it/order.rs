@@ -104,18 +104,15 @@ fn c_5_neither_the_forbidden_nor_the_killed_spend_a_bucket_but_bad_arguments_do(
 
 #[test]
 fn c_5_no_call_that_is_refused_before_admission_takes_a_place() {
-    let (mut dead, server) = (Server::start(&[]), Server::start(&[]));
-    let circuit = "health_interval = 300\nretries = 0\nprefix = \"always\"\n[backends.circuit_breaker]\nthreshold = 3\nrecovery = 300";
+    let server = Server::start(&[]);
+    let fails = "timeout = 1\nhealth_interval = 300\nprefix = \"always\"\n[backends.circuit_breaker]\nthreshold = 1\nrecovery = 300";
     let backends =
-        http_backend("alpha", &server.address, "") + &http_backend("dead", &dead.address, circuit);
+        http_backend("alpha", &server.address, "") + &http_backend("beta", &server.address, fails);
     let places = "[admission]\nmax_concurrent = 1\nqueue_size = 0\n";
     let gateway = Gateway::ready(&config(&(places.to_owned() + &backends)));
     let alice = caller(&gateway, "alice", "admin");
-    dead.kill();
-    let to_the_dead = || alice.call("dead__slow", json!({"ms": 0}));
-    for _ in 0..3 {
-        assert_eq!(kind_of(&to_the_dead()), "backend_unavailable");
-    }
+    let to_beta = |ms: u64| kind_of(&alice.call("beta__slow", json!({ "ms": ms }))).to_owned();
+    assert_eq!(to_beta(60_000), "backend_timeout", "once is enough");
     assert_left(&alice, BURST, "nothing was spent");
 
     let admission = || operator(&gateway, "GET", "status", &json!({})).json()["admission"].clone();
@@ -126,7 +123,7 @@ fn c_5_no_call_that_is_refused_before_admission_takes_a_place() {
     });
     let before = admission();
     assert_eq!(before["active"], 1, "{before}");
-    assert_eq!(kind_of(&to_the_dead()), "circuit_open");
+    assert_eq!(to_beta(0), "circuit_open");
     assert_eq!(echo(&alice, json!("x")), "rate_limited");
     let bob = caller(&gateway, "bob", "admin");
     assert_eq!(echo(&bob, json!(5)), "invalid_arguments");
@@ -137,7 +134,7 @@ fn c_5_no_call_that_is_refused_before_admission_takes_a_place() {
     assert_eq!(echo(&bob, json!("x")), "overloaded");
     direct.said("release", json!({"name": "b"}));
     drop(held.finish());
-    assert_eq!(kind_of(&to_the_dead()), "circuit_open");
+    assert_eq!(to_beta(0), "circuit_open");
     let after = admission();
     assert_eq!(
         (&after["admitted"], &after["active"]),
