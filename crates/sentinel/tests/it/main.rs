@@ -42,6 +42,7 @@ mod large;
 mod lazy;
 mod load;
 mod matrix;
+mod metrics;
 mod names;
 mod old_server;
 mod operator;
