@@ -10,7 +10,6 @@
 //! Not here: what a record says (`sentinel_core::audit`), tables (`audit`).
 
 mod complaints;
-mod desk;
 pub(crate) mod follow;
 pub(crate) mod frame;
 mod lane;
@@ -19,6 +18,7 @@ mod node;
 pub(crate) mod orphans;
 mod recorder;
 mod segment;
+mod slate;
 
 #[cfg(test)]
 mod tests;

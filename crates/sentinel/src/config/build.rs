@@ -375,9 +375,21 @@ impl Builder<'_> {
         for (index, name) in raw.disabled_backends.iter().enumerate() {
             self.known_backend(&here.index(index), name, names);
         }
+        let here = Path::dotted("kill_switch.disabled_callers");
+        for (index, name) in raw.disabled_callers.iter().enumerate() {
+            if name.is_empty() {
+                self.wrong(
+                    &here.index(index),
+                    "no caller has an empty name",
+                    "a subject",
+                );
+            }
+        }
         KillSwitch {
             disabled_tools: raw.disabled_tools,
             disabled_backends: raw.disabled_backends,
+            disabled_callers: raw.disabled_callers,
+            everything: raw.everything,
         }
     }
 

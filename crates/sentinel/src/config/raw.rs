@@ -248,6 +248,10 @@ pub(crate) struct RawKillSwitch {
     pub(crate) disabled_tools: Vec<String>,
     /// Backends whose operations nobody may call.
     pub(crate) disabled_backends: Vec<String>,
+    /// Callers who may call nothing, by subject.
+    pub(crate) disabled_callers: Vec<String>,
+    /// Nobody may call anything.
+    pub(crate) everything: bool,
 }
 
 /// How much work is admitted at once.

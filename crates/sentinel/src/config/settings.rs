@@ -143,6 +143,8 @@ pub(crate) struct RateLimits {
 pub(crate) struct KillSwitch {
     pub(crate) disabled_tools: Vec<String>,
     pub(crate) disabled_backends: Vec<String>,
+    pub(crate) disabled_callers: Vec<String>,
+    pub(crate) everything: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]

@@ -58,16 +58,26 @@ pub(super) fn roles(config: &Config) -> Roles {
 }
 
 pub(super) fn configured_kills(config: &Config) -> Vec<Killed> {
-    let off = |scope: Scope, name: &String| Killed {
+    let switch = &config.kill_switch;
+    let nameless = [String::new()];
+    let everything = if switch.everything {
+        &nameless[..]
+    } else {
+        &[]
+    };
+    let off = [
+        (Scope::Tool, &switch.disabled_tools[..]),
+        (Scope::Backend, &switch.disabled_backends),
+        (Scope::Caller, &switch.disabled_callers),
+        (Scope::All, everything),
+    ];
+    let killed = |scope, name: &String| Killed {
         scope,
         name: name.clone(),
         reason: CONFIGURED.to_owned(),
     };
-    let switch = &config.kill_switch;
-    let tools = switch.disabled_tools.iter().map(|t| off(Scope::Tool, t));
-    let backends = switch.disabled_backends.iter();
-    tools
-        .chain(backends.map(|b| off(Scope::Backend, b)))
+    off.into_iter()
+        .flat_map(|(scope, names)| names.iter().map(move |name| killed(scope, name)))
         .collect()
 }
 

@@ -240,7 +240,14 @@ fn p_a01_a_postgres_that_is_stopped_for_30_s_under_load_costs_no_call_and_no_rec
     let (answered, failed) = load.finish();
     assert_eq!(failed, 0, "calls that failed");
     let took = ingested(&gateway);
-    assert_recorded_once(&answered, &export(&gateway.house));
+    let records = export(&gateway.house);
+    assert_recorded_once(&answered, &records);
+    let calls = records.iter().filter(|r| r["method"] == "tools/call");
+    assert_eq!(
+        calls.count(),
+        answered.len(),
+        "and nothing else is on record"
+    );
     let verdict = verify(&gateway.house);
     assert_eq!(verdict["ok"], true, "{verdict}");
     eprintln!(

@@ -433,6 +433,63 @@ fn p_s02_the_matrix_notices_one_wrong_cell() {
     }
 }
 
+/// A program with two predicates: one path asks `lists` what there is, the other asks `calls`.
+struct Torn<'a> {
+    lists: &'a dyn Caller,
+    calls: &'a dyn Caller,
+}
+
+impl Caller for Torn<'_> {
+    fn is_modern(&self) -> bool {
+        self.calls.is_modern()
+    }
+
+    fn exchange(&self, method: &str, params: Value) -> Vec<String> {
+        let path = match method {
+            "tools/list" => self.lists,
+            _ => self.calls,
+        };
+        path.exchange(method, params)
+    }
+}
+
+/// Sabotage: what is hidden and can be called all the same, and what is listed and is not there, turn the matrix red in
+/// every era.
+#[test]
+fn p_s02_the_matrix_notices_when_list_and_call_disagree() {
+    let (alpha, beta) = (Server::start(&[]), Server::start(&[]));
+    let behind = backends(&alpha, &beta);
+    let rule = &RULES[2];
+    let gateway = |permissions: &str| {
+        Gateway::ready(&format!(
+            "[rbac.roles.admin]\npermissions = {permissions}\n{behind}"
+        ))
+    };
+    let (right, wrong) = (
+        gateway(rule.permissions),
+        gateway("[\"beta.*\", \"tool:echo\"]"),
+    );
+    let everything = tools_of(&Gateway::ready(&behind), None);
+    let is_red = |caller: &dyn Caller| {
+        let judged = std::panic::AssertUnwindSafe(|| {
+            let mut tally = Tally::default();
+            check(rule, "sabotage", caller, &everything[0].1, &mut tally);
+        });
+        std::panic::catch_unwind(judged).is_err()
+    };
+    let modern = [&right, &wrong].map(|gateway| Modern::new(gateway, "/mcp"));
+    let legacy = [&right, &wrong].map(Legacy::newest);
+    for [right, wrong] in [
+        modern.each_ref().map(|caller| caller as &dyn Caller),
+        legacy.each_ref().map(|caller| caller as &dyn Caller),
+    ] {
+        let torn = |lists, calls| is_red(&Torn { lists, calls });
+        assert!(!torn(right, right), "one predicate");
+        assert!(torn(right, wrong), "hidden, and can be called");
+        assert!(torn(wrong, right), "listed, and is not there");
+    }
+}
+
 #[test]
 fn c_11_resources_prompts_and_completion_follow_the_same_predicate() {
     let server = Server::start(&[]);
@@ -519,6 +576,38 @@ fn g_41_what_is_switched_off_is_hidden_and_says_so_to_those_who_could_see_it() {
         assert_eq!(kind_of(&caller.call("fail", json!({}))), "unknown_name");
         assert_eq!(caller.said("slow", json!({"ms": 0})), "waited 0 ms");
     }
+}
+
+/// Callers and everything, by configuration; a reload takes it back.
+#[test]
+fn p_s06_the_configuration_switches_off_a_caller_or_everything() {
+    let server = Server::start(&[]);
+    let config = |switch: &str| {
+        let behind = http_backend("alpha", &server.address, "");
+        format!("[auth]\n[kill_switch]\n{switch}\n{behind}")
+    };
+    let gateway = Gateway::ready(&config("disabled_callers = [\"mallory\"]"));
+    let [alice, mallory] = ["alice", "mallory"]
+        .map(|sub| Modern::new(&gateway, "/mcp").bearing(&token(json!({ "sub": sub }))));
+    let verdict = |caller: &Modern| {
+        let answer = caller.call("echo", json!({"text": "x"}));
+        let kind = match answer["result"].is_object() {
+            true => "ok".to_owned(),
+            false => kind_of(&answer).to_owned(),
+        };
+        (caller.tools().is_empty(), kind)
+    };
+    let (on, off) = ((false, "ok".to_owned()), (true, "disabled".to_owned()));
+    assert_eq!([&alice, &mallory].map(verdict), [on.clone(), off.clone()]);
+    let reload = |switch: &str| {
+        gateway.house.rewrite(&config(switch));
+        let (code, _, wrong) = gateway.house.sentinel(&["reload"]);
+        assert_eq!(code, 0, "{wrong}");
+    };
+    reload("everything = true");
+    assert_eq!([&alice, &mallory].map(verdict), [off.clone(), off]);
+    reload("");
+    assert_eq!([&alice, &mallory].map(verdict), [on.clone(), on]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::house::{Gateway, House, PATIENCE, Server, http_backend};
+use crate::house::{Gateway, House, PATIENCE, Process, Server, http_backend, until};
 use crate::http;
 
 /// An answer that came whole.
@@ -520,6 +520,52 @@ fn a_sync_call_has_its_intent_before_its_backend_is_called() {
     assert_eq!(intent["outcome"], "intent");
     assert_eq!(done["outcome"], "success");
     assert_eq!(done["intent"], intent["seq"]);
+}
+
+#[test]
+fn g_36_an_operator_finds_records_and_sees_new_ones_come() {
+    let server = Server::start(&[]);
+    let config = format!(
+        "[rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = [\"fail\"]\n{}",
+        http_backend("alpha", &server.address, "")
+    );
+    let gateway = Gateway::ready(&config);
+    let session = open_session(&gateway.address, "hello");
+    let say = |id: &str, tool: &str| {
+        post(&gateway.address, Some(&session), &call(id, tool)).expect("an answer");
+    };
+    let audit = |args: &[&str]| {
+        let (code, said, wrong) = gateway.house.sentinel(&[&["audit"], args].concat());
+        assert_eq!(code, 0, "{wrong}");
+        said
+    };
+    say("first", "echo");
+    say("refused", "fail");
+    until("both are in the store", || {
+        let all = audit(&["search", "--json"]);
+        (all.contains("\"first\"") && all.contains("\"refused\"")).then_some(())
+    });
+    for (filter, found, other) in [
+        (["--outcome", "denied"], "fail", "echo"),
+        (["--tool", "echo"], "echo", "fail"),
+        (["--backend", "alpha"], "echo", "initialize"),
+    ] {
+        let said = audit(&[&["search"], &filter[..]].concat());
+        assert!(said.contains(found), "{filter:?}: {said}");
+        assert!(!said.contains(other), "{filter:?}: {said}");
+    }
+    assert!(!audit(&["search", "--caller", "nobody"]).contains("echo"));
+
+    let mut tail = gateway.house.command("audit");
+    tail.args(["tail", "--json", "--tool", "echo"]);
+    let tail = tail.stdout(Stdio::piped()).spawn().expect("it starts");
+    // Ended with the test, whatever becomes of it.
+    let mut tail = Process(tail);
+    let mut lines = BufReader::new(tail.0.stdout.take().expect("piped")).lines();
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert!(next().contains("\"first\""), "the last one first");
+    say("second", "echo");
+    assert!(next().contains("\"second\""), "then the new one");
 }
 
 #[test]

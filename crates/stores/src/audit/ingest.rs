@@ -390,20 +390,27 @@ pub struct Adopted {
 }
 
 /// Brings the records of dead processes into the store. What must be said about them goes to the
-/// lane of `recorder`. A failure leaves the rest for the next time.
+/// lane of `recorder`. What fails is left for the next time; a spool that cannot be read keeps nobody from the others.
 pub async fn adopt_all(
     data_dir: &Path,
     store: &dyn AuditStore,
     recorder: &Recorder,
 ) -> Result<Adopted, StoreFailure> {
     let mut adopted = Adopted::default();
-    for orphan in orphans::adopt(data_dir)? {
+    let mut unread = None;
+    'orphans: for orphan in orphans::adopt(data_dir)? {
         let mut follower = Follower::new(orphan.folder.clone());
         let mut intents = Intents::default();
         let mut head = None;
         let mut gaps = Vec::new();
         loop {
-            let chunk = follower.read(None)?;
+            let chunk = match follower.read(None) {
+                Ok(chunk) => chunk,
+                Err(error) => {
+                    unread = Some(error);
+                    continue 'orphans;
+                }
+            };
             gaps.extend(chunk.gaps);
             let Some(records) = chunk.records else {
                 break;
@@ -429,5 +436,8 @@ pub async fn adopt_all(
         }
         orphan.remove();
     }
-    Ok(adopted)
+    match unread {
+        Some(error) => Err(error.into()),
+        None => Ok(adopted),
+    }
 }

@@ -128,12 +128,18 @@ impl AuditStore for PostgresAudit {
     }
 }
 
-/// Cuts each lane at its last anchor before $1; a lane that ended by then goes whole.
-const RETAIN: &str = "WITH last AS (
-         SELECT a.node, a.lane, max(a.seq) AS seq FROM audit a
-         WHERE a.at_ms < $1 AND (a.method = $2 OR NOT EXISTS (
-             SELECT 1 FROM audit b WHERE b.node = a.node AND b.lane = a.lane AND b.at_ms >= $1))
-         GROUP BY a.node, a.lane
+/// Cuts each lane at the last anchor before its first record from $1 or later; a lane without one goes whole. What
+/// comes later stays, whatever time it says: clocks are set back.
+const RETAIN: &str = "WITH old AS (
+         SELECT DISTINCT node, lane FROM audit WHERE at_ms < $1
+     ), first AS (
+         SELECT o.node, o.lane, (
+             SELECT a.seq FROM audit a WHERE a.node = o.node AND a.lane = o.lane AND a.at_ms >= $1
+             ORDER BY a.seq LIMIT 1) AS young FROM old o
+     ), last AS (
+         SELECT f.node, f.lane, max(a.seq) AS seq FROM first f JOIN audit a USING (node, lane)
+         WHERE f.young IS NULL OR (a.seq < f.young AND a.method = $2)
+         GROUP BY f.node, f.lane
      ), noted AS (
          INSERT INTO audit_cut (node, lane, seq, hash)
          SELECT l.node, l.lane, l.seq, a.hash FROM last l JOIN audit a USING (node, lane, seq)

@@ -110,12 +110,11 @@ impl AuditStore for SqliteAudit {
         async move {
             let mut gone = 0;
             // One lane at a time, so that no transaction holds the writer for long.
-            loop {
-                match self.db.write(move |tx| cut_one(tx, since_ms)).await? {
-                    0 => return Ok(gone),
-                    cut => gone += cut,
-                }
+            for (node, lane) in self.db.read(move |conn| old_lanes(conn, since_ms)).await? {
+                let cut = move |tx: &Connection| cut(tx, (&node, lane), since_ms);
+                gone += self.db.write(cut).await?;
             }
+            Ok(gone)
         }
         .boxed()
     }
@@ -256,38 +255,43 @@ fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Cuts one lane at its last anchor before `since_ms`; a lane that ended by then goes whole.
-fn cut_one(tx: &Connection, since_ms: u64) -> Result<u64, StoreError> {
-    let since = since_ms as i64;
-    let lane: Option<(String, i64)> = tx
+/// Lanes with records from before that.
+fn old_lanes(conn: &Connection, since_ms: u64) -> Result<Vec<(String, i64)>, StoreError> {
+    let mut rows = conn.prepare("SELECT DISTINCT node, lane FROM audit WHERE at_ms < ?1")?;
+    let found = rows.query_map([since_ms as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Cuts a lane at the last anchor before its first record that is young enough; a lane without one goes whole. What
+/// comes later stays, whatever time it says: clocks are set back.
+fn cut(tx: &Connection, (node, lane): (&str, i64), since_ms: u64) -> Result<u64, StoreError> {
+    let young: Option<i64> = tx
         .query_row(
-            "SELECT a.node, a.lane FROM audit a
-             WHERE a.at_ms < ?1 AND (a.method = ?2 OR NOT EXISTS (
-                 SELECT 1 FROM audit b WHERE b.node = a.node AND b.lane = a.lane AND b.at_ms >= ?1))
-             ORDER BY a.at_ms LIMIT 1",
-            (since, ANCHOR),
+            "SELECT seq FROM audit WHERE node = ?1 AND lane = ?2 AND at_ms >= ?3 ORDER BY seq LIMIT 1",
+            (node, lane, since_ms as i64),
+            |row| row.get(0),
+        )
+        .optional()?;
+    let last: Option<(i64, Vec<u8>)> = tx
+        .query_row(
+            "SELECT seq, hash FROM audit WHERE node = ?1 AND lane = ?2
+                 AND (?3 IS NULL OR (seq < ?3 AND method = ?4))
+             ORDER BY seq DESC LIMIT 1",
+            (node, lane, young, ANCHOR),
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
-    let Some((node, lane)) = lane else {
+    let Some((seq, hash)) = last else {
         return Ok(0);
     };
-    let (seq, hash): (i64, Vec<u8>) = tx.query_row(
-        "SELECT seq, hash FROM audit WHERE node = ?1 AND lane = ?2 AND at_ms < ?3
-             AND (method = ?4 OR NOT EXISTS (
-                 SELECT 1 FROM audit b WHERE b.node = ?1 AND b.lane = ?2 AND b.at_ms >= ?3))
-         ORDER BY seq DESC LIMIT 1",
-        (&node, lane, since, ANCHOR),
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
     tx.execute(
         "INSERT INTO audit_cut (node, lane, seq, hash) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (node, lane) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
-        (&node, lane, seq, hash),
+        (node, lane, seq, hash),
     )?;
     let gone = tx.execute(
         "DELETE FROM audit WHERE node = ?1 AND lane = ?2 AND seq <= ?3",
-        (&node, lane, seq),
+        (node, lane, seq),
     )?;
     Ok(gone as u64)
 }

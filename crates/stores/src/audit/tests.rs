@@ -4,6 +4,7 @@
 
 mod suite;
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::postgres::Postgres;
 use crate::postgres::cluster::Cluster;
-use crate::spool::{Limits, Recorder};
+use crate::spool::{AtQuota, FileLane, Limits, Recorder, root};
 use crate::sqlite::{Sqlite, Synchronous};
 
 fn sqlite(folder: &TempDir) -> (Sqlite, Arc<dyn AuditStore>) {
@@ -438,4 +439,42 @@ async fn p_a05_removed_heads_and_whole_lanes_are_told() {
         .expect("it is told");
     assert_eq!(first.key.seq, 1, "{told:?}");
     assert!(first.reason.starts_with("missing up to"), "{told:?}");
+}
+
+/// P-A03: one that cannot be read keeps nobody from the others, and waits.
+#[tokio::test]
+async fn p_a03_a_spool_that_cannot_be_read_keeps_nobody_from_the_others() {
+    let house = House::new();
+    let root = root(house.data.path());
+    let plain = Draft {
+        guarantee: Guarantee::Spool,
+        ..Draft::default()
+    };
+    let folders = [1, 2, 3].map(|_| {
+        let lane = FileLane::create(
+            &root,
+            "n".into(),
+            (1 << 20, AtQuota::Oldest),
+            Arc::default(),
+            Arc::default(),
+            Arc::default(),
+        )
+        .unwrap();
+        for _ in 0..10 {
+            lane.append(&plain).unwrap();
+        }
+        lane.folder.clone()
+    });
+    let segment = folders[0].join("00000001.seg");
+    fs::rename(&segment, folders[0].join("aside")).unwrap();
+    fs::create_dir(&segment).unwrap();
+    let living = house.recorder(64 << 20, 10);
+    let adopt = || adopt_all(house.data.path(), &*house.store, &living);
+    adopt().await.unwrap_err();
+    assert_eq!(house.store.page(None, 100).await.unwrap().len(), 20);
+    assert_eq!(folders.each_ref().map(|f| f.exists()), [true, false, false]);
+    fs::remove_dir(&segment).unwrap();
+    fs::rename(folders[0].join("aside"), &segment).unwrap();
+    assert_eq!(adopt().await.unwrap().records, 10);
+    assert_eq!(house.store.page(None, 100).await.unwrap().len(), 30);
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use sentinel_core::audit::{Batch, Draft, Gathering, Record, chain};
 
 use super::frame::{self, Found, Kind, Start};
-use super::{desk, segment};
+use super::{segment, slate};
 use crate::audit::{ANCHOR, UNKNOWN};
 
 /// Read at once, and one transaction of the store: some thousand records. A frame that does not fit is
@@ -108,21 +108,20 @@ impl Follower {
             }
             chunk.finished.push(self.segment);
             if !self.advance()? {
-                self.desk(&mut chunk)?;
+                self.slate(&mut chunk);
                 return Ok(chunk);
             }
         }
     }
 
-    /// Reads what the writer left on its desk, behind everything else. A second time there is nothing.
-    fn desk(&mut self, chunk: &mut Chunk) -> io::Result<()> {
-        let bytes = desk::left(&self.folder, self.segment, self.expected.unwrap_or(0))?;
+    /// Reads what the writer left on its slate, behind everything else. A second time there is nothing.
+    fn slate(&mut self, chunk: &mut Chunk) {
+        let bytes = slate::left(&self.folder, self.segment, self.expected.unwrap_or(0));
         let mut records = Gathering::default();
         self.frames(&bytes, true, &mut records, chunk);
         if let Some(start) = self.start.as_ref().filter(|_| !records.is_empty()) {
             chunk.records = Some(records.over(bytes, start.node.clone(), start.lane));
         }
-        Ok(())
     }
 
     /// Goes to the next segment there is; `false` if there is none.

@@ -13,6 +13,8 @@ const CRC_AT: usize = 28;
 const VERSION: u8 = 1;
 /// No frame is longer: a record's arguments are cut far below.
 const PAYLOAD_LEN_MAX: usize = 1 << 20;
+/// No lane has as many records, and stores can count as far.
+const SEQ_MAX: u64 = 1 << 62;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -102,6 +104,7 @@ pub(crate) fn look(bytes: &[u8], segment: u64) -> Found<'_> {
     };
     if word(0) != MAGIC
         || payload_len > PAYLOAD_LEN_MAX
+        || number(8) > SEQ_MAX
         || number(16) != segment
         || header[25] != VERSION
     {

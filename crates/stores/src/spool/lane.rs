@@ -1,8 +1,8 @@
 //! A lane of the guarantees `spool` and `sync`: segments of frames, appended under one lock.
 //!
-//! The thread that finishes a call puts its record on the desk, alone or with those of the calls that end in
+//! The thread that finishes a call puts its record on the slate, alone or with those of the calls that end in
 //! the same turn (`core::turn`), before the answer leaves; no other thread is in between, so what was
-//! answered is in a file. What lies on the desk goes to the segment together, at the latest when somebody
+//! answered is in a file. What is on the slate goes to the segment together, at the latest when somebody
 //! reads the lane or makes it durable. A segment that is full is sealed; once the store has its records its
 //! file is used again, or goes away. When all of them exceed the quota `AtQuota` says what gives way, and
 //! whoever reads on announces the gap.
@@ -20,9 +20,10 @@ use sentinel_core::metrics::Metrics;
 use tokio::sync::Notify;
 
 use super::complaints::Complaints;
-use super::desk::Desk;
 use super::frame::{self, Kind, Start};
+use super::orphans;
 use super::segment::{self, Segment, Torn};
+use super::slate::Slate;
 use crate::private;
 
 /// A segment is an eighth of the quota, within these: small enough that a few of them stay in the caches, large
@@ -70,8 +71,8 @@ struct Inner {
     /// Numbers since then whose records are not there.
     lost: u64,
     /// Frames that are in no segment yet, and how many.
-    desk: Desk,
-    desk_len: u64,
+    slate: Slate,
+    slate_len: u64,
     scratch: Vec<u8>,
     /// Oldest first.
     sealed: VecDeque<Sealed>,
@@ -101,7 +102,7 @@ impl Inner {
 
     /// The same of the present segment.
     fn in_segment(&self) -> u64 {
-        self.segment.written + self.desk.bytes().len() as u64
+        self.segment.written + self.slate.bytes().len() as u64
     }
 }
 
@@ -136,12 +137,12 @@ impl FileLane {
             before: hash,
         };
         let segment = Segment::create(&folder, 1, &start)?;
-        let desk = match at_quota {
-            AtQuota::Oldest => Desk::shared(&folder)?,
-            AtQuota::Nothing => Desk::plain(),
+        let slate = match at_quota {
+            AtQuota::Oldest => Slate::shared(&folder)?,
+            AtQuota::Nothing => Slate::plain(),
         };
         let names = Arc::new(File::open(&folder)?);
-        let quota = quota.saturating_sub(desk.on_disk());
+        let quota = quota.saturating_sub(slate.on_disk());
         let segment_max = (quota / 8).clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         Ok(Self {
             node,
@@ -155,8 +156,8 @@ impl FileLane {
                 hash,
                 first_seq: 1,
                 lost: 0,
-                desk,
-                desk_len: 0,
+                slate,
+                slate_len: 0,
                 scratch: Vec::new(),
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
@@ -186,7 +187,8 @@ impl FileLane {
     pub(crate) fn append(&self, draft: &Draft<'_>) -> io::Result<u64> {
         let mut inner = self.inner.lock();
         let seq = self.add(&mut inner, draft)?;
-        if !inner.desk.outlives_us() {
+        inner.slate.rest();
+        if !inner.slate.outlives_us() {
             self.write(&mut inner)?;
         }
         Ok(seq)
@@ -202,12 +204,13 @@ impl FileLane {
     /// What was added until now outlives the process.
     pub(crate) fn keep(&self) {
         let mut inner = self.inner.lock();
-        if !inner.desk.outlives_us() {
+        inner.slate.rest();
+        if !inner.slate.outlives_us() {
             self.write_or_complain(&mut inner);
         }
     }
 
-    /// Gives a record its number and its place in the chain, and puts it on the desk.
+    /// Gives a record its number and its place in the chain, and puts it on the slate.
     fn add(&self, inner: &mut Inner, draft: &Draft<'_>) -> io::Result<u64> {
         let seq = inner.seq + 1;
         let mut scratch = std::mem::take(&mut inner.scratch);
@@ -225,7 +228,7 @@ impl FileLane {
 
     /// Sees to it that the next record, whose frame has this length, may follow in the present segment.
     fn make_room(&self, inner: &mut Inner, draft: &Draft<'_>, len: usize) -> io::Result<()> {
-        if inner.desk.room() < len {
+        if !inner.slate.takes(len) {
             // What it cannot write is counted, and the new segment tells.
             self.write_or_complain(inner);
         }
@@ -255,26 +258,28 @@ impl FileLane {
         inner.dirty = true;
         inner.loose_end = false;
         self.metrics.audit.records.fetch_add(1, Relaxed);
-        if let Some(place) = inner.desk.place(frame::padded(payload)) {
+        let len = frame::padded(payload);
+        if inner.slate.takes(len) {
+            let place = inner.slate.place(len);
             frame::write(place, Kind::Record, seq, number, payload);
-            inner.desk_len += 1;
+            inner.slate_len += 1;
             return Ok(());
         }
-        // It is larger than the whole desk, which is empty.
+        // It is larger than the whole slate, or its pages are gone. Nothing is on it.
         let mut bytes = Vec::new();
         frame::put(&mut bytes, Kind::Record, seq, number, payload);
         let written = inner.segment.append(&bytes);
         written.map_err(|torn| self.spoil(inner, 1, torn))
     }
 
-    /// Writes what lies on the desk to the segment, with one `write`.
+    /// Writes what is on the slate to the segment, with one `write`.
     fn write(&self, inner: &mut Inner) -> io::Result<()> {
-        let records = std::mem::take(&mut inner.desk_len);
+        let records = std::mem::take(&mut inner.slate_len);
         if records == 0 {
             return Ok(());
         }
-        let written = inner.segment.append(inner.desk.bytes());
-        inner.desk.clear();
+        let written = inner.segment.append(inner.slate.bytes());
+        inner.slate.wipe();
         written.map_err(|torn| self.spoil(inner, records, torn))
     }
 
@@ -474,7 +479,7 @@ impl FileLane {
 
     /// Removes an ended lane whose records are all in the store.
     pub(crate) fn remove(&self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
+        if let Err(error) = orphans::remove(&self.folder) {
             tracing::debug!("the spool could not be removed: {error}");
         }
     }

@@ -14,10 +14,18 @@ pub(crate) struct Orphan {
 
 impl Orphan {
     pub(crate) fn remove(self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
+        if let Err(error) = remove(&self.folder) {
             tracing::warn!("an adopted spool could not be removed: {error}");
         }
     }
+}
+
+/// Removes a lane whose records are all in the store. Without its name it is nobody's, however far this comes.
+pub(super) fn remove(folder: &Path) -> io::Result<()> {
+    let name = folder.file_name().unwrap_or_default();
+    let aside = folder.with_file_name(format!(".{}-gone", name.to_string_lossy()));
+    fs::rename(folder, &aside)?;
+    fs::remove_dir_all(aside)
 }
 
 /// The lanes that are in the spool, whoever writes them.

@@ -1,17 +1,19 @@
 //! P-A03, P-A04: what is in the file survives, and what is missing is known exactly.
 
-use std::fs::{self, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use futures_util::FutureExt;
+use rustix::fs::{CWD, Mode};
 use sentinel_core::audit::{Draft, Guarantee, Sink, Stored};
 use sentinel_core::metrics::Metrics;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use super::follow::{Follower, Gap, segments};
+use super::frame::Kind;
 use super::*;
 
 fn lane(folder: &TempDir, quota: u64) -> FileLane {
@@ -70,11 +72,11 @@ fn read_all(lane: &FileLane) -> All {
 }
 
 /// What is in the segment already, and nothing else.
-fn empty_desk(lane: &FileLane) {
-    let desk = OpenOptions::new()
+fn wipe_slate(lane: &FileLane) {
+    let slate = OpenOptions::new()
         .write(true)
-        .open(lane.folder.join("desk"));
-    desk.unwrap().write_all(&[0; desk::BYTES]).unwrap();
+        .open(lane.folder.join("slate"));
+    slate.unwrap().write_all(&[0; slate::BYTES]).unwrap();
 }
 
 fn ids(all: &All) -> Vec<u64> {
@@ -109,7 +111,7 @@ fn a_torn_last_frame_loses_only_itself() {
     let lane = lane(&folder, 1 << 20);
     (1..=10).for_each(|id| append(&lane, id));
     lane.sync().unwrap();
-    empty_desk(&lane);
+    wipe_slate(&lane);
     let path = lane.folder.join("00000001.seg");
     let len = fs::metadata(&path).unwrap().len();
     OpenOptions::new()
@@ -128,7 +130,7 @@ fn a_damaged_frame_is_a_gap_and_reading_goes_on_behind_it() {
     let lane = lane(&folder, 1 << 20);
     (1..=10).for_each(|id| append(&lane, id));
     lane.sync().unwrap();
-    empty_desk(&lane);
+    wipe_slate(&lane);
     let path = lane.folder.join("00000001.seg");
     let len = fs::metadata(&path).unwrap().len();
     let mut file = OpenOptions::new().write(true).open(&path).unwrap();
@@ -265,7 +267,7 @@ fn p_a03_a_file_that_is_used_again_tells_nothing_of_what_it_held_before() {
     assert_eq!(left, (first..=20_000).collect::<Vec<_>>());
 
     // Torn in its last frame, over what was there before.
-    empty_desk(&lane);
+    wipe_slate(&lane);
     let path = segment::path(&lane.folder, last);
     let mut file = OpenOptions::new().write(true).open(path).unwrap();
     file.seek(SeekFrom::Start(written - 20)).unwrap();
@@ -481,7 +483,7 @@ fn written(lane: &FileLane) -> u64 {
 }
 
 #[test]
-fn p_a03_what_is_not_in_a_segment_yet_survives_on_the_desk() {
+fn p_a03_what_is_not_in_a_segment_yet_survives_on_the_slate() {
     let folder = TempDir::new().unwrap();
     let lane = lane(&folder, 1 << 20);
     let empty = written(&lane);
@@ -489,7 +491,7 @@ fn p_a03_what_is_not_in_a_segment_yet_survives_on_the_desk() {
     assert_eq!(written(&lane), empty, "no call waits for a write");
     assert_eq!(ids(&read_all(&lane)), (1..=50).collect::<Vec<_>>());
 
-    // What is in the segment stays on the desk until something else takes its place; nobody reads it twice.
+    // What is in the segment stays on the slate until something else takes its place; nobody reads it twice.
     lane.sync().unwrap();
     assert!(written(&lane) > empty);
     assert_eq!(ids(&read_all(&lane)), (1..=50).collect::<Vec<_>>());
@@ -499,24 +501,24 @@ fn p_a03_what_is_not_in_a_segment_yet_survives_on_the_desk() {
     assert!(all.gaps.is_empty());
 }
 
-/// Killed after the desk was written to the segment, and before it was cleared; and in the middle of putting something
+/// Killed after the slate was written to the segment, and before it was cleared; and in the middle of putting something
 /// on it.
 #[test]
 fn p_a03_a_writer_that_dies_at_any_moment_leaves_each_record_once() {
     let folder = TempDir::new().unwrap();
     let lane = lane(&folder, 1 << 20);
-    let desk = lane.folder.join("desk");
+    let slate = lane.folder.join("slate");
     (1..=30).for_each(|id| append(&lane, id));
-    let before = fs::read(&desk).unwrap();
+    let before = fs::read(&slate).unwrap();
     lane.sync().unwrap();
     (31..=35).for_each(|id| append(&lane, id));
-    let after = fs::read(&desk).unwrap();
+    let after = fs::read(&slate).unwrap();
     let differ = (0..after.len()).filter(|at| before[*at] != after[*at]);
     let end = differ.max().unwrap();
     for torn in 0..=end + 1 {
         let mut bytes = before.clone();
         bytes[..torn].copy_from_slice(&after[..torn]);
-        fs::write(&desk, &bytes).unwrap();
+        fs::write(&slate, &bytes).unwrap();
         let all = read_all(&lane);
         let ids = ids(&all);
         assert!((30..=35).contains(&ids.len()), "{torn}: {}", ids.len());
@@ -527,7 +529,7 @@ fn p_a03_a_writer_that_dies_at_any_moment_leaves_each_record_once() {
 }
 
 #[test]
-fn p_a03_a_record_that_is_larger_than_the_desk_follows_what_lies_on_it() {
+fn p_a03_a_record_that_is_larger_than_the_slate_follows_what_lies_on_it() {
     let folder = TempDir::new().unwrap();
     let lane = lane(&folder, 8 << 20);
     let long = "x".repeat(200 * 1024);
@@ -544,4 +546,51 @@ fn p_a03_a_record_that_is_larger_than_the_desk_follows_what_lies_on_it() {
     let all = read_all(&lane);
     assert_eq!(ids(&all), (1..=30).collect::<Vec<_>>());
     assert!(all.gaps.is_empty());
+}
+
+/// Puts something in the place of a slate.
+type Put = dyn Fn(&Path) -> io::Result<()>;
+
+/// Whatever lies in its place, what is in the segments is read, and nothing is waited for.
+#[test]
+fn p_a03_a_slate_that_cannot_be_read_costs_what_was_on_it_and_no_more() {
+    let frame = |kind, seq| {
+        let mut bytes = Vec::new();
+        frame::put(&mut bytes, kind, seq, 1, [&[0; 80], &[]]);
+        bytes
+    };
+    let whole = |bytes: &[u8]| {
+        let mut whole = bytes.to_vec();
+        whole.resize(slate::BYTES, 0);
+        whole
+    };
+    let forgeries = [
+        frame(Kind::Record, u64::MAX),
+        frame(Kind::Record, u64::MAX - 1),
+        frame(Kind::Segment, 100),
+        vec![0xff; slate::BYTES],
+        Vec::new(),
+    ];
+    let forged = forgeries.map(|bytes| Box::new(move |at: &Path| fs::write(at, whole(&bytes))));
+    let mut cases: Vec<Box<Put>> = Vec::new();
+    cases.extend(forged.map(|case| case as Box<Put>));
+    cases.push(Box::new(|at| fs::create_dir(at)));
+    cases.push(Box::new(|at| std::os::unix::fs::symlink("/dev/zero", at)));
+    cases.push(Box::new(|at| {
+        Ok(rustix::fs::mkfifoat(CWD, at, Mode::RUSR | Mode::WUSR)?)
+    }));
+    cases.push(Box::new(|at| File::create(at)?.set_len(1 << 40)));
+    for (n, case) in cases.iter().enumerate() {
+        let folder = TempDir::new().unwrap();
+        let lane = lane(&folder, 1 << 20);
+        (1..=10).for_each(|id| append(&lane, id));
+        lane.sync().unwrap();
+        append(&lane, 11);
+        let path = lane.folder.join("slate");
+        fs::remove_file(&path).unwrap();
+        case(&path).unwrap();
+        let all = read_all(&lane);
+        assert_eq!(ids(&all), (1..=10).collect::<Vec<_>>(), "case {n}");
+        assert!(all.gaps.is_empty(), "case {n}");
+    }
 }

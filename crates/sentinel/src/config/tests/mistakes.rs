@@ -91,6 +91,10 @@ fn every_rule_has_a_message() {
             "there is no backend \"b\"",
         ),
         (
+            "[kill_switch]\ndisabled_callers = [\"\"]".into(),
+            "no caller has an empty name",
+        ),
+        (
             "[rate_limits.per_tool]\nn8n.run = 5".into(),
             "a name with a dot needs quotes: \"n8n.run\"",
         ),

@@ -77,6 +77,7 @@ pub(super) async fn run(
     assert_eq!(verdict.broken, []);
 
     retention(store, data_dir, &records).await;
+    a_clock_that_was_set_back(store, data_dir).await;
     tampering(store, data_dir, tamper).await;
     no_records(store, data_dir, tamper).await;
     announcements(store, data_dir, tamper).await;
@@ -174,6 +175,32 @@ async fn retention(store: &dyn AuditStore, data_dir: &Path, records: &[Stored]) 
     assert_eq!(store.retain(1_000_000).await.unwrap(), 70);
     assert_eq!(store.page(None, 10).await.unwrap(), []);
     assert_eq!(verify(store, data_dir).await.unwrap().broken, []);
+}
+
+/// P-A05: records that say a time long before those around them take nothing with them, and stay as long as those.
+async fn a_clock_that_was_set_back(store: &dyn AuditStore, data_dir: &Path) {
+    let at = |seq: u64, begin: u64| match seq {
+        // With the anchor that ends them.
+        61..=70 => seq,
+        _ => begin + 1000 * seq,
+    };
+    let stepped = |id: i64, begin: u64| {
+        let records = lane(id, 100, None).into_iter().map(|stored| Record {
+            at_ms: at(stored.key.seq, begin),
+            ..stored.record
+        });
+        chained(id, genesis("n", id), records)
+    };
+    let (young, older) = (stepped(50, 1_000_000), stepped(52, 0));
+    for records in [&young, &older] {
+        store.insert(Batch::of(records)).await.unwrap();
+    }
+    // Of the older one the first half is too old.
+    assert_eq!(store.retain(50_500).await.unwrap(), 50);
+    let left = store.page(None, 1000).await.unwrap();
+    assert_eq!(left, [&young[..], &older[50..]].concat());
+    assert_eq!(verify(store, data_dir).await.unwrap().broken, []);
+    assert_eq!(store.retain(u64::MAX >> 1).await.unwrap(), 150);
 }
 
 /// P-A05: changing, removing, swapping or cutting off records is found, and the first is named.
