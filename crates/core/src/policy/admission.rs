@@ -181,7 +181,7 @@ impl Admission {
         self.scheduler.figures()
     }
 
-    /// Running and waiting at one backend.
+    /// Running and queued at one backend.
     pub fn backend(&self, index: usize) -> (u32, u32) {
         self.scheduler.room(index)
     }

@@ -1,11 +1,11 @@
 //! The kill switch at run time, over the admin API (P-S06).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, RwLock};
 
 use serde_json::{Value, json};
 
-use crate::callers::{Caller, Legacy, Modern, kind_of, text_of, tool};
+use crate::callers::{Caller, Legacy, Modern, Steady, kind_of, text_of, tool};
 use crate::house::{Gateway, Server, http_backend, until};
 use crate::http::{self, Answer};
 
@@ -133,44 +133,133 @@ fn p_s06_a_kill_over_http_reaches_the_other_gateways_of_the_data_directory_at_on
     assert!(*best < std::time::Duration::from_millis(100), "{medians:?}");
 }
 
+/// What the calls of a load are sent in: odd while something is off, and one of its own after the last.
+struct Phase(AtomicUsize);
+
+impl Phase {
+    const OVER: usize = usize::MAX;
+
+    fn now(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn enter(&self, phase: usize) {
+        self.0.store(phase, Ordering::SeqCst);
+    }
+}
+
+/// Ends the load also where the test fails.
+struct Over<'a>(&'a Phase);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.enter(Phase::OVER);
+    }
+}
+
+/// Each call says in its key in which phase it was sent, so it does not matter when a backend gets around to counting
+/// what had left before the answer: of the calls that were sent after it, none may ever be counted.
 #[test]
-fn p_s06_after_the_answer_nothing_more_is_dispatched() {
+fn p_s06_no_call_that_is_sent_after_the_answer_is_dispatched() {
+    const ROUNDS: usize = 3;
+    const AFTER: usize = 40;
+    let scopes = [
+        ("tool", "count"),
+        ("backend", "alpha"),
+        ("caller", "local"),
+        ("all", ""),
+    ];
     let server = Server::start(&[]);
     let config = format!(
         "[rate_limits]\ndefault_rpm = 0\n{}",
         http_backend("alpha", &server.address, "")
     );
     let gateway = Gateway::ready(&config);
-    let stop = Arc::new(AtomicBool::new(false));
+    let direct = Modern::at(&server.address, "/mcp", json!({}));
+    let executed = |phase: usize| direct.said("executed", json!({"key": phase.to_string()}));
+    let phase = Phase(AtomicUsize::new(0));
+    // Held by each call from before it looks at the phase until it is answered.
+    let gate = RwLock::new(());
+    // Kinds of the answers to calls that were sent while something was off.
+    let heard: Mutex<Vec<String>> = Mutex::default();
     std::thread::scope(|threads| {
+        let _over = Over(&phase);
         for _ in 0..4 {
-            let (gateway, stop) = (&gateway, stop.clone());
-            threads.spawn(move || {
-                let caller = Modern::new(gateway, "/mcp");
-                while !stop.load(Ordering::Relaxed) {
-                    caller.call("count", json!({"key": "k"}));
+            threads.spawn(|| {
+                let caller = Modern::new(&gateway, "/mcp");
+                loop {
+                    let _open = gate.read().expect("nobody writes and panics");
+                    let sent_in = phase.now();
+                    if sent_in == Phase::OVER {
+                        return;
+                    }
+                    let answer = caller.call("count", json!({"key": sent_in.to_string()}));
+                    if sent_in % 2 == 1 {
+                        let kind = kind_of(&answer).to_owned();
+                        heard.lock().expect("whole").push(kind);
+                    }
                 }
             });
         }
-        let watcher = Modern::new(&gateway, "/mcp");
-        let counted = || watcher.said("executed", json!({"key": "k"}));
-        for round in 0..5 {
-            let before = counted();
-            until("calls run", || (counted() != before).then_some(()));
-            kill(&gateway, "tool", "count");
-            // What had left before the answer may still be on its way to being counted.
-            let after = until("it is quiet", || {
-                let now = counted();
-                std::thread::sleep(std::time::Duration::from_millis(20));
-                (counted() == now).then_some(now)
+        for (round, (scope, name)) in (0..ROUNDS).flat_map(|_| scopes).enumerate() {
+            let (on, off) = (2 * round, 2 * round + 1);
+            until("calls run", || (executed(on) != "0").then_some(()));
+            let mut next = Steady::connect(&gateway.address, None);
+            let key = |phase: usize| json!({"key": phase.to_string()});
+            text_of(&next.call("count", key(on)).expect("an answer"));
+            kill(&gateway, scope, name);
+            phase.enter(off);
+            // The next thing that is sent, on a connection that is there.
+            let refused = next.call("count", key(off)).expect("an answer");
+            assert_eq!(kind_of(&refused), "disabled", "{scope}: {refused}");
+            until("enough were refused", || {
+                (heard.lock().expect("whole").len() >= AFTER).then_some(())
             });
-            for _ in 0..20 {
-                assert_eq!(counted(), after, "round {round}");
-            }
-            revive(&gateway, "tool", "count");
+            let closed = gate.write().expect("nobody panicked");
+            let kinds = std::mem::take(&mut *heard.lock().expect("whole"));
+            assert!(
+                kinds.iter().all(|kind| kind == "disabled"),
+                "{scope}: {kinds:?}"
+            );
+            assert_eq!(executed(off), "0", "{scope}");
+            revive(&gateway, scope, name);
+            phase.enter(on + 2);
+            drop(closed);
         }
-        stop.store(true, Ordering::Relaxed);
     });
+    // Nor did any of them arrive late.
+    for round in 0..ROUNDS * scopes.len() {
+        assert_eq!(executed(2 * round + 1), "0", "round {round}");
+    }
+}
+
+/// P-S06: what came before the answer and was not dispatched by then never is.
+#[test]
+fn p_s06_a_call_that_waits_for_a_place_when_the_answer_comes_is_not_dispatched() {
+    let server = Server::start(&[]);
+    let config = format!(
+        "[admission]\nmax_concurrent = 1\nqueue_size = 10\n{}",
+        http_backend("alpha", &server.address, "")
+    );
+    let gateway = Gateway::ready(&config);
+    let caller = Modern::new(&gateway, "/mcp");
+    let direct = Modern::at(&server.address, "/mcp", json!({}));
+    let held = caller.send("tools/call", tool("barrier", json!({"name": "b"})));
+    until("the only place is taken", || {
+        (direct.said("waiting", json!({"name": "b"})) == "1").then_some(())
+    });
+    let count = || caller.send("tools/call", tool("count", json!({"key": "k"})));
+    let waiting = [count(), count(), count()];
+    let queued = || gateway.get("/admin/api/status").json()["admission"]["queued"].clone();
+    until("they wait", || (queued() == 3).then_some(()));
+    kill(&gateway, "tool", "count");
+    for call in waiting {
+        assert_eq!(kind_of(&call.finish().json()), "disabled");
+    }
+    assert_eq!(queued(), 0);
+    direct.said("release", json!({"name": "b"}));
+    assert_eq!(text_of(&held.finish().json()), "passed b");
+    assert_eq!(direct.said("executed", json!({"key": "k"})), "0");
 }
 
 #[test]

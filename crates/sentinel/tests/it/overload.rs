@@ -194,7 +194,7 @@ fn p_5_p_6_waiting_too_long_and_no_queue_have_their_own_reasons() {
 }
 
 #[test]
-fn p_16_overloads_are_posted_to_the_hook_and_logged() {
+fn p_16_overloads_are_posted_to_the_hook_logged_and_counted() {
     let server = Server::start(&[]);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -228,6 +228,18 @@ fn p_16_overloads_are_posted_to_the_hook_and_logged() {
             .log()
             .contains("overloaded: a call was refused")
     );
+    let metrics = gateway.get("/metrics").text;
+    for line in [
+        "sentinel_admission_active 1",
+        "sentinel_admission_queued 0",
+        "sentinel_admission_rejected_total{reason=\"concurrency_limit\"} 1",
+        "sentinel_admission_rejected_total{reason=\"queue_full\"} 0",
+    ] {
+        assert!(
+            metrics.lines().any(|said| said == line),
+            "{line}: {metrics}"
+        );
+    }
     direct(&server, "release", json!({"name": "b"}));
     drop(held_call.finish());
 }

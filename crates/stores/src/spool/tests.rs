@@ -334,17 +334,19 @@ async fn p_a04_an_intent_is_on_disk_or_refused_at_once() {
     (0..20_000).for_each(|_| recorder.append(&plain));
     assert_eq!(recorder.intend(&draft).await.unwrap(), 1, "a lane apart");
     let mut intents = 1;
-    let (refused, took) = loop {
-        let began = tokio::time::Instant::now();
-        match recorder.intend(&draft).await {
-            Ok(_) => intents += 1,
-            Err(refused) => break (refused, began.elapsed()),
-        }
+    while recorder.intend(&draft).await.is_ok() {
+        intents += 1;
         assert!(intents < 100_000, "the quota holds");
-    };
-    assert!(refused.to_string().contains("full"), "{refused}");
-    // Nothing but a look: the disk is not asked, however slow it is.
-    assert!(took < std::time::Duration::from_millis(100), "{took:?}");
+    }
+    // Nothing but a look: the disk is not asked, however slow it is. The best of some, for the machine may be busy.
+    let mut best = std::time::Duration::MAX;
+    for _ in 0..20 {
+        let began = tokio::time::Instant::now();
+        let refused = recorder.intend(&draft).await.unwrap_err();
+        best = best.min(began.elapsed());
+        assert!(refused.to_string().contains("full"), "{refused}");
+    }
+    assert!(best <= std::time::Duration::from_millis(5), "{best:?}");
 }
 
 /// P-A04, decisions 25 and 28: what was executed stays on record, however many are refused afterwards; those are

@@ -117,8 +117,8 @@ fn status(door: &Door) -> Value {
             .iter()
             .map(|r| (r.as_str().to_owned(), figures.rejected[*r as usize].into()))
             .collect();
-        json!({"active": figures.active, "queued": figures.queued, "admitted": figures.admitted,
-               "rejected": rejected})
+        json!({"active": figures.active, "queued": figures.queued, "returning": figures.returning,
+               "admitted": figures.admitted, "rejected": rejected})
     });
     json!({
         "version": env!("CARGO_PKG_VERSION"),

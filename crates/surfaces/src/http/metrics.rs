@@ -208,6 +208,12 @@ fn admission(page: &mut Page, gateway: &Gateway) {
             figures.queued as u64,
         ),
         (
+            "sentinel_admission_returning",
+            "gauge",
+            "Calls that ran before and wait for a place to go on in.",
+            figures.returning as u64,
+        ),
+        (
             "sentinel_admission_admitted_total",
             "counter",
             "Calls that got a place.",

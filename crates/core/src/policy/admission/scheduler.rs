@@ -7,6 +7,9 @@
 //! once: whoever comes, unless another caller has more calls waiting; then the newest of those makes room,
 //! so that one caller's burst does not keep the others out.
 //!
+//! A call that ran before and gave its place up meanwhile comes back in turn with the others, but is no newcomer: it
+//! takes nothing of the queue's bound, is never refused and makes room for nobody.
+//!
 //! Permits and tickets are owned: dropping one, for whatever reason, gives everything back. The lock
 //! is a parameter so that the interleaving checker can put its own in place of the real one; there
 //! is no other shared state and no clock here.
@@ -75,6 +78,8 @@ pub struct Refused {
 pub struct Figures {
     pub active: u32,
     pub queued: u32,
+    /// They ran before, and wait for a place to go on in.
+    pub returning: u32,
     pub admitted: u64,
     /// By `Reason`.
     pub rejected: [u64; 3],
@@ -84,7 +89,10 @@ pub struct Figures {
 struct Room {
     bounds: Bounds,
     active: u32,
+    /// Newcomers that wait.
     queued: u32,
+    /// Those that wait and ran before.
+    returning: u32,
     /// Callers with calls waiting for this room, by when they were last served.
     ring: BTreeMap<u64, Arc<str>>,
 }
@@ -95,7 +103,15 @@ impl Room {
             bounds,
             active: 0,
             queued: 0,
+            returning: 0,
             ring: BTreeMap::new(),
+        }
+    }
+
+    fn waiting(&mut self, returns: bool) -> &mut u32 {
+        match returns {
+            true => &mut self.returning,
+            false => &mut self.queued,
         }
     }
 
@@ -126,14 +142,42 @@ impl Room {
 /// One caller with calls that wait.
 struct Waiting {
     turn: u64,
-    /// By room: order of arrival to place in the slab.
-    rooms: BTreeMap<usize, BTreeMap<u64, usize>>,
+    rooms: BTreeMap<usize, Queue>,
+}
+
+/// A caller's calls that wait for one room: order of arrival to place in the slab.
+#[derive(Default)]
+struct Queue {
+    new: BTreeMap<u64, usize>,
+    /// Apart, so that nobody who looks for a newcomer walks over them.
+    returning: BTreeMap<u64, usize>,
+}
+
+impl Queue {
+    fn of(&mut self, returns: bool) -> &mut BTreeMap<u64, usize> {
+        match returns {
+            true => &mut self.returning,
+            false => &mut self.new,
+        }
+    }
+
+    /// Who came first, newcomer or not.
+    fn first(&self) -> Option<usize> {
+        let firsts = [&self.new, &self.returning].map(BTreeMap::first_key_value);
+        let (_, key) = firsts.into_iter().flatten().min()?;
+        Some(*key)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.returning.is_empty()
+    }
 }
 
 struct Waiter {
     subject: Arc<str>,
+    room: usize,
     arrival: u64,
-    /// It ran before, and does not make room for others.
+    /// It ran before.
     returns: bool,
     verdict: Verdict,
     waker: Option<Waker>,
@@ -212,8 +256,8 @@ impl State {
         // A full room needs one of its own calls to go; otherwise any will do.
         let room_is_full = self.rooms[room].full().is_some();
         let counts = |waiting: &Waiting| match room_is_full {
-            true => waiting.rooms.get(&room).map_or(0, BTreeMap::len),
-            false => waiting.rooms.values().map(BTreeMap::len).sum(),
+            true => waiting.rooms.get(&room).map_or(0, |queue| queue.new.len()),
+            false => waiting.rooms.values().map(|queue| queue.new.len()).sum(),
         };
         let mine = self.callers.get(subject).map_or(0, counts);
         let others = self.callers.iter();
@@ -224,17 +268,12 @@ impl State {
         if most < mine + 2 {
             return None;
         }
-        let whose = whose.clone();
-        let queues = self.callers[&whose].rooms.iter();
-        let (arrival, from) = queues
+        let queues = self.callers[whose].rooms.iter();
+        let (_, &key) = queues
             .filter(|(at, _)| !room_is_full || **at == room)
-            .filter_map(|(at, queue)| {
-                let mut newest = queue.iter().rev();
-                let (arrival, _) = newest.find(|(_, key)| !self.waiters[**key].returns)?;
-                Some((*arrival, *at))
-            })
+            .filter_map(|(_, queue)| queue.new.last_key_value())
             .max()?;
-        let key = self.dequeue(&whose, from, arrival);
+        self.dequeue(key);
         let refused = self.refuse(refused);
         let waiter = &mut self.waiters[key];
         waiter.verdict = Verdict::Displaced(refused);
@@ -245,6 +284,7 @@ impl State {
         let arrival = self.tick();
         let key = self.waiters.insert(Waiter {
             subject: subject.clone(),
+            room,
             arrival,
             returns,
             verdict: Verdict::None,
@@ -258,34 +298,46 @@ impl State {
                 turn: arrival,
                 rooms: BTreeMap::new(),
             });
-        caller.rooms.entry(room).or_default().insert(arrival, key);
-        self.rooms[room].ring.insert(caller.turn, subject.clone());
-        self.all.queued += 1;
-        self.rooms[room].queued += 1;
+        let queue = caller.rooms.entry(room).or_default();
+        queue.of(returns).insert(arrival, key);
+        let here = &mut self.rooms[room];
+        here.ring.insert(caller.turn, subject.clone());
+        *here.waiting(returns) += 1;
+        *self.all.waiting(returns) += 1;
         key
     }
 
-    /// Takes a call out of the queue.
-    fn dequeue(&mut self, subject: &Arc<str>, room: usize, arrival: u64) -> usize {
-        self.all.queued -= 1;
-        self.rooms[room].queued -= 1;
+    /// Takes a call out of its queue.
+    fn dequeue(&mut self, key: usize) {
+        let waiter = &self.waiters[key];
+        let here = &mut self.rooms[waiter.room];
+        *here.waiting(waiter.returns) -= 1;
+        *self.all.waiting(waiter.returns) -= 1;
         let caller = self
             .callers
-            .get_mut(subject)
+            .get_mut(&waiter.subject)
             .expect("a waiting call's caller is known");
         let queue = caller
             .rooms
-            .get_mut(&room)
+            .get_mut(&waiter.room)
             .expect("its queue for the room exists");
-        let key = queue.remove(&arrival).expect("the call is in it");
+        let held = queue.of(waiter.returns).remove(&waiter.arrival);
+        debug_assert_eq!(held, Some(key), "the call is in it");
         if queue.is_empty() {
-            caller.rooms.remove(&room);
-            self.rooms[room].ring.remove(&caller.turn);
+            caller.rooms.remove(&waiter.room);
+            here.ring.remove(&caller.turn);
             if caller.rooms.is_empty() {
-                self.callers.remove(subject);
+                self.callers.remove(&waiter.subject);
             }
         }
-        key
+    }
+
+    /// Forgets a call that waits no longer, and says what had become of it.
+    fn leave(&mut self, key: usize) -> Verdict {
+        if self.waiters[key].verdict == Verdict::None {
+            self.dequeue(key);
+        }
+        self.waiters.remove(key).verdict
     }
 
     fn release(&mut self, room: usize) -> Option<Waker> {
@@ -296,7 +348,7 @@ impl State {
 
     /// Gives a free place to whoever is next, if anybody can use it.
     fn grant_next(&mut self) -> Option<Waker> {
-        if self.all.queued == 0 || !self.all.has_place() {
+        if self.callers.is_empty() || !self.all.has_place() {
             return None;
         }
         let open = |(index, room): (usize, &Room)| {
@@ -305,12 +357,9 @@ impl State {
         };
         let (turn, room) = self.rooms.iter().enumerate().filter_map(open).min()?;
         let subject = self.rooms[room].ring[&turn].clone();
-        let (arrival, key) = {
-            let queue = &self.callers[&subject].rooms[&room];
-            let (arrival, key) = queue.first_key_value().expect("empty queues are removed");
-            (*arrival, *key)
-        };
-        self.dequeue(&subject, room, arrival);
+        let queue = &self.callers[&subject].rooms[&room];
+        let key = queue.first().expect("empty queues are removed");
+        self.dequeue(key);
         self.served(&subject);
         self.occupy(room);
         let waiter = &mut self.waiters[key];
@@ -402,12 +451,7 @@ impl<L: Lock<State>> Scheduler<L> {
                 if let Some(waker) = woken {
                     waker.wake();
                 }
-                Ok(Entry::Wait(Ticket {
-                    scheduler: self.clone(),
-                    key,
-                    room,
-                    done: false,
-                }))
+                Ok(Entry::Wait(self.ticket(key, room)))
             }
             Entered::Refused(refused) => Err(refused),
         }
@@ -428,12 +472,7 @@ impl<L: Lock<State>> Scheduler<L> {
         });
         match key {
             None => Entry::Now(self.permit(room)),
-            Some(key) => Entry::Wait(Ticket {
-                scheduler: self.clone(),
-                key,
-                room,
-                done: false,
-            }),
+            Some(key) => Entry::Wait(self.ticket(key, room)),
         }
     }
 
@@ -441,12 +480,13 @@ impl<L: Lock<State>> Scheduler<L> {
         self.state.with(|state| Figures {
             active: state.all.active,
             queued: state.all.queued,
+            returning: state.all.returning,
             admitted: state.admitted,
             rejected: state.rejected,
         })
     }
 
-    /// Running and waiting at one backend.
+    /// Running and queued at one backend.
     pub(super) fn room(&self, room: usize) -> (u32, u32) {
         self.state
             .with(|state| (state.rooms[room].active, state.rooms[room].queued))
@@ -455,16 +495,52 @@ impl<L: Lock<State>> Scheduler<L> {
     /// Whether every bound holds and every count agrees with what it counts.
     #[cfg(test)]
     pub(super) fn is_consistent(&self) -> bool {
+        self.agrees() && self.excess().iter().all(|over| *over == (0, 0))
+    }
+
+    /// How many run and how many are queued beyond the bounds: of everything, then of each room.
+    #[cfg(test)]
+    pub(super) fn excess(&self) -> Vec<(u32, u32)> {
+        let over = |room: &Room| {
+            let Bounds {
+                max_concurrent,
+                queue_size,
+            } = room.bounds;
+            (
+                room.active.saturating_sub(max_concurrent),
+                room.queued.saturating_sub(queue_size),
+            )
+        };
         self.state.with(|state| {
-            let waits = |w: &Waiter| w.verdict == Verdict::None;
-            let waiting = state.waiters.iter().filter(|(_, w)| waits(w)).count();
-            let listed: usize = state
-                .callers
-                .values()
-                .flat_map(|c| c.rooms.values().map(BTreeMap::len))
-                .sum();
-            let fits = |room: &Room| {
-                room.active <= room.bounds.max_concurrent && room.queued <= room.bounds.queue_size
+            let rooms = std::iter::once(&state.all).chain(&state.rooms);
+            rooms.map(over).collect()
+        })
+    }
+
+    /// Whether every count agrees with what it counts, and nobody waits who could run.
+    #[cfg(test)]
+    pub(super) fn agrees(&self) -> bool {
+        self.state.with(|state| {
+            let waits = |at: usize, returns: bool| {
+                let waiters = state.waiters.iter().map(|(_, waiter)| waiter);
+                let waits = |w: &&Waiter| w.verdict == Verdict::None && w.room == at;
+                waiters
+                    .filter(waits)
+                    .filter(|w| w.returns == returns)
+                    .count()
+            };
+            let listed = |at: usize, which: fn(&Queue) -> usize| -> usize {
+                let queues = state.callers.values().filter_map(|c| c.rooms.get(&at));
+                queues.map(which).sum()
+            };
+            let agrees = |(at, room): (usize, &Room)| {
+                let (queued, returning) = (room.queued as usize, room.returning as usize);
+                let callers = state.callers.values();
+                queued == waits(at, false)
+                    && queued == listed(at, |queue| queue.new.len())
+                    && returning == waits(at, true)
+                    && returning == listed(at, |queue| queue.returning.len())
+                    && room.ring.len() == callers.filter(|c| c.rooms.contains_key(&at)).count()
             };
             let sum = |f: fn(&Room) -> u32| state.rooms.iter().map(f).sum::<u32>();
             let could_run = state.all.has_place()
@@ -472,13 +548,10 @@ impl<L: Lock<State>> Scheduler<L> {
                     .rooms
                     .iter()
                     .any(|room| room.has_place() && !room.ring.is_empty());
-            state.all.active <= state.all.bounds.max_concurrent
-                && state.all.queued <= state.all.bounds.queue_size
-                && state.rooms.iter().all(fits)
+            state.rooms.iter().enumerate().all(agrees)
                 && sum(|r| r.active) == state.all.active
                 && sum(|r| r.queued) == state.all.queued
-                && waiting == state.all.queued as usize
-                && listed == waiting
+                && sum(|r| r.returning) == state.all.returning
                 && !could_run
         })
     }
@@ -487,6 +560,15 @@ impl<L: Lock<State>> Scheduler<L> {
         Permit {
             scheduler: self.clone(),
             room,
+        }
+    }
+
+    fn ticket(self: &Arc<Self>, key: usize, room: usize) -> Ticket<L> {
+        Ticket {
+            scheduler: self.clone(),
+            key,
+            room,
+            done: false,
         }
     }
 }
@@ -547,13 +629,11 @@ impl<L: Lock<State>> Ticket<L> {
         self.done = true;
         let (key, room) = (self.key, self.room);
         let refused = self.scheduler.state.with(|state| {
-            let waiter = state.waiters.remove(key);
-            match waiter.verdict {
+            match state.leave(key) {
                 Verdict::Granted => return None,
                 Verdict::Displaced(refused) => return Some(refused),
                 Verdict::None => {}
             }
-            state.dequeue(&waiter.subject, room, waiter.arrival);
             let full = match state.all.has_place() {
                 true => &state.rooms[room],
                 false => &state.all,
@@ -573,17 +653,13 @@ impl<L: Lock<State>> Drop for Ticket<L> {
         if self.done {
             return;
         }
-        let woken = self.scheduler.state.with(|state| {
-            let waiter = state.waiters.remove(self.key);
-            match waiter.verdict {
+        let woken = self
+            .scheduler
+            .state
+            .with(|state| match state.leave(self.key) {
                 Verdict::Granted => state.release(self.room),
-                Verdict::Displaced(_) => None,
-                Verdict::None => {
-                    state.dequeue(&waiter.subject, self.room, waiter.arrival);
-                    None
-                }
-            }
-        });
+                Verdict::Displaced(_) | Verdict::None => None,
+            });
         if let Some(waker) = woken {
             waker.wake();
         }

@@ -275,7 +275,17 @@ async fn decision_18_a_parked_call_gives_its_place_back_and_takes_one_to_go_on()
             .await
             .is_err()
     );
-    assert_eq!((one.figures().active, one.figures().queued), (1, 1));
+    let Figures {
+        active,
+        queued,
+        returning,
+        ..
+    } = one.figures();
+    assert_eq!(
+        (active, queued, returning),
+        (1, 0, 1),
+        "P-11: it is no newcomer"
+    );
     drop(other);
     call.await.expect("no panic").expect("went on");
     assert_eq!((one.figures().active, one.figures().queued), (0, 0));
@@ -311,9 +321,54 @@ async fn decision_18_a_call_whose_caller_is_asked_holds_no_place_and_is_not_refu
     // There is no queue at all, and longer than any queue waits.
     let waiting = tokio::time::timeout(Duration::from_secs(60), &mut call).await;
     assert!(waiting.is_err());
+    let fault = one.admit(&alice, 0).await.err().expect("no queue");
+    let data = fault.data.expect("data");
+    assert!(data.contains(r#""queued":0,"max_concurrent":1,"queue_size":0"#));
     drop(other);
     call.await.expect("no panic").expect("went on");
-    assert_eq!((one.figures().active, one.figures().queued), (0, 0));
+    let figures = one.figures();
+    assert_eq!((figures.active, figures.returning), (0, 0));
+}
+
+#[test]
+fn p_11_calls_that_return_take_nothing_of_the_queue_and_their_turn_like_others() {
+    let (noisy, busy, quiet): (Arc<str>, Arc<str>, Arc<str>) =
+        ("noisy".into(), "busy".into(), "quiet".into());
+    let one = scheduler(1, 2);
+    let running = now(one.enter(&noisy, 0));
+    let again = || match one.enter_again(&noisy, 0) {
+        Entry::Wait(ticket) => ticket,
+        Entry::Now(_) => panic!("not waiting"),
+    };
+    let mut returning = [again(), again(), again()];
+    let mut newcomers = [0, 1].map(|_| waiting(one.enter(&busy, 0)));
+    assert!(one.is_consistent());
+    let figures = one.figures();
+    assert_eq!((figures.queued, figures.returning), (2, 3));
+    // Whoever has most waiting has nothing that could go: the next one does.
+    let fair = waiting(one.enter(&quiet, 0));
+    let looked = newcomers[1].poll_unpin(&mut Context::from_waker(Waker::noop()));
+    let displaced = match looked {
+        Poll::Ready(Err(refused)) => refused,
+        _ => panic!("the newest newcomer goes"),
+    };
+    assert_eq!((displaced.queued, displaced.bounds), (2, bounds(1, 2)));
+    let refused = one.enter(&noisy, 0).err().expect("full");
+    assert_eq!(refused.queued, 2);
+    assert!(one.is_consistent());
+    // Callers in turn, and each one's in the order they came.
+    drop(newcomers);
+    let mut late = waiting(one.enter(&noisy, 0));
+    drop(running);
+    let first = granted(&mut returning[0]).expect("came first");
+    assert!(granted(&mut returning[1]).is_none() && granted(&mut late).is_none());
+    drop((first, fair));
+    let second = granted(&mut returning[1]).expect("the only caller left");
+    drop(second);
+    let third = granted(&mut returning[2]).expect("before the newcomer");
+    drop(third);
+    assert!(granted(&mut late).is_some());
+    assert!(one.is_consistent());
 }
 
 #[tokio::test]
@@ -343,7 +398,20 @@ async fn a_call_that_is_dropped_gives_everything_back_wherever_it_is() {
 /// What may happen next to a random call.
 #[derive(Clone, Debug)]
 enum Event {
-    Arrive { caller: u8, room: usize },
+    Arrive {
+        caller: u8,
+        room: usize,
+    },
+    /// It ran before.
+    Return {
+        caller: u8,
+        room: usize,
+    },
+    Reconfigure {
+        all: Bounds,
+        room: usize,
+        here: Bounds,
+    },
     Finish(prop::sample::Index),
     Cancel(prop::sample::Index),
     TimeOut(prop::sample::Index),
@@ -352,17 +420,22 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let index = any::<prop::sample::Index>;
+    let some = || (1u32..5, 0u32..6).prop_map(|(max, queue)| bounds(max, queue));
     prop_oneof![
-        4 => (0u8..4, 0usize..3).prop_map(|(caller, room)| Event::Arrive { caller, room }),
-        2 => index().prop_map(Event::Finish),
-        1 => index().prop_map(Event::Cancel),
-        1 => index().prop_map(Event::TimeOut),
-        2 => index().prop_map(Event::Look),
+        8 => (0u8..4, 0usize..3).prop_map(|(caller, room)| Event::Arrive { caller, room }),
+        3 => (0u8..4, 0usize..3).prop_map(|(caller, room)| Event::Return { caller, room }),
+        1 => (some(), 0usize..3, some()).prop_map(|(all, room, here)| Event::Reconfigure { all, room, here }),
+        4 => index().prop_map(Event::Finish),
+        2 => index().prop_map(Event::Cancel),
+        2 => index().prop_map(Event::TimeOut),
+        4 => index().prop_map(Event::Look),
     ]
 }
 
 proptest! {
-    /// P-10 to P-15 after every step of any order of arrivals, ends, cancels and time-outs.
+    /// P-10 to P-15 after every step of any order of arrivals, returns, ends, cancels and time-outs. Where new bounds
+    /// are narrower, those who run or wait already may be more than that until they were served; but never do they
+    /// become more.
     #[test]
     fn inv_01_to_inv_06_hold_in_every_order(
         max in 1u32..5, queue in 0u32..6,
@@ -372,23 +445,36 @@ proptest! {
         let rooms = rooms.into_iter().map(|(max, queue)| bounds(max, queue));
         let all: Arc<Scheduler<Real>> = Scheduler::new(bounds(max, queue), rooms);
         let (mut running, mut tickets) = (Vec::new(), Vec::new());
+        let mut excess = all.excess();
         for event in events {
+            let narrows = matches!(event, Event::Reconfigure { .. });
             match event {
                 Event::Arrive { caller, room } => match all.enter(&caller.to_string().into(), room) {
                     Ok(Entry::Now(permit)) => running.push(permit),
-                    Ok(Entry::Wait(ticket)) => tickets.push(ticket),
+                    Ok(Entry::Wait(ticket)) => tickets.push((ticket, false)),
                     Err(refused) => prop_assert!(refused.queued >= refused.bounds.queue_size),
                 },
+                Event::Return { caller, room } => match all.enter_again(&caller.to_string().into(), room) {
+                    Entry::Now(permit) => running.push(permit),
+                    Entry::Wait(ticket) => tickets.push((ticket, true)),
+                },
+                Event::Reconfigure { all: bounds, room, here } => all.reconfigure(bounds, [(room, here)]),
                 Event::Finish(at) if !running.is_empty() => drop(running.swap_remove(at.index(running.len()))),
                 Event::Cancel(at) if !tickets.is_empty() => drop(tickets.swap_remove(at.index(tickets.len()))),
                 Event::TimeOut(at) if !tickets.is_empty() => {
-                    let ticket: Ticket<Real> = tickets.swap_remove(at.index(tickets.len()));
-                    running.extend(ticket.give_up().ok());
+                    let at = at.index(tickets.len());
+                    // Whoever returns waits for as long as it takes.
+                    if !tickets[at].1 {
+                        let (ticket, _): (Ticket<Real>, bool) = tickets.swap_remove(at);
+                        running.extend(ticket.give_up().ok());
+                    }
                 }
                 Event::Look(at) if !tickets.is_empty() => {
                     let at = at.index(tickets.len());
-                    let looked = tickets[at].poll_unpin(&mut Context::from_waker(Waker::noop()));
+                    let (ticket, returns) = &mut tickets[at];
+                    let looked = ticket.poll_unpin(&mut Context::from_waker(Waker::noop()));
                     if let Poll::Ready(Err(_)) = looked {
+                        prop_assert!(!*returns, "it makes room for nobody");
                         drop(tickets.swap_remove(at));
                     } else if let Poll::Ready(Ok(permit)) = looked {
                         running.push(permit);
@@ -397,13 +483,17 @@ proptest! {
                 }
                 _ => {}
             }
-            prop_assert!(all.is_consistent());
+            prop_assert!(all.agrees());
+            let before = std::mem::replace(&mut excess, all.excess());
+            let more = excess.iter().zip(before).any(|(now, was)| now.0 > was.0 || now.1 > was.1);
+            prop_assert!(narrows || !more, "INV-01, INV-02: {:?}", excess);
         }
         drop(tickets);
-        prop_assert!(all.is_consistent());
+        prop_assert!(all.agrees());
         prop_assert_eq!(all.figures().active as usize, running.len());
         drop(running);
-        prop_assert_eq!((all.figures().active, all.figures().queued), (0, 0));
+        let figures = all.figures();
+        prop_assert_eq!((figures.active, figures.queued, figures.returning), (0, 0, 0));
     }
 }
 
@@ -432,7 +522,7 @@ mod interleavings {
             Ok(Entry::Wait(mut ticket)) => match n % 4 {
                 0 => return drop(ticket),
                 1 => {
-                    drop(granted(&mut ticket));
+                    drop(ticket.poll_unpin(&mut Context::from_waker(Waker::noop())));
                     thread::yield_now();
                     return;
                 }
@@ -447,6 +537,29 @@ mod interleavings {
             },
             Err(_) => return,
         };
+        run(all, permit, active, max);
+        // Its caller was asked something, and answered.
+        if n > 3 {
+            thread::yield_now();
+            let entry = all.enter_again(&subject, n % 2);
+            assert!(all.is_consistent(), "INV-02");
+            let permit = match entry {
+                Entry::Now(permit) => permit,
+                Entry::Wait(ticket) => match future::block_on(ticket) {
+                    Ok(permit) => permit,
+                    Err(refused) => panic!("it ran before: {refused:?}"),
+                },
+            };
+            run(all, permit, active, max);
+        }
+    }
+
+    fn run(
+        all: &Arc<Scheduler<Checked<State>>>,
+        permit: scheduler::Permit<Checked<State>>,
+        active: &AtomicUsize,
+        max: usize,
+    ) {
         let now = active.fetch_add(1, Ordering::SeqCst) + 1;
         assert!(now <= max, "INV-01");
         assert!(all.is_consistent());
@@ -459,7 +572,7 @@ mod interleavings {
     fn p_18_no_interleaving_leaks_a_permit_or_loses_a_wake() {
         let body = || {
             let all: Arc<Scheduler<Checked<State>>> =
-                Scheduler::new(bounds(2, 4), [bounds(1, 3), bounds(2, 4)]);
+                Scheduler::new(bounds(2, 2), [bounds(1, 1), bounds(2, 2)]);
             let active = Arc::new(AtomicUsize::new(0));
             let threads: Vec<_> = [3, 7, 0, 1, 2, 11]
                 .into_iter()
@@ -472,7 +585,8 @@ mod interleavings {
                 thread.join().expect("no panic");
             }
             let figures = all.figures();
-            assert_eq!((figures.active, figures.queued), (0, 0), "INV-06");
+            let left = (figures.active, figures.queued, figures.returning);
+            assert_eq!(left, (0, 0, 0), "INV-06");
             assert!(all.is_consistent());
         };
         shuttle::check_random(body, 2000);
