@@ -134,9 +134,12 @@ fn gateways_of_one_data_directory_share_what_is_off() {
     assert!(other.revive(Scope::Backend, "beta").expect("saved"));
     assert!(one.look_again());
     assert_eq!(one.killed(), other.killed());
-    fs::write(dir.path().join("kill_switch.json"), "{").expect("written");
-    assert!(!one.look_again());
-    assert!(one.now().hits_operation(&echo), "it stays as it was");
+    for broken in ["{", "[[]]", "[]", "{}"] {
+        fs::write(dir.path().join("kill_switch.json"), broken).expect("written");
+        assert!(!one.look_again(), "{broken}");
+        assert!(one.now().hits_operation(&echo), "{broken}");
+        assert!(open().now().hits_caller("anybody"), "{broken}");
+    }
 }
 
 #[test]
