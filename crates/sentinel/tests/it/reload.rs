@@ -266,6 +266,35 @@ fn g_69_what_changed_follows_and_the_rest_stays() {
     assert!(code == 0 && said.contains("reloaded"), "{code} {said}");
 }
 
+/// What the catalog and policy do with a backend needs no restart of it, and is a change all the same.
+#[test]
+fn g_69_a_backend_that_is_only_seen_otherwise_is_named_and_stays() {
+    let child = |more: &str| stdio_backend("child", &[], more);
+    let gateway = Gateway::ready(&child(""));
+    let old_child = processes::running(gateway.process.pid(), "sentinel-fixture");
+    for more in [
+        "pin = \"enforce\"",
+        "prefix = \"always\"",
+        "tools = { rename = { echo = \"say\" } }",
+        "tools = { exclude = [\"slow\"] }",
+        "admission = { max_concurrent = 3 }",
+    ] {
+        let done = reloaded(&gateway, &child(more));
+        assert_eq!(done["changed"], json!(["backends.child"]), "{more}: {done}");
+        assert_eq!(done["kept"], json!(["child"]), "{more}: {done}");
+        let same = reloaded(&gateway, &child(more));
+        assert_eq!(same["changed"], json!([]), "{more}: {same}");
+    }
+    gateway.house.rewrite(&child(""));
+    let (code, _, said) = gateway.house.sentinel(&["reload"]);
+    assert!(
+        code == 0 && said.contains("changed backends.child"),
+        "{said}"
+    );
+    let now = processes::running(gateway.process.pid(), "sentinel-fixture");
+    assert_eq!(now, old_child);
+}
+
 #[test]
 fn p_s07_a_reload_that_changes_auth_holds_from_the_next_request_and_ends_streams() {
     let server = Server::start(&[]);
