@@ -396,6 +396,29 @@ fn p_s15_a_file_that_was_emptied_is_not_taken() {
 }
 
 /// Of the sections that are mostly read once, what is read for each request, connection or claim follows.
+/// G-69: a gateway that runs waits for nobody to write into a pipe. What is no file is refused, and a file is read again.
+#[test]
+fn g_69_what_is_no_regular_file_is_refused_and_blocks_nothing() {
+    let gateway = Gateway::start("");
+    let text = gateway.house.become_a_pipe();
+    for _ in 0..2 {
+        let answer = reload(&gateway);
+        assert_eq!(answer.status, 422, "{answer:?}");
+        assert!(answer.text.contains("no regular file"), "{answer:?}");
+    }
+    gateway.house.become_a_link_to("/dev/zero");
+    let answer = reload(&gateway);
+    assert_eq!(answer.status, 422, "{answer:?}");
+    gateway.house.become_a_file(&text);
+    let answer = reload(&gateway);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let large = [&text[..], &b"#".repeat(17 << 20)].concat();
+    gateway.house.become_a_file(&large);
+    let answer = reload(&gateway);
+    assert_eq!(answer.status, 422, "{answer:?}");
+    assert!(answer.text.contains("16 MiB"), "{answer:?}");
+}
+
 #[test]
 fn g_69_levels_limits_and_what_records_keep_follow_without_a_restart() {
     let server = Server::start(&[]);
