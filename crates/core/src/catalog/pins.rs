@@ -244,21 +244,21 @@ impl Pins {
         }
     }
 
-    /// Looks at what a backend offers; returns the tools that must not be used.
+    /// Looks at what a backend offers; returns the tools that must not be used, and why.
     pub(super) fn inspect(
         &self,
         backend: &str,
         pinning: Pinning,
         offer: &Offer,
         shows: impl Fn(&str) -> bool,
-    ) -> HashSet<String> {
+    ) -> HashMap<String, Difference> {
         let mut state = self.state.lock();
         state.waiting.retain(|(of, _), _| of != backend);
         if pinning == Pinning::Off {
-            return HashSet::new();
+            return HashMap::new();
         }
         let first_contact = !state.broken && !state.pinned.contains_key(backend);
-        let mut held = HashSet::new();
+        let mut held = HashMap::new();
         for item in offer.tools.iter().filter(|item| shows(&item.key)) {
             let now = Pin::of(item);
             let known = state.pinned.get(backend).and_then(|all| all.get(&item.key));
@@ -277,7 +277,7 @@ impl Pins {
             let holds = pinning == Pinning::Enforce;
             state.report(backend, &item.key, difference, &now, holds);
             if holds {
-                held.insert(item.key.clone());
+                held.insert(item.key.clone(), difference);
             }
             let waiting = Waiting {
                 pin: now,

@@ -20,7 +20,7 @@ fn offer(tools: &[&'static str]) -> Offer {
 fn held(pins: &Pins, pinning: Pinning, tools: &[&'static str]) -> Vec<String> {
     let mut held: Vec<String> = pins
         .inspect("b", pinning, &offer(tools), |_| true)
-        .into_iter()
+        .into_keys()
         .collect();
     held.sort();
     held

@@ -24,7 +24,7 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         mirrored: None,
         needs_task: false,
         tags: Arc::default(),
-        held: false,
+        held: None,
     }
 }
 
