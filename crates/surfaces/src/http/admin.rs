@@ -305,7 +305,7 @@ async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Respo
         },
         Err(refusal) => return refusal,
     };
-    if let Err(wrong) = one.check_reason() {
+    if let Err(wrong) = one.check() {
         return reply::refuse(Kind::InvalidParams, wrong);
     }
     if one.name.is_empty() != (one.scope == Scope::All) {

@@ -143,6 +143,15 @@ fn gateways_of_one_data_directory_share_what_is_off() {
 }
 
 #[test]
+fn names_and_reasons_have_their_bounds() {
+    let named = |len: usize| killed(Scope::Tool, &"x".repeat(len));
+    assert!(named(4096).check().is_ok());
+    assert!(named(4097).check().is_err());
+    let reason = "two\nlines".to_owned();
+    assert!(Killed { reason, ..named(1) }.check().is_err());
+}
+
+#[test]
 fn p_s06_a_state_that_is_deleted_revives_nothing() {
     let dir = TempDir::new().expect("a directory");
     let path = dir.path().join("kill_switch.json");
