@@ -113,6 +113,8 @@ pub struct Fault {
     pub data: Option<String>,
     /// A configured code for callers up to 2025-11-25, in place of the kind's own.
     pub legacy_code: Option<i32>,
+    /// The backend heard nothing of the call and is about to be back: its failures are not one more by this.
+    pub is_unheard: bool,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -124,6 +126,7 @@ impl Fault {
             retry_after_ms: None,
             data: None,
             legacy_code: None,
+            is_unheard: false,
             source: None,
         }
     }
@@ -159,6 +162,12 @@ impl Fault {
     #[must_use]
     pub fn legacy_code(mut self, code: i32) -> Self {
         self.legacy_code = Some(code);
+        self
+    }
+
+    #[must_use]
+    pub fn unheard(mut self) -> Self {
+        self.is_unheard = true;
         self
     }
 

@@ -332,7 +332,7 @@ impl Policy {
             let granted = |role: &Arc<Role>| self.granted(role, caller, operation);
             role.as_ref().is_some_and(|role| granted(role).see)
                 && !kills.hits_operation(operation)
-                && !operation.held
+                && operation.held.is_none()
         };
         let seen = Arc::new(catalog.filtered(sees));
         if caller.tags.as_ref().is_some_and(|tags| !tags.is_usual()) {

@@ -5,7 +5,7 @@
 //! it holds a lock beside it meanwhile. Its owner alone may read it. All of this blocks on the disk.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::marker::PhantomData;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -59,12 +59,19 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
 
     /// What it says, and the version that was read; a file that is not there says nothing.
     pub fn read(&self) -> io::Result<(Version, T)> {
-        let file = match File::open(&self.path) {
+        let mut file = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
             opened => opened?,
         };
         let version = Version::of(&file.metadata()?);
-        Ok((version, serde_json::from_reader(io::BufReader::new(file))?))
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        // A list would be taken for the members in their order, and an empty one for nothing to say.
+        if !text.trim_ascii_start().starts_with(b"{") {
+            let text = "what it holds is no JSON object";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        Ok((version, serde_json::from_slice(&text)?))
     }
 
     /// Changes the file while no other process does; it is on disk when this returns.

@@ -264,7 +264,7 @@ async fn guard(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     let outcome = rest.call(call).await;
     match &outcome {
         Ok(_) => pass.end(true),
-        Err(fault) if fault.side() == Side::Backend => pass.end(false),
+        Err(fault) if fault.side() == Side::Backend && !fault.is_unheard => pass.end(false),
         Err(_) => drop(pass),
     }
     outcome

@@ -40,6 +40,11 @@ pub(crate) const EXIT_UNREACHABLE: u8 = 3;
 #[error("{0}")]
 pub(crate) struct Unreachable(pub(crate) String);
 
+/// What was asked for cannot be meant: a mistake on the command line that its grammar does not see.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Misuse(pub(crate) String);
+
 /// Prints a result.
 pub(crate) fn print(text: &str) -> anyhow::Result<ExitCode> {
     match anstream::stdout()
@@ -63,7 +68,7 @@ pub(crate) fn warn(text: &str) {
     say(&format!("{YELLOW}warning{YELLOW:#}: {text}"));
 }
 
-/// Prints the failure of a command with its causes. Mistakes in the configuration are exit code 2.
+/// Prints the failure of a command with its causes. Mistakes in the configuration and on the command line are exit code 2.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
     const RED: Style = AnsiColor::Red.on_default().bold();
     if let Some(mistakes) = error.downcast_ref::<Mistakes>() {
@@ -71,8 +76,11 @@ pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(mistake::EXIT_CODE);
     }
     say(&format!("{RED}error{RED:#}: {error:#}"));
-    match error.downcast_ref::<Unreachable>() {
-        Some(_) => ExitCode::from(EXIT_UNREACHABLE),
-        None => ExitCode::FAILURE,
+    if error.is::<Misuse>() {
+        return ExitCode::from(mistake::EXIT_CODE);
+    }
+    match error.is::<Unreachable>() {
+        true => ExitCode::from(EXIT_UNREACHABLE),
+        false => ExitCode::FAILURE,
     }
 }

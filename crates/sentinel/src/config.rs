@@ -26,12 +26,15 @@ mod tests;
 mod tree;
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use build::Builder;
 use mistake::{Mistake, Mistakes};
 use raw::RawConfig;
+use rustix::fs::OFlags;
 use serde_json::Value;
 use tree::Tree;
 
@@ -43,6 +46,9 @@ pub(crate) use raw_backend::{
 pub(crate) use schema::schema;
 pub(crate) use secret::Origin;
 pub(crate) use settings::{Audit, Auth, Backend, BackendKind, Config, Gateway, KeySource, Review};
+
+/// A file that is larger was not written for us.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// What the command line says about the configuration; it wins over the file.
 #[derive(Debug, Clone, Default)]
@@ -97,8 +103,26 @@ pub(crate) struct Loaded {
     pub(crate) is_empty: bool,
 }
 
+/// What may be at the file's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Also a pipe (`-c <(...)`): whoever starts us waits for it.
+    Anything,
+    /// A regular file, behind links or not: a gateway that runs waits for nobody to write.
+    RegularFile,
+}
+
 /// Finds the file, reads it and builds the configuration.
 pub(crate) fn load(overrides: &Overrides, outside: &Outside<'_>) -> Result<Loaded, Mistakes> {
+    load_from(Place::Anything, overrides, outside)
+}
+
+/// The same, of what may be at the file's place.
+pub(crate) fn load_from(
+    place: Place,
+    overrides: &Overrides,
+    outside: &Outside<'_>,
+) -> Result<Loaded, Mistakes> {
     let Some(file) = find(overrides, outside) else {
         let config = parse("built-in defaults", "", &outside.cwd, overrides, outside)?;
         return Ok(Loaded {
@@ -108,7 +132,7 @@ pub(crate) fn load(overrides: &Overrides, outside: &Outside<'_>) -> Result<Loade
         });
     };
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(outside.cwd.join(&file)).map_err(|error| {
+    let text = read(&outside.cwd.join(&file), place).map_err(|error| {
         let help = "without --config and SENTINEL_CONFIG, ./sentinel.toml and the user's configuration are tried";
         Mistakes::new(&name, "", vec![Mistake::new(None, format!("the file cannot be read: {error}")).help(help)])
     })?;
@@ -119,6 +143,33 @@ pub(crate) fn load(overrides: &Overrides, outside: &Outside<'_>) -> Result<Loade
         file: Some(file),
         is_empty: says_nothing(&text),
     })
+}
+
+fn read(path: &Path, place: Place) -> io::Result<String> {
+    let mut how = File::options();
+    how.read(true);
+    if place == Place::RegularFile {
+        // Even to open a device may do something; and what is a file now may be a pipe when it is opened.
+        only_regular(&std::fs::metadata(path)?)?;
+        how.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let file = how.open(path)?;
+    if place == Place::RegularFile {
+        only_regular(&file.metadata()?)?;
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(io::Error::other("it is larger than 16 MiB")),
+        false => Ok(text),
+    }
+}
+
+fn only_regular(metadata: &Metadata) -> io::Result<()> {
+    match metadata.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is no regular file")),
+    }
 }
 
 /// Whether a file has nothing but blank lines and comments.

@@ -1,32 +1,41 @@
 //! The operator's door: a socket in the data directory that only the gateway's own user can open.
 //!
 //! Whoever can open it could as well read the gateway's memory, so nobody is asked for a token there.
-//! `knock` is the other side: how commands reach the gateways of a data directory, or a remote one.
+//! `Reach` is the other side: how commands reach the gateways of a data directory, or a remote one.
 
 use std::fs::{self, Permissions};
+use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use http::{HeaderValue, StatusCode, Uri};
 use sentinel_backends::http::Plain;
+use sentinel_core::Kind;
 use sentinel_surfaces::Gateway;
 use sentinel_surfaces::http::Door;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixListener;
 use tokio::runtime::Handle;
 
 use crate::commands::{Unreachable, plain};
+use crate::progress::Progress;
 use crate::runfile;
 
 /// After an accept that failed, so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Between two looks at whether to say what is waited for.
+const PROGRESS: Duration = Duration::from_millis(250);
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// A reload may have to wait for programs to start.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// An operator who was not answered by then wants to know. As long as `tools` and its like take.
+const ANSWER_MAX: Duration = Duration::from_secs(15);
+/// What is approved is what a backend says when it is asked, and its program may have to start first.
+pub(crate) const APPROVED_MAX: Duration = Duration::from_secs(60);
 /// The name under which a gateway is addressed through its socket.
 pub(crate) const HERE: &str = "http://localhost/mcp";
 
@@ -56,11 +65,13 @@ pub(crate) fn open(data_dir: &Path, gateway: &Arc<Gateway>, home: &Handle) -> an
 }
 
 /// A gateway's admin API, and how it is reached.
+#[derive(Clone)]
 pub(crate) struct Reach {
     /// `<...>/admin/api/`
     base: Uri,
     socket: Option<PathBuf>,
     credential: Option<HeaderValue>,
+    answer_max: Duration,
 }
 
 impl Reach {
@@ -70,6 +81,7 @@ impl Reach {
             base: Uri::from_static("http://localhost/admin/api/"),
             socket: Some(path),
             credential: None,
+            answer_max: ANSWER_MAX,
         }
     }
 
@@ -90,7 +102,17 @@ impl Reach {
             base: Uri::from_parts(parts)?,
             socket: None,
             credential: credential.transpose()?,
+            answer_max: ANSWER_MAX,
         })
+    }
+
+    /// The same gateway for who waits longer for an answer.
+    #[must_use]
+    pub(crate) fn patient(&self, answer_max: Duration) -> Self {
+        Self {
+            answer_max,
+            ..self.clone()
+        }
     }
 
     /// Asks with a GET, or a POST of `json`. Whatever the gateway says is an answer.
@@ -107,31 +129,70 @@ impl Reach {
             credential: self.credential.as_ref(),
             json: body.as_deref(),
             answer_bytes_max: ANSWER_BYTES_MAX,
-            timeout: ANSWER_MAX,
+            timeout: self.answer_max,
         };
-        let (status, body) = request
-            .send()
-            .await
-            .map_err(|error| Unreachable(format!("{} cannot be asked: {error}", self.place())))?;
+        let mut progress = Progress::begin();
+        let mut sent = pin!(request.send());
+        let sent = loop {
+            let line = format!("waiting for {} to answer `{what}`", self.place());
+            tokio::select! {
+                sent = &mut sent => break sent,
+                () = tokio::time::sleep(PROGRESS) => progress.show(&line),
+            }
+        };
+        drop(progress);
+        let (status, body) = sent.map_err(|error| self.silent(what, &error))?;
         let answer = serde_json::from_slice(&body)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).trim().to_owned()));
         Ok((status, answer))
     }
 
-    /// Asks, and takes anything but success for a failure.
-    pub(crate) async fn wish(&self, what: &str, json: Option<&Value>) -> anyhow::Result<Value> {
+    fn silent(&self, what: &str, error: &io::Error) -> Unreachable {
+        let why = match error.kind() {
+            io::ErrorKind::TimedOut => {
+                let seconds = self.answer_max.as_secs();
+                format!("no answer to `{what}` came within {seconds} s")
+            }
+            _ => error.to_string(),
+        };
+        Unreachable(format!("{} cannot be asked: {why}", self.place()))
+    }
+
+    /// Asks, and takes anything but a gateway's own answer for a failure.
+    pub(crate) async fn wish<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        json: Option<&Value>,
+    ) -> anyhow::Result<T> {
         let (status, answer) = self.ask(what, json).await?;
-        if status.is_success() {
-            return Ok(answer);
+        self.granted(status, answer)
+    }
+
+    /// What an answer says, if it is a gateway's own and no refusal.
+    pub(crate) fn granted<T: DeserializeOwned>(
+        &self,
+        status: StatusCode,
+        answer: Value,
+    ) -> anyhow::Result<T> {
+        if status.is_success() || status.is_redirection() {
+            // Whoever sends us elsewhere, or says anything else, has not done what was asked. A list would be taken
+            // for the members in their order.
+            let own = Some(answer).filter(|answer| status.is_success() && answer.is_object());
+            let read = own.and_then(|answer| serde_json::from_value(answer).ok());
+            return read.ok_or_else(|| self.stranger().into());
         }
         let said = answer["error"]["message"]
             .as_str()
             .or(answer["detail"].as_str())
+            .or(answer["title"].as_str())
             .or(answer.as_str())
-            .unwrap_or_default();
+            .filter(|said| !said.is_empty())
+            .or(status.canonical_reason())
+            .unwrap_or("it does not say why");
+        let by_role = answer["error"]["data"]["kind"] == Kind::Forbidden.as_str();
         let help = match status {
             StatusCode::UNAUTHORIZED => "; name a token with --token or SENTINEL_TOKEN",
-            StatusCode::FORBIDDEN => "; the role needs the permission \"admin\"",
+            StatusCode::FORBIDDEN if by_role => "; the role needs the permission \"admin\"",
             _ => "",
         };
         anyhow::bail!(
@@ -140,6 +201,13 @@ impl Reach {
             status.as_u16(),
             plain(said)
         )
+    }
+
+    fn stranger(&self) -> Unreachable {
+        Unreachable(format!(
+            "{} does not answer like a Sentinel gateway: is the URL right? Is there a login page in front of it?",
+            self.place()
+        ))
     }
 
     fn place(&self) -> String {

@@ -14,11 +14,12 @@ use sentinel_core::state_file::Version;
 use sentinel_surfaces::Control;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::commands::key;
 use crate::config::mistake::Mistakes;
-use crate::config::{self, Loaded};
+use crate::config::{self, Loaded, Place};
 use crate::key_file::KeyFile;
 use crate::wiring::{Applied, Running};
 
@@ -28,14 +29,19 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Operators who wait for an answer at once.
 const WISHES_MAX: usize = 64;
 
+/// How long reading may take; a disk that does not answer is not waited for.
+const READ_MAX: Duration = Duration::from_secs(5);
+
 /// Reads the configuration as the command that was started does.
-pub(crate) type Load = Box<dyn Fn() -> anyhow::Result<Loaded> + Send>;
+pub(crate) type Load = Arc<dyn Fn(Place) -> anyhow::Result<Loaded> + Send + Sync>;
 
 type Answer = Result<Value, Value>;
 
 pub(crate) struct Reloader {
     running: Arc<Running>,
     load: Load,
+    /// A read that took too long, and may still go on.
+    late: Option<oneshot::Receiver<anyhow::Result<Loaded>>>,
     wishes: mpsc::Receiver<oneshot::Sender<Answer>>,
     hangup: Signal,
     file: Option<(PathBuf, Version)>,
@@ -62,6 +68,7 @@ impl Reloader {
         Ok(Self {
             running,
             load,
+            late: None,
             wishes,
             hangup: signal(SignalKind::hangup())?,
             file: file.map(|file| {
@@ -77,16 +84,16 @@ impl Reloader {
         loop {
             tokio::select! {
                 _ = self.hangup.recv() => {
-                    let _ = self.reload("SIGHUP");
+                    let _ = self.reload("SIGHUP").await;
                 }
                 Some(wish) = self.wishes.recv() => {
-                    let _ = wish.send(self.reload("an operator"));
+                    let _ = wish.send(self.reload("an operator").await);
                 }
                 () = tokio::time::sleep(LOOK) => {
                     let now = self.version();
                     let settled = std::mem::replace(&mut seen, now) == now;
                     if settled && self.file.as_ref().is_some_and(|(_, taken)| *taken != now) {
-                        let _ = self.reload("the file changed");
+                        let _ = self.reload("the file changed").await;
                     }
                 }
             }
@@ -124,12 +131,33 @@ impl Reloader {
         Ok(())
     }
 
-    fn reload(&mut self, why: &str) -> Answer {
+    /// Reads the file, on a thread of its own that nobody waits for at the end of the process.
+    async fn read(&mut self) -> anyhow::Result<Loaded> {
+        if let Some(late) = &mut self.late
+            && matches!(late.try_recv(), Err(TryRecvError::Empty))
+        {
+            anyhow::bail!("the file is still being read for an earlier reload");
+        }
+        let (done, mut read) = oneshot::channel();
+        let load = self.load.clone();
+        std::thread::Builder::new()
+            .name("configuration".to_owned())
+            .spawn(move || drop(done.send(load(Place::RegularFile))))?;
+        match tokio::time::timeout(READ_MAX, &mut read).await {
+            Ok(loaded) => loaded?,
+            Err(_) => {
+                self.late = Some(read);
+                anyhow::bail!("the file could not be read within {READ_MAX:?}")
+            }
+        }
+    }
+
+    async fn reload(&mut self, why: &str) -> Answer {
         let now = self.version();
         if let Some((_, taken)) = &mut self.file {
             *taken = now;
         }
-        let outcome = (self.load)().and_then(|loaded| {
+        let outcome = self.read().await.and_then(|loaded| {
             self.same_file(loaded.file.as_ref())?;
             self.not_emptied(&loaded)?;
             self.running.apply(loaded.config)

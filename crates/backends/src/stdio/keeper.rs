@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::life::{Ended, Plan, Ready, live};
-use super::supervisor::{Action, Admission, Event, Policy, Presence, Supervisor};
+use super::supervisor::{self, Action, Admission, Event, Policy, Presence, Supervisor};
 use super::talk::Talk;
 
 /// One child, as its callers see it.
@@ -145,7 +145,9 @@ impl Keeper {
         };
         let mut fault = Fault::new(Kind::BackendUnavailable, text);
         if let Some(after) = retry_after {
-            fault = fault.retry_after_ms(after.as_millis() as u64 + 1);
+            // The new child resets the circuit, which must not keep callers from it longer than it takes to start.
+            let after = after.max(supervisor::SOON);
+            fault = fault.retry_after_ms(after.as_millis() as u64).unheard();
         }
         match self.facts.lock().problem.clone() {
             Some(problem) => fault.because(problem),

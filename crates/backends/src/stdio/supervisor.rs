@@ -16,6 +16,8 @@ use tokio::time::Instant;
 /// taken; with a handshake of half a second the backend is back well within two seconds.
 const FIRST_RESTART: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_millis(250));
+/// Nobody is asked to come back sooner: a start that is under way takes a moment as well.
+pub(super) const SOON: Duration = FIRST_RESTART.1;
 /// Then this much, doubled each time...
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// ...up to this much.
@@ -180,19 +182,15 @@ impl Supervisor {
             State::Starting { patient: true } | State::Ending { then: Then::Sleep } => {
                 Admission::Wait
             }
-            State::Starting { patient: false } => Admission::Later {
-                retry_after: FIRST_RESTART.1,
-            },
+            State::Starting { patient: false } => Admission::Later { retry_after: SOON },
             State::Backoff { until } | State::Asleep { not_before: until } => {
                 let left = until.saturating_duration_since(now);
                 Admission::Later {
-                    retry_after: left.max(FIRST_RESTART.1),
+                    retry_after: left.max(SOON),
                 }
             }
             State::Ending { then: Then::Over } | State::Down | State::Over => Admission::Never,
-            State::Ending { .. } => Admission::Later {
-                retry_after: FIRST_RESTART.1,
-            },
+            State::Ending { .. } => Admission::Later { retry_after: SOON },
         }
     }
 

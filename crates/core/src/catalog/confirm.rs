@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use sentinel_wire::Method;
 
-use super::pins::Pin;
+use super::pins::{Difference, Pin};
 use super::unknown::{held, unseen};
 use super::{Publisher, Said};
 use crate::call::Call;
@@ -20,7 +20,7 @@ use crate::offer::ItemKind;
 /// What becomes of a call after the second look.
 enum Look {
     Fine,
-    Held,
+    Held(Difference),
     Gone,
 }
 
@@ -54,7 +54,7 @@ impl Publisher {
                 None => Look::Fine,
                 Some(how) => {
                     pins.report_own(backend, own, how, now);
-                    Look::Held
+                    Look::Held(how)
                 }
             },
         };
@@ -74,8 +74,7 @@ impl Publisher {
             .own_tool(self.index, &operation.own)
         {
             None => Look::Gone,
-            Some(now) if now.held => Look::Held,
-            Some(_) => Look::Fine,
+            Some(now) => now.held.map_or(Look::Fine, Look::Held),
         }
     }
 
@@ -90,7 +89,7 @@ impl Publisher {
         let pins = self.registry.pins();
         match pins.difference(&operation.backend, &operation.own, &Pin::of(now)) {
             None => Look::Fine,
-            Some(_) => Look::Held,
+            Some(how) => Look::Held(how),
         }
     }
 
@@ -98,7 +97,7 @@ impl Publisher {
         let operation = &call.target().operation;
         match look {
             Look::Fine => Ok(()),
-            Look::Held => Err(held(operation, call.view)),
+            Look::Held(how) => Err(held(operation, call.view, how)),
             Look::Gone => Err(unseen(operation, call.view, &call.method)),
         }
     }

@@ -28,7 +28,7 @@ impl PartialEq for ListItem {
     fn eq(&self, other: &Self) -> bool {
         self.revision == other.revision
             && self.raw == other.raw
-            && self.operation.held == other.operation.held
+            && self.operation.held.is_some() == other.operation.held.is_some()
     }
 }
 

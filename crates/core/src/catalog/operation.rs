@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sentinel_wire::header::Param;
 use sentinel_wire::template::Template;
 
+use super::pins::Difference;
 use super::uri::{Forms, Reading, Spellings, begun_like};
 use crate::call::View;
 use crate::offer::{Item, ItemKind};
@@ -37,7 +38,7 @@ pub struct Operation {
     /// What a tool is tagged with.
     pub tags: Arc<[Box<str>]>,
     /// Its definition is not the one that was pinned: hidden, and not to be used until it is approved.
-    pub held: bool,
+    pub held: Option<Difference>,
 }
 
 impl Operation {
@@ -62,7 +63,7 @@ impl Operation {
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
             needs_task: false,
             tags: item.tags.clone(),
-            held: false,
+            held: None,
         }
     }
 
@@ -82,7 +83,7 @@ impl Operation {
             mirrored: None,
             needs_task: false,
             tags: Arc::default(),
-            held: false,
+            held: None,
         }
     }
 

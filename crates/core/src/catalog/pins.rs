@@ -172,7 +172,9 @@ impl Said {
 /// Pins by backend and own name.
 type All = BTreeMap<String, BTreeMap<String, Pin>>;
 
+/// The file. One with other members was meant to say something: it counts as broken, not as empty.
 #[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Saved {
     #[serde(default)]
     backends: All,
@@ -242,21 +244,21 @@ impl Pins {
         }
     }
 
-    /// Looks at what a backend offers; returns the tools that must not be used.
+    /// Looks at what a backend offers; returns the tools that must not be used, and why.
     pub(super) fn inspect(
         &self,
         backend: &str,
         pinning: Pinning,
         offer: &Offer,
         shows: impl Fn(&str) -> bool,
-    ) -> HashSet<String> {
+    ) -> HashMap<String, Difference> {
         let mut state = self.state.lock();
         state.waiting.retain(|(of, _), _| of != backend);
         if pinning == Pinning::Off {
-            return HashSet::new();
+            return HashMap::new();
         }
         let first_contact = !state.broken && !state.pinned.contains_key(backend);
-        let mut held = HashSet::new();
+        let mut held = HashMap::new();
         for item in offer.tools.iter().filter(|item| shows(&item.key)) {
             let now = Pin::of(item);
             let known = state.pinned.get(backend).and_then(|all| all.get(&item.key));
@@ -275,7 +277,7 @@ impl Pins {
             let holds = pinning == Pinning::Enforce;
             state.report(backend, &item.key, difference, &now, holds);
             if holds {
-                held.insert(item.key.clone());
+                held.insert(item.key.clone(), difference);
             }
             let waiting = Waiting {
                 pin: now,
@@ -330,11 +332,13 @@ impl Pins {
                 })
                 .collect()
         };
+        if chosen.is_empty() {
+            return Ok(Vec::new());
+        }
         if let Some(file) = &self.file {
             file.rewrite(|read| {
-                let mut saved = read.unwrap_or_else(|_| Saved {
-                    backends: self.state.lock().pinned.clone(),
-                });
+                let mut saved = read.unwrap_or_default();
+                self.state.lock().fill(&mut saved.backends);
                 let all = saved.backends.entry(backend.to_owned()).or_default();
                 all.extend(chosen.iter().cloned());
                 Ok((saved, ()))
@@ -387,25 +391,20 @@ impl Pins {
             return false;
         }
         match file.read() {
-            // Somebody took it away. To begin anew takes a start of the gateway; until then what is known counts.
-            Ok((version, _)) if version == Version::default() => {
+            // Gone, or empty: to begin anew takes a start of the gateway; until then what is known counts.
+            Ok((version, Saved { mut backends })) => {
                 let mut state = self.state.lock();
                 state.version = version;
-                tracing::error!(
-                    "the pins are gone from {}: they are written down again",
-                    file.path().display()
-                );
-                let all = state.pinned.iter();
-                let all =
-                    all.flat_map(|(of, tools)| tools.keys().map(|tool| (of.clone(), tool.clone())));
-                state.unsaved = all.collect();
-                false
-            }
-            Ok((version, saved)) => {
-                let mut state = self.state.lock();
-                state.version = version;
-                state.broken = false;
-                let before = std::mem::replace(&mut state.pinned, saved.backends);
+                state.broken &= backends.is_empty();
+                let lost = state.fill(&mut backends);
+                if lost.iter().any(|pin| !state.unsaved.contains(pin)) {
+                    tracing::error!(
+                        "pins are gone from {}: they are written down again",
+                        file.path().display()
+                    );
+                }
+                state.unsaved.extend(lost);
+                let before = std::mem::replace(&mut state.pinned, backends);
                 let late: Vec<_> = state.unsaved.iter().cloned().collect();
                 for (backend, tool) in late {
                     if let Some(pin) = before.get(&backend).and_then(|all| all.get(&tool)) {
@@ -461,6 +460,20 @@ impl State {
         self.pinned
             .get(backend)
             .is_none_or(|all| all.len() < PINS_MAX)
+    }
+
+    /// Puts into what a file says the backends that have pins here and none there: they were taken away, and only a start
+    /// of the gateway trusts anew. Says what was put in.
+    fn fill(&self, saved: &mut All) -> Vec<(String, String)> {
+        let mut put = Vec::new();
+        for (backend, pins) in &self.pinned {
+            let all = saved.entry(backend.clone()).or_default();
+            if all.is_empty() {
+                all.clone_from(pins);
+                put.extend(pins.keys().map(|tool| (backend.clone(), tool.clone())));
+            }
+        }
+        put
     }
 
     fn pin(&mut self, backend: &str, tool: &str, pin: Pin) {

@@ -1,6 +1,6 @@
 //! One immutable catalog, and how it differs from the one before.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use sentinel_wire::{Method, Params, Payload, Revision};
 
 use super::lists::{List, ListItem};
 use super::naming::Names;
+use super::pins::Difference;
 use super::unknown::{required, unknown_method, unknown_name, unknown_resource};
 use super::{Listing, Operation, Prefix};
 use crate::call::{Call, View};
@@ -142,7 +143,7 @@ pub struct Catalog {
 struct With<'a> {
     offer: &'a Offer,
     names: &'a Names,
-    held: &'a HashSet<String>,
+    held: &'a HashMap<String, Difference>,
     /// The best first.
     templates: Vec<(Template, Arc<str>)>,
 }
@@ -189,7 +190,7 @@ impl Catalog {
         order: &[usize],
         offers: Vec<Option<Arc<Offer>>>,
         names: &Names,
-        held: impl Fn(usize, &Offer) -> HashSet<String>,
+        held: impl Fn(usize, &Offer) -> HashMap<String, Difference>,
     ) -> Self {
         let mut next = Self::empty(listings);
         // Places whose backend was taken out of the configuration can do nothing.
@@ -262,7 +263,11 @@ impl Catalog {
         let has_tasks = self.capabilities[index + 1].tasks;
         let revision = with.offer.revision;
         let operation = Operation {
-            held: kind == ItemKind::Tool && with.held.contains(&item.key),
+            held: with
+                .held
+                .get(&item.key)
+                .copied()
+                .filter(|_| kind == ItemKind::Tool),
             needs_task: has_tasks && item.needs_task && !revision.is_modern(),
             ..Operation::listed(kind, index, backend, item, exposed.clone())
         };

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use sentinel_wire::{Method, Params, json};
 
 use super::Operation;
+use super::pins::Difference;
 use crate::call::View;
 use crate::fault::{Fault, Kind};
 use crate::offer::ItemKind;
@@ -21,9 +22,16 @@ pub(crate) fn unseen(operation: &Operation, view: View, method: &Method) -> Faul
 }
 
 /// The answer to a call of a tool that is held back.
-pub(crate) fn held(operation: &Operation, view: View) -> Fault {
+pub(crate) fn held(operation: &Operation, view: View, how: Difference) -> Fault {
     let name = operation.name_in(view);
-    let text = format!("`{name}` is not what it was, and is off until somebody approves it");
+    let why = match how {
+        Difference::New => format!("`{name}` is new"),
+        Difference::Unknown => format!("what was approved of `{name}` cannot be read"),
+        Difference::Words | Difference::Shape | Difference::Both => {
+            format!("`{name}` is not what it was")
+        }
+    };
+    let text = format!("{why}, and is off until somebody approves it");
     Fault::new(Kind::Disabled, text)
 }
 

@@ -28,6 +28,8 @@ use crate::state_file::{StateFile, Version};
 
 /// Entries at run time: more than anybody switches off by hand.
 const KILLED_MAX: usize = 10_000;
+/// Bytes of a name: nothing that can be called, and nobody who calls, has a longer one.
+const NAME_LEN_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -50,12 +52,15 @@ pub struct Killed {
 }
 
 impl Killed {
-    /// Callers, operators and logs are shown the reason as it is.
-    pub fn check_reason(&self) -> Result<(), &'static str> {
-        match self.reason.contains(char::is_control) {
-            true => Err("`reason` is one line of text, without control characters"),
-            false => Ok(()),
+    /// Callers, operators and logs are shown the reason as it is, and the name is kept.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.reason.contains(char::is_control) {
+            return Err("`reason` is one line of text, without control characters");
         }
+        if self.name.len() > NAME_LEN_MAX {
+            return Err("`name` has at most 4096 bytes");
+        }
+        Ok(())
     }
 }
 

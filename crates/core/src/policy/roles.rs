@@ -343,7 +343,7 @@ mod tests {
             mirrored: None,
             needs_task: false,
             tags: Arc::default(),
-            held: false,
+            held: None,
         }
     }
 

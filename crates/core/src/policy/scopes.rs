@@ -85,7 +85,7 @@ mod tests {
             mirrored: None,
             needs_task: false,
             tags: Arc::default(),
-            held: false,
+            held: None,
         };
         for (permissions, scopes, wanted) in [
             (&["*"][..], &[][..], Grant::FULL),

@@ -98,8 +98,8 @@ pub(crate) fn veiled(
 pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
     let operation = &call.target().operation;
     let ends = call.ends_a_task();
-    if operation.held && !ends {
-        return stop(held(operation, call.view));
+    if let (Some(how), false) = (operation.held, ends) {
+        return stop(held(operation, call.view, how));
     }
     if let Some(reason) = policy.kills.now().stops(&call.caller, operation, ends) {
         return stop(kill::disabled(operation.name_in(call.view), reason));

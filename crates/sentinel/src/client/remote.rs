@@ -19,11 +19,13 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{BUILT_IN, Client, START_MAX, Trouble, Wish, position};
-use crate::commands::{Unreachable, plain};
+use crate::commands::{Misuse, Unreachable, plain};
 use crate::progress::{self, Progress};
 
 /// The gateway's own limits are shorter; this one only ends a wait for a gateway that is gone.
 const CALL_MAX: Duration = Duration::from_secs(3600);
+/// As long as it takes in all until nothing is expected any more: for readiness, then for what backends say.
+const ASKED_MAX: Duration = Duration::from_secs(15);
 const READY_BYTES_MAX: usize = 1 << 20;
 const REPLY_BYTES_MAX: usize = 64 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -51,11 +53,24 @@ pub(crate) fn endpoint(url: &str) -> anyhow::Result<Uri> {
     if !full.contains("://") {
         full.insert_str(0, "http://");
     }
-    let uri: Uri = full.parse().with_context(|| format!("{url} is no URL"))?;
-    anyhow::ensure!(
-        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some(),
-        "{url} is no http or https URL"
-    );
+    let wrong = |why: &str| Misuse(format!("{} {why}", plain(url)));
+    let uri: Uri = full
+        .parse()
+        .map_err(|error| wrong(&format!("is no URL: {error}")))?;
+    let Some(authority) = uri.authority() else {
+        return Err(wrong("is no http or https URL").into());
+    };
+    if authority.as_str().contains('@') {
+        let text = "a URL with a name or a password in it is not used: --token or SENTINEL_TOKEN says who you are";
+        return Err(Misuse(text.to_owned()).into());
+    }
+    if !matches!(uri.scheme_str(), Some("http" | "https")) || authority.host().is_empty() {
+        return Err(wrong("is no http or https URL").into());
+    }
+    // What stands behind the host is its port, or it is nothing.
+    if authority.host().len() < authority.as_str().len() && uri.port_u16().is_none() {
+        return Err(wrong("is no URL: its port is no number from 1 to 65535").into());
+    }
     match uri.path() {
         "" | "/" => with_path(&uri, "/mcp"),
         _ => Ok(uri),
@@ -206,7 +221,7 @@ impl Client {
         }
         let problem = status
             .problem
-            .unwrap_or_else(|| "it does not answer".to_owned());
+            .unwrap_or_else(|| format!("it did not answer within {} s", ASKED_MAX.as_secs()));
         let help = if problem.contains("401") || problem.contains("403") {
             "name a token with --token or SENTINEL_TOKEN"
         } else {
@@ -241,5 +256,26 @@ mod tests {
         );
         assert_eq!(of("ftp://x.example"), None);
         assert_eq!(of("http://"), None);
+        assert_eq!(of("[::1]:9200").as_deref(), Some("http://[::1]:9200/mcp"));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_a_mistake_and_a_password_is_not_said_again() {
+        for url in [
+            "",
+            "http://",
+            "ftp://x.example",
+            "http://[::1/mcp",
+            "http://127.0.0.1:99999/mcp",
+            "http://127.0.0.1:/mcp",
+            "http://name:secret@127.0.0.1:9200/mcp",
+            "name:secret@127.0.0.1:9200",
+        ] {
+            let error = endpoint(url).expect_err(url);
+            assert!(error.is::<Misuse>(), "{url}: {error}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        let error = endpoint("http://name@127.0.0.1").expect_err("a name");
+        assert!(error.to_string().contains("--token"), "{error}");
     }
 }

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use sentinel_core::policy::{KillSwitch, Killed, Scope};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{one_line, print, say, warn};
@@ -15,36 +17,66 @@ use crate::cli::{Global, Kill, KillScope, Revive, Target};
 use crate::client;
 use crate::config::suggest;
 use crate::key_file::KeyFile;
+use crate::operator::Reach;
 use crate::wiring::kill_file;
+
+/// What a gateway says of itself.
+#[derive(Deserialize)]
+struct Status {
+    killed: Vec<Killed>,
+}
+
+/// What a gateway answers to a kill.
+#[derive(Deserialize)]
+struct Off {
+    /// How many things have that name at the moment; of callers nobody knows.
+    hits: Value,
+    killed: Vec<Value>,
+}
+
+/// What a gateway answers to a revival.
+#[derive(Deserialize)]
+struct On {
+    /// False: it was not off at run time.
+    revived: bool,
+    killed: Vec<Value>,
+}
 
 pub(crate) fn kill(global: &Global, args: &Kill) -> anyhow::Result<ExitCode> {
     let Some(scope) = args.scope else {
         return list(global, &args.target);
     };
     let one = killed(scope, args.name.as_deref(), &args.reason)?;
-    let answers = tell(global, &args.target, "kill", &one)?;
-    if let Some(answers) = &answers
-        && answers.iter().all(|answer| answer["hits"] == 0)
-    {
+    let reached = client::reach(global, &args.target)?;
+    if reached.gateways.is_empty() {
+        let switch = KillSwitch::open(Vec::new(), Some(kill_file(&reached.data_dir)));
+        for name in names(&one, &reached.data_dir) {
+            switch.kill(Killed {
+                name,
+                ..one.clone()
+            })?;
+        }
+    }
+    let answers: Vec<Off> = tell(&reached.gateways, "kill", &one)?;
+    if !answers.is_empty() && answers.iter().all(|answer| answer.hits == 0) {
         let what = described(&one);
-        let near = suggestion(global, &args.target, &one);
+        let near = suggestion(&reached.gateways[0], &one);
         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         warn(&format!(
             "{what} is off, but nothing has that name at the moment{near}"
         ));
     }
-    finish(global, &one, answers.as_deref(), "off")
+    let killed: Vec<&[Value]> = answers.iter().map(|answer| &answer.killed[..]).collect();
+    finish(global, &one, &killed, "off")
 }
 
 /// What may have been meant, by the catalog of a gateway.
-fn suggestion(global: &Global, target: &Target, one: &Killed) -> Option<String> {
-    let reached = client::reach(global, target).ok()?;
-    let gateway = reached.gateways.first()?;
+fn suggestion(gateway: &Reach, one: &Killed) -> Option<String> {
     let of = match one.scope {
         Scope::Backend => "backends",
         _ => "catalog",
     };
-    let answer = client::run(gateway.wish(of, None)).ok()?;
+    let (_, answer) = client::run(gateway.ask(of, None)).ok()?;
     let all = answer.as_array()?.iter();
     let names: Vec<String> = all
         .flat_map(|item| {
@@ -60,16 +92,24 @@ fn suggestion(global: &Global, target: &Target, one: &Killed) -> Option<String> 
 
 pub(crate) fn revive(global: &Global, args: &Revive) -> anyhow::Result<ExitCode> {
     let one = killed(args.scope, args.name.as_deref(), "")?;
-    let answers = tell(global, &args.target, "revive", &one)?;
-    if let Some(answers) = &answers
-        && answers.iter().all(|answer| answer["revived"] == false)
-    {
+    let reached = client::reach(global, &args.target)?;
+    let mut revived = false;
+    if reached.gateways.is_empty() {
+        let switch = KillSwitch::open(Vec::new(), Some(kill_file(&reached.data_dir)));
+        for name in names(&one, &reached.data_dir) {
+            revived |= switch.revive(one.scope, &name)?;
+        }
+    }
+    let answers: Vec<On> = tell(&reached.gateways, "revive", &one)?;
+    revived |= answers.iter().any(|answer| answer.revived);
+    if !revived {
         anyhow::bail!(
             "{} was not switched off at run time; `sentinel kill` shows what is, [kill_switch] in the configuration may say more",
             described(&one)
         );
     }
-    finish(global, &one, answers.as_deref(), "on again")
+    let killed: Vec<&[Value]> = answers.iter().map(|answer| &answer.killed[..]).collect();
+    finish(global, &one, &killed, "on again")
 }
 
 fn killed(scope: KillScope, name: Option<&str>, reason: &str) -> anyhow::Result<Killed> {
@@ -92,40 +132,23 @@ fn killed(scope: KillScope, name: Option<&str>, reason: &str) -> anyhow::Result<
         name,
         reason: reason.to_owned(),
     };
-    one.check_reason().map_err(anyhow::Error::msg)?;
+    one.check().map_err(anyhow::Error::msg)?;
     Ok(one)
 }
 
-/// What every gateway answered; `None` if there was none and the file was changed.
-fn tell(
-    global: &Global,
-    target: &Target,
+/// What every gateway answered.
+fn tell<T: DeserializeOwned>(
+    gateways: &[Reach],
     verb: &str,
     one: &Killed,
-) -> anyhow::Result<Option<Vec<Value>>> {
-    let reached = client::reach(global, target)?;
-    if reached.gateways.is_empty() {
-        let switch = KillSwitch::open(Vec::new(), Some(kill_file(&reached.data_dir)));
-        let mut revived = false;
-        for name in names(one, &reached.data_dir) {
-            match verb {
-                "kill" => switch.kill(Killed {
-                    name,
-                    ..one.clone()
-                })?,
-                _ => revived |= switch.revive(one.scope, &name)?,
-            }
-        }
-        let nothing = verb != "kill" && !revived;
-        return Ok(nothing.then(|| vec![json!({ "revived": false })]));
-    }
+) -> anyhow::Result<Vec<T>> {
     let body = serde_json::to_value(one)?;
     client::run(async {
-        let mut answers = Vec::new();
-        for gateway in &reached.gateways {
+        let mut answers = Vec::with_capacity(gateways.len());
+        for gateway in gateways {
             answers.push(gateway.wish(verb, Some(&body)).await?);
         }
-        Ok(Some(answers))
+        Ok(answers)
     })
 }
 
@@ -152,13 +175,13 @@ fn described(one: &Killed) -> String {
 fn finish(
     global: &Global,
     one: &Killed,
-    answers: Option<&[Value]>,
+    killed: &[&[Value]],
     now: &str,
 ) -> anyhow::Result<ExitCode> {
-    let gateways = answers.map_or(0, <[Value]>::len);
+    let gateways = killed.len();
     if global.json {
         let answer = json!({"scope": one.scope, "name": one.name, "gateways": gateways,
-                            "killed": answers.and_then(<[Value]>::first).map(|a| &a["killed"])});
+                            "killed": killed.first()});
         return print(&format!("{answer:#}\n"));
     }
     say(&match gateways {
@@ -176,8 +199,8 @@ fn list(global: &Global, target: &Target) -> anyhow::Result<ExitCode> {
     let reached = client::reach(global, target)?;
     let killed: Vec<Killed> = match reached.gateways.first() {
         Some(gateway) => {
-            let status = client::run(gateway.wish("status", None))?;
-            serde_json::from_value(status["killed"].clone()).context("the gateway's answer")?
+            let status: Status = client::run(gateway.wish("status", None))?;
+            status.killed
         }
         None => KillSwitch::open(Vec::new(), Some(kill_file(&reached.data_dir))).killed(),
     };

@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use sentinel_core::catalog::Pins;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Unreachable, one_line, print, say, warn};
 use crate::cli::{Global, Pin, PinAction, Target};
 use crate::client;
-use crate::operator::Reach;
+use crate::operator::{APPROVED_MAX, Reach};
 use crate::wiring::pin_file;
 
 pub(crate) fn run(global: &Global, args: &Pin) -> anyhow::Result<ExitCode> {
@@ -51,14 +52,26 @@ fn list(global: &Global, target: &Target, all: bool) -> anyhow::Result<ExitCode>
     print(&pins.iter().map(line).collect::<String>())
 }
 
+/// What a gateway knows of definitions.
+#[derive(Deserialize)]
+struct Seen {
+    pins: Vec<Value>,
+}
+
+/// What a gateway answers to an approval.
+#[derive(Deserialize)]
+struct Approval {
+    approved: Vec<String>,
+    pins: Vec<Value>,
+}
+
 /// What the gateways of a data directory see: each may have other backends, and one may know of a difference
 /// before the others do.
 async fn seen_by(gateways: &[Reach]) -> anyhow::Result<Vec<Value>> {
     let mut pins: Vec<Value> = Vec::new();
     for gateway in gateways {
-        let answer = gateway.wish("pins", None).await?;
-        let seen: Vec<Value> = serde_json::from_value(answer["pins"].clone())?;
-        for pin in seen {
+        let seen: Seen = gateway.wish("pins", None).await?;
+        for pin in seen.pins {
             let same = |known: &&mut Value| {
                 (&known["backend"], &known["tool"]) == (&pin["backend"], &pin["tool"])
             };
@@ -135,21 +148,18 @@ async fn approve_at(gateways: &[Reach], body: &Value) -> anyhow::Result<Approved
     let mut approved = Approved::default();
     let mut problem = None;
     for gateway in gateways {
-        let answer = match gateway.wish("pins", Some(body)).await {
+        let answer = match approve_one(gateway, body).await {
             Ok(answer) => answer,
             Err(error) => {
                 problem = Some(error);
                 continue;
             }
         };
-        let text = |name: &Value| name.as_str().map(str::to_owned);
-        let names = answer["approved"].as_array().into_iter().flatten();
-        approved.names.extend(names.filter_map(text));
-        let pins = answer["pins"].as_array().into_iter().flatten();
-        let ours = pins.filter(|pin| pin["backend"] == body["backend"]);
-        approved
-            .known
-            .extend(ours.filter_map(|pin| text(&pin["tool"])));
+        approved.names.extend(answer.approved);
+        let mut pins = answer.pins;
+        pins.retain(|pin| pin["backend"] == body["backend"]);
+        let tools = pins.iter().filter_map(|pin| pin["tool"].as_str());
+        approved.known.extend(tools.map(str::to_owned));
     }
     approved.names.sort();
     approved.names.dedup();
@@ -161,4 +171,11 @@ async fn approve_at(gateways: &[Reach], body: &Value) -> anyhow::Result<Approved
         }
         None => Ok(approved),
     }
+}
+
+/// Whether there is a gateway is known soon; what a backend of it offers may take longer.
+async fn approve_one(gateway: &Reach, body: &Value) -> anyhow::Result<Approval> {
+    let _: Seen = gateway.wish("pins", None).await?;
+    let gateway = gateway.patient(APPROVED_MAX);
+    gateway.wish("pins", Some(body)).await
 }

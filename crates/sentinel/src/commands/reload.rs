@@ -9,6 +9,7 @@ use super::{Unreachable, plain, print, say, warn};
 use crate::cli::{Global, Reload};
 use crate::client;
 use crate::config::mistake;
+use crate::wiring::Applied;
 
 pub(crate) fn run(global: &Global, args: &Reload) -> anyhow::Result<ExitCode> {
     let reached = client::reach(global, &args.target)?;
@@ -20,9 +21,13 @@ pub(crate) fn run(global: &Global, args: &Reload) -> anyhow::Result<ExitCode> {
         let mut answers = Vec::new();
         for gateway in &reached.gateways {
             answers.push(match gateway.ask("reload", Some(&json!({}))).await? {
-                (StatusCode::UNPROCESSABLE_ENTITY, problem) => Err(problem),
-                (status, answer) if status.is_success() => Ok(answer),
-                _ => Ok(gateway.wish("reload", Some(&json!({}))).await?),
+                (StatusCode::UNPROCESSABLE_ENTITY, problem) if problem["detail"].is_string() => {
+                    Err(problem)
+                }
+                (status, answer) => {
+                    let _: Applied = gateway.granted(status, answer.clone())?;
+                    Ok(answer)
+                }
             });
         }
         Ok(answers)

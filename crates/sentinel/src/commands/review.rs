@@ -17,7 +17,7 @@ use sentinel_stores::{Sqlite, review};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Global, Review, ReviewCommand};
-use crate::config::{self, Config, Loaded, Outside};
+use crate::config::{self, Config, Loaded, Outside, Place};
 use crate::database::Database;
 
 const NICENESS_MAX: i32 = 19;
@@ -25,8 +25,9 @@ const NICENESS_MAX: i32 = 19;
 pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
     let db = args.db.as_ref().map(std::path::absolute).transpose()?;
     let overrides = global.overrides();
-    let load = move || {
-        let mut loaded = config::load(&overrides, &Outside::of_process()?)?;
+    let load = move |place| {
+        let outside = Outside::of_process()?;
+        let mut loaded = config::load_from(place, &overrides, &outside)?;
         if let Some(db) = &db {
             loaded.config.sqlite.path.clone_from(db);
             loaded.config.postgres = None;
@@ -36,7 +37,7 @@ pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
     if let ReviewCommand::Serve { port } = args.command {
         return serve(load, port);
     }
-    let config = load()?.config;
+    let config = load(Place::Anything)?.config;
     match &args.command {
         ReviewCommand::Serve { .. } => unreachable!("served above"),
         ReviewCommand::List {
@@ -95,11 +96,11 @@ pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
 
 /// The gateway with nothing but the review tools.
 fn serve(
-    load: impl Fn() -> anyhow::Result<Loaded> + Send + 'static,
+    load: impl Fn(Place) -> anyhow::Result<Loaded> + Send + Sync + 'static,
     port: Option<u16>,
 ) -> anyhow::Result<ExitCode> {
-    let load = move || {
-        let mut loaded = load()?;
+    let load = move |place| {
+        let mut loaded = load(place)?;
         let config = &mut loaded.config;
         let mut address = config
             .review
@@ -115,12 +116,12 @@ fn serve(
         Ok(loaded)
     };
     // Opened again by the gateway; a broker without its store must not start at all.
-    let (store, runtime) = open(&load()?.config)?;
+    let (store, runtime) = open(&load(Place::Anything)?.config)?;
     runtime
         .block_on(store.changes(u64::MAX))
         .context("the store of reviews does not answer")?;
     drop((store, runtime));
-    super::serve::listen(Box::new(load))
+    super::serve::listen(Arc::new(load))
 }
 
 fn open(config: &Config) -> anyhow::Result<(Arc<dyn ReviewStore>, Runtime)> {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::audit::Audit;
 use crate::cli::{Global, Serve};
-use crate::config::{self, Config, Loaded, Outside};
+use crate::config::{self, Config, Loaded, Outside, Place};
 use crate::reload::{Load, Reloader};
 use crate::runfile::RunFile;
 use crate::workers::Workers;
@@ -36,8 +36,10 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
         listen: args.listen.clone(),
         ..global.overrides()
     };
-    let load = Box::new(move || Ok(config::load(&overrides, &Outside::of_process()?)?));
-    listen(load)
+    listen(Arc::new(move |place| {
+        let outside = Outside::of_process()?;
+        Ok(config::load_from(place, &overrides, &outside)?)
+    }))
 }
 
 /// Serves a configuration until told to stop.
@@ -47,7 +49,7 @@ pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
         .build()?;
     // Before anything else happens: whoever starts us may end us at once, and wants to hear that it went well.
     let signals = main.block_on(async { Signals::new() })?;
-    let Loaded { config, file, .. } = load()?;
+    let Loaded { config, file, .. } = load(Place::Anything)?;
     let config = &config;
     logging::begin(config)?;
     for notice in &config.notices {

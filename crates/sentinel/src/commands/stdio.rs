@@ -1,6 +1,7 @@
 //! `sentinel stdio`: the gateway for one client on standard input and output.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -9,7 +10,7 @@ use sentinel_backends::child;
 use super::serve::Signals;
 use crate::audit::Audit;
 use crate::cli::Global;
-use crate::config::{self, Loaded, Outside};
+use crate::config::{self, Loaded, Outside, Place};
 use crate::reload::{Load, Reloader};
 use crate::runfile::RunFile;
 use crate::{identity, logging, operator, wiring};
@@ -18,14 +19,17 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
     let overrides = global.overrides();
-    let load: Load = Box::new(move || Ok(config::load(&overrides, &Outside::of_process()?)?));
+    let load: Load = Arc::new(move |place| {
+        let outside = Outside::of_process()?;
+        Ok(config::load_from(place, &overrides, &outside)?)
+    });
     // One caller: one thread is enough for it and its backends.
     let main = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     // Before anything else happens, as in `serve`.
     let mut signals = main.block_on(async { Signals::new() })?;
-    let Loaded { config, file, .. } = load()?;
+    let Loaded { config, file, .. } = load(Place::Anything)?;
     logging::begin(&config)?;
     for notice in &config.notices {
         tracing::warn!("{notice}");

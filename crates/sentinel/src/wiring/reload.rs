@@ -7,7 +7,7 @@
 use anyhow::bail;
 use sentinel_core::Backend;
 use sentinel_core::catalog::{Listing, Wanted};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
@@ -53,7 +53,7 @@ const FOLLOWED: &[&str] = &[
 ];
 
 /// What a reload did.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Applied {
     /// Backends by name.
     pub(crate) added: Vec<String>,
@@ -62,8 +62,8 @@ pub(crate) struct Applied {
     pub(crate) replaced: Vec<String>,
     /// Still the same program or connection.
     pub(crate) kept: Vec<String>,
-    /// Sections besides the backends that changed.
-    pub(crate) changed: Vec<&'static str>,
+    /// Sections that changed, and `backends.<name>` of those that are kept and seen or used otherwise.
+    pub(crate) changed: Vec<String>,
     /// Keys whose new value needs a restart.
     pub(crate) restart_needed: Vec<String>,
     /// What deserves a word.
@@ -98,6 +98,22 @@ impl Running {
                 (_, false) => &mut applied.replaced,
             };
             list.push(backend.name.clone());
+            let was = |old: &config::Backend| {
+                // What it only inherits is a change of [audit].
+                let inherits = old.guarantee == current.audit.guarantee
+                    && backend.guarantee == next.audit.guarantee;
+                config::Backend {
+                    guarantee: if inherits {
+                        backend.guarantee
+                    } else {
+                        old.guarantee
+                    },
+                    ..old.clone()
+                }
+            };
+            if old.is_some_and(|old| keep && differs(&was(old), backend)) {
+                applied.changed.push(format!("backends.{}", backend.name));
+            }
             let listing = listing(backend);
             wishes.push(Wanted { listing, keep });
         }
@@ -222,17 +238,17 @@ impl Running {
     fn bound(&self, current: &Config, next: &Config, applied: &mut Applied) {
         if differs(&current.limits, &next.limits) {
             self.gateway.set_limits(limits(next));
-            applied.changed.push("limits");
+            applied.changed.push("limits".to_owned());
         }
         if differs(&current.review, &next.review) {
             if let Some(service) = &self.reviews {
                 service.follow(review_settings(next));
             }
-            applied.changed.push("review");
+            applied.changed.push("review".to_owned());
         }
         if differs(&current.gateway, &next.gateway) {
             logging::follow(next);
-            applied.changed.push("gateway");
+            applied.changed.push("gateway".to_owned());
         }
     }
 
@@ -249,22 +265,22 @@ impl Running {
         let policy = &self.gateway.policy;
         if differs(&current.rbac, &next.rbac) {
             policy.set_roles(governing::roles(next));
-            applied.changed.push("rbac");
+            applied.changed.push("rbac".to_owned());
         }
         if differs(&current.kill_switch, &next.kill_switch) {
             policy.reconfigure_kills(governing::configured_kills(next));
-            applied.changed.push("kill_switch");
+            applied.changed.push("kill_switch".to_owned());
         }
         if differs(&current.rate_limits, &next.rate_limits) {
             policy.rates().reconfigure(governing::rates(next));
-            applied.changed.push("rate_limits");
+            applied.changed.push("rate_limits".to_owned());
         }
         if let Some(admission) = policy.admission() {
             let hook = governing::overload_hook(next, &(self.home)(0));
             admission.reconfigure(&governing::admission_config(next, wanted), places, hook);
         }
         if differs(&current.admission, &next.admission) {
-            applied.changed.push("admission");
+            applied.changed.push("admission".to_owned());
         }
         let mut guarantees = vec![None; places.iter().max().map_or(0, |last| last + 1)];
         for (backend, place) in wanted.iter().zip(places) {
@@ -273,7 +289,7 @@ impl Running {
         let auditor = &self.gateway.auditor;
         auditor.keep(audit::keeps(next, guarantees));
         if differs(&current.audit, &next.audit) {
-            applied.changed.push("audit");
+            applied.changed.push("audit".to_owned());
         }
         self.gateway.auditor.governed_by(governing::version(next));
     }
@@ -293,7 +309,7 @@ impl Entrance {
             return;
         }
         let access = guard.map(|guard| {
-            applied.changed.push("auth");
+            applied.changed.push("auth".to_owned());
             self._keeping = guard.keeping;
             guard.access
         });

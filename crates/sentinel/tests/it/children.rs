@@ -98,6 +98,28 @@ fn p_r02_a_call_that_crashed_its_child_is_not_made_again() {
     assert_eq!(restarts, 2, "up once, and once more");
 }
 
+/// G-64: who is turned back because the child restarts says nothing about it. With a circuit that opens at the second
+/// failure, the death of the child is the only one.
+#[test]
+fn p_r03_calls_during_a_restart_open_no_circuit_and_say_when_to_come_back() {
+    let more = "circuit_breaker = { threshold = 2, recovery = 60 }";
+    let child = stdio_backend("one", &["--start-delay-ms", "1000"], more);
+    let gateway = Gateway::ready(&child);
+    let caller = Modern::new(&gateway, "/mcp");
+    let crashed = caller.call("crash", json!({}));
+    assert_eq!(kind_of(&crashed), "backend_unavailable", "{crashed}");
+    until("it is back", || {
+        let answer = caller.call("echo", json!({"text": "x"}));
+        if answer["result"].is_object() {
+            return Some(());
+        }
+        assert_eq!(kind_of(&answer), "backend_unavailable", "{answer}");
+        let after = &answer["error"]["data"]["retry_after_ms"];
+        assert!(after.as_u64() >= Some(250), "{answer}");
+        None
+    });
+}
+
 #[test]
 fn g_54_a_child_that_lies_harms_no_other_call() {
     for era in ["legacy", "modern"] {

@@ -170,6 +170,18 @@ impl House {
         text
     }
 
+    pub(crate) fn become_a_link_to(&self, other: &str) {
+        fs::remove_file(self.file()).expect("ours");
+        std::os::unix::fs::symlink(other, self.file()).expect("a link");
+    }
+
+    /// Whatever was there: a file takes its place.
+    pub(crate) fn become_a_file(&self, text: &[u8]) {
+        let fresh = self.dir.path().join("sentinel.toml.new");
+        fs::write(&fresh, text).expect("a configuration");
+        fs::rename(fresh, self.file()).expect("ours");
+    }
+
     /// Waits until the gateway reads its configuration.
     pub(crate) fn open_the_pipe(&self) -> fs::File {
         let file = fs::OpenOptions::new().write(true).open(self.file());

@@ -286,6 +286,7 @@ fn the_admin_api_is_for_roles_that_say_so_and_says_what_is_wrong() {
         json!({"scope": "moon"}),
         json!({"scope": "tool"}),
         json!({"scope": "all", "name": "x"}),
+        json!({"scope": "tool", "name": "x".repeat(4097)}),
         json!([]),
     ] {
         assert_eq!(post(&open, "kill", &wrong).status, 400, "{wrong}");

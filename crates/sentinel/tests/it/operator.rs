@@ -1,7 +1,10 @@
 //! Commands that speak to a running gateway: by its socket, where nobody needs a token, or by URL.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -281,4 +284,90 @@ fn every_file_of_the_data_directory_is_for_its_owner_only() {
         }
     }
     assert!(seen > 15, "{seen}");
+}
+
+/// A server that says the same to whoever comes, until the test is over.
+fn stranger(says: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let (mut reader, mut writer) = (&stream, &stream);
+            let _ = reader.read(&mut [0; 16 * 1024]);
+            let _ = writer.write_all(says.as_bytes());
+        }
+    });
+    format!("http://{address}/mcp")
+}
+
+/// Whoever was told "it is off" relies on it: only a gateway's own answer counts.
+#[test]
+fn p_s06_only_the_answer_of_a_gateway_is_success() {
+    let house = House::new("");
+    for says in [
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 18\r\n\r\n<html>hello</html>",
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 6\r\n\r\n[0,[]]",
+        "HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let url = stranger(says);
+        for command in [
+            &["kill", "tool", "a"][..],
+            &["kill"],
+            &["revive", "tool", "a"],
+            &["pin", "list"],
+            &["pin", "approve", "b"],
+            &["reload"],
+        ] {
+            let (code, out, err) = house.sentinel(&[command, &["--url", &url]].concat());
+            assert_eq!(code, 3, "{command:?} {says}: {out}{err}");
+            assert!(err.contains("Sentinel gateway"), "{command:?}: {err}");
+            assert!(out.is_empty(), "{command:?}: {out}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_says_why_and_advises_on_roles_only_where_roles_refuse() {
+    let house = House::new("");
+    let kill = |url: &str| house.sentinel(&["kill", "tool", "a", "--url", url]);
+    let url = stranger("HTTP/1.1 431 X\r\nContent-Length: 0\r\n\r\n");
+    let (code, _, said) = kill(&url);
+    assert!(code == 1 && said.contains("Fields Too Large"), "{said}");
+    let foreign = "HTTP/1.1 403 X\r\nContent-Length: 12\r\n\r\nwrong host x";
+    let (code, _, said) = kill(&stranger(foreign));
+    assert!(code == 1 && said.contains("wrong host x"), "{said}");
+    assert!(!said.contains("permission"), "{said}");
+    for wrong in ["http://127.0.0.1:99999/mcp", "http://u:p@127.0.0.1:1/mcp"] {
+        let (code, _, said) = kill(wrong);
+        assert_eq!(code, 2, "{said}");
+    }
+    let long = "x".repeat(5000);
+    let (code, _, said) = house.sentinel(&["kill", "tool", &long]);
+    assert!(code == 1 && said.contains("4096"), "{said}");
+}
+
+/// Nobody waits for a minute without a word. All at once, for each takes its fifteen seconds.
+#[test]
+fn a_gateway_that_does_not_answer_is_given_up_and_named() {
+    let house = House::new("");
+    let hanging = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/mcp", hanging.local_addr().expect("bound"));
+    std::thread::scope(|scope| {
+        for command in [
+            &["kill", "tool", "a"][..],
+            &["pin", "approve", "b"],
+            &["reload"],
+        ] {
+            let (house, url) = (&house, &url);
+            scope.spawn(move || {
+                let began = Instant::now();
+                let (code, _, said) = house.sentinel(&[command, &["--url", url]].concat());
+                assert_eq!(code, 3, "{said}");
+                assert!(said.contains("within 15 s"), "{said}");
+                // Far from the minute it was, however busy the machine is.
+                assert!(began.elapsed() < Duration::from_secs(40), "{command:?}");
+            });
+        }
+    });
 }

@@ -73,6 +73,7 @@ fn p_s10_a_definition_that_changed_between_restarts_is_held_until_it_is_approved
         let (code, _, said) = house.sentinel(&[&["pin", "approve"], wrong].concat());
         assert_eq!(code, 1, "{said}");
     }
+    assert!(!house.log().contains("definitions were approved"));
     let (code, _, said) = house.sentinel(&["pin", "approve", "alpha", "echo"]);
     assert!(code == 0 && said.contains("approved echo"), "{said}");
     assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
@@ -96,10 +97,11 @@ fn p_s10_a_definition_that_changes_while_we_look_is_never_usable() {
     // The server changes its mind, and grows a tool that nobody has seen.
     assert_eq!(caller.said("grow", json!({})), "grown_1");
     until("one refresh", || (!has(&caller, "echo")).then_some(()));
-    for name in ["echo", "grown_1"] {
+    for (name, why) in [("echo", "is not what it was"), ("grown_1", "is new")] {
         assert!(!has(&caller, name), "{name}");
         let held = caller.call(name, json!({"text": "x"}));
         assert_eq!(kind_of(&held), "disabled", "{held}");
+        assert!(held.to_string().contains(why), "{held}");
     }
     assert!(has(&caller, "slow"), "the others go on");
     let answer = gateway.get("/admin/api/pins").json();

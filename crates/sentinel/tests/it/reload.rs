@@ -266,6 +266,35 @@ fn g_69_what_changed_follows_and_the_rest_stays() {
     assert!(code == 0 && said.contains("reloaded"), "{code} {said}");
 }
 
+/// What the catalog and policy do with a backend needs no restart of it, and is a change all the same.
+#[test]
+fn g_69_a_backend_that_is_only_seen_otherwise_is_named_and_stays() {
+    let child = |more: &str| stdio_backend("child", &[], more);
+    let gateway = Gateway::ready(&child(""));
+    let old_child = processes::running(gateway.process.pid(), "sentinel-fixture");
+    for more in [
+        "pin = \"enforce\"",
+        "prefix = \"always\"",
+        "tools = { rename = { echo = \"say\" } }",
+        "tools = { exclude = [\"slow\"] }",
+        "admission = { max_concurrent = 3 }",
+    ] {
+        let done = reloaded(&gateway, &child(more));
+        assert_eq!(done["changed"], json!(["backends.child"]), "{more}: {done}");
+        assert_eq!(done["kept"], json!(["child"]), "{more}: {done}");
+        let same = reloaded(&gateway, &child(more));
+        assert_eq!(same["changed"], json!([]), "{more}: {same}");
+    }
+    gateway.house.rewrite(&child(""));
+    let (code, _, said) = gateway.house.sentinel(&["reload"]);
+    assert!(
+        code == 0 && said.contains("changed backends.child"),
+        "{said}"
+    );
+    let now = processes::running(gateway.process.pid(), "sentinel-fixture");
+    assert_eq!(now, old_child);
+}
+
 #[test]
 fn p_s07_a_reload_that_changes_auth_holds_from_the_next_request_and_ends_streams() {
     let server = Server::start(&[]);
@@ -367,6 +396,29 @@ fn p_s15_a_file_that_was_emptied_is_not_taken() {
 }
 
 /// Of the sections that are mostly read once, what is read for each request, connection or claim follows.
+/// G-69: a gateway that runs waits for nobody to write into a pipe. What is no file is refused, and a file is read again.
+#[test]
+fn g_69_what_is_no_regular_file_is_refused_and_blocks_nothing() {
+    let gateway = Gateway::start("");
+    let text = gateway.house.become_a_pipe();
+    for _ in 0..2 {
+        let answer = reload(&gateway);
+        assert_eq!(answer.status, 422, "{answer:?}");
+        assert!(answer.text.contains("no regular file"), "{answer:?}");
+    }
+    gateway.house.become_a_link_to("/dev/zero");
+    let answer = reload(&gateway);
+    assert_eq!(answer.status, 422, "{answer:?}");
+    gateway.house.become_a_file(&text);
+    let answer = reload(&gateway);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let large = [&text[..], &b"#".repeat(17 << 20)].concat();
+    gateway.house.become_a_file(&large);
+    let answer = reload(&gateway);
+    assert_eq!(answer.status, 422, "{answer:?}");
+    assert!(answer.text.contains("16 MiB"), "{answer:?}");
+}
+
 #[test]
 fn g_69_levels_limits_and_what_records_keep_follow_without_a_restart() {
     let server = Server::start(&[]);

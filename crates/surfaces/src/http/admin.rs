@@ -168,7 +168,7 @@ fn catalog(policy: &Policy) -> Value {
     all.map(|operation| {
         let kind = operation.kind.map(ItemKind::list_member);
         json!({"backend": *operation.backend, "kind": kind, "own_name": *operation.own,
-               "name": *operation.exposed, "held": operation.held})
+               "name": *operation.exposed, "held": operation.held.is_some()})
     })
     .collect()
 }
@@ -204,7 +204,9 @@ async fn approve(door: &Door, request: Request<Incoming>) -> Response<Body> {
     }
     let done = tokio::task::spawn_blocking(move || {
         let approved = registry.approve(&backend, tool.as_deref())?;
-        tracing::warn!(backend, tools = ?approved, "definitions were approved");
+        if !approved.is_empty() {
+            tracing::warn!(backend, tools = ?approved, "definitions were approved");
+        }
         Ok::<_, std::io::Error>(json!({"approved": approved, "pins": registry.pins().list()}))
     });
     match done.await {
@@ -303,7 +305,7 @@ async fn switch(door: &Door, request: Request<Incoming>, throw: Switch) -> Respo
         },
         Err(refusal) => return refusal,
     };
-    if let Err(wrong) = one.check_reason() {
+    if let Err(wrong) = one.check() {
         return reply::refuse(Kind::InvalidParams, wrong);
     }
     if one.name.is_empty() != (one.scope == Scope::All) {

@@ -20,7 +20,7 @@ fn offer(tools: &[&'static str]) -> Offer {
 fn held(pins: &Pins, pinning: Pinning, tools: &[&'static str]) -> Vec<String> {
     let mut held: Vec<String> = pins
         .inspect("b", pinning, &offer(tools), |_| true)
-        .into_iter()
+        .into_keys()
         .collect();
     held.sort();
     held
@@ -189,4 +189,77 @@ fn p_s10_pins_that_were_taken_away_are_written_down_again() {
     pins.keep();
     let other = Pins::open(path);
     assert_eq!(held(&other, Pinning::Enforce, &[changed]), ["t"]);
+}
+
+#[test]
+fn p_s10_a_file_without_its_pins_frees_nothing_of_a_gateway_that_runs() {
+    let changed = r#"{"name":"t","description":"changed"}"#;
+    for (text, is_written_again) in [
+        ("[]", false),
+        ("[{}]", false),
+        ("null", false),
+        (r#"{"b":5}"#, false),
+        (r#"{"backend":{}}"#, false),
+        ("{}", true),
+        (r#"{"backends":{}}"#, true),
+        (r#"{"backends":{"b":{}}}"#, true),
+    ] {
+        let dir = TempDir::new().expect("a directory");
+        let path = dir.path().join("pins.json");
+        let pins = Pins::open(path.clone());
+        held(&pins, Pinning::Enforce, &[TOOL]);
+        pins.keep();
+        std::fs::write(&path, text).expect("written");
+        assert!(!pins.keep(), "{text}");
+        assert_eq!(held(&pins, Pinning::Enforce, &[changed]), ["t"], "{text}");
+        assert_eq!(pins.list()[0].difference, Some(Difference::Both), "{text}");
+        pins.keep();
+        // Whoever starts now finds the pins, or a file that is still broken: nothing is taken as it is.
+        let next = Pins::open(path);
+        assert_eq!(held(&next, Pinning::Enforce, &[changed]), ["t"], "{text}");
+        let how = match is_written_again {
+            true => Difference::Both,
+            false => Difference::Unknown,
+        };
+        assert_eq!(next.list()[0].difference, Some(how), "{text}");
+    }
+}
+
+#[test]
+fn p_s10_an_approval_writes_down_again_what_was_taken_away_and_one_of_nothing_repairs_nothing() {
+    let dir = TempDir::new().expect("a directory");
+    let path = dir.path().join("pins.json");
+    let changed = r#"{"name":"t","description":"changed"}"#;
+    let pins = Pins::open(path.clone());
+    held(&pins, Pinning::Enforce, &[TOOL]);
+    pins.inspect("c", Pinning::Enforce, &offer(&[TOOL]), |_| true);
+    pins.keep();
+    std::fs::remove_file(&path).expect("ours");
+    assert_eq!(held(&pins, Pinning::Enforce, &[changed]), ["t"]);
+    assert_eq!(pins.approve("b", None).expect("saved"), ["t"]);
+    let next = Pins::open(path.clone());
+    let of_c = next.inspect("c", Pinning::Enforce, &offer(&[changed]), |_| true);
+    assert_eq!(of_c.len(), 1, "its pin was written again");
+
+    std::fs::write(&path, "{").expect("written");
+    let broken = Pins::open(path);
+    assert_eq!(held(&broken, Pinning::Enforce, &[TOOL]), ["t"]);
+    assert!(broken.approve("b", Some("x")).expect("nothing").is_empty());
+    assert_eq!(held(&broken, Pinning::Enforce, &[TOOL]), ["t"]);
+}
+
+/// The documented way: without a gateway the entry is taken out, and the next start takes what it finds.
+#[test]
+fn an_entry_that_was_taken_out_before_a_start_is_first_contact() {
+    let dir = TempDir::new().expect("a directory");
+    let path = dir.path().join("pins.json");
+    let changed = r#"{"name":"t","description":"changed"}"#;
+    let pins = Pins::open(path.clone());
+    held(&pins, Pinning::Enforce, &[TOOL]);
+    pins.keep();
+    for text in ["{}", r#"{"backends":{}}"#] {
+        std::fs::write(&path, text).expect("written");
+        let next = Pins::open(path.clone());
+        assert!(held(&next, Pinning::Enforce, &[changed]).is_empty());
+    }
 }

@@ -24,7 +24,7 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         mirrored: None,
         needs_task: false,
         tags: Arc::default(),
-        held: false,
+        held: None,
     }
 }
 
@@ -134,9 +134,21 @@ fn gateways_of_one_data_directory_share_what_is_off() {
     assert!(other.revive(Scope::Backend, "beta").expect("saved"));
     assert!(one.look_again());
     assert_eq!(one.killed(), other.killed());
-    fs::write(dir.path().join("kill_switch.json"), "{").expect("written");
-    assert!(!one.look_again());
-    assert!(one.now().hits_operation(&echo), "it stays as it was");
+    for broken in ["{", "[[]]", "[]", "{}"] {
+        fs::write(dir.path().join("kill_switch.json"), broken).expect("written");
+        assert!(!one.look_again(), "{broken}");
+        assert!(one.now().hits_operation(&echo), "{broken}");
+        assert!(open().now().hits_caller("anybody"), "{broken}");
+    }
+}
+
+#[test]
+fn names_and_reasons_have_their_bounds() {
+    let named = |len: usize| killed(Scope::Tool, &"x".repeat(len));
+    assert!(named(4096).check().is_ok());
+    assert!(named(4097).check().is_err());
+    let reason = "two\nlines".to_owned();
+    assert!(Killed { reason, ..named(1) }.check().is_err());
 }
 
 #[test]
