@@ -5,15 +5,16 @@
 //! as writing its records does.
 //!
 //! A file system that cannot take what is put into a mapped page ends the process. So the disk has room for the file
-//! before it is mapped, only file systems that overwrite what they have are trusted with one, and in every turn they are
-//! asked first for the pages that it needs: a disk that failed says so then. Where any of that is not to be had the
-//! slate is plain memory, and whoever uses it writes to the segment at once.
+//! before it is mapped, only file systems that overwrite what they have are trusted with one, and they are asked for the
+//! pages again and again, before these are used: a disk that failed says so then. Where any of that is not to be had
+//! the slate is plain memory, and whoever uses it writes to the segment at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use memmap2::{Advice, MmapMut};
 use rustix::fs::OFlags;
@@ -25,6 +26,8 @@ use crate::private;
 pub(super) const BYTES: usize = 64 * 1024;
 /// Asked for at once: more than the records of most turns need.
 const AHEAD_BYTES: usize = 8 * 1024;
+/// For so long they are believed to be good. A page goes bad when it was written back and the disk failed then.
+const GOOD_FOR: Duration = Duration::from_millis(1);
 const NAME: &str = "slate";
 
 /// ext2, ext3 and ext4; XFS; tmpfs.
@@ -33,8 +36,11 @@ const OVERWRITING: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 pub(super) struct Slate {
     room: Room,
     used: usize,
-    /// Up to here the pages are good, in this turn.
+    /// Up to here the pages were good when they were asked for.
     ready: usize,
+    asked: Instant,
+    /// In this turn that is still believed.
+    believed: bool,
 }
 
 enum Room {
@@ -58,6 +64,8 @@ impl Slate {
             room,
             used: 0,
             ready: 0,
+            asked: Instant::now(),
+            believed: false,
         }
     }
 
@@ -86,15 +94,20 @@ impl Slate {
         if end > BYTES {
             return false;
         }
-        if let Room::Shared(map) = &self.room
-            && end > self.ready
-        {
+        let Room::Shared(map) = &self.room else {
+            return true;
+        };
+        if !self.believed && self.asked.elapsed() > GOOD_FOR {
+            self.ready = self.used;
+        }
+        self.believed = true;
+        if end > self.ready {
             let ready = (self.used + AHEAD_BYTES).clamp(end, BYTES);
             let pages = map.advise_range(Advice::PopulateWrite, self.used, ready - self.used);
             if pages.is_err() {
                 return false;
             }
-            self.ready = ready;
+            (self.ready, self.asked) = (ready, Instant::now());
         }
         true
     }
@@ -110,9 +123,9 @@ impl Slate {
         &mut all[begin..self.used]
     }
 
-    /// The turn ends: who knows what becomes of the disk until the next.
+    /// The turn ends: who knows when the next one comes.
     pub(super) fn rest(&mut self) {
-        self.ready = 0;
+        self.believed = false;
     }
 
     /// It is all in the segment. The bytes stay, until others take their place.
