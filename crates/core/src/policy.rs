@@ -27,6 +27,7 @@ mod kill;
 mod rates;
 mod roles;
 mod scopes;
+mod shared;
 mod sights;
 pub(crate) mod steps;
 
@@ -37,6 +38,7 @@ pub use arguments::Schema;
 pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, Rates};
 pub use roles::{ADMIN, Grant, Role, Roles};
+pub use shared::{Allowance, Said, SharedFigures, SharedRates, Unavailable};
 
 use roles::Unlisted;
 use sights::Sights;
@@ -46,6 +48,8 @@ pub struct Settings {
     pub roles: Roles,
     pub kills: KillSwitch,
     pub rates: RateConfig,
+    /// `None`: limits are this gateway's own.
+    pub shared_rates: Option<Arc<dyn SharedRates>>,
     /// `None`: nobody waits and nobody is refused.
     pub admission: Option<Arc<Admission>>,
     /// Nobody is asked who it is, so that every caller sees the same.
@@ -59,6 +63,7 @@ impl Default for Settings {
             roles: Roles::default(),
             kills: KillSwitch::open(Vec::new(), None),
             rates: RateConfig::default(),
+            shared_rates: None,
             admission: None,
             is_open: true,
         }
@@ -97,7 +102,7 @@ impl Policy {
             registry,
             roles: ArcSwap::from_pointee(settings.roles),
             kills: settings.kills,
-            rates: Rates::new(settings.rates),
+            rates: Rates::new(settings.rates).shared_by(settings.shared_rates),
             admission: settings.admission,
             is_open: settings.is_open,
             views: Mutex::default(),

@@ -58,7 +58,7 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
         .layer(step(resolve)) // whose is it?
         .layer(check(steps::authorize)) // may this caller see it, and call it?
         .layer(step(kill)) // is it switched off, now or before it ends?
-        .layer(check(steps::limit)) // does this caller call it too often?
+        .layer(step(limit)) // does this caller call it too often?
         .layer(step(check_arguments)) // are the arguments what it asks for?
         .layer(step(recall)) // was it answered lately, and may that be kept?
         .layer(step(guard)) // fail at once while its backend keeps failing
@@ -226,6 +226,18 @@ async fn kill(call: Box<Call>, mut rest: impl Rest) -> Outcome {
     kills
         .watch(&caller, &operation, view, ends_a_task, work)
         .await
+}
+
+/// Refuses whoever calls too often. A gateway that shares its limits with nobody decides at once.
+async fn limit(call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    let said = match steps::ask_others(call.policy(), &call) {
+        None => None,
+        Some(asking) => Some(asking.await),
+    };
+    match steps::limit(call.policy(), &call, said) {
+        Verdict::Continue(()) => rest.call(call).await,
+        Verdict::Break(answer) => answer,
+    }
 }
 
 /// Refuses arguments that are not what the tool asks for, and goes on with those that were checked.

@@ -236,14 +236,9 @@ pub(crate) fn parse(
 }
 
 /// The normalised configuration: every value explicit, in a stable order, with the names of the file.
-/// Sections that this version would refuse in a file are left out.
 pub(crate) fn normalised(config: &Config) -> Value {
-    let mut value = serde_json::to_value(config)
-        .expect("settings are tables with string keys, arrays, strings, numbers and booleans");
-    if let Some(sections) = value.as_object_mut() {
-        sections.retain(|name, _| !pending::refuses_section(name));
-    }
-    value
+    serde_json::to_value(config)
+        .expect("settings are tables with string keys, arrays, strings, numbers and booleans")
 }
 
 /// The normalised configuration as a file.

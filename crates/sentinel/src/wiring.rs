@@ -111,7 +111,7 @@ pub(crate) fn build(
     let handle = home(0);
     let policy = Policy::new(
         registry.clone(),
-        governing::settings(config, &enabled, &handle),
+        governing::settings(config, &enabled, &handle)?,
     );
     handle.spawn(watch_files(policy.clone()));
     hear_neighbours(&config.gateway.data_dir, &policy);

@@ -1,4 +1,5 @@
-//! Where the gateway keeps what must survive: SQL of our own tables, in SQLite or PostgreSQL.
+//! Where the gateway keeps what must survive: SQL of our own tables, in SQLite or PostgreSQL; and what many gateways
+//! share, in Redis.
 //!
 //! `Sqlite` is one database file with one writer thread; whoever needs tables brings a numbered
 //! list of migrations and gets `write` and `read`. A process opens a file once and shares the
@@ -12,6 +13,7 @@ pub mod audit;
 pub mod error;
 pub mod postgres;
 mod private;
+pub mod redis;
 pub mod review;
 pub mod spool;
 pub mod sqlite;
@@ -19,6 +21,30 @@ pub mod sqlite;
 pub use error::StoreError;
 pub use postgres::Postgres;
 pub use private::{create as create_file, make_folder};
+pub use redis::Redis;
 pub use review::{PostgresReviews, SqliteReviews};
 pub use rusqlite;
 pub use sqlite::{Migrations, Sqlite, Synchronous};
+
+/// Percent-encoding, as a part of a URL may have it.
+fn decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.as_bytes().iter();
+    while let Some(&byte) = bytes.next() {
+        let hex = match byte {
+            b'%' => bytes.as_slice().get(..2),
+            _ => None,
+        };
+        let code = hex
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match code {
+            Some(code) => {
+                out.push(code);
+                bytes.nth(1);
+            }
+            None => out.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -17,7 +17,7 @@
 //! (`sentinel_backends`).
 
 mod migrate;
-mod tls;
+pub(crate) mod tls;
 mod url;
 
 #[cfg(test)]

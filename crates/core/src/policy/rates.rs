@@ -9,10 +9,12 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::roles::Pattern;
+use super::shared::{Allowance, Said, SharedRates};
 use crate::catalog::Operation;
 use crate::map::Map;
 
@@ -84,6 +86,13 @@ impl Limits {
         let found = named.or_else(|| pattern().map(|(_, rpm)| rpm));
         *found.unwrap_or(&self.default_rpm)
     }
+
+    /// `None`: no limit.
+    fn allowance(&self, tool: &Operation) -> Option<Allowance> {
+        let rpm = self.rpm(tool);
+        let burst = if self.burst == 0 { rpm } else { self.burst };
+        (rpm != 0).then_some(Allowance { rpm, burst })
+    }
 }
 
 type Key = (Arc<str>, usize, Arc<str>);
@@ -108,6 +117,8 @@ pub struct Rates {
     began: Instant,
     hasher: foldhash::fast::RandomState,
     shards: Vec<Mutex<Shard>>,
+    /// Who keeps the buckets of many gateways, where they are shared.
+    shared: Option<Arc<dyn SharedRates>>,
 }
 
 /// Too many calls; try again after so many milliseconds.
@@ -130,7 +141,18 @@ impl Rates {
             began: Instant::now(),
             hasher: foldhash::fast::RandomState::default(),
             shards: (0..SHARDS).map(|_| shard()).collect(),
+            shared: None,
         }
+    }
+
+    /// The same, where others have a say in it.
+    #[must_use]
+    pub fn shared_by(self, shared: Option<Arc<dyn SharedRates>>) -> Self {
+        Self { shared, ..self }
+    }
+
+    pub fn shared(&self) -> Option<&Arc<dyn SharedRates>> {
+        self.shared.as_ref()
     }
 
     /// New limits; what was used up stays used up.
@@ -138,14 +160,33 @@ impl Rates {
         self.limits.store(Arc::new(Limits::of(config)));
     }
 
-    /// Takes a token for one call of a tool.
-    pub fn take(&self, subject: &Arc<str>, tool: &Operation) -> Result<(), Limited> {
-        let limits = self.limits.load();
-        let rpm = limits.rpm(tool);
-        if rpm == 0 {
-            return Ok(());
+    /// Asks whoever keeps the buckets of many gateways; `None` where nobody does, or there is no limit. What it says
+    /// goes to `settle`.
+    pub fn ask(&self, subject: &Arc<str>, tool: &Operation) -> Option<BoxFuture<'static, Said>> {
+        let shared = self.shared.as_ref()?;
+        let allowance = self.limits.load().allowance(tool)?;
+        Some(shared.take(subject, tool, allowance))
+    }
+
+    /// What holds after the keeper was asked. Our own bucket pays for what passes, so that it is as empty as it should
+    /// be when the keeper goes away.
+    pub fn settle(&self, said: Said, subject: &Arc<str>, tool: &Operation) -> Result<(), Limited> {
+        match said {
+            Ok(Ok(())) => {
+                let _ = self.take(subject, tool);
+                Ok(())
+            }
+            Ok(Err(limited)) => Err(limited),
+            Err(_) => self.take(subject, tool),
         }
-        let capacity = u128::from(if limits.burst == 0 { rpm } else { limits.burst }) * MINUTE_NS;
+    }
+
+    /// Takes a token for one call of a tool from our own bucket.
+    pub fn take(&self, subject: &Arc<str>, tool: &Operation) -> Result<(), Limited> {
+        let Some(Allowance { rpm, burst }) = self.limits.load().allowance(tool) else {
+            return Ok(());
+        };
+        let capacity = u128::from(burst) * MINUTE_NS;
         let key = (subject.clone(), tool.index, tool.own.clone());
         let at = self.hasher.hash_one(&key) as usize % SHARDS;
         // Under the lock, so that time never runs backwards for a bucket.

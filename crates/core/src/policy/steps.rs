@@ -2,10 +2,12 @@
 
 use std::ops::ControlFlow;
 
+use futures_util::future::BoxFuture;
 use sentinel_wire::json::Kind as JsonKind;
 use sentinel_wire::{Method, Outcome, Params};
 
 use super::arguments::Checked;
+use super::shared::Said;
 use super::{Policy, arguments, kill};
 use crate::call::{Call, Reply};
 use crate::catalog::unknown::{held, unseen};
@@ -107,13 +109,26 @@ pub(crate) fn is_killed(policy: &Policy, call: &Call) -> Verdict {
     ControlFlow::Continue(())
 }
 
+/// Whom to ask first whether this caller calls this tool too often, where limits are shared.
+pub(crate) fn ask_others(policy: &Policy, call: &Call) -> Option<BoxFuture<'static, Said>> {
+    if call.method != Method::ToolsCall {
+        return None;
+    }
+    let operation = &call.target().operation;
+    policy.rates.ask(&call.caller.subject, operation)
+}
+
 /// Does this caller call this tool too often?
-pub(crate) fn limit(policy: &Policy, call: &Call) -> Verdict {
+pub(crate) fn limit(policy: &Policy, call: &Call, said: Option<Said>) -> Verdict {
     if call.method != Method::ToolsCall {
         return ControlFlow::Continue(());
     }
-    let operation = &call.target().operation;
-    match policy.rates.take(&call.caller.subject, operation) {
+    let (subject, operation) = (&call.caller.subject, &call.target().operation);
+    let taken = match said {
+        None => policy.rates.take(subject, operation),
+        Some(said) => policy.rates.settle(said, subject, operation),
+    };
+    match taken {
         Ok(()) => ControlFlow::Continue(()),
         Err(limited) => {
             let name = operation.name_in(call.view);

@@ -23,7 +23,7 @@ use sentinel_surfaces::Gateway;
 use serde_json::json;
 use tokio::time::Instant;
 
-use self::report::{Checked, DataDir, Examined, Found, Report};
+use self::report::{Checked, DataDir, Examined, Found, Report, SharedLimits};
 use super::{EXIT_UNREACHABLE, print};
 use crate::cli::{Doctor, Global};
 use crate::client::{self, Wish};
@@ -137,6 +137,7 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
             file: loaded.file.clone(),
         }),
         data_dir: Some(data_dir),
+        shared_limits: shared_limits(config).await?,
         gateway,
         backends: tried.backends,
         collisions: tried.collisions,
@@ -163,6 +164,16 @@ fn data_dir(path: &Path) -> DataDir {
         path: path.to_owned(),
         problem: tried.err().map(|error| error.to_string()),
     }
+}
+
+/// Whether the store of shared rate limits answers, where there is one.
+async fn shared_limits(config: &Config) -> anyhow::Result<Option<SharedLimits>> {
+    let Some(redis) = &config.redis else {
+        return Ok(None);
+    };
+    let (place, found) = sentinel_stores::Redis::probe(redis.url.expose()).await?;
+    let problem = found.err().map(|trouble| trouble.to_string());
+    Ok(Some(SharedLimits { place, problem }))
 }
 
 /// What is known once all backends were started.

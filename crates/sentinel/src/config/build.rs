@@ -314,9 +314,15 @@ impl Builder<'_> {
         if !self.tree.has(&here) {
             return None;
         }
-        Some(Redis {
-            url: self.variable_in(&here, "url_env", &raw.redis.url_env)?,
-        })
+        let url = self.variable_in(&here, "url_env", &raw.redis.url_env)?;
+        if let Err(why) = sentinel_stores::Redis::check(url.expose()) {
+            let span = self.tree.value_span(&here.key("url_env"));
+            let span = span.or_else(|| self.tree.key_span(&here));
+            let message = format!("{}: {why}", raw.redis.url_env);
+            self.mistakes
+                .push(Mistake::new(span, message).expected("redis://user:password@host/database"));
+        }
+        Some(Redis { url })
     }
 
     /// A variable named by a key of a section, or by that key's default.

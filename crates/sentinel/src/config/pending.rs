@@ -20,7 +20,6 @@ use When::{Is, Present};
 
 /// Protections: starting without them would be unsafe. `*` stands for every element of an array.
 const REFUSED: &[(&str, When, &str)] = &[
-    ("redis", Present, "shared rate limits"),
     ("backends.*.type", Is("postgres"), "PostgreSQL backends"),
     ("backends.*.type", Is("openapi"), "OpenAPI backends"),
 ];
@@ -55,13 +54,6 @@ pub(crate) fn noticed(tree: &Tree) -> Vec<String> {
         }
     }
     notices
-}
-
-/// Whether a file with this section is refused.
-pub(crate) fn refuses_section(name: &str) -> bool {
-    REFUSED
-        .iter()
-        .any(|(pattern, when, _)| *pattern == name && matches!(when, Present))
 }
 
 fn found(tree: &Tree, pattern: &str, when: &When) -> Vec<Path> {

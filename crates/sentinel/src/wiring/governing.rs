@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::Context;
 use sentinel_backends::http::Hook as Webhook;
 use sentinel_core::policy::{
     Admission, AdmissionConfig, Bounds, CONFIGURED, Hook, KillSwitch, Killed, Overload, RateConfig,
-    Role, Roles, Scope, Settings,
+    Role, Roles, Scope, Settings, SharedRates,
 };
+use sentinel_stores::Redis;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -18,15 +20,30 @@ const HOOK_QUEUE_MAX: usize = 64;
 /// What was switched off at run time.
 pub(super) const KILL_FILE: &str = "kill_switch.json";
 
-pub(super) fn settings(config: &Config, enabled: &[&config::Backend], home: &Handle) -> Settings {
+pub(super) fn settings(
+    config: &Config,
+    enabled: &[&config::Backend],
+    home: &Handle,
+) -> anyhow::Result<Settings> {
     let file = kill_file(&config.gateway.data_dir);
-    Settings {
+    Ok(Settings {
         roles: roles(config),
         kills: KillSwitch::open(configured_kills(config), Some(file)),
         rates: rates(config),
+        shared_rates: shared_rates(config, home)?,
         admission: Some(admission(config, enabled, home)),
         is_open: config.auth.is_none(),
-    }
+    })
+}
+
+/// Who counts for many gateways, where the configuration names somebody. The start does not wait for it.
+fn shared_rates(config: &Config, home: &Handle) -> anyhow::Result<Option<Arc<dyn SharedRates>>> {
+    let Some(redis) = &config.redis else {
+        return Ok(None);
+    };
+    let redis = Redis::new(redis.url.expose(), home)
+        .context("the URL in the variable that redis.url_env names")?;
+    Ok(Some(Arc::new(redis)))
 }
 
 /// Where a data directory keeps what was switched off at run time.

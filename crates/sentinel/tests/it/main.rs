@@ -56,6 +56,8 @@ mod postgres;
 mod purging;
 mod quadrants;
 mod records;
+#[path = "../../../stores/src/redis/server.rs"]
+mod redis;
 mod reload;
 mod resume;
 mod revisions;
@@ -63,6 +65,7 @@ mod rug_pulls;
 mod schemas;
 mod servers;
 mod sessions;
+mod sharing;
 mod shutdown;
 mod slow_peers;
 mod sse2024;

@@ -1,4 +1,4 @@
-//! TLS to PostgreSQL on rustls, as elsewhere in the house.
+//! TLS to PostgreSQL on rustls, as elsewhere in the house; Redis borrows it.
 //!
 //! `require` encrypts and trusts whoever answers, as libpq does; `verify-ca` checks the certificate,
 //! `verify-full` its name too. There is no channel binding: it needs the server's certificate taken
@@ -27,7 +27,7 @@ use tokio_rustls::rustls::{
 };
 
 /// Whom the server's certificate must convince.
-pub(super) enum Trust {
+pub(crate) enum Trust {
     Anybody,
     /// Signed by one of these, or by one that the system trusts; for whatever name.
     Chain(Option<PathBuf>),
@@ -35,12 +35,12 @@ pub(super) enum Trust {
 }
 
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(crate) struct Tls {
     config: Arc<ClientConfig>,
 }
 
 impl Tls {
-    pub(super) fn new(trust: &Trust) -> Result<Self, String> {
+    pub(crate) fn new(trust: &Trust) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match trust {
             Trust::Anybody => Arc::new(Lenient::new(None, provider.clone())),
@@ -59,6 +59,10 @@ impl Tls {
         Ok(Self {
             config: Arc::new(config),
         })
+    }
+
+    pub(crate) fn connector(&self) -> TlsConnector {
+        self.config.clone().into()
     }
 }
 
@@ -155,13 +159,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
     fn make_tls_connect(&mut self, domain: &str) -> io::Result<Handshake> {
         let name = ServerName::try_from(domain.to_owned()).map_err(io::Error::other)?;
         Ok(Handshake {
-            connector: self.config.clone().into(),
+            connector: self.connector(),
             name,
         })
     }
 }
 
-pub(super) struct Handshake {
+pub(crate) struct Handshake {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
@@ -178,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Hands
 }
 
 /// The stream under a type of ours, so that it can be told to be PostgreSQL's.
-pub(super) struct Encrypted<S>(Rustls<S>);
+pub(crate) struct Encrypted<S>(Rustls<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
     fn channel_binding(&self) -> ChannelBinding {

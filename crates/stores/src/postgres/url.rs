@@ -6,6 +6,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
 use super::tls::{Tls, Trust};
+use crate::decoded;
 
 /// The URL cannot be used. It is not repeated: it holds a password.
 #[derive(Debug, thiserror::Error)]
@@ -66,27 +67,4 @@ pub(super) fn read(url: &str) -> Result<(Config, Tls), BadUrl> {
     config.ssl_mode(wanted);
     let tls = Tls::new(&trust).map_err(BadUrl::Roots)?;
     Ok((config, tls))
-}
-
-/// Percent-encoding, as a path in a URL may have it.
-fn decoded(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.as_bytes().iter();
-    while let Some(&byte) = bytes.next() {
-        let hex = match byte {
-            b'%' => bytes.as_slice().get(..2),
-            _ => None,
-        };
-        let code = hex
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match code {
-            Some(code) => {
-                out.push(code);
-                bytes.nth(1);
-            }
-            None => out.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }

@@ -83,6 +83,7 @@ fn render(gateway: &Gateway) -> String {
     operations(&mut page, &metrics.rows());
     backends(&mut page, gateway);
     admission(&mut page, gateway);
+    shared_limits(&mut page, gateway);
     audit(&mut page, metrics);
     page.head("sentinel_sessions", "gauge", "Open legacy sessions.");
     page.line("sentinel_sessions", &[], metrics.sessions.load(Relaxed));
@@ -235,6 +236,37 @@ fn admission(page: &mut Page, gateway: &Gateway) {
     for (index, backend) in gateway.registry.backends() {
         let (active, _) = admission.backend(index);
         page.line(name, &[("backend", backend.name())], active);
+    }
+}
+
+fn shared_limits(page: &mut Page, gateway: &Gateway) {
+    let Some(shared) = gateway.policy.rates().shared() else {
+        return;
+    };
+    let figures = shared.figures();
+    let lines = [
+        (
+            "sentinel_shared_limits_up",
+            "gauge",
+            "1 if the store of shared rate limits answers.",
+            u64::from(figures.is_up),
+        ),
+        (
+            "sentinel_shared_limits_decided_total",
+            "counter",
+            "Calls whose limit the store decided.",
+            figures.decided,
+        ),
+        (
+            "sentinel_shared_limits_alone_total",
+            "counter",
+            "Calls whose limit this gateway decided alone, for the store did not answer.",
+            figures.alone,
+        ),
+    ];
+    for (name, kind, help, value) in lines {
+        page.head(name, kind, help);
+        page.line(name, &[], value);
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Report {
     /// None: a gateway elsewhere was looked at.
     pub(super) configuration: Option<Checked>,
     pub(super) data_dir: Option<DataDir>,
+    /// None: rate limits are each gateway's own.
+    pub(super) shared_limits: Option<SharedLimits>,
     /// None: no gateway runs on this data directory.
     pub(super) gateway: Option<Found>,
     pub(super) backends: Vec<Examined>,
@@ -44,6 +46,12 @@ pub(super) struct Checked {
 
 pub(super) struct DataDir {
     pub(super) path: PathBuf,
+    pub(super) problem: Option<String>,
+}
+
+/// Where rate limits are shared.
+pub(super) struct SharedLimits {
+    pub(super) place: String,
     pub(super) problem: Option<String>,
 }
 
@@ -168,7 +176,15 @@ impl Examined {
 
 impl Report {
     pub(super) fn is_well(&self) -> bool {
-        self.dir_fine() && self.held.is_empty() && !self.backends.iter().any(Examined::failed)
+        self.dir_fine()
+            && self.limits_fine()
+            && self.held.is_empty()
+            && !self.backends.iter().any(Examined::failed)
+    }
+
+    fn limits_fine(&self) -> bool {
+        let shared = self.shared_limits.as_ref();
+        shared.is_none_or(|shared| shared.problem.is_none())
     }
 
     fn dir_fine(&self) -> bool {
@@ -183,6 +199,9 @@ impl Report {
         }
         if let Some(dir) = &self.data_dir {
             answer["data_dir"] = json!({ "path": dir.path, "writable": dir.problem.is_none(), "problem": dir.problem });
+        }
+        if let Some(shared) = &self.shared_limits {
+            answer["shared_limits"] = json!({ "at": shared.place, "ok": shared.problem.is_none(), "problem": shared.problem });
         }
         answer["gateway"] = match &self.gateway {
             Some(found) => json!({ "url": found.url, "pid": found.pid, "state": found.state }),
@@ -219,6 +238,19 @@ impl Report {
                     Some(problem) => format!(
                         "{RED}{}: not writable: {problem}{RED:#}; catalogs are not remembered and other commands do not find the gateway",
                         dir.path.display()
+                    ),
+                },
+            );
+        }
+        if let Some(shared) = &self.shared_limits {
+            fact(
+                "Shared limits",
+                match &shared.problem {
+                    None => format!("Redis at {}: answers", shared.place),
+                    Some(problem) => format!(
+                        "{RED}Redis at {} cannot be used: {}{RED:#}; each gateway counts alone",
+                        shared.place,
+                        plain(problem)
                     ),
                 },
             );
@@ -274,6 +306,7 @@ impl Report {
             (0, _) if !self.dir_fine() => {
                 format!("{RED}the data directory cannot be used{RED:#}")
             }
+            (0, 0) => format!("{RED}rate limits are not shared{RED:#}"),
             (0, 1) => format!("{RED}1 tool is held back until it is approved{RED:#}"),
             (0, n) => format!("{RED}{n} tools are held back until they are approved{RED:#}"),
             (1, _) => format!("{RED}1 backend cannot be used{RED:#}"),

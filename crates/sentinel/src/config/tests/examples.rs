@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{World, config_of};
-use crate::config::tree::{Path as Place, Tree};
-use crate::config::{normalised, normalised_toml, pending, schema, shape};
+use crate::config::tree::Tree;
+use crate::config::{normalised, normalised_toml, schema, shape};
 
 const MINIMAL: &str = include_str!("../../../../../configs/minimal.toml");
 const EXAMPLE: &str = include_str!("../../../../../configs/example.toml");
@@ -254,12 +254,12 @@ fn what_check_prints_is_a_file_that_means_the_same() {
 }
 
 #[test]
-fn a_section_that_would_be_refused_is_not_printed() {
+fn stores_that_nobody_asked_for_are_not_printed() {
     let printed = normalised(&config_of(""));
-    assert!(
-        pending::refuses_section("redis"),
-        "redis is built: print it, and drop this"
-    );
-    assert!(printed.get("redis").is_none());
-    assert!(!tree_of(EXAMPLE).has(&Place::dotted("postgres")));
+    assert!(printed.get("redis").is_none() && printed.get("postgres").is_none());
+    let world = World::new(&[("SHARED", "redis://me:hunter2@host")]);
+    let config = world.parse("[redis]\nurl_env = \"SHARED\"");
+    let printed = normalised_toml(&config.expect("no mistakes"));
+    assert!(printed.contains("<from SHARED>"), "{printed}");
+    assert!(!printed.contains("hunter2"), "{printed}");
 }

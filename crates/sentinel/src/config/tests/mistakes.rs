@@ -222,6 +222,25 @@ fn a_database_url_is_checked_and_never_repeated() {
     }
 }
 
+/// G-85: what `[redis]` names is looked at before anything starts.
+#[test]
+fn g_85_a_redis_url_is_checked_and_never_repeated() {
+    for (url, words) in [
+        ("http://me:hunter2@host", "REDIS_URL: not a Redis URL"),
+        ("redis://me:hunter2@host:port", "the port in the Redis URL"),
+        ("redis://me:hunter2@host/x", "no number of a database"),
+        ("redis://hunter2@host", "a user and no password"),
+    ] {
+        let world = World::new(&[("REDIS_URL", url)]);
+        let mistakes = world.parse("[redis]").map(|_| ()).expect_err(url);
+        let text = mistakes.to_string();
+        assert!(text.contains(words), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    let missing = mistakes_of("[redis]");
+    assert!(missing.contains("REDIS_URL"), "{missing}");
+}
+
 #[test]
 fn a_backends_name_is_checked() {
     let file =
@@ -318,15 +337,10 @@ fn ps15_the_command_line_is_no_way_around() {
 #[test]
 fn protections_that_are_not_built_are_refused() {
     for text in [
-        "[redis]",
         "[[backends]]\nname = \"a\"\ntype = \"openapi\"\nspec = \"x\"",
         "[[backends]]\nname = \"a\"\ntype = \"postgres\"\nurl_env = \"URL\"",
     ] {
-        let world = World::new(&[
-            ("DATABASE_URL", "postgres://x"),
-            ("REDIS_URL", "redis://x"),
-            ("URL", "postgres://x"),
-        ]);
+        let world = World::new(&[("DATABASE_URL", "postgres://x"), ("URL", "postgres://x")]);
         let mistakes = world.parse(text).map(|_| ()).expect_err(text);
         assert_eq!(mistakes.len(), 1, "{mistakes}");
         assert!(
