@@ -485,7 +485,7 @@ fn p_s10_pins_that_are_broken_or_gone_free_nothing_while_the_gateway_runs() {
     said("the pins cannot be read and stay as they are");
     assert_held(&caller.call("echo", text()));
     fs::remove_file(&file).expect("ours");
-    said("the pins are gone");
+    said("pins are gone");
     assert_held(&caller.call("echo", text()));
     until("they are back", || {
         let text = fs::read_to_string(&file).ok()?;
