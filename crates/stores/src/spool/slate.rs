@@ -14,10 +14,11 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use memmap2::{Advice, MmapMut};
 use rustix::fs::OFlags;
+use tokio::time::Instant;
 
 use super::frame::{self, Found, Kind};
 use crate::private;
