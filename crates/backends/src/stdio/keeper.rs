@@ -145,8 +145,8 @@ impl Keeper {
         };
         let mut fault = Fault::new(Kind::BackendUnavailable, text);
         if let Some(after) = retry_after {
-            // The new child resets the circuit, which must not keep callers from it longer than it takes to start.
             let after = after.max(supervisor::SOON);
+            // No failure for the circuit, which would keep callers from the new child long after it is there.
             fault = fault.retry_after_ms(after.as_millis() as u64).unheard();
         }
         match self.facts.lock().problem.clone() {

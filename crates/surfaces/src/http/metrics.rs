@@ -221,10 +221,7 @@ fn admission(page: &mut Page, gateway: &Gateway) {
             figures.admitted,
         ),
     ];
-    for (name, kind, help, value) in lines {
-        page.head(name, kind, help);
-        page.line(name, &[], value);
-    }
+    page.plain(&lines);
     let name = "sentinel_admission_rejected_total";
     page.head(name, "counter", "Calls refused for lack of a place.");
     for reason in Reason::ALL {
@@ -264,10 +261,7 @@ fn shared_limits(page: &mut Page, gateway: &Gateway) {
             figures.alone,
         ),
     ];
-    for (name, kind, help, value) in lines {
-        page.head(name, kind, help);
-        page.line(name, &[], value);
-    }
+    page.plain(&lines);
 }
 
 fn audit(page: &mut Page, metrics: &Metrics) {
@@ -322,15 +316,20 @@ fn audit(page: &mut Page, metrics: &Metrics) {
             audit.spool_bytes.load(Relaxed),
         ),
     ];
-    for (name, kind, help, value) in lines {
-        page.head(name, kind, help);
-        page.line(name, &[], value);
-    }
+    page.plain(&lines);
 }
 
 struct Page(String);
 
 impl Page {
+    /// Series without labels: name, type, help and value.
+    fn plain(&mut self, lines: &[(&str, &str, &str, u64)]) {
+        for (name, kind, help, value) in lines {
+            self.head(name, kind, help);
+            self.line(name, &[], value);
+        }
+    }
+
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }

@@ -27,6 +27,18 @@ fn held(pins: &Pins, pinning: Pinning, tools: &[&'static str]) -> Vec<String> {
 }
 
 const TOOL: &str = r#"{"name":"t","description":"d","inputSchema":{"type":"object","a":1}}"#;
+/// The same tool, later.
+const CHANGED: &str = r#"{"name":"t","description":"changed"}"#;
+
+/// Pins of the tool as it was, in a file.
+fn pinned() -> (TempDir, PathBuf, Pins) {
+    let dir = TempDir::new().expect("a directory");
+    let path = dir.path().join("pins.json");
+    let pins = Pins::open(path.clone());
+    held(&pins, Pinning::Enforce, &[TOOL]);
+    pins.keep();
+    (dir, path, pins)
+}
 
 #[test]
 fn p_s10_what_models_read_and_callers_send_is_pinned_and_nothing_else() {
@@ -82,31 +94,26 @@ fn p_s10_a_new_tool_of_a_known_backend_waits_where_pins_are_enforced() {
 
 #[test]
 fn pins_survive_are_shared_and_stay_closed_when_they_cannot_be_read() {
-    let dir = TempDir::new().expect("a directory");
-    let path = dir.path().join("pins.json");
-    let changed = r#"{"name":"t","description":"changed"}"#;
-    let first = Pins::open(path.clone());
-    held(&first, Pinning::Enforce, &[TOOL]);
-    first.keep();
+    let (_dir, path, first) = pinned();
     let second = Pins::open(path.clone());
-    assert_eq!(held(&second, Pinning::Enforce, &[changed]), ["t"]);
+    assert_eq!(held(&second, Pinning::Enforce, &[CHANGED]), ["t"]);
     assert!(second.approve("b", Some("x")).expect("saved").is_empty());
     assert_eq!(second.approve("b", None).expect("saved"), ["t"]);
-    assert!(held(&second, Pinning::Enforce, &[changed]).is_empty());
+    assert!(held(&second, Pinning::Enforce, &[CHANGED]).is_empty());
     // The other process takes it up.
-    assert_eq!(held(&first, Pinning::Enforce, &[changed]), ["t"]);
+    assert_eq!(held(&first, Pinning::Enforce, &[CHANGED]), ["t"]);
     assert!(first.keep() && !first.keep());
-    assert!(held(&first, Pinning::Enforce, &[changed]).is_empty());
+    assert!(held(&first, Pinning::Enforce, &[CHANGED]).is_empty());
     assert!(first.list()[0].approved);
 
     std::fs::write(&path, "{").expect("written");
     assert!(!first.keep());
     assert!(
-        held(&first, Pinning::Enforce, &[changed]).is_empty(),
+        held(&first, Pinning::Enforce, &[CHANGED]).is_empty(),
         "it knows"
     );
     let third = Pins::open(path.clone());
-    assert_eq!(held(&third, Pinning::Enforce, &[changed]), ["t"]);
+    assert_eq!(held(&third, Pinning::Enforce, &[CHANGED]), ["t"]);
     third.keep();
     assert_eq!(
         std::fs::read(&path).expect("a file"),
@@ -114,7 +121,7 @@ fn pins_survive_are_shared_and_stay_closed_when_they_cannot_be_read() {
         "not overwritten"
     );
     assert_eq!(third.approve("b", None).expect("saved"), ["t"]);
-    assert!(held(&third, Pinning::Enforce, &[changed]).is_empty());
+    assert!(held(&third, Pinning::Enforce, &[CHANGED]).is_empty());
 }
 
 #[test]
@@ -177,23 +184,17 @@ fn p_s10_a_definition_that_can_be_read_in_two_ways_is_pinned_as_it_was_written()
 
 #[test]
 fn p_s10_pins_that_were_taken_away_are_written_down_again() {
-    let dir = TempDir::new().expect("a directory");
-    let path = dir.path().join("pins.json");
-    let changed = r#"{"name":"t","description":"changed"}"#;
-    let pins = Pins::open(path.clone());
-    held(&pins, Pinning::Enforce, &[TOOL]);
-    pins.keep();
+    let (_dir, path, pins) = pinned();
     std::fs::remove_file(&path).expect("ours");
     assert!(!pins.keep());
-    assert_eq!(held(&pins, Pinning::Enforce, &[changed]), ["t"]);
+    assert_eq!(held(&pins, Pinning::Enforce, &[CHANGED]), ["t"]);
     pins.keep();
     let other = Pins::open(path);
-    assert_eq!(held(&other, Pinning::Enforce, &[changed]), ["t"]);
+    assert_eq!(held(&other, Pinning::Enforce, &[CHANGED]), ["t"]);
 }
 
 #[test]
 fn p_s10_a_file_without_its_pins_frees_nothing_of_a_gateway_that_runs() {
-    let changed = r#"{"name":"t","description":"changed"}"#;
     for (text, is_written_again) in [
         ("[]", false),
         ("[{}]", false),
@@ -204,19 +205,15 @@ fn p_s10_a_file_without_its_pins_frees_nothing_of_a_gateway_that_runs() {
         (r#"{"backends":{}}"#, true),
         (r#"{"backends":{"b":{}}}"#, true),
     ] {
-        let dir = TempDir::new().expect("a directory");
-        let path = dir.path().join("pins.json");
-        let pins = Pins::open(path.clone());
-        held(&pins, Pinning::Enforce, &[TOOL]);
-        pins.keep();
+        let (_dir, path, pins) = pinned();
         std::fs::write(&path, text).expect("written");
         assert!(!pins.keep(), "{text}");
-        assert_eq!(held(&pins, Pinning::Enforce, &[changed]), ["t"], "{text}");
+        assert_eq!(held(&pins, Pinning::Enforce, &[CHANGED]), ["t"], "{text}");
         assert_eq!(pins.list()[0].difference, Some(Difference::Both), "{text}");
         pins.keep();
         // Whoever starts now finds the pins, or a file that is still broken: nothing is taken as it is.
         let next = Pins::open(path);
-        assert_eq!(held(&next, Pinning::Enforce, &[changed]), ["t"], "{text}");
+        assert_eq!(held(&next, Pinning::Enforce, &[CHANGED]), ["t"], "{text}");
         let how = match is_written_again {
             true => Difference::Both,
             false => Difference::Unknown,
@@ -227,18 +224,14 @@ fn p_s10_a_file_without_its_pins_frees_nothing_of_a_gateway_that_runs() {
 
 #[test]
 fn p_s10_an_approval_writes_down_again_what_was_taken_away_and_one_of_nothing_repairs_nothing() {
-    let dir = TempDir::new().expect("a directory");
-    let path = dir.path().join("pins.json");
-    let changed = r#"{"name":"t","description":"changed"}"#;
-    let pins = Pins::open(path.clone());
-    held(&pins, Pinning::Enforce, &[TOOL]);
+    let (_dir, path, pins) = pinned();
     pins.inspect("c", Pinning::Enforce, &offer(&[TOOL]), |_| true);
     pins.keep();
     std::fs::remove_file(&path).expect("ours");
-    assert_eq!(held(&pins, Pinning::Enforce, &[changed]), ["t"]);
+    assert_eq!(held(&pins, Pinning::Enforce, &[CHANGED]), ["t"]);
     assert_eq!(pins.approve("b", None).expect("saved"), ["t"]);
     let next = Pins::open(path.clone());
-    let of_c = next.inspect("c", Pinning::Enforce, &offer(&[changed]), |_| true);
+    let of_c = next.inspect("c", Pinning::Enforce, &offer(&[CHANGED]), |_| true);
     assert_eq!(of_c.len(), 1, "its pin was written again");
 
     std::fs::write(&path, "{").expect("written");
@@ -251,15 +244,10 @@ fn p_s10_an_approval_writes_down_again_what_was_taken_away_and_one_of_nothing_re
 /// The documented way: without a gateway the entry is taken out, and the next start takes what it finds.
 #[test]
 fn an_entry_that_was_taken_out_before_a_start_is_first_contact() {
-    let dir = TempDir::new().expect("a directory");
-    let path = dir.path().join("pins.json");
-    let changed = r#"{"name":"t","description":"changed"}"#;
-    let pins = Pins::open(path.clone());
-    held(&pins, Pinning::Enforce, &[TOOL]);
-    pins.keep();
+    let (_dir, path, _) = pinned();
     for text in ["{}", r#"{"backends":{}}"#] {
         std::fs::write(&path, text).expect("written");
         let next = Pins::open(path.clone());
-        assert!(held(&next, Pinning::Enforce, &[changed]).is_empty());
+        assert!(held(&next, Pinning::Enforce, &[CHANGED]).is_empty());
     }
 }
