@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::root;
 
+/// How the folder of a lane is called while it is removed.
+const GONE: &str = "-gone";
+
 /// A folder that is ours now.
 pub(crate) struct Orphan {
     pub(crate) folder: PathBuf,
@@ -23,9 +26,25 @@ impl Orphan {
 /// Removes a lane whose records are all in the store. Without its name it is nobody's, however far this comes.
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
     let name = folder.file_name().unwrap_or_default();
-    let aside = folder.with_file_name(format!(".{}-gone", name.to_string_lossy()));
+    let aside = folder.with_file_name(format!(".{}{GONE}", name.to_string_lossy()));
     fs::rename(folder, &aside)?;
-    fs::remove_dir_all(aside)
+    match fs::remove_dir_all(aside) {
+        // Whoever adopts removes what others left so.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Whether a folder of this name is what is left of a lane.
+fn is_gone(name: &str) -> bool {
+    let lane = name
+        .strip_prefix('.')
+        .and_then(|name| name.strip_suffix(GONE));
+    lane.is_some_and(is_lane)
+}
+
+fn is_lane(name: &str) -> bool {
+    name.parse::<i64>().is_ok()
 }
 
 /// The lanes that are in the spool, whoever writes them.
@@ -50,11 +69,13 @@ pub(crate) fn adopt(data_dir: &Path) -> io::Result<Vec<Orphan>> {
     let mut orphans = Vec::new();
     for entry in entries {
         let folder = entry?.path();
-        let named = folder
-            .file_name()
-            .and_then(|name| name.to_str())
-            .is_some_and(|name| name.parse::<i64>().is_ok());
-        if !named {
+        let name = folder.file_name().and_then(|name| name.to_str());
+        let name = name.unwrap_or_default();
+        if is_gone(name) {
+            // Whoever began to remove it did not come to the end, or is at it.
+            let _ = fs::remove_dir_all(&folder);
+        }
+        if !is_lane(name) {
             continue;
         }
         // Whoever removed it meanwhile was faster.

@@ -594,3 +594,19 @@ fn p_a03_a_slate_that_cannot_be_read_costs_what_was_on_it_and_no_more() {
         assert!(all.gaps.is_empty(), "case {n}");
     }
 }
+
+#[test]
+fn what_is_left_of_a_lane_that_was_being_removed_goes_when_the_next_adopts() {
+    let data_dir = TempDir::new().unwrap();
+    let folder = |name: &str| {
+        let folder = root(data_dir.path()).join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("1"), "what it was").unwrap();
+        folder
+    };
+    let left = folder(".12-gone");
+    let others = [folder("my-gone"), folder(".x-gone"), folder("backup")];
+    assert!(orphans::adopt(data_dir.path()).unwrap().is_empty());
+    assert!(!left.exists());
+    assert!(others.iter().all(|folder| folder.join("1").exists()));
+}
