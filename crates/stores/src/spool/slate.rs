@@ -9,7 +9,7 @@
 //! pages again and again, before these are used: a disk that failed says so then. Where any of that is not to be had
 //! the slate is plain memory, and whoever uses it writes to the segment at once.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use memmap2::{Advice, MmapMut};
-use rustix::fs::OFlags;
+use rustix::fs::{IFlags, OFlags};
 use tokio::time::Instant;
 
 use super::frame::{self, Found, Kind};
@@ -25,21 +25,21 @@ use crate::private;
 
 /// Some hundred records: enough that writing them to the segment is little for each.
 pub(super) const BYTES: usize = 64 * 1024;
-/// Asked for at once: more than the records of most turns need.
-const AHEAD_BYTES: usize = 8 * 1024;
-/// For so long they are believed to be good. A page goes bad when it was written back and the disk failed then.
-const GOOD_FOR: Duration = Duration::from_millis(1);
+/// For so long pages are believed to be good. One goes bad when it was written back, which is rare, and the disk failed
+/// then.
+const GOOD_FOR: Duration = Duration::from_millis(10);
 const NAME: &str = "slate";
 
-/// ext2, ext3 and ext4; XFS; tmpfs.
-const OVERWRITING: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+/// ext2, ext3 and ext4.
+const EXT: u64 = 0xef53;
+/// XFS and tmpfs.
+const OVERWRITING: [u64; 2] = [0x5846_5342, 0x0102_1994];
 
 pub(super) struct Slate {
     room: Room,
     used: usize,
-    /// Up to here the pages were good when they were asked for.
-    ready: usize,
-    asked: Instant,
+    /// When all pages that are not used yet were good.
+    asked: Option<Instant>,
     /// In this turn that is still believed.
     believed: bool,
 }
@@ -64,8 +64,7 @@ impl Slate {
         Self {
             room,
             used: 0,
-            ready: 0,
-            asked: Instant::now(),
+            asked: None,
             believed: false,
         }
     }
@@ -91,26 +90,20 @@ impl Slate {
 
     /// Whether there is room for so much more, on pages that are good.
     pub(super) fn takes(&mut self, len: usize) -> bool {
-        let end = self.used + len;
-        if end > BYTES {
-            return false;
-        }
+        self.used + len <= BYTES && self.is_good()
+    }
+
+    fn is_good(&mut self) -> bool {
         let Room::Shared(map) = &self.room else {
             return true;
         };
-        if !self.believed && self.asked.elapsed() > GOOD_FOR {
-            self.ready = self.used;
+        let fresh = |asked: Instant| asked.elapsed() <= GOOD_FOR;
+        if !self.believed && !self.asked.is_some_and(fresh) {
+            let free = map.advise_range(Advice::PopulateWrite, self.used, BYTES - self.used);
+            self.asked = free.is_ok().then(Instant::now);
         }
-        self.believed = true;
-        if end > self.ready {
-            let ready = (self.used + AHEAD_BYTES).clamp(end, BYTES);
-            let pages = map.advise_range(Advice::PopulateWrite, self.used, ready - self.used);
-            if pages.is_err() {
-                return false;
-            }
-            (self.ready, self.asked) = (ready, Instant::now());
-        }
-        true
+        self.believed = self.asked.is_some();
+        self.believed
     }
 
     /// Room for so much behind what is on it. Only for what it takes.
@@ -131,7 +124,8 @@ impl Slate {
 
     /// It is all in the segment. The bytes stay, until others take their place.
     pub(super) fn wipe(&mut self) {
-        (self.used, self.ready) = (0, 0);
+        self.used = 0;
+        (self.asked, self.believed) = (None, false);
     }
 }
 
@@ -158,7 +152,33 @@ fn map(folder: &Path) -> io::Result<Option<MmapMut>> {
 }
 
 fn overwrites(file: &File) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|system| OVERWRITING.contains(&(system.f_type as u64)))
+    rustix::fs::fstatfs(file).is_ok_and(|system| match system.f_type as u64 {
+        EXT => !journals_data(file),
+        kind => OVERWRITING.contains(&kind),
+    })
+}
+
+/// Whether ext4 writes what is in the file into its journal first: pages go bad with the journal then, five times a
+/// second. Where the system does not say, asking for them must do.
+fn journals_data(file: &File) -> bool {
+    let by_flag = || {
+        Some(
+            rustix::fs::ioctl_getflags(file)
+                .ok()?
+                .contains(IFlags::JOURNALING),
+        )
+    };
+    let by_mount = || {
+        let device = rustix::fs::fstat(file).ok()?.st_dev;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let device = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+        let options = Path::new("/proc/fs/ext4")
+            .join(device.file_name()?)
+            .join("options");
+        let options = fs::read_to_string(options).ok()?;
+        Some(options.lines().any(|option| option == "data=journal"))
+    };
+    by_flag() == Some(true) || by_mount() == Some(true)
 }
 
 /// What a process left on the slate of a lane: frames of this segment that begin with the number `from`, and no others.
