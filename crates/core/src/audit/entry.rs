@@ -555,13 +555,15 @@ thread_local! {
 /// Has the record of an entry kept at the end of this thread's turn with those of the others, for doing the same
 /// thing several times in a row costs less than each among other things; at once where there are no turns.
 fn keep_soon(entry: Entry) {
-    let auditor = entry.auditor.clone();
-    let gathers = turn::gather(&auditor);
-    let count = ENDED.with_borrow_mut(|ended| {
+    let gathers = turn::gather(&entry.auditor);
+    // All threads count on the auditor, so it is not cloned for every call.
+    let at_once = ENDED.with_borrow_mut(|ended| {
+        let at_once = !gathers || ended.len() + 1 >= ENDED_MAX;
+        let auditor = at_once.then(|| entry.auditor.clone());
         ended.push(entry);
-        ended.len()
+        auditor
     });
-    if !gathers || count >= ENDED_MAX {
+    if let Some(auditor) = at_once {
         Keep::keep(&*auditor);
     }
 }

@@ -73,6 +73,8 @@ struct Inner {
     /// Frames that are in no segment yet, and how many.
     slate: Slate,
     slate_len: u64,
+    /// Records that the metrics do not know of yet.
+    uncounted: u64,
     scratch: Vec<u8>,
     /// Oldest first.
     sealed: VecDeque<Sealed>,
@@ -158,6 +160,7 @@ impl FileLane {
                 lost: 0,
                 slate,
                 slate_len: 0,
+                uncounted: 0,
                 scratch: Vec::new(),
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
@@ -186,7 +189,9 @@ impl FileLane {
     /// Puts one record where it outlives the process; gives its number.
     pub(crate) fn append(&self, draft: &Draft<'_>) -> io::Result<u64> {
         let mut inner = self.inner.lock();
-        let seq = self.add(&mut inner, draft)?;
+        let added = self.add(&mut inner, draft);
+        self.count(&mut inner);
+        let seq = added?;
         inner.slate.rest();
         if !inner.slate.outlives_us() {
             self.write(&mut inner)?;
@@ -204,10 +209,17 @@ impl FileLane {
     /// What was added until now outlives the process.
     pub(crate) fn keep(&self) {
         let mut inner = self.inner.lock();
+        self.count(&mut inner);
         inner.slate.rest();
         if !inner.slate.outlives_us() {
             self.write_or_complain(&mut inner);
         }
+    }
+
+    /// Says how many records there were since: once for several, for all threads count there.
+    fn count(&self, inner: &mut Inner) {
+        let records = &self.metrics.audit.records;
+        records.fetch_add(std::mem::take(&mut inner.uncounted), Relaxed);
     }
 
     /// Gives a record its number and its place in the chain, and puts it on the slate.
@@ -257,7 +269,7 @@ impl FileLane {
         inner.seq = seq;
         inner.dirty = true;
         inner.loose_end = false;
-        self.metrics.audit.records.fetch_add(1, Relaxed);
+        inner.uncounted += 1;
         let len = frame::padded(payload);
         if inner.slate.takes(len) {
             let place = inner.slate.place(len);
@@ -360,7 +372,7 @@ impl FileLane {
 
     /// A record that is not written.
     fn lose(&self, inner: &mut Inner) {
-        self.metrics.audit.records.fetch_add(1, Relaxed);
+        inner.uncounted += 1;
         inner.seq += 1;
         self.lost(inner, 1);
     }
