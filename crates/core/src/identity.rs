@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use ring::digest::{SHA256, digest};
 use tokio::sync::{Notify, watch};
 
 pub mod api_key;
@@ -31,6 +30,8 @@ pub use claims::Rules;
 pub use jwk::{Key, KeySet};
 
 use remembered::Remembered;
+
+use crate::digest::sha256;
 
 /// Longest credential that is looked at; real tokens are one or two kilobytes.
 pub const CREDENTIAL_BYTES_MAX: usize = 16 * 1024;
@@ -182,8 +183,7 @@ impl Authenticator {
         if credential.starts_with(api_key::PREFIX) {
             return self.api_key(credential, now);
         }
-        let digest = digest(&SHA256, credential.as_bytes());
-        let digest = digest.as_ref().try_into().expect("SHA-256 has 32 bytes");
+        let digest = sha256(credential.as_bytes());
         if let Some(identity) = self.remembered.get(&digest, now) {
             return Ok(identity);
         }

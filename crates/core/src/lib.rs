@@ -16,6 +16,7 @@ pub mod caller;
 pub mod catalog;
 pub mod circuit;
 pub mod clock;
+mod digest;
 pub mod fault;
 pub mod identity;
 mod in_flight;

@@ -1,8 +1,9 @@
 //! What a record says.
 
-use ring::digest::{Context, SHA256, digest};
+use sha2::{Digest, Sha256};
 
 use super::codec;
+use crate::digest::sha256;
 
 /// A lane's record number; together they name a record for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -190,11 +191,9 @@ impl Stored {
 
 /// The hash before a lane's first record.
 pub fn genesis(node: &str, lane: i64) -> [u8; 32] {
-    let mut context = Context::new(&SHA256);
-    context.update(b"sentinel audit lane\0");
-    context.update(node.as_bytes());
-    context.update(&lane.to_le_bytes());
-    finished(context)
+    let start = Sha256::new().chain_update(b"sentinel audit lane\0");
+    let named = start.chain_update(node).chain_update(lane.to_le_bytes());
+    named.finalize().into()
 }
 
 /// Encodes a record that follows `before`; gives its hash and its bytes, which are in `scratch`.
@@ -210,24 +209,13 @@ pub fn link<'a>(
     scratch.extend_from_slice(&seq.to_le_bytes());
     let begin = scratch.len();
     codec::encode(draft, scratch);
-    let hash = digest(&SHA256, scratch);
-    let hash = hash.as_ref().try_into().expect("SHA-256 has 32 bytes");
-    (hash, &scratch[begin..])
+    (sha256(scratch), &scratch[begin..])
 }
 
 /// The hash of a record that follows `before`.
 pub fn chain(before: &[u8; 32], seq: u64, encoded: &[u8]) -> [u8; 32] {
-    let mut context = Context::new(&SHA256);
-    context.update(before);
-    context.update(&seq.to_le_bytes());
-    context.update(encoded);
-    finished(context)
-}
-
-fn finished(context: Context) -> [u8; 32] {
-    context
-        .finish()
-        .as_ref()
-        .try_into()
-        .expect("SHA-256 has 32 bytes")
+    let place = Sha256::new()
+        .chain_update(before)
+        .chain_update(seq.to_le_bytes());
+    place.chain_update(encoded).finalize().into()
 }

@@ -1,8 +1,9 @@
 //! What a record says of a call's arguments.
 
-use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use smallvec::SmallVec;
+
+use crate::digest::sha256;
 
 /// `audit.arguments`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl Said {
     pub(super) fn digest(&self) -> Option<[u8; 32]> {
         match self {
             Self::Nothing => None,
-            Self::Short(raw) => Some(hash(raw)),
+            Self::Short(raw) => Some(sha256(raw)),
             Self::Made(digest, _) => Some(*digest),
         }
     }
@@ -73,11 +74,6 @@ impl Said {
             Self::Made(_, text) => text.as_deref(),
         }
     }
-}
-
-fn hash(raw: &[u8]) -> [u8; 32] {
-    let hash = digest(&SHA256, raw);
-    hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 impl Arguments {
@@ -95,7 +91,7 @@ impl Arguments {
             Self::Full => Some(String::from_utf8_lossy(raw).into_owned()),
             Self::Redacted => Some(redacted(raw)),
         };
-        Said::Made(hash(raw), text)
+        Said::Made(sha256(raw), text)
     }
 }
 
