@@ -51,8 +51,22 @@ impl Row {
     /// CPU per call as a multiple of the other's: the median of what each round says. A machine that is slower in
     /// one minute than in the next is so for both of a round.
     pub(crate) fn cpu_ratio(&self, other: &Self) -> f64 {
+        median(self.ratios(other))
+    }
+
+    /// By how much chance may have moved that: the standard error of the median, by the middle half of the rounds.
+    pub(crate) fn cpu_ratio_error(&self, other: &Self) -> f64 {
+        let mut ratios = self.ratios(other);
+        ratios.sort_by(f64::total_cmp);
+        let (quarter, rounds) = (ratios.len() / 4, ratios.len());
+        let middle = ratios[rounds - 1 - quarter] - ratios[quarter];
+        // Of a normal distribution it is 1.35 deviations wide, and a median errs by 1.25 of them over the root.
+        1.25 * middle / 1.35 / (rounds as f64).sqrt()
+    }
+
+    fn ratios(&self, other: &Self) -> Vec<f64> {
         let rounds = self.rounds.iter().zip(&other.rounds);
-        median(rounds.map(|(ours, theirs)| ours / theirs).collect())
+        rounds.map(|(ours, theirs)| ours / theirs).collect()
     }
 }
 

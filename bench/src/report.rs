@@ -200,8 +200,9 @@ impl Measured {
         }
         if let Some(off) = row("unaudited") {
             let more = (governed.cpu_ratio(off) - 1.0) * 100.0;
+            let error = governed.cpu_ratio_error(off) * 100.0;
             out.push_str(&format!(
-                "audit {cell}: spool {:.1} us/call, off {:.1} us/call, {more:+.1} % (bound {AUDIT_MAX:.0} %); ingestion apart {:.1} us/call\n",
+                "audit {cell}: spool {:.1} us/call, off {:.1} us/call, {more:+.1} ±{error:.1} % (bound {AUDIT_MAX:.0} %); ingestion apart {:.1} us/call\n",
                 governed.proxy_us, off.proxy_us, governed.ingest_us
             ));
         }
