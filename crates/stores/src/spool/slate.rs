@@ -161,13 +161,8 @@ fn overwrites(file: &File) -> bool {
 /// Whether ext4 writes what is in the file into its journal first: pages go bad with the journal then, five times a
 /// second. Where the system does not say, asking for them must do.
 fn journals_data(file: &File) -> bool {
-    let by_flag = || {
-        Some(
-            rustix::fs::ioctl_getflags(file)
-                .ok()?
-                .contains(IFlags::JOURNALING),
-        )
-    };
+    let flags = rustix::fs::ioctl_getflags(file);
+    let by_flag = flags.is_ok_and(|flags| flags.contains(IFlags::JOURNALING));
     let by_mount = || {
         let device = rustix::fs::fstat(file).ok()?.st_dev;
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -178,7 +173,7 @@ fn journals_data(file: &File) -> bool {
         let options = fs::read_to_string(options).ok()?;
         Some(options.lines().any(|option| option == "data=journal"))
     };
-    by_flag() == Some(true) || by_mount() == Some(true)
+    by_flag || by_mount() == Some(true)
 }
 
 /// What a process left on the slate of a lane: frames of this segment that begin with the number `from`, and no others.
