@@ -22,9 +22,9 @@ mod store;
 mod tests;
 
 pub use batch::{Batch, Entered, Gathering};
-pub use codec::{Corrupt, decode, encode, read};
+pub use codec::{Corrupt, Form};
 pub use entry::{Auditor, Ending, Entry, Keeps, OUTCOMES, Request, Trail};
-pub use record::{Draft, Guarantee, Key, Record, Stored, Surface, chain, genesis, link};
+pub use record::{Draft, Guarantee, Key, Record, SEQ_MAX, Stored, Surface, chain, genesis, link};
 pub use redact::Arguments;
 pub use store::{AuditStore, Broken, Cut, Query, StoreFailure};
 

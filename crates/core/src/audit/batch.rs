@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::codec::{self, Corrupt};
+use super::codec::{Corrupt, Form};
 use super::record::{Draft, Key, Stored};
 
 /// Records of one lane, in the order of their numbers. Cheap to clone.
@@ -21,6 +21,7 @@ pub struct Batch {
 #[derive(Clone, Debug)]
 struct Row {
     seq: u64,
+    form: Form,
     at: Range<usize>,
     hash: [u8; 32],
 }
@@ -54,16 +55,22 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// A record whose encoding is at `at`, and what it says; refused if it is none.
+    /// A record of this form whose encoding is at `at`, and what it says; refused if it is none.
     pub fn add<'a>(
         &mut self,
+        form: Form,
         bytes: &'a [u8],
         at: Range<usize>,
         seq: u64,
         hash: [u8; 32],
     ) -> Result<Draft<'a>, Corrupt> {
-        let draft = codec::read(bytes.get(at.clone()).ok_or(Corrupt)?)?;
-        self.rows.push(Row { seq, at, hash });
+        let draft = form.read(bytes.get(at.clone()).ok_or(Corrupt)?)?;
+        self.rows.push(Row {
+            seq,
+            form,
+            at,
+            hash,
+        });
         Ok(draft)
     }
 
@@ -96,9 +103,10 @@ impl Batch {
     }
 
     pub fn records(&self) -> impl ExactSizeIterator<Item = Entered<'_>> {
-        self.rows.iter().map(|row| Entered {
+        let draft = |row: &Row| row.form.read(&self.bytes[row.at.clone()]);
+        self.rows.iter().map(move |row| Entered {
             seq: row.seq,
-            draft: codec::read(&self.bytes[row.at.clone()]).expect("it was read when it was added"),
+            draft: draft(row).expect("it was read when it was added"),
             hash: &row.hash,
         })
     }
@@ -109,9 +117,10 @@ impl Batch {
         let mut rows = Vec::new();
         for Stored { key, record, hash } in records {
             let begin = bytes.len();
-            codec::encode(&record.draft(), &mut bytes);
+            Form::NEW.encode(&record.draft(), &mut bytes);
             rows.push(Row {
                 seq: key.seq,
+                form: Form::NEW,
                 at: begin..bytes.len(),
                 hash: *hash,
             });

@@ -2,8 +2,11 @@
 
 use sha2::{Digest, Sha256};
 
-use super::codec;
+use super::codec::{self, Form};
 use crate::digest::sha256;
+
+/// No lane has as many records, and every store can count as far.
+pub const SEQ_MAX: u64 = (1 << 56) - 1;
 
 /// A lane's record number; together they name a record for ever.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -183,9 +186,14 @@ impl Stored {
     /// Whether the hash is the one that follows `before`, and covers all that the record says.
     pub fn follows(&self, before: &[u8; 32], scratch: &mut Vec<u8>) -> bool {
         let draft = self.record.draft();
-        scratch.clear();
-        codec::encode(&draft, scratch);
-        chain(before, self.key.seq, scratch) == self.hash && codec::is_whole(&draft)
+        let mut has_form = |form: Form| {
+            scratch.clear();
+            form.encode(&draft, scratch);
+            chain(form, before, self.key.seq, scratch) == self.hash
+        };
+        self.key.seq <= SEQ_MAX
+            && Form::ALL.into_iter().any(&mut has_form)
+            && codec::is_whole(&draft)
     }
 }
 
@@ -206,16 +214,26 @@ pub fn link<'a>(
     scratch.clear();
     // In one piece with what `chain` puts before it, for the digest works on whole blocks.
     scratch.extend_from_slice(before);
-    scratch.extend_from_slice(&seq.to_le_bytes());
+    scratch.extend_from_slice(&place(Form::NEW, seq));
     let begin = scratch.len();
-    codec::encode(draft, scratch);
+    Form::NEW.encode(draft, scratch);
     (sha256(scratch), &scratch[begin..])
 }
 
-/// The hash of a record that follows `before`.
-pub fn chain(before: &[u8; 32], seq: u64, encoded: &[u8]) -> [u8; 32] {
+/// The hash of a record of this form that follows `before`.
+pub fn chain(form: Form, before: &[u8; 32], seq: u64, encoded: &[u8]) -> [u8; 32] {
     let place = Sha256::new()
         .chain_update(before)
-        .chain_update(seq.to_le_bytes());
+        .chain_update(place(form, seq));
     place.chain_update(encoded).finalize().into()
+}
+
+/// What stands between the hash before a record and its bytes. Numbers leave the last byte to the form, so that no record
+/// in one form has the hash of another record in the other.
+fn place(form: Form, seq: u64) -> [u8; 8] {
+    let form = match form {
+        Form::First => 0,
+        Form::Second => 2,
+    };
+    (seq | form << 56).to_le_bytes()
 }

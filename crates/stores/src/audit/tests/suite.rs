@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::{
-    AuditStore, Batch, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
+    AuditStore, Batch, Form, Guarantee, Key, Query, Record, Stored, chain, genesis,
 };
 
 use super::super::heads::{self, Head, hex};
@@ -45,8 +45,8 @@ fn chained(lane: i64, before: [u8; 32], records: impl IntoIterator<Item = Record
     let mut out = Vec::new();
     for (seq, record) in (1..).zip(records) {
         let mut bytes = Vec::new();
-        encode(&record.draft(), &mut bytes);
-        hash = chain(&hash, seq, &bytes);
+        Form::NEW.encode(&record.draft(), &mut bytes);
+        hash = chain(Form::NEW, &hash, seq, &bytes);
         let key = Key {
             node: "n".into(),
             lane,
@@ -258,8 +258,8 @@ async fn rewriting(
     let mut hash = forged[40].hash;
     for stored in &mut forged[41..] {
         let mut bytes = Vec::new();
-        encode(&stored.record.draft(), &mut bytes);
-        hash = chain(&hash, stored.key.seq, &bytes);
+        Form::NEW.encode(&stored.record.draft(), &mut bytes);
+        hash = chain(Form::NEW, &hash, stored.key.seq, &bytes);
         stored.hash = hash;
     }
     tamper("DELETE FROM audit").await;
@@ -405,9 +405,9 @@ async fn announcements(
     let mut skipping = records[..8].to_vec();
     let mut bytes = Vec::new();
     let said = gap(408, None);
-    encode(&said.draft(), &mut bytes);
+    Form::NEW.encode(&said.draft(), &mut bytes);
     skipping.push(Stored {
-        hash: chain(&records[7].hash, 11, &bytes),
+        hash: chain(Form::NEW, &records[7].hash, 11, &bytes),
         key: records[10].key.clone(),
         record: said,
     });

@@ -1,0 +1,96 @@
+//! Words that the gateway chooses, by number: what nearly every record says. A word that is not here is spelt out.
+//!
+//! Hashes rest on these numbers. Words are added at the end of their list and never moved or taken away.
+
+/// The number of a word that has none.
+pub(super) const SPELT: u8 = 0;
+
+/// Surfaces, revisions, methods, decisions, outcomes, kinds; the commonest of each first, for it is found first.
+pub(super) const WORDS: [&[&str]; 6] = [
+    &["http", "stdio", "admin", "gateway", ""],
+    &[
+        "2026-07-28",
+        "2025-11-25",
+        "",
+        "2025-06-18",
+        "2025-03-26",
+        "2024-11-05",
+    ],
+    &[
+        "tools/call",
+        "audit/anchor",
+        "tools/list",
+        "ping",
+        "initialize",
+        "server/discover",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "prompts/list",
+        "prompts/get",
+        "completion/complete",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "logging/setLevel",
+        "subscriptions/listen",
+        "tasks/get",
+        "tasks/update",
+        "tasks/cancel",
+        "",
+        "audit/start",
+        "audit/end",
+        "audit/gap",
+    ],
+    &["allow", "deny", ""],
+    &[
+        "success",
+        "error",
+        "denied",
+        "rate_limited",
+        "killed",
+        "circuit_open",
+        "overloaded",
+        "cancelled",
+        "input_required",
+        "intent",
+        "unknown",
+        "",
+    ],
+    &[
+        "",
+        "backend_error",
+        "unknown_name",
+        "unknown_resource",
+        "invalid_arguments",
+        "forbidden",
+        "unauthorized",
+        "disabled",
+        "rate_limited",
+        "overloaded",
+        "circuit_open",
+        "backend_unavailable",
+        "backend_busy",
+        "backend_timeout",
+        "backend_bad_reply",
+        "cancelled",
+        "method_not_found",
+        "invalid_params",
+        "invalid_request",
+        "parse_error",
+        "bad_state",
+        "not_initialized",
+        "missing_capability",
+        "too_large",
+        "audit_unavailable",
+        "internal",
+    ],
+];
+
+pub(super) fn code(words: &[&str], word: &str) -> u8 {
+    let place = words.iter().position(|known| *known == word);
+    place.map_or(SPELT, |place| place as u8 + 1)
+}
+
+pub(super) fn word(words: &[&'static str], code: u8) -> Option<&'static str> {
+    words.get(usize::from(code).checked_sub(1)?).copied()
+}
