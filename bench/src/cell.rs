@@ -42,12 +42,33 @@ pub(crate) struct Row {
     pub(crate) generator_us: f64,
     /// Largest resident set of the proxy's processes in any window.
     pub(crate) peak_kb: u64,
-    /// `proxy_us` of each round.
+    /// `proxy_us` and `per_second` of each round.
     #[serde(skip)]
-    rounds: Vec<f64>,
+    rounds: Vec<(f64, f64)>,
 }
 
 impl Row {
+    pub(crate) fn of(contender: Contender, windows: &[Window]) -> Self {
+        let median = |figure: fn(&Window) -> f64| median(windows.iter().map(figure).collect());
+        Self {
+            contender: contender.name(),
+            calls: windows.iter().map(|window| window.calls).sum(),
+            per_second: median(|window| window.per_second),
+            p50_us: median(|window| window.p50_us),
+            p99_us: median(|window| window.p99_us),
+            proxy_us: median(|window| window.proxy_us),
+            ingest_us: median(|window| window.ingest_us),
+            backend_us: median(|window| window.backend_us),
+            generator_us: median(|window| window.generator_us),
+            peak_kb: windows
+                .iter()
+                .map(|window| window.peak_kb)
+                .max()
+                .unwrap_or_default(),
+            rounds: windows.iter().map(|w| (w.proxy_us, w.per_second)).collect(),
+        }
+    }
+
     /// CPU per call as a multiple of the other's: the median of what each round says. A machine that is slower in
     /// one minute than in the next is so for both of a round.
     pub(crate) fn cpu_ratio(&self, other: &Self) -> f64 {
@@ -66,11 +87,17 @@ impl Row {
 
     fn ratios(&self, other: &Self) -> Vec<f64> {
         let rounds = self.rounds.iter().zip(&other.rounds);
-        rounds.map(|(ours, theirs)| ours / theirs).collect()
+        rounds.map(|(ours, theirs)| ours.0 / theirs.0).collect()
+    }
+
+    /// Calls per second as a multiple of the other's.
+    pub(crate) fn throughput_ratio(&self, other: &Self) -> f64 {
+        let rounds = self.rounds.iter().zip(&other.rounds);
+        median(rounds.map(|(ours, theirs)| ours.1 / theirs.1).collect())
     }
 }
 
-struct Window {
+pub(crate) struct Window {
     calls: usize,
     per_second: f64,
     p50_us: f64,
@@ -94,25 +121,41 @@ impl Cell {
         stage: &Stage,
         options: &Options,
     ) -> anyhow::Result<Vec<Row>> {
-        let mut windows: Vec<Vec<Window>> = stage.lanes.iter().map(|_| Vec::new()).collect();
-        for _ in 0..options.rounds() {
-            for (lane, windows) in stage.lanes.iter().zip(&mut windows) {
-                windows.push(
-                    self.window(stage, lane, options)
-                        .await
-                        .with_context(|| lane.contender.name())?,
-                );
-            }
-        }
-        Ok(stage
-            .lanes
-            .iter()
-            .zip(&windows)
-            .map(|(lane, windows)| summarize(lane.contender, windows))
+        let window = options.window();
+        let windows = self
+            .rounds(stage, options, options.rounds(), window)
+            .await?;
+        let lanes = stage.lanes.iter().zip(&windows);
+        Ok(lanes
+            .map(|(lane, windows)| Row::of(lane.contender, windows))
             .collect())
     }
 
-    async fn window(self, stage: &Stage, lane: &Lane, options: &Options) -> anyhow::Result<Window> {
+    /// So many windows of this length for each contender, in turn.
+    pub(crate) async fn rounds(
+        self,
+        stage: &Stage,
+        options: &Options,
+        rounds: usize,
+        window: Duration,
+    ) -> anyhow::Result<Vec<Vec<Window>>> {
+        let mut windows: Vec<Vec<Window>> = stage.lanes.iter().map(|_| Vec::new()).collect();
+        for _ in 0..rounds {
+            for (lane, windows) in stage.lanes.iter().zip(&mut windows) {
+                let measured = self.window(stage, lane, options, window).await;
+                windows.push(measured.with_context(|| lane.contender.name())?);
+            }
+        }
+        Ok(windows)
+    }
+
+    async fn window(
+        self,
+        stage: &Stage,
+        lane: &Lane,
+        options: &Options,
+        window: Duration,
+    ) -> anyhow::Result<Window> {
         let phase = Arc::new(Phase::default());
         let text = load::text(self.size);
         // All of them connect before the first one calls: a handshake behind the load would take long.
@@ -143,12 +186,12 @@ impl Cell {
                 usage::threads_ns(&crew.proxy, &INGESTING),
             ]
         };
-        tokio::time::sleep(options.warm_up()).await;
+        tokio::time::sleep(warm_up(window)).await;
         usage::reset_peak(&crew.proxy);
         let before = sample();
         let since = Instant::now();
         phase.recording.store(true, Ordering::Relaxed);
-        tokio::time::sleep(options.window()).await;
+        tokio::time::sleep(window).await;
         phase.recording.store(false, Ordering::Relaxed);
         let elapsed = since.elapsed();
         let after = sample();
@@ -203,25 +246,9 @@ fn quantile(nanoseconds: &mut [u64], q: f64) -> f64 {
     *nanoseconds.select_nth_unstable(at).1 as f64 / 1e3
 }
 
-fn summarize(contender: Contender, windows: &[Window]) -> Row {
-    let median = |figure: fn(&Window) -> f64| median(windows.iter().map(figure).collect());
-    Row {
-        contender: contender.name(),
-        calls: windows.iter().map(|window| window.calls).sum(),
-        per_second: median(|window| window.per_second),
-        p50_us: median(|window| window.p50_us),
-        p99_us: median(|window| window.p99_us),
-        proxy_us: median(|window| window.proxy_us),
-        ingest_us: median(|window| window.ingest_us),
-        backend_us: median(|window| window.backend_us),
-        generator_us: median(|window| window.generator_us),
-        peak_kb: windows
-            .iter()
-            .map(|window| window.peak_kb)
-            .max()
-            .unwrap_or_default(),
-        rounds: windows.iter().map(|window| window.proxy_us).collect(),
-    }
+/// Time under load before a window is measured.
+pub(crate) fn warm_up(window: Duration) -> Duration {
+    window / 6
 }
 
 fn median(mut all: Vec<f64>) -> f64 {

@@ -80,7 +80,8 @@ impl Drop for Scratch {
 }
 
 impl Stage {
-    pub(crate) async fn set(options: &Options) -> anyhow::Result<Self> {
+    /// Starts these, with a backend of their own.
+    pub(crate) async fn set(options: &Options, contenders: &[Contender]) -> anyhow::Result<Self> {
         let fixture = present(
             &options.fixture(),
             "cargo build --release -p sentinel-fixture",
@@ -97,7 +98,7 @@ impl Stage {
             backend,
             directory,
         };
-        for contender in options.contenders() {
+        for &contender in contenders {
             let lane = stage
                 .lane(contender, options)
                 .await

@@ -13,6 +13,7 @@
     reason = "the bans keep promises of the product, which this program is not part of"
 )]
 
+mod audit;
 mod cell;
 mod contenders;
 mod leash;
@@ -65,7 +66,7 @@ async fn bounded(options: &Options) -> anyhow::Result<Report> {
 }
 
 async fn run(options: &Options) -> anyhow::Result<Report> {
-    let stage = Stage::set(options).await?;
+    let stage = Stage::set(options, &options.contenders()).await?;
     let mut report = Report::new(options);
     for size in options.sizes() {
         for callers in options.callers() {
@@ -79,5 +80,9 @@ async fn run(options: &Options) -> anyhow::Result<Report> {
     }
     report.ingestion = stage.ingestion().await?;
     report.idle = stage.idle(options).await?;
+    drop(stage);
+    if audit::BOTH.iter().all(|one| options.wants(*one)) && options.sittings() > 0 {
+        report.audit = Some(audit::cost(options).await?);
+    }
     Ok(report)
 }

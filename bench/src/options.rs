@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
+use crate::audit;
+use crate::cell::warm_up;
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Debug)]
 pub(crate) enum Contender {
     /// The load straight to the backend
@@ -84,6 +87,9 @@ pub(crate) struct Options {
     /// Windows per cell and contender
     #[arg(long)]
     rounds: Option<usize>,
+    /// How often the audited and the unaudited gateway are started anew to compare them; 0 leaves that out
+    #[arg(long)]
+    sittings: Option<usize>,
     /// Milliseconds that a window is measured
     #[arg(long)]
     window_ms: Option<u64>,
@@ -136,20 +142,21 @@ impl Options {
             .max(1)
     }
 
-    pub(crate) fn window(&self) -> Duration {
-        Duration::from_millis(self.window_ms.unwrap_or(if self.quick { 200 } else { 300 }))
+    pub(crate) fn sittings(&self) -> usize {
+        self.sittings.unwrap_or(if self.quick { 1 } else { 5 })
     }
 
-    /// Time under load before a window is measured.
-    pub(crate) fn warm_up(&self) -> Duration {
-        self.window() / 6
+    pub(crate) fn window(&self) -> Duration {
+        Duration::from_millis(self.window_ms.unwrap_or(if self.quick { 200 } else { 300 }))
     }
 
     /// How long all windows take together.
     pub(crate) fn planned(&self) -> Duration {
         let windows =
             self.contenders().len() * self.callers().len() * self.sizes().len() * self.rounds();
-        (self.window() + self.warm_up()) * u32::try_from(windows).unwrap_or(u32::MAX)
+        let table =
+            (self.window() + warm_up(self.window())) * u32::try_from(windows).unwrap_or(u32::MAX);
+        table + audit::planned(self)
     }
 
     pub(crate) fn sentinel(&self) -> PathBuf {
