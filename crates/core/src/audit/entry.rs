@@ -573,10 +573,12 @@ impl Keep for Auditor {
         // Taken out first, for whoever keeps them may end a request, too. The vector returns for the next turn.
         let mut ended = ENDED.take();
         if let Some(sink) = &self.sink {
-            let ours = ended
-                .iter()
-                .filter(|entry| std::ptr::eq(&*entry.auditor, self));
-            sink.append_all(&mut ours.filter_map(Entry::draft));
+            let ours = |entry: &&Entry| std::ptr::eq(&*entry.auditor, self);
+            sink.append_all(&mut |append| {
+                for entry in ended.iter().filter(ours) {
+                    entry.draft().iter().for_each(&mut *append);
+                }
+            });
         }
         ended.retain(|entry| !std::ptr::eq(&*entry.auditor, self));
         ENDED.with_borrow_mut(|since| {

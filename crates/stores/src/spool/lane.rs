@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
-use sentinel_core::audit::{Draft, Surface, genesis, link};
+use sentinel_core::audit::{Append, Draft, Surface, genesis, link};
 use sentinel_core::metrics::Metrics;
 use tokio::sync::Notify;
 
@@ -199,16 +199,14 @@ impl FileLane {
         Ok(seq)
     }
 
-    /// The same with those that follow, by `keep` at the latest.
-    pub(crate) fn append_soon(&self, draft: &Draft<'_>) {
-        if let Err(error) = self.add(&mut self.inner.lock(), draft) {
-            self.complaints.about(&error);
-        }
-    }
-
-    /// What was added until now outlives the process.
-    pub(crate) fn keep(&self) {
+    /// The same for all that `each` hands over: the lock is taken once.
+    pub(crate) fn append_all(&self, each: impl FnOnce(&mut Append<'_>)) {
         let mut inner = self.inner.lock();
+        each(&mut |draft| {
+            if let Err(error) = self.add(&mut inner, draft) {
+                self.complaints.about(&error);
+            }
+        });
         self.count(&mut inner);
         inner.slate.rest();
         if !inner.slate.outlives_us() {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
-use sentinel_core::audit::{Draft, Guarantee, NotKept, Sink, Surface};
+use sentinel_core::audit::{Append, Draft, Guarantee, NotKept, Sink, Surface};
 use sentinel_core::metrics::Metrics;
 use tokio::sync::{Notify, oneshot};
 
@@ -174,15 +174,14 @@ impl Sink for Recorder {
         }
     }
 
-    fn append_all(&self, drafts: &mut dyn Iterator<Item = Draft<'_>>) {
-        let here = self.here();
-        for draft in drafts {
-            match (draft.guarantee, draft.intent) {
-                (Guarantee::Spool | Guarantee::Sync, 0) => here.append_soon(&draft),
-                _ => self.append(&draft),
-            }
-        }
-        here.keep();
+    fn append_all(&self, each: &mut dyn FnMut(&mut Append<'_>)) {
+        self.here().append_all(|append| {
+            each(&mut |draft| match (draft.guarantee, draft.intent) {
+                (Guarantee::Spool | Guarantee::Sync, 0) => append(draft),
+                // Of another lane.
+                _ => self.append(draft),
+            });
+        });
     }
 
     fn intend(&self, draft: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>> {

@@ -491,24 +491,25 @@ fn p_a03_records_that_come_together_are_written_together() {
         guarantee: Guarantee::Spool,
         ..Draft::default()
     };
-    (0..3).for_each(|_| lane.append_soon(&plain));
-    assert_eq!(read_all(&lane).records.len(), 0);
-    lane.keep();
+    lane.append_all(|append| {
+        (0..3).for_each(|_| append(&plain));
+        assert_eq!(read_all(&lane).records.len(), 0);
+    });
     assert_eq!(read_all(&lane).records.len(), 3);
-    // Whoever writes at once writes what was gathered before it.
-    lane.append_soon(&plain);
-    append(&lane, 5);
-    let all = read_all(&lane);
-    assert_eq!(all.records.len(), 5);
-    assert!(all.gaps.is_empty());
+    append(&lane, 4);
     // Nothing waits that is more than a turn ever has.
     let long = "x".repeat(4000);
     let large = Draft {
         operation: &long,
         ..plain
     };
-    (0..17).for_each(|_| lane.append_soon(&large));
-    assert!(read_all(&lane).records.len() > 5);
+    lane.append_all(|append| {
+        (0..17).for_each(|_| append(&large));
+        assert!(read_all(&lane).records.len() > 4);
+    });
+    let all = read_all(&lane);
+    assert_eq!(all.records.len(), 21);
+    assert!(all.gaps.is_empty());
 }
 
 fn written(lane: &FileLane) -> u64 {
