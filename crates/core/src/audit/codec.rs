@@ -54,6 +54,41 @@ impl Form {
     }
 }
 
+const NUMBERS: usize = 6;
+
+/// The numbers of a record, in the order in which they lie.
+fn numbers(draft: &Draft<'_>) -> [u64; NUMBERS] {
+    [
+        draft.at_ms,
+        draft.latency_us,
+        draft.bytes_in,
+        draft.bytes_out,
+        draft.policy_version,
+        draft.intent,
+    ]
+}
+
+/// A record of which only these are known.
+fn numbered<'a>(numbers: [u64; NUMBERS]) -> Draft<'a> {
+    let [
+        at_ms,
+        latency_us,
+        bytes_in,
+        bytes_out,
+        policy_version,
+        intent,
+    ] = numbers;
+    Draft {
+        at_ms,
+        latency_us,
+        bytes_in,
+        bytes_out,
+        policy_version,
+        intent,
+        ..Draft::default()
+    }
+}
+
 fn put_without_zeros(text: &str, out: &mut Vec<u8>) {
     let begin = out.len();
     out.extend_from_slice(text.as_bytes());

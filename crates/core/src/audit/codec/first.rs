@@ -2,17 +2,12 @@
 //! written in it; what was is read, and its hashes are checked.
 
 use super::super::record::Draft;
-use super::{Corrupt, Reader, Texts, cut, guarantee, put_without_zeros};
+use super::{
+    Corrupt, NUMBERS, Reader, Texts, cut, guarantee, numbered, numbers, put_without_zeros,
+};
 
 pub(super) fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
-    for number in [
-        draft.at_ms,
-        draft.latency_us,
-        draft.bytes_in,
-        draft.bytes_out,
-        draft.policy_version,
-        draft.intent,
-    ] {
+    for number in numbers(draft) {
         out.extend_from_slice(&number.to_le_bytes());
     }
     let flags = u8::from(draft.args_digest.is_some()) | u8::from(draft.args.is_some()) << 1;
@@ -44,16 +39,12 @@ pub(super) fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
 
 pub(super) fn read(bytes: &[u8]) -> Result<Draft<'_>, Corrupt> {
     let mut rest = Reader(bytes);
-    let mut draft = Draft {
-        at_ms: rest.number(8)?,
-        latency_us: rest.number(8)?,
-        bytes_in: rest.number(8)?,
-        bytes_out: rest.number(8)?,
-        policy_version: rest.number(8)?,
-        intent: rest.number(8)?,
-        guarantee: guarantee(rest.byte()?)?,
-        ..Draft::default()
-    };
+    let mut numbers = [0; NUMBERS];
+    for number in &mut numbers {
+        *number = rest.number(8)?;
+    }
+    let mut draft = numbered(numbers);
+    draft.guarantee = guarantee(rest.byte()?)?;
     let flags = rest.byte()?;
     if flags & 1 != 0 {
         draft.args_digest = Some(rest.array()?);

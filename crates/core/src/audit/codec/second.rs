@@ -6,32 +6,34 @@
 
 use super::super::record::Draft;
 use super::words::{self, WORDS};
-use super::{Corrupt, Reader, Texts, cut, guarantee, put_without_zeros};
+use super::{
+    Corrupt, NUMBERS, Reader, Texts, cut, guarantee, numbered, numbers, put_without_zeros,
+};
 
-const NUMBERS: usize = 6;
 /// What every record has.
 const HEAD_LEN_MAX: usize = 4 + 8 * NUMBERS + WORDS.len();
 
+/// What the first four bytes say besides: behind four bits for the length of each number.
+const GUARANTEE_AT: usize = 4 * NUMBERS;
+const HAS_DIGEST: u32 = 1 << (GUARANTEE_AT + 2);
+const HAS_ARGS: u32 = 1 << (GUARANTEE_AT + 3);
+const NOT_USED: u32 = !0 << (GUARANTEE_AT + 4);
+
 pub(super) fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
     let mut head = [0; HEAD_LEN_MAX];
-    let (mut at, mut said) = (4, 0);
-    let numbers = [
-        draft.at_ms,
-        draft.latency_us,
-        draft.bytes_in,
-        draft.bytes_out,
-        draft.policy_version,
-        draft.intent,
-    ];
-    for (place, number) in numbers.into_iter().enumerate() {
+    let (mut at, mut said) = (4, (draft.guarantee as u32) << GUARANTEE_AT);
+    for (place, number) in numbers(draft).into_iter().enumerate() {
         let len = 8 - number.leading_zeros() / 8;
         head[at..at + 8].copy_from_slice(&number.to_le_bytes());
         said |= len << (4 * place);
         at += len as usize;
     }
-    said |= (draft.guarantee as u32) << 24;
-    said |= u32::from(draft.args_digest.is_some()) << 26;
-    said |= u32::from(draft.args.is_some()) << 27;
+    if draft.args_digest.is_some() {
+        said |= HAS_DIGEST;
+    }
+    if draft.args.is_some() {
+        said |= HAS_ARGS;
+    }
     head[..4].copy_from_slice(&said.to_le_bytes());
     let chosen = chosen(draft);
     let codes: [u8; WORDS.len()] =
@@ -96,25 +98,14 @@ fn put(text: &str, out: &mut Vec<u8>) {
 pub(super) fn read(bytes: &[u8]) -> Result<Draft<'_>, Corrupt> {
     let mut rest = Reader(bytes);
     let said = u32::from_le_bytes(rest.array()?);
-    let mut place = 0..;
-    let mut number = |rest: &mut Reader<'_>| -> Result<u64, Corrupt> {
-        let len = place
-            .next()
-            .map_or(0, |place: u32| said >> (4 * place) & 0xf);
-        rest.number(len as usize)
-    };
-    let mut draft = Draft {
-        at_ms: number(&mut rest)?,
-        latency_us: number(&mut rest)?,
-        bytes_in: number(&mut rest)?,
-        bytes_out: number(&mut rest)?,
-        policy_version: number(&mut rest)?,
-        intent: number(&mut rest)?,
-        guarantee: guarantee((said >> 24 & 3) as u8)?,
-        ..Draft::default()
-    };
+    let mut numbers = [0; NUMBERS];
+    for (place, number) in numbers.iter_mut().enumerate() {
+        *number = rest.number((said >> (4 * place) & 0xf) as usize)?;
+    }
+    let mut draft = numbered(numbers);
+    draft.guarantee = guarantee((said >> GUARANTEE_AT & 3) as u8)?;
     let codes: [u8; WORDS.len()] = rest.array()?;
-    if said >> 26 & 1 != 0 {
+    if said & HAS_DIGEST != 0 {
         draft.args_digest = Some(rest.array()?);
     }
     let mut texts = Texts::of(rest);
@@ -142,10 +133,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Draft<'_>, Corrupt> {
             code => words::word(WORDS[place], code).ok_or(Corrupt)?,
         };
     }
-    if said >> 27 & 1 != 0 {
+    if said & HAS_ARGS != 0 {
         draft.args = Some(texts.long()?);
     }
-    let is_all = texts.rest.0.is_empty() && said >> 28 == 0;
+    let is_all = texts.rest.0.is_empty() && said & NOT_USED == 0;
     is_all.then_some(draft).ok_or(Corrupt)
 }
 
