@@ -21,12 +21,11 @@ pub(crate) const COLUMNS: &str = "node, lane, seq, at_ms, request_id, surface, r
      tenant, method, backend, operation, decision, outcome, kind, latency_us, bytes_in, bytes_out, \
      args_digest, args, policy_version, guarantee, intent, hash";
 
-pub(crate) fn guarantee(word: &str) -> Guarantee {
-    match word {
-        "memory" => Guarantee::Memory,
-        "sync" => Guarantee::Sync,
-        _ => Guarantee::Spool,
-    }
+/// `None` for a word that no record was ever written with.
+pub(crate) fn guarantee(word: &str) -> Option<Guarantee> {
+    [Guarantee::Memory, Guarantee::Spool, Guarantee::Sync]
+        .into_iter()
+        .find(|guarantee| guarantee.as_str() == word)
 }
 
 /// Before every record that a store can hold, whatever was put there.

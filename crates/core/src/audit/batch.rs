@@ -52,10 +52,12 @@ impl Entered<'_> {
 #[derive(Debug, Default)]
 pub struct Gathering {
     rows: Vec<Row>,
+    scratch: Vec<u8>,
 }
 
 impl Gathering {
-    /// A record of this form whose encoding is at `at`, and what it says; refused if it is none.
+    /// A record of this form whose encoding is at `at`, and what it says; refused if it is none, or could have been said
+    /// in fewer words: only one encoding has the hash by which it is checked in the store.
     pub fn add<'a>(
         &mut self,
         form: Form,
@@ -64,7 +66,13 @@ impl Gathering {
         seq: u64,
         hash: [u8; 32],
     ) -> Result<Draft<'a>, Corrupt> {
-        let draft = form.read(bytes.get(at.clone()).ok_or(Corrupt)?)?;
+        let encoded = bytes.get(at.clone()).ok_or(Corrupt)?;
+        let draft = form.read(encoded)?;
+        self.scratch.clear();
+        form.encode(&draft, &mut self.scratch);
+        if self.scratch != encoded {
+            return Err(Corrupt);
+        }
         self.rows.push(Row {
             seq,
             form,

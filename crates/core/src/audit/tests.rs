@@ -343,7 +343,27 @@ fn p_a05_a_record_keeps_its_bytes_from_version_to_version() {
         "020000007b7d",
     ];
     assert_eq!(hex, expected.concat());
-    assert_eq!(&bytes[..4], 0x0d00_3106_u32.to_le_bytes());
+    let (hash, _) = link(&[1; 32], 9, &draft, &mut Vec::new());
+    assert_eq!(hash, chain(Form::Second, &[1; 32], 9, &bytes));
+    let place = [&[1; 32][..], &[9, 0, 0, 0, 0, 0, 0, 2], &bytes].concat();
+    assert_eq!(
+        hash,
+        *ring::digest::digest(&ring::digest::SHA256, &place).as_ref()
+    );
+    // The same bytes mean something else in the other form, and no number makes one of the other.
+    assert_ne!(hash, chain(Form::First, &[1; 32], 9, &bytes));
+    let beyond = SEQ_MAX + 1;
+    let key = Key {
+        node: "n".to_owned(),
+        lane: 2,
+        seq: beyond,
+    };
+    let stored = Stored {
+        key,
+        record: draft.to_record(),
+        hash: chain(Form::Second, &[1; 32], beyond, &bytes),
+    };
+    assert!(!stored.follows(&[1; 32], &mut Vec::new()));
 }
 
 #[test]
@@ -369,6 +389,61 @@ fn what_the_gateway_says_of_most_requests_is_not_spelt_out() {
     let method = Method::ToolsCall.as_str();
     let draft = Draft::default();
     assert_eq!(len(Draft { method, ..draft }), least);
+}
+
+/// Two records with one encoding would have one hash: what a text is not, and where it ends, is part of it.
+#[test]
+fn p_a05_what_is_put_behind_the_cut_of_any_text_is_found() {
+    let long = "x".repeat(4096);
+    let fields: [fn(&mut Record) -> &mut String; 12] = [
+        |r| &mut r.request_id,
+        |r| &mut r.surface,
+        |r| &mut r.revision,
+        |r| &mut r.caller,
+        |r| &mut r.role,
+        |r| &mut r.tenant,
+        |r| &mut r.method,
+        |r| &mut r.backend,
+        |r| &mut r.operation,
+        |r| &mut r.decision,
+        |r| &mut r.outcome,
+        |r| &mut r.kind,
+    ];
+    for (n, field) in fields.iter().enumerate() {
+        let mut record = Record::default();
+        field(&mut record).clone_from(&long);
+        let (hash, _) = link(&[1; 32], 9, &record.draft(), &mut Vec::new());
+        let key = Key {
+            node: "n".to_owned(),
+            lane: 2,
+            seq: 9,
+        };
+        let mut stored = Stored { key, record, hash };
+        assert!(stored.follows(&[1; 32], &mut Vec::new()), "field {n}");
+        field(&mut stored.record).push('y');
+        assert!(!stored.follows(&[1; 32], &mut Vec::new()), "field {n}");
+    }
+}
+
+#[test]
+fn a_record_that_is_not_said_in_the_shortest_way_is_none() {
+    let mut bytes = Vec::new();
+    Form::Second.encode(&Draft::default(), &mut bytes);
+    let mut spelt = bytes.clone();
+    // Its surface, which is empty and has a number, spelt out.
+    spelt[4] = 0;
+    spelt.push(0);
+    let mut zero = bytes.clone();
+    let request_id = bytes.len() - 6;
+    zero.splice(request_id..=request_id, [1, 0]);
+    for (bytes, is_good) in [(bytes, true), (spelt, false), (zero, false)] {
+        assert!(Form::Second.read(&bytes).is_ok());
+        let all = 0..bytes.len();
+        let added = Gathering::default()
+            .add(Form::Second, &bytes, all, 1, [0; 32])
+            .is_ok();
+        assert_eq!(added, is_good, "{bytes:?}");
+    }
 }
 
 /// Texts of a record: some that the gateway says often, and any other.

@@ -283,6 +283,11 @@ fn hash(row: &Row, at: usize) -> Result<Option<[u8; 32]>, tokio_postgres::Error>
 
 fn read(row: &Row) -> Result<Stored, tokio_postgres::Error> {
     let number = |at: usize| Ok::<_, tokio_postgres::Error>(row.try_get::<_, i64>(at)? as u64);
+    // What nobody can have written is shown as far as it goes, without its hash: nothing will match that.
+    let guarantee = guarantee(row.try_get(22)?);
+    let digest = hash(row, 19)?;
+    let has_digest = row.try_get::<_, Option<&[u8]>>(19)?.is_some();
+    let is_sound = guarantee.is_some() && digest.is_some() == has_digest;
     let record = Record {
         at_ms: number(3)?,
         request_id: row.try_get(4)?,
@@ -300,15 +305,15 @@ fn read(row: &Row) -> Result<Stored, tokio_postgres::Error> {
         latency_us: number(16)?,
         bytes_in: number(17)?,
         bytes_out: number(18)?,
-        args_digest: hash(row, 19)?,
+        args_digest: digest,
         args: row.try_get(20)?,
         policy_version: number(21)?,
-        guarantee: guarantee(row.try_get(22)?),
+        guarantee: guarantee.unwrap_or_default(),
         intent: number(23)?,
     };
     Ok(Stored {
         key: key(row)?,
         record,
-        hash: hash(row, 24)?.unwrap_or_default(),
+        hash: hash(row, 24)?.filter(|_| is_sound).unwrap_or_default(),
     })
 }

@@ -1,5 +1,6 @@
 //! Audit records in SQLite.
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -310,43 +311,51 @@ fn hash(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<[u8; 32]>> {
     Ok(bytes.and_then(|bytes| bytes.try_into().ok()))
 }
 
-/// What is no text is shown as far as it is one; its hash will not match.
-fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<String> {
-    let bytes = row.get_ref(at)?.as_bytes()?;
-    Ok(String::from_utf8_lossy(bytes).into_owned())
-}
-
 fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let number = |at: usize| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)? as u64);
+    // What nobody can have written is shown as far as it goes, without its hash: nothing will match that.
+    let is_sound = Cell::new(true);
+    let text = |at: usize| {
+        let bytes = row.get_ref(at)?.as_bytes()?;
+        let text = String::from_utf8_lossy(bytes);
+        is_sound.set(is_sound.get() && text.as_bytes() == bytes);
+        Ok::<_, rusqlite::Error>(text.into_owned())
+    };
+    let guarantee = guarantee(&text(22)?);
+    let digest = hash(row, 19)?;
+    let has_digest = row.get_ref(19)? != ValueRef::Null;
+    is_sound.set(is_sound.get() && guarantee.is_some() && digest.is_some() == has_digest);
     let record = Record {
         at_ms: number(3)?,
-        request_id: text(row, 4)?,
-        surface: text(row, 5)?,
-        revision: text(row, 6)?,
-        caller: text(row, 7)?,
-        role: text(row, 8)?,
-        tenant: text(row, 9)?,
-        method: text(row, 10)?,
-        backend: text(row, 11)?,
-        operation: text(row, 12)?,
-        decision: text(row, 13)?,
-        outcome: text(row, 14)?,
-        kind: text(row, 15)?,
+        request_id: text(4)?,
+        surface: text(5)?,
+        revision: text(6)?,
+        caller: text(7)?,
+        role: text(8)?,
+        tenant: text(9)?,
+        method: text(10)?,
+        backend: text(11)?,
+        operation: text(12)?,
+        decision: text(13)?,
+        outcome: text(14)?,
+        kind: text(15)?,
         latency_us: number(16)?,
         bytes_in: number(17)?,
         bytes_out: number(18)?,
-        args_digest: hash(row, 19)?,
+        args_digest: digest,
         args: match row.get_ref(20)? {
             ValueRef::Null => None,
-            _ => Some(text(row, 20)?),
+            _ => Some(text(20)?),
         },
         policy_version: number(21)?,
-        guarantee: guarantee(row.get_ref(22)?.as_str().unwrap_or_default()),
+        guarantee: guarantee.unwrap_or_default(),
         intent: number(23)?,
     };
     Ok(Stored {
         key: key(row)?,
         record,
-        hash: hash(row, 24)?.unwrap_or_default(),
+        hash: hash(row, 24)?
+            .filter(|_| is_sound.get())
+            .unwrap_or_default(),
     })
 }

@@ -508,7 +508,7 @@ fn claim_folder(root: &Path) -> io::Result<(i64, PathBuf, File)> {
         private::own_folder(&aside)?;
         let lock = private::create(&aside.join("lock"))?;
         lock.lock()?;
-        let folder = root.join(lane.to_string());
+        let folder = orphans::folder_of(root, lane);
         match fs::rename(&aside, &folder) {
             Ok(()) => return Ok((lane, folder, lock)),
             Err(_) if folder.exists() => {

@@ -44,14 +44,29 @@ fn is_gone(name: &str) -> bool {
 }
 
 fn is_lane(name: &str) -> bool {
-    name.parse::<i64>().is_ok()
+    lane_of(name).is_some()
+}
+
+/// How folders of lanes end. A gateway from before the second form of records would take what has none for a lane of its
+/// own kind, find nothing in it that it knows, and remove it.
+const OF_SECOND_FORM: &str = ".2";
+
+/// The folder of a new lane.
+pub(super) fn folder_of(root: &Path, lane: i64) -> PathBuf {
+    root.join(format!("{lane}{OF_SECOND_FORM}"))
+}
+
+/// The lane that a folder of this name is, new or of a gateway of then.
+fn lane_of(name: &str) -> Option<i64> {
+    let name = name.strip_suffix(OF_SECOND_FORM).unwrap_or(name);
+    name.parse().ok()
 }
 
 /// The lanes that are in the spool, whoever writes them.
 pub(crate) fn lanes(data_dir: &Path) -> Vec<i64> {
     let entries = fs::read_dir(root(data_dir)).into_iter().flatten().flatten();
-    let name = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    entries.filter_map(name).collect()
+    let lane = |entry: fs::DirEntry| lane_of(entry.file_name().to_str()?);
+    entries.filter_map(lane).collect()
 }
 
 /// Whether there is anything to adopt.

@@ -175,13 +175,23 @@ impl Sink for Recorder {
     }
 
     fn append_all(&self, each: &mut dyn FnMut(&mut Append<'_>)) {
+        let is_of_here =
+            |draft: &Draft<'_>| draft.guarantee != Guarantee::Memory && draft.intent == 0;
+        let mut others = false;
         self.here().append_all(|append| {
-            each(&mut |draft| match (draft.guarantee, draft.intent) {
-                (Guarantee::Spool | Guarantee::Sync, 0) => append(draft),
-                // Of another lane.
-                _ => self.append(draft),
+            each(&mut |draft| match is_of_here(draft) {
+                true => append(draft),
+                false => others = true,
             });
         });
+        // Not under the lock of this lane: what `sync` promises is written at once.
+        if others {
+            each(&mut |draft| {
+                if !is_of_here(draft) {
+                    self.append(draft);
+                }
+            });
+        }
     }
 
     fn intend(&self, draft: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>> {

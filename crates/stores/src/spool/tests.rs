@@ -632,6 +632,25 @@ fn p_a03_a_slate_that_cannot_be_read_costs_what_was_on_it_and_no_more() {
     }
 }
 
+/// A gateway from before the second form takes any folder with a number for a lane, and removes it if it finds nothing.
+#[test]
+fn p_a03_lanes_of_both_forms_are_adopted_and_new_ones_have_a_name_of_their_own() {
+    let data_dir = TempDir::new().unwrap();
+    let root = root(data_dir.path());
+    for name in ["12", "14.2", "16.3", "x.2", ".2"] {
+        fs::create_dir_all(root.join(name)).unwrap();
+        fs::write(root.join(name).join("lock"), "").unwrap();
+    }
+    let mut known = lanes(data_dir.path());
+    known.sort_unstable();
+    assert_eq!(known, [12, 14]);
+    assert_eq!(orphans::adopt(data_dir.path()).unwrap().len(), 2);
+    let new = lane(&data_dir, 1 << 20);
+    let name = new.folder.file_name().unwrap().to_str().unwrap();
+    assert_eq!(name, format!("{}.2", new.lane()));
+    assert!(name.parse::<i64>().is_err());
+}
+
 #[test]
 fn what_is_left_of_a_lane_that_was_being_removed_goes_when_the_next_adopts() {
     let data_dir = TempDir::new().unwrap();

@@ -57,7 +57,7 @@ pub(super) fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Texts that the gateway chooses, in the order of `WORDS`.
+/// Texts that are mostly the gateway's own words, in the order of `WORDS`.
 fn chosen<'a>(draft: &Draft<'a>) -> [&'a str; WORDS.len()] {
     [
         draft.surface,

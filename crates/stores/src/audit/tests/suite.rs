@@ -81,6 +81,37 @@ pub(super) async fn run(
     tampering(store, data_dir, tamper).await;
     no_records(store, data_dir, tamper).await;
     announcements(store, data_dir, tamper).await;
+    the_first_form(store, data_dir, tamper).await;
+}
+
+/// P-A05: records whose hashes are of the first form hold, beside others, and what is altered in them is found.
+async fn the_first_form(
+    store: &dyn AuditStore,
+    data_dir: &Path,
+    tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
+) {
+    let mut records = lane(500, 20, None);
+    let mut before = genesis("n", 500);
+    for (at, stored) in records.iter_mut().enumerate() {
+        let form = if at < 10 { Form::First } else { Form::NEW };
+        let mut bytes = Vec::new();
+        form.encode(&stored.record.draft(), &mut bytes);
+        stored.hash = chain(form, &before, stored.key.seq, &bytes);
+        before = stored.hash;
+    }
+    store.insert(Batch::of(&records)).await.unwrap();
+    heads::write(data_dir, &Head::of(&Batch::of(&records)).unwrap()).unwrap();
+    let broken = async || {
+        let broken = verify(store, data_dir).await.unwrap().broken;
+        broken.iter().map(|b| b.key.seq).collect::<Vec<_>>()
+    };
+    assert_eq!(broken().await, Vec::<u64>::new());
+    tamper("UPDATE audit SET latency_us = latency_us + 1 WHERE lane = 500 AND seq = 15").await;
+    assert_eq!(broken().await, [15]);
+    tamper("UPDATE audit SET caller = 'eve' WHERE lane = 500 AND seq = 4").await;
+    assert_eq!(broken().await, [4]);
+    std::fs::remove_dir_all(data_dir.join("audit")).unwrap();
+    tamper("DELETE FROM audit").await;
 }
 
 async fn searches(store: &dyn AuditStore, records: &[Stored]) {
@@ -277,7 +308,7 @@ async fn no_records(
     data_dir: &Path,
     tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
 ) {
-    for id in [300, 302, 304, 306] {
+    for id in [300, 302, 304, 306, 308, 310] {
         let records = lane(id, 20, None);
         store.insert(Batch::of(&records)).await.unwrap();
         heads::write(data_dir, &Head::of(&Batch::of(&records)).unwrap()).unwrap();
@@ -286,6 +317,8 @@ async fn no_records(
         "UPDATE audit SET seq = -1 WHERE lane = 300 AND seq = 3;
          UPDATE audit SET hash = substr(hash, 1, 5) WHERE lane = 302 AND seq = 3;
          UPDATE audit SET args_digest = substr(args_digest, 1, 5) WHERE lane = 304 AND seq = 4;
+         UPDATE audit SET args_digest = substr(hash, 1, 5) WHERE lane = 308 AND seq = 5;
+         UPDATE audit SET guarantee = 'spool!' WHERE lane = 310 AND seq = 6;
          INSERT INTO audit_cut SELECT node, lane, -1, substr(hash, 1, 5) FROM audit WHERE lane = 306 AND seq = 9",
     )
     .await;
@@ -295,10 +328,11 @@ async fn no_records(
         .iter()
         .map(|broken| (broken.key.lane, broken.key.seq as i64))
         .collect();
-    assert_eq!(told, [(300, -1), (302, 3), (304, 4), (306, 1)]);
-    assert_eq!(verdict.records, 80);
+    let expected = [(300, -1), (302, 3), (304, 4), (306, 1), (308, 5), (310, 6)];
+    assert_eq!(told, expected);
+    assert_eq!(verdict.records, 120);
     // Retention does not stop at them either.
-    assert_eq!(store.retain(1_000_000).await.unwrap(), 80);
+    assert_eq!(store.retain(1_000_000).await.unwrap(), 120);
     tamper("DELETE FROM audit_cut").await;
     std::fs::remove_dir_all(data_dir.join("audit/heads")).unwrap();
 }
