@@ -1,7 +1,9 @@
 //! What audit costs: the same gateway with records and without, in turn and in short windows.
 //!
 //! Of two equal gateways one may cost a hundredth more than the other for as long as it runs, by where things came to
-//! lie in its memory. That is a fifth of what is judged here, so both are started anew several times.
+//! lie in its memory. That is a fifth of what is judged here, so both are started anew several times. Who comes first
+//! changes from round to round, and each begins when the records of the one before are in the store: otherwise the
+//! gateway without records would pay for bringing in those of the other.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::cell::{Cell, Row, warm_up};
+use crate::cell::{Cell, Row, Window, warm_up};
 use crate::contenders::Stage;
 use crate::options::{Contender, Options};
 
@@ -21,9 +23,16 @@ const CELL: Cell = Cell {
     callers: 16,
     size: 64,
 };
+/// What bringing the records of a window in may take, by which the whole is planned.
+const INGESTED: Duration = Duration::from_millis(500);
 /// Short, so that both of a round meet the same machine; and many.
 const WINDOW: Duration = Duration::from_millis(150);
 const ROUNDS: usize = 40;
+const QUICK_ROUNDS: usize = 10;
+
+fn rounds(options: &Options) -> usize {
+    if options.quick { QUICK_ROUNDS } else { ROUNDS }
+}
 
 #[derive(Serialize)]
 pub(crate) struct Cost {
@@ -32,7 +41,7 @@ pub(crate) struct Cost {
     off_us: f64,
     /// More CPU per call in percent, the median of each sitting.
     sittings: Vec<f64>,
-    /// The median of all rounds, and by how much chance may have moved it.
+    /// The median of all rounds, and by how much chance may have moved it: the standard error of the sittings' mean.
     more: f64,
     error: f64,
     /// More calls per second in percent, the median of all rounds.
@@ -40,9 +49,12 @@ pub(crate) struct Cost {
 }
 
 pub(crate) fn planned(options: &Options) -> Duration {
-    let round = (WINDOW + warm_up(WINDOW)) * BOTH.len() as u32;
+    if !BOTH.iter().all(|one| options.wants(*one)) {
+        return Duration::ZERO;
+    }
+    let round = (WINDOW + warm_up(WINDOW)) * BOTH.len() as u32 + INGESTED;
     let start = Duration::from_secs(2);
-    (round * ROUNDS as u32 + start) * u32::try_from(options.sittings()).unwrap_or(u32::MAX)
+    (round * rounds(options) as u32 + start) * u32::try_from(options.sittings()).unwrap_or(u32::MAX)
 }
 
 pub(crate) async fn cost(options: &Options) -> anyhow::Result<Cost> {
@@ -50,7 +62,7 @@ pub(crate) async fn cost(options: &Options) -> anyhow::Result<Cost> {
     let mut sittings = Vec::new();
     for _ in 0..options.sittings() {
         let stage = Stage::set(options, &BOTH).await?;
-        let measured = CELL.rounds(&stage, options, ROUNDS, WINDOW).await;
+        let measured = sitting(&stage, options).await;
         let measured = measured.context("comparing audit on and off")?;
         let [spool, off] = [0, 1].map(|one| Row::of(BOTH[one], &measured[one]));
         sittings.push(percent(spool.cpu_ratio(&off)));
@@ -64,10 +76,34 @@ pub(crate) async fn cost(options: &Options) -> anyhow::Result<Cost> {
         spool_us: spool.proxy_us,
         off_us: off.proxy_us,
         more: percent(spool.cpu_ratio(&off)),
-        error: spool.cpu_ratio_error(&off) * 100.0,
+        error: match sittings.len() {
+            1 => spool.cpu_ratio_error(&off) * 100.0,
+            _ => standard_error(&sittings),
+        },
         throughput: percent(spool.throughput_ratio(&off)),
         sittings,
     })
+}
+
+/// The windows of one start of both.
+async fn sitting(stage: &Stage, options: &Options) -> anyhow::Result<[Vec<Window>; 2]> {
+    let mut windows = [Vec::new(), Vec::new()];
+    for round in 0..rounds(options) {
+        for turn in [0, 1] {
+            let one = (round + turn) % 2;
+            stage.ingestion().await?;
+            let window = CELL.window(stage, &stage.lanes[one], options, WINDOW);
+            windows[one].push(window.await?);
+        }
+    }
+    Ok(windows)
+}
+
+fn standard_error(all: &[f64]) -> f64 {
+    let len = all.len() as f64;
+    let mean = all.iter().sum::<f64>() / len;
+    let squares: f64 = all.iter().map(|one| (one - mean).powi(2)).sum();
+    (squares / (len - 1.0) / len).sqrt()
 }
 
 /// How much more than one a ratio is.

@@ -121,35 +121,20 @@ impl Cell {
         stage: &Stage,
         options: &Options,
     ) -> anyhow::Result<Vec<Row>> {
-        let window = options.window();
-        let windows = self
-            .rounds(stage, options, options.rounds(), window)
-            .await?;
+        let mut windows: Vec<Vec<Window>> = stage.lanes.iter().map(|_| Vec::new()).collect();
+        for _ in 0..options.rounds() {
+            for (lane, windows) in stage.lanes.iter().zip(&mut windows) {
+                let measured = self.window(stage, lane, options, options.window()).await;
+                windows.push(measured.with_context(|| lane.contender.name())?);
+            }
+        }
         let lanes = stage.lanes.iter().zip(&windows);
         Ok(lanes
             .map(|(lane, windows)| Row::of(lane.contender, windows))
             .collect())
     }
 
-    /// So many windows of this length for each contender, in turn.
-    pub(crate) async fn rounds(
-        self,
-        stage: &Stage,
-        options: &Options,
-        rounds: usize,
-        window: Duration,
-    ) -> anyhow::Result<Vec<Vec<Window>>> {
-        let mut windows: Vec<Vec<Window>> = stage.lanes.iter().map(|_| Vec::new()).collect();
-        for _ in 0..rounds {
-            for (lane, windows) in stage.lanes.iter().zip(&mut windows) {
-                let measured = self.window(stage, lane, options, window).await;
-                windows.push(measured.with_context(|| lane.contender.name())?);
-            }
-        }
-        Ok(windows)
-    }
-
-    async fn window(
+    pub(crate) async fn window(
         self,
         stage: &Stage,
         lane: &Lane,
