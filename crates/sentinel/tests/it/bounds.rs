@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::callers::{Caller, Legacy, Modern, kind_of, request};
+use crate::callers::{Caller, Legacy, Modern, Steady, kind_of, request, text_of};
 use crate::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::http::{Stream, parse};
 
@@ -56,6 +56,28 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let number = line.and_then(|line| line.split_whitespace().nth(1));
     number.and_then(|n| n.parse().ok()).expect("a number")
+}
+
+/// G-83: five servers as children, five over HTTP, a thousand calls; a release build takes a third of this.
+#[test]
+fn g_83_a_gateway_with_ten_backends_takes_less_than_100_mb() {
+    let server = Server::start(&[]);
+    let backends = (0..5).map(|n| {
+        let more = "prefix = \"always\"";
+        let child = stdio_backend(&format!("child-{n}"), &[], more);
+        child + &http_backend(&format!("http-{n}"), &server.address, more)
+    });
+    let gateway = Gateway::ready(&backends.collect::<String>());
+    let mut caller = Steady::connect(&gateway.address, None);
+    for n in 0..1000 {
+        let kind = if n % 2 == 0 { "child" } else { "http" };
+        let name = format!("{kind}-{}__echo", n % 5);
+        let answer = caller.call(&name, json!({"text": name}));
+        assert_eq!(text_of(&answer.expect("an answer")), name);
+    }
+    let resident = resident_kib(gateway.process.pid());
+    println!("G-83: {resident} KiB with ten backends after a thousand calls");
+    assert!(resident * 1024 < 100_000_000, "{resident} KiB");
 }
 
 /// `limits.stream_buffer_kb`: sixty-four notices may wait, but not if they are large. A child speaks whether
