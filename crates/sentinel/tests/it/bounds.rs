@@ -58,7 +58,7 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
     number.and_then(|n| n.parse().ok()).expect("a number")
 }
 
-/// G-83: five servers as children, five over HTTP, a thousand calls; a release build takes a third of this.
+/// G-83: five servers as children, five over HTTP, a thousand calls.
 #[test]
 fn g_83_a_gateway_with_ten_backends_takes_less_than_100_mb() {
     let server = Server::start(&[]);
