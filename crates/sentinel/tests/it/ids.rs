@@ -153,10 +153,12 @@ const CALLS: usize = 6000;
 #[test]
 fn p_s05_many_calls_of_many_callers_with_one_id_are_never_mixed_up() {
     let server = Server::start(&[]);
+    // All of them may call one backend at once.
+    let places = "[backends.admission]\nmax_concurrent = 256";
     let gateway = Gateway::ready(&format!(
-        "{}{}",
-        http_backend("alpha", &server.address, ""),
-        stdio_backend("beta", &[], "prefix = \"always\"")
+        "[admission]\nmax_concurrent = 256\n{}{}",
+        http_backend("alpha", &server.address, places),
+        stdio_backend("beta", &[], &format!("prefix = \"always\"\n{places}"))
     ));
     let said = std::env::var("SENTINEL_CALLS").ok();
     let calls = said.map_or(CALLS, |text| text.parse().expect("a number"));
