@@ -15,9 +15,9 @@ use crate::cell::{Cell, Row, Window, warm_up};
 use crate::contenders::Stage;
 use crate::options::{Contender, Options};
 
-pub(crate) const BOTH: [Contender; 2] = [Contender::Governed, Contender::Unaudited];
+const BOTH: [Contender; 2] = [Contender::Governed, Contender::Unaudited];
 /// CPU per call that audit may add, in percent.
-pub(crate) const MORE_MAX: f64 = 5.0;
+const MORE_MAX: f64 = 5.0;
 /// The cell that is judged.
 const CELL: Cell = Cell {
     callers: 16,
@@ -48,8 +48,12 @@ pub(crate) struct Cost {
     throughput: f64,
 }
 
+pub(crate) fn is_wanted(options: &Options) -> bool {
+    options.sittings() > 0 && BOTH.iter().all(|one| options.wants(*one))
+}
+
 pub(crate) fn planned(options: &Options) -> Duration {
-    if !BOTH.iter().all(|one| options.wants(*one)) {
+    if !is_wanted(options) {
         return Duration::ZERO;
     }
     let round = (WINDOW + warm_up(WINDOW)) * BOTH.len() as u32 + INGESTED;

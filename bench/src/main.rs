@@ -81,7 +81,7 @@ async fn run(options: &Options) -> anyhow::Result<Report> {
     report.ingestion = stage.ingestion().await?;
     report.idle = stage.idle(options).await?;
     drop(stage);
-    if audit::BOTH.iter().all(|one| options.wants(*one)) && options.sittings() > 0 {
+    if audit::is_wanted(options) {
         report.audit = Some(audit::cost(options).await?);
     }
     Ok(report)

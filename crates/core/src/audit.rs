@@ -38,7 +38,7 @@ pub trait Sink: Send + Sync + 'static {
     /// Keeps one record as its guarantee says, before this returns.
     fn append(&self, draft: &Draft<'_>);
 
-    /// The same for several, which `each` hands over in their order.
+    /// The same for several, which `each` hands over in their order, and again if it is asked again.
     fn append_all(&self, each: &mut dyn FnMut(&mut Append<'_>)) {
         each(&mut |draft| self.append(draft));
     }
