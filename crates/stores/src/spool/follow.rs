@@ -144,6 +144,10 @@ impl Follower {
                 self.offset,
                 want.min(end - self.offset),
             )?;
+            if bytes.is_empty() {
+                // It gave way to newer ones meanwhile.
+                return Ok(());
+            }
             let whole = self.offset + bytes.len() as u64 >= end;
             let mut records = Gathering::default();
             let used = self.frames(&bytes, whole && sealed, &mut records, chunk);

@@ -56,7 +56,7 @@ pub struct FileLane {
     inner: Mutex<Inner>,
     metrics: Arc<Metrics>,
     complaints: Arc<Complaints>,
-    /// Told when half of the quota is used: whoever reads should not wait until something gives way.
+    /// Told when nearly half of the quota is used: whoever reads should not wait until something gives way.
     crowded: Arc<Notify>,
     quota: u64,
     at_quota: AtQuota,
@@ -83,7 +83,7 @@ struct Inner {
     spares: Vec<u64>,
     /// What of `spool_bytes` is this lane's.
     reported: u64,
-    /// The segment that the reader is at; it is never cut.
+    /// The segment that the reader is at; neither this nor the next one is cut.
     reading: u64,
     /// Records gave way, and nothing reached the store since.
     overflowing: bool,
@@ -250,14 +250,15 @@ impl FileLane {
         if next {
             self.write_or_complain(inner);
             self.next_segment(inner)?;
+            // There must still be room for what comes until somebody reads.
+            if inner.sealed_bytes + 2 * self.segment_max > self.quota / 2 {
+                self.crowded.notify_one();
+            }
             // What the audit says about itself is little, and costs nobody a record.
             if draft.surface != Surface::Gateway.as_str() {
                 self.keep_quota(inner);
             }
             self.report(inner);
-            if inner.sealed_bytes > self.quota / 2 {
-                self.crowded.notify_one();
-            }
         }
         Ok(())
     }
@@ -385,12 +386,19 @@ impl FileLane {
     /// Cuts the oldest segments until there is room for one more, as far as they may be cut.
     fn keep_quota(&self, inner: &mut Inner) {
         let reading = inner.reading;
+        // It may be there already.
+        let next = inner
+            .sealed
+            .iter()
+            .find(|s| s.number > reading && !s.cut)
+            .map(|s| s.number);
+        let is_read = |s: &Sealed| s.number == reading || Some(s.number) == next;
         let gives_way = |s: &Sealed| s.stored || self.at_quota == AtQuota::Oldest;
         while inner.sealed_bytes + self.segment_max > self.quota {
             let oldest = inner
                 .sealed
                 .iter_mut()
-                .find(|sealed| !sealed.cut && sealed.number != reading && gives_way(sealed));
+                .find(|sealed| !sealed.cut && !is_read(sealed) && gives_way(sealed));
             let Some(sealed) = oldest else { return };
             let kept = segment::cut(&self.folder, sealed.number).unwrap_or(sealed.bytes);
             sealed.cut = true;

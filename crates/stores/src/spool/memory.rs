@@ -46,6 +46,10 @@ impl MemoryLane {
         self.lane
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.lock().records.is_empty()
+    }
+
     pub(crate) fn append(&self, draft: &Draft<'_>) {
         let mut bytes = Vec::with_capacity(256);
         Form::NEW.encode(draft, &mut bytes);

@@ -23,6 +23,8 @@ const WAITERS_MAX: usize = 16_384;
 
 /// Lanes of one process: threads beyond this many share.
 const WRITERS_MAX: usize = 64;
+/// They also share before a lane would have less than this, which is a handful of segments.
+const LANE_BYTES_MIN: u64 = 512 * 1024;
 
 /// Bounds, from the configuration.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +63,9 @@ impl Recorder {
     /// Makes the lanes of this process and starts the thread that fsyncs.
     pub fn start(data_dir: &Path, limits: Limits, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
         let node: Arc<str> = node_id(data_dir)?.into();
-        let writers = limits.writers.clamp(1, WRITERS_MAX);
+        let room = limits.spool_bytes_max / LANE_BYTES_MIN;
+        let lanes_max = room.saturating_sub(1).clamp(1, WRITERS_MAX as u64);
+        let writers = limits.writers.clamp(1, lanes_max as usize);
         let quota = limits.spool_bytes_max / (writers as u64 + 1);
         let complaints = Arc::new(Complaints::default());
         let crowded = Arc::new(Notify::new());

@@ -238,18 +238,73 @@ fn p_a05_a_gap_says_what_the_record_behind_it_follows() {
 
 #[test]
 fn p_a04_a_reader_is_called_before_anything_gives_way() {
+    for quota in [192, 256, 512, 1024, 16 * 1024].map(|kib| kib * 1024) {
+        let folder = TempDir::new().unwrap();
+        let (metrics, crowded) = (Arc::<Metrics>::default(), Arc::<Notify>::default());
+        let lane = watched_lane(&folder, quota, &metrics, &crowded);
+        let is_called = || crowded.notified().now_or_never().is_some();
+        append(&lane, 1);
+        assert!(!is_called(), "there is room");
+        let mut used = 0;
+        let called = (2..200_000).find(|id| {
+            append(&lane, *id);
+            used += 1;
+            is_called()
+        });
+        assert!(called.is_some(), "{quota}");
+        // As many again have room until it comes.
+        (0..used).for_each(|id| append(&lane, id));
+        assert_eq!(metrics.audit.dropped.load(Relaxed), 0, "{quota}");
+    }
+}
+
+/// A lane of `sync` that cannot even fill one segment would refuse for ever.
+#[test]
+fn p_a04_threads_share_lanes_where_the_spool_is_small() {
+    let lanes = |spool_bytes_max| {
+        let data = TempDir::new().unwrap();
+        let limits = Limits {
+            spool_bytes_max,
+            memory_len_max: 10,
+            writers: 16,
+        };
+        let recorder = Recorder::start(data.path(), limits, Arc::default()).unwrap();
+        recorder.lanes().count()
+    };
+    assert_eq!([1, 2, 4, 256].map(|mib| lanes(mib << 20)), [2, 4, 8, 17]);
+}
+
+#[test]
+fn p_a04_what_is_being_read_does_not_give_way() {
     let folder = TempDir::new().unwrap();
-    let (metrics, crowded) = (Arc::<Metrics>::default(), Arc::<Notify>::default());
-    let lane = watched_lane(&folder, 512 * 1024, &metrics, &crowded);
-    let is_called = || crowded.notified().now_or_never().is_some();
-    append(&lane, 1);
-    assert!(!is_called(), "there is room");
-    let called = (2..20_000).find(|id| {
-        append(&lane, *id);
-        is_called()
-    });
-    assert!(called.is_some());
-    assert_eq!(metrics.audit.dropped.load(Relaxed), 0);
+    let metrics = Arc::<Metrics>::default();
+    let lane = watched_lane(&folder, 512 * 1024, &metrics, &Arc::default());
+    (1..=1000).for_each(|id| append(&lane, id));
+    let mut follower = Follower::new(lane.folder.clone());
+    let mut read = || {
+        let chunk = follower.read(Some(lane.end(follower.segment()))).unwrap();
+        let records = chunk.records.unwrap();
+        let first = records.records().next().unwrap().seq;
+        (first, records.last().unwrap().0)
+    };
+    let (_, last) = read();
+    assert!(last < 1000, "all of the first segment, and no more");
+    // The next one is read while the lane overflows.
+    (1001..=20_000).for_each(|id| append(&lane, id));
+    assert!(metrics.audit.dropped.load(Relaxed) > 0);
+    assert_eq!(read().0, last + 1);
+}
+
+#[test]
+fn p_a04_a_segment_that_is_cut_while_it_is_read_ends_there() {
+    let folder = TempDir::new().unwrap();
+    let lane = lane(&folder, 512 * 1024);
+    (1..=100).for_each(|id| append(&lane, id));
+    let mut follower = Follower::new(lane.folder.clone());
+    let live = lane.end(0);
+    segment::cut(&lane.folder, live.0).unwrap();
+    let chunk = follower.read(Some(live)).unwrap();
+    assert!(chunk.records.is_none());
 }
 
 /// What the lane's own reader does: reads to the end, and lets go of the segments that are done with.
@@ -391,7 +446,7 @@ async fn p_a04_refusals_at_a_full_quota_push_out_nothing_that_was_executed() {
     let data = TempDir::new().unwrap();
     let metrics = Arc::<Metrics>::default();
     let limits = Limits {
-        spool_bytes_max: 512 * 1024,
+        spool_bytes_max: 1 << 20,
         memory_len_max: 10,
         writers: 1,
     };
@@ -430,7 +485,7 @@ async fn p_a04_refusals_at_a_full_quota_push_out_nothing_that_was_executed() {
     // others when all room is taken.
     for n in 0..20_000 {
         recorder.append(&refused);
-        if n % 2500 == 0 {
+        if n == 0 || n >= 6000 && n % 1000 == 0 {
             recorder.append(&allowed);
         }
     }
@@ -453,7 +508,7 @@ async fn p_a04_refusals_at_a_full_quota_push_out_nothing_that_was_executed() {
         of.filter(|s| s.record.surface.is_empty()).count() as u64
     };
     assert_eq!(count("intent", "allow"), executed);
-    assert_eq!(count("success", "allow"), executed + 8);
+    assert_eq!(count("success", "allow"), executed + 15);
     let dropped = metrics
         .audit
         .dropped
