@@ -1,8 +1,13 @@
 //! From the spool into the store, behind the calls' backs.
 //!
 //! One thread reads what the lanes hold and inserts it in batches, at least once; the store drops what
-//! it has already. While the store is down or hangs the spool grows, nothing else. What is missing is
-//! announced by gap records, the chain is tied by anchors, and spools of dead processes are adopted.
+//! it has already. While the store is down or hangs the spool grows, nothing else. In a burst of calls
+//! records wait for its end, but not for long: they are safe in the spool, and the machine is the calls'.
+//! What is missing is announced by gap records, the chain is tied by anchors, and spools of dead processes
+//! are adopted.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,6 +29,10 @@ use crate::spool::{FileLane, Recorder, orphans};
 /// How often new records are looked for. What came meanwhile is one transaction, so looking oftener
 /// would cost more for each record.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// So many new records between two looks are a burst.
+const BURST_LEN_MIN: u64 = 1000;
+/// For so long the records of a burst wait for its end.
+const BURST_WAIT_MAX: Duration = Duration::from_millis(800);
 const ANCHOR_EVERY: Duration = Duration::from_secs(1);
 const ADOPT_EVERY: Duration = Duration::from_secs(10);
 const RETAIN_EVERY: Duration = Duration::from_secs(3600);
@@ -193,7 +202,8 @@ impl Work {
                 break;
             }
             let now = Instant::now();
-            if now >= anchor_at {
+            // Not later than due: after the next look it may be.
+            if now + LOOK_EVERY >= anchor_at {
                 anchor_at = now + ANCHOR_EVERY;
                 self.anchor();
             }
@@ -208,14 +218,28 @@ impl Work {
             if moved == Moved::More {
                 continue;
             }
-            tokio::select! {
-                () = sleep(LOOK_EVERY) => {}
-                () = self.recorder.crowded.notified() => {}
-                _ = self.stop.wait_for(|stop| *stop) => {}
-            }
+            self.pause().await;
         }
         self.write_heads();
         self.lanes.iter().for_each(|lane| lane.file.remove());
+    }
+
+    /// Until the next look, and in a burst of calls until its end.
+    async fn pause(&mut self) {
+        let began = Instant::now();
+        let mut hurries = false;
+        let mut is_burst = true;
+        while is_burst && !hurries && began.elapsed() < BURST_WAIT_MAX {
+            let before = self.recorder.metrics.audit.records.load(Relaxed);
+            hurries = tokio::select! {
+                // What is only in memory has no time: others come and take its place.
+                () = sleep(LOOK_EVERY) => !self.recorder.memory.is_empty(),
+                () = self.recorder.crowded.notified() => true,
+                _ = self.stop.wait_for(|stop| *stop) => true,
+            };
+            let records = self.recorder.metrics.audit.records.load(Relaxed);
+            is_burst = records - before >= BURST_LEN_MIN;
+        }
     }
 
     /// Moves some of what there is in each lane.
