@@ -82,18 +82,31 @@ pub async fn run() {
     loop {
         // Those that are ready already end in the same turn.
         opened().await;
-        if looks.is_worth_it() {
-            let before = held();
-            // So do those whose bytes are there already.
-            tokio::task::yield_now().await;
-            looks.brought(held() > before);
+        if held() < ENOUGH && looks.is_worth_it() {
+            let mut more = look().await;
+            looks.brought(more);
+            for _ in 1..LOOKS_MAX {
+                more = more && held() < ENOUGH && look().await;
+            }
         }
         end();
     }
 }
 
-/// Whether to look once more for answers before a turn ends: it costs a system call, and brings nothing where calls
-/// come one by one.
+/// With so many answers held a turn ends at once: each would wait for the others, and more make it no cheaper by much.
+const ENOUGH: usize = 8;
+/// In one turn.
+const LOOKS_MAX: u32 = 3;
+
+/// Lets those take part whose bytes are there already; whether any did.
+async fn look() -> bool {
+    let before = held();
+    tokio::task::yield_now().await;
+    held() > before
+}
+
+/// Whether to look for more answers before a turn ends: it costs a system call, and brings nothing where calls come
+/// one by one.
 #[derive(Default)]
 struct Looks {
     /// In a row.
@@ -229,6 +242,36 @@ mod tests {
         let before_the_next = Looks::PAUSE_MAX;
         rate(before_the_next, true);
         assert_eq!(rate(10, true), 10);
+    }
+
+    /// How many answers each turn let go, of a task that has `each` of them whenever somebody looks.
+    async fn turns(each: usize) -> Vec<usize> {
+        let notes = Arc::new(Notes::default());
+        let _runs = tokio::spawn(run());
+        tokio::task::yield_now().await;
+        for _ in 0..20 {
+            for _ in 0..each {
+                gather(&notes);
+                hold(notes.clone());
+            }
+            tokio::task::yield_now().await;
+        }
+        let all = notes.0.lock().join(" ");
+        let turns = all.split("kept").skip(1);
+        turns.map(|turn| turn.matches("released").count()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_turn_ends_whatever_comes() {
+        let one_by_one = turns(1).await;
+        let most = LOOKS_MAX as usize + 1;
+        assert!(one_by_one.contains(&most), "{one_by_one:?}");
+        assert!(
+            one_by_one.iter().all(|turn| *turn <= most),
+            "{one_by_one:?}"
+        );
+        let enough = turns(ENOUGH).await;
+        assert!(enough.iter().all(|turn| *turn == ENOUGH), "{enough:?}");
     }
 
     #[tokio::test]

@@ -523,25 +523,23 @@ impl Entry {
     fn draft(&self) -> Option<Draft<'_>> {
         let (trail, auditor) = (&self.trail, &self.auditor);
         let ended = self.ended.as_ref().filter(|_| trail.facts.is_some())?;
-        let (outcome, kind) = ended.ending.words();
-        let who = self.who.as_ref();
-        let revision = who.and_then(|who| who.revision);
-        let tenant = who.and_then(|who| who.tenant.as_deref());
-        Some(Draft {
-            caller: who.map_or("", |who| &who.subject),
-            role: who.map_or("-", |who| &who.role),
-            tenant: tenant.unwrap_or_default(),
-            revision: revision.map_or("", Revision::as_str),
-            decision: if ended.is_denied { "deny" } else { "allow" },
-            outcome,
-            kind,
-            latency_us: ended.latency_us,
-            bytes_out: ended.bytes_out as u64,
-            guarantee: auditor.guarantee(trail),
-            intent: trail.intent.load(Ordering::Relaxed),
-            policy_version: auditor.policy_version.load(Ordering::Relaxed),
-            ..trail.draft()
-        })
+        // Filled where it lies, for a draft is large and made for every call.
+        let mut draft = trail.draft();
+        draft.role = "-";
+        if let Some(who) = &self.who {
+            draft.caller = &who.subject;
+            draft.role = &who.role;
+            draft.tenant = who.tenant.as_deref().unwrap_or_default();
+            draft.revision = who.revision.map_or("", Revision::as_str);
+        }
+        (draft.outcome, draft.kind) = ended.ending.words();
+        draft.decision = if ended.is_denied { "deny" } else { "allow" };
+        draft.latency_us = ended.latency_us;
+        draft.bytes_out = ended.bytes_out as u64;
+        draft.guarantee = auditor.guarantee(trail);
+        draft.intent = trail.intent.load(Ordering::Relaxed);
+        draft.policy_version = auditor.policy_version.load(Ordering::Relaxed);
+        Some(draft)
     }
 }
 

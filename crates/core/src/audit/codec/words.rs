@@ -98,7 +98,16 @@ pub(super) const WORDS: [&[&str]; 6] = [
     ],
 ];
 
+/// Inlined, so that the length of the word that stands first is known, and it is compared without a call.
+#[inline(always)]
 pub(super) fn code(words: &[&str], word: &str) -> u8 {
+    match words.first() {
+        Some(first) if *first == word => 1,
+        _ => searched(words, word),
+    }
+}
+
+fn searched(words: &[&str], word: &str) -> u8 {
     let place = words.iter().position(|known| *known == word);
     place.map_or(SPELT, |place| place as u8 + 1)
 }
