@@ -82,7 +82,7 @@ async fn run(options: &Options) -> anyhow::Result<Report> {
     report.idle = stage.idle(options).await?;
     drop(stage);
     if audit::is_wanted(options) {
-        report.audit = Some(audit::cost(options).await?);
+        report.audit = audit::costs(options).await?;
     }
     Ok(report)
 }

@@ -143,7 +143,7 @@ impl Options {
     }
 
     pub(crate) fn sittings(&self) -> usize {
-        self.sittings.unwrap_or(if self.quick { 1 } else { 5 })
+        self.sittings.unwrap_or(if self.quick { 1 } else { 8 })
     }
 
     pub(crate) fn window(&self) -> Duration {

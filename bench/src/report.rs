@@ -21,7 +21,7 @@ pub(crate) struct Report {
     cells: Vec<Measured>,
     pub(crate) idle: Option<Idle>,
     pub(crate) ingestion: Option<Ingestion>,
-    pub(crate) audit: Option<Cost>,
+    pub(crate) audit: Vec<Cost>,
 }
 
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ impl Report {
             cells: Vec::new(),
             idle: None,
             ingestion: None,
-            audit: None,
+            audit: Vec::new(),
         }
     }
 
@@ -78,7 +78,7 @@ impl Report {
 
     pub(crate) fn print(&self, options: &Options) -> anyhow::Result<()> {
         say(options, &self.table()?)?;
-        if let Some(audit) = &self.audit {
+        for audit in &self.audit {
             say(options, &format!("{audit}\n"))?;
         }
         if let Some(ingestion) = &self.ingestion {
