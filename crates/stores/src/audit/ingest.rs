@@ -202,7 +202,7 @@ impl Work {
                 break;
             }
             let now = Instant::now();
-            // Not later than due: after the next look it may be.
+            // At the next look it would be late.
             if now + LOOK_EVERY >= anchor_at {
                 anchor_at = now + ANCHOR_EVERY;
                 self.anchor();

@@ -386,7 +386,7 @@ impl FileLane {
     /// Cuts the oldest segments until there is room for one more, as far as they may be cut.
     fn keep_quota(&self, inner: &mut Inner) {
         let reading = inner.reading;
-        // It may be there already.
+        // The reader may have gone on to the next one already.
         let next = inner
             .sealed
             .iter()
