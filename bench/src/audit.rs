@@ -6,8 +6,8 @@
 //! gateway without records would pay for bringing in those of the other.
 //!
 //! Ingestion waits for the end of a burst (`stores::audit::Ingest`), so short windows say what records cost the calls
-//! they are about, which is judged; ingestion is reported apart. Under a load that lasts it runs beside the calls, and what they
-//! lose by that neighbour is in the windows that are longer than it waits.
+//! they are about, which is judged; ingestion is reported apart. Under a load that lasts it runs beside the calls, and
+//! what they lose by that neighbour is in the windows that are longer than it waits.
 
 use std::fmt;
 use std::time::Duration;

@@ -69,7 +69,7 @@ impl Era {
     about = "Measures the gateway against nginx and a direct connection, in one run"
 )]
 pub(crate) struct Options {
-    /// Half a minute: 16 callers, short windows
+    /// A minute: 16 callers, short windows
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only these contenders

@@ -187,30 +187,19 @@ impl Measured {
         out + &self.governed()
     }
 
-    /// What governing costs, and what of that is audit.
+    /// What governing costs; what of that is audit is measured apart (`audit`).
     fn governed(&self) -> String {
         let row = |name: &str| self.rows.iter().find(|row| row.contender == name);
-        let Some(governed) = row("governed") else {
+        let (Some(governed), Some(nginx)) = (row("governed"), row("nginx")) else {
             return String::new();
         };
-        let cell = &self.cell;
-        let mut out = String::new();
-        if let Some(nginx) = row("nginx") {
-            let ratio = governed.cpu_ratio(nginx);
-            out.push_str(&format!(
-                "governed {cell}: sentinel {:.1} us/call, nginx {:.1} us/call, ratio {ratio:.2} (bound {RATIO_MAX:.2})\n",
-                governed.proxy_us, nginx.proxy_us
-            ));
-        }
-        if let Some(off) = row("unaudited") {
-            let more = (governed.cpu_ratio(off) - 1.0) * 100.0;
-            let error = governed.cpu_ratio_error(off) * 100.0;
-            out.push_str(&format!(
-                "audit {cell}: spool {:.1} us/call, off {:.1} us/call, {more:+.1} ±{error:.1} %; ingestion apart {:.1} us/call\n",
-                governed.proxy_us, off.proxy_us, governed.ingest_us
-            ));
-        }
-        out
+        format!(
+            "governed {}: sentinel {:.1} us/call, nginx {:.1} us/call, ratio {:.2} (bound {RATIO_MAX:.2})\n",
+            self.cell,
+            governed.proxy_us,
+            nginx.proxy_us,
+            governed.cpu_ratio(nginx)
+        )
     }
 }
 

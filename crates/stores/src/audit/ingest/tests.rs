@@ -1,4 +1,4 @@
-//! When ingestion looks, by a clock that goes as fast as nobody waits.
+//! When ingestion looks, by a clock that jumps ahead whenever everybody waits.
 
 use std::ops::RangeInclusive;
 
