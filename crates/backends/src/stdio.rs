@@ -147,7 +147,7 @@ impl Backend for Stdio {
                     let talk = keeper.talk(deadline).await?;
                     talk.call(&call, deadline)
                         .await
-                        .unwrap_or_else(|closed| Err(talk.gone().because(closed)))
+                        .unwrap_or_else(|Closed| Err(keeper.ending()))
                 }
             }
         }

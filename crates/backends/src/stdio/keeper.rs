@@ -138,6 +138,11 @@ impl Keeper {
         }
     }
 
+    /// For a call that found the conversation over while the process was not yet known to have ended.
+    pub(crate) fn ending(&self) -> Fault {
+        self.unavailable(Some(supervisor::SOON))
+    }
+
     fn unavailable(&self, retry_after: Option<Duration>) -> Fault {
         let text = match retry_after {
             Some(_) => format!("backend `{}` is restarting; try again shortly", self.name),

@@ -87,6 +87,27 @@ async fn a_child_that_stops_reading_is_replaced() {
     house.stop().await;
 }
 
+/// A child that hung up has half a second to end. Calls that come meanwhile are not sent, so they are no failures of its
+/// that would keep callers from the child that follows.
+#[tokio::test]
+async fn p_r03_calls_while_a_child_ends_are_turned_back_at_once_and_open_no_circuit() {
+    let house = house("legacy", |_| {});
+    house.up().await;
+    let hung_up = house.call("hang-up", json!({})).await.unwrap_err();
+    assert_eq!(hung_up.kind, Kind::BackendUnavailable);
+    let mut turned_back = 0;
+    while let Err(refused) = house.echo("now?").await {
+        assert_eq!(refused.kind, Kind::BackendUnavailable, "{refused}");
+        assert!(refused.retry_after_ms >= Some(250), "{refused:?}");
+        turned_back += 1;
+        assert!(turned_back < 2000, "it is not back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // As many as open a circuit, several times.
+    assert!(turned_back >= 20, "{turned_back}");
+    house.stop().await;
+}
+
 #[tokio::test]
 async fn spent_restarts_take_it_out_of_the_catalog() {
     let house = house("legacy", |config| config.policy.max_restarts = Some(1));

@@ -103,7 +103,7 @@ def call(id, params, modern):
         send(id=id, error={"code": -32602, "message": f"unknown tool {name}"})
 
 
-NAMES = "echo pid slow hang crash last-words garbage liar huge progress log ask roots ping-client declared cancelled grow deaf".split()
+NAMES = "echo pid slow hang crash last-words garbage liar huge progress log ask roots ping-client declared cancelled grow deaf hang-up".split()
 
 
 def tools():
@@ -138,6 +138,9 @@ def handle(message):
     elif method == "tools/call" and params["name"] == "deaf":
         send(id=id, result=text("cannot hear you", modern))
         os.close(0)
+        time.sleep(120)
+    elif method == "tools/call" and params["name"] == "hang-up":
+        os.close(1)
         time.sleep(120)
     elif method == "tools/call":
         threading.Thread(target=call, args=(id, params, modern), daemon=True).start()
