@@ -39,7 +39,7 @@ fn line(stored: &Stored) -> String {
 
 /// The whole record as one JSON object.
 pub(super) fn json_line(stored: &Stored) -> String {
-    format!("{}\n", stored.to_json())
+    serde_json::to_string(stored).expect("a record is JSON") + "\n"
 }
 
 pub(super) fn verdict(verdict: &Verdict, json: bool) -> String {

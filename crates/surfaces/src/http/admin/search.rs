@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 use sentinel_core::Kind;
-use sentinel_core::audit::{AuditStore, Key, OUTCOMES, Query, StoreFailure, moment};
-use serde_json::{Value, json};
+use sentinel_core::audit::{AuditStore, Key, OUTCOMES, Query, StoreFailure, Stored, moment};
+use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -36,7 +36,10 @@ pub(super) async fn answer(store: &dyn AuditStore, asked: Option<&str>) -> Respo
     };
     let _turn = SEARCHES.acquire().await;
     match page(store, query).await {
-        Ok(page) => reply::json(StatusCode::OK, page.to_string().into_bytes()),
+        Ok(page) => {
+            let page = serde_json::to_vec(&page).expect("a page is JSON");
+            reply::json(StatusCode::OK, page)
+        }
         Err(error) => {
             tracing::warn!("records could not be looked for: {error}");
             let text =
@@ -46,9 +49,15 @@ pub(super) async fn answer(store: &dyn AuditStore, asked: Option<&str>) -> Respo
     }
 }
 
-async fn page(store: &dyn AuditStore, mut query: Query) -> Result<Value, StoreFailure> {
+#[derive(Serialize)]
+struct Page {
+    records: Vec<Stored>,
+    next: Option<String>,
+}
+
+async fn page(store: &dyn AuditStore, mut query: Query) -> Result<Page, StoreFailure> {
     let (wanted, until) = (query.limit, Instant::now() + SEARCH_MAX);
-    let mut records: Vec<Value> = Vec::new();
+    let mut records = Vec::new();
     let mut bytes = 0;
     loop {
         query.limit = STEP_LEN.min(wanted - records.len());
@@ -58,17 +67,24 @@ async fn page(store: &dyn AuditStore, mut query: Query) -> Result<Value, StoreFa
         for stored in found {
             let args = stored.record.args.as_ref();
             bytes += RECORD_BYTES + args.map_or(0, String::len);
-            records.push(stored.to_json());
-            let last = (stored.record.at_ms, stored.key);
+            records.push(stored);
             if bytes > PAGE_BYTES_MAX || records.len() == wanted {
-                return Ok(json!({"records": records, "next": cursor(&last)}));
+                let next = end(&records).as_ref().map(cursor);
+                return Ok(Page { records, next });
             }
-            query.after = Some(last);
         }
         if is_end {
-            return Ok(json!({"records": records, "next": null}));
+            let next = None;
+            return Ok(Page { records, next });
         }
+        query.after = end(&records);
     }
+}
+
+/// Where the next page begins.
+fn end(records: &[Stored]) -> Option<(u64, Key)> {
+    let last = records.last()?;
+    Some((last.record.at_ms, last.key.clone()))
 }
 
 /// What is asked for, in the words of `sentinel audit search`.
