@@ -41,6 +41,8 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Records of memory in one insert, about as many as a chunk of the spool has.
 const MEMORY_LEN_MAX: usize = 4096;
+/// Chunks that are read for an announcement to come first: the last lane seldom has more than one.
+const SAY_FIRST_MAX: usize = 16;
 /// How much the thread yields to those that answer calls: they come first on a busy machine.
 const NICENESS: i32 = 10;
 
@@ -261,8 +263,7 @@ impl Work {
     }
 
     async fn move_file(&mut self, at: usize) -> Moved {
-        let lane = &mut self.lanes[at];
-        let chunk = lane.read();
+        let chunk = self.lanes[at].read();
         let moved = match (&chunk.records, chunk.more) {
             (_, true) => Moved::More,
             (None, _) if chunk.finished.is_empty() => Moved::Nothing,
@@ -271,6 +272,10 @@ impl Work {
         for gap in &chunk.gaps {
             announce(&self.recorder, gap, "spool");
         }
+        if !chunk.gaps.is_empty() && at + 1 < self.lanes.len() {
+            self.say_first().await;
+        }
+        let lane = &mut self.lanes[at];
         // Their records were in chunks before this one.
         for number in chunk.finished {
             lane.intents.held.push((number, lane.intents.last_seq));
@@ -299,10 +304,24 @@ impl Work {
                 before: Some(before),
             };
             announce(&self.recorder, &gap, "buffer");
+            self.say_first().await;
         }
         self.memory_next = records.last().map_or(self.memory_next, |(seq, _)| seq + 1);
         self.insert(&records).await;
         self.memory_head = Head::of(&records).or(self.memory_head.take());
+    }
+
+    /// Brings in what was just announced, before what lies behind the gap: whoever verified in between would miss records
+    /// without a word. Announcements are in the last lane, which is also the last that is verified.
+    async fn say_first(&mut self) {
+        let Some(last) = self.lanes.len().checked_sub(1) else {
+            return;
+        };
+        for _ in 0..SAY_FIRST_MAX {
+            if Box::pin(self.move_file(last)).await != Moved::More {
+                return;
+            }
+        }
     }
 
     /// Tries until the store has them. Only the end of the process stops it, and then the spool
@@ -402,7 +421,7 @@ fn announce(recorder: &Recorder, gap: &Gap, reason: &str) {
     if let Some(before) = &gap.before {
         args["before"] = hex(before).into();
     }
-    recorder.note(GAP, Some(&args.to_string()));
+    recorder.announce(GAP, &args.to_string());
 }
 
 /// What was found in spools whose process is gone.

@@ -144,6 +144,11 @@ impl Recorder {
         self.note_in(self.here(), method, args);
     }
 
+    /// The same in the last lane, where nothing gives way.
+    pub(crate) fn announce(&self, method: &str, args: &str) {
+        self.note_in(&self.promised, method, Some(args));
+    }
+
     /// The last word of every lane that has one: the number after what was lost makes the loss known.
     pub(crate) fn end(&self) {
         self.note("audit/end", None);

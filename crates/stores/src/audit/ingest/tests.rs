@@ -15,6 +15,7 @@ struct House {
     work: Work,
     metrics: Arc<Metrics>,
     stop: watch::Sender<bool>,
+    db: Sqlite,
     _data: TempDir,
 }
 
@@ -24,7 +25,7 @@ fn house() -> House {
     let db = Sqlite::open(&path, Synchronous::Full, &[MIGRATIONS]).unwrap();
     let metrics = Arc::<Metrics>::default();
     let limits = Limits {
-        spool_bytes_max: 64 << 20,
+        spool_bytes_max: 1 << 20,
         memory_len_max: 10,
         writers: 1,
     };
@@ -44,6 +45,7 @@ fn house() -> House {
         work,
         metrics,
         stop,
+        db,
         _data: data,
     }
 }
@@ -103,4 +105,33 @@ async fn whoever_stops_does_not_wait_for_a_burst() {
     house.calls(LONG);
     house.stop.send_replace(true);
     house.pauses_for(0..=1).await;
+}
+
+/// Whoever verifies at any moment finds no record missing that is merely not announced yet: SQLite counts rows in the
+/// order in which they came.
+#[tokio::test]
+async fn p_a04_gaps_are_announced_before_the_records_behind_them() {
+    const GAPS: &str = "SELECT count(*) FROM audit WHERE method = 'audit/gap'";
+    const LATE: &str = "SELECT count(*) FROM audit gap JOIN audit record \
+        ON record.lane = json_extract(gap.args, '$.lane') AND record.seq > json_extract(gap.args, '$.to_seq') \
+        WHERE gap.method = 'audit/gap' AND record.rowid < gap.rowid";
+    let mut house = house();
+    let recorder = house.work.recorder.clone();
+    house.work.lanes = recorder.lanes().map(Lane::of).collect();
+    for guarantee in [Guarantee::Memory, Guarantee::Spool] {
+        let draft = Draft {
+            guarantee,
+            ..Draft::default()
+        };
+        (0..20_000).for_each(|_| recorder.append(&draft));
+    }
+    while house.work.turn().await != Moved::Nothing {}
+    let count = async |sql: &'static str| -> i64 {
+        let count = house
+            .db
+            .read::<_, crate::StoreError, _>(|db| Ok(db.query_row(sql, (), |row| row.get(0))?));
+        count.await.unwrap()
+    };
+    assert_eq!(count(GAPS).await, 2, "of memory and of the spool");
+    assert_eq!(count(LATE).await, 0);
 }
