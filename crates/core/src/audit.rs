@@ -30,18 +30,10 @@ pub use store::{AuditStore, Broken, Cut, Query, StoreFailure};
 
 use futures_util::future::BoxFuture;
 
-/// Takes one record of several.
-pub type Append<'a> = dyn FnMut(&Draft<'_>) + 'a;
-
 /// Keeps records. Never fails a request: what cannot be kept is counted and announced by a gap.
 pub trait Sink: Send + Sync + 'static {
     /// Keeps one record as its guarantee says, before this returns.
     fn append(&self, draft: &Draft<'_>);
-
-    /// The same for several, which `each` hands over in their order, and again if it is asked again.
-    fn append_all(&self, each: &mut dyn FnMut(&mut Append<'_>)) {
-        each(&mut |draft| self.append(draft));
-    }
 
     /// Puts an intent on disk, fsynced, before the backend sees the call; gives its number. An error
     /// means that the call must not be made.

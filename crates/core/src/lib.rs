@@ -35,7 +35,6 @@ pub mod state_file;
 pub mod tags;
 mod tasks;
 pub mod trace;
-pub mod turn;
 pub mod updates;
 pub mod walk;
 

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use sentinel_core::turn;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
@@ -56,7 +55,6 @@ impl Workers {
         let mut threads = Vec::with_capacity(count);
         for n in 0..count {
             let runtime = Builder::new_current_thread().enable_all().build()?;
-            runtime.spawn(turn::run());
             runtime.spawn(pulse());
             handles.push(runtime.handle().clone());
             let (mut stopped, ended) = (stop.subscribe(), ended.clone());

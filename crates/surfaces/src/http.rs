@@ -37,7 +37,7 @@ mod cors;
 mod gate;
 mod guard;
 mod health;
-mod held;
+mod joined;
 mod legacy;
 mod listen;
 mod metrics;

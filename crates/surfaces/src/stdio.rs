@@ -10,7 +10,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use sentinel_core::audit::{Ending, Surface, Trail};
-use sentinel_core::turn;
 use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
 use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
 use sentinel_wire::json::Rules;
@@ -109,8 +108,6 @@ async fn write<W: AsyncWrite + Unpin>(mut inbox: mpsc::Receiver<Vec<u8>>, mut ou
         for message in batch.drain(..) {
             push_line(&mut out, &message);
         }
-        // The records of what is said are kept before it is.
-        turn::end();
         if output.write_all(&out).await.is_err() || output.flush().await.is_err() {
             return;
         }
@@ -505,8 +502,9 @@ impl Connection {
             }
         };
         if let Some(problem) = problem {
-            // The entry goes with the work that is dropped here.
             trail.refuse(Kind::InvalidRequest);
+            // And the entry with it, before the answer leaves.
+            drop(work);
             let fault = Fault::new(Kind::InvalidRequest, problem);
             let message = mcp::fault_message(Some(&id), self.revision(), &fault);
             return self.send(message).await;

@@ -92,10 +92,15 @@ fn numbered<'a>(numbers: [u64; NUMBERS]) -> Draft<'a> {
 fn put_without_zeros(text: &str, out: &mut Vec<u8>) {
     let begin = out.len();
     out.extend_from_slice(text.as_bytes());
-    for byte in &mut out[begin..] {
-        if *byte == 0 {
-            *byte = INSTEAD_OF_ZERO;
-        }
+    if text.as_bytes().contains(&0) {
+        replace_zeros(&mut out[begin..]);
+    }
+}
+
+#[cold]
+fn replace_zeros(text: &mut [u8]) {
+    for byte in text.iter_mut().filter(|byte| **byte == 0) {
+        *byte = INSTEAD_OF_ZERO;
     }
 }
 

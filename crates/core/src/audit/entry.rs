@@ -2,7 +2,6 @@
 
 mod spans;
 
-use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,7 +23,6 @@ use crate::fault::{Fault, Kind};
 use crate::identity::Identity;
 use crate::metrics::{Metrics, STATUSES};
 use crate::trace::{Spans, Traced};
-use crate::turn::{self, Keep};
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -278,7 +276,7 @@ impl Auditor {
             auditor: self.clone(),
             trail: Arc::new(trail),
             who: None,
-            ended: None,
+            has_ended: false,
         }
     }
 
@@ -402,8 +400,8 @@ impl Trail {
                 None => facts.operation.as_str(),
             },
             bytes_in: facts.bytes_in as u64,
-            args_digest: facts.arguments.digest(),
-            args: facts.arguments.text(),
+            args_digest: facts.arguments.digest,
+            args: facts.arguments.text.as_deref(),
             ..Draft::default()
         }
     }
@@ -414,15 +412,7 @@ pub struct Entry {
     auditor: Arc<Auditor>,
     trail: Arc<Trail>,
     who: Option<Who>,
-    ended: Option<Ended>,
-}
-
-/// What is known at its end.
-struct Ended {
-    ending: Ending,
-    is_denied: bool,
-    latency_us: u64,
-    bytes_out: usize,
+    has_ended: bool,
 }
 
 /// As whom a request came, as far as that is known.
@@ -477,15 +467,13 @@ impl Entry {
         self.trail.intent.store(intent, Ordering::Relaxed);
     }
 
-    /// The answer is ready and has not left.
+    /// The answer is ready and has not left: it must not before this returns.
     pub fn finish(mut self, ending: &Ending, bytes_out: usize) {
         self.end(ending, bytes_out);
-        if self.auditor.sink.is_some() {
-            keep_soon(self);
-        }
     }
 
     fn end(&mut self, ending: &Ending, bytes_out: usize) {
+        self.has_ended = true;
         let trail = &self.trail;
         let began = trail.facts.as_ref().map(|facts| facts.began);
         let latency = began.map_or(Duration::ZERO, |began| began.elapsed());
@@ -511,18 +499,9 @@ impl Entry {
                 self.trace(&**spans, facts, (outcome, kind), latency);
             }
         }
-        self.ended = Some(Ended {
-            ending: *ending,
-            is_denied: refused && !dispatched,
-            latency_us: latency.as_micros() as u64,
-            bytes_out,
-        });
-    }
-
-    /// What its record says; `None` where nothing was ever known of a request.
-    fn draft(&self) -> Option<Draft<'_>> {
-        let (trail, auditor) = (&self.trail, &self.auditor);
-        let ended = self.ended.as_ref().filter(|_| trail.facts.is_some())?;
+        let Some(sink) = &self.auditor.sink else {
+            return;
+        };
         // Filled where it lies, for a draft is large and made for every call.
         let mut draft = trail.draft();
         draft.role = "-";
@@ -532,72 +511,25 @@ impl Entry {
             draft.tenant = who.tenant.as_deref().unwrap_or_default();
             draft.revision = who.revision.map_or("", Revision::as_str);
         }
-        (draft.outcome, draft.kind) = ended.ending.words();
-        draft.decision = if ended.is_denied { "deny" } else { "allow" };
-        draft.latency_us = ended.latency_us;
-        draft.bytes_out = ended.bytes_out as u64;
-        draft.guarantee = auditor.guarantee(trail);
+        (draft.outcome, draft.kind) = (outcome, kind);
+        let is_denied = refused && !dispatched;
+        draft.decision = if is_denied { "deny" } else { "allow" };
+        draft.latency_us = latency.as_micros() as u64;
+        draft.bytes_out = bytes_out as u64;
+        draft.guarantee = self.auditor.guarantee(trail);
         draft.intent = trail.intent.load(Ordering::Relaxed);
-        draft.policy_version = auditor.policy_version.load(Ordering::Relaxed);
-        Some(draft)
-    }
-}
-
-/// Entries of one turn whose records are not kept yet. Beyond this many they are kept before it ends.
-const ENDED_MAX: usize = 64;
-
-thread_local! {
-    static ENDED: RefCell<Vec<Entry>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Has the record of an entry kept at the end of this thread's turn with those of the others, for doing the same
-/// thing several times in a row costs less than each among other things; at once where there are no turns.
-fn keep_soon(entry: Entry) {
-    let gathers = turn::gather(&entry.auditor);
-    // All threads count on the auditor, so it is not cloned for every call.
-    let at_once = ENDED.with_borrow_mut(|ended| {
-        let at_once = !gathers || ended.len() + 1 >= ENDED_MAX;
-        let auditor = at_once.then(|| entry.auditor.clone());
-        ended.push(entry);
-        auditor
-    });
-    if let Some(auditor) = at_once {
-        Keep::keep(&*auditor);
-    }
-}
-
-impl Keep for Auditor {
-    fn keep(&self) {
-        // Taken out first, for whoever keeps them may end a request, too. The vector returns for the next turn.
-        let mut ended = ENDED.take();
-        if let Some(sink) = &self.sink {
-            let ours = |entry: &&Entry| std::ptr::eq(&*entry.auditor, self);
-            sink.append_all(&mut |append| {
-                for entry in ended.iter().filter(ours) {
-                    entry.draft().iter().for_each(&mut *append);
-                }
-            });
-        }
-        ended.retain(|entry| !std::ptr::eq(&*entry.auditor, self));
-        ENDED.with_borrow_mut(|since| {
-            std::mem::swap(since, &mut ended);
-            since.append(&mut ended);
-        });
+        draft.policy_version = self.auditor.policy_version.load(Ordering::Relaxed);
+        sink.append(&draft);
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if self.ended.is_some() {
+        if self.has_ended {
             return;
         }
         let refused = self.trail.refused.get();
-        self.end(
-            &refused.map_or(Ending::Cancelled, |kind| Ending::Refused(*kind)),
-            0,
-        );
-        if let (Some(sink), Some(draft)) = (&self.auditor.sink, self.draft()) {
-            sink.append(&draft);
-        }
+        let ending = refused.map_or(Ending::Cancelled, |kind| Ending::Refused(*kind));
+        self.end(&ending, 0);
     }
 }

@@ -1,7 +1,6 @@
 //! What a record says of a call's arguments.
 
 use serde_json::Value;
-use smallvec::SmallVec;
 
 use crate::digest::sha256;
 
@@ -47,51 +46,29 @@ const SECRET: &[&str] = &[
 /// Those of them that are common inside other words must be the whole key.
 const WHOLE: &[&str] = &["pin"];
 
-/// Arguments up to this length are kept as they are until the record is made: its hash is made there, too.
-const SHORT_LEN_MAX: usize = 64;
-
 /// What will be said of a call's arguments.
-pub(super) enum Said {
-    Nothing,
-    /// The digest of these.
-    Short(SmallVec<[u8; SHORT_LEN_MAX]>),
-    /// This.
-    Made([u8; 32], Option<String>),
-}
-
-impl Said {
-    pub(super) fn digest(&self) -> Option<[u8; 32]> {
-        match self {
-            Self::Nothing => None,
-            Self::Short(raw) => Some(sha256(raw)),
-            Self::Made(digest, _) => Some(*digest),
-        }
-    }
-
-    pub(super) fn text(&self) -> Option<&str> {
-        match self {
-            Self::Nothing | Self::Short(_) => None,
-            Self::Made(_, text) => text.as_deref(),
-        }
-    }
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) digest: Option<[u8; 32]>,
+    pub(super) text: Option<String>,
 }
 
 impl Arguments {
     /// What a record says of these arguments.
     pub(super) fn of(self, raw: Option<&[u8]>) -> Said {
         let Some(raw) = raw.filter(|_| self != Self::Off) else {
-            return Said::Nothing;
+            return Said::default();
         };
         let text = match self {
-            Self::Digest if raw.len() <= SHORT_LEN_MAX => {
-                return Said::Short(SmallVec::from_slice(raw));
-            }
             Self::Off | Self::Digest => None,
             _ if raw.len() > KEPT_LEN_MAX => Some(r#"{"left_out":"too long"}"#.to_owned()),
             Self::Full => Some(String::from_utf8_lossy(raw).into_owned()),
             Self::Redacted => Some(redacted(raw)),
         };
-        Said::Made(sha256(raw), text)
+        Said {
+            digest: Some(sha256(raw)),
+            text,
+        }
     }
 }
 

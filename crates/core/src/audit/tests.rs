@@ -11,7 +11,6 @@ use sentinel_wire::{Method, Params};
 
 use super::*;
 use crate::fault::Kind;
-use crate::turn;
 
 #[derive(Default)]
 struct Kept(Mutex<Vec<Record>>);
@@ -84,33 +83,6 @@ fn p_a05_nothing_can_be_added_where_texts_are_cut() {
     assert!(!stored.follows(&before, &mut Vec::new()));
     stored.record.caller = "ann\u{1a}".to_owned();
     assert!(stored.follows(&before, &mut Vec::new()));
-}
-
-#[tokio::test]
-async fn p_a03_records_of_one_turn_are_kept_in_order_at_its_end() {
-    let (auditor, kept) = auditor(Arguments::Digest);
-    let (other, elsewhere) = self::auditor(Arguments::Digest);
-    let finish = |auditor: &Arc<Auditor>, bytes_out| {
-        open(auditor, r#"{"name":"echo"}"#).finish(&Ending::Success, bytes_out);
-    };
-    let _turns = tokio::spawn(turn::run());
-    tokio::task::yield_now().await;
-    finish(&auditor, 1);
-    finish(&other, 7);
-    finish(&auditor, 2);
-    assert!(turn::is_open(), "no answer leaves");
-    assert!(kept.0.lock().is_empty());
-    turn::end();
-    let sizes = |kept: &Kept| -> Vec<u64> { kept.0.lock().iter().map(|r| r.bytes_out).collect() };
-    assert_eq!(sizes(&kept), [1, 2]);
-    assert_eq!(sizes(&elsewhere), [7]);
-    // Many are kept before it ends, and nobody left to answer needs no turn.
-    (0..100).for_each(|size| finish(&auditor, size));
-    assert!(sizes(&kept).len() >= 64);
-    drop(open(&other, r#"{"name":"echo"}"#));
-    assert_eq!(sizes(&elsewhere), [7, 0]);
-    turn::end();
-    assert_eq!(sizes(&kept).len(), 102);
 }
 
 #[test]
@@ -198,31 +170,25 @@ fn a_refusal_before_any_backend_is_a_denial() {
 fn secrets_are_blanked_by_the_names_of_their_keys() {
     let raw = br#"{"user":"u","Api-Key":"k","deep":[{"db_password":{"x":1},"spin":2}],"pin":3}"#;
     let said = Arguments::Redacted.of(Some(raw));
-    let digest = said.digest().unwrap();
+    let digest = said.digest.unwrap();
     assert_eq!(
-        said.text().unwrap(),
+        said.text.unwrap(),
         r#"{"user":"u","Api-Key":"[redacted]","deep":[{"db_password":"[redacted]","spin":2}],"pin":"[redacted]"}"#
     );
     let off = Arguments::Off.of(Some(raw));
-    assert_eq!((off.digest(), off.text()), (None, None));
+    assert_eq!((off.digest, off.text), (None, None));
     let full = Arguments::Full.of(Some(raw));
-    assert_eq!(full.text().unwrap().as_bytes(), raw);
-    assert_eq!(full.digest(), Some(digest));
-    // Short ones wait for their digest, and it is the same.
-    for raw in [&raw[..64], &raw[..65]] {
-        let (now, later) = (
-            Arguments::Full.of(Some(raw)),
-            Arguments::Digest.of(Some(raw)),
-        );
-        assert_eq!((later.digest(), later.text()), (now.digest(), None));
-    }
+    assert_eq!(full.text.unwrap().as_bytes(), raw);
+    assert_eq!(full.digest, Some(digest));
+    let brief = Arguments::Digest.of(Some(raw));
+    assert_eq!((brief.digest, brief.text), (Some(digest), None));
 }
 
 #[test]
 fn secrets_are_blanked_under_every_usual_name_and_in_urls() {
     let redacted = |raw: &str| {
         let said = Arguments::Redacted.of(Some(raw.as_bytes()));
-        said.text().unwrap().to_owned()
+        said.text.unwrap()
     };
     for key in [
         "pwd",

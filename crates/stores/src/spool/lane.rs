@@ -1,11 +1,10 @@
 //! A lane of the guarantees `spool` and `sync`: segments of frames, appended under one lock.
 //!
-//! The thread that finishes a call puts its record on the slate, alone or with those of the calls that end in
-//! the same turn (`core::turn`), before the answer leaves; no other thread is in between, so what was
-//! answered is in a file. What is on the slate goes to the segment together, at the latest when somebody
-//! reads the lane or makes it durable. A segment that is full is sealed; once the store has its records its
-//! file is used again, or goes away. When all of them exceed the quota `AtQuota` says what gives way, and
-//! whoever reads on announces the gap.
+//! The thread that finishes a call puts its record on the slate before the answer leaves; no other thread is in
+//! between, so what was answered is in a file. What is on the slate goes to the segment together, at the latest
+//! when somebody reads the lane or makes it durable. A segment that is full is sealed; once the store has its
+//! records its file is used again, or goes away. When all of them exceed the quota `AtQuota` says what gives way,
+//! and whoever reads on announces the gap.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -15,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
-use sentinel_core::audit::{Append, Draft, Surface, genesis, link};
+use sentinel_core::audit::{Draft, Surface, genesis, link};
 use sentinel_core::metrics::Metrics;
 use tokio::sync::Notify;
 
@@ -73,8 +72,6 @@ struct Inner {
     /// Frames that are in no segment yet, and how many.
     slate: Slate,
     slate_len: u64,
-    /// Records that the metrics do not know of yet.
-    uncounted: u64,
     scratch: Vec<u8>,
     /// Oldest first.
     sealed: VecDeque<Sealed>,
@@ -160,7 +157,6 @@ impl FileLane {
                 lost: 0,
                 slate,
                 slate_len: 0,
-                uncounted: 0,
                 scratch: Vec::new(),
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
@@ -188,36 +184,13 @@ impl FileLane {
 
     /// Puts one record where it outlives the process; gives its number.
     pub(crate) fn append(&self, draft: &Draft<'_>) -> io::Result<u64> {
+        self.metrics.audit.records.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock();
-        let added = self.add(&mut inner, draft);
-        self.count(&mut inner);
-        let seq = added?;
-        inner.slate.rest();
+        let seq = self.add(&mut inner, draft)?;
         if !inner.slate.outlives_us() {
             self.write(&mut inner)?;
         }
         Ok(seq)
-    }
-
-    /// The same for all that `each` hands over: the lock is taken once.
-    pub(crate) fn append_all(&self, each: impl FnOnce(&mut Append<'_>)) {
-        let mut inner = self.inner.lock();
-        each(&mut |draft| {
-            if let Err(error) = self.add(&mut inner, draft) {
-                self.complaints.about(&error);
-            }
-        });
-        self.count(&mut inner);
-        inner.slate.rest();
-        if !inner.slate.outlives_us() {
-            self.write_or_complain(&mut inner);
-        }
-    }
-
-    /// Says how many records there were since: once for several, for all threads count there.
-    fn count(&self, inner: &mut Inner) {
-        let records = &self.metrics.audit.records;
-        records.fetch_add(std::mem::take(&mut inner.uncounted), Relaxed);
     }
 
     /// Gives a record its number and its place in the chain, and puts it on the slate.
@@ -268,9 +241,10 @@ impl FileLane {
         inner.seq = seq;
         inner.dirty = true;
         inner.loose_end = false;
-        inner.uncounted += 1;
         let len = frame::padded(payload);
-        if inner.slate.takes(len) {
+        // If anything is on it, there was room on good pages a moment ago, and what comes next must lie behind it: it is
+        // not asked again.
+        if !inner.slate.bytes().is_empty() || inner.slate.takes(len) {
             let place = inner.slate.place(len);
             frame::write(place, Kind::Record, seq, number, payload);
             inner.slate_len += 1;
@@ -371,7 +345,6 @@ impl FileLane {
 
     /// A record that is not written.
     fn lose(&self, inner: &mut Inner) {
-        inner.uncounted += 1;
         inner.seq += 1;
         self.lost(inner, 1);
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use parking_lot::Mutex;
-use sentinel_core::audit::{Append, Draft, Guarantee, NotKept, Sink, Surface};
+use sentinel_core::audit::{Draft, Guarantee, NotKept, Sink, Surface};
 use sentinel_core::metrics::Metrics;
 use tokio::sync::{Notify, oneshot};
 
@@ -180,26 +180,6 @@ impl Sink for Recorder {
             self.memory.append(draft);
         } else if let Err(error) = self.file(draft).append(draft) {
             self.complaints.about(&error);
-        }
-    }
-
-    fn append_all(&self, each: &mut dyn FnMut(&mut Append<'_>)) {
-        let is_of_here =
-            |draft: &Draft<'_>| draft.guarantee != Guarantee::Memory && draft.intent == 0;
-        let mut others = false;
-        self.here().append_all(|append| {
-            each(&mut |draft| match is_of_here(draft) {
-                true => append(draft),
-                false => others = true,
-            });
-        });
-        // Not under the lock of this lane: what `sync` promises is written at once.
-        if others {
-            each(&mut |draft| {
-                if !is_of_here(draft) {
-                    self.append(draft);
-                }
-            });
         }
     }
 

@@ -18,15 +18,15 @@ use std::time::Duration;
 
 use memmap2::{Advice, MmapMut};
 use rustix::fs::{IFlags, OFlags};
-use tokio::time::Instant;
+use rustix::time::ClockId;
 
 use super::frame::{self, Found, Kind};
 use crate::private;
 
 /// Some hundred records: enough that writing them to the segment is little for each.
 pub(super) const BYTES: usize = 64 * 1024;
-/// For so long pages are believed to be good. One goes bad when it was written back, which is rare, and the disk failed
-/// then.
+/// For so long, and a tick of the clock, pages are believed to be good. One goes bad when it was written back, which is
+/// rare, and the disk failed then.
 const GOOD_FOR: Duration = Duration::from_millis(10);
 const NAME: &str = "slate";
 
@@ -39,9 +39,7 @@ pub(super) struct Slate {
     room: Room,
     used: usize,
     /// When all pages that are not used yet were good.
-    asked: Option<Instant>,
-    /// In this turn that is still believed.
-    believed: bool,
+    asked: Option<Duration>,
 }
 
 enum Room {
@@ -65,7 +63,6 @@ impl Slate {
             room,
             used: 0,
             asked: None,
-            believed: false,
         }
     }
 
@@ -97,13 +94,13 @@ impl Slate {
         let Room::Shared(map) = &self.room else {
             return true;
         };
-        let fresh = |asked: Instant| asked.elapsed() <= GOOD_FOR;
-        if !self.believed && !self.asked.is_some_and(fresh) {
+        let now = now();
+        let fresh = |asked: Duration| now.saturating_sub(asked) <= GOOD_FOR;
+        if !self.asked.is_some_and(fresh) {
             let free = map.advise_range(Advice::PopulateWrite, self.used, BYTES - self.used);
-            self.asked = free.is_ok().then(Instant::now);
+            self.asked = free.is_ok().then_some(now);
         }
-        self.believed = self.asked.is_some();
-        self.believed
+        self.asked.is_some()
     }
 
     /// Room for so much behind what is on it. Only for what it takes.
@@ -117,16 +114,17 @@ impl Slate {
         &mut all[begin..self.used]
     }
 
-    /// The turn ends: who knows when the next one comes.
-    pub(super) fn rest(&mut self) {
-        self.believed = false;
-    }
-
     /// It is all in the segment. The bytes stay, until others take their place.
     pub(super) fn wipe(&mut self) {
         self.used = 0;
-        (self.asked, self.believed) = (None, false);
+        self.asked = None;
     }
+}
+
+/// For every record, so by the clock that is cheapest to read; it moves on every few milliseconds.
+fn now() -> Duration {
+    let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
+    Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32)
 }
 
 /// A new file as memory, where that is safe.

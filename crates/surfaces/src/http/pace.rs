@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::held::Held;
+use super::joined::Joined;
 
 /// A connection without a request is closed after this long.
 const IDLE_MAX: Duration = Duration::from_secs(75);
@@ -77,9 +77,9 @@ struct Heard {
     before: AtomicBool,
 }
 
-/// A connection with a sense of time, whose answers wait for the end of a turn.
+/// A connection with a sense of time.
 pub(super) struct Paced<S> {
-    stream: Arc<Held<S>>,
+    stream: Joined<S>,
     heard: Arc<Heard>,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn paced<S>(stream: S, pace: &Pace, late: bool) -> (Paced<S>, HeadTim
         head: at_most(pace.head),
         idle: at_most(IDLE_MAX),
     };
-    let stream = Held::new(stream);
+    let stream = Joined::new(stream);
     (Paced { stream, heard }, timer)
 }
 
@@ -184,7 +184,7 @@ impl Sleep for HeadWait {}
 
 impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
@@ -197,9 +197,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     }
 }
 
-impl<S: AsyncWrite + Send + Unpin + 'static> AsyncWrite for Paced<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_write(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
@@ -207,7 +207,7 @@ impl<S: AsyncWrite + Send + Unpin + 'static> AsyncWrite for Paced<S> {
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
@@ -218,11 +218,11 @@ impl<S: AsyncWrite + Send + Unpin + 'static> AsyncWrite for Paced<S> {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.poll_flush(cx)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.poll_shutdown(cx)
     }
 }

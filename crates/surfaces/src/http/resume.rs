@@ -19,7 +19,6 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, stream};
 use parking_lot::Mutex;
 use sentinel_core::queue::Listener as Inbox;
-use sentinel_core::turn;
 use sentinel_wire::sse;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -156,8 +155,6 @@ impl Streams {
             while let Some(message) = inbox.try_next() {
                 streams.0.lock().say_or_pause(stream, &message, false);
             }
-            // Whoever listens may be on another thread, so the records of the answers must be kept already.
-            turn::end();
             streams.0.lock().finish(stream, &answers);
         });
         heard
