@@ -125,7 +125,6 @@ pub enum Ending {
     Refused(Kind),
     /// Refused before a kind was known: an error code of the protocol's own.
     Malformed(&'static str),
-    Cancelled,
 }
 
 impl Ending {
@@ -158,7 +157,6 @@ impl Ending {
             Self::BackendError => ("error", "backend_error"),
             Self::InputRequired => ("input_required", ""),
             Self::Malformed(kind) => ("error", kind),
-            Self::Cancelled => ("cancelled", ""),
             Self::Refused(kind) => {
                 let kind = kind.as_str();
                 let outcome = match kind {
@@ -483,7 +481,12 @@ impl Entry {
         let refused = refused.map(|kind| Ending::Refused(*kind));
         let ending = refused.as_ref().unwrap_or(ending);
         let (outcome, kind) = ending.words();
-        let refused = matches!(ending, Ending::Refused(_) | Ending::Malformed(_));
+        let refused = match ending {
+            // Whoever left was not turned away.
+            Ending::Refused(kind) => *kind != Kind::Cancelled,
+            Ending::Malformed(_) => true,
+            _ => false,
+        };
         if let Some(facts) = &trail.facts {
             let went = trail.went.get();
             let (backend, own_name) = went.map_or(("", ""), |went| (&*went.backend, &*went.own));
@@ -529,7 +532,8 @@ impl Drop for Entry {
             return;
         }
         let refused = self.trail.refused.get();
-        let ending = refused.map_or(Ending::Cancelled, |kind| Ending::Refused(*kind));
-        self.end(&ending, 0);
+        // Nobody waits for it any more.
+        let kind = refused.copied().unwrap_or(Kind::Cancelled);
+        self.end(&Ending::Refused(kind), 0);
     }
 }

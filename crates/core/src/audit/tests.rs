@@ -116,6 +116,18 @@ fn a_request_nobody_answers_is_recorded_as_cancelled() {
     assert_eq!(kept[0].args_digest, None);
 }
 
+/// Whenever it was found out that the caller had left.
+#[test]
+fn a_caller_that_left_was_not_denied() {
+    let (auditor, kept) = auditor(Arguments::Off);
+    drop(open(&auditor, r#"{"name":"echo"}"#));
+    open(&auditor, r#"{"name":"echo"}"#).finish(&Ending::Refused(Kind::Cancelled), 1);
+    for record in kept.0.lock().iter() {
+        let words = (&*record.decision, &*record.outcome, &*record.kind);
+        assert_eq!(words, ("allow", "cancelled", "cancelled"));
+    }
+}
+
 #[test]
 fn every_outcome_is_one_of_the_known_words() {
     let (auditor, kept) = auditor(Arguments::Off);
@@ -135,7 +147,6 @@ fn every_outcome_is_one_of_the_known_words() {
         Ending::BackendError,
         Ending::InputRequired,
         Ending::Malformed("x"),
-        Ending::Cancelled,
     ];
     for ending in others.iter().chain(&refusals) {
         open(&auditor, r#"{"name":"echo"}"#).finish(ending, 1);
