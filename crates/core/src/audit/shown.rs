@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::moment;
@@ -75,7 +76,8 @@ impl Serialize for Stored {
     }
 }
 
-/// JSON that somebody sent, with each number as it was spelt; what is none any more, for it was cut, is a string.
+/// JSON that somebody sent, with each number as it was spelt. A string in its place is what is none any more, for it was
+/// cut, and what a reader may choke on: half of a surrogate pair, a number without bounds, depth.
 struct AsSent<'a>(Option<&'a str>);
 
 impl Serialize for AsSent<'_> {
@@ -88,9 +90,10 @@ impl Serialize for AsSent<'_> {
             true => Cow::Owned(text.replace(['\n', '\r'], " ")),
             false => Cow::Borrowed(text),
         };
-        match serde_json::from_str::<&RawValue>(&line) {
-            Ok(json) => json.serialize(serializer),
-            Err(_) => text.serialize(serializer),
+        let raw = serde_json::from_str::<&RawValue>(&line).ok();
+        match raw.filter(|raw| serde_json::from_str::<Value>(raw.get()).is_ok()) {
+            Some(raw) => raw.serialize(serializer),
+            None => text.serialize(serializer),
         }
     }
 }
@@ -101,8 +104,6 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::super::record::{Key, Record};
     use super::*;
 
@@ -123,7 +124,7 @@ mod tests {
         serde_json::to_string(&stored).unwrap()
     }
 
-    /// P-A06: whoever reads an export can make the digest of the arguments again.
+    /// P-A06: whoever reads an export can make the digest of arguments that were sent on one line again.
     #[test]
     fn p_a06_ids_and_arguments_are_shown_as_they_were_sent() {
         let args = r#"{"amount": 12345678901234567890.10, "a":-0,"b":1e2,"c":"\u0041"}"#;
@@ -151,5 +152,13 @@ mod tests {
         let line = parsed(&shown("\"cut\n", Some("not\nJSON")));
         assert_eq!(line["request_id"], "\"cut\n");
         assert_eq!(line["args"], "not\nJSON");
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for sent in [r#""\ud800""#, "1e999", &deep] {
+            let line = parsed(&shown(sent, Some(sent)));
+            assert_eq!(
+                (&line["request_id"], &line["args"]),
+                (&sent.into(), &sent.into())
+            );
+        }
     }
 }
