@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -12,24 +12,19 @@ const BYTES_MAX: usize = 2048;
 
 pub(super) struct Joined<S> {
     stream: S,
-    /// What counts as written, and how much of it was sent.
     piece: Vec<u8>,
-    sent: usize,
 }
 
 impl<S> Joined<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self {
-            stream,
-            piece: Vec::new(),
-            sent: 0,
-        }
+        let piece = Vec::new();
+        Self { stream, piece }
     }
 }
 
-impl<S: AsyncRead + Unpin> Joined<S> {
-    pub(super) fn poll_read(
-        &mut self,
+impl<S: AsyncRead + Unpin> AsyncRead for Joined<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
@@ -37,98 +32,67 @@ impl<S: AsyncRead + Unpin> Joined<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Joined<S> {
-    pub(super) fn poll_write(
-        &mut self,
+impl<S: AsyncWrite + Unpin> AsyncWrite for Joined<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_send(cx))?;
+        let Self { stream, piece } = self.get_mut();
         let len = slices.iter().map(|slice| slice.len()).sum::<usize>();
         if len > BYTES_MAX {
-            return Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+            return Pin::new(stream).poll_write_vectored(cx, slices);
         }
+        piece.clear();
         for slice in slices {
-            self.piece.extend_from_slice(slice);
+            piece.extend_from_slice(slice);
         }
-        // What cannot be sent now counts as written all the same: `poll_flush` sends the rest.
-        match self.poll_send(cx) {
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            _ => Poll::Ready(Ok(len)),
-        }
+        Pin::new(stream).poll_write(cx, piece)
     }
 
-    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_send(cx))?;
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_send(cx))?;
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.sent < self.piece.len() {
-            let rest = &self.piece[self.sent..];
-            match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
-                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                sent => self.sent += sent,
-            }
-        }
-        self.piece.clear();
-        self.sent = 0;
-        Poll::Ready(Ok(()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-
-    use tokio::io::{AsyncReadExt, DuplexStream, duplex};
+    use tokio::io::AsyncWriteExt;
 
     use super::*;
 
-    async fn write(joined: &mut Joined<DuplexStream>, texts: &[&str]) -> io::Result<usize> {
-        let slices: Vec<_> = texts.iter().map(|t| IoSlice::new(t.as_bytes())).collect();
-        poll_fn(|cx| joined.poll_write(cx, &slices)).await
+    /// Takes so much at a time, and tells what came together.
+    struct Peer {
+        takes: usize,
+        pieces: Vec<String>,
     }
 
-    #[tokio::test]
-    async fn what_a_slow_peer_does_not_take_at_once_comes_later_and_nothing_overtakes_it() {
-        let (ours, mut theirs) = duplex(4);
-        let mut joined = Joined::new(ours);
-        let sent = tokio::spawn(async move {
-            assert_eq!(write(&mut joined, &["head ", "body "]).await.unwrap(), 10);
-            assert_eq!(write(&mut joined, &["next "]).await.unwrap(), 5);
-            let long = "x".repeat(BYTES_MAX + 1);
-            let mut rest = &long[..];
-            while !rest.is_empty() {
-                let written = write(&mut joined, &[rest]).await.unwrap();
-                rest = &rest[written..];
-            }
-            poll_fn(|cx| joined.poll_flush(cx)).await.unwrap();
-            poll_fn(|cx| joined.poll_shutdown(cx)).await.unwrap();
-            long
-        });
-        let mut heard = String::new();
-        theirs.read_to_string(&mut heard).await.unwrap();
-        assert_eq!(heard, format!("head body next {}", sent.await.unwrap()));
-    }
-
-    /// Takes everything, and tells what came together.
-    struct Pieces(Vec<String>);
-
-    impl AsyncWrite for Pieces {
+    impl AsyncWrite for Peer {
         fn poll_write(
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
             bytes: &[u8],
         ) -> Poll<io::Result<usize>> {
-            let piece = String::from_utf8_lossy(bytes).into_owned();
-            self.0.push(piece);
-            Poll::Ready(Ok(bytes.len()))
+            let taken = &bytes[..bytes.len().min(self.takes)];
+            self.pieces
+                .push(String::from_utf8_lossy(taken).into_owned());
+            Poll::Ready(Ok(taken.len()))
         }
 
         fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -140,23 +104,29 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn head_and_body_of_a_small_answer_are_one_piece() {
-        let mut joined = Joined::new(Pieces(Vec::new()));
-        for _ in 0..2 {
-            let slices = [IoSlice::new(b"head "), IoSlice::new(b"body")];
-            let written = poll_fn(|cx| joined.poll_write(cx, &slices)).await;
-            assert_eq!(written.unwrap(), 9);
+    /// Writes the slices one behind the other, as whoever has the connection does.
+    async fn heard(takes: usize, texts: &[&str]) -> Vec<String> {
+        let pieces = Vec::new();
+        let mut joined = Joined::new(Peer { takes, pieces });
+        let mut slices: Vec<_> = texts.iter().map(|t| IoSlice::new(t.as_bytes())).collect();
+        let mut rest = &mut slices[..];
+        while !rest.is_empty() {
+            let written = joined.write_vectored(rest).await.unwrap();
+            IoSlice::advance_slices(&mut rest, written);
         }
-        assert_eq!(joined.stream.0, ["head body", "head body"]);
+        joined.stream.pieces
     }
 
     #[tokio::test]
-    async fn a_peer_that_is_gone_is_an_error() {
-        let (ours, theirs) = duplex(64);
-        let mut joined = Joined::new(ours);
-        drop(theirs);
-        let written = write(&mut joined, &["to ", "nobody"]).await;
-        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    async fn head_and_body_of_a_small_answer_are_one_piece() {
+        assert_eq!(heard(9, &["head ", "body"]).await, ["head body"]);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_taken_at_once_follows_and_nothing_is_said_twice() {
+        assert_eq!(heard(6, &["head ", "body"]).await, ["head b", "ody"]);
+        let long = "x".repeat(BYTES_MAX);
+        let all = heard(700, &["head ", &long, " end"]).await;
+        assert_eq!(all.concat(), format!("head {long} end"));
     }
 }

@@ -189,7 +189,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let outcome = self.stream.poll_read(cx, buffer);
+        let outcome = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
             self.heard.bytes.store(true, Ordering::Relaxed);
         }
@@ -203,7 +203,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.stream.poll_write(cx, &[io::IoSlice::new(bytes)])
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -211,7 +211,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream.poll_write(cx, slices)
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -219,11 +219,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream.poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
