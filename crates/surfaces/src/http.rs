@@ -333,13 +333,17 @@ impl Door {
         // A reload must be able to say that it changed who may come in.
         let operates = path.starts_with(admin::PREFIX);
         let asked = OnceLock::new();
+        let turned_out = async {
+            entrance.gate.turned_out(&identity).await;
+            // A call belongs to the request, which is dropped next, or to its session: in either case it ends now, and
+            // has its record before the answer.
+            let is_out = |identity: &Identity| entrance.gate.is_out(identity);
+            self.sessions.end_those(is_out);
+        };
         let response = tokio::select! {
             biased;
             response = self.known(&identity, request, &asked) => response,
-            // Dropping the request ends its call; those of a session are ended with that.
-            () = entrance.gate.turned_out(&identity), if !operates => {
-                return entrance.gate.turn_out(asked.get());
-            }
+            () = turned_out, if !operates => return entrance.gate.turn_out(asked.get()),
         };
         // A call that ended with its session, before this request heard why.
         if response.extensions().get::<reply::Cancelled>().is_some()

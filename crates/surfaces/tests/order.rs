@@ -13,21 +13,26 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sentinel_core::audit::{Draft, Keeps, NotKept, Sink};
 use sentinel_core::catalog::Listing;
+use sentinel_core::identity::{self, Authenticator, KeyRecord, KeyStore, StoreProblem};
 use sentinel_core::policy::Settings;
 use sentinel_core::{
     Auditor, Backend, Call, Fault, Health, Identity, Item, ItemKind, Notice, Offer, Policy,
     Registry, Reply, ServerCapabilities, Status,
 };
-use sentinel_surfaces::http::{Access, Allowed, Door, Scrape};
+use sentinel_surfaces::http::{Access, Allowed, Door, OAuth, Scrape};
 use sentinel_surfaces::{Gateway, Limits, stdio};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Outcome, Payload, Revision};
 use tokio::io::{
     AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
 };
+use tokio::sync::Notify;
 
-/// A server with two tools: `echo` answers at once, `tell` a moment after it said something.
-struct Server;
+/// A server with three tools: `echo` answers at once, `tell` a moment after it said something, `hang` never.
+#[derive(Default)]
+struct Server {
+    hanging: Arc<Notify>,
+}
 
 impl Backend for Server {
     fn name(&self) -> &str {
@@ -37,11 +42,19 @@ impl Backend for Server {
     fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
         let payload =
             |json| Payload::parse(Bytes::from_static(json), Rules::backend()).expect("JSON");
+        let hanging = self.hanging.clone();
         Box::pin(async move {
-            if call.params.string("name").as_deref() == Some("tell") {
-                let said = payload(br#"{"progressToken":"p","progress":1}"#);
-                call.line.notice(Notice::Progress(said));
-                tokio::time::sleep(Duration::from_millis(5)).await;
+            match call.params.string("name").as_deref() {
+                Some("tell") => {
+                    let said = payload(br#"{"progressToken":"p","progress":1}"#);
+                    call.line.notice(Notice::Progress(said));
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Some("hang") => {
+                    hanging.notify_one();
+                    std::future::pending().await
+                }
+                _ => {}
             }
             Ok(Reply {
                 revision: Revision::NEWEST,
@@ -138,11 +151,15 @@ impl AsyncWrite for Shown {
 struct House {
     gateway: Arc<Gateway>,
     seen: Arc<Seen>,
+    /// A call of `hang` has begun.
+    hanging: Arc<Notify>,
 }
 
 fn house() -> House {
     let registry = Registry::new(vec![Listing::new("server")]);
-    registry.attach(0, Arc::new(Server));
+    let server = Server::default();
+    let hanging = server.hanging.clone();
+    registry.attach(0, Arc::new(server));
     let tool = |name: &str| {
         let tool = format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
         Item::parse(ItemKind::Tool, tool.into()).expect("a tool")
@@ -152,14 +169,18 @@ fn house() -> House {
             tools: true,
             ..Default::default()
         },
-        tools: vec![tool("echo"), tool("tell")],
+        tools: vec![tool("echo"), tool("tell"), tool("hang")],
         ..Offer::empty(Revision::NEWEST)
     });
     let seen = Arc::new(Seen::default());
     let auditor = Auditor::new(Arc::default(), Some(seen.clone()), Keeps::default());
     let policy = Policy::new(registry, Settings::default());
     let gateway = Gateway::new(policy, Limits::default(), auditor);
-    House { gateway, seen }
+    House {
+        gateway,
+        seen,
+        hanging,
+    }
 }
 
 impl House {
@@ -170,12 +191,38 @@ impl House {
 
     /// A connection with the HTTP door.
     fn connect(&self) -> DuplexStream {
+        self.connect_by(Access::Trusted(Identity::local("admin")))
+    }
+
+    fn connect_by(&self, access: Access) -> DuplexStream {
         let (ours, stream) = duplex(1 << 20);
-        let access = Access::Trusted(Identity::local("admin"));
         let (gateway, allowed) = (self.gateway.clone(), Allowed::default());
         let door = Door::new(gateway, allowed, access, Scrape::Off);
         tokio::spawn(door.serve(self.shows(stream), IpAddr::V4(Ipv4Addr::LOCALHOST)));
         ours
+    }
+
+    /// Begins a session; gives the headers of its requests.
+    async fn initialize(&self, connection: &mut DuplexStream, headers: &str) -> String {
+        let hello = r#"{"jsonrpc":"2.0","id":200,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+        connection
+            .write_all(&post(headers, hello))
+            .await
+            .expect("it is written");
+        self.has_records_first(connection, &["200"]).await;
+        let said = self.seen.text();
+        let mut lines = said.lines();
+        let session = lines.find_map(|line| line.strip_prefix("mcp-session-id: "));
+        let headers = format!(
+            "{headers}Mcp-Session-Id: {}\r\n",
+            session.expect("a session")
+        );
+        let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        connection
+            .write_all(&post(&headers, ready))
+            .await
+            .expect("it is written");
+        headers
     }
 
     /// Each of these is answered, has one record, and had it before.
@@ -221,6 +268,12 @@ fn modern(id: &str, method: &str, params: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}{META}}}}}"#)
 }
 
+/// A call in a session.
+fn legacy(id: u32, name: &str) -> String {
+    let params = format!(r#"{{"name":"{name}","arguments":{{}},"_meta":{{"progressToken":"p"}}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
+}
+
 #[tokio::test]
 async fn p_a03_over_http() {
     let house = house();
@@ -242,20 +295,8 @@ async fn p_a03_over_http() {
 async fn p_a03_over_http_in_a_session_with_streams_and_batches() {
     let house = house();
     let mut connection = house.connect();
-    let hello = r#"{"jsonrpc":"2.0","id":200,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
-    connection.write_all(&post("", hello)).await.unwrap();
-    house.has_records_first(&mut connection, &["200"]).await;
-    let said = house.seen.text();
-    let mut lines = said.lines();
-    let session = lines.find_map(|line| line.strip_prefix("mcp-session-id: "));
-    let headers = format!("Mcp-Session-Id: {}\r\n", session.expect("a session"));
-    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    connection.write_all(&post(&headers, ready)).await.unwrap();
-    let call = |id: u32, name: &str| {
-        let params =
-            format!(r#"{{"name":"{name}","arguments":{{}},"_meta":{{"progressToken":"p"}}}}"#);
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
-    };
+    let headers = house.initialize(&mut connection, "").await;
+    let call = legacy;
     let batch = |calls: [String; 2]| format!("[{}]", calls.join(","));
     let ping = r#"{"jsonrpc":"2.0","id":204,"method":"ping"}"#.to_owned();
     for (ids, body) in [
@@ -279,6 +320,64 @@ async fn p_a03_over_http_in_a_session_with_streams_and_batches() {
     assert!(house.seen.text().contains("text/event-stream"));
 }
 
+/// The door of a house where one key opens, until it is taken back.
+struct OneKey(Mutex<KeyRecord>);
+
+impl KeyStore for OneKey {
+    fn find(&self, id: &str) -> Option<KeyRecord> {
+        Some(self.0.lock().clone()).filter(|key| key.id == id)
+    }
+
+    fn list(&self) -> Result<Vec<KeyRecord>, StoreProblem> {
+        Ok(vec![self.0.lock().clone()])
+    }
+
+    fn add(&self, record: KeyRecord) -> Result<(), StoreProblem> {
+        *self.0.lock() = record;
+        Ok(())
+    }
+
+    fn revoke(&self, _: &str, now: u64) -> Result<bool, StoreProblem> {
+        Ok(self.0.lock().revoked_at.replace(now).is_none())
+    }
+}
+
+#[tokio::test]
+async fn p_a03_to_a_caller_whose_key_is_taken_back() {
+    let house = house();
+    let (record, key) = KeyRecord::create("k", "admin", identity::now(), None);
+    let keys = Arc::new(OneKey(Mutex::new(record)));
+    // For tokens, of which there are none.
+    let rules = identity::Rules {
+        issuer: String::new(),
+        audiences: Vec::new(),
+        role_claim: String::new(),
+        default_role: String::new(),
+        tenant_claim: String::new(),
+        leeway: 0,
+    };
+    let authenticator = Authenticator::new(identity::Config {
+        secret: None,
+        rules,
+        api_keys: Some(keys.clone()),
+        anonymous_role: String::new(),
+        has_key_source: false,
+    });
+    let mut connection = house.connect_by(Access::Guarded {
+        authenticator: authenticator.clone(),
+        oauth: OAuth::default(),
+    });
+    let credential = format!("Authorization: Bearer {key}\r\n");
+    let headers = house.initialize(&mut connection, &credential).await;
+    let request = post(&headers, &legacy(400, "hang"));
+    connection.write_all(&request).await.unwrap();
+    house.hanging.notified().await;
+    keys.revoke("", identity::now()).expect("it is kept");
+    authenticator.look_again();
+    house.has_records_first(&mut connection, &["400"]).await;
+    assert!(house.seen.text().contains("401 Unauthorized"));
+}
+
 #[tokio::test]
 async fn p_a03_over_stdio() {
     let house = house();
@@ -292,6 +391,10 @@ async fn p_a03_over_stdio() {
         ours.write_all(line.as_bytes()).await.unwrap();
         house.has_records_first(&mut answers, &[&id]).await;
     }
+    // An id that is in use.
+    let hangs = modern("310", "tools/call", r#""name":"hang","arguments":{},"#) + "\n";
+    ours.write_all(hangs.repeat(2).as_bytes()).await.unwrap();
+    house.has_records_first(&mut answers, &["310"]).await;
 }
 
 #[tokio::test]

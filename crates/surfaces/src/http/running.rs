@@ -103,7 +103,9 @@ impl Future for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // What was cancelled goes at once, and its record is made.
         if let Some((work, noted)) = self.0.take()
+            && !work.is_aborted()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move {
