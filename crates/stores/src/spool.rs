@@ -1,9 +1,9 @@
 //! The spool: audit records in a file before their replies leave.
 //!
 //! A process writes several lanes of records: a `FileLane` in `spool/<lane>.2/` of the data directory for each
-//! thread that answers calls (fewer where the quota is small), one more for what `sync` promises, and a
-//! `MemoryLane` (guarantee `memory`).
-//! `Recorder` is the sink that chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.
+//! thread that answers calls (fewer where the quota is small), one more for what `sync` promises and for
+//! what is said of records that are missing, and a `MemoryLane` (guarantee `memory`). `Recorder` is the sink that
+//! chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.
 //!
 //! A folder belongs to whoever holds its lock. When a process dies its lock goes with it, and another
 //! process of the same data directory adopts what it left (`orphans`).

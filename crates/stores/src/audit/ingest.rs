@@ -41,8 +41,6 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Records of memory in one insert, about as many as a chunk of the spool has.
 const MEMORY_LEN_MAX: usize = 4096;
-/// Chunks that are read for an announcement to come first: the last lane seldom has more than one.
-const SAY_FIRST_MAX: usize = 16;
 /// How much the thread yields to those that answer calls: they come first on a busy machine.
 const NICENESS: i32 = 10;
 
@@ -269,11 +267,10 @@ impl Work {
             (None, _) if chunk.finished.is_empty() => Moved::Nothing,
             _ => Moved::Some,
         };
-        for gap in &chunk.gaps {
-            announce(&self.recorder, gap, "spool");
-        }
-        if !chunk.gaps.is_empty() && at + 1 < self.lanes.len() {
-            self.say_first().await;
+        if let Some(said) = announce(&self.recorder, &chunk.gaps, "spool")
+            && at + 1 < self.lanes.len()
+        {
+            self.say_first(said).await;
         }
         let lane = &mut self.lanes[at];
         // Their records were in chunks before this one.
@@ -303,22 +300,21 @@ impl Work {
                 to_seq: seq - 1,
                 before: Some(before),
             };
-            announce(&self.recorder, &gap, "buffer");
-            self.say_first().await;
+            if let Some(said) = announce(&self.recorder, &[gap], "buffer") {
+                self.say_first(said).await;
+            }
         }
         self.memory_next = records.last().map_or(self.memory_next, |(seq, _)| seq + 1);
         self.insert(&records).await;
         self.memory_head = Head::of(&records).or(self.memory_head.take());
     }
 
-    /// Brings in what was just announced, before what lies behind the gap: whoever verified in between would miss records
-    /// without a word. Announcements are in the last lane, which is also the last that is verified.
-    async fn say_first(&mut self) {
-        let Some(last) = self.lanes.len().checked_sub(1) else {
-            return;
-        };
-        for _ in 0..SAY_FIRST_MAX {
-            if Box::pin(self.move_file(last)).await != Moved::More {
+    /// Brings in what was just announced, up to this number, before what lies behind the gap: whoever verified in between
+    /// would miss records without a word. Announcements are in the last lane, which is also the last that is verified.
+    async fn say_first(&mut self, said: u64) {
+        let last = self.lanes.len() - 1;
+        while self.lanes[last].intents.last_seq < said {
+            if Box::pin(self.move_file(last)).await == Moved::Nothing {
                 return;
             }
         }
@@ -368,8 +364,11 @@ impl Work {
         }
     }
 
-    async fn adopt(&self) {
-        match adopt_all(&self.data_dir, &*self.store, &self.recorder).await {
+    async fn adopt(&mut self) {
+        let (recorder, store) = (self.recorder.clone(), self.store.clone());
+        let data_dir = self.data_dir.clone();
+        let say_first = async |said| self.say_first(said).await;
+        match adopt(&data_dir, &*store, &recorder, say_first).await {
             Ok(adopted) if adopted.records > 0 => tracing::info!(
                 records = adopted.records,
                 unknown = adopted.unknown,
@@ -405,7 +404,13 @@ fn newest(mut heads: Vec<Head>) -> Vec<Head> {
     heads
 }
 
-fn announce(recorder: &Recorder, gap: &Gap, reason: &str) {
+/// Says what is missing; gives the number of what was said last in the lane for it.
+fn announce(recorder: &Recorder, gaps: &[Gap], reason: &str) -> Option<u64> {
+    let said = gaps.iter().map(|gap| announce_one(recorder, gap, reason));
+    said.fold(None, Option::max)
+}
+
+fn announce_one(recorder: &Recorder, gap: &Gap, reason: &str) -> Option<u64> {
     let count = gap.to_seq + 1 - gap.from_seq;
     recorder.metrics.audit.gaps.fetch_add(1, Relaxed);
     tracing::warn!(
@@ -421,7 +426,7 @@ fn announce(recorder: &Recorder, gap: &Gap, reason: &str) {
     if let Some(before) = &gap.before {
         args["before"] = hex(before).into();
     }
-    recorder.announce(GAP, &args.to_string());
+    recorder.announce(GAP, &args.to_string())
 }
 
 /// What was found in spools whose process is gone.
@@ -432,12 +437,35 @@ pub struct Adopted {
     pub unknown: u64,
 }
 
-/// Brings the records of dead processes into the store. What must be said about them goes to the
-/// lane of `recorder`. What fails is left for the next time; a spool that cannot be read keeps nobody from the others.
+/// Brings the records of dead processes into the store. What must be said about them goes to the lanes of `recorder`. What
+/// fails is left for the next time; a spool that cannot be read keeps nobody from the others.
 pub async fn adopt_all(
     data_dir: &Path,
     store: &dyn AuditStore,
     recorder: &Recorder,
+) -> Result<Adopted, StoreFailure> {
+    adopt(data_dir, store, recorder, async |_| {}).await
+}
+
+/// What is missing in the spool of a dead process.
+fn gaps_of(folder: &Path) -> io::Result<Vec<Gap>> {
+    let mut follower = Follower::new(folder.to_owned());
+    let mut gaps = Vec::new();
+    loop {
+        let chunk = follower.read(None)?;
+        gaps.extend(chunk.gaps);
+        if chunk.records.is_none() {
+            return Ok(gaps);
+        }
+    }
+}
+
+/// `say_first` has what was announced brought in, up to a number of the last lane, before the records behind it.
+async fn adopt(
+    data_dir: &Path,
+    store: &dyn AuditStore,
+    recorder: &Recorder,
+    mut say_first: impl AsyncFnMut(u64),
 ) -> Result<Adopted, StoreFailure> {
     let mut adopted = Adopted::default();
     let mut unread = None;
@@ -445,7 +473,11 @@ pub async fn adopt_all(
         let mut follower = Follower::new(orphan.folder.clone());
         let mut intents = Intents::default();
         let mut head = None;
-        let mut gaps = Vec::new();
+        // Where it cannot be read to its end, that is seen below, and what is missing is said when it can.
+        let gaps = gaps_of(&orphan.folder).unwrap_or_default();
+        if let Some(said) = announce(recorder, &gaps, "crash") {
+            say_first(said).await;
+        }
         loop {
             let chunk = match follower.read(None) {
                 Ok(chunk) => chunk,
@@ -454,7 +486,6 @@ pub async fn adopt_all(
                     continue 'orphans;
                 }
             };
-            gaps.extend(chunk.gaps);
             let Some(records) = chunk.records else {
                 break;
             };
@@ -462,9 +493,6 @@ pub async fn adopt_all(
             adopted.records += records.len() as u64;
             head = Head::of(&records);
             store.insert(records).await?;
-        }
-        for gap in &gaps {
-            announce(recorder, gap, "crash");
         }
         for (seq, record) in &intents.open {
             adopted.unknown += 1;

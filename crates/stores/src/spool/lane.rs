@@ -339,7 +339,10 @@ impl FileLane {
         match self.at_quota {
             // A place that another record gave way for is not a refusal's either.
             AtQuota::Oldest => draft.decision == "deny" && (inner.overflowing || full(self.quota)),
-            AtQuota::Nothing => full(BEYOND * self.quota),
+            // What the audit says about itself is little, and nobody would say it again.
+            AtQuota::Nothing => {
+                draft.surface != Surface::Gateway.as_str() && full(BEYOND * self.quota)
+            }
         }
     }
 

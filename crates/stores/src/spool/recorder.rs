@@ -45,8 +45,8 @@ thread_local! {
 pub struct Recorder {
     /// Several, so that threads that answer calls do not wait for each other: never empty.
     files: Vec<Arc<FileLane>>,
-    /// Intents of `sync` calls and what completes them: apart from all others, so that no flood of those
-    /// takes their place.
+    /// Intents of `sync` calls and what completes them, and what is said of records that are missing: apart from all
+    /// others, so that no flood of those takes their place.
     promised: Arc<FileLane>,
     pub(crate) memory: MemoryLane,
     pub(crate) metrics: Arc<Metrics>,
@@ -144,20 +144,22 @@ impl Recorder {
         self.note_in(self.here(), method, args);
     }
 
-    /// The same in the last lane, where nothing gives way.
-    pub(crate) fn announce(&self, method: &str, args: &str) {
-        self.note_in(&self.promised, method, Some(args));
+    /// The same in the last lane, where nothing gives way; gives its number there.
+    pub(crate) fn announce(&self, method: &str, args: &str) -> Option<u64> {
+        self.note_in(&self.promised, method, Some(args))
     }
 
     /// The last word of every lane that has one: the number after what was lost makes the loss known.
     pub(crate) fn end(&self) {
         self.note("audit/end", None);
         let loose = self.lanes().filter(|lane| lane.has_loose_end());
-        loose.for_each(|lane| self.note_in(lane, "audit/end", None));
+        for lane in loose {
+            self.note_in(lane, "audit/end", None);
+        }
     }
 
     /// The same in a certain lane.
-    pub(crate) fn note_in(&self, lane: &FileLane, method: &str, args: Option<&str>) {
+    pub(crate) fn note_in(&self, lane: &FileLane, method: &str, args: Option<&str>) -> Option<u64> {
         let noted = lane.append(&Draft {
             at_ms: now_ms(),
             surface: Surface::Gateway.as_str(),
@@ -168,9 +170,7 @@ impl Recorder {
             guarantee: Guarantee::Spool,
             ..Draft::default()
         });
-        if let Err(error) = noted {
-            self.complaints.about(&error);
-        }
+        noted.inspect_err(|error| self.complaints.about(error)).ok()
     }
 }
 

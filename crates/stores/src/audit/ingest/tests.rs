@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::super::{MIGRATIONS, SqliteAudit};
 use super::*;
-use crate::spool::Limits;
+use crate::spool::{AtQuota, Limits};
 use crate::sqlite::{Sqlite, Synchronous};
 
 struct House {
@@ -107,14 +107,27 @@ async fn whoever_stops_does_not_wait_for_a_burst() {
     house.pauses_for(0..=1).await;
 }
 
-/// Whoever verifies at any moment finds no record missing that is merely not announced yet: SQLite counts rows in the
-/// order in which they came.
+impl House {
+    /// How many gaps were announced, and how many records behind one of them are in the store before that: SQLite counts
+    /// rows in the order in which they came.
+    async fn gaps(&self) -> (i64, i64) {
+        const GAPS: &str = "SELECT count(*) FROM audit WHERE method = 'audit/gap'";
+        const LATE: &str = "SELECT count(*) FROM audit gap JOIN audit record \
+            ON record.lane = json_extract(gap.args, '$.lane') AND record.seq > json_extract(gap.args, '$.to_seq') \
+            WHERE gap.method = 'audit/gap' AND record.rowid < gap.rowid";
+        let count = async |sql: &'static str| -> i64 {
+            let count = self
+                .db
+                .read::<_, crate::StoreError, _>(|db| Ok(db.query_row(sql, (), |row| row.get(0))?));
+            count.await.unwrap()
+        };
+        (count(GAPS).await, count(LATE).await)
+    }
+}
+
+/// Whoever verifies at any moment finds no record missing that is merely not announced yet.
 #[tokio::test]
 async fn p_a04_gaps_are_announced_before_the_records_behind_them() {
-    const GAPS: &str = "SELECT count(*) FROM audit WHERE method = 'audit/gap'";
-    const LATE: &str = "SELECT count(*) FROM audit gap JOIN audit record \
-        ON record.lane = json_extract(gap.args, '$.lane') AND record.seq > json_extract(gap.args, '$.to_seq') \
-        WHERE gap.method = 'audit/gap' AND record.rowid < gap.rowid";
     let mut house = house();
     let recorder = house.work.recorder.clone();
     house.work.lanes = recorder.lanes().map(Lane::of).collect();
@@ -126,12 +139,36 @@ async fn p_a04_gaps_are_announced_before_the_records_behind_them() {
         (0..20_000).for_each(|_| recorder.append(&draft));
     }
     while house.work.turn().await != Moved::Nothing {}
-    let count = async |sql: &'static str| -> i64 {
-        let count = house
-            .db
-            .read::<_, crate::StoreError, _>(|db| Ok(db.query_row(sql, (), |row| row.get(0))?));
-        count.await.unwrap()
+    assert_eq!(house.gaps().await, (2, 0), "of memory and of the spool");
+}
+
+/// Also in what a dead process left, and where more than one chunk is before the announcement.
+#[tokio::test]
+async fn p_a04_gaps_of_a_dead_process_are_announced_first() {
+    let mut house = house();
+    let recorder = house.work.recorder.clone();
+    house.work.lanes = recorder.lanes().map(Lane::of).collect();
+    let draft = Draft {
+        guarantee: Guarantee::Spool,
+        ..Draft::default()
     };
-    assert_eq!(count(GAPS).await, 2, "of memory and of the spool");
-    assert_eq!(count(LATE).await, 0);
+    {
+        let quota = (256 << 10, AtQuota::Oldest);
+        let root = crate::spool::root(&house.work.data_dir);
+        let (node, metrics) = (recorder.node().into(), house.metrics.clone());
+        let dead =
+            FileLane::create(&root, node, quota, metrics, Arc::default(), Arc::default()).unwrap();
+        (0..20_000).for_each(|_| drop(dead.append(&draft)));
+    }
+    // Calls whose guarantee is `sync` were begun and are not brought in yet: several segments of them.
+    let args = "x".repeat(10_000);
+    let large = Draft {
+        args: Some(&args),
+        ..draft
+    };
+    for _ in 0..40 {
+        recorder.intend(&large).await.unwrap();
+    }
+    house.work.adopt().await;
+    assert_eq!(house.gaps().await, (1, 0));
 }
