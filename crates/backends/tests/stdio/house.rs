@@ -184,6 +184,28 @@ impl House {
         text.lines().map(str::to_owned).collect()
     }
 
+    /// How often they heard this method.
+    pub(crate) fn count(&self, method: &str) -> usize {
+        self.heard().iter().filter(|line| *line == method).count()
+    }
+
+    /// Waits until they heard it so often.
+    pub(crate) async fn until_heard(&self, method: &str, times: usize) {
+        let start = Instant::now();
+        loop {
+            let looked = start.elapsed();
+            let heard = self.count(method);
+            if heard >= times {
+                return;
+            }
+            assert!(
+                looked < Duration::from_secs(20),
+                "{method} heard {heard} times, not {times}"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     pub(crate) fn starts(&self) -> usize {
         self.heard()
             .iter()

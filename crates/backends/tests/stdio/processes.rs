@@ -74,12 +74,14 @@ fn state(pid: u32) -> Option<(char, u32)> {
 pub(crate) fn soon(what: &str, mut left: impl FnMut() -> Vec<u32>) -> Duration {
     let start = Instant::now();
     loop {
+        // Read before the look: a pause between the two is no process's fault.
+        let looked = start.elapsed();
         let still = left();
         if still.is_empty() {
-            return start.elapsed();
+            return looked;
         }
         assert!(
-            start.elapsed() < SOON,
+            looked < SOON,
             "{what}: {still:?} still there after {SOON:?}"
         );
         std::thread::sleep(Duration::from_millis(5));

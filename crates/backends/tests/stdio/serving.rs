@@ -127,12 +127,17 @@ async fn odd_output_harms_nobody_but_the_call_that_it_was_for() {
 
 #[tokio::test]
 async fn g_57_a_call_without_an_answer_ends_at_its_deadline_and_is_cancelled_at_the_child() {
-    let house = house("legacy", |config| config.timeout = Duration::from_secs(1));
+    let house = house("legacy", |config| config.timeout = Duration::from_secs(2));
     house.up().await;
     let start = Instant::now();
     let fault = house.call("hang", json!({})).await.unwrap_err();
     assert_eq!(fault.kind, Kind::BackendTimeout);
-    assert!(start.elapsed() >= Duration::from_secs(1) && start.elapsed() < Duration::from_secs(2));
+    // Far less than the ordinary time-out.
+    let took = start.elapsed();
+    assert!(
+        took >= Duration::from_secs(2) && took < Duration::from_secs(10),
+        "{took:?}"
+    );
     let cancelled = house.call("cancelled", json!({})).await.unwrap();
     assert_eq!(
         serde_json::from_str::<Vec<u64>>(&cancelled).unwrap().len(),
@@ -226,7 +231,8 @@ async fn a_shared_child_is_told_that_nobody_can_be_asked_and_refused_if_it_asks(
     let start = Instant::now();
     let refused = house.call_as(able, "ask", json!({})).await.unwrap();
     assert!(refused.contains("-32601"), "{refused}");
-    assert!(start.elapsed() < Duration::from_secs(1));
+    // Not when the call's own time is over, which is after 20 s.
+    assert!(start.elapsed() < Duration::from_secs(10));
     assert_eq!(house.call("ping-client", json!({})).await.unwrap(), "{}");
     house.stop().await;
 }

@@ -7,10 +7,14 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use crate::processes::{command, mark, marked, soon, tree_command, zombies_of};
 
+/// For those who will not listen.
 const QUICK: Patience = Patience {
     after_eof: Duration::from_millis(300),
     after_term: Duration::from_millis(300),
 };
+
+/// For those who will, however busy the machine is; whoever ends does not take it.
+const LONG: Duration = Duration::from_secs(20);
 
 async fn ready(command: &Command) -> Child {
     let mut child = command.start().await.unwrap();
@@ -176,23 +180,29 @@ async fn a_child_that_kills_its_group_does_not_hit_its_shim() {
 
 #[tokio::test]
 async fn stopping_goes_from_polite_to_final() {
-    for (kind, expected, at_least) in [
-        ("polite", Exit::Code(0), Duration::ZERO),
-        ("obeys-term", Exit::Signal(15), QUICK.after_eof),
-        ("deaf", Exit::Signal(9), QUICK.after_eof + QUICK.after_term),
+    let patience = |after_eof, after_term| Patience {
+        after_eof,
+        after_term,
+    };
+    let quick = QUICK.after_eof;
+    for (kind, expected, patience, at_least) in [
+        (
+            "polite",
+            Exit::Code(0),
+            patience(LONG, LONG),
+            Duration::ZERO,
+        ),
+        ("obeys-term", Exit::Signal(15), patience(quick, LONG), quick),
+        ("deaf", Exit::Signal(9), QUICK, quick + QUICK.after_term),
     ] {
         let Child { stdin, tether, .. } = ready(&tree_command(kind, "-")).await;
         let start = Instant::now();
         drop(stdin);
-        assert_eq!(tether.stop(QUICK).await, Some(expected), "{kind}");
+        assert_eq!(tether.stop(patience).await, Some(expected), "{kind}");
+        let took = start.elapsed();
         assert!(
-            start.elapsed() >= at_least,
-            "{kind} took {:?}",
-            start.elapsed()
-        );
-        assert!(
-            start.elapsed() < at_least + Duration::from_secs(1),
-            "{kind}"
+            took >= at_least && took < at_least + LONG / 2,
+            "{kind} took {took:?}"
         );
     }
 }
@@ -229,7 +239,7 @@ async fn p_r12_a_hundred_starts_and_stops_leave_no_child_and_no_descriptor() {
                     .tether
                     .stop(Patience {
                         after_eof: Duration::ZERO,
-                        ..QUICK
+                        after_term: LONG,
                     })
                     .await,
                 Some(Exit::Signal(15))
@@ -246,7 +256,11 @@ async fn p_r12_a_hundred_starts_and_stops_leave_no_child_and_no_descriptor() {
                     BufReader::new(stdout).lines().next_line().await.unwrap(),
                     None
                 );
-                assert_eq!(tether.stop(QUICK).await, Some(Exit::Code(0)));
+                let patience = Patience {
+                    after_eof: LONG,
+                    after_term: LONG,
+                };
+                assert_eq!(tether.stop(patience).await, Some(Exit::Code(0)));
             }
         }
     }
