@@ -46,6 +46,7 @@ struct Answered {
 struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<Vec<Answered>>>,
+    count: Arc<AtomicU64>,
     failed: Arc<AtomicU64>,
 }
 
@@ -54,8 +55,10 @@ impl Load {
     fn start(address: &str, round: usize, tools: &'static [&'static str], pace: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let failed = Arc::new(AtomicU64::new(0));
+        let count = Arc::new(AtomicU64::new(0));
         let threads = (0..CALLERS).map(|caller| {
             let (address, stop, failed) = (address.to_owned(), stop.clone(), failed.clone());
+            let count = count.clone();
             thread::spawn(move || {
                 let mut answered = Vec::new();
                 let Some(session) = try_session(&address, &format!("hello-{round}-{caller}"))
@@ -74,6 +77,7 @@ impl Load {
                         Some(answer) if answer.body["result"].is_object() => {
                             let took = at.elapsed();
                             answered.push(Answered { id, at, took });
+                            count.fetch_add(1, Ordering::Relaxed);
                         }
                         _ => {
                             failed.fetch_add(1, Ordering::Relaxed);
@@ -88,8 +92,18 @@ impl Load {
         Self {
             threads: threads.collect(),
             stop,
+            count,
             failed,
         }
+    }
+
+    /// Waits until so many more calls were answered.
+    #[track_caller]
+    fn goes_on(&self, calls: u64) {
+        let wanted = self.count.load(Ordering::Relaxed) + calls;
+        until("calls are answered", || {
+            (self.count.load(Ordering::Relaxed) >= wanted).then_some(())
+        });
     }
 
     fn finish(self) -> (Vec<Answered>, u64) {
@@ -269,12 +283,14 @@ fn p_a02_a_locked_sqlite_is_noticed_by_nobody() {
     });
     let other = Connection::open(gateway.house.data().join("sentinel.db")).expect("a database");
     other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
-    let ingested_before = metric(&gateway, "sentinel_audit_ingested_total ");
-    thread::sleep(Duration::from_secs(2));
-    assert_eq!(
-        metric(&gateway, "sentinel_audit_ingested_total "),
-        ingested_before
-    );
+    // What was written just before the lock may be counted after it.
+    let waits = |records: u64| {
+        until("records wait for the store", || {
+            (metric(&gateway, "sentinel_audit_backlog ") > records).then_some(())
+        });
+        metric(&gateway, "sentinel_audit_ingested_total ")
+    };
+    assert_eq!(waits(200), waits(500));
     other.execute_batch("ROLLBACK").expect("no lock");
     let (answered, failed) = load.finish();
     assert_eq!(failed, 0);
@@ -583,7 +599,7 @@ fn p_a04_a_disk_that_is_really_full_fails_no_call_and_is_got_over_without_a_rest
         (answer.expect("an answer").body, began.elapsed())
     };
     let load = Load::start(&gateway.address, 0, &["echo"], PACE);
-    thread::sleep(Duration::from_millis(500));
+    load.goes_on(100);
     assert!(say("s1").0["result"].is_object());
 
     let full = Instant::now();
@@ -602,17 +618,17 @@ fn p_a04_a_disk_that_is_really_full_fails_no_call_and_is_got_over_without_a_rest
         },
     );
     thread::sleep(outage() / 4);
-    assert!(
-        gateway.house.log().contains("\"level\":\"ERROR\""),
-        "it is said"
-    );
+    until("it is said", || {
+        let log = gateway.house.log();
+        log.contains("\"level\":\"ERROR\"").then_some(())
+    });
     fs::remove_file(ballast).expect("a file");
     let room = Instant::now();
     until("`sync` goes on", || {
         say("s2").0["result"].is_object().then_some(())
     });
     let back = room.elapsed();
-    thread::sleep(Duration::from_millis(500));
+    load.goes_on(100);
     let lost = dropped();
     let (answered, failed) = load.finish();
     assert_eq!(failed, 0, "calls that failed");

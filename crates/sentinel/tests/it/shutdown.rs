@@ -1,6 +1,8 @@
 //! G-76, P-R13: the end of a gateway: calls finish, children go, the exit says how it went.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -44,19 +46,21 @@ fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
     let mut gateway = Gateway::ready(&config.concat());
     let legacy = Legacy::newest(&gateway);
     let modern = Modern::new(&gateway, "/mcp");
+    let two = Modern::new(&gateway, "/mcp/two");
     let talk = || json!({"name": "chatty", "arguments": {"n": 8, "ms": 100}, "_meta": {"progressToken": 1}});
     let mut calls = [
         legacy
             .send(&request(&json!("c"), "tools/call", talk()))
             .head(),
         modern.send("tools/call", talk()).head(),
-        Modern::new(&gateway, "/mcp/two")
-            .send("tools/call", talk())
-            .head(),
+        two.send("tools/call", talk()).head(),
     ];
     for call in &mut calls {
         assert_eq!(call.json()["method"], "notifications/progress");
     }
+    // However long the looks below take, this one is in flight meanwhile.
+    let held = two.send("tools/call", tool("barrier", json!({"name": "b"})));
+    until_it_waits(&two);
     let family = below(gateway.process.pid());
     let children = running(gateway.process.pid(), "sentinel-fixture");
     assert_eq!(children.len(), 1);
@@ -68,6 +72,9 @@ fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
     assert_eq!(gateway.get("/health").status, 200, "but alive");
     let late = modern.send("tools/list", json!({})).finish();
     assert_eq!(late.status, 503, "nothing new begins: {late:?}");
+    let direct = Modern::at(&server.address, "/mcp", json!({}));
+    assert_eq!(direct.said("release", json!({"name": "b"})), "1");
+    assert_eq!(text_of(&held.finish().json()), "passed b");
     for mut call in calls {
         let last = std::iter::from_fn(|| call.message()).last();
         assert_eq!(text_of(&parse(&last.expect("an answer"))), "said 8");
@@ -75,7 +82,7 @@ fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
     let status = gateway.process.wait();
     assert_eq!(status.code(), Some(0));
     eprintln!(
-        "P-R13: exit {:?} after SIGTERM, calls of 800 ms in flight",
+        "P-R13: exit {:?} after SIGTERM, calls in flight",
         start.elapsed()
     );
     went_with_it(&children, &family);
@@ -91,12 +98,20 @@ fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
 /// Thirteen callers at four fifths of what eight places can do: whatever was begun is answered whole.
 #[test]
 fn p_r13_under_load_nothing_that_was_begun_is_lost() {
+    measured(ended_under_load, |after| *after < Duration::from_secs(1));
+}
+
+/// How long after the last answer the gateway was gone.
+fn ended_under_load() -> Duration {
     const WORK_MS: u64 = 50;
+    const LOAD: usize = 250;
     let server = Server::start(&[]);
     let config = http_backend("one", &server.address, "");
     let mut gateway = Gateway::ready(&format!("[admission]\nmax_concurrent = 8\n{config}"));
+    let count = Arc::new(AtomicUsize::new(0));
     let callers: Vec<_> = (0..13)
         .map(|_| {
+            let count = count.clone();
             let mut caller = Steady::connect(&gateway.address, None);
             std::thread::spawn(move || {
                 let (mut answered, mut last) = (0, Instant::now());
@@ -107,6 +122,7 @@ fn p_r13_under_load_nothing_that_was_begun_is_lost() {
                     match caller.call("slow", json!({ "ms": WORK_MS })) {
                         Ok(answer) if answer["result"].is_object() => {
                             (answered, last) = (answered + 1, Instant::now());
+                            count.fetch_add(1, Ordering::Relaxed);
                         }
                         Ok(refused) => panic!("{refused}"),
                         Err(_) => return (answered, last),
@@ -117,7 +133,9 @@ fn p_r13_under_load_nothing_that_was_begun_is_lost() {
             })
         })
         .collect();
-    std::thread::sleep(Duration::from_secs(2));
+    until("there is load", || {
+        (count.load(Ordering::Relaxed) >= LOAD).then_some(())
+    });
     let told = Instant::now();
     gateway.process.signal("TERM");
     until_it_drains(&gateway);
@@ -135,15 +153,14 @@ fn p_r13_under_load_nothing_that_was_begun_is_lost() {
     let is_begun = |r: &&Value| r["operation"] == "slow" && r["kind"] != "going_down";
     let begun = records.iter().filter(is_begun);
     let begun: Vec<&str> = begun.filter_map(|r| r["outcome"].as_str()).collect();
-    println!(
+    let after = exit.saturating_duration_since(last);
+    eprintln!(
         "P-R13: SIGTERM under load: {answered} calls answered, {} recorded, 0 lost; not ready after {unready:?}, \
-         exit {:?} after the last answer",
+         exit {after:?} after the last answer",
         begun.len(),
-        exit.saturating_duration_since(last)
     );
     assert_eq!(begun, vec!["success"; answered]);
-    assert!(answered > 100, "{answered}");
-    assert!(exit.saturating_duration_since(last) < Duration::from_secs(1));
+    after
 }
 
 #[test]
