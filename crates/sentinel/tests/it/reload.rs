@@ -10,13 +10,17 @@ use serde_json::{Value, json};
 use crate::bounds::resident_kib;
 use crate::callers::{Caller, Legacy, Modern, Steady, kind_of, text_of, tool};
 use crate::house::{Gateway, House, Process, Server, http_backend, stdio_backend, until};
-use crate::http::{self, Answer};
+use crate::http::{self, Answer, Sent};
 use crate::processes;
 use crate::tokens::{ping_as, token};
 
 const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
 
 fn reload(gateway: &Gateway) -> Answer {
+    ask_to_reload(gateway).finish()
+}
+
+fn ask_to_reload(gateway: &Gateway) -> Sent {
     let headers = [("Content-Type", "application/json")];
     http::send(
         &gateway.address,
@@ -25,13 +29,17 @@ fn reload(gateway: &Gateway) -> Answer {
         &headers,
         "{}",
     )
-    .finish()
 }
 
+/// What the gateway says that it did with this configuration. It looks at the file by itself as well; stopped until it
+/// has the request, it does not come first, however long this side takes.
 #[track_caller]
 fn reloaded(gateway: &Gateway, config: &str) -> Value {
+    gateway.process.signal("STOP");
     gateway.house.rewrite(config);
-    let answer = reload(gateway);
+    let asked = ask_to_reload(gateway);
+    gateway.process.signal("CONT");
+    let answer = asked.finish();
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
@@ -98,6 +106,11 @@ fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
     assert_eq!(session.said("echo", json!({"text": "x"})), "x");
     let fds = settled(open);
 
+    let taken = |n: u64| {
+        gateway.house.rewrite(&turned(n));
+        let answer = reload(&gateway);
+        assert_eq!(answer.status, 200, "{answer:?}");
+    };
     let stop = Arc::new(AtomicBool::new(false));
     let calls = Arc::new(AtomicU64::new(0));
     let callers: Vec<_> = NAMES
@@ -146,7 +159,7 @@ fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
             );
             broken += 1;
         } else {
-            reloaded(&gateway, &turned(n));
+            taken(n);
         }
         if n == 10 {
             memory = resident_kib(pid);
@@ -164,7 +177,7 @@ fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
     assert_eq!(session.said("echo", json!({"text": "x"})), "x");
     assert!(stream.message().is_some_and(|m| m.contains("list_changed")));
     // With as many backends as at first there are as many descriptors.
-    reloaded(&gateway, &turned(1));
+    taken(1);
     let (calls, left) = (calls.load(Ordering::Relaxed), settled(open));
     let grown = resident_kib(pid).saturating_sub(memory);
     println!(
@@ -303,12 +316,14 @@ fn g_69_a_backend_that_is_only_seen_otherwise_is_named_and_stays() {
         let same = reloaded(&gateway, &child(more));
         assert_eq!(same["changed"], json!([]), "{more}: {same}");
     }
-    gateway.house.rewrite(&child(""));
-    let (code, _, said) = gateway.house.sentinel(&["reload"]);
-    assert!(
-        code == 0 && said.contains("changed backends.child"),
-        "{said}"
-    );
+    // The gateway may look at the file before the command asks it to, and then there is nothing to say.
+    let told = ["", "prefix = \"always\"", ""].iter().any(|more| {
+        gateway.house.rewrite(&child(more));
+        let (code, _, said) = gateway.house.sentinel(&["reload"]);
+        assert_eq!(code, 0, "{said}");
+        said.contains("changed backends.child")
+    });
+    assert!(told, "{}", gateway.house.log());
     let now = processes::running(gateway.process.pid(), "sentinel-fixture");
     assert_eq!(now, old_child);
 }
