@@ -21,7 +21,7 @@ fn hints(caller: &dyn Caller, method: &str) -> (Value, Value) {
 
 #[test]
 fn g_24_a_read_is_answered_from_what_is_kept_until_it_expires_or_changes() {
-    let server = Server::start(&["--era", "modern", "--ttl-ms", "2000"]);
+    let server = Server::start(&["--era", "modern", "--ttl-ms", "4000"]);
     let gateway = Gateway::ready(&http_backend("m", &server.address, ""));
     let modern = Modern::new(&gateway, "/mcp/m");
     let legacy = Legacy::connect(&gateway, "/mcp/m", "2025-11-25");
@@ -39,7 +39,7 @@ fn g_24_a_read_is_answered_from_what_is_kept_until_it_expires_or_changes() {
         (reads(&modern).parse::<u64>().expect("a number") > before).then_some(())
     });
     let now: u64 = reads(&modern).parse().expect("a number");
-    std::thread::sleep(Duration::from_millis(2100));
+    std::thread::sleep(Duration::from_millis(4100));
     assert_eq!(reads(&modern), (now + 1).to_string(), "its time is over");
 }
 

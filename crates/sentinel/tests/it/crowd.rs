@@ -123,18 +123,25 @@ fn heard(caller: &impl Caller) -> usize {
 fn g_24_a_parked_call_waits_for_a_caller_that_thinks_longer_than_the_backends_time_out() {
     // SENTINEL_LONG=1 is the long form.
     let long = std::env::var_os("SENTINEL_LONG").is_some();
-    let think = Duration::from_secs(if long { 30 } else { 3 });
+    let think = Duration::from_secs(if long { 30 } else { 5 });
     let server = Server::start(&["--era", "legacy"]);
     let config = [
-        http_backend("hl", &server.address, "timeout = 1"),
+        http_backend("hl", &server.address, "timeout = 3"),
         stdio_backend(
             "sl",
             &["--era", "legacy"],
-            "isolation = \"caller\"\ntimeout = 1",
+            "isolation = \"caller\"\ntimeout = 3",
         ),
     ];
     let gateway = Gateway::ready(&config.concat());
     let callers = ["/mcp/hl", "/mcp/sl"].map(|path| Modern::with(&gateway, path, forms()));
+    // A caller's first call starts its child, which is part of that call's time.
+    for caller in &callers {
+        until("it has its child", || {
+            let answer = caller.call("echo", json!({"text": "x"}));
+            answer["result"].is_object().then_some(())
+        });
+    }
     let ask = || tool("ask", json!({"message": "?"}));
     let rounds = callers
         .each_ref()

@@ -63,7 +63,9 @@ fn g_50_who_follows_a_resource_is_subscribed_again_after_the_session_was_lost() 
 fn g_73_who_follows_a_resource_of_a_server_that_restarts_is_told_once_and_hears_on() {
     for era in ["legacy", "modern"] {
         let mut server = Server::start(&["--era", era]);
-        let config = http_backend("one", &server.address, "health_interval = 1");
+        // However long the restart takes, it is one, and no server that was given up meanwhile.
+        let more = "health_interval = 1\nunhealthy_after = 30";
+        let config = http_backend("one", &server.address, more);
         let gateway = Gateway::ready(&config);
         let mut streams = followers(&gateway, "/mcp/one");
         let port = server.port();

@@ -54,10 +54,12 @@ pub(crate) fn measured<T: std::fmt::Debug>(
 pub(crate) fn within<T>(limit: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
+        // Read before the look: a pause between the two is not the gateway's.
+        let looked = start.elapsed();
         if let Some(found) = probe() {
             return found;
         }
-        assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
+        assert!(looked < limit, "not within {limit:?}: {what}");
         std::thread::sleep(PAUSE);
     }
 }

@@ -213,26 +213,28 @@ fn p_r08_the_end_of_input_on_stdio_cancels_what_is_left() {
 fn g_51_g_57_a_backend_that_never_answers_fails_at_the_deadline() {
     let server = Server::start(&["--era", "legacy"]);
     let config = [
-        http_backend("h", &server.address, "timeout = 1"),
-        stdio_backend("s", &[], "timeout = 1"),
+        http_backend("h", &server.address, "timeout = 2"),
+        stdio_backend("s", &[], "timeout = 2"),
     ];
     let gateway = Gateway::ready(&config.concat());
     for path in ["/mcp/h", "/mcp/s"] {
         let caller = Legacy::connect(&gateway, path, "2025-11-25");
+        let mut tries = 0;
         let time_out = || {
+            tries += 1;
             let start = Instant::now();
             let answer = caller.call("never", json!({}));
             let took = start.elapsed();
             assert_eq!(kind_of(&answer), "backend_timeout", "{path}: {answer}");
             assert_eq!(answer["error"]["code"], -32603);
-            assert!(took >= Duration::from_millis(950), "{took:?}");
+            assert!(took >= Duration::from_millis(1950), "{took:?}");
             took
         };
-        let took = measured(time_out, |took| *took < Duration::from_millis(1900));
-        eprintln!("G-51 {path}: time-out of 1 s after {took:?}");
+        let took = measured(time_out, |took| *took < Duration::from_millis(3500));
+        eprintln!("G-51 {path}: time-out of 2 s after {took:?}");
         assert_eq!(caller.said("echo", json!({"text": "on"})), "on");
         until("the backend is told", || {
-            (heard(&caller) == 1).then_some(())
+            (heard(&caller) == tries).then_some(())
         });
     }
 }

@@ -4,7 +4,7 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::callers::{Caller, Legacy, Modern};
+use crate::callers::{Caller, Legacy, Modern, text_of, tool};
 use crate::house::{Gateway, stdio_backend, until};
 use crate::http::parse;
 use crate::processes::running;
@@ -98,13 +98,21 @@ fn g_45_an_idle_child_is_stopped_and_the_next_call_starts_it_again() {
     until("its tools are known", || {
         caller.tools().contains(&"echo".to_owned()).then_some(())
     });
-    assert_eq!(caller.said("echo", json!({"text": "1"})), "1");
-    assert_eq!(children(&gateway), 1);
+    let awake = || {
+        // A call keeps it awake for as long as it takes.
+        let held = caller.send("tools/call", tool("barrier", json!({"name": "b"})));
+        until("the call waits", || {
+            (caller.said("waiting", json!({"name": "b"})) == "1").then_some(())
+        });
+        assert_eq!(children(&gateway), 1);
+        assert_eq!(caller.said("release", json!({"name": "b"})), "1");
+        assert_eq!(text_of(&held.finish().json()), "passed b");
+    };
+    awake();
     until("it is stopped", || (children(&gateway) == 0).then_some(()));
     assert!(caller.tools().contains(&"echo".to_owned()), "still listed");
     assert_eq!(gateway.health("idle"), "asleep");
-    assert_eq!(caller.said("echo", json!({"text": "2"})), "2");
-    assert_eq!(children(&gateway), 1);
-    // A call keeps it awake for as long as it takes.
+    awake();
+    // Longer than it may be idle.
     assert_eq!(caller.said("slow", json!({"ms": 1500})), "waited 1500 ms");
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::callers::{Caller, Legacy, Modern, request, tool};
-use crate::house::{Gateway, Server, http_backend, until};
+use crate::house::{Gateway, PATIENCE, Server, http_backend, until};
 use crate::http::{Stream, parse};
 
 /// A caller and the path of its backend.
@@ -50,7 +50,7 @@ impl Pair<'_> {
         let changing = || self.modern.ask("tools/call", trigger.clone());
         changing();
         for _ in 0..8 {
-            let Some(message) = stream.message_within(Duration::from_secs(3)) else {
+            let Some(message) = stream.message_within(PATIENCE) else {
                 return "silence".to_owned();
             };
             let message = parse(&message);

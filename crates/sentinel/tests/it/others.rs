@@ -15,7 +15,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use crate::house::{Gateway, House, Server, http_backend, stdio_backend};
+use crate::house::{Gateway, House, PATIENCE, Server, http_backend, stdio_backend};
 
 fn modes() -> [ClientLifecycleMode; 2] {
     [
@@ -243,7 +243,7 @@ async fn look(client: &Rmcp, is_modern: bool) -> Vec<(&'static str, String)> {
             let wanted = SubscriptionFilter::builder().tools_list_changed().build();
             let mut heard = client.listen(wanted).await.expect("a subscription");
             said(client, "grow", json!({})).await;
-            let next = tokio::time::timeout(Duration::from_secs(5), heard.next()).await;
+            let next = tokio::time::timeout(PATIENCE, heard.next()).await;
             matches!(
                 next,
                 Ok(Ok(Some(ServerNotification::ToolListChangedNotification(_))))

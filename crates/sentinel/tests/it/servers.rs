@@ -132,7 +132,7 @@ fn p_r02_a_server_that_dies_in_a_call_is_not_called_again() {
 #[test]
 fn g_10_an_open_circuit_answers_at_once_and_lets_one_call_see() {
     let mut server = Server::start(&[]);
-    let circuit = "health_interval = 300\nretries = 0\n[backends.circuit_breaker]\nthreshold = 3\nrecovery = 1";
+    let circuit = "health_interval = 300\nretries = 0\n[backends.circuit_breaker]\nthreshold = 3\nrecovery = 5";
     let gateway = Gateway::ready(&http_backend("one", &server.address, circuit));
     let legacy = Legacy::newest(&gateway);
     let modern = Modern::new(&gateway, "/mcp");
@@ -150,7 +150,7 @@ fn g_10_an_open_circuit_answers_at_once_and_lets_one_call_see() {
     let retry_after = open["error"]["data"]["retry_after_ms"]
         .as_u64()
         .expect("a time");
-    assert!(retry_after <= 1000);
+    assert!(retry_after <= 5000);
     let open = echo(&modern);
     assert_eq!(
         (kind_of(&open), &open["error"]["code"]),
@@ -275,7 +275,7 @@ fn g_54_a_server_over_http_that_lies_harms_no_other_call() {
         let config = http_backend(
             "one",
             &server.address,
-            "timeout = 2\n[backends.circuit_breaker]\nthreshold = 0",
+            "timeout = 20\n[backends.circuit_breaker]\nthreshold = 0",
         );
         let gateway = Gateway::ready(&format!("[limits]\nreply_mb = 4\n{config}"));
         let caller = Modern::new(&gateway, "/mcp");

@@ -211,18 +211,21 @@ fn g_22_the_longest_unused_session_makes_room() {
 
 #[test]
 fn g_22_a_session_that_nobody_uses_ends_and_one_that_listens_does_not() {
-    let gateway = Gateway::start("[limits]\nsession_idle = 1\n");
+    let gateway = Gateway::start("[limits]\nsession_idle = 3\n");
     let idle = Legacy::newest(&gateway);
     let listening = Legacy::newest(&gateway);
     let _stream = listening.verb("GET").head();
     let used = Legacy::newest(&gateway);
     let list = request(&json!(1), "tools/list", json!({}));
     // A look keeps a session alive, so the idle one is looked at by its calls' absence only.
-    let expired = std::time::Instant::now() + std::time::Duration::from_secs(8);
-    while std::time::Instant::now() < expired {
+    until("one of three ended", || {
         assert_eq!(used.post(&list).status, 200);
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+        let metrics = gateway.get("/metrics").text;
+        let open = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("sentinel_sessions "));
+        (open == Some("2")).then_some(())
+    });
     assert_eq!(idle.post(&list).status, 404);
     assert_eq!(listening.post(&list).status, 200);
 }

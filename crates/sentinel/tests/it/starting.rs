@@ -71,7 +71,7 @@ fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
     let hanging = Server::start(&["--hang"]);
     let config = [
         http_backend("hangs", &hanging.address, ""),
-        stdio_backend("slow", &["--start-delay-ms", "3000"], ""),
+        stdio_backend("slow", &["--start-delay-ms", "6000"], ""),
     ];
     let gateway = Gateway::start(&config.concat());
     let start = Instant::now();
@@ -83,10 +83,7 @@ fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
         caller.hello
     );
     assert_eq!(caller.tools(), [""; 0], "no stub tools, ever");
-    assert!(
-        start.elapsed() < Duration::from_millis(2500),
-        "nobody waited"
-    );
+    assert!(start.elapsed() < Duration::from_secs(5), "nobody waited");
     let mut stream = caller.verb("GET").head();
     let mut heard = Vec::new();
     while !heard.contains(&json!("notifications/tools/list_changed")) {
