@@ -126,7 +126,13 @@ async def whoever_follows_a_review_hears_of_each_change(folder):
 
                 await new.claim_review(review_id=other["review_id"], reviewer_id="codex-1")
                 await new.claim_review(**review, reviewer_id="codex-1")
-                soon = await both_hear("a claim")
+                await both_hear("a claim")
+                # Right after a look at the file, if that was it; the next one is half a second away. The machine may pause at one.
+                told = []
+                for body in ("here", "here, too", "and here"):
+                    await new.post_message(**review, body=body, role="reviewer")
+                    told.append(await both_hear("a message"))
+                soon = min(told)
                 async with agent(beside.url, LEGACY) as elsewhere:
                     await elsewhere.post_message(**review, body="from the other process", role="reviewer")
                 later = await both_hear("a message of another process")
@@ -134,7 +140,7 @@ async def whoever_follows_a_review_hears_of_each_change(folder):
                 await asyncio.sleep(1.2)
                 check(heard.empty(), "a change was told twice")
                 read = json.loads((await new.client.read_resource(uri)).contents[0].text)
-                check([m["body"] for m in read["messages"]] == ["from the other process"], read)
+                check([m["body"] for m in read["messages"]] == ["here", "here, too", "and here", "from the other process"], read)
                 check([p["diff"] for p in read["patches"]] == [DIFF], read)
                 await old.client.unsubscribe_resource(uri)
                 await new.submit_verdict(**review, decision="approved", reviewer_id="codex-1")
@@ -173,17 +179,27 @@ async def calls_that_wait_leave_their_place_to_others(folder):
                 check((await waits[2])["total"] == 0)
 
 
+def admitted(running):
+    """How many calls got a place so far."""
+    _, page = running.get("/metrics")
+    name = "sentinel_admission_admitted_total "
+    return next(int(line.removeprefix(name)) for line in page.decode().splitlines() if line.startswith(name))
+
+
 async def a_broker_that_stops_answers_whoever_waits(folder):
     """A restart takes no longer because somebody waits, and what was waited for is answered as if the time were over."""
     for era in (LEGACY, MODERN):
         with broker(folder) as running:
             async with agent(running.url, era) as one:
                 made = await one.submit_proposal(intent="i", diff=DIFF, agent_type="a", phase="1", project=era)
+                before = admitted(running)
                 waits = [
                     asyncio.create_task(one.get_review_status(review_id=made["review_id"], since=1, wait_ms=25000)),
                     asyncio.create_task(one.list_pending(project="nobody's", wait_ms=25000)),
                 ]
-                await asyncio.sleep(0.5)
+                async with asyncio.timeout(LIMIT_S):
+                    while admitted(running) < before + 2:
+                        await asyncio.sleep(0.02)
                 began = time.monotonic()
                 running.child.terminate()
                 status, pending = await asyncio.wait_for(asyncio.gather(*waits), 10)
@@ -194,7 +210,7 @@ async def a_broker_that_stops_answers_whoever_waits(folder):
 
 
 async def a_claim_expires_and_a_waiting_reviewer_gets_the_review(folder):
-    with broker(folder, extra="\n[review]\nclaim_timeout = 1\n") as running:
+    with broker(folder, extra="\n[review]\nclaim_timeout = 5\n") as running:
         async with agent(running.url, LEGACY) as slow, agent(running.url, LEGACY) as quick:
             made = await slow.submit_proposal(intent="i", diff=DIFF, agent_type="a", phase="1")
             review = {"review_id": made["review_id"]}
