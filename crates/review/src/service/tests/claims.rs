@@ -1,5 +1,9 @@
 //! One claim at a time, and for no longer than its lease.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use sentinel_core::clock::Moment;
+
 use super::*;
 
 /// P-B05: 64 reviewers race for each of many reviews, in orders of their own.
@@ -75,7 +79,11 @@ pub(super) async fn a_claim_expires_wakes_who_waits_and_its_verdict_is_stale_aft
         late.message,
         "Cannot transition from 'created' to 'approved'"
     );
-    let second = claim(&service, &id, "reviewer:b").await.unwrap().review;
+    // A lease is as long as whoever grants it says, and this one must not end.
+    let second = claim(&place.house(), &id, "reviewer:b")
+        .await
+        .unwrap()
+        .review;
     assert_eq!(second.claim_generation, 2);
     let stale = approve(&service, &id, Some(first.claim_generation))
         .await
@@ -89,19 +97,48 @@ pub(super) async fn a_claim_expires_wakes_who_waits_and_its_verdict_is_stale_aft
     running.abort();
 }
 
+/// A clock that goes on when it is told to.
+#[derive(Default)]
+struct ByHand(AtomicI64);
+
+impl ByHand {
+    fn pass(&self, time: Duration) {
+        self.0.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ByHand {
+    fn now(&self) -> Moment {
+        let passed = self.0.load(Ordering::Relaxed);
+        Moment {
+            wall_ms: passed,
+            boot_ms: passed,
+            boot_id: "b".into(),
+        }
+    }
+}
+
 /// P-B05: leases are monotonic across a restart.
 pub(super) async fn a_lease_keeps_its_time_across_a_restart(place: Place) {
-    let service = place.open(Duration::from_millis(900));
+    const LEASE: Duration = Duration::from_secs(4);
+    let clock = Arc::new(ByHand::default());
+    // PostgreSQL has no hand that moves its clock.
+    let pass = async |time: Duration| match place {
+        Place::Sqlite(_) => clock.pass(time),
+        Place::Postgres { .. } => tokio::time::sleep(time).await,
+    };
+    let service = place.open_at(LEASE, clock.clone());
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
     drop(service);
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let service = place.open(Duration::from_millis(900));
+    pass(LEASE / 4).await;
+    let service = place.open_at(LEASE, clock.clone());
     assert_eq!(
         claim(&service, &id, "reviewer:b").await.unwrap_err().kind,
         "already_claimed"
     );
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    // The rest of it, and no new one.
+    pass(LEASE * 3 / 4 + Duration::from_millis(1)).await;
     assert_eq!(
         claim(&service, &id, "reviewer:b")
             .await
