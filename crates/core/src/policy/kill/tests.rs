@@ -217,7 +217,7 @@ async fn p_s06_a_running_call_ends_when_it_is_killed() {
     switch
         .kill(killed(Scope::Caller, "alice"))
         .expect("nothing to save");
-    let ended = tokio::time::timeout(Duration::from_secs(1), call).await;
+    let ended = tokio::time::timeout(Duration::from_secs(20), call).await;
     let fault = ended
         .expect("in time")
         .expect("no panic")
