@@ -39,7 +39,14 @@ enum State {
 #[derive(Debug)]
 pub struct Circuit {
     config: Config,
-    state: Mutex<State>,
+    present: Mutex<Present>,
+}
+
+#[derive(Debug)]
+struct Present {
+    state: State,
+    /// How often the past was forgotten.
+    age: u64,
 }
 
 /// The circuit is open; try again after so many milliseconds.
@@ -52,24 +59,27 @@ impl Circuit {
     pub fn new(config: Config) -> Arc<Self> {
         Arc::new(Self {
             config,
-            state: Mutex::new(State::Closed { failures: 0 }),
+            present: Mutex::new(Present {
+                state: State::Closed { failures: 0 },
+                age: 0,
+            }),
         })
     }
 
     /// Lets a call pass, or says when to come back.
     pub fn admit(self: &Arc<Self>) -> Result<Pass, Open> {
-        let mut state = self.state.lock();
-        match *state {
-            State::Closed { .. } => Ok(Pass {
-                circuit: Some(self.clone()),
-                probe: false,
-            }),
+        let mut present = self.present.lock();
+        let age = present.age;
+        let pass = |probe| Pass {
+            circuit: Some(self.clone()),
+            probe,
+            age,
+        };
+        match present.state {
+            State::Closed { .. } => Ok(pass(false)),
             State::Open { until } if Instant::now() >= until => {
-                *state = State::HalfOpen;
-                Ok(Pass {
-                    circuit: Some(self.clone()),
-                    probe: true,
-                })
+                present.state = State::HalfOpen;
+                Ok(pass(true))
             }
             State::Open { until } => {
                 let left = until.saturating_duration_since(Instant::now());
@@ -84,20 +94,27 @@ impl Circuit {
     }
 
     pub fn is_open(&self) -> bool {
-        !matches!(*self.state.lock(), State::Closed { .. })
+        !matches!(self.present.lock().state, State::Closed { .. })
     }
 
-    /// The backend came back by another way (a new child, a good ping): forget the past.
+    /// The backend came back by another way (a new child, a good ping): forget the past, and how calls that began then
+    /// will end.
     pub fn reset(&self) {
-        *self.state.lock() = State::Closed { failures: 0 };
+        let mut present = self.present.lock();
+        present.state = State::Closed { failures: 0 };
+        present.age += 1;
     }
 
-    fn settle(&self, good: Option<bool>, probe: bool) {
-        let mut state = self.state.lock();
+    fn settle(&self, good: Option<bool>, pass: &Pass) {
+        let mut present = self.present.lock();
+        if pass.age != present.age {
+            return;
+        }
+        let probe = pass.probe;
         let open = State::Open {
             until: Instant::now() + self.config.recovery,
         };
-        *state = match (good, &*state) {
+        present.state = match (good, &present.state) {
             (Some(true), _) => State::Closed { failures: 0 },
             (Some(false), State::Closed { failures }) => {
                 let failures = failures.saturating_add(1);
@@ -122,12 +139,13 @@ impl Circuit {
 pub struct Pass {
     circuit: Option<Arc<Circuit>>,
     probe: bool,
+    age: u64,
 }
 
 impl Pass {
     pub fn end(mut self, good: bool) {
         if let Some(circuit) = self.circuit.take() {
-            circuit.settle(Some(good), self.probe);
+            circuit.settle(Some(good), &self);
         }
     }
 }
@@ -137,7 +155,7 @@ impl Drop for Pass {
         if let Some(circuit) = self.circuit.take()
             && self.probe
         {
-            circuit.settle(None, true);
+            circuit.settle(None, self);
         }
     }
 }
@@ -177,5 +195,16 @@ mod tests {
         tokio::time::advance(Duration::from_secs(31)).await;
         drop(circuit.admit().expect("half open"));
         assert!(circuit.admit().is_ok());
+    }
+
+    #[test]
+    fn calls_that_began_before_it_came_back_say_nothing_of_what_is_there_now() {
+        let circuit = Circuit::new(Config::default());
+        let begun: Vec<Pass> = (0..5).map(|_| circuit.admit().expect("closed")).collect();
+        circuit.reset();
+        begun.into_iter().for_each(|pass| pass.end(false));
+        assert!(!circuit.is_open());
+        fail(&circuit, 5);
+        assert!(circuit.is_open());
     }
 }
