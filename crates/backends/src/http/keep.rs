@@ -93,6 +93,8 @@ async fn find(inner: &Inner) -> Result<Ready, Fault> {
     let speaker = Speaker::within(inner, &ready.base);
     let _one_at_a_time = inner.doubt.looking.lock().await;
     let lists = read(inner, &speaker, &ready).await?;
+    // Whoever hears the news and calls at once waits for the moment until it is ready.
+    inner.turn(State::Starting);
     // Before calls may go: they were found by what was remembered, and are confirmed by this.
     inner.publisher.publish(lists.offer);
     match lists.tools_refused {
@@ -376,6 +378,8 @@ async fn hear(inner: &Inner, ready: &Ready, gap: bool) -> Heard {
     };
     inner.heard_in.send_replace(Some(ready.base.clone()));
     inner.publisher.told(wish);
+    // What changed after the lists were read and before this was said to nobody.
+    inner.refresh.notify_one();
     if gap {
         inner.publisher.missed();
         inner.publisher.missed_resources().await;

@@ -309,6 +309,8 @@ impl Shell {
             facts.problem = None;
         }
         if let Some(offer) = ready.offer {
+            // Whoever hears the news and calls at once waits for the moment until it is up.
+            self.phase.send_replace(Phase::Starting);
             self.plan.publisher.publish(offer);
             self.offer_known = true;
         }
