@@ -113,7 +113,11 @@ impl Isolated {
 
     /// Lets go of the child that was idle longest; its keeper's end ends it.
     fn make_room(&self, kept: &mut HashMap<Owner, Kept>) -> Result<(), Fault> {
-        let idle = kept.iter().filter(|(_, kept)| kept.keeper.is_idle());
+        // A call has its keeper from here, under this lock, until its end: it may not have begun to talk yet.
+        let is_held = |kept: &Kept| Arc::strong_count(&kept.keeper) > 1;
+        let idle = kept
+            .iter()
+            .filter(|(_, kept)| !is_held(kept) && kept.keeper.is_idle());
         let oldest = idle
             .min_by_key(|(_, kept)| kept.last_use)
             .map(|(owner, _)| owner.clone());
