@@ -97,7 +97,7 @@ async fn a_child_that_stops_reading_is_replaced() {
 }
 
 /// A child that hung up has half a second to end. Calls that come meanwhile are not sent, so they are no failures of its
-/// that would keep callers from the child that follows.
+/// for which callers would be sent away for long.
 #[tokio::test]
 async fn p_r03_calls_while_a_child_ends_are_turned_back_at_once_and_open_no_circuit() {
     let house = house("legacy", |_| {});
