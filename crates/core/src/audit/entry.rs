@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::doorstep::{Doorstep, Knocks};
 use super::record::{Draft, Guarantee, Surface};
-use super::redact::Said;
+use super::redact::{Said, without_userinfo};
 use super::{Arguments, NotKept, Sink};
 use crate::call::{Call, Reply};
 use crate::caller::Caller;
@@ -254,13 +254,21 @@ impl Auditor {
         let params = request.params;
         let named = request.method.and_then(Method::name_member);
         let operation = named.and_then(|member| params?.string(member));
+        let operation = operation.unwrap_or_default();
+        let keeps = self.keeps.load().arguments;
+        // A URI may name a password.
+        let blanked = match keeps {
+            Arguments::Full => None,
+            _ => without_userinfo(&operation),
+        };
+        let operation = blanked.as_deref().unwrap_or(&operation);
         let arguments = params.and_then(|params| params.get("arguments"));
         let facts = Facts {
             surface: request.surface,
             request_id: Text::of(request.id.unwrap_or_default()),
             method: request.method.cloned(),
-            operation: Text::of(operation.unwrap_or_default().as_bytes()),
-            arguments: self.keeps.load().arguments.of(arguments),
+            operation: Text::of(operation.as_bytes()),
+            arguments: keeps.of(arguments),
             at_ns: now_ns(),
             began: Instant::now(),
             bytes_in: request.bytes_in,

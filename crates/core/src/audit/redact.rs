@@ -41,10 +41,11 @@ const SECRET: &[&str] = &[
     "accesskey",
     "sessionid",
     "signature",
-    "pin",
 ];
-/// Those of them that are common inside other words must be the whole key.
-const WHOLE: &[&str] = &["pin"];
+/// These are common inside other words: they must be the whole key.
+const WHOLE: &[&str] = &[
+    "pin", "pass", "pw", "auth", "xauth", "cred", "creds", "jwt", "otp",
+];
 
 /// What will be said of a call's arguments.
 #[derive(Default)]
@@ -105,7 +106,7 @@ fn blank(value: &mut Value) {
 
 /// A text whose URLs name no user and no password, if one of them does: `https://user:secret@host` anywhere in it. One
 /// look at each byte, for texts may be long.
-fn without_userinfo(text: &str) -> Option<String> {
+pub(super) fn without_userinfo(text: &str) -> Option<String> {
     const SIGN: &str = "://";
     let mut out = String::new();
     let mut rest = text;
@@ -135,11 +136,5 @@ fn is_secret(key: &str) -> bool {
         .filter(|c| c.is_alphanumeric())
         .flat_map(char::to_lowercase)
         .collect();
-    SECRET.iter().any(|word| {
-        if WHOLE.contains(word) {
-            plain == *word
-        } else {
-            plain.contains(word)
-        }
-    })
+    WHOLE.contains(&&*plain) || SECRET.iter().any(|word| plain.contains(word))
 }

@@ -209,6 +209,13 @@ fn secrets_are_blanked_under_every_usual_name_and_in_urls() {
         "passphrase",
         "credential",
         "AWS_CREDENTIALS",
+        "pass",
+        "pw",
+        "auth",
+        "X-Auth",
+        "creds",
+        "jwt",
+        "OTP",
     ] {
         let said = redacted(&format!(r#"{{"{key}":"s3cret"}}"#));
         assert!(!said.contains("s3cret"), "{said}");
@@ -242,6 +249,19 @@ fn secrets_are_blanked_under_every_usual_name_and_in_urls() {
     // A text that is all URLs costs one look at each byte.
     let many = "x://y@".repeat(40_000);
     assert!(redacted(&format!(r#"{{"t":"{many}"}}"#)).contains("x://[redacted]@x://[redacted]@"));
+}
+
+#[test]
+fn the_password_in_a_uri_is_on_record_only_where_everything_is() {
+    for (keeps, operation) in [
+        (Arguments::Off, "https://[redacted]@h/x"),
+        (Arguments::Digest, "https://[redacted]@h/x"),
+        (Arguments::Full, "https://u:s3cret@h/x"),
+    ] {
+        let (auditor, kept) = auditor(keeps);
+        open(&auditor, r#"{"name":"https://u:s3cret@h/x"}"#).finish(&Ending::Success, 1);
+        assert_eq!(kept.0.lock()[0].operation, operation);
+    }
 }
 
 #[test]
