@@ -30,6 +30,7 @@ pub(crate) use owners::Listed;
 pub(crate) use pipe::Answer;
 pub(crate) use remote::{Way, endpoint, ready_of};
 
+use crate::audit::Audit;
 use crate::cli::{Global, Target};
 use crate::commands::{self, Unreachable};
 use crate::config::{self, Config, Loaded, Outside, suggest};
@@ -94,6 +95,8 @@ pub(crate) struct Client {
     /// Backends whose own lists are known, so that an item's owner can be told.
     parts: Vec<(String, View)>,
     pub(crate) troubles: Vec<Trouble>,
+    /// Calls of a gateway in this process are on record like all others.
+    audit: Audit,
 }
 
 /// Connects, lets `work` ask, and stops what was started.
@@ -110,6 +113,7 @@ pub(crate) fn with_client(
             Err(error) => Err(error),
         };
         stop(&client.gateway).await;
+        client.audit.finish().await;
         outcome
     })
 }
@@ -262,7 +266,11 @@ async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
     let home = move |_| here.clone();
-    let running = wiring::build(&loaded.config, home, &crate::audit::Audit::off())?;
+    let audit = match wish.tool {
+        Some(_) => Audit::start(&loaded.config)?,
+        None => Audit::off(),
+    };
+    let running = wiring::build(&loaded.config, home, &audit)?;
     let gateway = running.gateway.clone();
     // What is built in is not there if its store cannot be opened.
     let place = |name: &str| gateway.registry.index_of(name).map(View::Only);
@@ -279,6 +287,7 @@ async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
         gateway,
         view,
         troubles: Vec::new(),
+        audit,
     };
     client.wait(wish).await;
     client.troubles = client.not_usable();

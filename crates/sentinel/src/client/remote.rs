@@ -19,6 +19,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{BUILT_IN, Client, START_MAX, Trouble, Wish, position};
+use crate::audit::Audit;
 use crate::commands::{Misuse, Unreachable, plain};
 use crate::progress::{self, Progress};
 
@@ -135,6 +136,8 @@ pub(super) async fn connect(way: &Way<'_>, wish: Wish<'_>) -> anyhow::Result<Cli
         view: View::Only(0),
         parts,
         troubles: troubles(ready.as_ref()),
+        // It is on record where it is made.
+        audit: Audit::off(),
     };
     client.wait(Wish::default()).await;
     client.reached(&places[0])?;

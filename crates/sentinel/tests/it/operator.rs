@@ -12,6 +12,7 @@ use crate::callers::{Caller, Legacy, Modern, kind_of};
 use crate::house::{Gateway, House, Server, http_backend, until};
 use crate::http;
 use crate::pipe::Pipe;
+use crate::records::{export, verify};
 use crate::tokens::token;
 
 const ROLES: &str = "[auth]\n[rbac.roles.reader]\npermissions = [\"tool:echo\"]\n";
@@ -241,6 +242,29 @@ fn decision_1_a_call_of_what_is_switched_off_says_so_with_the_reason() {
     process.wait();
     let (code, _, said) = call(&house);
     assert!(code == 1 && said.contains("it runs wild"), "{code} {said}");
+}
+
+/// P-A06: whichever way a call is made.
+#[test]
+fn p_a06_a_call_by_the_command_itself_is_on_record() {
+    let server = Server::start(&[]);
+    let house = House::new(&http_backend("alpha", &server.address, ""));
+    well(&house, &["call", "echo", r#"{"text":"x"}"#]);
+    let (code, ..) = house.sentinel(&["call", "nope", "{}"]);
+    assert_eq!(code, 1);
+    let records = export(&house);
+    let calls = records.iter().filter(|r| r["method"] == "tools/call");
+    let said: Vec<_> = calls
+        .map(|r| json!([r["operation"], r["decision"], r["outcome"]]))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            json!(["echo", "allow", "success"]),
+            json!(["nope", "deny", "denied"])
+        ]
+    );
+    assert_eq!(verify(&house)["ok"], true);
 }
 
 /// Whatever is kept is its owner's alone, whatever the mask says.
