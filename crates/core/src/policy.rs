@@ -188,6 +188,25 @@ impl Policy {
         })
     }
 
+    /// Whether there is nothing that this caller may not use at the moment.
+    pub(crate) fn permits_all(&self, caller: &Caller) -> bool {
+        let roles = self.roles.load();
+        roles.get(&caller.role).is_some_and(|role| role.is_full())
+            && caller.scopes.is_empty()
+            && caller.tags.is_none()
+            && self.kills.now().is_empty()
+    }
+
+    /// Whether somebody may know of everything there is: all figures, and so the names in them, are for such.
+    pub fn sees_everything(&self, identity: &Identity) -> bool {
+        let roles = self.roles.load();
+        let Some(role) = roles.get(&identity.role) else {
+            return false;
+        };
+        let narrowed = identity.scopes.iter().any(|scope| scopes::is_ours(scope));
+        !narrowed && (role.is_admin() || role.sees_all())
+    }
+
     /// Whether some resource of this backend may be hidden from this caller.
     fn hides_resources(&self, caller: &Caller, backend: &str) -> bool {
         let roles = self.roles.load();

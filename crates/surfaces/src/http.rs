@@ -96,11 +96,13 @@ struct Endpoint {
 }
 
 /// What is behind a door.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Serves {
     Everything,
     /// For a listener that orchestrators reach and callers must not.
-    ProbesOnly,
+    ProbesOnly {
+        /// The door for those.
+        beside: Arc<Door>,
+    },
     /// Everything, for whoever runs the gateway: the admin API asks for no role.
     Operator,
 }
@@ -115,12 +117,15 @@ impl Door {
         Self::serving(Serves::Everything, gateway, allowed, access, scrape)
     }
 
-    /// A door with `/health`, `/ready` and `/metrics` and nothing else.
-    pub fn probes_only(gateway: Arc<Gateway>, scrape: Scrape) -> Arc<Self> {
+    /// A door with `/health`, `/ready` and `/metrics` and nothing else, beside the one for callers. Where callers must
+    /// prove who they are, metrics are here for whoever has their token only.
+    pub fn probes_only(beside: &Arc<Self>) -> Arc<Self> {
         // Nobody comes further than the probes, whoever it is.
         let nobody = Access::Trusted(Identity::local(""));
-        let anywhere = Allowed::default();
-        Self::serving(Serves::ProbesOnly, gateway, anywhere, nobody, scrape)
+        let (gateway, anywhere) = (beside.gateway.clone(), Allowed::default());
+        let (scrape, beside) = (beside.scrape.clone(), beside.clone());
+        let serves = Serves::ProbesOnly { beside };
+        Self::serving(serves, gateway, anywhere, nobody, scrape)
     }
 
     /// A door for a socket that only the gateway's own user can open.
@@ -271,8 +276,10 @@ impl Door {
             "/ready" => return health::ready(request.method(), &self.gateway),
             _ => {}
         }
-        if self.serves == Serves::ProbesOnly {
+        if let Serves::ProbesOnly { beside } = &self.serves {
+            let is_guarded = || beside.entrance.load().gate.access.is_guarded();
             return match path {
+                "/metrics" if self.scrape.is_open() && is_guarded() => metrics::not_here(),
                 "/metrics" => self.metrics(&request),
                 _ => reply::text(
                     StatusCode::NOT_FOUND,
@@ -375,6 +382,9 @@ impl Door {
     ) -> Response<Body> {
         let path = request.uri().path();
         if path == "/metrics" {
+            if self.scrape.is_open() && !self.gateway.policy.sees_everything(identity) {
+                return metrics::not_for_you();
+            }
             self.sweep();
             return self.metrics(&request);
         }

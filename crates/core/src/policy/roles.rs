@@ -257,6 +257,11 @@ impl Role {
         self.execute && self.denied.is_empty()
     }
 
+    /// Whether nothing is hidden from it.
+    pub(super) fn sees_all(&self) -> bool {
+        self.read && self.denied.is_empty()
+    }
+
     /// Whether no resource of this backend is hidden from it.
     pub(super) fn sees_all_resources(&self, backend: &str) -> bool {
         let denied = |pattern: &Pattern| pattern.may_hide_resources(backend);

@@ -88,8 +88,7 @@ async fn serve(
     let home = move |index| homes.handle(index).clone();
     let running = wiring::build(config, home, &audit)?;
     let gateway = running.gateway.clone();
-    let scrape = scrape(config);
-    let door = running.open_door(address, scrape.clone())?;
+    let door = running.open_door(address, scrape(config))?;
     // Before anybody can ask for it.
     let reloader = Reloader::new(running.clone(), load, file)?;
     let open = Arc::new(AtomicUsize::new(0));
@@ -102,7 +101,7 @@ async fn serve(
     workers.handle(0).spawn(door.clone().watch_revocations());
     workers.handle(0).spawn(sweep(door.clone()));
     let probes = match config.gateway.health_listen {
-        Some(address) => Some(listen_for_probes(address, config, &gateway, workers, scrape).await?),
+        Some(address) => Some(listen_for_probes(address, config, &door, workers).await?),
         None => None,
     };
     if let Err(error) = operator::open(&config.gateway.data_dir, &gateway, workers.handle(0)) {
@@ -163,13 +162,12 @@ fn scrape(config: &Config) -> Scrape {
 async fn listen_for_probes(
     address: SocketAddr,
     config: &Config,
-    gateway: &Arc<Gateway>,
+    beside: &Arc<Door>,
     workers: &Arc<Workers>,
-    scrape: Scrape,
 ) -> anyhow::Result<SocketAddr> {
     let listener = bind(workers, config, address, "gateway.health_listen").await?;
     let address = listener.local_addr()?;
-    let door = Door::probes_only(gateway.clone(), scrape);
+    let door = Door::probes_only(beside);
     let uncounted = Arc::new(AtomicUsize::new(0));
     workers
         .handle(0)

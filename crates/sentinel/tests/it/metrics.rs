@@ -7,6 +7,8 @@ use serde_json::json;
 
 use crate::callers::{Caller, Modern, kind_of, tool};
 use crate::house::{Gateway, Server, http_backend, until};
+use crate::http;
+use crate::tokens::token;
 
 type Labels = BTreeMap<String, String>;
 
@@ -270,4 +272,49 @@ fn p_16_the_promised_metrics_are_there_with_type_and_labels_and_move() {
     );
     assert_eq!(page.sum("sentinel_admission_admitted_total", &[]), 3.0);
     assert_eq!(page.sum("sentinel_admission_active", &[]), 0.0);
+}
+
+/// Names of tools are in the figures, so they are for those who may see all of them.
+#[test]
+fn p_s02_metrics_are_for_those_from_whom_nothing_is_hidden() {
+    let server = Server::start(&[]);
+    let backend = http_backend("alpha", &server.address, "");
+    let gateway = Gateway::ready(&format!(
+        "health_listen = \"127.0.0.1:0\"\n[auth]\njwt_secret_env = \"JWT_SECRET_KEY\"\n\
+         [rbac.roles.reader]\npermissions = [\"tools.read\"]\n\
+         [rbac.roles.narrow]\npermissions = [\"tools.read\", \"tools.execute\"]\ndenied_tools = [\"slow\"]\n{backend}"
+    ));
+    let scraped = |address: &str, credential: Option<String>| {
+        let credential = credential.map(|token| format!("Bearer {token}"));
+        let header = credential
+            .iter()
+            .map(|value| ("Authorization", value.as_str()));
+        let headers: Vec<_> = header.collect();
+        let answer = http::send(address, "GET", "/metrics", &headers, "").finish();
+        (
+            answer.status,
+            answer.text.contains("sentinel_requests_total"),
+        )
+    };
+    let by = |claims| scraped(&gateway.address, Some(token(claims)));
+    for (role, verdict) in [
+        ("admin", (200, true)),
+        ("reader", (200, true)),
+        ("narrow", (403, false)),
+        ("ghost", (403, false)),
+    ] {
+        assert_eq!(by(json!({ "role": role })), verdict, "{role}");
+    }
+    let narrowed = json!({"role": "admin", "scope": "alpha.echo"});
+    assert_eq!(by(narrowed), (403, false));
+    assert_eq!(scraped(&gateway.address, None), (401, false));
+    // Where probes are answered nobody is asked who it is.
+    let run = gateway.house.data().join("run");
+    let file = run.join(format!("{}.json", gateway.process.pid()));
+    let file = std::fs::read_to_string(file).expect("a run file");
+    let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");
+    let probes = file["health_listen"].as_str().expect("an address");
+    assert_eq!(scraped(probes, None), (403, false));
+    let answer = http::send(probes, "GET", "/health", &[], "").finish();
+    assert_eq!(answer.status, 200);
 }

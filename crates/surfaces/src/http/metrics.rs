@@ -77,6 +77,18 @@ pub(super) fn answer(
     reply::text(StatusCode::OK, &render(gateway))
 }
 
+/// For a caller whom something may be hidden from: figures have names.
+pub(super) fn not_for_you() -> Response<Body> {
+    let text = "metrics are for roles that see everything, or by the token in HEALTH_TOKEN\n";
+    reply::text(StatusCode::FORBIDDEN, text)
+}
+
+/// For whoever asks where nobody is asked who it is.
+pub(super) fn not_here() -> Response<Body> {
+    let text = "with [auth] metrics are here by the token in HEALTH_TOKEN only\n";
+    reply::text(StatusCode::FORBIDDEN, text)
+}
+
 fn render(gateway: &Gateway) -> String {
     let metrics = &gateway.auditor.metrics;
     let mut page = Page(String::with_capacity(4096));
