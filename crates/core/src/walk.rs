@@ -133,6 +133,51 @@ impl Walk {
         Conversation::new((self.start)(call), events, trail, slot)
     }
 
+    /// Whether there is nothing that this caller may not use, so that nobody needs to look at single calls.
+    pub fn permits_all(&self, caller: &Caller) -> bool {
+        self.house.policy.permits_all(caller)
+    }
+
+    /// Whether there is anything that such a call would be about.
+    pub fn knows(&self, view: View, method: &Method, params: &Params) -> bool {
+        let registry = self.house.policy.registry();
+        registry.operation(view, method, params).is_some()
+    }
+
+    /// Whether this caller may make such a call at this moment, by the steps that a call takes; it is not made. For what
+    /// was begun earlier and goes on only now: a call that waited for its caller, news that were asked for once.
+    pub fn permits(
+        &self,
+        about: Option<Arc<TaskOf>>,
+        caller: &Arc<Caller>,
+        view: View,
+        method: Method,
+        params: Params,
+        trail: Arc<Trail>,
+    ) -> Result<(), Fault> {
+        let slot = Slot::default();
+        let mut call = Call {
+            caller: caller.clone(),
+            view,
+            method,
+            params,
+            about,
+            task_ttl_ms: None,
+            line: Line::open(slot.clone(), self.unread_bytes_max).0,
+            target: None,
+            trail,
+            house: self.house.clone(),
+            slot,
+        };
+        find(&mut call)?;
+        for judge in [steps::authorize, steps::is_killed] {
+            if let Verdict::Break(answer) = judge(call.policy(), &call) {
+                return answer.map(drop);
+            }
+        }
+        Ok(())
+    }
+
     /// Has a backend end a task that was ours to follow. Nothing stands in the way of that, least of all a kill.
     pub async fn end_task(&self, of: Arc<TaskOf>, caller: Arc<Caller>, owner: usize, id: &str) {
         if let Err(fault) = tasks::end(&self.house, of, caller, owner, id, None).await {
@@ -203,12 +248,18 @@ where
     }
 }
 
-/// Looks the operation up in the catalog, and keeps its backend from telling what is hidden from what is not there.
-async fn resolve(mut call: Box<Call>, mut rest: impl Rest) -> Outcome {
-    let target = call.policy().registry.resolve(&call)?;
+/// Looks the operation up in the catalog.
+fn find(call: &mut Call) -> Result<(), Fault> {
+    let target = call.policy().registry.resolve(call)?;
     call.line.sign(&target.operation.backend);
     call.trail.resolved(&target.operation);
     call.target = Some(target);
+    Ok(())
+}
+
+/// Looks the operation up, and keeps its backend from telling what is hidden from what is not there.
+async fn resolve(mut call: Box<Call>, mut rest: impl Rest) -> Outcome {
+    find(&mut call)?;
     let veil = steps::veil(call.policy(), &call);
     steps::veiled(veil, rest.call(call).await)
 }

@@ -145,7 +145,7 @@ impl Connection {
         outbox: mpsc::Sender<Vec<u8>>,
     ) -> Self {
         let told = outbox.clone();
-        let subscriber = Subscriber::new(gateway.registry.clone(), view, move |message| {
+        let subscriber = Subscriber::new(view, move |message| {
             // A caller that does not read misses news; its answers wait for it.
             let _ = told.try_send(message);
         });

@@ -9,7 +9,7 @@ use crate::pipe::Pipe;
 
 const FORMS: &str = r#"{"elicitation":{"form":{}},"sampling":{},"roots":{}}"#;
 
-fn forms() -> Value {
+pub(crate) fn forms() -> Value {
     serde_json::from_str(FORMS).expect("JSON")
 }
 
@@ -28,7 +28,7 @@ fn askers() -> (Gateway, [Server; 2]) {
 
 const BACKENDS: [&str; 4] = ["hl", "hm", "sl", "sm"];
 
-fn accept(name: &str) -> Value {
+pub(crate) fn accept(name: &str) -> Value {
     json!({"action": "accept", "content": {"name": name}})
 }
 
@@ -139,7 +139,7 @@ fn g_24_sampling_and_roots_reach_a_legacy_caller_and_a_refusal_reaches_the_backe
 }
 
 /// Calls `ask` as a modern caller; the answer that wants input.
-fn first_round(caller: &impl Caller, message: &str) -> Value {
+pub(crate) fn first_round(caller: &impl Caller, message: &str) -> Value {
     let result = caller.result("tools/call", tool("ask", json!({"message": message})));
     assert_eq!(result["resultType"], "input_required", "{result}");
     assert!(result["requestState"].is_string(), "{result}");
@@ -156,7 +156,7 @@ fn first_round(caller: &impl Caller, message: &str) -> Value {
     result
 }
 
-fn retry(round: &Value, message: &str, answer: Value) -> Value {
+pub(crate) fn retry(round: &Value, message: &str, answer: Value) -> Value {
     let key = round["inputRequests"]
         .as_object()
         .and_then(|all| all.keys().next());

@@ -71,5 +71,6 @@ mod slow_peers;
 mod sse2024;
 mod starting;
 mod tags;
+mod taken_back;
 mod tasks;
 mod visits;

@@ -49,25 +49,21 @@ pub(super) fn initialize(
     };
     let revision = Revision::negotiate(&requested);
     door.sessions.bound(&door.gateway.limits());
-    let opened = door
-        .sessions
-        .open(&door.gateway.registry, at.view, identity, |session| {
-            Caller {
-                subject: identity.subject.clone(),
-                role: identity.role.clone(),
-                scopes: identity.scopes.clone(),
-                tenant: identity.tenant.clone(),
-                revision,
-                capabilities: params
-                    .get_bytes("capabilities")
-                    .and_then(ClientCapabilities::parse)
-                    .unwrap_or_default(),
-                client_info: params.get_bytes("clientInfo"),
-                session: Some(session),
-                log_level: LogLevel::default(),
-                tags: at.tags.clone(),
-            }
-        });
+    let opened = door.sessions.open(at.view, identity, |session| Caller {
+        subject: identity.subject.clone(),
+        role: identity.role.clone(),
+        scopes: identity.scopes.clone(),
+        tenant: identity.tenant.clone(),
+        revision,
+        capabilities: params
+            .get_bytes("capabilities")
+            .and_then(ClientCapabilities::parse)
+            .unwrap_or_default(),
+        client_info: params.get_bytes("clientInfo"),
+        session: Some(session),
+        log_level: LogLevel::default(),
+        tags: at.tags.clone(),
+    });
     let Ok(session) = opened else {
         entry.finish(&Ending::Malformed("too_many_sessions"), 0);
         return reply::text(

@@ -190,16 +190,13 @@ impl Sessions {
     /// Opens a session; `caller` makes the caller that belongs to its id.
     pub(super) fn open(
         &self,
-        registry: &Arc<Registry>,
         view: View,
         identity: &Arc<Identity>,
         caller: impl FnOnce(Arc<str>) -> Caller,
     ) -> Result<Arc<Session>, TooMany> {
         let streams = Streams::new(self.kept.clone(), self.stream_bytes_max);
         let outside = streams.clone();
-        let subscriber = Subscriber::new(registry.clone(), view, move |message| {
-            outside.tell(&message)
-        });
+        let subscriber = Subscriber::new(view, move |message| outside.tell(&message));
         let id: Arc<str> = random_id().into();
         let session = Arc::new(Session {
             caller: Arc::new(caller(id.clone())),
@@ -343,9 +340,7 @@ mod tests {
         let local = Identity::local("admin");
         // The same subject with another role is somebody else.
         let mallory = Identity::local("viewer");
-        let session = sessions
-            .open(&Registry::new(Vec::new()), View::Merged, &local, caller)
-            .expect("room");
+        let session = sessions.open(View::Merged, &local, caller).expect("room");
         assert!(sessions.get(&session.id, &local, View::Merged).is_some());
         assert!(sessions.get(&session.id, &mallory, View::Merged).is_none());
         assert!(sessions.get(&session.id, &local, View::Only(0)).is_none());
@@ -366,7 +361,7 @@ mod tests {
                 ..caller(id)
             };
             let local = Identity::local("admin");
-            let opened = sessions.open(&Registry::new(Vec::new()), View::Merged, &local, by);
+            let opened = sessions.open(View::Merged, &local, by);
             opened.expect("room").id.clone()
         };
         let quiet: Vec<_> = (0..4 * SHARES).map(|_| open("quiet")).collect();
@@ -388,18 +383,12 @@ mod tests {
             sessions_max: 2,
             ..Limits::default()
         });
-        let first = sessions
-            .open(&Registry::new(Vec::new()), View::Merged, &local, caller)
-            .expect("room");
+        let first = sessions.open(View::Merged, &local, caller).expect("room");
         tokio::time::advance(Duration::from_secs(1)).await;
-        let second = sessions
-            .open(&Registry::new(Vec::new()), View::Merged, &local, caller)
-            .expect("room");
+        let second = sessions.open(View::Merged, &local, caller).expect("room");
         tokio::time::advance(Duration::from_secs(1)).await;
         sessions.get(&first.id, &local, View::Merged);
-        sessions
-            .open(&Registry::new(Vec::new()), View::Merged, &local, caller)
-            .expect("room");
+        sessions.open(View::Merged, &local, caller).expect("room");
         assert!(sessions.get(&second.id, &local, View::Merged).is_none());
         assert!(sessions.get(&first.id, &local, View::Merged).is_some());
         assert_eq!(sessions.len(), 2);

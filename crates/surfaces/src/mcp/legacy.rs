@@ -83,7 +83,7 @@ pub(crate) async fn converse(
     let listening = (method == Method::ResourcesSubscribe)
         .then(uri)
         .flatten()
-        .and_then(|uri| Some((outlet.subscriber.begin(caller, &uri)?, uri)));
+        .and_then(|uri| Some((outlet.subscriber.begin(gateway, caller, &uri)?, uri)));
     let mut now = params.clone();
     let mut visits = Visits::default();
     let mut rounds = 0;

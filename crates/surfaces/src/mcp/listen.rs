@@ -14,7 +14,7 @@ use sentinel_wire::json::{self, Object, Rules};
 use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request, meta};
 use tokio::sync::{mpsc, watch};
 
-use super::subscribe::{SUBSCRIPTIONS_MAX, updated_message};
+use super::subscribe::{Right, SUBSCRIPTIONS_MAX, updated_message};
 use super::tasks::{self, Named};
 use crate::gateway::Gateway;
 
@@ -102,11 +102,30 @@ struct Look {
 }
 
 impl Look {
-    /// How a task is, asked like any other call: so it is its caller's, and its backend knows it.
-    async fn at(&self, named: &Named) -> Option<Payload> {
+    fn params(&self, named: &Named) -> Params {
         let meta = self.meta.as_deref().map(String::from_utf8_lossy);
         let meta = meta.map(|meta| format!(r#","_meta":{meta}"#));
-        let params = tasks::task_params(&named.id, &meta.unwrap_or_default());
+        tasks::task_params(&named.id, &meta.unwrap_or_default())
+    }
+
+    /// Whether the caller may ask how it is.
+    fn is_allowed(&self, named: &Named) -> bool {
+        let (of, view) = (Some(named.of.clone()), View::Only(named.owner));
+        let (walk, params) = (&self.gateway.walk, self.params(named));
+        let asked = walk.permits(
+            of,
+            &self.caller,
+            view,
+            Method::TasksGet,
+            params,
+            Arc::default(),
+        );
+        asked.is_ok()
+    }
+
+    /// How a task is, asked like any other call: so it is its caller's, and its backend knows it.
+    async fn at(&self, named: &Named) -> Option<Payload> {
+        let params = self.params(named);
         let (of, caller) = (Some(named.of.clone()), self.caller.clone());
         let (view, trail) = (View::Only(named.owner), Arc::default());
         let walk = &self.gateway.walk;
@@ -152,14 +171,17 @@ impl Listener {
             tell,
             lost: lost.clone(),
         };
-        let hear: Hear = {
-            let teller = teller.clone();
-            Arc::new(move |uri| teller.tell(News::Updated(uri.to_owned())))
-        };
         let changes = Changes::of(&gateway.registry, view);
         let mut followed = Vec::new();
         for uri in named(&request, "resourceSubscriptions", SUBSCRIPTIONS_MAX) {
-            let Some(ticket) = gateway.registry.listen(view, &caller, &uri, hear.clone()) else {
+            let right = Right::to_hear_of(&uri, gateway, &caller, view);
+            let teller = teller.clone();
+            let hear: Hear = Arc::new(move |changed| {
+                if right.holds_for(changed) {
+                    teller.tell(News::Updated(changed.to_owned()));
+                }
+            });
+            let Some(ticket) = gateway.registry.listen(view, &caller, &uri, hear) else {
                 continue;
             };
             if agrees(gateway, &caller, view, &uri).await {
@@ -214,7 +236,9 @@ impl Listener {
     /// What is to be told of a task, if that is news.
     async fn of_task(&mut self, at: usize, now: Option<Payload>) -> Option<Vec<u8>> {
         let now = match now {
-            Some(now) => now,
+            // What it says is for whoever may still ask for it.
+            Some(now) if self.look.is_allowed(&self.tasks.get(at)?.named) => now,
+            Some(_) => return None,
             None => self.look.at(&self.tasks.get(at)?.named).await?,
         };
         let id = format!("{{{}}}", self.id_pair());

@@ -211,6 +211,10 @@ impl Talk {
                 let responses = responses.unwrap_or_default();
                 let check = |asks: &[(String, Ask)]| well_formed(&responses, asks);
                 let parked = self.gateway.lot.take(id, check).ok_or_else(bad)??;
+                // It may have waited for long. Whoever may no longer make the call does not end it either.
+                let (method, params) = (self.request.method.clone(), self.request.params.clone());
+                let (walk, trail) = (&self.gateway.walk, self.trail());
+                walk.permits(None, &self.caller, self.view, method, params, trail)?;
                 self.rounds = parked.rounds;
                 self.answer_parked(parked);
             }

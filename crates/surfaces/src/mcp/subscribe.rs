@@ -4,45 +4,51 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sentinel_core::catalog::Registry;
 use sentinel_core::updates::{Hear, Ticket};
-use sentinel_core::{Caller, View};
+use sentinel_core::{Caller, View, Walk};
 use sentinel_wire::envelope::write_notification;
-use sentinel_wire::{Method, json};
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Method, Params, json};
+
+use crate::gateway::Gateway;
 
 /// Resources one caller can follow at once.
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 1000;
 
 pub(crate) struct Subscriber {
-    registry: Arc<Registry>,
     view: View,
-    hear: Hear,
+    tell: Arc<dyn Fn(Vec<u8>) + Send + Sync>,
     tickets: Mutex<HashMap<String, Ticket>>,
 }
 
 impl Subscriber {
     /// `tell` sends a ready message to the caller; it must not block.
-    pub(crate) fn new(
-        registry: Arc<Registry>,
-        view: View,
-        tell: impl Fn(Vec<u8>) + Send + Sync + 'static,
-    ) -> Self {
-        let hear: Hear = Arc::new(move |uri| tell(updated_message(uri, "")));
+    pub(crate) fn new(view: View, tell: impl Fn(Vec<u8>) + Send + Sync + 'static) -> Self {
         Self {
-            registry,
             view,
-            hear,
+            tell: Arc::new(tell),
             tickets: Mutex::default(),
         }
     }
 
     /// Begins to listen, before the backend is asked, so that nothing is missed.
-    pub(crate) fn begin(&self, caller: &Caller, uri: &str) -> Option<Ticket> {
+    pub(crate) fn begin(
+        &self,
+        gateway: &Gateway,
+        caller: &Arc<Caller>,
+        uri: &str,
+    ) -> Option<Ticket> {
         if self.tickets.lock().len() >= SUBSCRIPTIONS_MAX {
             return None;
         }
-        self.registry
-            .listen(self.view, caller, uri, self.hear.clone())
+        let right = Right::to_hear_of(uri, gateway, caller, self.view);
+        let tell = self.tell.clone();
+        let hear: Hear = Arc::new(move |changed| {
+            if right.holds_for(changed) {
+                tell(updated_message(changed, ""));
+            }
+        });
+        gateway.registry.listen(self.view, caller, uri, hear)
     }
 
     pub(crate) fn keep(&self, uri: String, ticket: Ticket) {
@@ -51,6 +57,63 @@ impl Subscriber {
 
     pub(crate) fn end(&self, uri: &str) {
         self.tickets.lock().remove(uri);
+    }
+}
+
+/// That its caller may hear of a resource: what was granted once may be taken away, or switched off, while it listens.
+pub(crate) struct Right {
+    walk: Walk,
+    caller: Arc<Caller>,
+    view: View,
+    /// What was subscribed to.
+    uri: Box<str>,
+}
+
+impl Right {
+    pub(crate) fn to_hear_of(
+        uri: &str,
+        gateway: &Gateway,
+        caller: &Arc<Caller>,
+        view: View,
+    ) -> Self {
+        Self {
+            walk: gateway.walk.clone(),
+            caller: caller.clone(),
+            view,
+            uri: uri.into(),
+        }
+    }
+
+    /// Whether it holds now. What changed may lie below what was subscribed to: it counts by itself where somebody knows
+    /// it, for it may be hidden.
+    pub(crate) fn holds_for(&self, changed: &str) -> bool {
+        let walk = &self.walk;
+        if walk.permits_all(&self.caller) {
+            return true;
+        }
+        let of = |uri: &str| {
+            let mut params = br#"{"uri":"#.to_vec();
+            json::encode_string(uri, &mut params);
+            params.push(b'}');
+            Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON")
+        };
+        let may_read = |params| {
+            let method = Method::ResourcesRead;
+            let read = walk.permits(
+                None,
+                &self.caller,
+                self.view,
+                method,
+                params,
+                Arc::default(),
+            );
+            read.is_ok()
+        };
+        let params = of(changed);
+        match walk.knows(self.view, &Method::ResourcesRead, &params) {
+            true => may_read(params),
+            false => may_read(of(&self.uri)),
+        }
     }
 }
 
