@@ -128,6 +128,16 @@ fn resource(auth: &Auth) -> &str {
     auth.resource.trim_end_matches('/')
 }
 
+/// Whether a gateway of this configuration would take a token.
+pub(crate) fn judge(
+    auth: &Auth,
+    config: &Config,
+    token: &str,
+) -> anyhow::Result<Result<(), Reject>> {
+    let (authenticator, _) = build(auth, config)?;
+    Ok(authenticator.verify(token).map(drop))
+}
+
 fn build(
     auth: &Auth,
     config: &Config,

@@ -155,7 +155,7 @@ fn strings(value: Option<&[u8]>, wrong: &'static str) -> Result<Vec<String>, Rej
 
 /// `scope` is words in one string; `scp` is that or an array.
 fn scopes(scope: Option<&[u8]>, scp: Option<&[u8]>) -> Result<Arc<[Arc<str>]>, Reject> {
-    const WRONG: &str = "the scopes are neither text nor a list of it";
+    const WRONG: &str = "`scope` is no text, or `scp` neither text nor a list of it";
     let mut words: Vec<Arc<str>> = Vec::new();
     let listed = string(scope, WRONG)?.into_iter();
     for text in listed.chain(strings(scp, WRONG)?) {

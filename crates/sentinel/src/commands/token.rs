@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use sentinel_core::identity::{self, mint};
 use serde_json::{Map, Value, json};
 
-use super::{print, warn};
+use super::{Misuse, print, warn};
 use crate::cli::{Global, Token};
 use crate::config::{self, Outside};
 
@@ -38,6 +38,9 @@ pub(crate) fn run(global: &Global, args: &Token) -> anyhow::Result<ExitCode> {
     claim("iat", json!(now));
     claim("exp", json!(now + args.expires));
     let token = mint::hs256(secret.expose().as_bytes(), &claims);
+    if let Err(why) = crate::identity::judge(auth, &config, &token)? {
+        return Err(Misuse(format!("the gateway would refuse such a token: {why}")).into());
+    }
     if global.json {
         return print(&format!(
             "{:#}\n",

@@ -596,6 +596,13 @@ fn g37_a_minted_token_is_good_here() {
     assert!(output.status.success(), "{output:?}");
     let minted = String::from_utf8(output.stdout).expect("text");
     assert_eq!(ping_as(&gateway, minted.trim()).status, 200);
+    // Nobody gets one that is good for nothing.
+    for subject in ["", "local", "key:1"] {
+        let args = ["token", "--role", "admin", "--subject", subject];
+        let (code, out, said) = gateway.house.sentinel(&args);
+        assert_eq!((code, out.as_str()), (2, ""), "{subject}: {said}");
+        assert!(said.contains("would refuse such a token"), "{said}");
+    }
 }
 
 /// P-S04: what callers prove themselves with never reaches a backend.
