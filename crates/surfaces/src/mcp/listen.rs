@@ -14,7 +14,7 @@ use sentinel_wire::json::{self, Object, Rules};
 use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request, meta};
 use tokio::sync::{mpsc, watch};
 
-use super::subscribe::{Right, SUBSCRIPTIONS_MAX, updated_message};
+use super::subscribe::{Right, SUBSCRIPTIONS_MAX, naming, updated_message};
 use super::tasks::{self, Named};
 use crate::gateway::Gateway;
 
@@ -385,15 +385,11 @@ async fn ended(mut talk: Conversation) -> Option<Result<Reply, Fault>> {
 
 /// Whether the caller may follow a resource and its backend agrees: asked like any other call.
 async fn agrees(gateway: &Gateway, caller: &Arc<Caller>, view: View, uri: &str) -> bool {
-    let mut params = br#"{"uri":"#.to_vec();
-    json::encode_string(uri, &mut params);
-    params.push(b'}');
-    let params = Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON");
     let talk = gateway.walk.begin(
         caller.clone(),
         view,
         Method::ResourcesSubscribe,
-        params,
+        naming(uri),
         Arc::default(),
     );
     matches!(

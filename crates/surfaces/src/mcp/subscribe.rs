@@ -91,12 +91,6 @@ impl Right {
         if walk.permits_all(&self.caller) {
             return true;
         }
-        let of = |uri: &str| {
-            let mut params = br#"{"uri":"#.to_vec();
-            json::encode_string(uri, &mut params);
-            params.push(b'}');
-            Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON")
-        };
         let may_read = |params| {
             let method = Method::ResourcesRead;
             let read = walk.permits(
@@ -109,12 +103,20 @@ impl Right {
             );
             read.is_ok()
         };
-        let params = of(changed);
+        let params = naming(changed);
         match walk.knows(self.view, &Method::ResourcesRead, &params) {
             true => may_read(params),
-            false => may_read(of(&self.uri)),
+            false => may_read(naming(&self.uri)),
         }
     }
+}
+
+/// The params of a request about a resource.
+pub(crate) fn naming(uri: &str) -> Params {
+    let mut params = br#"{"uri":"#.to_vec();
+    json::encode_string(uri, &mut params);
+    params.push(b'}');
+    Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON")
 }
 
 /// `notifications/resources/updated`, with further members of params as they are.
