@@ -25,7 +25,7 @@ use crate::audit::{Auditor, Trail};
 use crate::call::{Call, Reply, TaskOf, View};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind, Side};
-use crate::line::{Conversation, Line, UNREAD_BYTES_MAX};
+use crate::line::{Conversation, Events, Line, UNREAD_BYTES_MAX};
 use crate::policy::steps::{self, Verdict};
 use crate::policy::{Policy, Slot};
 use crate::tasks::{self, Desk, Given};
@@ -115,9 +115,24 @@ impl Walk {
         params: Params,
         trail: Arc<Trail>,
     ) -> Conversation {
+        let (call, events) = self.enter(about, caller, view, method, params, trail.clone());
+        let slot = call.slot.clone();
+        Conversation::new((self.start)(call), events, trail, slot)
+    }
+
+    /// A call before its first step, and where what is said on its way is heard.
+    fn enter(
+        &self,
+        about: Option<Arc<TaskOf>>,
+        caller: Arc<Caller>,
+        view: View,
+        method: Method,
+        params: Params,
+        trail: Arc<Trail>,
+    ) -> (Box<Call>, Events) {
         let slot = Slot::default();
         let (line, events) = Line::open(slot.clone(), self.unread_bytes_max);
-        let call = Box::new(Call {
+        let call = Call {
             caller,
             view,
             method,
@@ -126,11 +141,11 @@ impl Walk {
             task_ttl_ms: None,
             line,
             target: None,
-            trail: trail.clone(),
+            trail,
             house: self.house.clone(),
-            slot: slot.clone(),
-        });
-        Conversation::new((self.start)(call), events, trail, slot)
+            slot,
+        };
+        (Box::new(call), events)
     }
 
     /// Whether there is nothing that this caller may not use, so that nobody needs to look at single calls.
@@ -155,20 +170,7 @@ impl Walk {
         params: Params,
         trail: Arc<Trail>,
     ) -> Result<(), Fault> {
-        let slot = Slot::default();
-        let mut call = Call {
-            caller: caller.clone(),
-            view,
-            method,
-            params,
-            about,
-            task_ttl_ms: None,
-            line: Line::open(slot.clone(), self.unread_bytes_max).0,
-            target: None,
-            trail,
-            house: self.house.clone(),
-            slot,
-        };
+        let (mut call, _) = self.enter(about, caller.clone(), view, method, params, trail);
         find(&mut call)?;
         for judge in [steps::authorize, steps::is_killed] {
             if let Verdict::Break(answer) = judge(call.policy(), &call) {
