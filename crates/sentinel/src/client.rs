@@ -33,7 +33,7 @@ pub(crate) use remote::{Way, endpoint, ready_of};
 use crate::audit::Audit;
 use crate::cli::{Global, Target};
 use crate::commands::{self, Unreachable};
-use crate::config::{self, Config, Loaded, Outside, suggest};
+use crate::config::{self, Config, Loaded, suggest};
 use crate::operator::{self, Reach};
 use crate::progress::{self, Progress};
 use crate::runfile::RunFile;
@@ -140,9 +140,17 @@ pub(crate) fn begin_logs(global: &Global, config: &Config) -> anyhow::Result<()>
 }
 
 async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Result<Client> {
-    let outside = Outside::of_process()?;
+    let environment = config::environment()?;
     let overrides = global.overrides();
-    let defaults = || config::parse("built-in defaults", "", &outside.cwd, &overrides, &outside);
+    let defaults = || {
+        config::parse(
+            "built-in defaults",
+            "",
+            &environment.cwd,
+            &overrides,
+            &environment,
+        )
+    };
     if let Some(url) = &target.url {
         begin_logs(global, &defaults()?)?;
         let way = Way {
@@ -152,7 +160,7 @@ async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Re
         };
         return remote::connect(&way, wish).await;
     }
-    let loaded = config::load(&overrides, &outside);
+    let loaded = config::load(&overrides, &environment);
     // A running gateway can be asked even if, say, a variable is missing in this shell.
     let running = match &loaded {
         Ok(loaded) => running(&loaded.config.gateway.data_dir),
@@ -210,9 +218,9 @@ pub(crate) struct Reached {
 
 /// The gateway at `--url`, else every gateway of the data directory.
 pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<Reached> {
-    let outside = Outside::of_process()?;
+    let environment = config::environment()?;
     let overrides = global.overrides();
-    let data_dir = match config::load(&overrides, &outside) {
+    let data_dir = match config::load(&overrides, &environment) {
         Ok(loaded) => {
             begin_logs(global, &loaded.config)?;
             loaded.config.gateway.data_dir

@@ -1,247 +1,78 @@
-//! The configuration: found, read, checked and turned into what the program needs.
-//!
-//! The walk of a file: `tree` reads it and remembers where everything stands, `shape` compares it with
-//! the schema, `raw` is what it says, `build` makes `Config` of it. Every step reports its mistakes and
-//! goes on; they are shown together.
-//!
-//! The environment is read here, once, and nowhere later.
-//!
-//! Not here: watching the file for changes; the conversion into each room's own configuration.
+//! The configuration (`sentinel-config`), with the parsers of values that only other crates understand.
 
-mod build;
-pub(crate) mod credentials;
-pub(crate) mod mistake;
-mod pending;
-mod raw;
-mod raw_backend;
-mod schema;
-mod secret;
-mod settings;
-mod settings_backend;
-mod shape;
-pub(crate) mod suggest;
-pub(crate) mod template;
-#[cfg(test)]
-mod tests;
-mod tree;
+use std::io;
 
-use std::ffi::OsString;
-use std::fs::{File, Metadata};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use sentinel_core::identity::KeySet;
+use sentinel_stores::{Postgres, Redis};
 
-use build::Builder;
-use mistake::{Mistake, Mistakes};
-use raw::RawConfig;
-use rustix::fs::OFlags;
-use serde_json::Value;
-use tree::Tree;
+pub(crate) use sentinel_config::*;
 
-pub(crate) use build::backend::{OWN_HEADERS, command_line};
-pub(crate) use raw::{AuditArguments, Guarantee, LogFormat};
-pub(crate) use raw_backend::{
-    Interactive, Isolation, Pin, Prefix, RawChildLimits as ChildLimits, Start,
+const VALIDATORS: Validators = Validators {
+    key_set: |text| KeySet::public(text).map(drop).map_err(|e| e.to_string()),
+    postgres_url: |url| Postgres::check(url).map_err(|e| e.to_string()),
+    redis_url: |url| Redis::check(url).map_err(|e| e.to_string()),
 };
-pub(crate) use schema::schema;
-pub(crate) use secret::Origin;
-pub(crate) use settings::{Audit, Auth, Backend, BackendKind, Config, Gateway, KeySource, Review};
 
-/// A file that is larger was not written for us.
-const FILE_BYTES_MAX: u64 = 16 << 20;
-
-/// What the command line says about the configuration; it wins over the file.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Overrides {
-    pub(crate) config: Option<PathBuf>,
-    pub(crate) data_dir: Option<PathBuf>,
-    pub(crate) log_level: Option<String>,
-    /// In place of `gateway.listen`.
-    pub(crate) listen: Option<String>,
+/// The environment of this process; values are checked by the crates that parse them when they are used.
+pub(crate) fn environment() -> io::Result<Environment<'static>> {
+    Environment::of_process(VALIDATORS)
 }
 
-/// What surrounds the process: variables and directories.
-pub(crate) struct Outside<'a> {
-    pub(crate) variables: &'a dyn Fn(&str) -> Option<OsString>,
-    pub(crate) cwd: PathBuf,
-}
+#[cfg(test)]
+mod tests {
+    use super::{Environment, Overrides, VALIDATORS, parse};
 
-impl Outside<'static> {
-    /// This process's own.
-    pub(crate) fn of_process() -> io::Result<Self> {
-        Ok(Self {
-            variables: &|name: &str| std::env::var_os(name),
-            cwd: std::env::current_dir()?,
-        })
-    }
-}
-
-impl Outside<'_> {
-    pub(crate) fn variable(&self, name: &str) -> Option<Result<String, OsString>> {
-        (self.variables)(name).map(OsString::into_string)
+    fn mistakes_of(text: &str, variable: &str, value: Option<&str>) -> String {
+        let home = std::env::temp_dir();
+        let environment = Environment {
+            variables: &|name: &str| match name {
+                "HOME" => Some(home.clone().into()),
+                _ if name == variable => value.map(Into::into),
+                _ => None,
+            },
+            cwd: home.clone(),
+            validators: VALIDATORS,
+        };
+        let parsed = parse("x", text, &home, &Overrides::default(), &environment);
+        parsed.expect_err("it has mistakes").to_string()
     }
 
-    /// A directory that a variable names; the XDG rules ignore relative ones.
-    pub(crate) fn directory(&self, name: &str) -> Option<PathBuf> {
-        (self.variables)(name)
-            .map(PathBuf::from)
-            .filter(|dir| dir.is_absolute())
+    #[test]
+    fn a_database_url_is_checked_and_never_repeated() {
+        for (url, words) in [
+            (
+                "postgres://me:hunter2@host:port/x",
+                "DATABASE_URL: not a PostgreSQL URL",
+            ),
+            (
+                "postgres://me:hunter2@host/x?sslmode=maybe",
+                "`maybe` is unknown",
+            ),
+            (
+                "postgres://me:hunter2@host/x?sslmode=verify-ca&sslrootcert=/nowhere",
+                "need certificates",
+            ),
+        ] {
+            let text = mistakes_of("[postgres]", "DATABASE_URL", Some(url));
+            assert!(text.contains(words), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
     }
 
-    pub(crate) fn home(&self) -> Option<PathBuf> {
-        self.directory("HOME")
+    /// G-85: what `[redis]` names is looked at before anything starts.
+    #[test]
+    fn g_85_a_redis_url_is_checked_and_never_repeated() {
+        for (url, words) in [
+            ("http://me:hunter2@host", "REDIS_URL: not a Redis URL"),
+            ("redis://me:hunter2@host:port", "the port in the Redis URL"),
+            ("redis://me:hunter2@host/x", "no number of a database"),
+            ("redis://hunter2@host", "a user and no password"),
+        ] {
+            let text = mistakes_of("[redis]", "REDIS_URL", Some(url));
+            assert!(text.contains(words), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        let missing = mistakes_of("[redis]", "REDIS_URL", None);
+        assert!(missing.contains("REDIS_URL"), "{missing}");
     }
-}
-
-/// A usable configuration and where it came from.
-#[derive(Debug)]
-pub(crate) struct Loaded {
-    pub(crate) config: Config,
-    /// None: no file was found, everything is default.
-    pub(crate) file: Option<PathBuf>,
-    /// There is a file, and it sets nothing: it has no byte, or only comments.
-    pub(crate) is_empty: bool,
-}
-
-/// What may be at the file's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Also a pipe (`-c <(...)`): whoever starts us waits for it.
-    Anything,
-    /// A regular file, behind links or not: a gateway that runs waits for nobody to write.
-    RegularFile,
-}
-
-/// Finds the file, reads it and builds the configuration.
-pub(crate) fn load(overrides: &Overrides, outside: &Outside<'_>) -> Result<Loaded, Mistakes> {
-    load_from(Place::Anything, overrides, outside)
-}
-
-/// The same, of what may be at the file's place.
-pub(crate) fn load_from(
-    place: Place,
-    overrides: &Overrides,
-    outside: &Outside<'_>,
-) -> Result<Loaded, Mistakes> {
-    let Some(file) = find(overrides, outside) else {
-        let config = parse("built-in defaults", "", &outside.cwd, overrides, outside)?;
-        return Ok(Loaded {
-            config,
-            file: None,
-            is_empty: false,
-        });
-    };
-    let name = file.display().to_string();
-    let text = read(&outside.cwd.join(&file), place).map_err(|error| {
-        let help = "without --config and SENTINEL_CONFIG, ./sentinel.toml and the user's configuration are tried";
-        Mistakes::new(&name, "", vec![Mistake::new(None, format!("the file cannot be read: {error}")).help(help)])
-    })?;
-    let base = outside.cwd.join(file.parent().unwrap_or(Path::new("")));
-    let config = parse(&name, &text, &base, overrides, outside)?;
-    Ok(Loaded {
-        config,
-        file: Some(file),
-        is_empty: says_nothing(&text),
-    })
-}
-
-fn read(path: &Path, place: Place) -> io::Result<String> {
-    let mut how = File::options();
-    how.read(true);
-    if place == Place::RegularFile {
-        // Even to open a device may do something; and what is a file now may be a pipe when it is opened.
-        only_regular(&std::fs::metadata(path)?)?;
-        how.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    }
-    let file = how.open(path)?;
-    if place == Place::RegularFile {
-        only_regular(&file.metadata()?)?;
-    }
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > FILE_BYTES_MAX {
-        true => Err(io::Error::other("it is larger than 16 MiB")),
-        false => Ok(text),
-    }
-}
-
-fn only_regular(metadata: &Metadata) -> io::Result<()> {
-    match metadata.is_file() {
-        true => Ok(()),
-        false => Err(io::Error::other("it is no regular file")),
-    }
-}
-
-/// Whether a file has nothing but blank lines and comments.
-fn says_nothing(text: &str) -> bool {
-    let text = text.trim_start_matches('\u{feff}');
-    let mut lines = text.lines().map(str::trim);
-    lines.all(|line| line.is_empty() || line.starts_with('#'))
-}
-
-/// --config (which SENTINEL_CONFIG stands in for), ./sentinel.toml, the user's configuration directory.
-fn find(overrides: &Overrides, outside: &Outside<'_>) -> Option<PathBuf> {
-    let named = || {
-        outside
-            .variable("SENTINEL_CONFIG")
-            .and_then(Result::ok)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-    };
-    if let Some(file) = overrides.config.clone().or_else(named) {
-        return Some(file);
-    }
-    let local = PathBuf::from("sentinel.toml");
-    if outside.cwd.join(&local).is_file() {
-        return Some(local);
-    }
-    let directory = outside
-        .directory("XDG_CONFIG_HOME")
-        .or_else(|| Some(outside.home()?.join(".config")))?;
-    Some(directory.join("sentinel/sentinel.toml")).filter(|file| file.is_file())
-}
-
-/// Builds a configuration from the text of a file; relative paths in it start at `base`.
-pub(crate) fn parse(
-    name: &str,
-    text: &str,
-    base: &Path,
-    overrides: &Overrides,
-    outside: &Outside<'_>,
-) -> Result<Config, Mistakes> {
-    let (mut tree, syntax) = Tree::parse(text);
-    let shape = shape::check(&mut tree);
-    let raw: RawConfig = serde_json::from_value(tree.value.clone())
-        .expect("what the shape check leaves fits the types that its schema was generated from");
-    let mut builder = Builder {
-        tree: &tree,
-        removed: &shape.removed,
-        outside,
-        base,
-        incomplete: !syntax.is_empty(),
-        mistakes: Vec::new(),
-        notices: Vec::new(),
-    };
-    let mut config = builder.build(raw, overrides);
-    config.notices = std::mem::take(&mut builder.notices);
-    // What stands on a line that could not be read is a consequence.
-    let mut mistakes = syntax.clone();
-    let further = shape.mistakes.into_iter().chain(builder.mistakes);
-    mistakes.extend(further.filter(|m| !syntax.iter().any(|s| m.shares_line(s, text))));
-    if mistakes.is_empty() {
-        Ok(config)
-    } else {
-        Err(Mistakes::new(name, text, mistakes).with_data_dir(config.gateway.data_dir))
-    }
-}
-
-/// The normalised configuration: every value explicit, in a stable order, with the names of the file.
-pub(crate) fn normalised(config: &Config) -> Value {
-    serde_json::to_value(config)
-        .expect("settings are tables with string keys, arrays, strings, numbers and booleans")
-}
-
-/// The normalised configuration as a file.
-pub(crate) fn normalised_toml(config: &Config) -> String {
-    toml::to_string(&normalised(config)).expect("settings have no null")
 }

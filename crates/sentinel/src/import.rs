@@ -17,7 +17,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use crate::cli::Client;
-use crate::config::Outside;
+use crate::config::Environment;
 
 pub(crate) use find::{Source, find};
 pub(crate) use read::ReadError;
@@ -38,16 +38,23 @@ pub(crate) struct Imported {
 }
 
 /// Reads the sources and converts what they hold.
-pub(crate) fn import(sources: &[Source], outside: &Outside<'_>) -> Result<Imported, ReadError> {
+pub(crate) fn import(
+    sources: &[Source],
+    environment: &Environment<'_>,
+) -> Result<Imported, ReadError> {
     let mut servers = Vec::new();
     for source in sources {
-        servers.extend(read::load_servers(source, outside)?);
+        servers.extend(read::load_servers(source, environment)?);
     }
-    Ok(convert_all(sources, servers, outside))
+    Ok(convert_all(sources, servers, environment))
 }
 
-fn convert_all(sources: &[Source], servers: Vec<read::Server>, outside: &Outside<'_>) -> Imported {
-    let mut converter = convert::Converter::new(outside);
+fn convert_all(
+    sources: &[Source],
+    servers: Vec<read::Server>,
+    environment: &Environment<'_>,
+) -> Imported {
+    let mut converter = convert::Converter::new(environment);
     for server in &servers {
         converter.refer(server);
     }
@@ -65,25 +72,6 @@ fn convert_all(sources: &[Source], servers: Vec<read::Server>, outside: &Outside
         exports: exports.shell(),
         backends: backends.into_iter().map(|backend| backend.name).collect(),
         warnings,
-    }
-}
-
-/// A name made of what a backend's name may have: `My Server!` becomes `my-server`.
-pub(crate) fn backend_name(name: &str) -> Option<String> {
-    let mut out = String::new();
-    for c in name.chars() {
-        if c.is_ascii_alphanumeric() {
-            out.push(c.to_ascii_lowercase());
-        } else if !out.is_empty() && !out.ends_with('-') {
-            out.push('-');
-        }
-    }
-    out.truncate(32);
-    let out = out.trim_end_matches('-');
-    match out {
-        "" => None,
-        "tools" | "admin" | "review" => Some(format!("{out}-server")),
-        _ => Some(out.to_owned()),
     }
 }
 

@@ -16,7 +16,7 @@ use sentinel_stores::audit::{Ingest, adopt_all, verify};
 use super::{print, say};
 use crate::audit::recorder;
 use crate::cli::{Audit, AuditAction, AuditFilter, Global};
-use crate::config::{self, Config, Outside};
+use crate::config::{self, Config};
 use crate::database::Database;
 
 /// Read at once.
@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 const LATE_MS: u64 = 10_000;
 
 pub(crate) fn run(global: &Global, args: &Audit) -> anyhow::Result<ExitCode> {
-    let config = config::load(&global.overrides(), &Outside::of_process()?)?.config;
+    let config = config::load(&global.overrides(), &config::environment()?)?.config;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

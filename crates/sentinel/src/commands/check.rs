@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::{print, say, warn};
 use crate::cli::Global;
-use crate::config::{self, Outside, mistake};
+use crate::config::{self, mistake};
 use crate::wiring;
 
 pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
-    let outside = Outside::of_process()?;
-    let loaded = match config::load(&global.overrides(), &outside) {
+    let environment = config::environment()?;
+    let loaded = match config::load(&global.overrides(), &environment) {
         Ok(loaded) => loaded,
         Err(mistakes) if global.json => {
             print(&format!(

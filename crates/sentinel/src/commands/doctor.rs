@@ -27,7 +27,7 @@ use self::report::{Checked, DataDir, Examined, Found, Report, SharedLimits};
 use super::{EXIT_UNREACHABLE, print};
 use crate::cli::{Doctor, Global};
 use crate::client::{self, Wish};
-use crate::config::{self, BackendKind, Config, Loaded, Outside, Start, mistake};
+use crate::config::{self, BackendKind, Config, Loaded, Start, mistake};
 use crate::progress::{self, Progress};
 use crate::wiring;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(global: &Global, args: &Doctor) -> anyhow::Result<ExitCode> {
     if args.target.url.is_some() {
         return remote(global, args);
     }
-    let loaded = match config::load(&global.overrides(), &Outside::of_process()?) {
+    let loaded = match config::load(&global.overrides(), &config::environment()?) {
         Ok(loaded) => loaded,
         Err(mistakes) if global.json => {
             let configuration = json!({ "ok": false, "mistakes": mistakes.to_json() });

@@ -14,12 +14,12 @@ use serde_json::json;
 
 use super::{print, say, warn};
 use crate::cli::{Global, Import};
-use crate::config::{self, Outside, Overrides};
+use crate::config::{self, Environment, Overrides};
 use crate::import::{self, Imported};
 
 pub(crate) fn run(global: &Global, args: &Import) -> anyhow::Result<ExitCode> {
-    let outside = Outside::of_process()?;
-    let sources = import::find(args.path.as_deref(), args.from, &outside);
+    let environment = config::environment()?;
+    let sources = import::find(args.path.as_deref(), args.from, &environment);
     if sources.is_empty() {
         bail!(
             "no client's configuration was found in the usual places; name a file: sentinel import PATH"
@@ -28,7 +28,7 @@ pub(crate) fn run(global: &Global, args: &Import) -> anyhow::Result<ExitCode> {
     for source in &sources {
         say(&format!("reading {}", source.path.display()));
     }
-    let imported = import::import(&sources, &outside)?;
+    let imported = import::import(&sources, &environment)?;
     for warning in &imported.warnings {
         warn(warning);
     }
@@ -52,27 +52,28 @@ pub(crate) fn run(global: &Global, args: &Import) -> anyhow::Result<ExitCode> {
         write_file(&args.output, &imported.toml, 0o644, args.force)?;
     }
     let outcome = report(global, args, &imported, to_stdout)?;
-    Ok(verify(&imported, &outside).unwrap_or(outcome))
+    Ok(verify(&imported, &environment).unwrap_or(outcome))
 }
 
 /// A client's file may hold what we refuse, such as a URL without a scheme: the user should hear of it
 /// now. Variables are not set yet, so a stand-in that suits every place answers for them.
-fn verify(imported: &Imported, outside: &Outside<'_>) -> Option<ExitCode> {
+fn verify(imported: &Imported, environment: &Environment<'_>) -> Option<ExitCode> {
     let variables = |name: &str| match name {
-        "HOME" | "XDG_DATA_HOME" => (outside.variables)(name),
+        "HOME" | "XDG_DATA_HOME" => (environment.variables)(name),
         _ => Some("https://example.com/".into()),
     };
-    let outside = Outside {
+    let environment = Environment {
+        validators: config::Validators::default(),
         variables: &variables,
-        cwd: outside.cwd.clone(),
+        cwd: environment.cwd.clone(),
     };
     let overrides = Overrides::default();
     let checked = config::parse(
         "the imported file",
         &imported.toml,
-        &outside.cwd,
+        &environment.cwd,
         &overrides,
-        &outside,
+        &environment,
     );
     let mistakes = checked.err()?;
     warn("the imported configuration needs a correction before it can be used:");

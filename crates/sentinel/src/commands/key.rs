@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{print, say, warn};
 use crate::cli::{Global, Key, KeyAction};
-use crate::config::{self, Config, Outside};
+use crate::config::{self, Config};
 use crate::key_file::KeyFile;
 
 pub(crate) fn run(global: &Global, args: &Key) -> anyhow::Result<ExitCode> {
-    let config = config::load(&global.overrides(), &Outside::of_process()?)?.config;
+    let config = config::load(&global.overrides(), &config::environment()?)?.config;
     let store = KeyFile::new(&config.gateway.data_dir);
     match &args.action {
         KeyAction::Create {

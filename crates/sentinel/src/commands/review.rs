@@ -17,7 +17,7 @@ use sentinel_stores::{Sqlite, review};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Global, Review, ReviewCommand};
-use crate::config::{self, Config, Loaded, Outside, Place};
+use crate::config::{self, Config, Loaded, Place};
 use crate::database::Database;
 
 const NICENESS_MAX: i32 = 19;
@@ -26,8 +26,8 @@ pub(crate) fn run(global: &Global, args: &Review) -> anyhow::Result<ExitCode> {
     let db = args.db.as_ref().map(std::path::absolute).transpose()?;
     let overrides = global.overrides();
     let load = move |place| {
-        let outside = Outside::of_process()?;
-        let mut loaded = config::load_from(place, &overrides, &outside)?;
+        let environment = config::environment()?;
+        let mut loaded = config::load_from(place, &overrides, &environment)?;
         if let Some(db) = &db {
             loaded.config.sqlite.path.clone_from(db);
             loaded.config.postgres = None;

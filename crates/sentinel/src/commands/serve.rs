@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::audit::Audit;
 use crate::cli::{Global, Serve};
-use crate::config::{self, Config, Loaded, Outside, Place};
+use crate::config::{self, Config, Loaded, Place};
 use crate::reload::{Load, Reloader};
 use crate::runfile::RunFile;
 use crate::workers::Workers;
@@ -37,8 +37,8 @@ pub(crate) fn run(global: &Global, args: &Serve) -> anyhow::Result<ExitCode> {
         ..global.overrides()
     };
     listen(Arc::new(move |place| {
-        let outside = Outside::of_process()?;
-        Ok(config::load_from(place, &overrides, &outside)?)
+        let environment = config::environment()?;
+        Ok(config::load_from(place, &overrides, &environment)?)
     }))
 }
 

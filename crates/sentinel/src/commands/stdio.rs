@@ -10,7 +10,7 @@ use sentinel_backends::child;
 use super::serve::Signals;
 use crate::audit::Audit;
 use crate::cli::Global;
-use crate::config::{self, Loaded, Outside, Place};
+use crate::config::{self, Loaded, Place};
 use crate::reload::{Load, Reloader};
 use crate::runfile::RunFile;
 use crate::{identity, logging, operator, wiring};
@@ -20,8 +20,8 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
     let overrides = global.overrides();
     let load: Load = Arc::new(move |place| {
-        let outside = Outside::of_process()?;
-        Ok(config::load_from(place, &overrides, &outside)?)
+        let environment = config::environment()?;
+        Ok(config::load_from(place, &overrides, &environment)?)
     });
     // One caller: one thread is enough for it and its backends.
     let main = tokio::runtime::Builder::new_current_thread()

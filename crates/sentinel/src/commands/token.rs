@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Misuse, print, warn};
 use crate::cli::{Global, Token};
-use crate::config::{self, Outside};
+use crate::config;
 
 pub(crate) fn run(global: &Global, args: &Token) -> anyhow::Result<ExitCode> {
-    let config = config::load(&global.overrides(), &Outside::of_process()?)?.config;
+    let config = config::load(&global.overrides(), &config::environment()?)?.config;
     let Some(auth) = &config.auth else {
         anyhow::bail!("there is no [auth] in the configuration: callers need no token");
     };

@@ -9,12 +9,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::backend_name;
 use super::read::Server;
 use super::variables::{Export, Exports, variable_name};
 use super::write::{Entry, Setting, Transport};
 use crate::config::template::{Piece, Template, is_name, parse_with};
-use crate::config::{OWN_HEADERS, Outside, command_line, credentials};
+use crate::config::{Environment, OWN_HEADERS, backend_name, command_line, credentials};
 
 /// Keys of clients that have no counterpart here and need none.
 const IGNORED: [&str; 12] = [
@@ -64,7 +63,7 @@ const GENERIC: [&str; 12] = [
 
 /// Collects backends, variables and warnings.
 pub(super) struct Converter<'a> {
-    outside: &'a Outside<'a>,
+    environment: &'a Environment<'a>,
     /// Definitions already taken over, under the names they had.
     seen: Vec<(String, Map<String, Value>)>,
     done: Converted,
@@ -86,9 +85,9 @@ struct Context<'s> {
 }
 
 impl<'a> Converter<'a> {
-    pub(super) fn new(outside: &'a Outside<'a>) -> Self {
+    pub(super) fn new(environment: &'a Environment<'a>) -> Self {
         Self {
-            outside,
+            environment,
             seen: Vec::new(),
             done: Converted::default(),
         }
@@ -106,7 +105,7 @@ impl<'a> Converter<'a> {
                 Value::Array(items) => values.extend(items),
                 Value::Object(map) => values.extend(map.values()),
                 Value::String(text) => {
-                    for piece in read_template(text, server, self.outside).pieces {
+                    for piece in read_template(text, server, self.environment).pieces {
                         if let Piece::Variable { name, .. } = piece {
                             self.done.exports.refer(name);
                         }
@@ -323,7 +322,7 @@ impl<'a> Converter<'a> {
     /// for the program, as `mcp-remote` reads it. One that only passes on the client's own is the client's.
     fn own_variables(&self, context: &Context<'_>) -> Vec<String> {
         let passed_on = |name: &str, value: &str| {
-            let template = read_template(value, context.server, self.outside);
+            let template = read_template(value, context.server, self.environment);
             matches!(template.pieces.as_slice(), [Piece::Variable { name: of, .. }] if of == name)
         };
         let env = context
@@ -401,7 +400,7 @@ impl<'a> Converter<'a> {
 
     fn template(&mut self, context: &Context<'_>, text: &str) -> Template {
         self.ask_for_inputs(context.server, text);
-        read_template(text, context.server, self.outside)
+        read_template(text, context.server, self.environment)
     }
 
     /// A variable that stands for a question gets a line that the user can fill in.
@@ -418,10 +417,10 @@ impl<'a> Converter<'a> {
 
     /// `command` and `cwd` have no variables here: what is known now is filled in.
     fn expanded(&mut self, context: &Context<'_>, key: &str, text: &str) -> String {
-        let outside = self.outside;
+        let environment = self.environment;
         let filled = self
             .template(context, text)
-            .fill(|name| outside.variable(name).and_then(Result::ok));
+            .fill(|name| environment.variable(name).and_then(Result::ok));
         for name in &filled.missing {
             self.warn(
                 context,
@@ -547,12 +546,12 @@ fn unescaped(text: &str) -> Vec<u8> {
 
 /// Reads the variables that clients know: `${VAR}`, `${VAR:-x}`, `${env:VAR}`, `${input:x}`, and the
 /// folders, which are known now.
-fn read_template(text: &str, server: &Server, outside: &Outside<'_>) -> Template {
+fn read_template(text: &str, server: &Server, environment: &Environment<'_>) -> Template {
     let folder = |path: &Path| Some(Piece::Text(path.display().to_string()));
     parse_with(text, |inside| match inside {
         "workspaceFolder" => folder(&server.workspace),
         "workspaceFolderBasename" => folder(Path::new(server.workspace.file_name()?)),
-        "userHome" => folder(&outside.home()?),
+        "userHome" => folder(&environment.home()?),
         "pathSeparator" | "/" => Some(Piece::Text("/".into())),
         _ => {
             if let Some(id) = inside.strip_prefix("input:") {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::client_of;
 use crate::cli::Client;
-use crate::config::Outside;
+use crate::config::Environment;
 
 /// A file to import.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,20 +17,20 @@ pub(crate) struct Source {
 pub(crate) fn find(
     path: Option<&Path>,
     from: Option<Client>,
-    outside: &Outside<'_>,
+    environment: &Environment<'_>,
 ) -> Vec<Source> {
     if let Some(path) = path {
-        let path = outside.cwd.join(path);
+        let path = environment.cwd.join(path);
         let client = from.unwrap_or_else(|| client_of(&path));
         return vec![Source { path, client }];
     }
-    let mut found = places(from, outside);
+    let mut found = places(from, environment);
     found.retain(|source| source.path.is_file());
     found
 }
 
 /// Every place that is looked at, nearest first: the project's files before the user's.
-pub(crate) fn places(from: Option<Client>, outside: &Outside<'_>) -> Vec<Source> {
+pub(crate) fn places(from: Option<Client>, environment: &Environment<'_>) -> Vec<Source> {
     use Client::{ClaudeCode, ClaudeDesktop, Cursor, Generic, Vscode};
     const PROJECT: &[(Client, &str)] = &[
         (ClaudeCode, ".mcp.json"),
@@ -57,8 +57,13 @@ pub(crate) fn places(from: Option<Client>, outside: &Outside<'_>) -> Vec<Source>
             })
             .collect()
     };
-    let mut places = at(outside.cwd.clone(), PROJECT);
-    places.extend(outside.home().into_iter().flat_map(|home| at(home, HOME)));
+    let mut places = at(environment.cwd.clone(), PROJECT);
+    places.extend(
+        environment
+            .home()
+            .into_iter()
+            .flat_map(|home| at(home, HOME)),
+    );
     places.retain(|source| from.is_none_or(|client| client == source.client));
     // In the home directory a file is both the project's and the user's.
     let mut seen = Vec::new();

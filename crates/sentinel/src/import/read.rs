@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::find::Source;
 use super::workspace_of;
 use crate::cli::Client;
-use crate::config::Outside;
+use crate::config::Environment;
 
 /// Larger files are not configurations.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -47,7 +47,7 @@ pub(crate) enum ReadError {
 /// Every server of a file.
 pub(super) fn load_servers(
     source: &Source,
-    outside: &Outside<'_>,
+    environment: &Environment<'_>,
 ) -> Result<Vec<Server>, ReadError> {
     let path = source.path.display().to_string();
     let io = |source| ReadError::Io {
@@ -62,7 +62,7 @@ pub(super) fn load_servers(
         path: path.clone(),
         source,
     })?;
-    parse_servers(&value, source, &outside.cwd).ok_or(ReadError::NoServers { path })
+    parse_servers(&value, source, &environment.cwd).ok_or(ReadError::NoServers { path })
 }
 
 /// The servers of a parsed file; none if it has no place for servers at all.

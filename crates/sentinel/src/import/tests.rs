@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::read::{parse_lenient, parse_servers};
-use super::{Imported, Source, backend_name, client_of, convert_all, find};
+use super::{Imported, Source, client_of, convert_all, find};
 use crate::cli::Client;
-use crate::config::{self, Outside, Overrides};
+use crate::config::{self, Environment, Overrides, backend_name};
 
 /// Converts the text of a file at this path, in a world with these variables.
 fn imported(path: &str, text: &str, variables: &[(&str, &str)]) -> Imported {
@@ -17,7 +17,8 @@ fn imported(path: &str, text: &str, variables: &[(&str, &str)]) -> Imported {
         .chain([("HOME", "/home/me")])
         .collect();
     let lookup = |name: &str| variables.get(name).map(OsString::from);
-    let outside = Outside {
+    let environment = Environment {
+        validators: config::Validators::default(),
         variables: &lookup,
         cwd: "/project".into(),
     };
@@ -26,8 +27,8 @@ fn imported(path: &str, text: &str, variables: &[(&str, &str)]) -> Imported {
         client: client_of(Path::new(path)),
     };
     let value = parse_lenient(text).expect("it is JSON");
-    let servers = parse_servers(&value, &source, &outside.cwd).expect("it has servers");
-    convert_all(&[source], servers, &outside)
+    let servers = parse_servers(&value, &source, &environment.cwd).expect("it has servers");
+    convert_all(&[source], servers, &environment)
 }
 
 /// Both outputs, as a user would see them.
@@ -49,7 +50,8 @@ fn passes_check(imported: &Imported) {
             "/x"
         }))
     };
-    let outside = Outside {
+    let environment = Environment {
+        validators: config::Validators::default(),
         variables: &any,
         cwd: "/project".into(),
     };
@@ -58,7 +60,7 @@ fn passes_check(imported: &Imported) {
         &imported.toml,
         Path::new("/project"),
         &Overrides::default(),
-        &outside,
+        &environment,
     );
     match checked {
         Ok(config) => {
@@ -309,7 +311,8 @@ fn a_variable_of_the_servers_own_env_is_left_to_the_program() {
         "HOME" => Some("/home/me".into()),
         _ => Some("given".into()),
     };
-    let outside = Outside {
+    let environment = Environment {
+        validators: config::Validators::default(),
         variables: &loaded,
         cwd: "/project".into(),
     };
@@ -318,7 +321,7 @@ fn a_variable_of_the_servers_own_env_is_left_to_the_program() {
         &imported.toml,
         Path::new("/project"),
         &Overrides::default(),
-        &outside,
+        &environment,
     )
     .expect("its variables are set");
     let config::BackendKind::Stdio(child) = &config.backends[0].kind else {
@@ -427,12 +430,13 @@ fn files_are_found_in_the_usual_places() {
     }
     let home = root.path().join("home").into_os_string();
     let lookup = |name: &str| (name == "HOME").then(|| home.clone());
-    let outside = Outside {
+    let environment = Environment {
+        validators: config::Validators::default(),
         variables: &lookup,
         cwd: root.path().join("work"),
     };
     let names = |from: Option<Client>| -> Vec<PathBuf> {
-        let found = find(None, from, &outside);
+        let found = find(None, from, &environment);
         found
             .iter()
             .map(|s| s.path.strip_prefix(root.path()).expect("inside").to_owned())

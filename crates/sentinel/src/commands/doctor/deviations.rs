@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::config::{self, BackendKind, Config, Outside, Overrides};
+use crate::config::{self, BackendKind, Config, Environment, Overrides};
 use crate::data_dir;
 
 /// Every setting that takes a protection away, in words.
@@ -64,7 +64,8 @@ pub(super) fn of(config: &Config) -> Vec<String> {
 
 /// Limits above their defaults.
 fn limits(config: &Config) -> Vec<String> {
-    let nothing = Outside {
+    let nothing = Environment {
+        validators: config::Validators::default(),
         variables: &|_| None,
         cwd: std::path::PathBuf::from("/"),
     };
@@ -148,7 +149,8 @@ mod tests {
     use super::*;
 
     fn deviations(text: &str) -> Vec<String> {
-        let outside = Outside {
+        let environment = Environment {
+            validators: config::Validators::default(),
             variables: &|_| None,
             cwd: "/".into(),
         };
@@ -156,7 +158,7 @@ mod tests {
             data_dir: Some("/d".into()),
             ..Overrides::default()
         };
-        let config = config::parse("x", text, &outside.cwd, &overrides, &outside);
+        let config = config::parse("x", text, &environment.cwd, &overrides, &environment);
         of(&config.unwrap_or_else(|mistakes| panic!("{}", mistakes.render())))
     }
 

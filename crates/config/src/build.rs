@@ -13,9 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path as FilePath, PathBuf};
 use std::time::Duration;
 
-use sentinel_core::identity::KeySet;
-use sentinel_core::identity::jwk::HS256_SECRET_BYTES_MIN;
-
 use super::mistake::Mistake;
 use super::raw::{
     RawAdmission, RawAudit, RawAuth, RawConfig, RawGateway, RawKillSwitch, RawLimits,
@@ -28,7 +25,10 @@ use super::settings::{
 };
 use super::suggest::nearest;
 use super::tree::{Path, Tree};
-use super::{Outside, Overrides, pending};
+use super::{Environment, Overrides, pending};
+
+/// Shorter HS256 secrets can be guessed from one token (RFC 7518, section 3.2).
+const HS256_SECRET_BYTES_MIN: usize = 32;
 
 /// Whether an address that the network reaches may be listened on (P-S15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) struct Builder<'a> {
     pub(crate) tree: &'a Tree,
     /// Reported and taken out by the shape check.
     pub(crate) removed: &'a BTreeSet<Path>,
-    pub(crate) outside: &'a Outside<'a>,
+    pub(crate) environment: &'a Environment<'a>,
     /// Relative paths of the file start here.
     pub(crate) base: &'a FilePath,
     /// The file has syntax errors: what seems missing may be what could not be read.
@@ -129,15 +129,15 @@ impl Builder<'_> {
     fn data_dir(&mut self, raw: &RawGateway, overrides: &Overrides) -> PathBuf {
         let here = Path::dotted("gateway.data_dir");
         if let Some(dir) = &overrides.data_dir {
-            return self.outside.cwd.join(dir);
+            return self.environment.cwd.join(dir);
         }
         if !raw.data_dir.is_empty() {
             return self.path(&here, &raw.data_dir);
         }
-        if let Some(dir) = self.outside.directory("XDG_DATA_HOME") {
+        if let Some(dir) = self.environment.directory("XDG_DATA_HOME") {
             return dir.join("sentinel");
         }
-        match self.outside.home() {
+        match self.environment.home() {
             Some(home) => home.join(".local/share/sentinel"),
             None => {
                 let mistake = Mistake::new(
@@ -181,7 +181,7 @@ impl Builder<'_> {
         let jwt_secret = match raw.jwt_secret_env.as_str() {
             "" => None,
             // The default name counts only where the variable exists.
-            name if !named && self.outside.variable(name).is_none() => None,
+            name if !named && self.environment.variable(name).is_none() => None,
             name => self.variable(&at("jwt_secret_env"), name),
         };
         if jwt_secret.is_none() && !named && raw.jwks.is_empty() && !raw.api_keys {
@@ -276,7 +276,7 @@ impl Builder<'_> {
     /// Looked at here, so that `check` and a reload tell of it, too, and not only a start that fails.
     fn check_keys(&mut self, path: &Path, file: &std::path::Path) {
         let why = match std::fs::read(file) {
-            Ok(text) => KeySet::public(&text).err().map(|error| error.to_string()),
+            Ok(text) => (self.environment.validators.key_set)(&text).err(),
             Err(error) => Some(error.to_string()),
         };
         if let Some(why) = why {
@@ -295,7 +295,7 @@ impl Builder<'_> {
             return None;
         }
         let url = self.variable_in(&here, "url_env", &raw.postgres.url_env)?;
-        if let Err(why) = sentinel_stores::Postgres::check(url.expose()) {
+        if let Err(why) = (self.environment.validators.postgres_url)(url.expose()) {
             let span = self.tree.value_span(&here.key("url_env"));
             let span = span.or_else(|| self.tree.key_span(&here));
             let message = format!("{}: {why}", raw.postgres.url_env);
@@ -315,7 +315,7 @@ impl Builder<'_> {
             return None;
         }
         let url = self.variable_in(&here, "url_env", &raw.redis.url_env)?;
-        if let Err(why) = sentinel_stores::Redis::check(url.expose()) {
+        if let Err(why) = (self.environment.validators.redis_url)(url.expose()) {
             let span = self.tree.value_span(&here.key("url_env"));
             let span = span.or_else(|| self.tree.key_span(&here));
             let message = format!("{}: {why}", raw.redis.url_env);

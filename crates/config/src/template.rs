@@ -5,7 +5,7 @@
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub enum Piece {
     Text(String),
     Variable {
         name: String,
@@ -15,18 +15,18 @@ pub(crate) enum Piece {
 
 /// Text with variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Template {
-    pub(crate) pieces: Vec<Piece>,
+pub struct Template {
+    pub pieces: Vec<Piece>,
 }
 
 /// A template with its variables filled in.
-pub(crate) struct Filled {
-    pub(crate) text: String,
-    pub(crate) missing: Vec<String>,
+pub struct Filled {
+    pub text: String,
+    pub missing: Vec<String>,
 }
 
 /// Splits a text into literal pieces and variables.
-pub(crate) fn parse(text: &str) -> Template {
+pub fn parse(text: &str) -> Template {
     parse_with(text, |inside| {
         let (name, default) = match inside.split_once(":-") {
             Some((name, default)) => (name, Some(default.to_owned())),
@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str) -> Template {
 }
 
 /// Splits a text whose `${…}` mean what `read` says; `None` leaves one as it stands.
-pub(crate) fn parse_with(text: &str, read: impl Fn(&str) -> Option<Piece>) -> Template {
+pub fn parse_with(text: &str, read: impl Fn(&str) -> Option<Piece>) -> Template {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
@@ -72,14 +72,14 @@ pub(crate) fn parse_with(text: &str, read: impl Fn(&str) -> Option<Piece>) -> Te
 
 impl Template {
     /// Whether there is no variable in it.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         self.pieces
             .iter()
             .all(|piece| matches!(piece, Piece::Text(_)))
     }
 
     /// The literal text, without variables.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let texts = self.pieces.iter().filter_map(|piece| match piece {
             Piece::Text(text) => Some(text.as_str()),
             Piece::Variable { .. } => None,
@@ -87,7 +87,7 @@ impl Template {
         texts.collect()
     }
 
-    pub(crate) fn fill(&self, value: impl Fn(&str) -> Option<String>) -> Filled {
+    pub fn fill(&self, value: impl Fn(&str) -> Option<String>) -> Filled {
         let mut filled = Filled {
             text: String::new(),
             missing: Vec::new(),
@@ -110,7 +110,7 @@ impl Template {
     }
 
     /// The template with these variables as the text that names them, for somebody else to expand.
-    pub(crate) fn with_literal(mut self, meant: impl Fn(&str) -> bool) -> Self {
+    pub fn with_literal(mut self, meant: impl Fn(&str) -> bool) -> Self {
         for piece in &mut self.pieces {
             if let Piece::Variable {
                 name,
@@ -125,7 +125,7 @@ impl Template {
     }
 
     /// The template as `parse` would read it again.
-    pub(crate) fn written(&self) -> String {
+    pub fn written(&self) -> String {
         let one = |piece: &Piece| match piece {
             Piece::Text(text) => text.replace("${", "$${"),
             Piece::Variable {
@@ -142,7 +142,7 @@ impl Template {
 }
 
 /// Whether this can be the name of an environment variable.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -200,13 +200,13 @@ pub(crate) struct RawLiteral {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Tools")]
-pub(crate) struct RawTools {
+pub struct RawTools {
     /// Offered tools; globs are allowed.
-    pub(crate) include: Vec<String>,
+    pub include: Vec<String>,
     /// Tools that are not offered although included; globs are allowed.
-    pub(crate) exclude: Vec<String>,
+    pub exclude: Vec<String>,
     /// New names: `theirs = "ours"`.
-    pub(crate) rename: BTreeMap<String, String>,
+    pub rename: BTreeMap<String, String>,
 }
 
 impl Default for RawTools {
@@ -223,13 +223,13 @@ impl Default for RawTools {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "BackendAdmission")]
-pub(crate) struct RawBackendAdmission {
+pub struct RawBackendAdmission {
     /// Calls to this backend that run at the same time.
     #[schemars(range(min = 1, max = 1_000_000))]
-    pub(crate) max_concurrent: u32,
+    pub max_concurrent: u32,
     /// Calls that wait for a slot of this backend; 0 refuses at once.
     #[schemars(range(min = 0, max = 1_000_000))]
-    pub(crate) queue_size: u32,
+    pub queue_size: u32,
 }
 
 impl Default for RawBackendAdmission {
@@ -245,22 +245,22 @@ impl Default for RawBackendAdmission {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "ChildLimits")]
-pub(crate) struct RawChildLimits {
+pub struct RawChildLimits {
     /// Memory of its own, in MiB (RLIMIT_DATA).
     #[schemars(range(min = 0, max = 16_777_216))]
-    pub(crate) memory_mb: u32,
+    pub memory_mb: u32,
     /// Address space, in MiB (RLIMIT_AS). Node.js reserves many gigabytes and does not start with less.
     #[schemars(range(min = 0, max = 16_777_216))]
-    pub(crate) address_space_mb: u32,
+    pub address_space_mb: u32,
     /// Processes and threads of the user it runs as, whoever started them (RLIMIT_NPROC).
     #[schemars(range(min = 0, max = 4_194_304))]
-    pub(crate) processes: u32,
+    pub processes: u32,
     /// Open files (RLIMIT_NOFILE).
     #[schemars(range(min = 0, max = 1_048_576))]
-    pub(crate) open_files: u32,
+    pub open_files: u32,
     /// Seconds of computing after which it is killed (RLIMIT_CPU).
     #[schemars(range(min = 0, max = 31_536_000))]
-    pub(crate) cpu_seconds: u32,
+    pub cpu_seconds: u32,
 }
 
 /// When calls to a backend are refused at once.

@@ -76,14 +76,14 @@ const SECRET_PREFIXES: &[&str] = &[
 ];
 
 /// Whether the value under this name looks like a credential.
-pub(crate) fn looks_secret(name: &str, value: &str) -> bool {
+pub fn looks_secret(name: &str, value: &str) -> bool {
     let value = &without_references(value);
     !value.trim().is_empty()
         && (name_says_so(name) && !plainly_harmless(value) || shape_says_so(value))
 }
 
 /// Whether a name such as `GITHUB_TOKEN`, `X-Api-Key` or `--access-token` announces a credential.
-pub(crate) fn name_says_so(name: &str) -> bool {
+pub fn name_says_so(name: &str) -> bool {
     let words = split_words(name);
     let has = |wanted: &str| {
         let wanted: Vec<&str> = wanted.split('_').collect();
@@ -96,7 +96,7 @@ pub(crate) fn name_says_so(name: &str) -> bool {
 
 /// Whether the value alone gives it away, wherever it stands: by a well-known beginning, as random text,
 /// as a URL with a password, or because it names a credential inside, as JSON or connection strings do.
-pub(crate) fn shape_says_so(value: &str) -> bool {
+pub fn shape_says_so(value: &str) -> bool {
     let value = &without_references(value);
     known_beginning(value)
         || url_credential(value)
@@ -105,7 +105,7 @@ pub(crate) fn shape_says_so(value: &str) -> bool {
 }
 
 /// Whether this cannot be the name of a variable because it is a credential itself.
-pub(crate) fn is_no_name(value: &str) -> bool {
+pub fn is_no_name(value: &str) -> bool {
     let mixed = value.contains(|c: char| c.is_ascii_digit()) && value.contains(char::is_lowercase);
     random_looking(value) || known_beginning(value) && mixed
 }
@@ -184,7 +184,7 @@ fn split_sign(piece: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a line of a configuration file holds a credential, in any of its strings.
-pub(crate) fn line_has_secret(line: &str) -> bool {
+pub fn line_has_secret(line: &str) -> bool {
     let mut parts = line.split(['"', '\'']);
     let mut before = parts.next().unwrap_or_default();
     while let Some(value) = parts.next() {
@@ -217,7 +217,7 @@ fn plainly_harmless(value: &str) -> bool {
 }
 
 /// `scheme://user:password@host` or `?api_key=…`.
-pub(crate) fn url_credential(value: &str) -> bool {
+pub fn url_credential(value: &str) -> bool {
     let Some((_, rest)) = value.split_once("://") else {
         return false;
     };

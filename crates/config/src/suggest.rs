@@ -1,7 +1,7 @@
 //! "Did you mean …": the nearest known word.
 
 /// The known word nearest to `word`, if it is near enough to be a slip of the finger.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = fold(word);
     // One slip in a short word, a third of a long one.
     let allowed = (folded.chars().count() / 3).max(1);

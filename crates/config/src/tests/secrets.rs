@@ -1,8 +1,8 @@
 //! Values from the environment: read once, never shown (G-60, G-61, G-65).
 
 use super::World;
-use crate::config::normalised_toml;
-use crate::config::settings::{BackendKind, Config};
+use crate::normalised_toml;
+use crate::settings::{BackendKind, Config};
 
 const SECRET: &str = "sk-live-0123456789abcdef";
 

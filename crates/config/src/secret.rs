@@ -11,7 +11,7 @@ use super::credentials;
 
 /// Where a value came from, which is also how it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// Written in the file.
     File,
     /// Written in the file although it looks like a credential: never repeated.
@@ -24,20 +24,20 @@ pub(crate) enum Origin {
 
 /// A value that must not be printed.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret {
+pub struct Secret {
     value: Box<str>,
     origin: Origin,
 }
 
 impl Secret {
-    pub(crate) fn from_variable(name: &str, value: &str) -> Self {
+    pub fn from_variable(name: &str, value: &str) -> Self {
         Self {
             value: value.into(),
             origin: Origin::Variable(name.to_owned()),
         }
     }
 
-    pub(crate) fn from_template(template: &str, value: &str) -> Self {
+    pub fn from_template(template: &str, value: &str) -> Self {
         Self {
             value: value.into(),
             origin: Origin::Template(template.to_owned()),
@@ -45,7 +45,7 @@ impl Secret {
     }
 
     /// A literal of the file, under the key `name`.
-    pub(crate) fn from_file(name: &str, value: &str) -> Self {
+    pub fn from_file(name: &str, value: &str) -> Self {
         let hidden = credentials::looks_secret(name, value);
         let origin = if hidden {
             Origin::FileHidden
@@ -59,11 +59,11 @@ impl Secret {
     }
 
     /// The value itself.
-    pub(crate) fn expose(&self) -> &str {
+    pub fn expose(&self) -> &str {
         &self.value
     }
 
-    pub(crate) fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
@@ -95,18 +95,18 @@ impl Serialize for Secret {
 
 /// A backend's URL. One that came from a variable is shown as the variable.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     uri: http::Uri,
     variable: Option<String>,
 }
 
 impl Endpoint {
-    pub(crate) fn new(uri: http::Uri, variable: Option<String>) -> Self {
+    pub fn new(uri: http::Uri, variable: Option<String>) -> Self {
         Self { uri, variable }
     }
 
     /// The URL itself; it may hold a credential.
-    pub(crate) fn expose(&self) -> &http::Uri {
+    pub fn expose(&self) -> &http::Uri {
         &self.uri
     }
 

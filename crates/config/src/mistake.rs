@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::credentials;
 
 /// Process exit code for a configuration that cannot be used.
-pub(crate) const EXIT_CODE: u8 = 2;
+pub const EXIT_CODE: u8 = 2;
 
 const RED: Style = AnsiColor::Red.on_default().bold();
 const BLUE: Style = AnsiColor::Blue.on_default().bold();
@@ -21,7 +21,7 @@ const BOLD: Style = Style::new().bold();
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mistake {
+pub struct Mistake {
     span: Option<Range<usize>>,
     message: String,
     expected: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Mistake {
 }
 
 impl Mistake {
-    pub(crate) fn new(span: Option<Range<usize>>, message: impl Into<String>) -> Self {
+    pub fn new(span: Option<Range<usize>>, message: impl Into<String>) -> Self {
         Self {
             span,
             message: message.into(),
@@ -41,28 +41,28 @@ impl Mistake {
         }
     }
 
-    pub(crate) fn expected(mut self, expected: impl Into<String>) -> Self {
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self
     }
 
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    pub(crate) fn maybe_help(mut self, help: Option<String>) -> Self {
+    pub fn maybe_help(mut self, help: Option<String>) -> Self {
         self.help = help.or(self.help);
         self
     }
 
     /// Whether both point to the same line of the text.
-    pub(crate) fn shares_line(&self, other: &Self, text: &str) -> bool {
+    pub fn shares_line(&self, other: &Self, text: &str) -> bool {
         let line = |mistake: &Self| mistake.span.as_ref().map(|span| Place::of(text, span).line);
         line(self).is_some() && line(self) == line(other)
     }
 
-    pub(crate) fn hide_line(mut self) -> Self {
+    pub fn hide_line(mut self) -> Self {
         self.hide_line = true;
         self
     }
@@ -70,7 +70,7 @@ impl Mistake {
 
 /// Every mistake of one file, in the order of the file.
 #[derive(Debug)]
-pub(crate) struct Mistakes {
+pub struct Mistakes {
     /// How the file is called, as the user wrote it.
     name: String,
     text: String,
@@ -80,11 +80,7 @@ pub(crate) struct Mistakes {
 }
 
 impl Mistakes {
-    pub(crate) fn new(
-        name: impl Into<String>,
-        text: impl Into<String>,
-        mut list: Vec<Mistake>,
-    ) -> Self {
+    pub fn new(name: impl Into<String>, text: impl Into<String>, mut list: Vec<Mistake>) -> Self {
         list.sort_by_key(|m| m.span.as_ref().map_or(0, |s| s.start));
         list.dedup();
         Self {
@@ -95,29 +91,29 @@ impl Mistakes {
         }
     }
 
-    pub(crate) fn with_data_dir(self, data_dir: PathBuf) -> Self {
+    pub fn with_data_dir(self, data_dir: PathBuf) -> Self {
         Self {
             data_dir: Some(data_dir),
             ..self
         }
     }
 
-    pub(crate) fn data_dir(&self) -> Option<&PathBuf> {
+    pub fn data_dir(&self) -> Option<&PathBuf> {
         self.data_dir.as_ref()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.list.len()
     }
 
     /// For people, with colours; the stream that prints it removes them where they do not belong.
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let mut out = String::new();
         for mistake in &self.list {
             self.render_one(&mut out, mistake)
                 .expect("writing to a string cannot fail");
         }
-        let count = match self.len() {
+        let count = match self.count() {
             1 => "1 mistake".to_owned(),
             n => format!("{n} mistakes"),
         };
@@ -165,7 +161,7 @@ impl Mistakes {
     }
 
     /// For programs.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let one = |mistake: &Mistake| {
             let place = mistake
                 .span

@@ -16,29 +16,29 @@ use super::settings::{seconds, url_or_empty};
 
 /// A server behind the gateway.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Backend {
-    pub(crate) name: String,
+pub struct Backend {
+    pub name: String,
     #[serde(flatten)]
-    pub(crate) kind: BackendKind,
-    pub(crate) enabled: bool,
+    pub kind: BackendKind,
+    pub enabled: bool,
     #[serde(serialize_with = "seconds")]
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
     /// Zero: no health checks.
     #[serde(serialize_with = "seconds")]
-    pub(crate) health_interval: Duration,
-    pub(crate) unhealthy_after: u32,
-    pub(crate) prefix: Prefix,
-    pub(crate) pin: Pin,
-    pub(crate) guarantee: Guarantee,
-    pub(crate) idempotent_tools: Vec<String>,
-    pub(crate) tools: ToolFilter,
-    pub(crate) admission: BackendAdmission,
-    pub(crate) circuit_breaker: CircuitBreaker,
+    pub health_interval: Duration,
+    pub unhealthy_after: u32,
+    pub prefix: Prefix,
+    pub pin: Pin,
+    pub guarantee: Guarantee,
+    pub idempotent_tools: Vec<String>,
+    pub tools: ToolFilter,
+    pub admission: BackendAdmission,
+    pub circuit_breaker: CircuitBreaker,
 }
 
 impl Backend {
     /// Whether the one that runs can stay as it is. What the catalog, policy and audit do with it is theirs.
-    pub(crate) fn runs_like(&self, other: &Self) -> bool {
+    pub fn runs_like(&self, other: &Self) -> bool {
         let of = |b: &Self| (b.enabled, b.timeout, b.health_interval, b.unhealthy_after);
         of(self) == of(other)
             && self.kind == other.kind
@@ -50,7 +50,7 @@ impl Backend {
 /// How a backend is reached.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub(crate) enum BackendKind {
+pub enum BackendKind {
     Http(HttpBackend),
     Stdio(StdioBackend),
     Postgres(PostgresBackend),
@@ -58,66 +58,66 @@ pub(crate) enum BackendKind {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct HttpBackend {
-    pub(crate) url: Endpoint,
-    pub(crate) retries: u32,
+pub struct HttpBackend {
+    pub url: Endpoint,
+    pub retries: u32,
     #[serde(serialize_with = "pairs")]
-    pub(crate) headers: Vec<(String, Secret)>,
+    pub headers: Vec<(String, Secret)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct StdioBackend {
-    pub(crate) command: String,
+pub struct StdioBackend {
+    pub command: String,
     /// An argument may hold a variable's value.
-    pub(crate) args: Vec<Secret>,
+    pub args: Vec<Secret>,
     /// None: the gateway's own directory.
     #[serde(serialize_with = "path_or_empty")]
-    pub(crate) cwd: Option<PathBuf>,
-    pub(crate) inherit_env: bool,
-    pub(crate) pid_namespace: bool,
-    pub(crate) restart_on_exit: bool,
+    pub cwd: Option<PathBuf>,
+    pub inherit_env: bool,
+    pub pid_namespace: bool,
+    pub restart_on_exit: bool,
     /// 0 is no limit.
-    pub(crate) max_restarts: u32,
-    pub(crate) max_children: u32,
-    pub(crate) start: Start,
+    pub max_restarts: u32,
+    pub max_children: u32,
+    pub start: Start,
     /// Zero: never.
     #[serde(serialize_with = "seconds")]
-    pub(crate) idle_stop: Duration,
-    pub(crate) isolation: Isolation,
-    pub(crate) interactive: Interactive,
+    pub idle_stop: Duration,
+    pub isolation: Isolation,
+    pub interactive: Interactive,
     #[serde(serialize_with = "pairs")]
-    pub(crate) env: Vec<(String, Secret)>,
-    pub(crate) limits: ChildLimits,
+    pub env: Vec<(String, Secret)>,
+    pub limits: ChildLimits,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct PostgresBackend {
+pub struct PostgresBackend {
     #[serde(rename = "url_env")]
-    pub(crate) url: Secret,
-    pub(crate) schema: String,
-    pub(crate) registry: Registry,
+    pub url: Secret,
+    pub schema: String,
+    pub registry: Registry,
     #[serde(serialize_with = "seconds")]
-    pub(crate) statement_timeout: Duration,
-    pub(crate) max_connections: u32,
+    pub statement_timeout: Duration,
+    pub max_connections: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct OpenapiBackend {
+pub struct OpenapiBackend {
     /// A path or a URL.
-    pub(crate) spec: String,
+    pub spec: String,
     /// None: as the description says.
     #[serde(serialize_with = "url_or_empty")]
-    pub(crate) base_url: Option<http::Uri>,
+    pub base_url: Option<http::Uri>,
     #[serde(serialize_with = "pairs")]
-    pub(crate) headers: Vec<(String, Secret)>,
+    pub headers: Vec<(String, Secret)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct CircuitBreaker {
+pub struct CircuitBreaker {
     /// 0 never opens it.
-    pub(crate) threshold: u32,
+    pub threshold: u32,
     #[serde(serialize_with = "seconds")]
-    pub(crate) recovery: Duration,
+    pub recovery: Duration,
 }
 
 /// A literal under a name that would be read as the name of a variable says that it is one.

@@ -13,85 +13,85 @@ use serde::{Serialize, Serializer};
 use super::raw::{AuditArguments, Guarantee, LogFormat, RawRole};
 use super::secret::Secret;
 
-pub(crate) use super::settings_backend::*;
+pub use super::settings_backend::*;
 
 /// The whole configuration.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Config {
-    pub(crate) gateway: Gateway,
+pub struct Config {
+    pub gateway: Gateway,
     /// None: local callers are trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) auth: Option<Auth>,
+    pub auth: Option<Auth>,
     /// None: SQLite is the store.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) postgres: Option<Postgres>,
-    pub(crate) sqlite: Sqlite,
+    pub postgres: Option<Postgres>,
+    pub sqlite: Sqlite,
     /// None: rate limits are this process's own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) redis: Option<Redis>,
-    pub(crate) admission: Admission,
-    pub(crate) rate_limits: RateLimits,
-    pub(crate) kill_switch: KillSwitch,
-    pub(crate) audit: Audit,
-    pub(crate) limits: Limits,
-    pub(crate) review: Review,
-    pub(crate) telemetry: Telemetry,
-    pub(crate) console: Console,
-    pub(crate) rbac: Rbac,
-    pub(crate) backends: Vec<Backend>,
+    pub redis: Option<Redis>,
+    pub admission: Admission,
+    pub rate_limits: RateLimits,
+    pub kill_switch: KillSwitch,
+    pub audit: Audit,
+    pub limits: Limits,
+    pub review: Review,
+    pub telemetry: Telemetry,
+    pub console: Console,
+    pub rbac: Rbac,
+    pub backends: Vec<Backend>,
     /// What was understood but deserves a word: unenforced keys, credentials in the file.
     #[serde(skip)]
-    pub(crate) notices: Vec<String>,
+    pub notices: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Gateway {
+pub struct Gateway {
     /// None: no HTTP listener.
     #[serde(serialize_with = "address_or_off")]
-    pub(crate) listen: Option<SocketAddr>,
-    pub(crate) allow_unauthenticated_network: bool,
-    pub(crate) log_level: String,
-    pub(crate) log_format: LogFormat,
-    pub(crate) audit_enabled: bool,
-    pub(crate) data_dir: PathBuf,
-    pub(crate) stdio_role: String,
+    pub listen: Option<SocketAddr>,
+    pub allow_unauthenticated_network: bool,
+    pub log_level: String,
+    pub log_format: LogFormat,
+    pub audit_enabled: bool,
+    pub data_dir: PathBuf,
+    pub stdio_role: String,
     #[serde(serialize_with = "seconds")]
-    pub(crate) drain_timeout: Duration,
-    pub(crate) allowed_hosts: Vec<String>,
-    pub(crate) allowed_origins: Vec<String>,
+    pub drain_timeout: Duration,
+    pub allowed_hosts: Vec<String>,
+    pub allowed_origins: Vec<String>,
     /// None: health is on the main listener.
     #[serde(serialize_with = "address_or_empty")]
-    pub(crate) health_listen: Option<SocketAddr>,
+    pub health_listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Auth {
+pub struct Auth {
     /// None: no HS256 tokens.
     #[serde(rename = "jwt_secret_env", skip_serializing_if = "Option::is_none")]
-    pub(crate) jwt_secret: Option<Secret>,
-    pub(crate) jwt_issuer: String,
-    pub(crate) jwt_audience: String,
-    pub(crate) jwks: KeySource,
-    pub(crate) api_keys: bool,
-    pub(crate) resource: String,
-    pub(crate) authorization_servers: Vec<String>,
-    pub(crate) required_scopes: Vec<String>,
-    pub(crate) role_claim: String,
+    pub jwt_secret: Option<Secret>,
+    pub jwt_issuer: String,
+    pub jwt_audience: String,
+    pub jwks: KeySource,
+    pub api_keys: bool,
+    pub resource: String,
+    pub authorization_servers: Vec<String>,
+    pub required_scopes: Vec<String>,
+    pub role_claim: String,
     /// Empty refuses tokens without a role.
-    pub(crate) default_role: String,
-    pub(crate) tenant_claim: String,
+    pub default_role: String,
+    pub tenant_claim: String,
     #[serde(serialize_with = "seconds")]
-    pub(crate) leeway: Duration,
+    pub leeway: Duration,
     /// None: the caller on stdio has `gateway.stdio_role`.
     #[serde(rename = "stdio_token_env", skip_serializing_if = "Option::is_none")]
-    pub(crate) stdio_token: Option<Secret>,
+    pub stdio_token: Option<Secret>,
     /// Empty refuses callers without credentials.
-    pub(crate) anonymous_role: String,
+    pub anonymous_role: String,
 }
 
 /// Where the public keys of tokens are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum KeySource {
+pub enum KeySource {
     None,
     File(PathBuf),
     Url(http::Uri),
@@ -108,125 +108,125 @@ impl Serialize for KeySource {
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Postgres {
+pub struct Postgres {
     #[serde(rename = "url_env")]
-    pub(crate) url: Secret,
-    pub(crate) max_connections: u32,
+    pub url: Secret,
+    pub max_connections: u32,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Sqlite {
-    pub(crate) path: PathBuf,
+pub struct Sqlite {
+    pub path: PathBuf,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Redis {
+pub struct Redis {
     #[serde(rename = "url_env")]
-    pub(crate) url: Secret,
+    pub url: Secret,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Rbac {
-    pub(crate) roles: BTreeMap<String, RawRole>,
+pub struct Rbac {
+    pub roles: BTreeMap<String, RawRole>,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct RateLimits {
+pub struct RateLimits {
     /// 0 is no limit.
-    pub(crate) default_rpm: u32,
+    pub default_rpm: u32,
     /// 0 is the minute's allowance.
-    pub(crate) burst: u32,
-    pub(crate) per_tool: BTreeMap<String, u32>,
+    pub burst: u32,
+    pub per_tool: BTreeMap<String, u32>,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct KillSwitch {
-    pub(crate) disabled_tools: Vec<String>,
-    pub(crate) disabled_backends: Vec<String>,
-    pub(crate) disabled_callers: Vec<String>,
-    pub(crate) everything: bool,
+pub struct KillSwitch {
+    pub disabled_tools: Vec<String>,
+    pub disabled_backends: Vec<String>,
+    pub disabled_callers: Vec<String>,
+    pub everything: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Admission {
-    pub(crate) max_concurrent: u32,
-    pub(crate) queue_size: u32,
+pub struct Admission {
+    pub max_concurrent: u32,
+    pub queue_size: u32,
     #[serde(serialize_with = "seconds")]
-    pub(crate) queue_timeout: Duration,
-    pub(crate) overload_error_code: i32,
+    pub queue_timeout: Duration,
+    pub overload_error_code: i32,
     /// None: nobody is told.
     #[serde(serialize_with = "url_or_empty")]
-    pub(crate) on_overload: Option<http::Uri>,
+    pub on_overload: Option<http::Uri>,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Audit {
-    pub(crate) guarantee: Guarantee,
+pub struct Audit {
+    pub guarantee: Guarantee,
     #[serde(rename = "spool_max_mb", serialize_with = "mebibytes")]
-    pub(crate) spool_max: u64,
+    pub spool_max: u64,
     #[serde(rename = "buffer")]
-    pub(crate) buffer_records: u32,
+    pub buffer_records: u32,
     /// 0 keeps records.
-    pub(crate) retention_days: u32,
-    pub(crate) arguments: AuditArguments,
+    pub retention_days: u32,
+    pub arguments: AuditArguments,
 }
 
 /// Sizes in bytes.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Limits {
+pub struct Limits {
     #[serde(rename = "body_mb", serialize_with = "mebibytes")]
-    pub(crate) body: u64,
+    pub body: u64,
     #[serde(rename = "line_mb", serialize_with = "mebibytes")]
-    pub(crate) line: u64,
+    pub line: u64,
     #[serde(rename = "reply_mb", serialize_with = "mebibytes")]
-    pub(crate) reply: u64,
+    pub reply: u64,
     #[serde(rename = "event_mb", serialize_with = "mebibytes")]
-    pub(crate) event: u64,
-    pub(crate) json_depth: u32,
+    pub event: u64,
+    pub json_depth: u32,
     #[serde(rename = "header_kb", serialize_with = "kibibytes")]
-    pub(crate) header: u64,
-    pub(crate) header_fields: u32,
+    pub header: u64,
+    pub header_fields: u32,
     #[serde(serialize_with = "seconds")]
-    pub(crate) first_byte_timeout: Duration,
+    pub first_byte_timeout: Duration,
     #[serde(serialize_with = "seconds")]
-    pub(crate) head_timeout: Duration,
+    pub head_timeout: Duration,
     #[serde(rename = "body_min_kb_per_s", serialize_with = "kibibytes")]
-    pub(crate) body_min_per_s: u64,
+    pub body_min_per_s: u64,
     #[serde(rename = "stream_buffer_kb", serialize_with = "kibibytes")]
-    pub(crate) stream_buffer: u64,
-    pub(crate) sessions: u32,
+    pub stream_buffer: u64,
+    pub sessions: u32,
     #[serde(serialize_with = "seconds")]
-    pub(crate) session_idle: Duration,
-    pub(crate) streams: u32,
+    pub session_idle: Duration,
+    pub streams: u32,
     #[serde(serialize_with = "seconds")]
-    pub(crate) park_ttl: Duration,
+    pub park_ttl: Duration,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Review {
-    pub(crate) enabled: bool,
+pub struct Review {
+    pub enabled: bool,
     #[serde(serialize_with = "seconds")]
-    pub(crate) claim_timeout: Duration,
-    pub(crate) extended_tools: bool,
-    pub(crate) enforce_roles: bool,
+    pub claim_timeout: Duration,
+    pub extended_tools: bool,
+    pub enforce_roles: bool,
     #[serde(serialize_with = "address_or_off")]
-    pub(crate) listen: Option<SocketAddr>,
+    pub listen: Option<SocketAddr>,
     /// `sentinel review serve`: callers meet the broker, not a gateway.
     #[serde(skip)]
-    pub(crate) alone: bool,
+    pub alone: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Telemetry {
-    pub(crate) metrics: bool,
+pub struct Telemetry {
+    pub metrics: bool,
     /// None: traces are not sent.
     #[serde(serialize_with = "url_or_empty")]
-    pub(crate) otlp_endpoint: Option<http::Uri>,
+    pub otlp_endpoint: Option<http::Uri>,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Console {
-    pub(crate) enabled: bool,
+pub struct Console {
+    pub enabled: bool,
 }
 
 pub(super) fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{World, config_of};
-use crate::config::tree::Tree;
-use crate::config::{normalised, normalised_toml, schema, shape};
+use crate::tree::Tree;
+use crate::{normalised, normalised_toml, schema, shape};
 
-const MINIMAL: &str = include_str!("../../../../../configs/minimal.toml");
-const EXAMPLE: &str = include_str!("../../../../../configs/example.toml");
+const MINIMAL: &str = include_str!("../../../../configs/minimal.toml");
+const EXAMPLE: &str = include_str!("../../../../configs/example.toml");
 /// The names and defaults that were promised to users; not to be changed with the code.
 const DOCUMENTED: &str = include_str!("data/documented.toml");
 

@@ -7,16 +7,16 @@ use http::{HeaderName, HeaderValue};
 
 use super::Builder;
 use super::values::parse_url;
-use crate::config::mistake::Mistake;
-use crate::config::raw::{Guarantee, RawBackend};
-use crate::config::raw_backend::{BackendType, Interactive, Isolation, RawValue};
-use crate::config::secret::{Endpoint, Origin, Secret};
-use crate::config::settings::{
+use crate::mistake::Mistake;
+use crate::raw::{Guarantee, RawBackend};
+use crate::raw_backend::{BackendType, Interactive, Isolation, RawValue};
+use crate::secret::{Endpoint, Origin, Secret};
+use crate::settings::{
     Backend, BackendKind, CircuitBreaker, HttpBackend, OpenapiBackend, PostgresBackend,
     StdioBackend,
 };
-use crate::config::template;
-use crate::config::tree::Path;
+use crate::template;
+use crate::tree::Path;
 
 /// Names that paths and tools of the gateway itself use.
 const RESERVED: [&str; 3] = ["tools", "admin", "review"];
@@ -53,7 +53,7 @@ const OWN_KEYS: &[(&str, &[BackendType])] = {
 };
 
 /// Headers that the gateway itself decides.
-pub(crate) const OWN_HEADERS: [&str; 13] = [
+pub const OWN_HEADERS: [&str; 13] = [
     "accept",
     "accept-encoding",
     "connection",
@@ -108,7 +108,7 @@ impl Builder<'_> {
             && name.len() <= 32
             && name.chars().all(|c| letter(c) || c == '-');
         if !good {
-            let repaired = crate::import::backend_name(name);
+            let repaired = backend_name(name);
             let mistake = Mistake::new(
                 self.tree.value_span(path),
                 format!("\"{name}\" cannot be a backend's name"),
@@ -213,7 +213,7 @@ impl Builder<'_> {
                 &raw.url,
             )
             .then_some(())?;
-            if crate::config::credentials::url_credential(&raw.url) {
+            if crate::credentials::url_credential(&raw.url) {
                 self.credential_in_file(&raw.name, "url", "url_env");
             }
             let uri = self.web_url(&here.key("url"), &raw.url)?;
@@ -316,8 +316,8 @@ impl Builder<'_> {
                 args.push(secret);
             } else {
                 let path = here.key("args").index(index);
-                let outside = self.outside;
-                let filled = template.fill(|name| outside.variable(name).and_then(Result::ok));
+                let environment = self.environment;
+                let filled = template.fill(|name| environment.variable(name).and_then(Result::ok));
                 for name in filled.missing.iter().filter(|_| raw.enabled) {
                     let mistake = Mistake::new(
                         self.tree.value_span(&path),
@@ -443,7 +443,7 @@ impl Builder<'_> {
 
     /// A backend that is switched off may lack its variables.
     fn backend_variable(&mut self, path: &Path, name: &str, enabled: bool) -> Option<Secret> {
-        if !enabled && self.outside.variable(name).is_none() {
+        if !enabled && self.environment.variable(name).is_none() {
             return self
                 .check_variable_name(path, name)
                 .then(|| Secret::from_variable(name, ""));
@@ -531,10 +531,29 @@ impl Builder<'_> {
 }
 
 /// A program and its arguments in one string, as a shell would have it; a path may have spaces.
-pub(crate) fn command_line(command: &str) -> Option<(&str, &str)> {
+pub fn command_line(command: &str) -> Option<(&str, &str)> {
     command
         .split_once(' ')
         .filter(|(program, _)| !program.is_empty() && !program.contains(['/', '\\', '~']))
+}
+
+/// A name made of what a backend's name may have: `My Server!` becomes `my-server`.
+pub fn backend_name(name: &str) -> Option<String> {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() {
+            out.push(c.to_ascii_lowercase());
+        } else if !out.is_empty() && !out.ends_with('-') {
+            out.push('-');
+        }
+    }
+    out.truncate(32);
+    let out = out.trim_end_matches('-');
+    match out {
+        "" => None,
+        "tools" | "admin" | "review" => Some(format!("{out}-server")),
+        _ => Some(out.to_owned()),
+    }
 }
 
 /// Header names know no case, so neither does their suffix.

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::mistake::Mistakes;
-use super::{Config, Outside, Overrides};
+use super::{Config, Environment, Overrides};
 
 /// A small world: a home, a working directory and some variables.
 pub(super) struct World {
@@ -28,22 +28,23 @@ impl World {
         }
     }
 
-    pub(super) fn with<T>(&self, cwd: PathBuf, f: impl FnOnce(&Outside<'_>) -> T) -> T {
+    pub(super) fn with<T>(&self, cwd: PathBuf, f: impl FnOnce(&Environment<'_>) -> T) -> T {
         let variables = |name: &str| self.variables.get(name).cloned();
-        f(&Outside {
+        f(&Environment {
+            validators: crate::Validators::default(),
             variables: &variables,
             cwd,
         })
     }
 
     pub(super) fn parse(&self, text: &str) -> Result<Config, Mistakes> {
-        self.with("/etc/sentinel".into(), |outside| {
+        self.with("/etc/sentinel".into(), |environment| {
             super::parse(
                 "test.toml",
                 text,
                 Path::new("/etc/sentinel"),
                 &Overrides::default(),
-                outside,
+                environment,
             )
         })
     }

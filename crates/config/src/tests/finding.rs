@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::World;
-use crate::config::{Loaded, Overrides, load};
+use crate::{Loaded, Overrides, load};
 
 /// A home and a working directory with these files; what is found from there.
 fn found(
@@ -47,8 +47,8 @@ fn found(
     // `World` adds a home of its own at the end; this one must win.
     let mut world = World::new(&all);
     world.variables.insert("HOME".into(), home.clone().into());
-    world.with(at("work"), |outside| {
-        load(overrides, outside).map_err(|mistakes| mistakes.to_string())
+    world.with(at("work"), |environment| {
+        load(overrides, environment).map_err(|mistakes| mistakes.to_string())
     })
 }
 
@@ -114,8 +114,8 @@ fn data_goes_where_the_nearest_voice_says() {
             data_dir: flag.map(PathBuf::from),
             ..Overrides::default()
         };
-        World::new(variables).with("/cwd".into(), |outside| {
-            crate::config::parse("t", text, Path::new("/file"), &overrides, outside)
+        World::new(variables).with("/cwd".into(), |environment| {
+            crate::parse("t", text, Path::new("/file"), &overrides, environment)
                 .unwrap_or_else(|mistakes| panic!("{mistakes}"))
                 .gateway
                 .data_dir
@@ -148,13 +148,13 @@ fn the_log_level_of_the_command_line_wins_and_is_checked() {
             log_level: Some(level.into()),
             ..Overrides::default()
         };
-        World::new(&[]).with("/".into(), |outside| {
-            crate::config::parse(
+        World::new(&[]).with("/".into(), |environment| {
+            crate::parse(
                 "t",
                 "[gateway]\nlog_level = \"warn\"",
                 Path::new("/"),
                 &overrides,
-                outside,
+                environment,
             )
             .map(|config| config.gateway.log_level)
             .map_err(|mistakes| mistakes.to_string())

@@ -7,13 +7,13 @@ use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 use tracing_subscriber::EnvFilter;
 
 use super::{Builder, Exposure};
-use crate::config::Overrides;
-use crate::config::credentials;
-use crate::config::mistake::Mistake;
-use crate::config::raw::RawGateway;
-use crate::config::secret::Secret;
-use crate::config::suggest::nearest;
-use crate::config::tree::Path;
+use crate::Overrides;
+use crate::credentials;
+use crate::mistake::Mistake;
+use crate::raw::RawGateway;
+use crate::secret::Secret;
+use crate::suggest::nearest;
+use crate::tree::Path;
 
 /// Everything that a directive may ask for; `trace` means all there is, which in a release is `debug`.
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
@@ -124,7 +124,7 @@ impl Builder<'_> {
             );
             return PathBuf::new();
         }
-        match self.outside.home() {
+        match self.environment.home() {
             Some(home) if rest.len() > 1 => home.join(rest.trim_start_matches('/')),
             Some(home) => home,
             None => {
@@ -142,7 +142,7 @@ impl Builder<'_> {
     pub(super) fn variable(&mut self, path: &Path, name: &str) -> Option<Secret> {
         self.check_variable_name(path, name).then_some(())?;
         let span = self.tree.value_span(path);
-        match self.outside.variable(name) {
+        match self.environment.variable(name) {
             Some(Ok(value)) => Some(Secret::from_variable(name, &value)),
             Some(Err(_)) => {
                 let message = format!("the environment variable {name} is not valid UTF-8");

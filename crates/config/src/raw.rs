@@ -209,11 +209,11 @@ pub(crate) struct RawRbac {
 #[derive(Debug, Default, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Role")]
-pub(crate) struct RawRole {
+pub struct RawRole {
     /// "*", "admin", "tools.read", "tools.execute", "<backend>.*" or "tool:<glob>".
-    pub(crate) permissions: Vec<String>,
+    pub permissions: Vec<String>,
     /// Tools that this role neither sees nor calls, whatever its permissions; globs are allowed.
-    pub(crate) denied_tools: Vec<String>,
+    pub denied_tools: Vec<String>,
 }
 
 /// How often a caller may call.
@@ -464,7 +464,7 @@ macro_rules! words {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
         #[serde(rename_all = "lowercase")]
-        pub(crate) enum $name { $($(#[$doc])* $variant),+ }
+        pub enum $name { $($(#[$doc])* $variant),+ }
     };
 }
 pub(crate) use words;

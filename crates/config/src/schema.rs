@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::raw::RawConfig;
 
 /// The schema, for editors and for the shape check.
-pub(crate) fn schema() -> &'static Value {
+pub fn schema() -> &'static Value {
     static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
         SchemaSettings::draft2020_12()
             .with_transform(RecursiveTransform(drop_null))
