@@ -25,14 +25,6 @@ struct State<T> {
     closed: bool,
 }
 
-/// Messages ready to be framed. They hold answers that are waited for, so only their number is bounded here;
-/// the line that they come from bounds the rest.
-impl Weigh for Vec<u8> {
-    fn weight(&self) -> usize {
-        0
-    }
-}
-
 /// The end that speaks; clones speak to the same listener.
 pub struct Teller<T>(Arc<Mutex<State<T>>>);
 

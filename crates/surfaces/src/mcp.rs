@@ -11,6 +11,7 @@ mod legacy;
 mod listen;
 mod modern;
 mod render;
+mod sink;
 mod subscribe;
 mod tasks;
 mod visits;
@@ -19,10 +20,11 @@ pub(crate) use asks::Asks;
 pub(crate) use hello::{answer_list, discover, initialize};
 pub(crate) use introduction::{HEADER_MISMATCH, Introduction, Refused};
 pub(crate) use large::{Large, Said, Unfinished};
-pub(crate) use legacy::{Mouth, Outlet, PAUSE, PRIMED, converse};
+pub(crate) use legacy::LegacyCall;
 pub(crate) use listen::{Changes, Listener, change_message};
 pub(crate) use modern::{Talk, Turn};
 pub(crate) use render::{fault_message, refusal_kind, refusal_message};
+pub(crate) use sink::{CallerSink, StreamItem};
 pub(crate) use subscribe::Subscriber;
 
 /// Nothing to say for this long turns an answer into a stream, and keeps a stream alive.

@@ -21,8 +21,8 @@ use tokio::task::AbortHandle;
 
 use crate::gateway::Gateway;
 use crate::mcp::{
-    self, Asks, Changes, Introduction, Listener, Mouth, Outlet, Refused, Said, Subscriber, Talk,
-    Turn, change_message,
+    self, Asks, CallerSink, Changes, Introduction, LegacyCall, Listener, Refused, Said, Subscriber,
+    Talk, Turn, change_message,
 };
 
 /// Messages waiting to be written; a caller who does not read holds up its own calls only.
@@ -330,19 +330,22 @@ impl Connection {
                 .fault(entry, &request.id, &Fault::new(Kind::MethodNotFound, text))
                 .await;
         }
-        let (gateway, view) = (self.gateway.clone(), self.view);
+        let (id, trail) = (request.id.clone(), entry.trail());
         let outbox = self.outbox.clone();
-        let outlet = Outlet {
-            messages: Mouth::Shared(outbox.clone()),
-            may_pause: false,
+        let call = LegacyCall {
+            gateway: self.gateway.clone(),
+            caller,
+            view: self.view,
+            request,
+            sink: CallerSink::Shared(outbox.clone()),
             asks: self.asks.clone(),
             subscriber: self.subscriber.clone(),
+            entry,
         };
-        let trail = entry.trail();
-        self.spawn(request.id.clone(), trail, async move {
-            let said = mcp::converse(&gateway, &caller, view, request, &outlet, entry).await;
+        self.spawn(id, trail, async move {
             // A line must be whole, for others wait behind it.
-            let _ = outbox.send(said.whole().await).await;
+            let answer = call.run().await.whole().await;
+            let _ = outbox.send(answer).await;
         })
         .await;
     }

@@ -22,7 +22,7 @@ use super::post::{Version, heard};
 use super::running::{self, Answer, Running};
 use super::session::{NotTaken, Session};
 use super::{Door, Endpoint, reply, resume};
-use crate::mcp::{self, Mouth, Outlet, SILENCE_MAX, change_message};
+use crate::mcp::{self, CallerSink, LegacyCall, SILENCE_MAX, StreamItem, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -298,26 +298,23 @@ fn begin(
     door: &Arc<Door>,
     session: &Arc<Session>,
     request: Request,
-    outbox: Teller<Vec<u8>>,
-    may_pause: bool,
+    items: Teller<StreamItem>,
+    resumable: bool,
     entry: Entry,
 ) -> Result<Running, Vec<u8>> {
     let trail = entry.trail();
     let id = request.id.clone();
-    let work = {
-        let (door, session) = (door.clone(), session.clone());
-        async move {
-            let outlet = Outlet {
-                messages: Mouth::Stream(outbox),
-                may_pause,
-                asks: session.asks.clone(),
-                subscriber: session.subscriber.clone(),
-            };
-            let (gateway, caller) = (&door.gateway, &session.caller);
-            mcp::converse(gateway, caller, session.view, request, &outlet, entry).await
-        }
+    let call = LegacyCall {
+        gateway: door.gateway.clone(),
+        caller: session.caller.clone(),
+        view: session.view,
+        request,
+        sink: CallerSink::Stream { items, resumable },
+        asks: session.asks.clone(),
+        subscriber: session.subscriber.clone(),
+        entry,
     };
-    Running::begin(session, &id, &trail, work).map_err(|why| {
+    Running::begin(session, &id, &trail, call.run()).map_err(|why| {
         let text = match why {
             NotTaken::IdInUse => "this id is in use by a request in flight",
             NotTaken::TooMany => "too many requests in flight",

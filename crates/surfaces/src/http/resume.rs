@@ -23,7 +23,7 @@ use sentinel_wire::sse;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::mcp::{PAUSE, PRIMED, SILENCE_MAX};
+use crate::mcp::{SILENCE_MAX, StreamItem};
 
 /// Events that one session keeps: every stream of a busy client for a few seconds. The oldest go
 /// first, whichever stream they are of.
@@ -134,26 +134,26 @@ impl Streams {
     pub(super) fn open(
         self: &Arc<Self>,
         primed: bool,
-        first: Option<Vec<u8>>,
-        mut inbox: Inbox<Vec<u8>>,
+        first: Option<StreamItem>,
+        mut inbox: Inbox<StreamItem>,
         mut answers: Answers,
     ) -> Heard {
         let (stream, heard) = self.0.lock().begin(primed);
         if let Some(first) = first {
-            self.0.lock().say_or_pause(stream, &first, primed);
+            self.0.lock().push(stream, first, primed);
         }
         let streams = self.clone();
         tokio::spawn(async move {
             let answers = loop {
                 tokio::select! {
                     biased;
-                    message = inbox.next() => streams.0.lock().say_or_pause(stream, &message, primed),
+                    item = inbox.next() => streams.0.lock().push(stream, item, primed),
                     answers = &mut answers => break answers,
                 }
             };
             // An answer is the last thing said: what came with it goes before it.
-            while let Some(message) = inbox.try_next() {
-                streams.0.lock().say_or_pause(stream, &message, false);
+            while let Some(item) = inbox.try_next() {
+                streams.0.lock().push(stream, item, false);
             }
             streams.0.lock().finish(stream, &answers);
         });
@@ -219,17 +219,17 @@ impl Table {
         heard
     }
 
-    /// Says a message, unless it is about the stream (`Outlet::may_pause`): one that has begun is primed
-    /// already, and a pause lets the caller go, who comes back for the rest.
-    fn say_or_pause(&mut self, stream: u64, message: &[u8], primed: bool) {
-        match message {
-            PRIMED => {}
-            PAUSE => {
-                if primed && let Some(open) = self.open.get_mut(&stream) {
+    /// A pause ends the connection of a primed stream; the caller resumes it.
+    fn push(&mut self, stream: u64, item: StreamItem, primed: bool) {
+        match item {
+            StreamItem::Message(message) => self.say(stream, &message),
+            StreamItem::Pause if primed => {
+                if let Some(open) = self.open.get_mut(&stream) {
                     open.listener = None;
                 }
             }
-            message => self.say(stream, message),
+            // A stream is primed when it begins.
+            StreamItem::Primed | StreamItem::Pause => {}
         }
     }
 

@@ -1,8 +1,8 @@
-//! A conversation with a caller of the handshake era.
+//! One call of a legacy caller.
 //!
-//! Notices and questions go out on the way that belongs to the call; answers come back as messages
-//! of their own and find their question by id. When a modern backend says it needs input, the
-//! gateway asks, collects the answers and calls again.
+//! Notices and questions go to the call's sink; answers to questions come back as messages of their own
+//! and are matched by id (`Asks`). When a modern backend answers `input_required`, the gateway asks the
+//! caller, collects the answers and calls the backend again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_core::audit::Ending;
-use sentinel_core::queue::Teller;
 use sentinel_core::seal::random_id;
+use sentinel_core::updates::Ticket;
 use sentinel_core::{
     Answer, Ask, Beginning, Caller, Conversation, Entry, Event, Fault, Kind, Notice, Reply, Step,
     View,
@@ -20,272 +20,264 @@ use sentinel_wire::envelope::{error_object, write_request};
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::translate::ask::{is_url_mode, question, with_elicitation_id};
 use sentinel_wire::{Method, Outcome, Params, Payload, Request, Revision, json, meta};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::asks::Asks;
 use super::large::{Large, Said};
 use super::render::{notice_message, outcome_message};
+use super::sink::{CallerSink, StreamItem};
 use super::subscribe::Subscriber;
 use super::tasks::{self, Driven};
 use super::visits::{Visits, accept_all};
 use crate::gateway::Gateway;
 
-/// How often one call may come back for more input.
+/// How often one call may ask its caller for input.
 const ROUNDS_MAX: u32 = 10;
+/// Before a backend is called again that asked for nothing but that (load shedding).
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// The way back to one legacy caller.
-pub(crate) struct Outlet {
-    pub(crate) messages: Mouth,
+/// A call while it runs. Dropping it cancels the call.
+pub(crate) struct LegacyCall {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) view: View,
+    pub(crate) request: Request,
+    pub(crate) sink: CallerSink,
     pub(crate) asks: Arc<Asks>,
     pub(crate) subscriber: Arc<Subscriber>,
-    /// The caller can come back for the rest of a stream: then it gets one where its backend began one of
-    /// that kind (`PRIMED`), and is let go whenever its backend lets us go (`PAUSE`).
-    pub(crate) may_pause: bool,
+    pub(crate) entry: Entry,
 }
 
-/// Messages about the stream itself; no other message begins like this.
-pub(crate) const PRIMED: &[u8] = b"\n";
-pub(crate) const PAUSE: &[u8] = b"";
-
-/// Where messages for the caller go, ready to be framed. A caller who does not read misses notices, not
-/// the answer.
-pub(crate) enum Mouth {
-    /// The call's own stream.
-    Stream(Teller<Vec<u8>>),
-    /// The one way that all calls of a caller share.
-    Shared(mpsc::Sender<Vec<u8>>),
-}
-
-impl Mouth {
-    pub(crate) fn tell(&self, message: Vec<u8>) {
-        match self {
-            Self::Stream(teller) => teller.tell(message),
-            Self::Shared(sender) => drop(sender.try_send(message)),
-        }
-    }
-}
-
-/// Runs one request of a legacy caller and returns the response message, or its beginning.
-pub(crate) async fn converse(
-    gateway: &Gateway,
-    caller: &Arc<Caller>,
-    view: View,
-    request: Request,
-    outlet: &Outlet,
-    entry: Entry,
-) -> Said {
-    let finish = |entry: Entry, message: Vec<u8>, outcome: &Result<Reply, Fault>| {
-        entry.finish(&Ending::of(outcome), message.len());
-        Said::Whole(message)
-    };
-    let Request { id, method, params } = request;
-    let uri = || params.string("uri").map(|uri| uri.into_owned());
-    let listening = (method == Method::ResourcesSubscribe)
-        .then(uri)
-        .flatten()
-        .and_then(|uri| Some((outlet.subscriber.begin(gateway, caller, &uri)?, uri)));
-    let mut now = params.clone();
-    let mut visits = Visits::default();
-    let mut rounds = 0;
-    while rounds < ROUNDS_MAX {
-        let round = one_round(gateway, caller, view, &method, now, &params, outlet, &entry).await;
-        let outcome = match round {
-            Round::Begins(beginning, talk) => {
-                let large = Large::new(id, caller.revision, *beginning, *talk, entry);
-                return Said::Large(Box::new(large));
-            }
-            Round::Over(outcome) => outcome,
-        };
-        let outcome = match outcome {
-            Ok(reply) if tasks::is_task(&reply).is_some() => {
-                Box::pin(drive(
-                    gateway, caller, view, &method, &params, reply, outlet, &entry,
-                ))
-                .await
-            }
-            other => other,
-        };
-        let Some(needed) = input_required(&outcome) else {
-            if let Ok(Reply {
-                outcome: Outcome::Result(_),
-                ..
-            }) = &outcome
-            {
-                if let Some((ticket, uri)) = listening {
-                    outlet.subscriber.keep(uri, ticket);
-                } else if method == Method::ResourcesUnsubscribe {
-                    outlet.subscriber.end(&uri().unwrap_or_default());
-                }
-            }
-            let message = outcome_message(&id, &method, caller.revision, &outcome);
-            return finish(entry, message, &outcome);
-        };
-        if needed.inputs.is_empty() && needed.state.is_none() {
-            let outcome = Err(Fault::new(Kind::BackendBadReply, SAYS_NOT_WHICH));
-            let message = outcome_message(&id, &method, caller.revision, &outcome);
-            return finish(entry, message, &outcome);
-        }
-        if visits.are_all_of(&needed) {
-            // The user is on the way: the backend is asked again, not the user.
-            match visits.pause() {
-                Some(pause) => {
-                    tokio::time::sleep(pause).await;
-                    now = with_input(&params, &needed, &accept_all(&needed));
-                    continue;
-                }
-                None => {
-                    let outcome = visits.unfinished(&method, caller.revision);
-                    let message = outcome_message(&id, &method, caller.revision, &outcome);
-                    return finish(entry, message, &outcome);
-                }
-            }
-        }
-        rounds += 1;
-        // Rare, and large: kept out of every call's future.
-        let think = gateway.limits().park_ttl;
-        match Box::pin(collect(&needed, caller, outlet, think, &mut visits)).await {
-            Ok(answers) => now = with_input(&params, &needed, &answers),
-            Err(stop) => {
-                let message = outcome_message(&id, &method, caller.revision, &stop);
-                return finish(entry, message, &stop);
-            }
-        }
-    }
-    let outcome = Err(Fault::new(
-        Kind::BackendBadReply,
-        "the backend keeps asking for input",
-    ));
-    let message = outcome_message(&id, &method, caller.revision, &outcome);
-    finish(entry, message, &outcome)
-}
-
-/// How one call to the backend ends for us.
+/// How one call to the backend ends.
 enum Round {
     Over(Result<Reply, Fault>),
-    /// The reply has begun; the call goes on.
+    /// A large reply has begun; the conversation drives the rest of it.
     Begins(Box<Beginning>, Box<Conversation>),
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the parts of one conversation, each with its own life"
-)]
-async fn one_round(
-    gateway: &Gateway,
-    caller: &Arc<Caller>,
-    view: View,
-    method: &Method,
-    now: Params,
-    original: &Params,
-    outlet: &Outlet,
-    entry: &Entry,
-) -> Round {
-    let mut talk = gateway
-        .walk
-        .begin(caller.clone(), view, method.clone(), now, entry.trail());
-    loop {
-        match talk.next().await {
-            Step::Done(outcome) => return Round::Over(outcome),
-            Step::Event(Event::Begins(beginning)) => {
-                return Round::Begins(beginning, Box::new(talk));
-            }
-            Step::Event(Event::Ask(ask)) => put(*ask, caller, outlet),
-            Step::Event(Event::Notice(notice))
-                if matches!(*notice, Notice::Primed | Notice::Pause) =>
-            {
-                let about = match *notice {
-                    Notice::Primed => PRIMED,
-                    _ => PAUSE,
-                };
-                if outlet.may_pause {
-                    outlet.messages.tell(about.to_vec());
+impl LegacyCall {
+    /// Runs the call and returns the response message, or its beginning.
+    pub(crate) async fn run(self) -> Said {
+        let subscription = self.listen();
+        let mut params = self.request.params.clone();
+        let mut visits = Visits::default();
+        let mut rounds = 0;
+        let outcome = loop {
+            let outcome = match self.round(params).await {
+                Round::Begins(beginning, talk) => {
+                    let (id, revision) = (self.request.id, self.caller.revision);
+                    let large = Large::new(id, revision, *beginning, *talk, self.entry);
+                    return Said::Large(Box::new(large));
                 }
+                Round::Over(Ok(reply)) if tasks::is_task(&reply).is_some() => {
+                    Box::pin(self.drive(reply)).await
+                }
+                Round::Over(outcome) => outcome,
+            };
+            let Some(needed) = input_required(&outcome) else {
+                self.settle_subscription(subscription, &outcome);
+                break outcome;
+            };
+            // Rare, and large: kept out of every call's future.
+            match Box::pin(self.input(&needed, &mut visits, &mut rounds)).await {
+                Ok(next) => params = next,
+                Err(outcome) => break outcome,
             }
-            // Only clients of 2025-11-25 know what it is about.
-            Step::Event(Event::Notice(notice))
-                if matches!(*notice, Notice::Elicited(_))
-                    && caller.revision != Revision::V2025_11_25 => {}
-            Step::Event(Event::Notice(notice)) => {
-                let level = caller.log_level.get();
-                let token = original.meta(meta::PROGRESS_TOKEN);
-                if let Some(message) = notice_message(&notice, token, level) {
-                    outlet.messages.tell(message);
+        };
+        let Request { id, method, .. } = &self.request;
+        let message = outcome_message(id, method, self.caller.revision, &outcome);
+        self.entry.finish(&Ending::of(&outcome), message.len());
+        Said::Whole(message)
+    }
+
+    /// Calls the backend once and relays what it says on the way.
+    async fn round(&self, params: Params) -> Round {
+        let (caller, method) = (self.caller.clone(), self.request.method.clone());
+        let walk = &self.gateway.walk;
+        let mut talk = walk.begin(caller, self.view, method, params, self.entry.trail());
+        loop {
+            match talk.next().await {
+                Step::Done(outcome) => return Round::Over(outcome),
+                Step::Event(Event::Begins(beginning)) => {
+                    return Round::Begins(beginning, Box::new(talk));
+                }
+                Step::Event(Event::Ask(ask)) => self.ask(*ask),
+                Step::Event(Event::Notice(notice)) => self.notify(&notice),
+            }
+        }
+    }
+
+    fn notify(&self, notice: &Notice) {
+        match notice {
+            Notice::Primed => self.sink.signal(StreamItem::Primed),
+            Notice::Pause => self.sink.signal(StreamItem::Pause),
+            // Unknown to clients of other revisions.
+            Notice::Elicited(_) if self.caller.revision != Revision::V2025_11_25 => {}
+            notice => {
+                let level = self.caller.log_level.get();
+                let token = self.request.params.meta(meta::PROGRESS_TOKEN);
+                if let Some(message) = notice_message(notice, token, level) {
+                    self.sink.send(message);
                 }
             }
         }
     }
-}
 
-/// A task in place of a result: the caller waits as for any slow call.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the parts of one conversation, each with its own life"
-)]
-async fn drive(
-    gateway: &Gateway,
-    caller: &Arc<Caller>,
-    view: View,
-    method: &Method,
-    params: &Params,
-    reply: Reply,
-    outlet: &Outlet,
-    entry: &Entry,
-) -> Result<Reply, Fault> {
-    let operation = gateway.registry.operation(view, method, params);
-    match (tasks::is_task(&reply), operation) {
-        (Some(task), Some(operation)) => {
-            Driven::new(gateway, caller, view, operation, task, entry.trail())
-                .run(task, outlet)
-                .await
+    /// Waits for a task that the backend returned in place of a result; to the caller it is a slow call.
+    async fn drive(&self, reply: Reply) -> Result<Reply, Fault> {
+        let Request { method, params, .. } = &self.request;
+        let registry = &self.gateway.registry;
+        let operation = registry.operation(self.view, method, params);
+        match (tasks::is_task(&reply), operation) {
+            (Some(task), Some(operation)) => Driven::new(self, operation, task).run(task).await,
+            _ => Ok(reply),
         }
-        _ => Ok(reply),
+    }
+
+    /// The params for the next round, with the input that the backend wants; `Err` ends the call.
+    async fn input(
+        &self,
+        needed: &Needed,
+        visits: &mut Visits,
+        rounds: &mut u32,
+    ) -> Result<Params, Result<Reply, Fault>> {
+        let Request { method, params, .. } = &self.request;
+        let bad_reply = |text| Err(Err(Fault::new(Kind::BackendBadReply, text)));
+        if needed.inputs.is_empty() && needed.state.is_none() {
+            return bad_reply(SAYS_NOT_WHICH);
+        }
+        if visits.are_all_of(needed) {
+            // The user is on the way: the backend is asked again, not the user.
+            let Some(pause) = visits.pause() else {
+                return Err(visits.unfinished(method, self.caller.revision));
+            };
+            tokio::time::sleep(pause).await;
+            return Ok(with_input(params, needed, &accept_all(needed)));
+        }
+        if *rounds == ROUNDS_MAX {
+            return bad_reply("the backend keeps asking for input");
+        }
+        *rounds += 1;
+        if needed.inputs.is_empty() {
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+        let answers = self.collect(needed, visits).await?;
+        Ok(with_input(params, needed, &answers))
+    }
+
+    /// Puts a backend's question to the caller, translated to its revision.
+    fn ask(&self, ask: Ask) {
+        let Some(params) = translated_question(&self.caller, &ask.method, &ask.params) else {
+            let _ = ask.answer.send(Answer::Error(cannot(&ask.method)));
+            return;
+        };
+        let Some(id) = self.asks.open(ask.answer) else {
+            return;
+        };
+        let id = id.to_string();
+        let mut message = Vec::with_capacity(params.len() + 96);
+        write_request(id.as_bytes(), ask.method.as_str(), &params, &mut message);
+        self.sink.send(message);
+    }
+
+    /// Asks everything at once and waits for all answers. An error ends the call: there is no way to
+    /// hand it to the backend, except for elicitation, where it means "cancel".
+    pub(super) async fn collect(
+        &self,
+        needed: &Needed,
+        visits: &mut Visits,
+    ) -> Result<Vec<u8>, Result<Reply, Fault>> {
+        let patience = self.gateway.limits().park_ttl;
+        let mut waiting = Vec::with_capacity(needed.inputs.len());
+        for (key, method, params) in &needed.inputs {
+            let (answer, answered) = oneshot::channel();
+            self.ask(Ask {
+                method: method.clone(),
+                params: params.clone(),
+                answer,
+            });
+            waiting.push((key, method, params, answered));
+        }
+        let mut answers = vec![b'{'];
+        for (key, method, params, answered) in waiting {
+            let result = match tokio::time::timeout(patience, answered).await {
+                Ok(Ok(Answer::Result(result))) => result,
+                Ok(Ok(Answer::Error(_))) if *method == Method::Elicit => {
+                    Bytes::from_static(br#"{"action":"cancel"}"#)
+                }
+                Ok(Ok(Answer::Error(error))) => return Err(self.refused_answer(error)),
+                _ => {
+                    let text = "the question was not answered in time";
+                    return Err(Err(Fault::new(Kind::Cancelled, text)));
+                }
+            };
+            visits.note(params, &result);
+            if answers.len() > 1 {
+                answers.push(b',');
+            }
+            json::encode_string(key, &mut answers);
+            answers.push(b':');
+            answers.extend_from_slice(&result);
+        }
+        answers.push(b'}');
+        Ok(answers)
+    }
+
+    /// The caller's own refusal, returned to it as the outcome of its call.
+    fn refused_answer(&self, error: Bytes) -> Result<Reply, Fault> {
+        let error = Payload::parse(error, Rules::backend())
+            .map_err(|_| Fault::new(Kind::InvalidRequest, "the answer could not be read"))?;
+        Ok(Reply {
+            revision: self.caller.revision,
+            outcome: Outcome::Error(error),
+        })
+    }
+
+    /// For `resources/subscribe`: listens before the backend is asked, so that no update is missed.
+    fn listen(&self) -> Option<Ticket> {
+        if self.request.method != Method::ResourcesSubscribe {
+            return None;
+        }
+        let uri = self.request.params.string("uri")?;
+        self.subscriber.begin(&self.gateway, &self.caller, &uri)
+    }
+
+    /// Keeps a subscription that the backend agreed to, or ends the one that it was asked to end.
+    fn settle_subscription(&self, ticket: Option<Ticket>, outcome: &Result<Reply, Fault>) {
+        let is_result = |reply: &Reply| matches!(reply.outcome, Outcome::Result(_));
+        if !outcome.as_ref().is_ok_and(is_result) {
+            return;
+        }
+        let uri = || self.request.params.string("uri").unwrap_or_default();
+        if let Some(ticket) = ticket {
+            self.subscriber.keep(uri().into_owned(), ticket);
+        } else if self.request.method == Method::ResourcesUnsubscribe {
+            self.subscriber.end(&uri());
+        }
     }
 }
 
-/// Puts a backend's question to the caller, in words of its revision.
-fn put(ask: Ask, caller: &Caller, outlet: &Outlet) {
-    let Some(params) = in_its_words(caller, &ask.method, &ask.params) else {
-        let _ = ask.answer.send(Answer::Error(cannot(&ask.method)));
-        return;
-    };
-    let Some(id) = outlet.asks.open(ask.answer) else {
-        return;
-    };
-    let mut message = Vec::with_capacity(params.len() + 96);
-    write_request(
-        id.to_string().as_bytes(),
-        ask.method.as_str(),
-        &params,
-        &mut message,
-    );
-    outlet.messages.tell(message);
-}
-
-/// A question as this caller can be asked it; `None` if it cannot. A URL elicitation of a modern
-/// backend has no id, without which clients of 2025-11-25 refuse it.
-fn in_its_words(caller: &Caller, method: &Method, params: &Bytes) -> Option<Bytes> {
+/// A question in the caller's revision; `None` if the caller cannot be asked it. A URL elicitation of a
+/// modern backend has no id, without which clients of 2025-11-25 refuse it.
+fn translated_question(caller: &Caller, method: &Method, params: &Bytes) -> Option<Bytes> {
     let params = Payload::parse(params.clone(), Rules::backend()).ok()?;
     if !caller.can_answer(method, &params) {
         return None;
     }
     if *method == Method::Elicit && is_url_mode(&params) {
-        let told = with_elicitation_id(&params, &random_id());
-        return Some(told.into_owned().into());
+        let params = with_elicitation_id(&params, &random_id());
+        return Some(params.into_owned().into());
     }
-    let told = question(method, &params, caller.revision)?;
-    Some(match told {
+    let translated = question(method, &params, caller.revision)?;
+    Some(match translated {
         Cow::Borrowed(_) => params.to_bytes(),
-        Cow::Owned(told) => told.into(),
+        Cow::Owned(translated) => translated.into(),
     })
 }
 
 pub(crate) fn cannot(method: &Method) -> Bytes {
-    error_object(
-        -32601,
-        &format!("{}: the caller did not declare this", method.as_str()),
-        None,
-    )
-    .into()
+    let text = format!("{}: the caller did not declare this", method.as_str());
+    error_object(-32601, &text, None).into()
 }
 
 pub(crate) const SAYS_NOT_WHICH: &str = "the backend wants input and does not say which";
@@ -298,29 +290,18 @@ pub(crate) struct Needed {
 }
 
 fn input_required(outcome: &Result<Reply, Fault>) -> Option<Needed> {
-    let Ok(Reply {
-        outcome: Outcome::Result(result),
-        ..
-    }) = outcome
-    else {
+    let Outcome::Result(result) = &outcome.as_ref().ok()?.outcome else {
         return None;
     };
-    if result.get("resultType") != Some(br#""input_required""#) {
-        return None;
-    }
-    Some(Needed {
+    (result.get("resultType") == Some(br#""input_required""#)).then(|| Needed {
         inputs: read_inputs(result),
         state: result.get_bytes("requestState"),
     })
 }
 
 pub(crate) fn read_inputs(result: &Payload) -> Vec<(String, Method, Bytes)> {
-    let Some(raw) = result.get_bytes("inputRequests") else {
-        return Vec::new();
-    };
-    let Ok(object) = Object::parse(&raw, Rules::backend()) else {
-        return Vec::new();
-    };
+    let raw = result.get_bytes("inputRequests").unwrap_or_default();
+    let object = Object::parse(&raw, Rules::backend()).unwrap_or_default();
     let read = |m: &json::Member| {
         let input = Payload::parse(raw.slice(m.value.range()), Rules::backend()).ok()?;
         let method = Method::parse(&input.string("method")?);
@@ -330,75 +311,6 @@ pub(crate) fn read_inputs(result: &Payload) -> Vec<(String, Method, Bytes)> {
         Some((m.key.decode(&raw).into_owned(), method, params))
     };
     object.members.iter().filter_map(read).collect()
-}
-
-/// Asks everything at once and waits for all answers. An error ends the call: there is no way to
-/// hand it to the backend, except for elicitation, where it means "cancel".
-pub(crate) async fn collect(
-    needed: &Needed,
-    caller: &Caller,
-    outlet: &Outlet,
-    think: Duration,
-    visits: &mut Visits,
-) -> Result<Vec<u8>, Result<Reply, Fault>> {
-    if needed.inputs.is_empty() {
-        // Load shedding: the backend only wants to be called again.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let mut waiting: Vec<(&str, &Method, &Bytes, oneshot::Receiver<Answer>)> = Vec::new();
-    for (key, method, params) in &needed.inputs {
-        let (answer, heard) = oneshot::channel();
-        put(
-            Ask {
-                method: method.clone(),
-                params: params.clone(),
-                answer,
-            },
-            caller,
-            outlet,
-        );
-        waiting.push((key, method, params, heard));
-    }
-    let mut answers = vec![b'{'];
-    for (key, method, params, heard) in waiting {
-        let answer = tokio::time::timeout(think, heard).await;
-        let result: Bytes = match answer {
-            Ok(Ok(Answer::Result(result))) => result,
-            Ok(Ok(Answer::Error(_))) if *method == Method::Elicit => {
-                Bytes::from_static(br#"{"action":"cancel"}"#)
-            }
-            Ok(Ok(Answer::Error(error))) => return Err(refused(error, caller)),
-            _ => {
-                return Err(Err(Fault::new(
-                    Kind::Cancelled,
-                    "the question was not answered in time",
-                )));
-            }
-        };
-        visits.note(params, &result);
-        if answers.len() > 1 {
-            answers.push(b',');
-        }
-        json::encode_string(key, &mut answers);
-        answers.push(b':');
-        answers.extend_from_slice(&result);
-    }
-    answers.push(b'}');
-    Ok(answers)
-}
-
-/// The caller's own refusal, handed back to it as the outcome of its call.
-fn refused(error: Bytes, caller: &Caller) -> Result<Reply, Fault> {
-    match Payload::parse(error, Rules::backend()) {
-        Ok(error) => Ok(Reply {
-            revision: caller.revision,
-            outcome: Outcome::Error(error),
-        }),
-        Err(_) => Err(Fault::new(
-            Kind::InvalidRequest,
-            "the answer could not be read",
-        )),
-    }
 }
 
 /// The original params, with the answers and the exact state to go on from.

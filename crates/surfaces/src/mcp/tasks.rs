@@ -7,12 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sentinel_core::audit::Trail;
 use sentinel_core::{Caller, Conversation, Fault, Kind, Operation, Reply, Step, TaskOf, View};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Outcome, Params, Payload};
 
-use super::legacy::{Needed, Outlet, collect, read_inputs};
+use super::legacy::{LegacyCall, Needed, read_inputs};
 use super::visits::Visits;
 use crate::gateway::Gateway;
 
@@ -131,53 +130,39 @@ pub(crate) fn with_id(object: &Payload, id: &str) -> Payload {
     Payload::parse(out.into(), Rules::backend()).expect("what we wrote is JSON")
 }
 
-/// A task that the gateway drives for a legacy caller.
+/// A task that the gateway drives for a legacy caller. Its requests are on the record of the call that became the task.
 pub(crate) struct Driven<'a> {
-    gateway: &'a Gateway,
-    caller: &'a Arc<Caller>,
-    view: View,
+    call: &'a LegacyCall,
     operation: Arc<Operation>,
     named: Named,
-    /// Of the call that became a task: its record covers all that is said about it.
-    trail: Arc<Trail>,
-    /// Dropped before its end: the backend is told.
+    /// If dropped before, the task is cancelled at its backend.
     ended: bool,
 }
 
 impl<'a> Driven<'a> {
-    pub(crate) fn new(
-        gateway: &'a Gateway,
-        caller: &'a Arc<Caller>,
-        view: View,
-        operation: Arc<Operation>,
-        task: &Payload,
-        trail: Arc<Trail>,
-    ) -> Self {
+    pub(crate) fn new(call: &'a LegacyCall, operation: Arc<Operation>, task: &Payload) -> Self {
         let id = task.string("taskId").unwrap_or_default();
         Self {
-            gateway,
-            caller,
-            view,
-            named: Named::new(&operation, caller, &id),
+            call,
+            named: Named::new(&operation, &call.caller, &id),
             operation,
-            trail,
             ended: false,
         }
     }
 
     /// Polls to the end, unless it is switched off: between two looks nothing else would notice.
-    pub(crate) async fn run(mut self, created: &Payload, outlet: &Outlet) -> Result<Reply, Fault> {
-        let (caller, operation) = (self.caller, self.operation.clone());
-        let kills = self.gateway.policy.kills();
+    pub(crate) async fn run(mut self, created: &Payload) -> Result<Reply, Fault> {
+        let (call, operation) = (self.call, self.operation.clone());
+        let kills = call.gateway.policy.kills();
         tokio::select! {
             biased;
-            fault = kills.until_off(caller, &operation, self.view) => Err(fault),
-            outcome = self.follow(created, outlet) => outcome,
+            fault = kills.until_off(&call.caller, &operation, call.view) => Err(fault),
+            outcome = self.follow(created) => outcome,
         }
     }
 
     /// Polls to the end, asking the caller whatever the task wants to know.
-    async fn follow(&mut self, created: &Payload, outlet: &Outlet) -> Result<Reply, Fault> {
+    async fn follow(&mut self, created: &Payload) -> Result<Reply, Fault> {
         let mut pause = poll_interval(created);
         let deadline = tokio::time::Instant::now() + TASK_MAX;
         while tokio::time::Instant::now() < deadline {
@@ -193,7 +178,7 @@ impl<'a> Driven<'a> {
                     self.ended = true;
                     return finished(&reply, task);
                 }
-                "input_required" => self.answer(task, outlet).await?,
+                "input_required" => self.answer(task).await?,
                 _ => {}
             }
         }
@@ -203,7 +188,7 @@ impl<'a> Driven<'a> {
         ))
     }
 
-    async fn answer(&self, task: &Payload, outlet: &Outlet) -> Result<(), Fault> {
+    async fn answer(&self, task: &Payload) -> Result<(), Fault> {
         let needed = Needed {
             inputs: read_inputs(task),
             state: None,
@@ -211,10 +196,9 @@ impl<'a> Driven<'a> {
         if needed.inputs.is_empty() {
             return Ok(());
         }
-        let think = self.gateway.limits().park_ttl;
         // A task asks each thing once, under a key of its own.
         let mut visits = Visits::default();
-        let answers = match collect(&needed, self.caller, outlet, think, &mut visits).await {
+        let answers = match self.call.collect(&needed, &mut visits).await {
             Ok(answers) => answers,
             Err(Err(fault)) => return Err(fault),
             Err(Ok(_)) => {
@@ -231,9 +215,9 @@ impl<'a> Driven<'a> {
     fn begin(&self, method: Method, members: &str) -> Conversation {
         let params = task_params(&self.named.id, members);
         let view = View::Only(self.named.owner);
-        let (caller, trail) = (self.caller.clone(), self.trail.clone());
+        let (caller, trail) = (self.call.caller.clone(), self.call.entry.trail());
         let of = Some(self.named.of.clone());
-        let walk = &self.gateway.walk;
+        let walk = &self.call.gateway.walk;
         walk.begin_about(of, caller, view, method, params, trail)
     }
 
@@ -252,7 +236,8 @@ impl Drop for Driven<'_> {
         if self.ended {
             return;
         }
-        let (walk, caller) = (self.gateway.walk.clone(), self.caller.clone());
+        let call = self.call;
+        let (walk, caller) = (call.gateway.walk.clone(), call.caller.clone());
         let Named { owner, of, id } = &self.named;
         let (owner, of, id) = (*owner, of.clone(), id.clone());
         tokio::spawn(async move { walk.end_task(of, caller, owner, &id).await });

@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 
 /// A stream that the test speaks on.
 struct Spoken {
-    outbox: Teller<Vec<u8>>,
+    outbox: Teller<StreamItem>,
     answer: oneshot::Sender<Vec<u8>>,
     heard: Heard,
 }
@@ -25,6 +25,10 @@ fn speak(streams: &Arc<Streams>, primed: bool) -> Spoken {
     }
 }
 
+fn message(text: &[u8]) -> StreamItem {
+    StreamItem::Message(text.to_vec())
+}
+
 async fn all(mut heard: Heard) -> String {
     let mut out = Vec::new();
     while let Some(event) = heard.recv().await {
@@ -41,7 +45,7 @@ async fn next(heard: &mut Heard) -> String {
 async fn a_stream_begins_with_an_event_to_resume_from_and_ends_with_the_answer() {
     let streams = streams();
     let spoken = speak(&streams, true);
-    spoken.outbox.tell(b"\"a\"".to_vec());
+    spoken.outbox.tell(message(b"\"a\""));
     spoken.answer.send(b"\"z\"".to_vec()).expect("it waits");
     assert_eq!(
         all(spoken.heard).await,
@@ -54,14 +58,14 @@ async fn whoever_left_hears_the_rest_of_its_own_stream_and_goes_on_live() {
     let streams = streams();
     let mut lost = speak(&streams, true);
     let mut other = speak(&streams, true);
-    lost.outbox.tell(b"1".to_vec());
+    lost.outbox.tell(message(b"1"));
     next(&mut lost.heard).await;
     next(&mut lost.heard).await;
     drop(lost.heard);
-    other.outbox.tell(b"9".to_vec());
+    other.outbox.tell(message(b"9"));
     next(&mut other.heard).await;
     next(&mut other.heard).await;
-    lost.outbox.tell(b"2".to_vec());
+    lost.outbox.tell(message(b"2"));
     while streams.0.lock().kept.len() < 3 {
         tokio::task::yield_now().await;
     }
@@ -93,7 +97,7 @@ async fn a_listener_that_does_not_read_misses_notices_and_hears_the_answer() {
     let streams = streams();
     let spoken = speak(&streams, false);
     for _ in 0..2 * UNREAD_MAX {
-        spoken.outbox.tell(b"0".to_vec());
+        spoken.outbox.tell(message(b"0"));
     }
     spoken.answer.send(b"1".to_vec()).expect("it waits");
     while !streams.0.lock().open.is_empty() {
@@ -178,8 +182,8 @@ async fn what_all_sessions_keep_is_bounded_and_forgotten_in_time_or_with_the_ses
 async fn a_paused_stream_lets_its_caller_go_and_is_taken_up_again() {
     let streams = streams();
     let spoken = speak(&streams, true);
-    spoken.outbox.tell(b"1".to_vec());
-    spoken.outbox.tell(Vec::new());
+    spoken.outbox.tell(message(b"1"));
+    spoken.outbox.tell(StreamItem::Pause);
     let before = all(spoken.heard).await;
     assert_eq!(
         before,
@@ -230,7 +234,7 @@ async fn whoever_reads_nothing_has_so_many_bytes_unread_and_the_answer() {
     let streams = Streams::new(Total::default(), 1000);
     let spoken = speak(&streams, false);
     for _ in 0..8 {
-        spoken.outbox.tell(vec![b'1'; 300]);
+        spoken.outbox.tell(message(&[b'1'; 300]));
     }
     spoken.answer.send(vec![b'2'; 5000]).expect("it waits");
     let heard = all(spoken.heard).await;
