@@ -7,7 +7,7 @@ use sentinel_wire::json::{Object, Rules, encode_string};
 use sentinel_wire::translate::elicitations;
 use sentinel_wire::{Method, Outcome, Payload};
 
-use crate::call::Reply;
+use crate::reply::Reply;
 
 /// The member of `_meta` that names the backend which asks for a sample or for roots.
 pub(crate) const ASKED_BY: &str = "sentinel-gateway/backend";

@@ -6,9 +6,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sentinel_wire::Revision;
 
-use crate::call::{Call, Reply};
 use crate::caller::Caller;
 use crate::fault::Fault;
+use crate::reply::Reply;
+
+mod call;
+
+pub use call::{Call, Target};
 
 /// One configured backend. Implementations keep themselves alive, discover what they offer and
 /// publish it to the `Registry`; the core only sends calls.

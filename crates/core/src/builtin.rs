@@ -25,12 +25,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::backend::{Backend, Health, Status};
-use crate::call::{Call, Reply};
+use crate::admission::Slot;
+use crate::backend::{Backend, Call, Health, Status};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind};
 use crate::offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
-use crate::policy::Slot;
+use crate::reply::Reply;
 
 /// Why a tool did not do what it was asked, for the model that asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,9 +16,10 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Outcome, Params, Payload, meta};
 use tokio::time::Instant;
 
-use crate::call::{Call, Reply};
+use crate::backend::Call;
 use crate::caller::Caller;
 use crate::offer::Freshness;
+use crate::reply::Reply;
 
 /// Answers kept by one gateway, and their bytes: enough to spare backends what is read again and
 /// again, small beside everything else. The oldest go first.

@@ -20,31 +20,30 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::attribution;
-use crate::backend::Backend;
+use crate::backend::{Backend, Call, Target};
 use crate::cache::Cache;
-use crate::call::{Call, Target, View};
+
 use crate::caller::Caller;
 use crate::circuit::{self, Circuit};
 use crate::fault::Fault;
 use crate::in_flight::InFlight;
+use crate::invocation::View;
 use crate::offer::{ItemKind, Offer};
+use crate::operation::Operation;
+use crate::operation::unknown::unknown_method;
 use crate::updates::{Followers, Hear, HearTask, Ticket, Updates};
 
 mod confirm;
 mod glob;
 mod lists;
 mod naming;
-mod operation;
 mod pins;
 mod plan;
 mod snapshot;
-pub(crate) mod unknown;
-pub(crate) mod uri;
 
 pub use glob::Glob;
 pub use naming::Prefix;
-pub use operation::Operation;
-pub use pins::{Difference, Pin, Pinned, Pinning, Pins, Said};
+pub use pins::{Pin, Pinned, Pinning, Pins, Said};
 pub use plan::{Plan, Retired, Wanted};
 pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
@@ -342,7 +341,7 @@ impl Registry {
             let tenant = &layout.slots[found.operation.index].tenant;
             let Some(hold) = tenant.calls.hold() else {
                 if !layout.order.contains(&found.operation.index) {
-                    return Err(unknown::unknown_method(&call.method));
+                    return Err(unknown_method(&call.method));
                 }
                 // It was replaced this moment: look again, its successor is there.
                 continue;

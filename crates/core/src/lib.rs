@@ -6,12 +6,13 @@
 //!
 //! Not here: sockets, processes, HTTP statuses and JSON-RPC codes (`surfaces::rescue`).
 
+pub mod admission;
+pub mod arguments;
 mod attribution;
 pub mod audit;
 pub mod backend;
 pub mod builtin;
 pub mod cache;
-pub mod call;
 pub mod caller;
 pub mod catalog;
 pub mod circuit;
@@ -20,15 +21,18 @@ mod digest;
 pub mod fault;
 pub mod identity;
 mod in_flight;
+pub mod invocation;
 pub mod line;
 pub mod map;
 pub mod metrics;
 pub mod offer;
+pub mod operation;
 pub mod park;
 pub mod pieces;
 pub mod policy;
 pub mod queue;
 pub mod random;
+mod reply;
 pub mod review;
 pub mod seal;
 pub mod state_file;
@@ -39,15 +43,17 @@ pub mod updates;
 pub mod walk;
 
 pub use audit::{Auditor, Entry};
-pub use backend::{Backend, Health, Status};
-pub use call::{Call, Reply, Target, TaskOf, View};
+pub use backend::{Backend, Call, Health, Status, Target};
 pub use caller::{Caller, ClientCapabilities, LogLevel};
-pub use catalog::{Catalog, Operation, Registry};
+pub use catalog::{Catalog, Registry};
 pub use fault::{Fault, Kind, Side};
 pub use identity::Identity;
 pub use in_flight::Hold;
+pub use invocation::{TaskOf, View};
 pub use line::{Answer, Ask, Conversation, Event, Line, Notice, Step};
 pub use offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
+pub use operation::Operation;
 pub use pieces::{Beginning, Feed};
 pub use policy::Policy;
+pub use reply::Reply;
 pub use walk::{Walk, walk};

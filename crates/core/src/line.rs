@@ -16,14 +16,16 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload};
 use tokio::sync::oneshot;
 
+use crate::admission::Slot;
 use crate::attribution;
 use crate::audit::Trail;
-use crate::call::Reply;
 use crate::fault::Fault;
 use crate::pieces::{Beginning, Feed, feed};
-use crate::policy::Slot;
 use crate::queue::{Listener, Teller, Weigh, queue};
-use crate::tasks::{related, unrelated};
+use crate::reply::Reply;
+use relation::{related, unrelated};
+
+pub(crate) mod relation;
 
 /// Notices a caller may lag behind before further ones are dropped: enough for a burst, small
 /// enough that ten thousand calls cannot hold much.

@@ -8,7 +8,7 @@ use sentinel_wire::header::{self, Param};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload, Revision};
 
-use crate::policy::Schema;
+use crate::arguments::Schema;
 use crate::tags;
 
 /// The kinds of operation in a catalog.

@@ -184,8 +184,8 @@ fn asked_by(params: &Payload) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::Slot;
     use crate::line::Line;
-    use crate::policy::Slot;
 
     const TTL: Duration = Duration::from_secs(600);
 

@@ -13,28 +13,24 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::call::View;
+use crate::admission::Admission;
 use crate::caller::Caller;
-use crate::catalog::{Catalog, Filtered, Operation, Registry};
+use crate::catalog::{Catalog, Filtered, Registry};
 use crate::fault::{Fault, Kind};
 use crate::identity::Identity;
+use crate::invocation::View;
 use crate::offer::ItemKind;
+use crate::operation::Operation;
 use crate::tags;
 
-mod admission;
-mod arguments;
 mod kill;
 mod rates;
 mod roles;
 mod scopes;
 mod shared;
 mod sights;
-pub(crate) mod steps;
 
-pub use admission::{
-    Admission, AdmissionConfig, Bounds, Figures, Hook, Overload, Reason, Refused, Slot,
-};
-pub use arguments::Schema;
+pub(crate) use kill::disabled;
 pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, Rates};
 pub use roles::{ADMIN, Grant, Role, Roles};
@@ -124,7 +120,8 @@ impl Policy {
     /// The predicate itself: what both the role and the token's scopes let through.
     fn granted(&self, role: &Role, caller: &Caller, operation: &Operation) -> Grant {
         if let Some(wanted) = &caller.tags
-            && !wanted.shows(operation)
+            && operation.kind == Some(ItemKind::Tool)
+            && !wanted.shows(&operation.tags)
         {
             return Grant::NONE;
         }
@@ -208,7 +205,7 @@ impl Policy {
     }
 
     /// Whether some resource of this backend may be hidden from this caller.
-    fn hides_resources(&self, caller: &Caller, backend: &str) -> bool {
+    pub(crate) fn hides_resources(&self, caller: &Caller, backend: &str) -> bool {
         let roles = self.roles.load();
         let role = roles.get(&caller.role);
         !caller.scopes.is_empty() || !role.is_some_and(|role| role.sees_all_resources(backend))

@@ -9,9 +9,6 @@ use bytes::Bytes;
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Payload, json::decode_string};
 
-use crate::catalog::Operation;
-use crate::offer::ItemKind;
-
 /// Where servers say them below `_meta`: plainly, as the built-in tools do, or in FastMCP's own corner.
 const CORNERS: [&str; 2] = ["fastmcp", "_fastmcp"];
 /// A filter up to this is worth remembering what it shows.
@@ -60,10 +57,9 @@ impl Wanted {
         Some(Self(tags.into()))
     }
 
-    /// Whether an operation is to be seen. Tags are about tools; everything else is.
-    pub(crate) fn shows(&self, operation: &Operation) -> bool {
-        let mut tags = operation.tags.iter();
-        operation.kind != Some(ItemKind::Tool) || tags.any(|tag| self.0.binary_search(tag).is_ok())
+    /// Whether a tool with these tags is to be seen.
+    pub(crate) fn shows(&self, tags: &[Box<str>]) -> bool {
+        tags.iter().any(|tag| self.0.binary_search(tag).is_ok())
     }
 
     pub(crate) fn is_usual(&self) -> bool {

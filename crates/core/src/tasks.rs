@@ -15,16 +15,17 @@ mod given;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use sentinel_wire::json::{self, Rules};
-use sentinel_wire::meta::RELATED_TASK;
 use sentinel_wire::{Method, Outcome, Params, Payload};
 
-use crate::backend::Backend;
-use crate::call::{Call, Reply};
+use crate::backend::{Backend, Call};
 use crate::fault::{Fault, Kind};
-pub(crate) use desk::Desk;
-pub(crate) use given::{Given, end};
+use crate::line::relation::{edited, unrelated};
+use crate::policy::Policy;
+use crate::reply::Reply;
+use desk::Desk;
+use given::Given;
+pub(crate) use given::end;
 
 /// How long the server shall keep the task: as long as we would wait for it.
 const TTL_MS: u64 = 24 * 3600 * 1000;
@@ -33,6 +34,28 @@ const TASK_MAX: Duration = Duration::from_millis(TTL_MS);
 const POLL_MIN: Duration = Duration::from_millis(20);
 const POLL_MAX: Duration = Duration::from_secs(10);
 const POLL_DEFAULT: Duration = Duration::from_secs(1);
+
+/// What calls that concern tasks share; one per gateway.
+pub(crate) struct Tasks {
+    policy: Arc<Policy>,
+    desk: Arc<Desk>,
+    given: Given,
+}
+
+impl Tasks {
+    pub(crate) fn new(policy: Arc<Policy>) -> Arc<Self> {
+        Arc::new(Self {
+            policy,
+            desk: Arc::default(),
+            given: Given::default(),
+        })
+    }
+
+    /// How long a caller may think about what a task asks.
+    pub(crate) fn set_patience(&self, think: Duration) {
+        self.desk.be_patient(think);
+    }
+}
 
 /// Whether a call needs more than to be handed to its backend.
 pub(crate) fn concern(call: &Call) -> bool {
@@ -44,11 +67,15 @@ pub(crate) fn concern(call: &Call) -> bool {
 }
 
 /// Runs a call that may become a task, or one about a task.
-pub(crate) async fn run(backend: Arc<dyn Backend>, call: Box<Call>) -> Result<Reply, Fault> {
+pub(crate) async fn run(
+    tasks: Arc<Tasks>,
+    backend: Arc<dyn Backend>,
+    call: Box<Call>,
+) -> Result<Reply, Fault> {
     match call.method {
-        Method::ToolsCall if call.caller.takes_tasks() => given::begin(backend, call).await,
+        Method::ToolsCall if call.caller.takes_tasks() => given::begin(tasks, backend, call).await,
         Method::ToolsCall => wait(backend, call).await,
-        _ => given::ask(backend, call).await,
+        _ => given::ask(tasks, backend, call).await,
     }
 }
 
@@ -76,7 +103,7 @@ type Again = Box<dyn Fn(Method, Params) -> Box<Call> + Send + Sync>;
 
 fn again(call: &Call) -> Again {
     let (caller, view, line) = (call.caller.clone(), call.view, call.line.clone());
-    let (trail, house, slot) = (call.trail.clone(), call.house.clone(), call.slot.clone());
+    let (trail, slot) = (call.trail.clone(), call.slot.clone());
     let mut target = call.target.clone();
     if let Some(target) = &mut target {
         // These requests name the task, not the tool.
@@ -94,7 +121,6 @@ fn again(call: &Call) -> Again {
             line: line.clone(),
             target: target.clone(),
             trail: trail.clone(),
-            house: house.clone(),
             slot: slot.clone(),
         })
     })
@@ -177,35 +203,6 @@ fn plain(reply: Reply) -> Reply {
         },
         None => reply,
     }
-}
-
-/// The same object without the task that its `_meta` relates it to, and that relation; `None` if it names none.
-pub(crate) fn unrelated(object: &Payload) -> Option<(Payload, Bytes)> {
-    let meta = Payload::parse(object.get_bytes("_meta")?, Rules::backend()).ok()?;
-    let relation = meta.get_bytes(RELATED_TASK)?;
-    let rest = edited(&meta, &[(RELATED_TASK, None)]).to_bytes();
-    let rest = (rest != "{}").then_some(rest);
-    Some((edited(object, &[("_meta", rest.as_deref())]), relation))
-}
-
-/// An answer to a question of a task, related to it as the question was.
-pub(crate) fn related(answer: Bytes, relation: &[u8]) -> Bytes {
-    let Ok(result) = Payload::parse(answer.clone(), Rules::backend()) else {
-        return answer;
-    };
-    let meta = result.get_bytes("_meta").unwrap_or_else(|| "{}".into());
-    let Ok(meta) = Payload::parse(meta, Rules::backend()) else {
-        return answer;
-    };
-    let meta = edited(&meta, &[(RELATED_TASK, Some(relation))]);
-    edited(&result, &[("_meta", Some(meta.as_bytes()))]).to_bytes()
-}
-
-/// The same object with some members changed or taken out.
-fn edited(object: &Payload, edits: &[(&str, Option<&[u8]>)]) -> Payload {
-    let mut out = Vec::with_capacity(object.as_bytes().len() + 64);
-    object.as_raw().rewrite(edits, &mut out);
-    Payload::parse(out.into(), Rules::backend()).expect("what we wrote is JSON")
 }
 
 fn poll_interval(task: &Payload) -> Duration {

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use ring::digest;
-use sentinel_core::catalog::Operation;
+use sentinel_core::operation::Operation;
 use sentinel_core::policy::{Allowance, Limited, Said, SharedFigures, SharedRates, Unavailable};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};

@@ -16,12 +16,12 @@ use super::doorstep::{Doorstep, Knocks};
 use super::record::{Draft, Guarantee, Surface};
 use super::redact::{Said, without_userinfo};
 use super::{Arguments, NotKept, Sink};
-use crate::call::{Call, Reply};
 use crate::caller::Caller;
-use crate::catalog::Operation;
 use crate::fault::{Fault, Kind};
 use crate::identity::Identity;
 use crate::metrics::{Metrics, STATUSES};
+use crate::operation::Operation;
+use crate::reply::Reply;
 use crate::trace::{Spans, Traced};
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -309,26 +309,26 @@ impl Auditor {
     /// For the guarantee `sync`: the future that puts the intent on disk. `None` for the others.
     pub(crate) fn intend(
         &self,
-        call: &Call,
+        trail: &Arc<Trail>,
+        caller: &Caller,
     ) -> Option<impl Future<Output = Result<(), NotKept>> + Send + 'static> {
         let sink = self.sink.as_ref()?;
-        let trail = call.trail.clone();
         // A second round of the same request has its intent already.
-        if self.guarantee(&trail) != Guarantee::Sync || trail.intent.load(Ordering::Relaxed) != 0 {
+        if self.guarantee(trail) != Guarantee::Sync || trail.intent.load(Ordering::Relaxed) != 0 {
             return None;
         }
         let draft = Draft {
-            caller: &call.caller.subject,
-            role: &call.caller.role,
-            tenant: call.caller.tenant.as_deref().unwrap_or_default(),
-            revision: call.caller.revision.as_str(),
+            caller: &caller.subject,
+            role: &caller.role,
+            tenant: caller.tenant.as_deref().unwrap_or_default(),
+            revision: caller.revision.as_str(),
             decision: "allow",
             outcome: "intent",
             guarantee: Guarantee::Sync,
             policy_version: self.policy_version.load(Ordering::Relaxed),
             ..trail.draft()
         };
-        let kept = sink.intend(&draft);
+        let (kept, trail) = (sink.intend(&draft), trail.clone());
         Some(async move {
             trail.intent.store(kept.await?, Ordering::Relaxed);
             Ok(())

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::call::View;
 use crate::caller::ClientCapabilities;
 use crate::catalog::{Listing, Registry};
+use crate::invocation::View;
 use crate::line::Step;
 use crate::walk::walk;
 use serde::Deserialize;

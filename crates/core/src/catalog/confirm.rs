@@ -10,12 +10,13 @@ use std::sync::atomic::Ordering;
 
 use sentinel_wire::Method;
 
-use super::pins::{Difference, Pin};
-use super::unknown::{held, unseen};
+use super::pins::Pin;
 use super::{Publisher, Said};
-use crate::call::Call;
+use crate::backend::Call;
 use crate::fault::Fault;
 use crate::offer::ItemKind;
+use crate::operation::Difference;
+use crate::operation::unknown::{held, unseen};
 
 /// What becomes of a call after the second look.
 enum Look {

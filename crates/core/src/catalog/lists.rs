@@ -9,8 +9,8 @@ use bytes::Bytes;
 use ring::digest::{Context, SHA256};
 use sentinel_wire::{Revision, translate};
 
-use super::Operation;
 use crate::offer::{Freshness, ItemKind};
+use crate::operation::Operation;
 
 /// A page is not larger, but for an item that is. Some clients take no message above a megabyte.
 const PAGE_BYTES_MAX: usize = 768 * 1024;

@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use crate::identity::now;
 use crate::offer::{Item, Offer};
+use crate::operation::Difference;
 use crate::state_file::{StateFile, Version};
 
 /// Pins of one backend: as many as one list has tools. A backend that thinks of new names for ever has no
@@ -124,33 +125,6 @@ fn canonical(value: &Value, out: &mut String) {
             out.push(']');
         }
         plain => out.push_str(&plain.to_string()),
-    }
-}
-
-/// How a definition is not what was pinned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Difference {
-    /// What models read.
-    Words,
-    /// A schema.
-    Shape,
-    Both,
-    /// It was not there when its backend was pinned.
-    New,
-    /// What was pinned cannot be read.
-    Unknown,
-}
-
-impl Difference {
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Words => "its description changed",
-            Self::Shape => "its schema changed",
-            Self::Both => "its description and its schema changed",
-            Self::New => "it is new",
-            Self::Unknown => "what was approved cannot be read",
-        }
     }
 }
 

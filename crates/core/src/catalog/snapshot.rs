@@ -11,13 +11,14 @@ use sentinel_wire::{Method, Params, Payload, Revision};
 
 use super::lists::{List, ListItem};
 use super::naming::Names;
-use super::pins::Difference;
-use super::unknown::{required, unknown_method, unknown_name, unknown_resource};
-use super::{Listing, Operation, Prefix};
-use crate::call::{Call, View};
+use super::{Listing, Prefix};
+use crate::backend::Call;
 use crate::fault::{Fault, Kind};
+use crate::invocation::View;
 use crate::map::Map;
 use crate::offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
+use crate::operation::unknown::{required, unknown_method, unknown_name, unknown_resource};
+use crate::operation::{Difference, Operation};
 
 const UI: &str = "io.modelcontextprotocol/ui";
 const TASKS: &str = "io.modelcontextprotocol/tasks";

@@ -7,11 +7,12 @@ use sentinel_wire::{Method, Params, Revision};
 
 use super::*;
 use crate::backend::{Health, Status};
-use crate::call::{Reply, View};
 use crate::fault::Kind;
 use crate::identity::Identity;
+use crate::invocation::View;
 use crate::offer::{Item, ServerCapabilities};
 use crate::policy::{Policy, Role, Roles, Settings};
+use crate::reply::Reply;
 
 /// A backend that is only a name; the catalog never calls it.
 struct Named(String);

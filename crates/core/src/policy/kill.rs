@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::roles::Pattern;
-use crate::call::View;
 use crate::caller::Caller;
-use crate::catalog::Operation;
 use crate::fault::{Fault, Kind};
+use crate::invocation::View;
+use crate::operation::Operation;
 use crate::state_file::{StateFile, Version};
 
 /// Entries at run time: more than anybody switches off by hand.
@@ -147,7 +147,7 @@ impl Kills {
     }
 
     /// Why a call may go no further. One that only ends a task does no harm: just its caller must not be off.
-    pub(super) fn stops(
+    pub(crate) fn stops(
         &self,
         caller: &Caller,
         operation: &Operation,
@@ -355,7 +355,7 @@ pub const CONFIGURED: &str = "configured";
 /// Longer reasons are cut for callers.
 const REASON_LEN_MAX: usize = 200;
 
-pub(super) fn disabled(name: &str, reason: &str) -> Fault {
+pub(crate) fn disabled(name: &str, reason: &str) -> Fault {
     let mut text = format!("`{name}` is switched off for now");
     if !matches!(reason, "" | CONFIGURED) {
         text.push_str(": ");

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use super::roles::Pattern;
 use super::shared::{Allowance, Said, SharedRates};
-use crate::catalog::Operation;
 use crate::map::Map;
+use crate::operation::Operation;
 
 const MINUTE_NS: u128 = 60_000_000_000;
 /// Each has its own lock, so that calls on different threads rarely meet.

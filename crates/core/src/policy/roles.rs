@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use crate::catalog::uri::{self, Readers, Reading};
-use crate::catalog::{Glob, Operation};
+use crate::catalog::Glob;
 use crate::map::Map;
 use crate::offer::ItemKind;
+use crate::operation::Operation;
+use crate::operation::uri::{self, Readers, Reading};
 
 /// The role that exists without being configured.
 pub const ADMIN: &str = "admin";

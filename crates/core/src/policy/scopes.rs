@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::roles::{Grant, Unlisted, rule};
-use crate::catalog::Operation;
+use crate::operation::Operation;
 
 /// What one scope lets through; `None` if it is not ours.
 fn one(scope: &str, operation: &Operation) -> Option<Grant> {

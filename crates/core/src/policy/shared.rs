@@ -9,7 +9,7 @@
 use futures_util::future::BoxFuture;
 
 use super::rates::Limited;
-use crate::catalog::Operation;
+use crate::operation::Operation;
 
 /// What one caller may do with one tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,12 +19,12 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::call::Reply;
+use crate::admission::Slot;
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::line::{Answer, Ask, Conversation, Event, Line, Step, UNREAD_BYTES_MAX};
 use crate::park::input_requests;
-use crate::policy::Slot;
+use crate::reply::Reply;
 
 /// Hearings at once, over all callers and for one: each holds a request open at a backend.
 const HEARINGS_MAX: usize = 4096;

@@ -16,10 +16,10 @@ use sentinel_wire::{Method, Outcome, Payload, translate};
 
 use super::desk::{Desk, Hearing, Key};
 use super::{Again, TTL_MS, about, again, created, edited, plain, unrelated};
-use crate::backend::Backend;
-use crate::call::{Call, Reply};
+use crate::backend::{Backend, Call};
 use crate::caller::{Caller, ClientCapabilities};
 use crate::fault::{Fault, Kind};
+use crate::reply::Reply;
 
 /// How long a look at a task waits for what the task asks. A server that takes longer has asked by the next
 /// look.

@@ -21,15 +21,15 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::desk::Key;
-use super::{TASK_MAX, extension};
-use crate::backend::Backend;
-use crate::call::{Call, Reply, TaskOf, View};
+use super::{TASK_MAX, Tasks, extension};
+use crate::admission::Slot;
+use crate::backend::{Backend, Call};
 use crate::caller::Caller;
-use crate::catalog::Operation;
 use crate::fault::{Fault, Kind};
+use crate::invocation::{TaskOf, View};
 use crate::line::{Conversation, Line, Step, UNREAD_BYTES_MAX};
-use crate::policy::Slot;
-use crate::walk::House;
+use crate::operation::Operation;
+use crate::reply::Reply;
 
 /// Tasks that are watched, over all callers and for one. Beyond that the oldest of the caller is forgotten, or of
 /// whoever has most.
@@ -135,8 +135,12 @@ impl Open {
 }
 
 /// Calls a tool for a caller who may get a task, and watches what it gets.
-pub(super) async fn begin(backend: Arc<dyn Backend>, call: Box<Call>) -> Result<Reply, Fault> {
-    let (caller, house) = (call.caller.clone(), call.house.clone());
+pub(super) async fn begin(
+    tasks: Arc<Tasks>,
+    backend: Arc<dyn Backend>,
+    call: Box<Call>,
+) -> Result<Reply, Fault> {
+    let caller = call.caller.clone();
     let operation = call.target().operation.clone();
     let meta = call.params.get_bytes("_meta");
     let reply = match operation.needs_task {
@@ -157,17 +161,18 @@ pub(super) async fn begin(backend: Arc<dyn Backend>, call: Box<Call>) -> Result<
             operation,
             meta,
         };
-        let of_house = house.clone();
-        house
-            .given
-            .add(task.key.clone(), |number| task.watch(of_house, number));
+        let given = &tasks.given;
+        given.add(task.key.clone(), |number| task.watch(tasks.clone(), number));
     }
     Ok(reply)
 }
 
 /// Answers a request about a task, and notices its end.
-pub(super) async fn ask(backend: Arc<dyn Backend>, call: Box<Call>) -> Result<Reply, Fault> {
-    let house = call.house.clone();
+pub(super) async fn ask(
+    tasks: Arc<Tasks>,
+    backend: Arc<dyn Backend>,
+    call: Box<Call>,
+) -> Result<Reply, Fault> {
     let key = call.params.string("taskId").map(|id| Key {
         backend: call.target().index,
         subject: call.caller.principal(),
@@ -176,12 +181,12 @@ pub(super) async fn ask(backend: Arc<dyn Backend>, call: Box<Call>) -> Result<Re
     let is_modern = backend.status().revision.is_some_and(|r| r.is_modern());
     let reply = match is_modern {
         true => backend.call(call).await?,
-        false => extension::answer(&house.desk, backend, call).await?,
+        false => extension::answer(&tasks.desk, backend, call).await?,
     };
     if let (Some(key), Outcome::Result(task)) = (key, &reply.outcome)
         && let Some("completed" | "failed" | "cancelled") = task.string("status").as_deref()
     {
-        house.given.forget(&key);
+        tasks.given.forget(&key);
     }
     Ok(reply)
 }
@@ -196,19 +201,19 @@ struct Task {
 }
 
 impl Task {
-    async fn watch(self, house: Arc<House>, number: u64) {
+    async fn watch(self, tasks: Arc<Tasks>, number: u64) {
         let view = View::Only(self.key.backend);
-        let off = house
+        let off = tasks
             .policy
             .kills()
             .until_off(&self.caller, &self.operation, view);
         let is_off = timeout(TASK_MAX, off).await.is_ok();
-        house.given.leave(&self.key, number);
+        tasks.given.leave(&self.key, number);
         if !is_off {
             return;
         }
         let (backend, tool) = (&*self.operation.backend, &*self.operation.own);
-        let why = match self.cancel(&house).await {
+        let why = match self.cancel(&tasks).await {
             Err(fault) => fault.public,
             Ok(reply) => match reply.outcome {
                 Outcome::Error(_) => "its backend refused".into(),
@@ -221,14 +226,14 @@ impl Task {
         tracing::warn!(backend, tool, %why, "a task is switched off and could not be cancelled");
     }
 
-    async fn cancel(&self, house: &Arc<House>) -> Result<Reply, Fault> {
-        let turn = house.given.turns.acquire().await;
+    async fn cancel(&self, tasks: &Arc<Tasks>) -> Result<Reply, Fault> {
+        let turn = tasks.given.turns.acquire().await;
         let of = Arc::new(TaskOf {
             tool: self.operation.own.clone(),
             questions: self.caller.capabilities.questions(),
         });
         let (caller, meta) = (self.caller.clone(), self.meta.as_deref());
-        let mut cancelled = pin!(end(house, of, caller, self.key.backend, &self.key.id, meta));
+        let mut cancelled = pin!(end(tasks, of, caller, self.key.backend, &self.key.id, meta));
         match timeout(TURN_MAX, &mut cancelled).await {
             Ok(outcome) => outcome,
             Err(_) => {
@@ -241,7 +246,7 @@ impl Task {
 
 /// Has a backend end a task. This is not the caller's request but ours, so no policy is asked and nothing recorded.
 pub(crate) async fn end(
-    house: &Arc<House>,
+    tasks: &Arc<Tasks>,
     of: Arc<TaskOf>,
     caller: Arc<Caller>,
     owner: usize,
@@ -260,13 +265,12 @@ pub(crate) async fn end(
         line,
         target: None,
         trail: Arc::default(),
-        house: house.clone(),
         slot: slot.clone(),
     });
-    let target = house.policy.registry.resolve(&call)?;
+    let target = tasks.policy.registry.resolve(&call)?;
     let backend = target.backend.clone();
     call.target = Some(target);
-    let work = ask(backend, call).boxed();
+    let work = ask(tasks.clone(), backend, call).boxed();
     let mut talk = Conversation::new(work, events, Arc::default(), slot);
     let outcome = async {
         loop {

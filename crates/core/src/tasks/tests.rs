@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sentinel_wire::Revision;

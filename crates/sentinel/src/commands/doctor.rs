@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use sentinel_backends::child;
-use sentinel_core::catalog::{Operation, Pinned};
+use sentinel_core::catalog::Pinned;
+use sentinel_core::operation::Operation;
 use sentinel_core::{Health, ItemKind, Status, View};
 use sentinel_surfaces::Gateway;
 use serde_json::json;

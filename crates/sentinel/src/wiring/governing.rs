@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use sentinel_backends::http::Hook as Webhook;
+use sentinel_core::admission::{Admission, AdmissionConfig, Bounds, Hook, Overload};
 use sentinel_core::policy::{
-    Admission, AdmissionConfig, Bounds, CONFIGURED, Hook, KillSwitch, Killed, Overload, RateConfig,
-    Role, Roles, Scope, Settings, SharedRates,
+    CONFIGURED, KillSwitch, Killed, RateConfig, Role, Roles, Scope, Settings, SharedRates,
 };
 use sentinel_stores::Redis;
 use tokio::runtime::Handle;

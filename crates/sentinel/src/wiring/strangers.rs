@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sentinel_core::ItemKind;
-use sentinel_core::catalog::{Operation, Registry};
+use sentinel_core::catalog::Registry;
+use sentinel_core::operation::Operation;
 use sentinel_core::policy::{KillSwitch, Scope, means};
 use sentinel_review::tools as review;
 

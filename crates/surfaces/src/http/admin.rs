@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use http::{Method as Verb, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use sentinel_core::catalog::Operation;
+use sentinel_core::admission::Reason;
 use sentinel_core::identity::Proof;
-use sentinel_core::policy::{Killed, Reason, Scope};
+use sentinel_core::operation::Operation;
+use sentinel_core::policy::{Killed, Scope};
 use sentinel_core::{Caller, Fault, Identity, ItemKind, Kind, Policy, View};
 use sentinel_wire::Revision;
 use serde::Deserialize;

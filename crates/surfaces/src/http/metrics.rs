@@ -7,8 +7,8 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method as Verb, Response, StatusCode};
 use ring::digest::{SHA256, digest};
 use sentinel_core::Health;
+use sentinel_core::admission::Reason;
 use sentinel_core::metrics::{BUCKETS_US, Metrics, Row, STATUSES};
-use sentinel_core::policy::Reason;
 
 use super::body::Body;
 use super::reply;

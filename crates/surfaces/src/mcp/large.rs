@@ -192,8 +192,8 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::{FutureExt, StreamExt};
+    use sentinel_core::admission::Slot;
     use sentinel_core::audit::{Request, Surface};
-    use sentinel_core::policy::Slot;
     use sentinel_core::{Auditor, Event, Kind, Line};
     use sentinel_wire::json::Rules;
     use sentinel_wire::{Outcome, Payload};

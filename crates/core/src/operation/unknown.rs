@@ -5,10 +5,9 @@ use std::borrow::Cow;
 
 use sentinel_wire::{Method, Params, json};
 
-use super::Operation;
-use super::pins::Difference;
-use crate::call::View;
+use super::{Difference, Operation};
 use crate::fault::{Fault, Kind};
+use crate::invocation::View;
 use crate::offer::ItemKind;
 
 /// The answer to a call for an operation that its caller does not see.
@@ -35,7 +34,7 @@ pub(crate) fn held(operation: &Operation, view: View, how: Difference) -> Fault 
     Fault::new(Kind::Disabled, text)
 }
 
-pub(super) fn unknown_name(kind: ItemKind, name: &str) -> Fault {
+pub(crate) fn unknown_name(kind: ItemKind, name: &str) -> Fault {
     let noun = if kind == ItemKind::Tool {
         "tool"
     } else {
@@ -44,21 +43,21 @@ pub(super) fn unknown_name(kind: ItemKind, name: &str) -> Fault {
     Fault::new(Kind::UnknownName, format!("unknown {noun}: {name}"))
 }
 
-pub(super) fn unknown_resource(uri: &str) -> Fault {
+pub(crate) fn unknown_resource(uri: &str) -> Fault {
     let mut data = br#""uri":"#.to_vec();
     json::encode_string(uri, &mut data);
     let data = String::from_utf8(data).expect("JSON is UTF-8");
     Fault::new(Kind::UnknownResource, format!("unknown resource: {uri}")).with_data(data)
 }
 
-pub(super) fn unknown_method(method: &Method) -> Fault {
+pub(crate) fn unknown_method(method: &Method) -> Fault {
     Fault::new(
         Kind::MethodNotFound,
         format!("unknown method: {}", method.as_str()),
     )
 }
 
-pub(super) fn required<'p>(params: &'p Params, name: &str) -> Result<Cow<'p, str>, Fault> {
+pub(crate) fn required<'p>(params: &'p Params, name: &str) -> Result<Cow<'p, str>, Fault> {
     params.string(name).ok_or_else(|| {
         Fault::new(
             Kind::InvalidParams,

@@ -24,8 +24,8 @@ use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Outcome, Params, Payload, Revision};
 use serde_json::Value;
 
-use crate::call::Reply;
 use crate::fault::{Fault, Kind};
+use crate::reply::Reply;
 use meter::{Metered, MeteredJson, Temper};
 
 /// Larger schemas are not compiled: checking would cost more than it protects.
@@ -64,7 +64,7 @@ pub struct Schema {
 type Unusable = Box<str>;
 
 /// What a check of a call's arguments comes to.
-pub(super) enum Checked {
+pub(crate) enum Checked {
     Good,
     /// They are, without those that are null and count as left out: these are the params to go on with.
     Without(Params),
@@ -102,7 +102,7 @@ impl Schema {
     }
 
     /// Whether these params of a call hold what the tool asks for.
-    pub(super) fn check(&self, tool: &str, params: &Params) -> Checked {
+    pub(crate) fn check(&self, tool: &str, params: &Params) -> Checked {
         let arguments = params.get("arguments").unwrap_or(b"{}");
         let Some(compiled) = self.compiled(tool) else {
             return Checked::Good;
@@ -276,7 +276,7 @@ fn is_trivial(schema: &Value) -> bool {
 
 /// How each revision wants to hear of wrong arguments: since 2025-11-25 as the tool's own error, so
 /// that a model can correct itself.
-pub(super) fn refusal(tool: &str, issues: &[String], revision: Revision) -> Result<Reply, Fault> {
+pub(crate) fn refusal(tool: &str, issues: &[String], revision: Revision) -> Result<Reply, Fault> {
     let mut text = format!("invalid arguments for {tool}:");
     for issue in issues {
         let _ = write!(text, "\n- {issue}");

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use sentinel_wire::header::Param;
 use sentinel_wire::template::Template;
+use serde::Serialize;
 
-use super::pins::Difference;
-use super::uri::{Forms, Reading, Spellings, begun_like};
-use crate::call::View;
+use crate::arguments::Schema;
+use crate::invocation::View;
 use crate::offer::{Item, ItemKind};
-use crate::policy::Schema;
+
+pub(crate) mod unknown;
+pub(crate) mod uri;
+
+use uri::{Forms, Reading, Spellings, begun_like};
 
 #[derive(Clone, Debug)]
 pub struct Operation {
@@ -42,7 +46,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    pub(super) fn listed(
+    pub(crate) fn listed(
         kind: ItemKind,
         index: usize,
         backend: &Arc<str>,
@@ -133,5 +137,32 @@ impl Operation {
     pub(crate) fn any_name(&self) -> impl Iterator<Item = &str> {
         let further = self.forms.iter().chain(&self.also);
         further.chain([&self.own]).map(|name| &**name)
+    }
+}
+
+/// How a definition is not what was pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Difference {
+    /// What models read.
+    Words,
+    /// A schema.
+    Shape,
+    Both,
+    /// It was not there when its backend was pinned.
+    New,
+    /// What was pinned cannot be read.
+    Unknown,
+}
+
+impl Difference {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Words => "its description changed",
+            Self::Shape => "its schema changed",
+            Self::Both => "its description and its schema changed",
+            Self::New => "it is new",
+            Self::Unknown => "what was approved cannot be read",
+        }
     }
 }

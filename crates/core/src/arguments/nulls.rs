@@ -86,8 +86,7 @@ mod tests {
 
     use super::*;
     use crate::audit::Auditor;
-    use crate::backend::{Backend, Health, Status};
-    use crate::call::{Call, Reply};
+    use crate::backend::{Backend, Call, Health, Status};
     use crate::caller::Caller;
     use crate::catalog::{Listing, Registry};
     use crate::fault::Fault;
@@ -95,6 +94,7 @@ mod tests {
     use crate::line::Step;
     use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
     use crate::policy::{Policy, Settings};
+    use crate::reply::Reply;
     use crate::{View, walk};
 
     /// Keeps what it is sent.

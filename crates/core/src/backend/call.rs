@@ -4,28 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sentinel_wire::header::Param;
-use sentinel_wire::{Method, Outcome, Params, Revision, translate};
+use sentinel_wire::{Method, Params, Revision, translate};
 
+use super::Backend;
+use crate::admission::Slot;
 use crate::audit::Trail;
-use crate::backend::Backend;
 use crate::caller::Caller;
-use crate::catalog::Operation;
 use crate::circuit::Circuit;
 use crate::fault::Fault;
 use crate::in_flight::Hold;
+use crate::invocation::{TaskOf, View};
 use crate::line::Line;
-use crate::policy::{Policy, Slot};
-use crate::walk::House;
-
-/// Which endpoint a call came in by, and so which names it may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum View {
-    /// `/mcp`: all backends, exposed names.
-    Merged,
-    /// `/mcp/<backend>`: one backend, its own names. The index is the backend's place in the registry,
-    /// which it keeps for the life of the process.
-    Only(usize),
-}
+use crate::operation::Operation;
 
 /// Where a call goes: found in the catalog, before any policy looks at it.
 #[derive(Clone)]
@@ -44,16 +34,6 @@ pub struct Target {
     pub hold: Hold,
 }
 
-/// What we know of a task besides its id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskOf {
-    /// The tool that became the task, by its backend's own name: policy decides on it.
-    pub tool: Arc<str>,
-    /// What its caller could be asked for when it began (`ClientCapabilities::questions`): a legacy server
-    /// knows the task in the session of such callers.
-    pub questions: u8,
-}
-
 pub struct Call {
     pub caller: Arc<Caller>,
     pub view: View,
@@ -69,18 +49,11 @@ pub struct Call {
     pub target: Option<Target>,
     /// What its audit record will say.
     pub trail: Arc<Trail>,
-    /// Where it walks.
-    pub(crate) house: Arc<House>,
     /// Its place among the calls that run; to be given back while it waits for a person.
     pub slot: Slot,
 }
 
 impl Call {
-    /// What governs it, as it was when the call began.
-    pub(crate) fn policy(&self) -> &Arc<Policy> {
-        &self.house.policy
-    }
-
     pub(crate) fn target(&self) -> &Target {
         self.target.as_ref().expect("resolved by the first step")
     }
@@ -108,11 +81,4 @@ impl Call {
         let verbatim = translate::is_verbatim(&self.method, from, self.caller.revision);
         (plain && verbatim).then_some(patience)
     }
-}
-
-/// A backend's final answer, as it came, and the revision it was written in.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    pub revision: Revision,
-    pub outcome: Outcome,
 }

@@ -1,0 +1,35 @@
+//! Refuses what the kill switch disabled, and ends what it disables while it runs.
+
+use std::pin::pin;
+
+use super::{CallContext, Outcome, Rest, Shared};
+use crate::backend::Call;
+use crate::fault::Fault;
+use crate::operation::unknown::held;
+use crate::policy::disabled;
+
+pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
+    check(&ctx.shared, &ctx.call)?;
+    let shared = ctx.shared.clone();
+    let (caller, operation) = (ctx.call.caller.clone(), ctx.call.target().operation.clone());
+    let (view, ends_a_task) = (ctx.call.view, ctx.call.ends_a_task());
+    let work = pin!(rest.call(ctx));
+    let kills = shared.policy.kills();
+    kills
+        .watch(&caller, &operation, view, ends_a_task, work)
+        .await
+}
+
+/// To end a task only its caller must not be disabled.
+pub(super) fn check(shared: &Shared, call: &Call) -> Result<(), Fault> {
+    let operation = &call.target().operation;
+    let ends = call.ends_a_task();
+    if let (Some(how), false) = (operation.held, ends) {
+        return Err(held(operation, call.view, how));
+    }
+    let kills = shared.policy.kills().now();
+    match kills.stops(&call.caller, operation, ends) {
+        Some(reason) => Err(disabled(operation.name_in(call.view), reason)),
+        None => Ok(()),
+    }
+}
