@@ -7,77 +7,93 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
-/// What went wrong, in the words that callers see in `error.data.kind`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    ParseError,
-    InvalidRequest,
-    MethodNotFound,
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// What went wrong. The word is what callers see in `error.data.kind`, and records in `kind`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Kind {
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    ParseError = "parse_error",
+    InvalidRequest = "invalid_request",
+    MethodNotFound = "method_not_found",
     /// No such tool, prompt or resource, or none that this caller may see.
-    UnknownName,
+    UnknownName = "unknown_name",
     /// A URI that no backend owns.
-    UnknownResource,
-    InvalidParams,
+    UnknownResource = "unknown_resource",
+    InvalidParams = "invalid_params",
+    /// A member of `params._meta` that every request of 2026-07-28 needs is missing or malformed.
+    InvalidMeta = "invalid_params",
     /// Arguments that the tool's own schema does not allow.
-    InvalidArguments,
+    InvalidArguments = "invalid_arguments",
+    /// A header that repeats a part of the body is missing or differs from it.
+    HeaderMismatch = "header_mismatch",
+    /// A protocol revision that the gateway does not speak.
+    UnsupportedVersion = "unsupported_version",
     /// A retry whose `requestState` is altered, expired, used or somebody else's.
-    BadState,
-    NotInitialized,
+    BadState = "bad_state",
+    NotInitialized = "not_initialized",
+    /// A session that ended, never was, or belongs to another caller: these must not differ.
+    UnknownSession = "unknown_session",
     /// No credential, or none that is good.
-    Unauthorized,
+    Unauthorized = "unauthorized",
     /// Visible to this caller, but not callable; or a good credential that does not reach this far.
-    Forbidden,
+    Forbidden = "forbidden",
     /// Switched off by an operator.
-    Disabled,
-    RateLimited,
+    Disabled = "disabled",
+    RateLimited = "rate_limited",
     /// No place for another call.
-    Overloaded,
-    CircuitOpen,
-    BackendUnavailable,
+    Overloaded = "overloaded",
+    CircuitOpen = "circuit_open",
+    BackendUnavailable = "backend_unavailable",
     /// It takes one call at a time, and the one that runs waits for a person.
-    BackendBusy,
-    BackendTimeout,
+    BackendBusy = "backend_busy",
+    BackendTimeout = "backend_timeout",
     /// The backend answered with something that is no answer.
-    BackendBadReply,
+    BackendBadReply = "backend_bad_reply",
     /// The backend needs something this caller did not declare.
-    MissingCapability,
-    Cancelled,
-    TooLarge,
+    MissingCapability = "missing_capability",
+    Cancelled = "cancelled",
     /// The record that the guarantee `sync` wants could not be written.
-    AuditUnavailable,
-    Internal,
+    AuditUnavailable = "audit_unavailable",
+    Internal = "internal",
+    /// No such path, or nothing there in this configuration.
+    NotFound = "not_found",
+    MethodNotAllowed = "method_not_allowed",
+    /// The client accepts no form in which the answer could be written.
+    NotAcceptable = "not_acceptable",
+    /// The request came too slowly.
+    RequestTimeout = "timeout",
+    TooLarge = "too_large",
+    UnsupportedMediaType = "unsupported_media_type",
+    ExpectationFailed = "expectation_failed",
+    /// A transfer coding that the gateway does not know: where the request ends cannot be told.
+    UnsupportedCoding = "unsupported_coding",
+    /// What was sent is well-formed and cannot be put in force.
+    Unprocessable = "unprocessable",
+    TooManySessions = "too_many_sessions",
+    TooManyStreams = "too_many_streams",
+    /// The caller does not read what it was sent before.
+    Unavailable = "unavailable",
+    /// The gateway is shutting down.
+    GoingDown = "going_down",
 }
 
 impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ParseError => "parse_error",
-            Self::InvalidRequest => "invalid_request",
-            Self::MethodNotFound => "method_not_found",
-            Self::UnknownName => "unknown_name",
-            Self::UnknownResource => "unknown_resource",
-            Self::InvalidParams => "invalid_params",
-            Self::InvalidArguments => "invalid_arguments",
-            Self::BadState => "bad_state",
-            Self::NotInitialized => "not_initialized",
-            Self::Unauthorized => "unauthorized",
-            Self::Forbidden => "forbidden",
-            Self::Disabled => "disabled",
-            Self::RateLimited => "rate_limited",
-            Self::Overloaded => "overloaded",
-            Self::CircuitOpen => "circuit_open",
-            Self::BackendUnavailable => "backend_unavailable",
-            Self::BackendBusy => "backend_busy",
-            Self::BackendTimeout => "backend_timeout",
-            Self::BackendBadReply => "backend_bad_reply",
-            Self::MissingCapability => "missing_capability",
-            Self::Cancelled => "cancelled",
-            Self::TooLarge => "too_large",
-            Self::AuditUnavailable => "audit_unavailable",
-            Self::Internal => "internal",
-        }
-    }
-
     pub fn side(self) -> Side {
         match self {
             Self::CircuitOpen
@@ -86,9 +102,12 @@ impl Kind {
             | Self::BackendBadReply => Side::Backend,
             // Neither has done anything wrong.
             Self::BackendBusy => Side::Gateway,
-            Self::AuditUnavailable | Self::Internal | Self::Disabled | Self::Overloaded => {
-                Side::Gateway
-            }
+            Self::AuditUnavailable
+            | Self::Internal
+            | Self::Disabled
+            | Self::Overloaded
+            | Self::TooManySessions
+            | Self::GoingDown => Side::Gateway,
             _ => Side::Caller,
         }
     }

@@ -303,6 +303,7 @@ fn limits(config: &Config) -> Limits {
         sessions_max: limits.sessions as usize,
         session_idle: limits.session_idle,
         streams_max: limits.streams as usize,
+        streams_per_caller_max: Limits::streams_per_caller(limits.streams as usize),
         stream_bytes_max: limits.stream_buffer as usize,
         park_ttl: limits.park_ttl,
     }

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use futures_util::future::BoxFuture;
-use sentinel_core::audit::{self, AuditStore, Surface};
+use sentinel_core::audit::AuditStore;
 use sentinel_core::catalog::Registry;
 use sentinel_core::park::Lot;
 use sentinel_core::seal::Sealer;
-use sentinel_core::{Auditor, Entry, Identity, Kind, Policy, Walk, walk};
-use sentinel_wire::envelope::Refusal;
-use sentinel_wire::{Message, Request};
+use sentinel_core::{Auditor, Policy, Walk, walk};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -35,6 +33,8 @@ pub struct Limits {
     pub session_idle: Duration,
     /// Open event streams at once.
     pub streams_max: usize,
+    /// The same for one caller, where callers can be told apart.
+    pub streams_per_caller_max: usize,
     /// What one slow reader of a stream may leave unread, answers apart. Read once.
     pub stream_bytes_max: usize,
     /// How long a caller may think about a question.
@@ -53,9 +53,18 @@ impl Default for Limits {
             sessions_max: 10_000,
             session_idle: Duration::from_secs(1800),
             streams_max: 20_000,
+            streams_per_caller_max: Self::streams_per_caller(20_000),
             stream_bytes_max: 256 << 10,
             park_ttl: Duration::from_secs(600),
         }
+    }
+}
+
+impl Limits {
+    /// What one caller may have of so many streams, unless configured: a sixteenth, as of sessions, but enough for the
+    /// windows of one person.
+    pub fn streams_per_caller(streams: usize) -> usize {
+        (streams / 16).max(64)
     }
 }
 
@@ -130,75 +139,6 @@ impl Gateway {
 
     pub(crate) fn control(&self) -> Option<&Arc<dyn Control>> {
         self.control.get()
-    }
-
-    /// A request was read; whoever answers it finishes the entry.
-    pub(crate) fn heard(
-        &self,
-        surface: Surface,
-        request: &Request,
-        bytes_in: usize,
-        traceparent: Option<&[u8]>,
-    ) -> Entry {
-        self.auditor.open(&audit::Request {
-            surface,
-            id: Some(request.id.as_bytes()),
-            method: Some(&request.method),
-            params: Some(&request.params),
-            bytes_in,
-            traceparent,
-        })
-    }
-
-    /// Something came that was no request one could read, and was refused.
-    pub(crate) fn refused(
-        &self,
-        surface: Surface,
-        who: &Identity,
-        id: Option<&sentinel_wire::Id>,
-        kind: &'static str,
-        bytes_in: usize,
-        bytes_out: usize,
-    ) {
-        let request = audit::Request {
-            surface,
-            id: id.map(sentinel_wire::Id::as_bytes),
-            method: None,
-            params: None,
-            bytes_in,
-            traceparent: None,
-        };
-        let mut entry = self.auditor.open(&request);
-        entry.from(who);
-        entry.finish(&audit::Ending::Malformed(kind), bytes_out);
-    }
-
-    /// A batch that is refused as a whole: each of its requests has a record, and if it has none the
-    /// refusal has.
-    pub(crate) fn refused_batch(
-        &self,
-        surface: Surface,
-        who: &Identity,
-        messages: &[Result<Message, Refusal>],
-    ) {
-        let kind = Kind::InvalidRequest.as_str();
-        let mut recorded = false;
-        for message in messages {
-            match message {
-                Ok(Message::Request(request)) => {
-                    let len = request.params.as_bytes().len();
-                    let mut entry = self.heard(surface, request, len, None);
-                    entry.from(who);
-                    entry.finish(&audit::Ending::Refused(Kind::InvalidRequest), 0);
-                }
-                Ok(_) => continue,
-                Err(refusal) => self.refused(surface, who, refusal.id.as_ref(), kind, 0, 0),
-            }
-            recorded = true;
-        }
-        if !recorded {
-            self.refused(surface, who, None, kind, 0, 0);
-        }
     }
 
     /// From now on readiness says no, streams end in order, and connections close after their

@@ -9,12 +9,12 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use http::header::ORIGIN;
 use http::{Method as Verb, Request, Response, StatusCode, Uri};
 use hyper::body::{Body as _, Incoming};
@@ -23,8 +23,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sentinel_core::audit::{self, Ending, Surface};
 use sentinel_core::policy::ADMIN;
-use sentinel_core::{Identity, Kind, View, tags};
-use sentinel_wire::Method;
+use sentinel_core::{Caller, Fault, Identity, Kind, View, tags};
+use sentinel_wire::{Method, Revision};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::auth::Asked;
@@ -49,6 +49,7 @@ mod resume;
 mod running;
 mod session;
 mod sse2024;
+mod streams;
 
 pub use auth::{Access, OAuth};
 pub use guard::Allowed;
@@ -58,6 +59,7 @@ pub use pace::{Pace, greet};
 use body::Body;
 use gate::Gate;
 use session::Sessions;
+use streams::{OpenStreams, StreamPlace};
 
 /// What a connection may buffer, if heads may not be larger.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
@@ -70,7 +72,7 @@ pub struct Door {
     entrance: ArcSwap<Entrance>,
     sessions: Sessions,
     lines: sse2024::Lines,
-    streams: Arc<AtomicUsize>,
+    streams: Arc<OpenStreams>,
     serves: Serves,
     scrape: Scrape,
 }
@@ -78,15 +80,6 @@ pub struct Door {
 struct Entrance {
     allowed: Allowed,
     gate: Arc<auth::Gate>,
-}
-
-/// One open event stream, counted while it lives.
-struct OpenStream(Arc<AtomicUsize>);
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Where a request comes in: what is to be seen there, and which tools of it. Sessions are bound to it.
@@ -230,8 +223,8 @@ impl Door {
         metrics
             .sessions
             .store(self.sessions.len() as u64, Ordering::Relaxed);
-        let streams = self.streams.load(Ordering::Relaxed);
-        metrics.streams.store(streams as u64, Ordering::Relaxed);
+        let streams = self.streams.len() as u64;
+        metrics.streams.store(streams, Ordering::Relaxed);
     }
 
     fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
@@ -247,25 +240,40 @@ impl Door {
         self.sessions.len()
     }
 
+    /// Counts one more event stream of this caller, unless there are too many.
+    fn stream_place(&self, identity: &Identity) -> Result<StreamPlace, Fault> {
+        let (all_max, by_caller_max) = self.stream_bounds();
+        let caller = Caller::of(identity).principal();
+        self.streams.open(caller, all_max, by_caller_max)
+    }
+
     /// Answers with an event stream, unless there are too many already.
-    fn events(&self, chunks: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
-        let open = OpenStream(self.streams.clone());
-        if self.streams.fetch_add(1, Ordering::Relaxed) >= self.gateway.limits().streams_max {
-            return reply::text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many event streams (limits.streams)\n",
-            );
+    fn events(
+        &self,
+        identity: &Identity,
+        chunks: impl Stream<Item = Bytes> + Send + 'static,
+    ) -> Response<Body> {
+        match self.stream_place(identity) {
+            Ok(place) => reply::stream(place, chunks),
+            Err(fault) => reply::refuse_in(Revision::NEWEST_LEGACY, &fault),
         }
-        let counted = chunks.map(move |chunk| {
-            let _counted = &open;
-            chunk
-        });
-        reply::events(Body::stream(counted))
     }
 
     /// Whether a stream that need not be could be opened.
-    fn has_room_for_events(&self) -> bool {
-        self.streams.load(Ordering::Relaxed) < self.gateway.limits().streams_max
+    fn has_room_for_events(&self, identity: &Identity) -> bool {
+        let (all_max, by_caller_max) = self.stream_bounds();
+        let caller = Caller::of(identity).principal();
+        self.streams.has_room(&caller, all_max, by_caller_max)
+    }
+
+    /// The bounds in all and by caller. Where callers cannot be told apart all of them are one.
+    fn stream_bounds(&self) -> (usize, usize) {
+        let limits = self.gateway.limits();
+        let by_caller = match self.entrance.load().gate.access.is_guarded() {
+            true => limits.streams_per_caller_max,
+            false => limits.streams_max,
+        };
+        (limits.streams_max, by_caller)
     }
 
     /// The walk of one HTTP request: probes, the guard at the door, who it is, then MCP.
@@ -320,7 +328,7 @@ impl Door {
         }
         // A POST may hold an answer or a cancellation for a call in flight; it is looked at first.
         if self.gateway.is_draining() && request.method() != Verb::POST {
-            return reply::going_down();
+            return reply::refuse_plain(&post::going_down());
         }
         let headers = request.headers();
         if let Some(document) = access.metadata(request.method(), path, headers) {

@@ -6,6 +6,7 @@
 //! Not here: what a call may do and where it goes (`core`), processes and sockets to servers
 //! (`backends`).
 
+mod exchange;
 mod gateway;
 pub mod http;
 mod mcp;

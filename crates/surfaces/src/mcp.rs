@@ -18,12 +18,12 @@ mod visits;
 
 pub(crate) use asks::Asks;
 pub(crate) use hello::{answer_list, discover, initialize};
-pub(crate) use introduction::{HEADER_MISMATCH, Introduction, Refused};
-pub(crate) use large::{Large, Said, Unfinished};
+pub(crate) use introduction::{Introduction, unsupported_version};
+pub(crate) use large::{Large, Unfinished};
 pub(crate) use legacy::LegacyCall;
 pub(crate) use listen::{Changes, Listener, change_message};
 pub(crate) use modern::{Talk, Turn};
-pub(crate) use render::{fault_message, refusal_kind, refusal_message};
+pub(crate) use render::{fault_message, outcome_message};
 pub(crate) use sink::{CallerSink, StreamItem};
 pub(crate) use subscribe::Subscriber;
 

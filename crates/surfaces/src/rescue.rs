@@ -1,11 +1,15 @@
-//! From a fault to what a caller sees: the only table of codes and statuses.
+//! The table from a fault to its answer: JSON-RPC codes of both eras, HTTP status, and whether MCP over HTTP shows that
+//! status. Nothing maps back.
 
+use Shown::{Always, InMessage, Modern};
 use http::StatusCode;
 use sentinel_core::{Fault, Kind};
-use sentinel_wire::envelope::{
-    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, error_object,
-};
-use sentinel_wire::{Revision, json};
+use sentinel_wire::envelope::{METHOD_NOT_FOUND, error_object};
+use sentinel_wire::{Payload, Revision, json};
+use serde_json::json;
+
+/// A code of 2026-07-28: the backend needs a capability that the caller did not declare.
+const MISSING_CAPABILITY: i32 = -32021;
 
 /// How one kind of fault looks outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,61 +18,121 @@ pub struct Row {
     pub legacy: i32,
     /// For callers of 2026-07-28, which leaves -32000 to -32019 alone.
     pub modern: i32,
-    /// For REST and JSON-RPC over plain HTTP.
-    pub status: StatusCode,
+    status: u16,
+    shown: Shown,
 }
 
-pub fn row(kind: Kind) -> Row {
-    let same = |code: i32, status: StatusCode| Row {
-        legacy: code,
-        modern: code,
-        status,
-    };
-    let seed = |code: i32, status: StatusCode| Row {
-        legacy: code,
-        modern: -31000 - i32::from(status.as_u16()),
-        status,
-    };
-    match kind {
-        Kind::ParseError => same(PARSE_ERROR, StatusCode::BAD_REQUEST),
-        Kind::InvalidRequest => same(INVALID_REQUEST, StatusCode::BAD_REQUEST),
-        Kind::TooLarge => same(INVALID_REQUEST, StatusCode::PAYLOAD_TOO_LARGE),
-        Kind::MethodNotFound => same(METHOD_NOT_FOUND, StatusCode::NOT_FOUND),
-        Kind::UnknownName => same(INVALID_PARAMS, StatusCode::NOT_FOUND),
-        // "Resource not found" had a code of its own until 2026-07-28.
-        Kind::UnknownResource => Row {
-            legacy: -32002,
-            modern: INVALID_PARAMS,
-            status: StatusCode::NOT_FOUND,
-        },
-        Kind::InvalidParams | Kind::InvalidArguments | Kind::BadState => {
-            same(INVALID_PARAMS, StatusCode::BAD_REQUEST)
-        }
-        Kind::NotInitialized => Row {
-            legacy: -32002,
-            modern: INVALID_REQUEST,
-            status: StatusCode::BAD_REQUEST,
-        },
-        Kind::Unauthorized => seed(-32001, StatusCode::UNAUTHORIZED),
-        Kind::Forbidden => seed(-32001, StatusCode::FORBIDDEN),
-        Kind::RateLimited => seed(-32000, StatusCode::TOO_MANY_REQUESTS),
-        // The legacy code is configurable: `Fault::legacy_code`.
-        Kind::Overloaded => seed(-32001, StatusCode::SERVICE_UNAVAILABLE),
-        Kind::Disabled | Kind::CircuitOpen | Kind::BackendBusy => {
-            seed(-32000, StatusCode::SERVICE_UNAVAILABLE)
-        }
-        Kind::BackendUnavailable | Kind::BackendBadReply => {
-            same(INTERNAL_ERROR, StatusCode::BAD_GATEWAY)
-        }
-        Kind::BackendTimeout => same(INTERNAL_ERROR, StatusCode::GATEWAY_TIMEOUT),
-        Kind::MissingCapability => Row {
-            legacy: INTERNAL_ERROR,
-            modern: -32021,
-            status: StatusCode::BAD_REQUEST,
-        },
-        Kind::AuditUnavailable => same(INTERNAL_ERROR, StatusCode::SERVICE_UNAVAILABLE),
-        Kind::Cancelled | Kind::Internal => same(INTERNAL_ERROR, StatusCode::INTERNAL_SERVER_ERROR),
+/// Whether the answer to an MCP request over HTTP has the row's status. A fault that no MCP request can be blamed for
+/// has it always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// 200: the error is in the message only.
+    InMessage,
+    /// In 2026-07-28; 200 before.
+    Modern,
+    Always,
+}
+
+impl Row {
+    /// The status over plain HTTP.
+    pub fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).expect("the table holds valid statuses")
     }
+
+    /// The status of the answer to an MCP request over HTTP (decisions 7 to 10).
+    pub fn mcp_status(&self, revision: Revision) -> StatusCode {
+        match self.shown {
+            Always => self.status(),
+            Modern if revision.is_modern() => self.status(),
+            Modern | InMessage => StatusCode::OK,
+        }
+    }
+}
+
+const fn of(legacy: i32, modern: i32, status: u16, shown: Shown) -> Row {
+    Row {
+        legacy,
+        modern,
+        status,
+        shown,
+    }
+}
+
+/// The table. A legacy code in -32000 to -32019 becomes -31000 minus the status in 2026-07-28 (decision 7).
+#[rustfmt::skip] // a table has columns
+pub fn row(kind: Kind) -> Row {
+    match kind {
+        Kind::ParseError =>           of(-32700, -32700, 400, InMessage),
+        Kind::InvalidRequest =>       of(-32600, -32600, 400, InMessage),
+        Kind::MethodNotFound =>       of(-32601, -32601, 404, Modern),
+        Kind::UnknownName =>          of(-32602, -32602, 404, InMessage),
+        // "Resource not found" had a code of its own until 2026-07-28.
+        Kind::UnknownResource =>      of(-32002, -32602, 404, InMessage),
+        Kind::InvalidParams =>        of(-32602, -32602, 400, InMessage),
+        Kind::InvalidMeta =>          of(-32602, -32602, 400, Always),
+        Kind::InvalidArguments =>     of(-32602, -32602, 400, InMessage),
+        Kind::HeaderMismatch =>       of(-32600, -32020, 400, Always),
+        Kind::UnsupportedVersion =>   of(-32600, -32022, 400, Always),
+        Kind::BadState =>             of(-32602, -32602, 400, InMessage),
+        Kind::NotInitialized =>       of(-32002, -32600, 400, Always),
+        Kind::UnknownSession =>       of(-32600, -32600, 404, Always),
+        Kind::Unauthorized =>         of(-32001, -31401, 401, InMessage),
+        Kind::Forbidden =>            of(-32001, -31403, 403, InMessage),
+        Kind::Disabled =>             of(-32000, -31503, 503, InMessage),
+        Kind::RateLimited =>          of(-32000, -31429, 429, InMessage),
+        // The legacy code is configurable: `Fault::legacy_code`.
+        Kind::Overloaded =>           of(-32001, -31503, 503, InMessage),
+        Kind::CircuitOpen =>          of(-32000, -31503, 503, InMessage),
+        Kind::BackendUnavailable =>   of(-32603, -32603, 502, InMessage),
+        Kind::BackendBusy =>          of(-32000, -31503, 503, InMessage),
+        Kind::BackendTimeout =>       of(-32603, -32603, 504, InMessage),
+        Kind::BackendBadReply =>      of(-32603, -32603, 502, InMessage),
+        Kind::MissingCapability =>    of(-32603, -32021, 400, Modern),
+        Kind::Cancelled =>            of(-32603, -32603, 500, InMessage),
+        Kind::AuditUnavailable =>     of(-32603, -32603, 503, InMessage),
+        Kind::Internal =>             of(-32603, -32603, 500, InMessage),
+        Kind::NotFound =>             of(-32600, -32600, 404, Always),
+        Kind::MethodNotAllowed =>     of(-32600, -32600, 405, Always),
+        Kind::NotAcceptable =>        of(-32600, -32600, 406, Always),
+        Kind::RequestTimeout =>       of(-32600, -32600, 408, Always),
+        Kind::TooLarge =>             of(-32600, -32600, 413, Always),
+        Kind::UnsupportedMediaType => of(-32600, -32600, 415, Always),
+        Kind::ExpectationFailed =>    of(-32600, -32600, 417, Always),
+        Kind::Unprocessable =>        of(-32602, -32602, 422, Always),
+        Kind::UnsupportedCoding =>    of(-32600, -32600, 501, Always),
+        Kind::TooManySessions =>      of(-32000, -31503, 503, Always),
+        Kind::TooManyStreams =>       of(-32000, -31503, 503, Always),
+        Kind::Unavailable =>          of(-32000, -31503, 503, Always),
+        Kind::GoingDown =>            of(-32000, -31503, 503, Always),
+    }
+}
+
+/// The status of a backend's own error to a caller of 2026-07-28, which gives two codes a status of their own.
+pub(crate) fn status_of_backend_error(error: &Payload) -> StatusCode {
+    let code = error
+        .get("code")
+        .and_then(|code| std::str::from_utf8(code).ok());
+    match code.and_then(|code| code.parse().ok()) {
+        Some(METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        Some(MISSING_CAPABILITY) => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    }
+}
+
+/// The problem document (RFC 9457) for clients that speak no JSON-RPC.
+pub(crate) fn problem(fault: &Fault) -> Vec<u8> {
+    let status = row(fault.kind).status();
+    let mut problem = json!({
+        "type": "about:blank",
+        "title": status.canonical_reason(),
+        "status": status.as_u16(),
+        "detail": fault.public,
+        "kind": fault.kind.as_str(),
+    });
+    if let Some(ms) = fault.retry_after_ms {
+        problem["retry_after_ms"] = ms.into();
+    }
+    problem.to_string().into_bytes()
 }
 
 /// The JSON-RPC error object for a caller of this revision.
@@ -98,40 +162,90 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_row() {
+        // Kind, legacy code, modern code, status, status of MCP over HTTP up to 2025-11-25 and in 2026-07-28.
         let rows = [
-            (Kind::ParseError, -32700, -32700, 400),
-            (Kind::InvalidRequest, -32600, -32600, 400),
-            (Kind::TooLarge, -32600, -32600, 413),
-            (Kind::MethodNotFound, -32601, -32601, 404),
-            (Kind::UnknownName, -32602, -32602, 404),
-            (Kind::UnknownResource, -32002, -32602, 404),
-            (Kind::InvalidParams, -32602, -32602, 400),
-            (Kind::BadState, -32602, -32602, 400),
-            (Kind::NotInitialized, -32002, -32600, 400),
-            (Kind::InvalidArguments, -32602, -32602, 400),
-            (Kind::Unauthorized, -32001, -31401, 401),
-            (Kind::Forbidden, -32001, -31403, 403),
-            (Kind::Disabled, -32000, -31503, 503),
-            (Kind::RateLimited, -32000, -31429, 429),
-            (Kind::Overloaded, -32001, -31503, 503),
-            (Kind::CircuitOpen, -32000, -31503, 503),
-            (Kind::BackendUnavailable, -32603, -32603, 502),
-            (Kind::BackendBusy, -32000, -31503, 503),
-            (Kind::BackendBadReply, -32603, -32603, 502),
-            (Kind::BackendTimeout, -32603, -32603, 504),
-            (Kind::MissingCapability, -32603, -32021, 400),
-            (Kind::Cancelled, -32603, -32603, 500),
-            (Kind::AuditUnavailable, -32603, -32603, 503),
-            (Kind::Internal, -32603, -32603, 500),
+            (Kind::ParseError, -32700, -32700, 400, 200, 200),
+            (Kind::InvalidRequest, -32600, -32600, 400, 200, 200),
+            (Kind::MethodNotFound, -32601, -32601, 404, 200, 404),
+            (Kind::UnknownName, -32602, -32602, 404, 200, 200),
+            (Kind::UnknownResource, -32002, -32602, 404, 200, 200),
+            (Kind::InvalidParams, -32602, -32602, 400, 200, 200),
+            (Kind::InvalidMeta, -32602, -32602, 400, 400, 400),
+            (Kind::InvalidArguments, -32602, -32602, 400, 200, 200),
+            (Kind::HeaderMismatch, -32600, -32020, 400, 400, 400),
+            (Kind::UnsupportedVersion, -32600, -32022, 400, 400, 400),
+            (Kind::BadState, -32602, -32602, 400, 200, 200),
+            (Kind::NotInitialized, -32002, -32600, 400, 400, 400),
+            (Kind::UnknownSession, -32600, -32600, 404, 404, 404),
+            (Kind::Unauthorized, -32001, -31401, 401, 200, 200),
+            (Kind::Forbidden, -32001, -31403, 403, 200, 200),
+            (Kind::Disabled, -32000, -31503, 503, 200, 200),
+            (Kind::RateLimited, -32000, -31429, 429, 200, 200),
+            (Kind::Overloaded, -32001, -31503, 503, 200, 200),
+            (Kind::CircuitOpen, -32000, -31503, 503, 200, 200),
+            (Kind::BackendUnavailable, -32603, -32603, 502, 200, 200),
+            (Kind::BackendBusy, -32000, -31503, 503, 200, 200),
+            (Kind::BackendTimeout, -32603, -32603, 504, 200, 200),
+            (Kind::BackendBadReply, -32603, -32603, 502, 200, 200),
+            (Kind::MissingCapability, -32603, -32021, 400, 200, 400),
+            (Kind::Cancelled, -32603, -32603, 500, 200, 200),
+            (Kind::AuditUnavailable, -32603, -32603, 503, 200, 200),
+            (Kind::Internal, -32603, -32603, 500, 200, 200),
+            (Kind::NotFound, -32600, -32600, 404, 404, 404),
+            (Kind::MethodNotAllowed, -32600, -32600, 405, 405, 405),
+            (Kind::NotAcceptable, -32600, -32600, 406, 406, 406),
+            (Kind::RequestTimeout, -32600, -32600, 408, 408, 408),
+            (Kind::TooLarge, -32600, -32600, 413, 413, 413),
+            (Kind::UnsupportedMediaType, -32600, -32600, 415, 415, 415),
+            (Kind::ExpectationFailed, -32600, -32600, 417, 417, 417),
+            (Kind::UnsupportedCoding, -32600, -32600, 501, 501, 501),
+            (Kind::Unprocessable, -32602, -32602, 422, 422, 422),
+            (Kind::TooManySessions, -32000, -31503, 503, 503, 503),
+            (Kind::TooManyStreams, -32000, -31503, 503, 503, 503),
+            (Kind::Unavailable, -32000, -31503, 503, 503, 503),
+            (Kind::GoingDown, -32000, -31503, 503, 503, 503),
         ];
-        for (kind, legacy, modern, status) in rows {
+        let kinds: Vec<Kind> = rows.iter().map(|row| row.0).collect();
+        assert_eq!(kinds, Kind::ALL);
+        for (kind, legacy, modern, status, mcp_legacy, mcp_modern) in rows {
             let row = row(kind);
+            let mcp = |revision| row.mcp_status(revision).as_u16();
             assert_eq!(
-                (row.legacy, row.modern, row.status.as_u16()),
+                (row.legacy, row.modern, row.status().as_u16()),
                 (legacy, modern, status),
                 "{kind:?}"
             );
+            let by_era = (mcp(Revision::V2025_11_25), mcp(Revision::V2026_07_28));
+            assert_eq!(by_era, (mcp_legacy, mcp_modern), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn decision_7_codes_reserved_in_2026_07_28_become_31000_and_the_status() {
+        for kind in Kind::ALL {
+            let Row {
+                legacy,
+                modern,
+                status,
+                ..
+            } = row(*kind);
+            assert!(!(-32019..=-32000).contains(&modern), "{kind:?}");
+            let is_own = matches!(kind, Kind::UnknownResource | Kind::NotInitialized);
+            if (-32019..=-32000).contains(&legacy) && !is_own {
+                assert_eq!(modern, -31000 - i32::from(status), "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_problem_document_has_the_members_of_rfc_9457_and_the_kind() {
+        let fault = Fault::new(Kind::TooManyStreams, "later").retry_after_ms(1500);
+        let problem: serde_json::Value = serde_json::from_slice(&problem(&fault)).expect("JSON");
+        let expected = json!({
+            "type": "about:blank", "title": "Service Unavailable", "status": 503,
+            "detail": "later", "kind": "too_many_streams", "retry_after_ms": 1500,
+        });
+        assert_eq!(problem, expected);
     }
 
     #[test]

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use sentinel_core::audit::{Ending, Surface, Trail};
-use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
-use sentinel_wire::envelope::{INVALID_PARAMS, Refusal, write_result};
+use sentinel_core::audit::{Surface, Trail};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel, View};
+use sentinel_wire::envelope::Refusal;
 use sentinel_wire::json::Rules;
 use sentinel_wire::lines::{LineDecoder, push_line};
 use sentinel_wire::{Id, Incoming, Message, Method, Notification, Request, Revision, meta};
@@ -19,10 +19,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use crate::exchange::{Arrival, Handled, MessageExchange};
 use crate::gateway::Gateway;
 use crate::mcp::{
-    self, Asks, CallerSink, Changes, Introduction, LegacyCall, Listener, Refused, Said, Subscriber,
-    Talk, Turn, change_message,
+    self, Asks, CallerSink, Changes, Introduction, LegacyCall, Listener, Subscriber, Talk, Turn,
+    change_message,
 };
 
 /// Messages waiting to be written; a caller who does not read holds up its own calls only.
@@ -187,8 +188,7 @@ impl Connection {
         if self.revision() != Revision::V2025_03_26 {
             let text = "batches exist only in 2025-03-26";
             let fault = Fault::new(Kind::InvalidRequest, text);
-            let gateway = &self.gateway;
-            gateway.refused_batch(self.surface, &self.identity, &messages);
+            self.arrival().refuse_batch(&messages, &fault);
             return self
                 .send(mcp::fault_message(None, self.revision(), &fault))
                 .await;
@@ -201,12 +201,18 @@ impl Connection {
         }
     }
 
+    fn arrival(&self) -> Arrival<'_> {
+        Arrival {
+            gateway: &self.gateway,
+            surface: self.surface,
+            identity: &self.identity,
+            traceparent: None,
+        }
+    }
+
     async fn malformed(&self, refusal: &Refusal, len: usize) {
-        let message = mcp::refusal_message(refusal, self.revision());
-        let (id, kind) = (refusal.id.as_ref(), mcp::refusal_kind(refusal));
-        let gateway = &self.gateway;
-        gateway.refused(self.surface, &self.identity, id, kind, len, message.len());
-        self.send(message).await;
+        let answer = self.arrival().malformed(refusal, self.revision(), len);
+        self.send(answer.whole().await).await;
     }
 
     /// `len` is the line's; a batch's elements count their params.
@@ -216,12 +222,12 @@ impl Connection {
             Message::Notification(note) => self.notified(note),
             Message::Request(request) => {
                 let len = len.max(request.params.as_bytes().len());
-                let mut entry = self.gateway.heard(self.surface, &request, len, None);
-                entry.from(&self.identity);
+                let exchange = MessageExchange::open(&self.arrival(), &request, len);
                 if request.params.meta(meta::PROTOCOL_VERSION).is_some() {
-                    self.modern(request, entry).await;
+                    self.modern(request, exchange.in_revision(Revision::NEWEST))
+                        .await;
                 } else {
-                    self.legacy(request, entry).await;
+                    self.legacy(request, exchange).await;
                 }
             }
         }
@@ -269,68 +275,15 @@ impl Connection {
         self.changes = Some(task.abort_handle());
     }
 
-    async fn legacy(&mut self, request: Request, mut entry: Entry) {
+    async fn legacy(&mut self, request: Request, mut exchange: MessageExchange) {
         if let Stage::Initializing(caller) | Stage::Operational(caller) = &self.stage {
-            entry.by(caller);
+            exchange.identify(caller);
         }
-        match (&request.method, &self.stage) {
-            (Method::Ping, _) => return self.result(entry, &request.id, b"{}").await,
-            (Method::Initialize, _) => return self.initialize(request, entry).await,
-            (Method::Discover, _) => {
-                // A modern client's probe that forgot to say so.
-                let text = format!("params._meta needs {:?}", meta::PROTOCOL_VERSION);
-                let message = Refused::new(INVALID_PARAMS, text).message(&request.id);
-                entry.finish(&Ending::Refused(Kind::InvalidParams), message.len());
-                return self.send(message).await;
-            }
-            (_, Stage::Operational(_)) => {}
-            _ => {
-                let fault = Fault::new(
-                    Kind::NotInitialized,
-                    "begin with initialize, then notifications/initialized",
-                );
-                return self.fault(entry, &request.id, &fault).await;
-            }
-        }
-        let Stage::Operational(caller) = &self.stage else {
-            return;
+        let caller = match self.answer_locally(&request, &mut exchange) {
+            Ok(caller) => caller,
+            Err(handled) => return self.answer(exchange, handled).await,
         };
-        let caller = caller.clone();
-        let revision = caller.revision;
-        if let Some(listed) = mcp::answer_list(
-            &self.gateway.policy,
-            &caller,
-            self.view,
-            &request.method,
-            &request.params,
-        ) {
-            return match listed {
-                Ok(list) => self.result(entry, &request.id, &list).await,
-                Err(fault) => self.fault(entry, &request.id, &fault).await,
-            };
-        }
-        if request.method == Method::SetLevel {
-            return match request.params.get("level").and_then(LogLevel::rank) {
-                Some(level) => {
-                    caller.log_level.set(level);
-                    self.result(entry, &request.id, b"{}").await;
-                }
-                None => {
-                    let fault = Fault::new(
-                        Kind::InvalidParams,
-                        "`level` must be one of the eight log levels",
-                    );
-                    self.fault(entry, &request.id, &fault).await;
-                }
-            };
-        }
-        if !request.method.is_request_in(revision) {
-            let text = format!("unknown method: {}", request.method.as_str());
-            return self
-                .fault(entry, &request.id, &Fault::new(Kind::MethodNotFound, text))
-                .await;
-        }
-        let (id, trail) = (request.id.clone(), entry.trail());
+        let (id, trail) = (request.id.clone(), exchange.trail());
         let outbox = self.outbox.clone();
         let call = LegacyCall {
             gateway: self.gateway.clone(),
@@ -340,7 +293,7 @@ impl Connection {
             sink: CallerSink::Shared(outbox.clone()),
             asks: self.asks.clone(),
             subscriber: self.subscriber.clone(),
-            entry,
+            exchange,
         };
         self.spawn(id, trail, async move {
             // A line must be whole, for others wait behind it.
@@ -350,14 +303,65 @@ impl Connection {
         .await;
     }
 
-    async fn initialize(&mut self, request: Request, mut entry: Entry) {
-        let Some(requested) = request.params.string("protocolVersion") else {
-            let fault = Fault::new(
-                Kind::InvalidParams,
-                "`protocolVersion` is missing or no string",
-            );
-            return self.fault(entry, &request.id, &fault).await;
+    /// What the gateway answers itself, as the error; otherwise the caller of the call to be made.
+    fn answer_locally(
+        &mut self,
+        request: &Request,
+        exchange: &mut MessageExchange,
+    ) -> Result<Arc<Caller>, Result<Handled, Fault>> {
+        let empty = || Err(Ok(Handled::Result(Bytes::from_static(b"{}"))));
+        let fail = |kind, text| Err(Err(Fault::new(kind, text)));
+        let caller = match (&request.method, &self.stage) {
+            (Method::Ping, _) => return empty(),
+            (Method::Initialize, _) => return Err(self.initialize(request, exchange)),
+            (Method::Discover, _) => {
+                // A modern client's probe that forgot to say so.
+                let text = format!("params._meta needs {:?}", meta::PROTOCOL_VERSION);
+                return fail(Kind::InvalidParams, text);
+            }
+            (_, Stage::Operational(caller)) => caller.clone(),
+            _ => {
+                let text = "begin with initialize, then notifications/initialized";
+                return fail(Kind::NotInitialized, text.to_owned());
+            }
         };
+        if let Some(listed) = mcp::answer_list(
+            &self.gateway.policy,
+            &caller,
+            self.view,
+            &request.method,
+            &request.params,
+        ) {
+            return Err(listed.map(Handled::Result));
+        }
+        if request.method == Method::SetLevel {
+            return match request.params.get("level").and_then(LogLevel::rank) {
+                Some(level) => {
+                    caller.log_level.set(level);
+                    empty()
+                }
+                None => {
+                    let text = "`level` must be one of the eight log levels";
+                    fail(Kind::InvalidParams, text.to_owned())
+                }
+            };
+        }
+        if !request.method.is_request_in(caller.revision) {
+            let text = format!("unknown method: {}", request.method.as_str());
+            return fail(Kind::MethodNotFound, text);
+        }
+        Ok(caller)
+    }
+
+    fn initialize(
+        &mut self,
+        request: &Request,
+        exchange: &mut MessageExchange,
+    ) -> Result<Handled, Fault> {
+        let requested = request.params.string("protocolVersion").ok_or_else(|| {
+            let text = "`protocolVersion` is missing or no string";
+            Fault::new(Kind::InvalidParams, text)
+        })?;
         let revision = Revision::negotiate(&requested);
         let capabilities = request
             .params
@@ -375,26 +379,22 @@ impl Connection {
             log_level: LogLevel::default(),
             tags: None,
         });
-        entry.by(&caller);
+        exchange.identify(&caller);
         let result = mcp::initialize(&self.gateway.policy, &caller, self.view);
         self.stage = Stage::Initializing(caller);
-        self.result(entry, &request.id, &result).await;
+        Ok(Handled::Result(result.into()))
     }
 
-    async fn modern(&mut self, request: Request, mut entry: Entry) {
-        let caller =
-            match Introduction::read(&request, &self.identity).and_then(Introduction::caller) {
-                Ok(caller) => Caller {
-                    session: Some(self.session.clone()),
-                    ..caller
-                },
-                Err(refused) => {
-                    let message = refused.message(&request.id);
-                    entry.finish(&Ending::Malformed(refused.kind()), message.len());
-                    return self.send(message).await;
-                }
-            };
-        entry.by(&caller);
+    async fn modern(&mut self, request: Request, mut exchange: MessageExchange) {
+        let introduced = Introduction::read(&request, &self.identity);
+        let caller = match introduced.and_then(Introduction::caller) {
+            Ok(caller) => Caller {
+                session: Some(self.session.clone()),
+                ..caller
+            },
+            Err(fault) => return self.answer(exchange, Err(fault)).await,
+        };
+        exchange.identify(&caller);
         let policy = self.gateway.policy.clone();
         let listed = mcp::answer_list(
             &policy,
@@ -403,46 +403,43 @@ impl Connection {
             &request.method,
             &request.params,
         );
-        match (&request.method, listed) {
-            (_, Some(Ok(list))) => self.result(entry, &request.id, &list).await,
-            (_, Some(Err(fault))) => self.modern_fault(entry, &request.id, &fault).await,
+        let handled = match (&request.method, listed) {
+            (_, Some(listed)) => listed.map(Handled::Result),
             (Method::Discover, _) => {
                 let discovered = mcp::discover(&policy, &caller, self.view);
-                self.result(entry, &request.id, &discovered).await
+                Ok(Handled::Result(discovered.into()))
             }
-            (Method::Listen, _) => self.listen(caller, request, entry).await,
+            (Method::Listen, _) => return self.listen(caller, request, exchange).await,
             (method, _) if method.is_request_in(Revision::NEWEST) => {
-                self.call(caller, request, entry).await
+                return self.call(caller, request, exchange).await;
             }
             (method, _) => {
                 let text = format!("unknown method: {}", method.as_str());
-                self.modern_fault(entry, &request.id, &Fault::new(Kind::MethodNotFound, text))
-                    .await;
+                Err(Fault::new(Kind::MethodNotFound, text))
             }
-        }
+        };
+        self.answer(exchange, handled).await;
     }
 
-    async fn call(&mut self, caller: Caller, request: Request, entry: Entry) {
+    async fn call(&mut self, caller: Caller, request: Request, exchange: MessageExchange) {
         let (gateway, outbox) = (self.gateway.clone(), self.outbox.clone());
         let (id, view) = (request.id.clone(), self.view);
-        let trail = entry.trail();
-        self.spawn(id, trail, async move {
-            let mut talk = match Talk::begin(&gateway, Arc::new(caller), view, request, entry) {
+        let trail = exchange.trail();
+        self.spawn(id, trail.clone(), async move {
+            let mut talk = match Talk::begin(&gateway, Arc::new(caller), view, request, trail) {
                 Ok(talk) => talk,
-                Err((_, message)) => {
-                    let _ = outbox.send(message).await;
+                Err(fault) => {
+                    let answer = exchange.answer(Err(fault)).whole().await;
+                    let _ = outbox.send(answer).await;
                     return;
                 }
             };
             loop {
                 match talk.next().await {
                     Turn::Notice(notice) => drop(outbox.try_send(notice)),
-                    Turn::Answer(answer, _) => {
+                    Turn::Done(handled) => {
+                        let answer = exchange.answer(handled).whole().await;
                         let _ = outbox.send(answer).await;
-                        return;
-                    }
-                    Turn::Large(large) => {
-                        let _ = outbox.send(Said::Large(large).whole().await).await;
                         return;
                     }
                 }
@@ -451,23 +448,21 @@ impl Connection {
         .await;
     }
 
-    async fn listen(&mut self, caller: Caller, request: Request, entry: Entry) {
+    async fn listen(&mut self, caller: Caller, request: Request, exchange: MessageExchange) {
         let (gateway, outbox, view) = (self.gateway.clone(), self.outbox.clone(), self.view);
-        let trail = entry.trail();
+        let trail = exchange.trail();
         self.spawn(request.id.clone(), trail, async move {
-            let (id, revision) = (request.id.clone(), caller.revision);
             let listener = Listener::open(&gateway, Arc::new(caller), view, request).await;
             let mut listener = match listener {
                 Ok(listener) => listener,
                 Err(fault) => {
-                    let message = mcp::fault_message(Some(&id), revision, &fault);
-                    entry.finish(&Ending::Refused(fault.kind), message.len());
-                    let _ = outbox.send(message).await;
+                    let answer = exchange.answer(Err(fault)).whole().await;
+                    let _ = outbox.send(answer).await;
                     return;
                 }
             };
             let acknowledgement = listener.acknowledgement();
-            entry.finish(&Ending::Success, acknowledgement.len());
+            exchange.opened(acknowledgement.len());
             let _ = outbox.send(acknowledgement).await;
             loop {
                 tokio::select! {
@@ -532,30 +527,14 @@ impl Connection {
         let _ = self.outbox.send(message).await;
     }
 
-    async fn result(&self, entry: Entry, id: &Id, result: &[u8]) {
-        let mut message = Vec::new();
-        write_result(id, result, &mut message);
-        entry.finish(&Ending::Success, message.len());
-        self.send(message).await;
-    }
-
-    async fn fault(&self, entry: Entry, id: &Id, fault: &Fault) {
-        let message = mcp::fault_message(Some(id), self.revision(), fault);
-        entry.finish(&Ending::Refused(fault.kind), message.len());
-        self.send(message).await;
-    }
-
-    async fn modern_fault(&self, entry: Entry, id: &Id, fault: &Fault) {
-        let message = mcp::fault_message(Some(id), Revision::NEWEST, fault);
-        entry.finish(&Ending::Refused(fault.kind), message.len());
-        self.send(message).await;
+    async fn answer(&self, exchange: MessageExchange, handled: Result<Handled, Fault>) {
+        self.send(exchange.answer(handled).whole().await).await;
     }
 
     async fn refuse(&self, kind: Kind, text: String) {
-        let message = mcp::fault_message(None, self.revision(), &Fault::new(kind, text));
-        let (gateway, kind) = (&self.gateway, kind.as_str());
-        gateway.refused(self.surface, &self.identity, None, kind, 0, message.len());
-        self.send(message).await;
+        let fault = Fault::new(kind, text);
+        let answer = self.arrival().refuse(None, &fault, self.revision(), 0);
+        self.send(answer.whole().await).await;
     }
 }
 

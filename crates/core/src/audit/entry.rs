@@ -390,6 +390,18 @@ impl Trail {
         let _ = self.about.set(what.into());
     }
 
+    /// This request goes on with a call that an earlier one began.
+    pub fn continues(&self, earlier: &Self) {
+        if let Some(went) = earlier.went.get() {
+            let _ = self.went.set(went.clone());
+        }
+        if earlier.dispatched.load(Ordering::Relaxed) {
+            self.dispatched();
+        }
+        let intent = earlier.intent.load(Ordering::Relaxed);
+        self.intent.store(intent, Ordering::Relaxed);
+    }
+
     fn draft(&self) -> Draft<'_> {
         let backend = self.went.get().map_or("", |went| &*went.backend);
         let Some(facts) = &self.facts else {
@@ -459,18 +471,6 @@ impl Entry {
             tenant: caller.tenant.clone(),
             revision: Some(caller.revision),
         });
-    }
-
-    /// This request goes on with a call that an earlier one began.
-    pub fn continues(&self, earlier: &Trail) {
-        if let Some(went) = earlier.went.get() {
-            let _ = self.trail.went.set(went.clone());
-        }
-        if earlier.dispatched.load(Ordering::Relaxed) {
-            self.trail.dispatched();
-        }
-        let intent = earlier.intent.load(Ordering::Relaxed);
-        self.trail.intent.store(intent, Ordering::Relaxed);
     }
 
     /// The answer is ready and has not left: it must not before this returns.

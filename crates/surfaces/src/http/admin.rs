@@ -95,8 +95,8 @@ fn not_here() -> Response<Body> {
 
 /// Another page must not be able to send this: a form has no such type.
 async fn reload(door: &Door, request: Request<Incoming>) -> Response<Body> {
-    if let Some(refusal) = post::check_types(request.headers()) {
-        return refusal;
+    if let Err(fault) = post::check_types(request.headers()) {
+        return reply::refuse_in(Revision::NEWEST, &fault);
     }
     let Some(control) = door.gateway.control() else {
         return not_here();
@@ -227,12 +227,17 @@ async fn read<T: DeserializeOwned>(
     request: Request<Incoming>,
 ) -> Result<T, Response<Body>> {
     let (head, body) = request.into_parts();
-    if let Some(refusal) = post::check_types(&head.headers) {
-        return Err(refusal);
+    if let Err(fault) = post::check_types(&head.headers) {
+        return Err(reply::refuse_in(Revision::NEWEST, &fault));
     }
     let bytes = match post::gather(body, BODY_BYTES_MAX, &door.gateway.pace()).await {
         Ok(bytes) => bytes,
-        Err(why) => return Err(why.respond(BODY_BYTES_MAX, Revision::NEWEST)),
+        Err(why) => {
+            return Err(reply::refuse_in(
+                Revision::NEWEST,
+                &why.fault(BODY_BYTES_MAX),
+            ));
+        }
     };
     // A list would be taken for the members in their order.
     if !bytes.trim_ascii_start().starts_with(b"{") {

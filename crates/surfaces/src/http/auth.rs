@@ -367,7 +367,7 @@ impl OAuth {
             Some(Asked { id, revision }) => fault_message(Some(id), *revision, &fault),
             None => fault_message(None, Version::of(headers).revision(), &fault),
         };
-        let mut response = reply::json(rescue::row(kind).status, message);
+        let mut response = reply::json(rescue::row(kind).status(), message);
         let mut challenge = match self.is_published().then(|| self.metadata_url(headers)) {
             Some(Some(url)) => format!("Bearer resource_metadata=\"{url}\""),
             _ => "Bearer realm=\"sentinel\"".to_owned(),

@@ -11,17 +11,17 @@ use futures_util::future::{FutureExt, join_all, ready};
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
-use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::queue::{Teller, queue};
-use sentinel_core::{Caller, ClientCapabilities, Entry, Fault, Identity, Kind, LogLevel, View};
-use sentinel_wire::envelope::{Refusal, write_result};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel, View};
+use sentinel_wire::envelope::Refusal;
 use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
 
 use super::body::Body;
-use super::post::{Version, heard};
+use super::post::{Version, arrival};
 use super::running::{self, Answer, Running};
 use super::session::{NotTaken, Session};
 use super::{Door, Endpoint, reply, resume};
+use crate::exchange::{Handled, MessageExchange};
 use crate::mcp::{self, CallerSink, LegacyCall, SILENCE_MAX, StreamItem, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -34,19 +34,32 @@ pub(super) fn initialize(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
     at: &Endpoint,
-    request: Request,
-    mut entry: Entry,
+    request: &Request,
+    mut exchange: MessageExchange,
 ) -> Response<Body> {
-    let params = &request.params;
-    let Some(requested) = params.string("protocolVersion") else {
-        let fault = Fault::new(
-            Kind::InvalidParams,
-            "`protocolVersion` is missing or no string",
-        );
-        let message = mcp::fault_message(Some(&request.id), Revision::NEWEST_LEGACY, &fault);
-        entry.finish(&Ending::Refused(fault.kind), message.len());
-        return reply::json(StatusCode::OK, message);
+    let session = match open_session(door, identity, at, request) {
+        Ok(session) => session,
+        Err(fault) => return reply::answer(exchange.answer(Err(fault))),
     };
+    exchange.identify(&session.caller);
+    let result = mcp::initialize(&door.gateway.policy, &session.caller, at.view);
+    let mut response = reply::answer(exchange.answer(Ok(Handled::Result(result.into()))));
+    let id = HeaderValue::from_str(&session.id).expect("session ids are visible ASCII");
+    response.headers_mut().insert(SESSION, id);
+    response
+}
+
+fn open_session(
+    door: &Door,
+    identity: &Arc<Identity>,
+    at: &Endpoint,
+    request: &Request,
+) -> Result<Arc<Session>, Fault> {
+    let params = &request.params;
+    let requested = params.string("protocolVersion").ok_or_else(|| {
+        let text = "`protocolVersion` is missing or no string";
+        Fault::new(Kind::InvalidParams, text)
+    })?;
     let revision = Revision::negotiate(&requested);
     door.sessions.bound(&door.gateway.limits());
     let opened = door.sessions.open(at.view, identity, |session| Caller {
@@ -64,25 +77,10 @@ pub(super) fn initialize(
         log_level: LogLevel::default(),
         tags: at.tags.clone(),
     });
-    let Ok(session) = opened else {
-        entry.finish(&Ending::Malformed("too_many_sessions"), 0);
-        return reply::text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many sessions (limits.sessions)\n",
-        );
-    };
-    let mut out = Vec::new();
-    write_result(
-        &request.id,
-        &mcp::initialize(&door.gateway.policy, &session.caller, at.view),
-        &mut out,
-    );
-    entry.by(&session.caller);
-    entry.finish(&Ending::Success, out.len());
-    let mut response = reply::json(StatusCode::OK, out);
-    let id = HeaderValue::from_str(&session.id).expect("session ids are visible ASCII");
-    response.headers_mut().insert(SESSION, id);
-    response
+    opened.map_err(|_| {
+        let text = "too many sessions (limits.sessions)";
+        Fault::new(Kind::TooManySessions, text)
+    })
 }
 
 /// Any other message of a session.
@@ -92,50 +90,42 @@ pub(super) async fn message(
     at: &Endpoint,
     headers: &HeaderMap,
     message: Message,
-    mut entry: Option<Entry>,
+    exchange: Option<MessageExchange>,
 ) -> Response<Body> {
-    // A ping is answered whoever asks.
-    if let Message::Request(request) = &message
-        && request.method == Method::Ping
-        && !headers.contains_key(SESSION)
-    {
-        let mut out = Vec::new();
-        write_result(&request.id, b"{}", &mut out);
-        finish(entry, &Ending::Success, out.len());
-        return reply::json(StatusCode::OK, out);
-    }
-    let session = match find(door, identity, at, headers) {
-        Ok(session) => session,
-        Err(lost) => {
-            finish(entry, &Ending::Refused(lost.parts().1.kind), 0);
-            return lost.respond(headers, Some(&message));
-        }
-    };
-    if let Some(entry) = &mut entry {
-        entry.by(&session.caller);
-    }
-    match message {
-        Message::Response(response) => {
-            session.asks.settle(response);
-            reply::accepted()
-        }
-        Message::Notification(note) => {
-            notified(door, &session, &note);
-            reply::accepted()
-        }
-        Message::Request(request) => {
-            let entry = entry.expect("a request has an entry");
-            match local(door, &session, &request, entry) {
-                Ok(message) => reply::json(StatusCode::OK, message),
-                Err(entry) => call(door, session, headers, request, entry).await,
+    let session = find(door, identity, at, headers);
+    match (message, exchange) {
+        (Message::Request(request), Some(mut exchange)) => {
+            // A ping is answered without a session, too.
+            if request.method == Method::Ping && !headers.contains_key(SESSION) {
+                let pong = Handled::Result(Bytes::from_static(b"{}"));
+                return reply::answer(exchange.answer(Ok(pong)));
+            }
+            let session = match session {
+                Ok(session) => session,
+                Err(fault) => return reply::answer(exchange.answer(Err(fault))),
+            };
+            exchange.identify(&session.caller);
+            match answer_locally(door, &session, &request) {
+                Some(handled) => reply::answer(exchange.answer(handled)),
+                None => call(door, identity, session, headers, request, exchange).await,
             }
         }
+        (message, _) => match session {
+            Err(fault) => reply::refuse_in(Version::of(headers).revision(), &fault),
+            Ok(session) => {
+                take(door, &session, message);
+                reply::accepted()
+            }
+        },
     }
 }
 
-fn finish(entry: Option<Entry>, ending: &Ending, bytes_out: usize) {
-    if let Some(entry) = entry {
-        entry.finish(ending, bytes_out);
+/// A message that has no answer.
+fn take(door: &Door, session: &Session, message: Message) {
+    match message {
+        Message::Response(response) => session.asks.settle(response),
+        Message::Notification(note) => notified(door, session, &note),
+        Message::Request(_) => {}
     }
 }
 
@@ -150,49 +140,41 @@ pub(super) async fn batch(
     let session = find(door, identity, at, headers).ok();
     let allowed = |session: &Arc<Session>| session.caller.revision == Revision::V2025_03_26;
     let Some(session) = session.filter(allowed) else {
-        let gateway = &door.gateway;
-        gateway.refused_batch(Surface::Http, identity, &messages);
         let text = "batches exist only in sessions of 2025-03-26";
-        let revision = Version::of(headers).revision();
-        return reply::refuse_in(revision, Kind::InvalidRequest, text);
+        let fault = Fault::new(Kind::InvalidRequest, text);
+        arrival(door, identity, headers).refuse_batch(&messages, &fault);
+        return reply::refuse_in(Version::of(headers).revision(), &fault);
     };
     let (outbox, mut inbox) = queue(MESSAGES_MAX, 0);
     let mut done = Vec::new();
     let mut running = Vec::new();
+    let arrival = arrival(door, identity, headers);
     for message in messages {
         match message {
             Err(refusal) => {
-                let message = mcp::refusal_message(&refusal, session.caller.revision);
-                let (id, kind) = (refusal.id.as_ref(), mcp::refusal_kind(&refusal));
-                let gateway = &door.gateway;
-                gateway.refused(Surface::Http, identity, id, kind, 0, message.len());
-                done.push(message);
+                let answer = arrival.malformed(&refusal, session.caller.revision, 0);
+                done.push(answer.whole().await);
             }
-            Ok(Message::Response(response)) => session.asks.settle(response),
-            Ok(Message::Notification(note)) => notified(door, &session, &note),
             Ok(Message::Request(request)) => {
                 let len = request.params.as_bytes().len();
-                let mut entry = heard(door, headers, &request, len);
-                entry.by(&session.caller);
-                if request.method == Method::Initialize {
-                    let fault =
-                        Fault::new(Kind::InvalidRequest, "initialize must not be in a batch");
-                    let revision = session.caller.revision;
-                    let message = mcp::fault_message(Some(&request.id), revision, &fault);
-                    entry.finish(&Ending::Refused(fault.kind), message.len());
-                    done.push(message);
-                    continue;
-                }
-                match local(door, &session, &request, entry) {
-                    Ok(message) => done.push(message),
-                    Err(entry) => {
-                        match begin(door, &session, request, outbox.clone(), false, entry) {
-                            Ok(call) => running.push(call),
-                            Err(message) => done.push(message),
-                        }
+                let mut exchange = MessageExchange::open(&arrival, &request, len);
+                exchange.identify(&session.caller);
+                let handled = match &request.method {
+                    Method::Initialize => {
+                        let text = "initialize must not be in a batch";
+                        Some(Err(Fault::new(Kind::InvalidRequest, text)))
                     }
+                    _ => answer_locally(door, &session, &request),
+                };
+                match handled {
+                    Some(handled) => done.push(exchange.answer(handled).whole().await),
+                    None => match begin(door, &session, request, outbox.clone(), false, exchange) {
+                        Ok(call) => running.push(call),
+                        Err(message) => done.push(message),
+                    },
                 }
             }
+            Ok(message) => take(door, &session, message),
         }
     }
     drop(outbox);
@@ -220,37 +202,19 @@ pub(super) async fn batch(
         () = tokio::time::sleep(SILENCE_MAX) => (None, answers.boxed()),
     };
     let heard = session.streams.open(false, first, inbox, answers);
-    door.events(resume::events(heard))
+    door.events(identity, resume::events(heard))
 }
 
-/// What the gateway answers itself; for anything else the entry comes back.
-fn local(
+/// What the gateway answers itself; `None` for a call.
+fn answer_locally(
     door: &Door,
     session: &Session,
     request: &Request,
-    entry: Entry,
-) -> Result<Vec<u8>, Entry> {
-    match answer_locally(door, session, request) {
-        None => Err(entry),
-        Some((message, ending)) => {
-            entry.finish(&ending, message.len());
-            Ok(message)
-        }
-    }
-}
-
-fn answer_locally(door: &Door, session: &Session, request: &Request) -> Option<(Vec<u8>, Ending)> {
+) -> Option<Result<Handled, Fault>> {
     let policy = &door.gateway.policy;
     let revision = session.caller.revision;
-    let done = |body: &[u8]| {
-        let mut out = Vec::new();
-        write_result(&request.id, body, &mut out);
-        Some((out, Ending::Success))
-    };
-    let fail = |fault: Fault| {
-        let message = mcp::fault_message(Some(&request.id), revision, &fault);
-        Some((message, Ending::Refused(fault.kind)))
-    };
+    let empty = || Some(Ok(Handled::Result(Bytes::from_static(b"{}"))));
+    let fail = |kind, text| Some(Err(Fault::new(kind, text)));
     if let Some(listed) = mcp::answer_list(
         policy,
         &session.caller,
@@ -258,26 +222,26 @@ fn answer_locally(door: &Door, session: &Session, request: &Request) -> Option<(
         &request.method,
         &request.params,
     ) {
-        return listed.map_or_else(fail, |list| done(&list));
+        return Some(listed.map(Handled::Result));
     }
     match &request.method {
-        Method::Ping => done(b"{}"),
+        Method::Ping => empty(),
         Method::SetLevel => match request.params.get("level").and_then(LogLevel::rank) {
             Some(level) => {
                 session.caller.log_level.set(level);
-                done(b"{}")
+                empty()
             }
-            None => fail(Fault::new(
-                Kind::InvalidParams,
-                "`level` must be one of the eight log levels",
-            )),
+            None => {
+                let text = "`level` must be one of the eight log levels";
+                fail(Kind::InvalidParams, text.to_owned())
+            }
         },
         Method::Other(_) if matches!(session.view, View::Only(_)) => None,
         method if method.is_request_in(revision) => None,
-        method => fail(Fault::new(
-            Kind::MethodNotFound,
-            format!("unknown method: {}", method.as_str()),
-        )),
+        method => {
+            let text = format!("unknown method: {}", method.as_str());
+            fail(Kind::MethodNotFound, text)
+        }
     }
 }
 
@@ -300,9 +264,9 @@ fn begin(
     request: Request,
     items: Teller<StreamItem>,
     resumable: bool,
-    entry: Entry,
+    exchange: MessageExchange,
 ) -> Result<Running, Vec<u8>> {
-    let trail = entry.trail();
+    let trail = exchange.trail();
     let id = request.id.clone();
     let call = LegacyCall {
         gateway: door.gateway.clone(),
@@ -312,7 +276,7 @@ fn begin(
         sink: CallerSink::Stream { items, resumable },
         asks: session.asks.clone(),
         subscriber: session.subscriber.clone(),
-        entry,
+        exchange,
     };
     Running::begin(session, &id, &trail, call.run()).map_err(|why| {
         let text = match why {
@@ -327,15 +291,16 @@ fn begin(
 /// Runs a call: JSON if the first thing to say is the answer, otherwise a stream.
 async fn call(
     door: &Arc<Door>,
+    identity: &Identity,
     session: Arc<Session>,
     headers: &HeaderMap,
     request: Request,
-    entry: Entry,
+    exchange: MessageExchange,
 ) -> Response<Body> {
     let (outbox, mut inbox) = queue(MESSAGES_MAX, 0);
     let primed = session.caller.revision >= Revision::V2025_11_25;
-    let may_resume = primed && accepts_events(headers) && door.has_room_for_events();
-    let mut running = match begin(door, &session, request, outbox, may_resume, entry) {
+    let may_resume = primed && accepts_events(headers) && door.has_room_for_events(identity);
+    let mut running = match begin(door, &session, request, outbox, may_resume, exchange) {
         Ok(running) => running,
         Err(message) => return reply::json(StatusCode::OK, message),
     };
@@ -361,7 +326,7 @@ async fn call(
         () = tokio::time::sleep(SILENCE_MAX) => (None, rest(running)),
     };
     let heard = session.streams.open(primed, first, inbox, answers);
-    door.events(resume::events(heard))
+    door.events(identity, resume::events(heard))
 }
 
 /// The answer of a call that is still running, as the end of a stream.
@@ -388,14 +353,14 @@ pub(super) fn stream(
     }
     let session = match find(door, identity, at, headers) {
         Ok(session) => session,
-        Err(lost) => return lost.respond(headers, None),
+        Err(fault) => return reply::refuse_in(Version::of(headers).revision(), &fault),
     };
     if let Some(after) = headers.get(LAST_EVENT_ID) {
-        return resume(door, &session, after);
+        return resume(door, identity, &session, after);
     }
     let primed = session.caller.revision >= Revision::V2025_11_25;
     let heard = session.streams.listen(primed);
-    door.events(outside(door, session, heard, false))
+    door.events(identity, outside(door, session, heard, false))
 }
 
 /// What is said outside of any call, until a newer stream takes over, the caller does not keep up, or
@@ -440,14 +405,19 @@ fn outside(
 
 /// The rest of a stream that the caller lost. Not a 404 if it is not known, for that would end the
 /// session.
-fn resume(door: &Door, session: &Arc<Session>, after: &HeaderValue) -> Response<Body> {
+fn resume(
+    door: &Door,
+    identity: &Identity,
+    session: &Arc<Session>,
+    after: &HeaderValue,
+) -> Response<Body> {
     let heard = after
         .to_str()
         .map_err(|_| resume::Expired)
         .and_then(|after| session.streams.resume(after));
     match heard {
-        Ok((heard, true)) => door.events(outside(door, session.clone(), heard, true)),
-        Ok((heard, false)) => door.events(resume::events(heard)),
+        Ok((heard, true)) => door.events(identity, outside(door, session.clone(), heard, true)),
+        Ok((heard, false)) => door.events(identity, resume::events(heard)),
         Err(resume::Expired) => {
             let fault = Fault::new(
                 Kind::InvalidRequest,
@@ -483,62 +453,28 @@ pub(super) fn end(
             door.sessions.end(&session.id);
             reply::text(StatusCode::OK, "")
         }
-        Err(lost) => lost.respond(headers, None),
+        Err(fault) => reply::refuse_in(Version::of(headers).revision(), &fault),
     }
 }
 
-/// There is no session to speak of.
-enum Lost {
-    /// None was named: the handshake is missing.
-    Missing,
-    /// It ended, never was, or is somebody else's; these must not differ.
-    Unknown,
-}
-
-impl Lost {
-    fn parts(&self) -> (StatusCode, Fault) {
-        match self {
-            Self::Missing => (
-                StatusCode::BAD_REQUEST,
-                Fault::new(
-                    Kind::NotInitialized,
-                    "no Mcp-Session-Id: begin with initialize",
-                ),
-            ),
-            Self::Unknown => (
-                StatusCode::NOT_FOUND,
-                Fault::new(
-                    Kind::InvalidRequest,
-                    "unknown session: begin with initialize again",
-                ),
-            ),
-        }
-    }
-
-    fn respond(&self, headers: &HeaderMap, message: Option<&Message>) -> Response<Body> {
-        let (status, fault) = self.parts();
-        let id = match message {
-            Some(Message::Request(request)) => Some(&request.id),
-            _ => None,
-        };
-        let revision = Version::of(headers).revision();
-        reply::json(status, mcp::fault_message(id, revision, &fault))
-    }
-}
-
+/// The session that the headers name.
 fn find(
     door: &Door,
     identity: &Arc<Identity>,
     at: &Endpoint,
     headers: &HeaderMap,
-) -> Result<Arc<Session>, Lost> {
+) -> Result<Arc<Session>, Fault> {
     let mut ids = headers.get_all(SESSION).iter();
-    let id = ids.next().ok_or(Lost::Missing)?;
-    if ids.next().is_some() {
-        return Err(Lost::Unknown);
-    }
-    let id = id.to_str().map_err(|_| Lost::Unknown)?;
-    let session = door.sessions.get(id, identity, at.view);
+    let id = ids.next().ok_or_else(|| {
+        let text = "no Mcp-Session-Id: begin with initialize";
+        Fault::new(Kind::NotInitialized, text)
+    })?;
+    let id = id.to_str().ok().filter(|_| ids.next().is_none());
+    let session = id.and_then(|id| door.sessions.get(id, identity, at.view));
     let session = session.filter(|session| session.caller.tags == at.tags);
-    session.ok_or(Lost::Unknown)
+    // One that ended, never was, or is another caller's: these must not differ.
+    session.ok_or_else(|| {
+        let text = "unknown session: begin with initialize again";
+        Fault::new(Kind::UnknownSession, text)
+    })
 }

@@ -3,25 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::stream;
-use http::Response;
-use sentinel_core::{Caller, Fault, View};
-use sentinel_wire::{Request, sse};
+use futures_util::{Stream, stream};
+use sentinel_wire::sse;
 
-use super::Door;
-use super::body::Body;
+use crate::gateway::Gateway;
 use crate::mcp::{Listener, SILENCE_MAX};
 
-pub(super) async fn open(
-    door: &Arc<Door>,
-    caller: Caller,
-    view: View,
-    request: Request,
-) -> Result<Response<Body>, Fault> {
-    let gateway = door.gateway.clone();
-    let listener = Listener::open(&gateway, Arc::new(caller), view, request).await?;
+pub(super) fn events(
+    gateway: Arc<Gateway>,
+    listener: Listener,
+) -> impl Stream<Item = Bytes> + Send + 'static {
     let first = framed([listener.acknowledgement()]);
-    let events = stream::unfold((Some(listener), Some(first)), move |(listener, first)| {
+    stream::unfold((Some(listener), Some(first)), move |(listener, first)| {
         let gateway = gateway.clone();
         async move {
             let mut listener = listener?;
@@ -47,8 +40,7 @@ pub(super) async fn open(
                 }
             }
         }
-    });
-    Ok(door.events(events))
+    })
 }
 
 /// Messages as events, one after the other.

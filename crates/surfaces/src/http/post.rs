@@ -8,11 +8,11 @@ use http::header::{
     ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue,
     TRANSFER_ENCODING,
 };
-use http::{HeaderName, Request, Response, StatusCode};
+use http::{HeaderName, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
-use sentinel_core::audit::{Ending, Surface};
-use sentinel_core::{Entry, Fault, Identity, Kind};
+use sentinel_core::audit::Surface;
+use sentinel_core::{Fault, Identity, Kind};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 use tokio::time::Instant;
@@ -21,7 +21,7 @@ use super::auth::Asked;
 use super::body::Body;
 use super::pace::Pace;
 use super::{Door, Endpoint, legacy, modern, reply};
-use crate::mcp::{fault_message, refusal_kind, refusal_message};
+use crate::exchange::{Arrival, MessageExchange};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -35,83 +35,93 @@ pub(super) async fn answer(
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     let headers = head.headers;
-    let bytes = match take_body(door, identity, &headers, body).await {
+    let bytes = match take_body(door, &headers, body).await {
         Ok(bytes) => bytes,
-        Err(refusal) => return refusal,
+        Err((fault, len)) => return refused(door, identity, &headers, &fault, len),
     };
     let rules = Rules::caller(door.gateway.limits().json_depth_max);
     let version = Version::of(&headers);
     let bytes_in = bytes.len();
+    let arrival = arrival(door, identity, &headers);
     match Incoming::parse(bytes, rules) {
-        Err(refusal) => {
-            let message = refusal_message(&refusal, version.revision());
-            let (id, kind) = (refusal.id.as_ref(), refusal_kind(&refusal));
-            let gateway = &door.gateway;
-            gateway.refused(Surface::Http, identity, id, kind, bytes_in, message.len());
-            reply::json(StatusCode::BAD_REQUEST, message)
-        }
-        Ok(Incoming::One(Message::Request(request))) if door.gateway.is_draining() => {
-            let mut entry = heard(door, &headers, &request, bytes_in);
-            entry.from(identity);
-            entry.finish(&Ending::Malformed("going_down"), 0);
-            reply::going_down()
-        }
+        Err(refusal) => reply::answer(arrival.malformed(&refusal, version.revision(), bytes_in)),
         Ok(Incoming::Batch(messages)) => {
             Box::pin(legacy::batch(door, identity, at, &headers, messages)).await
         }
         Ok(Incoming::One(message)) => {
-            let entry = match &message {
+            let exchange = match &message {
                 Message::Request(request) => {
+                    let revision = version.of_request(&request.params);
                     let _ = asked.set(Asked {
                         id: request.id.clone(),
-                        revision: version.of_request(&request.params),
+                        revision,
                     });
-                    let mut entry = heard(door, &headers, request, bytes_in);
-                    entry.from(identity);
+                    let exchange = MessageExchange::open(&arrival, request, bytes_in);
+                    let exchange = exchange.in_revision(revision);
+                    if door.gateway.is_draining() {
+                        return reply::answer(exchange.answer(Err(going_down())));
+                    }
                     // Before 1.1 a body that was cut looks like one that is whole.
                     if head.version >= http::Version::HTTP_11 {
-                        entry.takes_pieces(door.gateway.pace().piece_patience_s());
+                        exchange.takes_pieces(door.gateway.pace().piece_patience_s());
                     }
-                    Some(entry)
+                    Some(exchange)
                 }
                 _ => None,
             };
-            route(door, identity, at, &headers, version, message, entry).await
+            route(door, identity, at, &headers, version, message, exchange).await
         }
     }
 }
 
-/// A request came; the entry of its record.
-pub(super) fn heard(
-    door: &Door,
-    headers: &HeaderMap,
-    request: &sentinel_wire::Request,
-    bytes_in: usize,
-) -> Entry {
+/// Nothing new begins any more.
+pub(super) fn going_down() -> Fault {
+    Fault::new(Kind::GoingDown, "this gateway is shutting down")
+}
+
+/// The way a message came that was POSTed with these headers.
+pub(super) fn arrival<'a>(
+    door: &'a Door,
+    identity: &'a Identity,
+    headers: &'a HeaderMap,
+) -> Arrival<'a> {
     // Of two nobody can say which one is meant.
     let mut traces = headers.get_all(TRACEPARENT).iter();
     let trace = traces.next().filter(|_| traces.next().is_none());
-    let trace = trace.map(HeaderValue::as_bytes);
-    let gateway = &door.gateway;
-    gateway.heard(Surface::Http, request, bytes_in, trace)
+    Arrival {
+        gateway: &door.gateway,
+        surface: Surface::Http,
+        identity,
+        traceparent: trace.map(HeaderValue::as_bytes),
+    }
 }
 
-/// The body of a POST of JSON, within its bounds. What is not read is refused, and recorded.
-pub(super) async fn take_body(
+/// The answer to a POST of which no message could be read, on record.
+pub(super) fn refused(
     door: &Door,
     identity: &Identity,
     headers: &HeaderMap,
-    body: HttpBody,
-) -> Result<Bytes, Response<Body>> {
-    let limit = door.gateway.limits().body_bytes_max;
-    let refused = |kind: &'static str, len: usize, response: Response<Body>| {
-        let gateway = &door.gateway;
-        gateway.refused(Surface::Http, identity, None, kind, len, 0);
-        response
-    };
-    if let Some(refusal) = check_types(headers) {
-        return Err(refused(reply::kind_of(refusal.status()), 0, refusal));
+    fault: &Fault,
+    bytes_in: usize,
+) -> Response<Body> {
+    let revision = Version::of(headers).revision();
+    let answer = arrival(door, identity, headers).refuse(None, fault, revision, bytes_in);
+    let response = reply::answer(answer);
+    match fault.kind {
+        // Where the next request on this connection begins cannot be told.
+        Kind::UnsupportedCoding => reply::last(response),
+        _ => response,
     }
+}
+
+/// The body of a POST of JSON, within its bounds; otherwise why not, and how much had come.
+pub(super) async fn take_body(
+    door: &Door,
+    headers: &HeaderMap,
+    body: HttpBody,
+) -> Result<Bytes, (Fault, usize)> {
+    check_types(headers).map_err(|fault| (fault, 0))?;
+    let limit = door.gateway.limits().body_bytes_max;
     let declared = headers
         .get(CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
@@ -119,14 +129,9 @@ pub(super) async fn take_body(
         Some(len) if len > limit => Err(NotRead::TooLarge(len)),
         _ => gather(body, limit, &door.gateway.pace()).await,
     };
-    gathered.map_err(|why| {
-        let response = why.respond(limit, Version::of(headers).revision());
-        match why {
-            NotRead::TooLarge(len) => refused(Kind::TooLarge.as_str(), len, response),
-            NotRead::TooSlow | NotRead::Broken => {
-                refused(reply::kind_of(response.status()), 0, response)
-            }
-        }
+    gathered.map_err(|why| match why {
+        NotRead::TooLarge(len) => (why.fault(limit), len),
+        NotRead::TooSlow | NotRead::Broken => (why.fault(limit), 0),
     })
 }
 
@@ -182,32 +187,34 @@ async fn route(
     headers: &HeaderMap,
     version: Version,
     message: Message,
-    entry: Option<Entry>,
+    exchange: Option<MessageExchange>,
 ) -> Response<Body> {
     let is_modern = |params: &Params| version.is_modern(params);
-    match (message, entry) {
-        (Message::Request(request), Some(entry))
+    match (message, exchange) {
+        (Message::Request(request), Some(exchange))
             if request.method == Method::Initialize
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none() =>
         {
-            legacy::initialize(door, identity, at, request, entry)
+            legacy::initialize(door, identity, at, &request, exchange)
         }
-        (Message::Request(request), Some(entry)) if is_modern(&request.params) => {
+        (Message::Request(request), Some(exchange)) if is_modern(&request.params) => {
             // A header of a session's revision that we do not know stays a legacy mistake.
             if version == Version::Unknown
                 && headers.contains_key("mcp-session-id")
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none()
             {
-                let fault = Fault::new(Kind::InvalidRequest, "unsupported MCP-Protocol-Version");
-                let message = fault_message(Some(&request.id), version.revision(), &fault);
-                entry.finish(&Ending::Refused(fault.kind), message.len());
-                return reply::json(StatusCode::BAD_REQUEST, message);
+                let text = "unsupported MCP-Protocol-Version";
+                let fault = Fault::new(Kind::UnsupportedVersion, text);
+                let exchange = exchange.in_revision(version.revision());
+                return reply::answer(exchange.answer(Err(fault)));
             }
-            modern::answer(door, identity, at, headers, request, entry).await
+            modern::answer(door, identity, at, headers, request, exchange).await
         }
         // Nothing that a modern client notifies over HTTP means anything; it is taken and dropped.
         (Message::Notification(note), _) if is_modern(&note.params) => reply::accepted(),
-        (message, entry) => legacy::message(door, identity, at, headers, message, entry).await,
+        (message, exchange) => {
+            legacy::message(door, identity, at, headers, message, exchange).await
+        }
     }
 }
 
@@ -216,7 +223,8 @@ async fn route(
 ///
 /// Not here, for hyper leaves no trace of it: `Content-Length` beside `Transfer-Encoding`. It goes by the latter and
 /// closes the connection after its answer (RFC 9112 6.1).
-pub(super) fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
+pub(super) fn check_types(headers: &HeaderMap) -> Result<(), Fault> {
+    let refuse = |kind, text| Err(Fault::new(kind, text));
     let mut json = None;
     let mut accepts = None;
     let mut is_chunked = false;
@@ -228,35 +236,33 @@ pub(super) fn check_types(headers: &HeaderMap) -> Option<Response<Body>> {
             }
             ACCEPT => accepts = Some(accepts == Some(true) || takes_json(value)),
             CONTENT_ENCODING if !value.eq_ignore_ascii_case(b"identity") => {
-                let text = "send the body without a Content-Encoding\n";
-                return Some(reply::text(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+                let text = "send the body without a Content-Encoding";
+                return refuse(Kind::UnsupportedMediaType, text);
             }
             // hyper takes any whose last coding is `chunked`, and would hand us the others' bytes.
             TRANSFER_ENCODING => {
                 if is_chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                    let text = "the only Transfer-Encoding known here is chunked\n";
-                    return Some(reply::last(reply::text(StatusCode::NOT_IMPLEMENTED, text)));
+                    let text = "the only Transfer-Encoding known here is chunked";
+                    return refuse(Kind::UnsupportedCoding, text);
                 }
                 is_chunked = true;
             }
             EXPECT if !value.eq_ignore_ascii_case(b"100-continue") => {
-                let text = "the only Expect known here is 100-continue\n";
-                return Some(reply::text(StatusCode::EXPECTATION_FAILED, text));
+                let text = "the only Expect known here is 100-continue";
+                return refuse(Kind::ExpectationFailed, text);
             }
             _ => {}
         }
     }
     if json != Some(true) {
-        return Some(reply::text(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "send Content-Type: application/json\n",
-        ));
+        let text = "send Content-Type: application/json";
+        return refuse(Kind::UnsupportedMediaType, text);
     }
     if accepts == Some(false) {
-        let text = "send Accept: application/json, text/event-stream\n";
-        return Some(reply::text(StatusCode::NOT_ACCEPTABLE, text));
+        let text = "send Accept: application/json, text/event-stream";
+        return refuse(Kind::NotAcceptable, text);
     }
-    None
+    Ok(())
 }
 
 fn is_json(kind: &[u8]) -> bool {
@@ -283,18 +289,17 @@ pub(super) enum NotRead {
 }
 
 impl NotRead {
-    pub(super) fn respond(&self, limit: usize, revision: Revision) -> Response<Body> {
+    pub(super) fn fault(&self, limit: usize) -> Fault {
         match self {
-            Self::TooLarge(_) => reply::refuse_in(
-                revision,
+            Self::TooLarge(_) => Fault::new(
                 Kind::TooLarge,
                 format!("the body is larger than the {limit} bytes allowed (limits.body_mb)"),
             ),
             Self::TooSlow => {
-                let text = "the body comes too slowly (limits.body_min_kb_per_s)\n";
-                reply::text(StatusCode::REQUEST_TIMEOUT, text)
+                let text = "the body comes too slowly (limits.body_min_kb_per_s)";
+                Fault::new(Kind::RequestTimeout, text)
             }
-            Self::Broken => reply::text(StatusCode::BAD_REQUEST, "the body could not be read\n"),
+            Self::Broken => Fault::new(Kind::InvalidRequest, "the body could not be read"),
         }
     }
 }

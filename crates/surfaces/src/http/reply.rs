@@ -2,12 +2,16 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use sentinel_core::{Fault, Kind};
 use sentinel_wire::Revision;
 
 use super::body::Body;
+use super::streams::StreamPlace;
+use crate::exchange::Answer;
 use crate::mcp::fault_message;
 use crate::rescue;
 
@@ -20,6 +24,30 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
 /// A message that comes in pieces.
 pub(super) fn pieces(body: Body) -> Response<Body> {
     with_type(StatusCode::OK, "application/json", body)
+}
+
+/// The answer to a message.
+pub(super) fn answer(answer: Answer) -> Response<Body> {
+    match answer {
+        Answer::Whole { message, status } => json(status, message),
+        Answer::Large(large) => {
+            let (rest, driven) = large.flow();
+            tokio::spawn(driven);
+            pieces(Body::message(rest))
+        }
+    }
+}
+
+/// An event stream, which holds its place until it ends.
+pub(super) fn stream(
+    place: StreamPlace,
+    chunks: impl Stream<Item = Bytes> + Send + 'static,
+) -> Response<Body> {
+    let counted = chunks.map(move |chunk| {
+        let _counted = &place;
+        chunk
+    });
+    events(Body::stream(counted))
 }
 
 /// A problem as RFC 9457 writes it.
@@ -62,37 +90,30 @@ pub(super) fn accepted() -> Response<Body> {
 }
 
 pub(super) fn method_not_allowed(allow: &'static str) -> Response<Body> {
-    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+    let fault = Fault::new(Kind::MethodNotAllowed, "method not allowed");
+    let mut response = refuse_plain(&fault);
     response
         .headers_mut()
         .insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 
-/// Nothing new begins any more.
-pub(super) fn going_down() -> Response<Body> {
-    text(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "this gateway is shutting down\n",
-    )
+/// A refusal for a client that speaks no JSON-RPC.
+pub(super) fn refuse_plain(fault: &Fault) -> Response<Body> {
+    let status = rescue::row(fault.kind).status();
+    let body = rescue::problem(fault);
+    with_type(status, "application/problem+json", body.into())
 }
 
 /// A refusal of what is no request of MCP.
 pub(super) fn refuse(kind: Kind, public: impl Into<Cow<'static, str>>) -> Response<Body> {
-    refuse_in(Revision::NEWEST, kind, public)
+    refuse_in(Revision::NEWEST, &Fault::new(kind, public))
 }
 
-/// A refusal that happens before any JSON-RPC request could be read, for a caller of this revision.
-pub(super) fn refuse_in(
-    revision: Revision,
-    kind: Kind,
-    public: impl Into<Cow<'static, str>>,
-) -> Response<Body> {
-    let fault = Fault::new(kind, public);
-    json(
-        rescue::row(kind).status,
-        fault_message(None, revision, &fault),
-    )
+/// A refusal before any JSON-RPC request could be read, for a caller of this revision.
+pub(super) fn refuse_in(revision: Revision, fault: &Fault) -> Response<Body> {
+    let status = rescue::row(fault.kind).status();
+    json(status, fault_message(None, revision, fault))
 }
 
 /// The last answer on its connection: nobody knows where the next request would begin.

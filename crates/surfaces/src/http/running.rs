@@ -16,12 +16,13 @@ use sentinel_wire::Id;
 
 use super::body::Body;
 use super::session::{NotTaken, Noted, Session};
-use crate::mcp::{Large, Said};
+use crate::exchange;
+use crate::mcp::Large;
 
 /// The message that answers the call; none if it was cancelled.
 pub(super) struct Running(Option<(Work, Noted)>);
 
-type Work = Abortable<BoxFuture<'static, Said>>;
+type Work = Abortable<BoxFuture<'static, exchange::Answer>>;
 
 pub(super) enum Answer {
     Whole(Vec<u8>),
@@ -30,10 +31,10 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    fn of(said: Said, noted: Noted) -> Self {
-        match said {
-            Said::Whole(message) => Self::Whole(message),
-            Said::Large(large) => Self::Large(large, noted),
+    fn of(answer: exchange::Answer, noted: Noted) -> Self {
+        match answer {
+            exchange::Answer::Whole { message, .. } => Self::Whole(message),
+            exchange::Answer::Large(large) => Self::Large(large, noted),
         }
     }
 
@@ -42,7 +43,7 @@ impl Answer {
         match self {
             Self::Whole(message) => Some(message),
             Self::Large(large, noted) => {
-                let whole = Said::Large(large).whole().boxed();
+                let whole = large.gathered().boxed();
                 Abortable::new(whole, noted.renew()?).await.ok()
             }
         }
@@ -66,7 +67,7 @@ impl Running {
         session: &Arc<Session>,
         id: &Id,
         trail: &Trail,
-        work: impl Future<Output = Said> + Send + 'static,
+        work: impl Future<Output = exchange::Answer> + Send + 'static,
     ) -> Result<Self, NotTaken> {
         let (abort, aborted) = AbortHandle::new_pair();
         let noted = session.begin(id, abort).inspect_err(|_| {

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use sentinel_core::audit::Surface;
 use sentinel_core::seal::random_id;
-use sentinel_core::{Identity, View};
+use sentinel_core::{Fault, Identity, Kind, View};
 use sentinel_wire::lines::{LineDecoder, push_line};
-use sentinel_wire::sse;
+use sentinel_wire::{Revision, sse};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::AbortHandle;
 
@@ -63,12 +63,10 @@ impl Drop for Open {
 
 /// GET: opens a connection and announces where to write to.
 pub(super) fn open(door: &Arc<Door>, identity: &Arc<Identity>, view: View) -> Response<Body> {
-    if !door.has_room_for_events() {
-        return reply::text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many event streams (limits.streams)\n",
-        );
-    }
+    let place = match door.stream_place(identity) {
+        Ok(place) => place,
+        Err(fault) => return reply::refuse_in(Revision::V2024_11_05, &fault),
+    };
     let id: Arc<str> = random_id().into();
     let (line, input) = duplex(PIPE_BYTES);
     let (output, said) = duplex(PIPE_BYTES);
@@ -93,7 +91,7 @@ pub(super) fn open(door: &Arc<Door>, identity: &Arc<Identity>, view: View) -> Re
         input: tokio::sync::Mutex::new(line),
     };
     door.lines.0.lock().insert(id, Arc::new(line));
-    door.events(events(open, first, said))
+    reply::stream(place, events(open, first, said))
 }
 
 /// What is said, line by line, as events.
@@ -143,33 +141,26 @@ pub(super) async fn message(
     let line = id.and_then(|id| door.lines.0.lock().get(id).cloned());
     // Somebody else's connection does not exist.
     let Some(line) = line.filter(|line| line.subject == identity.subject) else {
-        let refusal = reply::text(StatusCode::NOT_FOUND, "unknown session: GET /sse again\n");
-        return refused(door, identity, refusal);
+        let fault = Fault::new(Kind::UnknownSession, "unknown session: GET /sse again");
+        return post::refused(door, identity, &head.headers, &fault, 0);
     };
-    let bytes = match post::take_body(door, identity, &head.headers, body).await {
+    let bytes = match post::take_body(door, &head.headers, body).await {
         Ok(bytes) => bytes,
-        Err(refusal) => return refusal,
+        Err((fault, len)) => return post::refused(door, identity, &head.headers, &fault, len),
     };
     let mut out = Vec::with_capacity(bytes.len() + 1);
     push_line(&mut out, &bytes);
     let written = tokio::time::timeout(TAKEN_WITHIN, async {
         line.input.lock().await.write_all(&out).await
     });
-    let refusal = match written.await {
+    let fault = match written.await {
         Ok(Ok(())) => return reply::accepted(),
-        Ok(Err(_)) => reply::text(StatusCode::NOT_FOUND, "the connection ended\n"),
-        Err(_) => reply::text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "earlier messages wait: read the event stream\n",
-        ),
+        Ok(Err(_)) => Fault::new(Kind::UnknownSession, "the connection ended"),
+        Err(_) => {
+            let text = "earlier messages wait: read the event stream";
+            Fault::new(Kind::Unavailable, text)
+        }
     };
-    refused(door, identity, refusal)
-}
-
-/// A message that its connection never saw has its record here.
-fn refused(door: &Door, identity: &Identity, refusal: Response<Body>) -> Response<Body> {
-    let kind = reply::kind_of(refusal.status());
-    let gateway = &door.gateway;
-    gateway.refused(Surface::Http, identity, None, kind, 0, 0);
-    refusal
+    // A message that its connection never saw has its record here.
+    post::refused(door, identity, &head.headers, &fault, 0)
 }

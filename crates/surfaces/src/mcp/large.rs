@@ -6,76 +6,47 @@
 
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
-use sentinel_core::audit::Ending;
-use sentinel_core::{Beginning, Conversation, Entry, Fault, Reply, Step};
-use sentinel_wire::{Id, Revision};
+use sentinel_core::{Beginning, Conversation, Fault, Reply, Step};
 use tokio::sync::{mpsc, oneshot};
 
-use super::render::fault_message;
+use crate::exchange::MessageExchange;
 
 /// The call failed after its answer had begun; what of it went out is worth nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer could not be finished")]
 pub(crate) struct Unfinished;
 
-/// A response message, whole or still coming.
-pub(crate) enum Said {
-    Whole(Vec<u8>),
-    Large(Box<Large>),
-}
-
-impl Said {
-    pub(crate) async fn whole(self) -> Vec<u8> {
-        match self {
-            Self::Whole(message) => message,
-            Self::Large(large) => large.gathered().await,
-        }
-    }
-}
-
-/// An answer that has begun, its call, and the record to be.
+/// An answer that has begun, the call that brings the rest of it, and its exchange.
 pub(crate) struct Large {
-    id: Id,
-    revision: Revision,
+    exchange: MessageExchange,
     beginning: Beginning,
     talk: Conversation,
-    entry: Entry,
 }
 
 const END: &[u8] = b"}";
 
 impl Large {
-    pub(crate) fn new(
-        id: Id,
-        revision: Revision,
-        beginning: Beginning,
-        talk: Conversation,
-        entry: Entry,
-    ) -> Self {
+    pub(crate) fn new(exchange: MessageExchange, beginning: Beginning, talk: Conversation) -> Self {
         Self {
-            id,
-            revision,
+            exchange,
             beginning,
             talk,
-            entry,
         }
     }
 
     /// What of the message comes before the result.
     fn front(&self) -> Vec<u8> {
-        let id = self.id.as_bytes();
+        let id = self.exchange.id().as_bytes();
         [br#"{"jsonrpc":"2.0","id":"#, id, br#","result":"#].concat()
     }
 
     /// The whole message, for those who cannot take it in pieces.
-    async fn gathered(self) -> Vec<u8> {
+    pub(crate) async fn gathered(self) -> Vec<u8> {
         let mut out = self.front();
         let Self {
-            id,
-            revision,
+            exchange,
             mut beginning,
             mut talk,
-            entry,
         } = self;
         out.extend_from_slice(&beginning.first);
         let mut done = None;
@@ -96,9 +67,9 @@ impl Large {
         };
         match &outcome {
             Ok(_) => out.extend_from_slice(END),
-            Err(fault) => out = fault_message(Some(&id), revision, fault),
+            Err(fault) => out = exchange.failure(fault),
         }
-        entry.finish(&Ending::of(&outcome), out.len());
+        exchange.ended(&outcome, out.len());
         out
     }
 
@@ -111,10 +82,9 @@ impl Large {
     ) {
         let front = self.front();
         let Self {
+            exchange,
             mut beginning,
             mut talk,
-            entry,
-            ..
         } = self;
         let (recorded, good) = oneshot::channel();
         let (count, around) = (beginning.count(), front.len());
@@ -123,12 +93,12 @@ impl Large {
             let handed = around + count.get();
             match &outcome {
                 Ok(_) => {
-                    entry.finish(&Ending::of(&outcome), handed + END.len());
+                    exchange.ended(&outcome, handed + END.len());
                     let _ = recorded.send(());
                 }
                 Err(fault) => {
                     tell(fault, handed);
-                    entry.finish(&Ending::of(&outcome), handed);
+                    exchange.ended(&outcome, handed);
                 }
             }
         };
@@ -193,10 +163,9 @@ mod tests {
 
     use futures_util::{FutureExt, StreamExt};
     use sentinel_core::admission::Slot;
-    use sentinel_core::audit::{Request, Surface};
-    use sentinel_core::{Auditor, Event, Kind, Line};
+    use sentinel_core::{Event, Kind, Line};
     use sentinel_wire::json::Rules;
-    use sentinel_wire::{Outcome, Payload};
+    use sentinel_wire::{Id, Outcome, Payload, Revision};
 
     use super::*;
 
@@ -223,21 +192,8 @@ mod tests {
         let Step::Event(Event::Begins(beginning)) = talk.next().await else {
             panic!("it begins")
         };
-        let entry = Auditor::off().open(&Request {
-            surface: Surface::Http,
-            id: None,
-            method: None,
-            params: None,
-            bytes_in: 0,
-            traceparent: None,
-        });
-        Large::new(
-            Id::from_number(7),
-            Revision::NEWEST,
-            *beginning,
-            talk,
-            entry,
-        )
+        let exchange = MessageExchange::unrecorded(Id::from_number(7), Revision::NEWEST);
+        Large::new(exchange, *beginning, talk)
     }
 
     const PIECES: &[&str] = &["{", r#""a":1"#, r#","b":"#, "2", "}"];

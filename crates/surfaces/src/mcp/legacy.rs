@@ -9,12 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sentinel_core::audit::Ending;
 use sentinel_core::seal::random_id;
 use sentinel_core::updates::Ticket;
 use sentinel_core::{
-    Answer, Ask, Beginning, Caller, Conversation, Entry, Event, Fault, Kind, Notice, Reply, Step,
-    View,
+    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Kind, Notice, Reply, Step, View,
 };
 use sentinel_wire::envelope::{error_object, write_request};
 use sentinel_wire::json::{Object, Rules};
@@ -23,12 +21,12 @@ use sentinel_wire::{Method, Outcome, Params, Payload, Request, Revision, json, m
 use tokio::sync::oneshot;
 
 use super::asks::Asks;
-use super::large::{Large, Said};
-use super::render::{notice_message, outcome_message};
+use super::render::notice_message;
 use super::sink::{CallerSink, StreamItem};
 use super::subscribe::Subscriber;
 use super::tasks::{self, Driven};
 use super::visits::{Visits, accept_all};
+use crate::exchange::{Answer as Response, Handled, MessageExchange};
 use crate::gateway::Gateway;
 
 /// How often one call may ask its caller for input.
@@ -45,7 +43,7 @@ pub(crate) struct LegacyCall {
     pub(crate) sink: CallerSink,
     pub(crate) asks: Arc<Asks>,
     pub(crate) subscriber: Arc<Subscriber>,
-    pub(crate) entry: Entry,
+    pub(crate) exchange: MessageExchange,
 }
 
 /// How one call to the backend ends.
@@ -57,7 +55,7 @@ enum Round {
 
 impl LegacyCall {
     /// Runs the call and returns the response message, or its beginning.
-    pub(crate) async fn run(self) -> Said {
+    pub(crate) async fn run(self) -> Response {
         let subscription = self.listen();
         let mut params = self.request.params.clone();
         let mut visits = Visits::default();
@@ -65,9 +63,7 @@ impl LegacyCall {
         let outcome = loop {
             let outcome = match self.round(params).await {
                 Round::Begins(beginning, talk) => {
-                    let (id, revision) = (self.request.id, self.caller.revision);
-                    let large = Large::new(id, revision, *beginning, *talk, self.entry);
-                    return Said::Large(Box::new(large));
+                    return self.exchange.answer(Ok(Handled::Begins(beginning, talk)));
                 }
                 Round::Over(Ok(reply)) if tasks::is_task(&reply).is_some() => {
                     Box::pin(self.drive(reply)).await
@@ -84,17 +80,14 @@ impl LegacyCall {
                 Err(outcome) => break outcome,
             }
         };
-        let Request { id, method, .. } = &self.request;
-        let message = outcome_message(id, method, self.caller.revision, &outcome);
-        self.entry.finish(&Ending::of(&outcome), message.len());
-        Said::Whole(message)
+        self.exchange.answer(outcome.map(Handled::Reply))
     }
 
     /// Calls the backend once and relays what it says on the way.
     async fn round(&self, params: Params) -> Round {
         let (caller, method) = (self.caller.clone(), self.request.method.clone());
         let walk = &self.gateway.walk;
-        let mut talk = walk.begin(caller, self.view, method, params, self.entry.trail());
+        let mut talk = walk.begin(caller, self.view, method, params, self.exchange.trail());
         loop {
             match talk.next().await {
                 Step::Done(outcome) => return Round::Over(outcome),

@@ -6,23 +6,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ring::digest::{Context, SHA256};
-use sentinel_core::audit::{Ending, Trail};
+use sentinel_core::audit::Trail;
 use sentinel_core::park::{Parked, input_requests};
 use sentinel_core::{
-    Answer, Ask, Beginning, Caller, Conversation, Entry, Event, Fault, Kind, Notice, Reply, Step,
-    View,
+    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Kind, Notice, Reply, Step, View,
 };
-use sentinel_wire::envelope::write_result;
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::translate::elicitations;
 use sentinel_wire::{Method, Outcome, Params, Payload, Request, Revision, json, meta};
 
-use super::large::Large;
 use super::legacy::{SAYS_NOT_WHICH, cannot};
-use super::render::{fault_message, notice_message, outcome_message};
+use super::render::notice_message;
 use super::tasks;
+use crate::exchange::Handled;
 use crate::gateway::Gateway;
-use crate::rescue;
 
 /// Questions that arrive together are asked together.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -47,30 +44,26 @@ pub(crate) struct Talk {
     /// Questions of an earlier round that the retry did not answer.
     unanswered: Vec<Ask>,
     rounds: u32,
-    /// Until the answer is ready.
-    entry: Option<Entry>,
+    trail: Arc<Trail>,
 }
 
 /// What comes next for the caller.
 pub(crate) enum Turn {
     /// A notification; more follows.
     Notice(Vec<u8>),
-    /// The response, and the code if it is an error; nothing follows.
-    Answer(Vec<u8>, Option<i64>),
-    /// The beginning of the response; nothing else follows.
-    Large(Box<Large>),
+    /// What the request came to; nothing follows.
+    Done(Result<Handled, Fault>),
 }
 
 impl Talk {
-    /// Begins a call, or takes up a parked one where the request is a retry of it. The error is why
-    /// not, and the response.
+    /// Begins a call, or resumes a parked one where the request is a retry of it.
     pub(crate) fn begin(
         gateway: &Arc<Gateway>,
         caller: Arc<Caller>,
         view: View,
         request: Request,
-        entry: Entry,
-    ) -> Result<Self, (Kind, Vec<u8>)> {
+        trail: Arc<Trail>,
+    ) -> Result<Self, Fault> {
         let mut this = Self {
             gateway: gateway.clone(),
             caller,
@@ -80,51 +73,21 @@ impl Talk {
             unanswered: Vec::new(),
             task: None,
             rounds: 0,
-            entry: Some(entry),
+            trail,
         };
-        if let Err(fault) = state_is_text(&this.request) {
-            return Err(this.refused(&fault));
-        }
-        match this
-            .request
-            .params
-            .string("requestState")
-            .map(|s| s.into_owned())
-        {
-            _ if tasks::is_task_method(&this.request.method) => {
-                if let Err(fault) = this.start_task() {
-                    return Err(this.refused(&fault));
-                }
-            }
-            Some(state) if this.request.method.may_need_input() => {
-                if let Err(fault) = this.resume(&state) {
-                    return Err(this.refused(&fault));
-                }
-            }
+        state_is_text(&this.request)?;
+        let state = this.request.params.string("requestState");
+        match state.map(|state| state.into_owned()) {
+            _ if tasks::is_task_method(&this.request.method) => this.start_task()?,
+            Some(state) if this.request.method.may_need_input() => this.resume(&state)?,
             _ => this.start(this.request.params.clone()),
         }
         Ok(this)
     }
 
-    fn ended(&mut self, ending: &Ending, bytes_out: usize) {
-        if let Some(entry) = self.entry.take() {
-            entry.finish(ending, bytes_out);
-        }
-    }
-
-    fn refused(&mut self, fault: &Fault) -> (Kind, Vec<u8>) {
-        let message = fault_message(Some(&self.request.id), self.caller.revision, fault);
-        self.ended(&Ending::Refused(fault.kind), message.len());
-        (fault.kind, message)
-    }
-
-    fn trail(&self) -> Arc<Trail> {
-        self.entry.as_ref().map(Entry::trail).unwrap_or_default()
-    }
-
     fn start(&mut self, params: Params) {
         let method = self.request.method.clone();
-        let trail = self.trail();
+        let trail = self.trail.clone();
         self.talk =
             Some(
                 self.gateway
@@ -146,7 +109,7 @@ impl Talk {
             .ok_or_else(missing)?
             .into_owned();
         let named = tasks::open(&self.gateway, &self.caller, self.view, &handle)?;
-        self.trail().about(&self.tool_of(&named));
+        self.trail.about(&self.tool_of(&named));
         let mut quoted = Vec::new();
         json::encode_string(&named.id, &mut quoted);
         let mut params = Vec::new();
@@ -157,7 +120,7 @@ impl Talk {
         let params = Params::parse(params.into(), Rules::backend()).map_err(|_| missing())?;
         let (caller, method) = (self.caller.clone(), self.request.method.clone());
         self.task = Some(handle);
-        let (view, trail) = (View::Only(named.owner), self.trail());
+        let (view, trail) = (View::Only(named.owner), self.trail.clone());
         let walk = &self.gateway.walk;
         self.talk = Some(walk.begin_about(Some(named.of), caller, view, method, params, trail));
         Ok(())
@@ -213,7 +176,7 @@ impl Talk {
                 let parked = self.gateway.lot.take(id, check).ok_or_else(bad)??;
                 // It may have waited for long. Whoever may no longer make the call does not end it either.
                 let (method, params) = (self.request.method.clone(), self.request.params.clone());
-                let (walk, trail) = (&self.gateway.walk, self.trail());
+                let (walk, trail) = (&self.gateway.walk, self.trail.clone());
                 walk.permits(None, &self.caller, self.view, method, params, trail)?;
                 self.rounds = parked.rounds;
                 self.answer_parked(parked);
@@ -261,9 +224,7 @@ impl Talk {
             }
         }
         self.unanswered = open;
-        if let Some(entry) = &self.entry {
-            entry.continues(parked.talk.trail());
-        }
+        self.trail.continues(parked.talk.trail());
         self.talk = Some(parked.talk);
     }
 
@@ -299,23 +260,17 @@ impl Talk {
                         return turn;
                     }
                 }
-                Step::Event(Event::Begins(beginning)) => return self.begins(*beginning),
+                Step::Event(Event::Begins(beginning)) => return self.begins(beginning),
                 Step::Done(outcome) => return self.finish(outcome),
             }
         }
     }
 
-    /// The backend's final word begins, and nobody has to look into it.
-    fn begins(&mut self, beginning: Beginning) -> Turn {
-        let running = "a reply comes from a running call that is not on record";
-        let (talk, entry) = (self.talk.take(), self.entry.take());
-        Turn::Large(Box::new(Large::new(
-            self.request.id.clone(),
-            self.caller.revision,
-            beginning,
-            talk.expect(running),
-            entry.expect(running),
-        )))
+    /// The backend's final answer begins, and no step has to look into it.
+    fn begins(&mut self, beginning: Box<Beginning>) -> Turn {
+        let talk = self.talk.take();
+        let talk = talk.expect("a reply comes from a running call");
+        Turn::Done(Ok(Handled::Begins(beginning, Box::new(talk))))
     }
 
     /// A legacy backend asks: gather what it asks at once, and leave out what it withdraws, then park.
@@ -332,7 +287,7 @@ impl Talk {
                 // Progress between two questions is old by the time it could be told.
                 Step::Event(Event::Notice(_)) => {}
                 // It has no use for the answers any more.
-                Step::Event(Event::Begins(beginning)) => return Some(self.begins(*beginning)),
+                Step::Event(Event::Begins(beginning)) => return Some(self.begins(beginning)),
                 Step::Done(outcome) => {
                     ended = Some(outcome);
                     break;
@@ -357,7 +312,7 @@ impl Talk {
     fn park(&mut self, asks: Vec<(String, Ask)>) -> Turn {
         if self.rounds >= ROUNDS_MAX {
             let text = "the backend keeps asking for input";
-            return self.answer(&Err(Fault::new(Kind::BackendBadReply, text)));
+            return Turn::Done(Err(Fault::new(Kind::BackendBadReply, text)));
         }
         let requests = input_requests(&asks);
         let talk = self.talk.take().expect("an ask comes from a running call");
@@ -372,7 +327,7 @@ impl Talk {
         let whose = session.unwrap_or_else(|| self.caller.principal());
         let Ok(id) = self.gateway.lot.park(&whose, parked) else {
             let text = "too many calls wait for input: answer some of them first";
-            return self.answer(&Err(Fault::new(Kind::RateLimited, text)));
+            return Turn::Done(Err(Fault::new(Kind::RateLimited, text)));
         };
         let mut plain = vec![PARKED];
         plain.extend_from_slice(id.as_bytes());
@@ -380,10 +335,7 @@ impl Talk {
         let result = format!(
             r#"{{"resultType":"input_required","inputRequests":{requests},"requestState":"{state}"}}"#
         );
-        let mut message = Vec::new();
-        write_result(&self.request.id, result.as_bytes(), &mut message);
-        self.ended(&Ending::InputRequired, message.len());
-        Turn::Answer(message, None)
+        Turn::Done(Ok(Handled::Reply(own_reply(result))))
     }
 
     /// The backend's final word. A modern backend may want input: then its state comes back through
@@ -393,7 +345,7 @@ impl Talk {
         let outcome = outcome.and_then(|reply| self.may_ask(reply));
         let outcome = outcome.map(|reply| self.seal_task(self.seal_state(reply)));
         let outcome = outcome.and_then(|reply| self.ask_for_visits(reply));
-        self.answer(&outcome)
+        Turn::Done(outcome.map(Handled::Reply))
     }
 
     /// A backend of 2025-11-25 may refuse until the user was at a URL. To a modern caller that is a
@@ -431,19 +383,7 @@ impl Talk {
             r#"{{"resultType":"input_required","inputRequests":{},"requestState":"{state}"}}"#,
             String::from_utf8_lossy(&requests)
         );
-        let result =
-            Payload::parse(result.into(), Rules::backend()).expect("what we wrote is JSON");
-        Ok(Reply {
-            revision: Revision::NEWEST,
-            outcome: Outcome::Result(result),
-        })
-    }
-
-    fn answer(&mut self, outcome: &Result<Reply, Fault>) -> Turn {
-        let Request { id, method, .. } = &self.request;
-        let message = outcome_message(id, method, self.caller.revision, outcome);
-        self.ended(&Ending::of(outcome), message.len());
-        Turn::Answer(message, error_code(outcome))
+        Ok(own_reply(result))
     }
 
     /// A new task gets a handle of ours; later answers about it bear the handle the caller used.
@@ -577,17 +517,11 @@ fn well_formed(responses: &[u8], asks: &[(String, Ask)]) -> Result<(), Fault> {
     }
 }
 
-/// The code of an outcome that is an error, as a modern caller sees it.
-fn error_code(outcome: &Result<Reply, Fault>) -> Option<i64> {
-    match outcome {
-        Ok(Reply {
-            outcome: Outcome::Result(_),
-            ..
-        }) => None,
-        Ok(Reply {
-            outcome: Outcome::Error(error),
-            ..
-        }) => std::str::from_utf8(error.get("code")?).ok()?.parse().ok(),
-        Err(fault) => Some(rescue::row(fault.kind).modern.into()),
+/// A result of the gateway's own making.
+fn own_reply(result: String) -> Reply {
+    let result = Payload::parse(result.into(), Rules::backend()).expect("what we wrote is JSON");
+    Reply {
+        revision: Revision::NEWEST,
+        outcome: Outcome::Result(result),
     }
 }

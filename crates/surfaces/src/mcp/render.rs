@@ -1,9 +1,7 @@
 //! Messages to callers, in the words of their revision.
 
 use sentinel_core::{Fault, LogLevel, Notice, Reply};
-use sentinel_wire::envelope::{
-    self, Refusal, error_object, write_error_object, write_notification, write_result,
-};
+use sentinel_wire::envelope::{write_error_object, write_notification, write_result};
 use sentinel_wire::{Id, Method, Outcome, Revision, meta, translate};
 
 use crate::rescue;
@@ -49,25 +47,6 @@ pub(crate) fn fault_message(id: Option<&Id>, revision: Revision, fault: &Fault) 
     }
     let mut out = Vec::new();
     write_error_object(id, revision, &rescue::error(fault, revision), &mut out);
-    out
-}
-
-/// For the audit record.
-pub(crate) fn refusal_kind(refusal: &Refusal) -> &'static str {
-    match refusal.code {
-        envelope::PARSE_ERROR => "parse_error",
-        _ => "invalid_request",
-    }
-}
-
-pub(crate) fn refusal_message(refusal: &Refusal, revision: Revision) -> Vec<u8> {
-    let kind: &[u8] = match refusal.code {
-        envelope::PARSE_ERROR => br#"{"kind":"parse_error"}"#,
-        _ => br#"{"kind":"invalid_request"}"#,
-    };
-    let error = error_object(i64::from(refusal.code), &refusal.message, Some(kind));
-    let mut out = Vec::new();
-    write_error_object(refusal.id.as_ref(), revision, &error, &mut out);
     out
 }
 

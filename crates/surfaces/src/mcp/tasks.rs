@@ -215,7 +215,7 @@ impl<'a> Driven<'a> {
     fn begin(&self, method: Method, members: &str) -> Conversation {
         let params = task_params(&self.named.id, members);
         let view = View::Only(self.named.owner);
-        let (caller, trail) = (self.call.caller.clone(), self.call.entry.trail());
+        let (caller, trail) = (self.call.caller.clone(), self.call.exchange.trail());
         let of = Some(self.named.of.clone());
         let walk = &self.call.gateway.walk;
         walk.begin_about(of, caller, view, method, params, trail)

@@ -1,0 +1,262 @@
+//! The exchange around every handler: opens the record, renders the outcome by the table of faults, finishes the
+//! record. A handler returns `Result<_, Fault>` and never sees the record.
+//!
+//! There are two levels. `MessageExchange` is one JSON-RPC request, whatever brought it: an HTTP body, an element of a
+//! batch, a line on stdio. `http::Exchange` is one HTTP request; what fails before a message could be read is recorded
+//! there. Both finish their record before the answer can leave, and dropping either unfinished records a
+//! cancelled request.
+//!
+//! ```ignore
+//! let arrival = Arrival { gateway, surface: Surface::Stdio, identity, traceparent: None };
+//! let mut exchange = MessageExchange::open(&arrival, &request, line.len());
+//! exchange.identify(&caller);                                // once known; sets the revision of the answer
+//! let handled = call(request, exchange.trail()).await;       // Result<Handled, Fault>
+//! let answer = exchange.answer(handled);                     // on record from here on
+//! output.send(answer.whole().await).await;
+//! ```
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use sentinel_core::audit::{self, Ending, Surface, Trail};
+use sentinel_core::{Beginning, Caller, Conversation, Entry, Fault, Identity, Kind, Reply};
+use sentinel_wire::envelope::{PARSE_ERROR, Refusal, write_result};
+use sentinel_wire::{Id, Message, Method, Outcome, Request, Revision};
+
+use crate::gateway::Gateway;
+use crate::mcp::{Large, fault_message, outcome_message};
+use crate::rescue;
+
+/// By which way a message came, and from whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) surface: Surface,
+    pub(crate) identity: &'a Identity,
+    /// The header of that name, where there are headers.
+    pub(crate) traceparent: Option<&'a [u8]>,
+}
+
+/// One JSON-RPC request, from the moment it was read until its answer is on record.
+pub(crate) struct MessageExchange {
+    id: Id,
+    method: Method,
+    /// The revision in which the answer is written.
+    revision: Revision,
+    entry: Entry,
+}
+
+/// What a handler made of a request.
+pub(crate) enum Handled {
+    /// The gateway's own result, as JSON.
+    Result(Bytes),
+    /// A backend's answer, or one in its place.
+    Reply(Reply),
+    /// A large answer whose beginning is here; the rest of the call brings the rest.
+    Begins(Box<Beginning>, Box<Conversation>),
+}
+
+/// The response to a request.
+pub(crate) enum Answer {
+    Whole {
+        message: Vec<u8>,
+        /// For MCP over HTTP.
+        status: StatusCode,
+    },
+    /// It goes out while it comes in; its record is made before its last byte.
+    Large(Box<Large>),
+}
+
+impl Answer {
+    /// The message in one piece, where it cannot go out in several.
+    pub(crate) async fn whole(self) -> Vec<u8> {
+        match self {
+            Self::Whole { message, .. } => message,
+            Self::Large(large) => large.gathered().await,
+        }
+    }
+}
+
+impl MessageExchange {
+    /// A request was read. Errors are written in the newest handshake revision until the caller is identified.
+    pub(crate) fn open(arrival: &Arrival<'_>, request: &Request, bytes_in: usize) -> Self {
+        let mut entry = arrival.gateway.auditor.open(&audit::Request {
+            surface: arrival.surface,
+            id: Some(request.id.as_bytes()),
+            method: Some(&request.method),
+            params: Some(&request.params),
+            bytes_in,
+            traceparent: arrival.traceparent,
+        });
+        entry.from(arrival.identity);
+        Self {
+            id: request.id.clone(),
+            method: request.method.clone(),
+            revision: Revision::NEWEST_LEGACY,
+            entry,
+        }
+    }
+
+    /// The revision in which a refusal is written before the caller is identified.
+    pub(crate) fn in_revision(mut self, revision: Revision) -> Self {
+        self.revision = revision;
+        self
+    }
+
+    /// The caller can take a large answer in pieces, each of which may wait for so many seconds.
+    pub(crate) fn takes_pieces(&self, patience_s: u32) {
+        self.entry.takes_pieces(patience_s);
+    }
+
+    /// Who sent it, and in which revision it is answered.
+    pub(crate) fn identify(&mut self, caller: &Caller) {
+        self.revision = caller.revision;
+        self.entry.by(caller);
+    }
+
+    /// Where the walk notes what became of the call.
+    pub(crate) fn trail(&self) -> Arc<Trail> {
+        self.entry.trail()
+    }
+
+    pub(crate) fn id(&self) -> &Id {
+        &self.id
+    }
+
+    /// The answer, whose record is made before this returns; of a large one, before its last byte.
+    pub(crate) fn answer(self, handled: Result<Handled, Fault>) -> Answer {
+        match handled {
+            Ok(Handled::Result(result)) => {
+                let mut message = Vec::new();
+                write_result(&self.id, &result, &mut message);
+                self.whole(message, &Ending::Success, StatusCode::OK)
+            }
+            Ok(Handled::Reply(reply)) => self.reply(&Ok(reply)),
+            Err(fault) => self.reply(&Err(fault)),
+            Ok(Handled::Begins(beginning, talk)) => {
+                Answer::Large(Box::new(Large::new(self, *beginning, *talk)))
+            }
+        }
+    }
+
+    fn reply(self, outcome: &Result<Reply, Fault>) -> Answer {
+        let message = outcome_message(&self.id, &self.method, self.revision, outcome);
+        let status = match outcome {
+            Err(fault) => rescue::row(fault.kind).mcp_status(self.revision),
+            Ok(Reply {
+                outcome: Outcome::Error(error),
+                ..
+            }) if self.revision.is_modern() => rescue::status_of_backend_error(error),
+            Ok(_) => StatusCode::OK,
+        };
+        self.whole(message, &Ending::of(outcome), status)
+    }
+
+    fn whole(self, message: Vec<u8>, ending: &Ending, status: StatusCode) -> Answer {
+        self.entry.finish(ending, message.len());
+        Answer::Whole { message, status }
+    }
+
+    /// The request opened a stream that lives on by itself: it is on record from here on.
+    pub(crate) fn opened(self, bytes_out: usize) {
+        self.entry.finish(&Ending::Success, bytes_out);
+    }
+
+    /// The end of a large answer of which so many bytes went out.
+    pub(crate) fn ended(self, outcome: &Result<Reply, Fault>, bytes_out: usize) {
+        self.entry.finish(&Ending::of(outcome), bytes_out);
+    }
+
+    /// The error message of a large answer that failed before any of it went out.
+    pub(crate) fn failure(&self, fault: &Fault) -> Vec<u8> {
+        fault_message(Some(&self.id), self.revision, fault)
+    }
+}
+
+#[cfg(test)]
+impl MessageExchange {
+    pub(crate) fn unrecorded(id: Id, revision: Revision) -> Self {
+        let entry = sentinel_core::Auditor::off().open(&audit::Request {
+            surface: Surface::Http,
+            id: None,
+            method: None,
+            params: None,
+            bytes_in: 0,
+            traceparent: None,
+        });
+        Self {
+            id,
+            method: Method::ToolsCall,
+            revision,
+            entry,
+        }
+    }
+}
+
+impl Arrival<'_> {
+    /// Something came that is no request: the record of its refusal.
+    fn record(&self, id: Option<&Id>, kind: Kind, bytes_in: usize, bytes_out: usize) {
+        let request = audit::Request {
+            surface: self.surface,
+            id: id.map(Id::as_bytes),
+            method: None,
+            params: None,
+            bytes_in,
+            traceparent: None,
+        };
+        let mut entry = self.gateway.auditor.open(&request);
+        entry.from(self.identity);
+        entry.finish(&Ending::Refused(kind), bytes_out);
+    }
+
+    /// The answer to a message that could not be read, on record.
+    pub(crate) fn malformed(
+        &self,
+        refusal: &Refusal,
+        revision: Revision,
+        bytes_in: usize,
+    ) -> Answer {
+        let kind = match refusal.code {
+            PARSE_ERROR => Kind::ParseError,
+            _ => Kind::InvalidRequest,
+        };
+        let fault = Fault::new(kind, refusal.message.clone());
+        self.refuse(refusal.id.as_ref(), &fault, revision, bytes_in)
+    }
+
+    /// The answer to what is refused without having been read as a request, on record.
+    pub(crate) fn refuse(
+        &self,
+        id: Option<&Id>,
+        fault: &Fault,
+        revision: Revision,
+        bytes_in: usize,
+    ) -> Answer {
+        let message = fault_message(id, revision, fault);
+        self.record(id, fault.kind, bytes_in, message.len());
+        let status = rescue::row(fault.kind).status();
+        Answer::Whole { message, status }
+    }
+
+    /// A batch that is refused as a whole: each of its requests has a record, and the refusal where it has
+    /// none.
+    pub(crate) fn refuse_batch(&self, messages: &[Result<Message, Refusal>], fault: &Fault) {
+        let mut recorded = false;
+        for message in messages {
+            match message {
+                Ok(Message::Request(request)) => {
+                    let bytes_in = request.params.as_bytes().len();
+                    let exchange = MessageExchange::open(self, request, bytes_in);
+                    exchange.entry.finish(&Ending::Refused(fault.kind), 0);
+                }
+                Ok(_) => continue,
+                Err(refusal) => self.record(refusal.id.as_ref(), fault.kind, 0, 0),
+            }
+            recorded = true;
+        }
+        if !recorded {
+            self.record(None, fault.kind, 0, 0);
+        }
+    }
+}
