@@ -32,7 +32,7 @@ bench: ## throughput, latency and CPU of that binary beside nginx and no proxy a
 faults: ## outages and overload at full length: the store away for 30 s, a million records verified, reviews through every fault
 	@tests/setup
 	SENTINEL_OUTAGE_S=30 SENTINEL_KILLS=50 SENTINEL_CALLS=200000 \
-		cargo nextest run -p sentinel --test it --no-capture -E 'test(/^audit_faults|^load|p_r13_under|p_r15|p_s05_many/)'
+		cargo nextest run -p sentinel --test it --no-capture -E 'test(/^audit::faults|^limits::load|p_r13_under|p_r15|p_s05_many/)'
 	SENTINEL_VERIFY_RECORDS=1000000 cargo test --release -p sentinel-stores --lib -- p_a05_many --nocapture
 	cargo test --release -p sentinel-review --test cost -- --nocapture
 	SENTINEL_RACES=100 cargo test --release -p sentinel-review --lib -- on_sqlite::p_b05 --nocapture

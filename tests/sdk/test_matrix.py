@@ -2,7 +2,7 @@
 caller with a legacy or modern backend, over HTTP and over stdio.
 
 The expected column is written by hand from the table of features that the protocol's revisions leave to a gateway; none was
-recorded from a run. What an SDK hides (headers, sessions, batches) is looked at in crates/sentinel/tests/it/matrix.rs.
+recorded from a run. What an SDK hides (headers, sessions, batches) is looked at in crates/sentinel/tests/it/mcp/matrix.rs.
 """
 
 import asyncio

@@ -1,0 +1,4 @@
+//! Every answered request has its record, whatever fails.
+
+mod faults;
+mod records;

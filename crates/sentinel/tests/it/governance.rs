@@ -1,0 +1,10 @@
+//! Who sees and calls what: policy, approvals of tools, the kill switch, reviews.
+
+mod govern;
+mod hidden;
+mod killing;
+mod order;
+mod pins;
+mod purging;
+mod rug_pulls;
+mod taken_back;

@@ -1,0 +1,5 @@
+//! Start, reload and shutdown of a gateway.
+
+mod reload;
+mod shutdown;
+mod starting;

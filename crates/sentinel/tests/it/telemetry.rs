@@ -1,0 +1,4 @@
+//! Metrics and traces, as their readers get them.
+
+mod metrics;
+mod traces;
