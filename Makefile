@@ -35,7 +35,7 @@ faults: ## outages and overload at full length: the store away for 30 s, a milli
 		cargo nextest run -p sentinel --test it --no-capture -E 'test(/^audit::faults|^limits::load|p_r13_under|p_r15|p_s05_many/)'
 	SENTINEL_VERIFY_RECORDS=1000000 cargo test --release -p sentinel-stores --lib -- p_a05_many --nocapture
 	cargo test --release -p sentinel-review --test cost -- --nocapture
-	SENTINEL_RACES=100 cargo test --release -p sentinel-review --lib -- on_sqlite::p_b05 --nocapture
+	SENTINEL_RACES=100 cargo test --release -p sentinel-review --test service -- on_sqlite::p_b05 --nocapture
 	cargo build -p sentinel
 	tests/review.py --long
 

@@ -33,7 +33,6 @@ pub mod policy;
 pub mod queue;
 pub mod random;
 mod reply;
-pub mod review;
 pub mod seal;
 pub mod state_file;
 pub mod tags;

@@ -6,8 +6,8 @@
 //!
 //! Not here: whether the diff fits any file; the proposer applies it and finds out.
 
+use crate::store::{AffectedFile, FileChange};
 use sentinel_core::builtin::Refused;
-use sentinel_core::review::{AffectedFile, Change};
 
 /// Larger diffs are no reviews, and a request body ends at 4 MiB.
 pub const BYTES_MAX: usize = 3 << 20;
@@ -265,13 +265,13 @@ impl Reader<'_> {
 
     fn push(&mut self, head: Head, added: u64, removed: u64) -> Result<(), Refused> {
         let change = if head.created {
-            Change::Create
+            FileChange::Create
         } else if head.deleted {
-            Change::Delete
+            FileChange::Delete
         } else if head.renamed {
-            Change::Rename
+            FileChange::Rename
         } else {
-            Change::Modify
+            FileChange::Modify
         };
         let name = if head.deleted {
             head.old.or(head.new)

@@ -2,7 +2,7 @@
 //!
 //! A proposer submits an intent and a diff, a reviewer claims it, they talk, the reviewer gives a
 //! verdict, the proposer applies and closes. `machine` is the rules, pure; `service` runs them
-//! against a `ReviewStore` and lets callers wait for changes; `tools` declares what agents see.
+//! against a `ReviewStore` (`store`) and lets callers wait for changes; `tools` declares what agents see.
 //!
 //! Diffs are text here: nothing is applied, nothing touches the file system. Roles are for
 //! attribution, unless they are enforced (`roles`); who may call at all is decided before a call comes here.
@@ -13,6 +13,7 @@ pub mod diff;
 pub mod machine;
 pub mod roles;
 pub mod service;
+pub mod store;
 pub mod tools;
 
 pub use roles::Who;

@@ -7,9 +7,9 @@
 //! A claim is a lease. An action that meets an expired one sees the review as `created` again, and
 //! its effect begins with the expiry.
 
+use crate::store::{Addition, Decision, Effect, Lease, NewEvent, Review, ReviewStatus};
 use sentinel_core::builtin::Refused;
 use sentinel_core::clock::Moment;
-use sentinel_core::review::{Addition, Decision, Effect, Lease, NewEvent, Review, Status};
 use serde_json::{Value, json};
 
 /// What somebody does to a review.
@@ -28,13 +28,13 @@ pub enum Action {
 }
 
 use Action::{Approve, Claim, Close, Expire, Judge, Patch, Post, Reject};
-use Status::{Approved, Claimed, Closed, Created, InDiscussion, Rejected};
+use ReviewStatus::{Approved, Claimed, Closed, Created, InDiscussion, Rejected};
 
 impl Action {
     pub const ALL: [Self; 8] = [Claim, Post, Patch, Approve, Reject, Close, Expire, Judge];
 
     /// Where the action wants to go, for the words of a refusal.
-    fn aim(self) -> Status {
+    fn aim(self) -> ReviewStatus {
         match self {
             Claim => Claimed,
             Post | Patch | Judge => InDiscussion,
@@ -60,7 +60,7 @@ impl Action {
 }
 
 /// Every move there is: from, action, to.
-pub const MOVES: &[(Status, Action, Status)] = &[
+pub const MOVES: &[(ReviewStatus, Action, ReviewStatus)] = &[
     (Created, Claim, Claimed),
     (Claimed, Post, InDiscussion),
     (Claimed, Patch, Claimed),
@@ -80,7 +80,7 @@ pub const MOVES: &[(Status, Action, Status)] = &[
 ];
 
 /// Where an action leads from a status.
-pub fn follow(from: Status, action: Action) -> Result<Status, Refused> {
+pub fn follow(from: ReviewStatus, action: Action) -> Result<ReviewStatus, Refused> {
     MOVES
         .iter()
         .find(|(at, by, _)| *at == from && *by == action)
@@ -96,7 +96,7 @@ pub type Claimant = Option<String>;
 
 /// The review as an action must see it: an expired claim is no claim.
 struct Seen {
-    status: Status,
+    status: ReviewStatus,
     claimed_by: Option<String>,
     claim_generation: u64,
     lease: Option<Lease>,
@@ -139,7 +139,7 @@ impl Seen {
 
     fn renew(&mut self, claimant: &Claimant, now: &Moment, timeout_ms: i64) {
         if self.claimed_by.is_some() && self.claimed_by == *claimant {
-            self.lease = Some(Lease::from(now, timeout_ms));
+            self.lease = Some(Lease::starting_at(now, timeout_ms));
         }
     }
 
@@ -157,7 +157,7 @@ impl Seen {
     }
 }
 
-fn event(action: Action, from: Status, to: Status) -> NewEvent {
+fn event(action: Action, from: ReviewStatus, to: ReviewStatus) -> NewEvent {
     NewEvent {
         event: action.event(),
         old_status: Some(from),
@@ -189,7 +189,7 @@ pub fn claim(
     seen.step(Claim)?;
     seen.claimed_by = Some(claimant.to_owned());
     seen.claim_generation += 1;
-    seen.lease = Some(Lease::from(now, timeout_ms));
+    seen.lease = Some(Lease::starting_at(now, timeout_ms));
     seen.tell(json!({ "claimed_by": claimant, "claim_generation": seen.claim_generation }));
     Ok(seen.effect(None))
 }

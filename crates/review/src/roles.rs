@@ -5,9 +5,9 @@
 //! proposed, as the record has them. That is as good as callers can be told apart: by their proven identity (`[auth]`), else by
 //! session; callers without either are all the same one.
 
+use crate::store::{Addition, Review, Role};
 use sentinel_core::Caller;
 use sentinel_core::builtin::Refused;
-use sentinel_core::review::{Addition, Review, Role};
 
 use crate::machine::Claimant;
 use crate::service::{actor, claimant};

@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::store::{
+    ActionOutcome, Addition, Decision, ListPage, NewReview, Page, Review, ReviewError,
+    ReviewFilter, ReviewStatus, ReviewStore, StoreFuture, WriteKey,
+};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use sentinel_core::Caller;
 use sentinel_core::builtin::{Asked, Refused};
 use sentinel_core::catalog::Publisher;
-use sentinel_core::review::{
-    Acted, Addition, Decision, Filter, Key, Listed, NewReview, Page, Promised, Review, ReviewStore,
-    Status, Trouble,
-};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -61,14 +61,14 @@ impl Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
     Version(u64),
-    Status(Status),
+    ReviewStatus(ReviewStatus),
 }
 
 impl Since {
     fn differs(self, review: &Review) -> bool {
         match self {
             Self::Version(version) => review.version != version,
-            Self::Status(status) => review.status != status,
+            Self::ReviewStatus(status) => review.status != status,
         }
     }
 }
@@ -157,7 +157,7 @@ impl Service {
         }
     }
 
-    async fn look_around(&self, seen: &mut Option<u64>) -> Result<(), Trouble> {
+    async fn look_around(&self, seen: &mut Option<u64>) -> Result<(), ReviewError> {
         for review in self.store.expire().await? {
             tracing::info!(review = %review.review_id, "a claim expired");
             self.changed(&review);
@@ -195,7 +195,7 @@ impl Service {
         }
     }
 
-    async fn finish(&self, work: Promised<Acted>) -> Result<Acted, Refused> {
+    async fn finish(&self, work: StoreFuture<ActionOutcome>) -> Result<ActionOutcome, Refused> {
         let acted = work.await.map_err(refused)?;
         if !acted.repeated {
             self.changed(&acted.review);
@@ -207,8 +207,8 @@ impl Service {
         &self,
         who: &Who,
         new: NewReview,
-        keys: impl IntoIterator<Item = Key>,
-    ) -> Result<Acted, Refused> {
+        keys: impl IntoIterator<Item = WriteKey>,
+    ) -> Result<ActionOutcome, Refused> {
         // Who proposed a review never changes, so this may come before the transaction.
         if let Some(parent) = new.parent_id.as_ref().filter(|_| who.is_checked())
             && let Ok(parent) = self.store.get(parent.clone()).await
@@ -219,7 +219,12 @@ impl Service {
         self.finish(self.store.submit(new, keys)).await
     }
 
-    pub async fn claim(&self, id: String, who: Who, claimant: String) -> Result<Acted, Refused> {
+    pub async fn claim(
+        &self,
+        id: String,
+        who: Who,
+        claimant: String,
+    ) -> Result<ActionOutcome, Refused> {
         let timeout = self.timeout_ms();
         let actor = who.actor.clone();
         let decide = Box::new(move |review: &Review, now: &_| {
@@ -234,9 +239,9 @@ impl Service {
         &self,
         id: String,
         who: Who,
-        key: Option<Key>,
+        key: Option<WriteKey>,
         addition: Addition,
-    ) -> Result<Acted, Refused> {
+    ) -> Result<ActionOutcome, Refused> {
         let timeout = self.timeout_ms();
         let actor = who.actor.clone();
         let decide = Box::new(move |review: &Review, now: &_| {
@@ -251,11 +256,11 @@ impl Service {
         &self,
         id: String,
         who: Who,
-        key: Option<Key>,
+        key: Option<WriteKey>,
         generation: Option<u64>,
         decision: Decision,
         reason: Option<String>,
-    ) -> Result<Acted, Refused> {
+    ) -> Result<ActionOutcome, Refused> {
         let actor = who.actor.clone();
         let decide = Box::new(move |review: &Review, now: &_| {
             let effect = machine::verdict(review, now, generation, decision, reason)?;
@@ -264,7 +269,12 @@ impl Service {
         self.finish(self.store.act(id, actor, key, decide)).await
     }
 
-    pub async fn close(&self, id: String, who: Who, key: Option<Key>) -> Result<Acted, Refused> {
+    pub async fn close(
+        &self,
+        id: String,
+        who: Who,
+        key: Option<WriteKey>,
+    ) -> Result<ActionOutcome, Refused> {
         let actor = who.actor.clone();
         let decide = Box::new(move |review: &Review, now: &_| {
             let effect = machine::close(review, now)?;
@@ -292,11 +302,11 @@ impl Service {
     /// `since`, an empty queue is waited for.
     pub async fn pending(
         &self,
-        filter: Filter,
+        filter: ReviewFilter,
         page: Page,
         since: Option<u64>,
         patience: Patience<'_>,
-    ) -> Result<(Listed<Review>, u64), Refused> {
+    ) -> Result<(ListPage<Review>, u64), Refused> {
         let look = || async {
             // The version first: what happens in between is seen again, never missed.
             let version = self.store.queue_version(filter.projects.clone());
@@ -377,15 +387,17 @@ impl Service {
 }
 
 /// What a store's trouble means to the model that asked.
-pub fn refused(trouble: Trouble) -> Refused {
+pub fn refused(trouble: ReviewError) -> Refused {
     match trouble {
-        Trouble::Refused(refused) => refused,
-        Trouble::NoReview(id) => Refused::new("not_found", format!("there is no review `{id}`")),
-        Trouble::KeyReused => Refused::new(
+        ReviewError::Refused(refused) => refused,
+        ReviewError::NoReview(id) => {
+            Refused::new("not_found", format!("there is no review `{id}`"))
+        }
+        ReviewError::KeyReused => Refused::new(
             "key_reused",
             "this idempotency_key (or review_id) was used before with other content: choose a new one",
         ),
-        Trouble::Store { kind, message } => {
+        ReviewError::Store { kind, message } => {
             tracing::warn!(kind, "the review store failed: {message}");
             let advice = match kind {
                 "storage_full" => {
@@ -439,14 +451,11 @@ fn fingerprint(session: &str) -> String {
 }
 
 /// The key of a write: per tool and caller, bound to everything the caller sent.
-pub fn key(tool: &str, caller: &Caller, key: &str, arguments: &impl Serialize) -> Key {
+pub fn key(tool: &str, caller: &Caller, key: &str, arguments: &impl Serialize) -> WriteKey {
     let content = serde_json::to_vec(arguments).expect("arguments came as JSON");
     let digest = digest(&SHA256, &content);
-    Key {
+    WriteKey {
         key: format!("{tool}\n{}\n{key}", caller.subject),
         digest: digest.as_ref().try_into().expect("SHA-256 has 32 bytes"),
     }
 }
-
-#[cfg(test)]
-mod tests;

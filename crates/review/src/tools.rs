@@ -12,10 +12,10 @@ mod status;
 
 use std::sync::Arc;
 
+use crate::store::{DIFF_PAGE, DiffRange, Page};
 use futures_util::FutureExt;
 use sentinel_core::builtin::{Builtin, Documents, Refused, Tool};
 use sentinel_core::random::is_uuid;
-use sentinel_core::review::{DIFF_PAGE, Page, Slice};
 use serde_json::json;
 
 use crate::service::{Service, refused};
@@ -89,7 +89,7 @@ async fn document(service: Arc<Service>, uri: String) -> Result<Option<String>, 
     };
     let (store, id) = (&service.store, id.to_owned());
     let messages = store.messages(id.clone(), page).await.map_err(refused)?;
-    let first = Slice {
+    let first = DiffRange {
         offset: 0,
         limit: DIFF_PAGE,
     };
@@ -102,6 +102,3 @@ async fn document(service: Arc<Service>, uri: String) -> Result<Option<String>, 
     });
     Ok(Some(document.to_string()))
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sentinel_core::clock::SystemClock;
 use sentinel_core::random::uuid;
-use sentinel_core::review::{Addition, Category, NewReview, Priority, Role};
+use sentinel_review::store::{Addition, Category, NewReview, Priority, Role};
 use sentinel_review::{Service, Settings, Who, machine};
 use sentinel_stores::rusqlite::{Connection, params};
 use sentinel_stores::{Migrations, Sqlite, SqliteReviews, StoreError, Synchronous, review};

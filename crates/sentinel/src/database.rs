@@ -5,8 +5,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use sentinel_core::audit::AuditStore;
 use sentinel_core::clock::SystemClock;
-use sentinel_core::review::ReviewStore;
 use sentinel_review::machine;
+use sentinel_review::store::ReviewStore;
 use sentinel_stores::audit::{PostgresAudit, SqliteAudit};
 use sentinel_stores::{
     Postgres, PostgresReviews, Sqlite, SqliteReviews, Synchronous, audit, review,

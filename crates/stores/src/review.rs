@@ -23,9 +23,10 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use rusqlite::Connection;
 use sentinel_core::clock::{Clock, Moment};
-use sentinel_core::review::{
-    Acted, Changes, Decide, Event, Filter, Key, Listed, Message, NewReview, Page, Patch, Promised,
-    Purged, Review, ReviewStore, Slice, Statistics, Trouble, Verdict, Verified,
+use sentinel_review::store::{
+    ActionOutcome, Changes, Decide, DiffRange, Event, ListPage, Message, NewReview, Page, Patch,
+    PurgedReview, Review, ReviewError, ReviewFilter, ReviewStore, Statistics, StoreFuture, Verdict,
+    VerifyReport, WriteKey,
 };
 
 use crate::error::StoreError;
@@ -51,9 +52,9 @@ const CHANGES_MAX: i64 = 256;
 const CHAIN_LEN_MAX: usize = 200;
 
 /// Decides what becomes of a claim whose lease may be over.
-pub type Expire = fn(&Review, &Moment) -> Option<sentinel_core::review::Effect>;
+pub type Expire = fn(&Review, &Moment) -> Option<sentinel_review::store::Effect>;
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for ReviewError {
     fn from(error: StoreError) -> Self {
         Self::Store {
             kind: error.as_str(),
@@ -63,7 +64,7 @@ impl From<StoreError> for Trouble {
 }
 
 /// SQL failures inside a closure, as troubles.
-fn sql(error: rusqlite::Error) -> Trouble {
+fn sql(error: rusqlite::Error) -> ReviewError {
     StoreError::from(error).into()
 }
 
@@ -85,8 +86,8 @@ impl SqliteReviews {
 
     fn reading<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, Trouble> + Send + 'static,
-    ) -> Promised<T> {
+        work: impl FnOnce(&Connection) -> Result<T, ReviewError> + Send + 'static,
+    ) -> StoreFuture<T> {
         let db = self.db.clone();
         async move { db.read(work).await }.boxed()
     }
@@ -94,23 +95,29 @@ impl SqliteReviews {
     /// Time is read in the transaction, so that it grows with the history.
     fn writing<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection, &Moment) -> Result<T, Trouble> + Send + 'static,
-    ) -> Promised<T> {
+        work: impl FnOnce(&Connection, &Moment) -> Result<T, ReviewError> + Send + 'static,
+    ) -> StoreFuture<T> {
         let (db, clock) = (self.db.clone(), self.clock.clone());
         async move { db.write(move |tx| work(tx, &clock.now())).await }.boxed()
     }
 }
 
 impl ReviewStore for SqliteReviews {
-    fn submit(&self, new: NewReview, keys: Vec<Key>) -> Promised<Acted> {
+    fn submit(&self, new: NewReview, keys: Vec<WriteKey>) -> StoreFuture<ActionOutcome> {
         self.writing(move |tx, now| write::submit(tx, now, new, keys))
     }
 
-    fn act(&self, id: String, actor: String, key: Option<Key>, decide: Decide) -> Promised<Acted> {
+    fn act(
+        &self,
+        id: String,
+        actor: String,
+        key: Option<WriteKey>,
+        decide: Decide,
+    ) -> StoreFuture<ActionOutcome> {
         self.writing(move |tx, now| write::act(tx, now, &id, &actor, key, decide))
     }
 
-    fn expire(&self) -> Promised<Vec<Review>> {
+    fn expire(&self) -> StoreFuture<Vec<Review>> {
         let (db, clock, decide) = (self.db.clone(), self.clock.clone(), self.expire);
         async move {
             let now = clock.now();
@@ -124,67 +131,67 @@ impl ReviewStore for SqliteReviews {
         .boxed()
     }
 
-    fn get(&self, id: String) -> Promised<Review> {
+    fn get(&self, id: String) -> StoreFuture<Review> {
         self.reading(move |tx| read::review(tx, &id))
     }
 
-    fn list(&self, filter: Filter, page: Page) -> Promised<Listed<Review>> {
+    fn list(&self, filter: ReviewFilter, page: Page) -> StoreFuture<ListPage<Review>> {
         self.reading(move |tx| read::list(tx, &filter, page))
     }
 
-    fn messages(&self, id: String, page: Page) -> Promised<Listed<Message>> {
+    fn messages(&self, id: String, page: Page) -> StoreFuture<ListPage<Message>> {
         self.reading(move |tx| read::messages(tx, &id, page))
     }
 
-    fn verdicts(&self, id: String) -> Promised<Vec<Verdict>> {
+    fn verdicts(&self, id: String) -> StoreFuture<Vec<Verdict>> {
         self.reading(move |tx| read::verdicts(tx, &id))
     }
 
-    fn original(&self, id: String, slice: Slice) -> Promised<Patch> {
+    fn original(&self, id: String, slice: DiffRange) -> StoreFuture<Patch> {
         self.reading(move |tx| read::original(tx, &id, slice))
     }
 
-    fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>> {
+    fn patches(&self, id: String, slice: DiffRange) -> StoreFuture<Vec<Patch>> {
         self.reading(move |tx| read::patches(tx, &id, slice))
     }
 
-    fn patch(&self, id: String, patch_id: String, slice: Slice) -> Promised<Patch> {
+    fn patch(&self, id: String, patch_id: String, slice: DiffRange) -> StoreFuture<Patch> {
         self.reading(move |tx| read::patch(tx, &id, &patch_id, slice))
     }
 
-    fn events(&self, id: Option<String>, page: Page) -> Promised<Listed<Event>> {
+    fn events(&self, id: Option<String>, page: Page) -> StoreFuture<ListPage<Event>> {
         self.reading(move |tx| read::events(tx, id.as_deref(), page))
     }
 
-    fn chain(&self, id: String) -> Promised<Vec<Review>> {
+    fn chain(&self, id: String) -> StoreFuture<Vec<Review>> {
         self.reading(move |tx| read::relatives(tx, &id))
     }
 
-    fn statistics(&self, project: Option<String>) -> Promised<Statistics> {
+    fn statistics(&self, project: Option<String>) -> StoreFuture<Statistics> {
         self.reading(move |tx| read::statistics(tx, project.as_deref()))
     }
 
-    fn queue_version(&self, projects: Vec<String>) -> Promised<u64> {
+    fn queue_version(&self, projects: Vec<String>) -> StoreFuture<u64> {
         self.reading(move |tx| read::queue_version(tx, &projects))
     }
 
-    fn changes(&self, after: u64) -> Promised<Changes> {
+    fn changes(&self, after: u64) -> StoreFuture<Changes> {
         self.reading(move |tx| read::changes(tx, after))
     }
 
-    fn backup(&self, to: PathBuf) -> Promised<()> {
+    fn backup(&self, to: PathBuf) -> StoreFuture<()> {
         self.reading(move |tx| backup::backup(tx, &to))
     }
 
-    fn verify(&self) -> Promised<Verified> {
+    fn verify(&self) -> StoreFuture<VerifyReport> {
         self.reading(chain::verify)
     }
 
-    fn purgeable(&self, before: String) -> Promised<Vec<Purged>> {
+    fn purgeable(&self, before: String) -> StoreFuture<Vec<PurgedReview>> {
         self.reading(move |tx| purge::look(tx, &before))
     }
 
-    fn purge(&self, before: String, by: String) -> Promised<Vec<Purged>> {
+    fn purge(&self, before: String, by: String) -> StoreFuture<Vec<PurgedReview>> {
         let path = self.db.path().to_owned();
         let purged = self.writing(move |tx, now| purge::purge(tx, now, &before, &by));
         async move {

@@ -36,7 +36,7 @@ rename from x.rs
 rename to y.rs
 ";
 
-fn files(diff: &str) -> Vec<(String, Change, u64, u64)> {
+fn files(diff: &str) -> Vec<(String, FileChange, u64, u64)> {
     let files = check(diff).unwrap_or_else(|refused| panic!("{refused}"));
     files
         .into_iter()
@@ -53,10 +53,10 @@ fn files_and_counts_are_extracted() {
     assert_eq!(
         files(GIT),
         [
-            ("src/lib.rs".into(), Change::Modify, 2, 1),
-            ("new.txt".into(), Change::Create, 1, 0),
-            ("old.txt".into(), Change::Delete, 0, 2),
-            ("y.rs".into(), Change::Rename, 0, 0),
+            ("src/lib.rs".into(), FileChange::Modify, 2, 1),
+            ("new.txt".into(), FileChange::Create, 1, 0),
+            ("old.txt".into(), FileChange::Delete, 0, 2),
+            ("y.rs".into(), FileChange::Rename, 0, 0),
         ]
     );
 }

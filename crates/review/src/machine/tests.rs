@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sentinel_core::review::{Category, Priority, Role};
+use crate::store::{Category, Priority, Role};
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn at(boot_ms: i64) -> Moment {
     }
 }
 
-fn review(status: Status) -> Review {
+fn review(status: ReviewStatus) -> Review {
     let held = matches!(status, Claimed | InDiscussion);
     Review {
         review_id: "r".into(),
@@ -41,12 +41,12 @@ fn review(status: Status) -> Review {
         patch_count: 1,
         created_at: String::new(),
         updated_at: String::new(),
-        lease: held.then(|| Lease::from(&at(0), TIMEOUT)),
+        lease: held.then(|| Lease::starting_at(&at(0), TIMEOUT)),
     }
 }
 
 /// Performs an action on a fresh review of that status, ten milliseconds after its claim.
-fn perform(status: Status, action: Action) -> Result<Effect, Refused> {
+fn perform(status: ReviewStatus, action: Action) -> Result<Effect, Refused> {
     let review = review(status);
     let now = at(10);
     let add = |addition| machine_add(&review, addition);
@@ -80,7 +80,7 @@ fn machine_add(review: &Review, addition: Addition) -> Result<Effect, Refused> {
 }
 
 /// What the seed and decisions 40 allow, written apart from the table under test.
-fn allowed(status: Status, action: Action) -> Option<Status> {
+fn allowed(status: ReviewStatus, action: Action) -> Option<ReviewStatus> {
     match (status, action) {
         (Created, Claim) => Some(Claimed),
         // By the same claimant: nothing changes but the lease.
@@ -99,7 +99,7 @@ fn allowed(status: Status, action: Action) -> Option<Status> {
 #[test]
 fn b_31_every_pair_of_status_and_action_leads_where_the_seed_says_or_is_refused() {
     let mut pairs = 0;
-    for &status in Status::ALL {
+    for &status in ReviewStatus::ALL {
         for action in Action::ALL {
             pairs += 1;
             match (perform(status, action), allowed(status, action)) {
@@ -132,7 +132,7 @@ fn b_17_a_claim_is_idempotent_for_its_claimant_and_refused_to_others() {
     assert!(again.events.is_empty(), "nothing happened");
     assert_eq!(
         again.lease,
-        Some(Lease::from(&at(10), TIMEOUT)),
+        Some(Lease::starting_at(&at(10), TIMEOUT)),
         "but it is renewed"
     );
     let other = claim(&held, &at(10), "reviewer:b", TIMEOUT).unwrap_err();
@@ -179,7 +179,7 @@ fn only_the_claimants_activity_renews_the_claim() {
     };
     assert_eq!(
         post(Some("reviewer:a")),
-        Some(Lease::from(&at(500), TIMEOUT))
+        Some(Lease::starting_at(&at(500), TIMEOUT))
     );
     assert_eq!(post(Some("reviewer:b")), held.lease);
     assert_eq!(post(None), held.lease);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::store::{DIFF_PAGE, DiffRange, ListPage, Page, ReviewStatus, WriteKey};
 use schemars::JsonSchema;
 use sentinel_core::builtin::{Asked, Refused};
 use sentinel_core::random::is_uuid;
-use sentinel_core::review::{DIFF_PAGE, Key, Listed, Page, Slice, Status};
 use serde::{Deserialize, Serialize};
 
 use crate::service::{self, Patience, WAIT_MAX};
@@ -95,7 +95,7 @@ pub(super) fn page(offset: Option<u64>, limit: Option<u64>) -> Result<Page, Refu
 }
 
 /// Cuts a page to what one answer may hold; says where the next one begins.
-pub(super) fn fit<T: Serialize>(page: Page, listed: Listed<T>) -> (Vec<T>, Option<u64>) {
+pub(super) fn fit<T: Serialize>(page: Page, listed: ListPage<T>) -> (Vec<T>, Option<u64>) {
     let mut items = listed.items;
     let mut bytes = 0;
     let whole = items.iter().position(|item| {
@@ -116,7 +116,7 @@ pub(super) fn named(
     asked: &Asked,
     given: Option<&String>,
     arguments: &impl Serialize,
-) -> Result<Option<Key>, Refused> {
+) -> Result<Option<WriteKey>, Refused> {
     given
         .map(|given| {
             let given = line("idempotency_key", given.clone())?;
@@ -125,14 +125,14 @@ pub(super) fn named(
         .transpose()
 }
 
-pub(super) fn slice(offset: Option<u64>, limit: Option<u64>) -> Result<Slice, Refused> {
+pub(super) fn slice(offset: Option<u64>, limit: Option<u64>) -> Result<DiffRange, Refused> {
     let limit = limit.unwrap_or(DIFF_PAGE);
     if !(1..=DIFF_PAGE).contains(&limit) {
         return Err(invalid(format!(
             "limit must be from 1 to {DIFF_PAGE} bytes"
         )));
     }
-    Ok(Slice {
+    Ok(DiffRange {
         offset: offset.unwrap_or(0),
         limit,
     })
@@ -167,12 +167,15 @@ pub(super) fn projects(
     }
 }
 
-pub(super) fn status_filter(text: &str) -> Result<Status, Refused> {
-    Status::parse_in_filter(text).ok_or_else(|| unknown_status(text))
+pub(super) fn status_filter(text: &str) -> Result<ReviewStatus, Refused> {
+    ReviewStatus::parse_in_filter(text).ok_or_else(|| unknown_status(text))
 }
 
 fn unknown_status(text: &str) -> Refused {
-    let known: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
+    let known: Vec<&str> = ReviewStatus::ALL
+        .iter()
+        .map(|status| status.as_str())
+        .collect();
     invalid(format!(
         "unknown status `{text}`, expected one of {}",
         known.join(", ")
@@ -188,15 +191,15 @@ fn unknown_status(text: &str) -> Refused {
 #[schemars(inline)]
 pub(super) enum Since {
     Version(u64),
-    Status(String),
+    ReviewStatus(String),
 }
 
 impl Since {
     pub(super) fn known(self) -> Result<service::Since, Refused> {
         match self {
             Self::Version(version) => Ok(service::Since::Version(version)),
-            Self::Status(text) => match Status::parse(&text) {
-                Some(status) => Ok(service::Since::Status(status)),
+            Self::ReviewStatus(text) => match ReviewStatus::parse(&text) {
+                Some(status) => Ok(service::Since::ReviewStatus(status)),
                 None if text.parse::<u64>().is_ok() => Err(invalid(format!(
                     "since: a version is a number, without quotes; got the text `{text}`"
                 ))),
@@ -218,7 +221,7 @@ mod tests {
         };
         let fitted = |bytes: usize, count: usize| {
             let items = vec!["x".repeat(bytes); count];
-            let (items, next) = fit(page, Listed { items, total: 15 });
+            let (items, next) = fit(page, ListPage { items, total: 15 });
             (items.len(), next)
         };
         assert_eq!(fitted(10, 5), (5, None));

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::store::{
+    ActionOutcome, Addition, Attachment, Message, Patch, Review, ReviewStatus, Role, WriteKey,
+};
 use schemars::JsonSchema;
 use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
-use sentinel_core::review::{Acted, Added, Addition, Key, Message, Patch, Review, Role, Status};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{fit, id, invalid, maybe, maybe_text, named, page, slice, text};
@@ -92,7 +94,7 @@ async fn post_message(service: Arc<Service>, asked: Asked, post: Post) -> Result
     )
     .await?;
     match acted.added {
-        Some(Added::Message(message)) => Ok(Posted {
+        Some(Attachment::Message(message)) => Ok(Posted {
             message,
             review: acted.review,
             repeated: acted.repeated,
@@ -107,9 +109,9 @@ async fn add(
     asked: &Asked,
     review_id: String,
     reviewer_id: Option<String>,
-    key: Option<Key>,
+    key: Option<WriteKey>,
     addition: Addition,
-) -> Result<Acted, Refused> {
+) -> Result<ActionOutcome, Refused> {
     let review_id = id("review_id", review_id)?;
     let reviewer = maybe("reviewer_id", reviewer_id)?;
     let who = service.who(reviewer.as_deref(), &asked.caller);
@@ -129,7 +131,7 @@ struct GetMessages {
 #[derive(Serialize, JsonSchema)]
 struct Messages {
     review_id: String,
-    status: Status,
+    status: ReviewStatus,
     /// The review's version as of these messages, for `since`.
     version: u64,
     items: Vec<Message>,
@@ -200,7 +202,7 @@ async fn submit_patch(
     let (review_id, reviewer_id) = (submit.review_id, submit.reviewer_id);
     let acted = add(&service, &asked, review_id, reviewer_id, key, addition).await?;
     match acted.added {
-        Some(Added::Patch(patch)) => Ok(Patched {
+        Some(Attachment::Patch(patch)) => Ok(Patched {
             patch,
             review: acted.review,
             repeated: acted.repeated,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::store::{Addition, DIFF_PAGE, DiffRange, Event, Patch, Review, Statistics};
 use schemars::JsonSchema;
 use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
-use sentinel_core::review::{Addition, DIFF_PAGE, Event, Patch, Review, Slice, Statistics};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{fit, id, maybe, page};
@@ -178,7 +178,7 @@ async fn judge_patch(
             addition,
         )
         .await?;
-    let first = Slice {
+    let first = DiffRange {
         offset: 0,
         limit: DIFF_PAGE,
     };

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::store::{Category, NewReview, Patch, Priority, Review, ReviewStatus, Verdict};
 use schemars::JsonSchema;
 use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
 use sentinel_core::random::uuid;
-use sentinel_core::review::{Category, NewReview, Patch, Priority, Review, Status, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{id, line, maybe, maybe_text, named, slice, text};
@@ -123,7 +123,7 @@ async fn submit_proposal(
         .submit(&who, new, named.into_iter().chain(own))
         .await?;
     let patch_id = match acted.added {
-        Some(sentinel_core::review::Added::Patch(patch)) => Some(patch.patch_id),
+        Some(crate::store::Attachment::Patch(patch)) => Some(patch.patch_id),
         _ => None,
     };
     Ok(Submitted {
@@ -169,7 +169,7 @@ pub(super) struct Proposal {
 #[schemars(inline)]
 struct Link {
     review_id: String,
-    status: Status,
+    status: ReviewStatus,
     intent: String,
     created_at: String,
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::store::{Attachment, Decision, Review, Verdict};
 use schemars::JsonSchema;
 use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
-use sentinel_core::review::{Added, Decision, Review, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{id, invalid, maybe, maybe_text, named};
@@ -116,7 +116,7 @@ async fn submit_verdict(
         )
         .await?;
     match acted.added {
-        Some(Added::Verdict(verdict)) => Ok(Judged {
+        Some(Attachment::Verdict(verdict)) => Ok(Judged {
             verdict,
             review: acted.review,
             repeated: acted.repeated,

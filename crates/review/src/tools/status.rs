@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::store::{Category, ListOrder, Priority, Review, ReviewFilter, ReviewStatus};
 use schemars::JsonSchema;
 use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
-use sentinel_core::review::{Category, Filter, Order, Priority, Review, Status};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{Since, fit, id, maybe, page, patience, projects, status_filter};
@@ -58,7 +58,7 @@ struct GetStatus {
 #[derive(Serialize, JsonSchema)]
 struct Standing {
     review_id: String,
-    status: Status,
+    status: ReviewStatus,
     version: u64,
     claim_generation: u64,
     updated_at: String,
@@ -116,11 +116,11 @@ async fn list_pending(
     list: ListPending,
 ) -> Result<Pending, Refused> {
     let page = page(list.offset, list.limit)?;
-    let filter = Filter {
-        statuses: vec![Status::Created],
+    let filter = ReviewFilter {
+        statuses: vec![ReviewStatus::Created],
         category: list.category,
         projects: projects(list.project, list.projects)?,
-        ..Filter::default()
+        ..ReviewFilter::default()
     };
     let (listed, queue_version) = service
         .pending(filter, page, list.since, patience(&asked, list.wait_ms)?)
@@ -170,7 +170,7 @@ async fn list_reviews(
     list: ListReviews,
 ) -> Result<Reviews, Refused> {
     let page = page(list.offset, list.limit)?;
-    let filter = Filter {
+    let filter = ReviewFilter {
         statuses: list
             .status
             .as_deref()
@@ -187,9 +187,9 @@ async fn list_reviews(
             .map(|parent| id("parent_id", parent))
             .transpose()?,
         order: if list.recent_first == Some(true) {
-            Order::Recent
+            ListOrder::Recent
         } else {
-            Order::Urgency
+            ListOrder::Urgency
         },
     };
     let listed = service.store.list(filter, page).await.map_err(refused)?;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use sentinel_core::review::ReviewStore;
+use sentinel_review::store::ReviewStore;
 use sentinel_stores::{Sqlite, review};
 use tokio::runtime::Runtime;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sentinel_core::audit::AuditStore;
-use sentinel_core::review::ReviewStore;
+use sentinel_review::store::ReviewStore;
 use tokio_postgres::Client;
 
 use super::cluster::Cluster;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
-use sentinel_core::review::Trouble;
+use sentinel_review::store::ReviewError;
 use tokio::time::Instant;
 
 use super::sql;
@@ -23,7 +23,7 @@ const REST: u32 = 4;
 /// The longest rest, for a disk that stalls.
 const REST_MAX: Duration = Duration::from_millis(50);
 
-pub(super) fn backup(from: &Connection, to: &Path) -> Result<(), Trouble> {
+pub(super) fn backup(from: &Connection, to: &Path) -> Result<(), ReviewError> {
     let file = private::create_new(to).map_err(|error| failed(to, &error))?;
     let copied = copy(from, to, &file);
     if copied.is_err() {
@@ -33,7 +33,7 @@ pub(super) fn backup(from: &Connection, to: &Path) -> Result<(), Trouble> {
     copied
 }
 
-fn copy(from: &Connection, to: &Path, file: &File) -> Result<(), Trouble> {
+fn copy(from: &Connection, to: &Path, file: &File) -> Result<(), ReviewError> {
     // All steps read the same moment: that of the first look.
     let reading = from.unchecked_transaction().map_err(sql)?;
     reading
@@ -65,12 +65,12 @@ fn copy(from: &Connection, to: &Path, file: &File) -> Result<(), Trouble> {
         .map_err(|error| failed(to, &error))
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> Trouble {
+fn failed(path: &Path, error: &std::io::Error) -> ReviewError {
     let kind = match error.kind() {
         std::io::ErrorKind::StorageFull => "storage_full",
         _ => "io",
     };
-    Trouble::Store {
+    ReviewError::Store {
         kind,
         message: format!("{}: {error}", path.display()),
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use ring::digest::{Context, SHA256, digest};
 use rusqlite::{Connection, OptionalExtension, params};
-use sentinel_core::review::{NewReview, Purge, Trouble, Verified};
+use sentinel_review::store::{NewReview, Purge, ReviewError, VerifyReport};
 
 use super::sql;
 
@@ -81,7 +81,7 @@ pub(super) struct Head {
     pub(super) queue: i64,
 }
 
-pub(super) fn last(tx: &Connection) -> Result<Head, Trouble> {
+pub(super) fn last(tx: &Connection) -> Result<Head, ReviewError> {
     let head = |row: &rusqlite::Row<'_>| {
         Ok(Head {
             hash: row.get(0)?,
@@ -111,7 +111,7 @@ pub(super) fn covered(hashes: &[Vec<u8>]) -> [u8; 32] {
 }
 
 /// The hashes of a review's events up to this one, oldest first.
-pub(super) fn hashes_to(tx: &Connection, last: i64) -> Result<Vec<Vec<u8>>, Trouble> {
+pub(super) fn hashes_to(tx: &Connection, last: i64) -> Result<Vec<Vec<u8>>, ReviewError> {
     tx.prepare_cached(
         "WITH RECURSIVE told (seq) AS (
              SELECT ?1 UNION ALL SELECT e.prev_seq FROM review_events e JOIN told t ON e.seq = t.seq
@@ -124,7 +124,7 @@ pub(super) fn hashes_to(tx: &Connection, last: i64) -> Result<Vec<Vec<u8>>, Trou
 
 /// Walks the whole history; what is in it, or the first thing that is wrong. All of it is one reading,
 /// whatever is written meanwhile.
-pub(super) fn verify(db: &Connection) -> Result<Verified, Trouble> {
+pub(super) fn verify(db: &Connection) -> Result<VerifyReport, ReviewError> {
     let reading = db.unchecked_transaction().map_err(sql)?;
     let verified = verify_still(&reading)?;
     // It only ends the reading; what was found stands.
@@ -132,7 +132,7 @@ pub(super) fn verify(db: &Connection) -> Result<Verified, Trouble> {
     Ok(verified)
 }
 
-fn verify_still(tx: &Connection) -> Result<Verified, Trouble> {
+fn verify_still(tx: &Connection) -> Result<VerifyReport, ReviewError> {
     let check: String = tx
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .map_err(sql)?;
@@ -151,14 +151,14 @@ fn verify_still(tx: &Connection) -> Result<Verified, Trouble> {
     Ok(verified)
 }
 
-pub(super) fn broken(message: String) -> Trouble {
-    Trouble::Store {
+pub(super) fn broken(message: String) -> ReviewError {
+    ReviewError::Store {
         kind: "corrupt",
         message,
     }
 }
 
-fn walk(tx: &Connection) -> Result<Verified, Trouble> {
+fn walk(tx: &Connection) -> Result<VerifyReport, ReviewError> {
     let removed = tx
         .prepare("SELECT id FROM purged_reviews")
         .and_then(|mut query| query.query_map([], |row| row.get(0))?.collect())
@@ -205,7 +205,7 @@ fn walk(tx: &Connection) -> Result<Verified, Trouble> {
 /// Follows the events in their order.
 pub(super) struct Walker {
     before: Vec<u8>,
-    verified: Verified,
+    verified: VerifyReport,
     /// Reviews whose texts are gone.
     removed: HashSet<String>,
 }
@@ -214,7 +214,7 @@ impl Walker {
     pub(super) fn new(removed: HashSet<String>) -> Self {
         Self {
             before: START.to_vec(),
-            verified: Verified::default(),
+            verified: VerifyReport::default(),
             removed,
         }
     }
@@ -225,7 +225,7 @@ impl Walker {
         link: &Link<'_>,
         hash: &[u8],
         found: Option<[u8; 32]>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ReviewError> {
         let seq = link.seq;
         if link.hash(&self.before)[..] != *hash {
             return Err(broken(format!(
@@ -264,7 +264,7 @@ impl Walker {
     }
 
     /// `numbered` is how many were ever written, so a tail that was cut off is seen.
-    pub(super) fn end(self, numbered: i64) -> Result<Verified, Trouble> {
+    pub(super) fn end(self, numbered: i64) -> Result<VerifyReport, ReviewError> {
         let left = self.verified.events;
         if numbered != left as i64 {
             return Err(broken(format!(
@@ -334,7 +334,7 @@ pub(super) fn content_of_new(new: &NewReview, files: &str) -> [u8; 32] {
 }
 
 /// The digest of what an event added, as it is now.
-fn text_of(tx: &Connection, link: &Link<'_>) -> Result<Option<[u8; 32]>, Trouble> {
+fn text_of(tx: &Connection, link: &Link<'_>) -> Result<Option<[u8; 32]>, ReviewError> {
     if link.event == PURGED {
         return covered_by(tx, link.seq).map(Some);
     }
@@ -355,7 +355,7 @@ fn text_of(tx: &Connection, link: &Link<'_>) -> Result<Option<[u8; 32]>, Trouble
 }
 
 /// The digest of the events before a removal.
-fn covered_by(tx: &Connection, purge: i64) -> Result<[u8; 32], Trouble> {
+fn covered_by(tx: &Connection, purge: i64) -> Result<[u8; 32], ReviewError> {
     let last: Option<i64> = tx
         .prepare_cached("SELECT prev_seq FROM review_events WHERE seq = ?1")
         .and_then(|mut query| query.query_row([purge], |row| row.get(0)))
@@ -413,7 +413,7 @@ const MISPLACED: &str = "
         (SELECT max(p.seq) FROM temp.by_review p WHERE p.review_id = e.review_id AND p.seq < e.seq)
     LIMIT 1";
 
-fn states(tx: &Connection) -> Result<(), Trouble> {
+fn states(tx: &Connection) -> Result<(), ReviewError> {
     tx.execute_batch(BY_REVIEW).map_err(sql)?;
     // A tail of events that was cut off is missed by the reviews that it was about.
     let last = "(SELECT max(e.seq) FROM temp.by_review e WHERE e.review_id = r.id)";
@@ -432,7 +432,7 @@ fn states(tx: &Connection) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) fn found_wrong(wrong: Option<String>) -> Result<(), Trouble> {
+pub(super) fn found_wrong(wrong: Option<String>) -> Result<(), ReviewError> {
     wrong.map_or(Ok(()), |id| {
         Err(broken(format!(
             "review {id} is not where its history left it"

@@ -16,9 +16,10 @@ use std::path::PathBuf;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sentinel_core::builtin::Refused;
-use sentinel_core::review::{
-    Acted, Changes, Decide, Event, Filter, Key, Listed, Message, NewReview, Page, Patch, Promised,
-    Purged, Review, ReviewStore, Slice, Statistics, Trouble, Verdict, Verified,
+use sentinel_review::store::{
+    ActionOutcome, Changes, Decide, DiffRange, Event, ListPage, Message, NewReview, Page, Patch,
+    PurgedReview, Review, ReviewError, ReviewFilter, ReviewStore, Statistics, StoreFuture, Verdict,
+    VerifyReport, WriteKey,
 };
 use tokio_postgres::Row;
 
@@ -52,36 +53,46 @@ impl PostgresReviews {
 
     fn reading<T: Send + 'static>(
         &self,
-        work: impl for<'a> FnOnce(&'a mut Session) -> BoxFuture<'a, Result<T, Trouble>> + Send + 'static,
-    ) -> Promised<T> {
+        work: impl for<'a> FnOnce(&'a mut Session) -> BoxFuture<'a, Result<T, ReviewError>>
+        + Send
+        + 'static,
+    ) -> StoreFuture<T> {
         let db = self.db.clone();
         async move { db.read(work).await }.boxed()
     }
 
     fn writing<T: Send + 'static>(
         &self,
-        work: impl for<'a> FnOnce(&'a mut Session) -> BoxFuture<'a, Result<T, Trouble>> + Send + 'static,
-    ) -> Promised<T> {
+        work: impl for<'a> FnOnce(&'a mut Session) -> BoxFuture<'a, Result<T, ReviewError>>
+        + Send
+        + 'static,
+    ) -> StoreFuture<T> {
         let db = self.db.clone();
         async move { db.write(work).await }.boxed()
     }
 }
 
 impl ReviewStore for PostgresReviews {
-    fn submit(&self, new: NewReview, keys: Vec<Key>) -> Promised<Acted> {
+    fn submit(&self, new: NewReview, keys: Vec<WriteKey>) -> StoreFuture<ActionOutcome> {
         self.writing(move |db| write::submit(db, new, keys).boxed())
     }
 
-    fn act(&self, id: String, actor: String, key: Option<Key>, decide: Decide) -> Promised<Acted> {
+    fn act(
+        &self,
+        id: String,
+        actor: String,
+        key: Option<WriteKey>,
+        decide: Decide,
+    ) -> StoreFuture<ActionOutcome> {
         self.writing(move |db| write::act(db, id, actor, key, decide).boxed())
     }
 
-    fn expire(&self) -> Promised<Vec<Review>> {
+    fn expire(&self) -> StoreFuture<Vec<Review>> {
         let (db, decide) = (self.db.clone(), self.expire);
         async move {
             let due: Vec<String> = db.read(|db| write::expired(db).boxed()).await?;
             if due.is_empty() {
-                return Ok::<_, Trouble>(Vec::new());
+                return Ok::<_, ReviewError>(Vec::new());
             }
             db.write(move |db| write::expire(db, due, decide).boxed())
                 .await
@@ -89,70 +100,70 @@ impl ReviewStore for PostgresReviews {
         .boxed()
     }
 
-    fn get(&self, id: String) -> Promised<Review> {
+    fn get(&self, id: String) -> StoreFuture<Review> {
         self.reading(move |db| async move { read::review(db, &id).await }.boxed())
     }
 
-    fn list(&self, filter: Filter, page: Page) -> Promised<Listed<Review>> {
+    fn list(&self, filter: ReviewFilter, page: Page) -> StoreFuture<ListPage<Review>> {
         self.reading(move |db| read::list(db, filter, page).boxed())
     }
 
-    fn messages(&self, id: String, page: Page) -> Promised<Listed<Message>> {
+    fn messages(&self, id: String, page: Page) -> StoreFuture<ListPage<Message>> {
         self.reading(move |db| read::messages(db, id, page).boxed())
     }
 
-    fn verdicts(&self, id: String) -> Promised<Vec<Verdict>> {
+    fn verdicts(&self, id: String) -> StoreFuture<Vec<Verdict>> {
         self.reading(move |db| read::verdicts(db, id).boxed())
     }
 
-    fn original(&self, id: String, slice: Slice) -> Promised<Patch> {
+    fn original(&self, id: String, slice: DiffRange) -> StoreFuture<Patch> {
         self.reading(move |db| read::original(db, id, slice).boxed())
     }
 
-    fn patches(&self, id: String, slice: Slice) -> Promised<Vec<Patch>> {
+    fn patches(&self, id: String, slice: DiffRange) -> StoreFuture<Vec<Patch>> {
         self.reading(move |db| read::patches(db, id, slice).boxed())
     }
 
-    fn patch(&self, id: String, patch_id: String, slice: Slice) -> Promised<Patch> {
+    fn patch(&self, id: String, patch_id: String, slice: DiffRange) -> StoreFuture<Patch> {
         self.reading(move |db| read::patch(db, id, patch_id, slice).boxed())
     }
 
-    fn events(&self, id: Option<String>, page: Page) -> Promised<Listed<Event>> {
+    fn events(&self, id: Option<String>, page: Page) -> StoreFuture<ListPage<Event>> {
         self.reading(move |db| read::events(db, id, page).boxed())
     }
 
-    fn chain(&self, id: String) -> Promised<Vec<Review>> {
+    fn chain(&self, id: String) -> StoreFuture<Vec<Review>> {
         self.reading(move |db| read::relatives(db, id).boxed())
     }
 
-    fn statistics(&self, project: Option<String>) -> Promised<Statistics> {
+    fn statistics(&self, project: Option<String>) -> StoreFuture<Statistics> {
         self.reading(move |db| read::statistics(db, project).boxed())
     }
 
-    fn queue_version(&self, projects: Vec<String>) -> Promised<u64> {
+    fn queue_version(&self, projects: Vec<String>) -> StoreFuture<u64> {
         self.reading(move |db| read::queue_version(db, projects).boxed())
     }
 
-    fn changes(&self, after: u64) -> Promised<Changes> {
+    fn changes(&self, after: u64) -> StoreFuture<Changes> {
         self.reading(move |db| read::changes(db, after).boxed())
     }
 
-    fn backup(&self, _: PathBuf) -> Promised<()> {
+    fn backup(&self, _: PathBuf) -> StoreFuture<()> {
         let message = "these reviews are in PostgreSQL: back them up with the database's own tools, for example \
                        pg_dump --format=custom --file=reviews.dump \"$DATABASE_URL\"";
-        let refused: Trouble = Refused::new("unsupported", message).into();
+        let refused: ReviewError = Refused::new("unsupported", message).into();
         async move { Err(refused) }.boxed()
     }
 
-    fn purgeable(&self, before: String) -> Promised<Vec<Purged>> {
+    fn purgeable(&self, before: String) -> StoreFuture<Vec<PurgedReview>> {
         self.reading(move |db| purge::look(db, before).boxed())
     }
 
-    fn purge(&self, before: String, by: String) -> Promised<Vec<Purged>> {
+    fn purge(&self, before: String, by: String) -> StoreFuture<Vec<PurgedReview>> {
         self.writing(move |db| purge::purge(db, before, by).boxed())
     }
 
-    fn verify(&self) -> Promised<Verified> {
+    fn verify(&self) -> StoreFuture<VerifyReport> {
         // Its transaction only holds the picture still.
         self.writing(|db| verify::verify(db).boxed())
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 use sentinel_core::clock::Moment;
-use sentinel_core::review::{NewEvent, Purged, Status, Trouble};
+use sentinel_review::store::{NewEvent, PurgedReview, ReviewError, ReviewStatus};
 use serde_json::json;
 
 use super::write::{self, About};
@@ -24,7 +24,7 @@ pub(super) const CLOSED: &str =
 pub(super) const FOLLOWS: &str = "SELECT id, parent_id FROM reviews WHERE parent_id IS NOT NULL";
 
 /// Those that no remaining review follows.
-pub(super) fn free(closed: Vec<Purged>, follows: &[(String, String)]) -> Vec<Purged> {
+pub(super) fn free(closed: Vec<PurgedReview>, follows: &[(String, String)]) -> Vec<PurgedReview> {
     let mut going: HashSet<String> = closed.iter().map(|one| one.review_id.clone()).collect();
     loop {
         let stays =
@@ -47,10 +47,10 @@ pub(super) fn free(closed: Vec<Purged>, follows: &[(String, String)]) -> Vec<Pur
 }
 
 /// What the history says of a removal.
-pub(super) fn event(one: &Purged, hashes: &[Vec<u8>]) -> (NewEvent, About) {
+pub(super) fn event(one: &PurgedReview, hashes: &[Vec<u8>]) -> (NewEvent, About) {
     let event = NewEvent {
         event: chain::PURGED,
-        old_status: Some(Status::Closed),
+        old_status: Some(ReviewStatus::Closed),
         new_status: None,
         detail: Some(json!({
             "closed_at": one.closed_at,
@@ -66,12 +66,12 @@ pub(super) fn event(one: &Purged, hashes: &[Vec<u8>]) -> (NewEvent, About) {
 }
 
 /// The reviews that would go.
-pub(super) fn look(tx: &Connection, before: &str) -> Result<Vec<Purged>, Trouble> {
+pub(super) fn look(tx: &Connection, before: &str) -> Result<Vec<PurgedReview>, ReviewError> {
     let closed = tx
         .prepare(CLOSED)
         .and_then(|mut query| {
             let purged = |row: &rusqlite::Row<'_>| {
-                Ok(Purged {
+                Ok(PurgedReview {
                     review_id: row.get(0)?,
                     intent: row.get(1)?,
                     closed_at: row.get(2)?,
@@ -113,7 +113,7 @@ pub(super) fn purge(
     now: &Moment,
     before: &str,
     by: &str,
-) -> Result<Vec<Purged>, Trouble> {
+) -> Result<Vec<PurgedReview>, ReviewError> {
     // What is gone shall not lie in free pages of the file. The connection is everybody's: it is set back.
     tx.pragma_update(None, "secure_delete", true).map_err(sql)?;
     let gone = erase(tx, now, before, by);
@@ -122,7 +122,12 @@ pub(super) fn purge(
     gone
 }
 
-fn erase(tx: &Connection, now: &Moment, before: &str, by: &str) -> Result<Vec<Purged>, Trouble> {
+fn erase(
+    tx: &Connection,
+    now: &Moment,
+    before: &str,
+    by: &str,
+) -> Result<Vec<PurgedReview>, ReviewError> {
     let going = look(tx, before)?;
     for one in &going {
         let id = &one.review_id;

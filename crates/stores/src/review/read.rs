@@ -5,20 +5,20 @@ use std::sync::LazyLock;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use sentinel_core::builtin::Refused;
-use sentinel_core::review::{
-    Changes, Event, Filter, Listed, Message, Order, Page, Patch, Review, Slice, Statistics,
-    Trouble, Verdict,
+use sentinel_review::store::{
+    Changes, DiffRange, Event, ListOrder, ListPage, Message, Page, Patch, Review, ReviewError,
+    ReviewFilter, Statistics, Verdict,
 };
 
 use super::rows::{self, Cells};
 use super::{CHAIN_LEN_MAX, CHANGES_MAX, chain, sql};
 
-pub(super) fn review(tx: &Connection, id: &str) -> Result<Review, Trouble> {
+pub(super) fn review(tx: &Connection, id: &str) -> Result<Review, ReviewError> {
     Ok(with_last_seq(tx, id)?.0)
 }
 
 /// A review and the number of its last event.
-pub(super) fn with_last_seq(tx: &Connection, id: &str) -> Result<(Review, i64), Trouble> {
+pub(super) fn with_last_seq(tx: &Connection, id: &str) -> Result<(Review, i64), ReviewError> {
     // Every write begins with it: the text is put together once.
     static QUERY: LazyLock<String> = LazyLock::new(|| {
         format!(
@@ -29,11 +29,11 @@ pub(super) fn with_last_seq(tx: &Connection, id: &str) -> Result<(Review, i64), 
     tx.prepare_cached(&QUERY)
         .and_then(|mut query| query.query_row([id], rows::review_and_last_seq).optional())
         .map_err(sql)?
-        .ok_or_else(|| Trouble::NoReview(id.to_owned()))
+        .ok_or_else(|| ReviewError::NoReview(id.to_owned()))
 }
 
 /// The conditions of a filter and their values.
-fn conditions(filter: &Filter) -> (String, Vec<Value>) {
+fn conditions(filter: &ReviewFilter) -> (String, Vec<Value>) {
     let mut clauses = vec!["1".to_owned()];
     let mut values: Vec<Value> = Vec::new();
     let mut one_of = |column: &str, wanted: Vec<Value>| {
@@ -89,17 +89,17 @@ fn conditions(filter: &Filter) -> (String, Vec<Value>) {
 
 pub(super) fn list(
     tx: &Connection,
-    filter: &Filter,
+    filter: &ReviewFilter,
     page: Page,
-) -> Result<Listed<Review>, Trouble> {
+) -> Result<ListPage<Review>, ReviewError> {
     let (conditions, mut values) = conditions(filter);
     let total: i64 = tx
         .prepare_cached(&format!("SELECT count(*) FROM reviews WHERE {conditions}"))
         .and_then(|mut query| query.query_row(params_from_iter(&values), |row| row.get(0)))
         .map_err(sql)?;
     let order = match filter.order {
-        Order::Urgency => "priority, seq",
-        Order::Recent => "updated_at DESC, seq DESC",
+        ListOrder::Urgency => "priority, seq",
+        ListOrder::Recent => "updated_at DESC, seq DESC",
     };
     values.extend([number(page.limit), number(page.offset)]);
     let query = format!(
@@ -114,7 +114,7 @@ pub(super) fn list(
                 .collect()
         })
         .map_err(sql)?;
-    Ok(Listed {
+    Ok(ListPage {
         items,
         total: total as u64,
     })
@@ -124,7 +124,11 @@ fn number(n: u64) -> Value {
     Value::from(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-pub(super) fn messages(tx: &Connection, id: &str, page: Page) -> Result<Listed<Message>, Trouble> {
+pub(super) fn messages(
+    tx: &Connection,
+    id: &str,
+    page: Page,
+) -> Result<ListPage<Message>, ReviewError> {
     let review = review(tx, id)?;
     let query = format!(
         "SELECT {} FROM messages WHERE review_id = ? ORDER BY seq LIMIT ? OFFSET ?",
@@ -143,13 +147,13 @@ pub(super) fn messages(tx: &Connection, id: &str, page: Page) -> Result<Listed<M
                 .collect()
         })
         .map_err(sql)?;
-    Ok(Listed {
+    Ok(ListPage {
         items,
         total: review.message_count,
     })
 }
 
-pub(super) fn verdicts(tx: &Connection, id: &str) -> Result<Vec<Verdict>, Trouble> {
+pub(super) fn verdicts(tx: &Connection, id: &str) -> Result<Vec<Verdict>, ReviewError> {
     let query = format!(
         "SELECT {} FROM verdicts WHERE review_id = ?1 ORDER BY seq",
         rows::VERDICT
@@ -159,7 +163,7 @@ pub(super) fn verdicts(tx: &Connection, id: &str) -> Result<Vec<Verdict>, Troubl
         .map_err(sql)
 }
 
-pub(super) fn original(tx: &Connection, id: &str, slice: Slice) -> Result<Patch, Trouble> {
+pub(super) fn original(tx: &Connection, id: &str, slice: DiffRange) -> Result<Patch, ReviewError> {
     review(tx, id)?;
     let query = format!(
         "SELECT {} FROM patches WHERE review_id = ?1 ORDER BY seq LIMIT 1",
@@ -175,7 +179,11 @@ pub(super) fn original(tx: &Connection, id: &str, slice: Slice) -> Result<Patch,
         .ok_or_else(|| chain::broken(format!("review {id} lost its diff")))
 }
 
-pub(super) fn patches(tx: &Connection, id: &str, slice: Slice) -> Result<Vec<Patch>, Trouble> {
+pub(super) fn patches(
+    tx: &Connection,
+    id: &str,
+    slice: DiffRange,
+) -> Result<Vec<Patch>, ReviewError> {
     review(tx, id)?;
     let mut patches = rows::Patches::new(slice);
     let query = format!(
@@ -191,8 +199,8 @@ pub(super) fn patch(
     tx: &Connection,
     id: &str,
     patch_id: &str,
-    slice: Slice,
-) -> Result<Patch, Trouble> {
+    slice: DiffRange,
+) -> Result<Patch, ReviewError> {
     review(tx, id)?;
     let query = format!(
         "SELECT {} FROM patches WHERE review_id = ?1 AND id = ?2",
@@ -223,7 +231,7 @@ pub(super) fn events(
     tx: &Connection,
     id: Option<&str>,
     page: Page,
-) -> Result<Listed<Event>, Trouble> {
+) -> Result<ListPage<Event>, ReviewError> {
     let (with, which) = match id {
         Some(id) => {
             review(tx, id)?;
@@ -253,13 +261,13 @@ pub(super) fn events(
                 .collect()
         })
         .map_err(sql)?;
-    Ok(Listed {
+    Ok(ListPage {
         items,
         total: total as u64,
     })
 }
 
-pub(super) fn relatives(tx: &Connection, id: &str) -> Result<Vec<Review>, Trouble> {
+pub(super) fn relatives(tx: &Connection, id: &str) -> Result<Vec<Review>, ReviewError> {
     let mut first = review(tx, id)?;
     for _ in 0..CHAIN_LEN_MAX {
         match &first.parent_id {
@@ -284,7 +292,10 @@ pub(super) fn relatives(tx: &Connection, id: &str) -> Result<Vec<Review>, Troubl
         .map_err(sql)
 }
 
-pub(super) fn statistics(tx: &Connection, project: Option<&str>) -> Result<Statistics, Trouble> {
+pub(super) fn statistics(
+    tx: &Connection,
+    project: Option<&str>,
+) -> Result<Statistics, ReviewError> {
     let counted = |column: &str| {
         tx.prepare_cached(&format!(
             "SELECT {column}, count(*) FROM reviews WHERE ?1 IS NULL OR project = ?1 GROUP BY 1"
@@ -297,7 +308,7 @@ pub(super) fn statistics(tx: &Connection, project: Option<&str>) -> Result<Stati
         .map_err(sql)
     };
     let by_status: std::collections::BTreeMap<String, u64> = counted("status")?;
-    let figure = |query: &str| -> Result<Option<f64>, Trouble> {
+    let figure = |query: &str| -> Result<Option<f64>, ReviewError> {
         tx.query_row(query, [project], |row| row.get(0))
             .map_err(sql)
     };
@@ -347,7 +358,7 @@ pub(super) fn in_status(seconds: &str) -> String {
     )
 }
 
-pub(super) fn queue_version(tx: &Connection, projects: &[String]) -> Result<u64, Trouble> {
+pub(super) fn queue_version(tx: &Connection, projects: &[String]) -> Result<u64, ReviewError> {
     let query = if projects.is_empty() {
         "SELECT queue FROM review_events ORDER BY seq DESC LIMIT 1".to_owned()
     } else {
@@ -374,7 +385,7 @@ pub(super) fn queue_version(tx: &Connection, projects: &[String]) -> Result<u64,
     Ok(found.unwrap_or(0) as u64)
 }
 
-pub(super) fn changes(tx: &Connection, after: u64) -> Result<Changes, Trouble> {
+pub(super) fn changes(tx: &Connection, after: u64) -> Result<Changes, ReviewError> {
     let last: i64 = tx
         .prepare_cached("SELECT coalesce(max(seq), 0) FROM review_events")
         .and_then(|mut query| query.query_row([], |row| row.get(0)))

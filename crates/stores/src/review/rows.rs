@@ -2,9 +2,9 @@
 
 use rusqlite::types::Type;
 use sentinel_core::clock::iso;
-use sentinel_core::review::{
-    AffectedFile, Category, DIFF_PAGE, Decision, Event, Lease, Message, Patch, Priority, Review,
-    Role, Slice, Status, Verdict,
+use sentinel_review::store::{
+    AffectedFile, Category, DIFF_PAGE, Decision, DiffRange, Event, Lease, Message, Patch, Priority,
+    Review, ReviewStatus, Role, Verdict,
 };
 
 /// Diffs in one answer that has several.
@@ -88,7 +88,7 @@ pub(super) fn review<R: Cells>(row: &R) -> Result<Review, R::Error> {
     };
     Ok(Review {
         review_id: row.text(0)?,
-        status: row.word(1, Status::parse)?,
+        status: row.word(1, ReviewStatus::parse)?,
         version: row.count(2)?,
         intent: row.text(3)?,
         description: row.maybe_text(4)?,
@@ -144,7 +144,7 @@ pub(super) fn verdict<R: Cells>(row: &R) -> Result<Verdict, R::Error> {
     })
 }
 
-pub(super) fn patch<R: Cells>(row: &R, slice: Slice) -> Result<Patch, R::Error> {
+pub(super) fn patch<R: Cells>(row: &R, slice: DiffRange) -> Result<Patch, R::Error> {
     let whole = row.text(4)?;
     let (diff, next_offset) = cut(&whole, slice);
     Ok(Patch {
@@ -165,12 +165,12 @@ pub(super) fn patch<R: Cells>(row: &R, slice: Slice) -> Result<Patch, R::Error> 
 /// Reads the patches of a review one after the other, within what one answer may hold: the diffs of
 /// those beyond are left out, to be read by themselves from `next_offset` on.
 pub(super) struct Patches {
-    slice: Slice,
+    slice: DiffRange,
     left: u64,
 }
 
 impl Patches {
-    pub(super) fn new(slice: Slice) -> Self {
+    pub(super) fn new(slice: DiffRange) -> Self {
         let left = DIFFS_BYTES.max(slice.limit);
         Self { slice, left }
     }
@@ -190,7 +190,7 @@ impl Patches {
 
 /// The part of a diff that was asked for, and where the next begins. Parts end between characters,
 /// so that putting them together gives the whole; each has at least one character.
-pub(super) fn cut(whole: &str, slice: Slice) -> (&str, Option<u64>) {
+pub(super) fn cut(whole: &str, slice: DiffRange) -> (&str, Option<u64>) {
     let start = whole.ceil_char_boundary((slice.offset as usize).min(whole.len()));
     let wanted = start.saturating_add(slice.limit as usize).min(whole.len());
     let mut end = whole.floor_char_boundary(wanted);
@@ -204,8 +204,8 @@ pub(super) fn cut(whole: &str, slice: Slice) -> (&str, Option<u64>) {
 }
 
 pub(super) fn event<R: Cells>(row: &R) -> Result<Event, R::Error> {
-    let status = |at: usize| -> Result<Option<Status>, R::Error> {
-        Ok(row.maybe_text(at)?.as_deref().and_then(Status::parse))
+    let status = |at: usize| -> Result<Option<ReviewStatus>, R::Error> {
+        Ok(row.maybe_text(at)?.as_deref().and_then(ReviewStatus::parse))
     };
     let detail = row.maybe_text(7)?;
     Ok(Event {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sentinel_core::clock::SystemClock;
 use sentinel_core::random::uuid;
-use sentinel_core::review::{Addition, Category, Effect, NewEvent, Priority, Role, Status};
+use sentinel_review::store::{Addition, Category, Effect, NewEvent, Priority, ReviewStatus, Role};
 use tempfile::TempDir;
 
 use super::*;
@@ -42,7 +42,7 @@ fn post(body: &str) -> Decide {
     let body = body.to_owned();
     Box::new(move |review, _| {
         Ok(Effect {
-            status: Status::InDiscussion,
+            status: ReviewStatus::InDiscussion,
             claimed_by: None,
             claim_generation: review.claim_generation,
             lease: None,
@@ -53,7 +53,7 @@ fn post(body: &str) -> Decide {
             events: vec![NewEvent {
                 event: "message_posted",
                 old_status: Some(review.status),
-                new_status: Some(Status::InDiscussion),
+                new_status: Some(ReviewStatus::InDiscussion),
                 detail: None,
             }],
         })
@@ -122,10 +122,10 @@ const TAMPERINGS_OF_SQLITE: &[&str] = &[
     "UPDATE reviews SET last_seq = 3",
 ];
 
-fn is_found(found: &Result<Verified, Trouble>) -> bool {
+fn is_found(found: &Result<VerifyReport, ReviewError>) -> bool {
     matches!(
         found,
-        Err(Trouble::Store {
+        Err(ReviewError::Store {
             kind: "corrupt",
             ..
         })
@@ -147,7 +147,7 @@ async fn p_b07_an_edited_or_deleted_row_is_found() {
 fn close() -> Decide {
     Box::new(|review, _| {
         Ok(Effect {
-            status: Status::Closed,
+            status: ReviewStatus::Closed,
             claimed_by: None,
             claim_generation: review.claim_generation,
             lease: None,
@@ -155,7 +155,7 @@ fn close() -> Decide {
             events: vec![NewEvent {
                 event: "review_closed",
                 old_status: Some(review.status),
-                new_status: Some(Status::Closed),
+                new_status: Some(ReviewStatus::Closed),
                 detail: None,
             }],
         })
@@ -297,7 +297,7 @@ async fn a_postgres_that_went_away_is_unavailable_until_it_is_back() {
     assert!(
         matches!(
             &away,
-            Err(Trouble::Store {
+            Err(ReviewError::Store {
                 kind: "unavailable",
                 ..
             })
@@ -361,17 +361,17 @@ async fn a_file_of_an_earlier_version_keeps_everything() {
             .iter()
             .find(|(found, _)| found.ends_with(key))
             .unwrap();
-        let key = Key {
+        let key = WriteKey {
             key: key.clone(),
             digest: digest[..].try_into().unwrap(),
         };
         store.act(FIRST.into(), "r".into(), Some(key), post("never"))
     };
-    let added = |acted: Acted| {
+    let added = |acted: ActionOutcome| {
         assert!(acted.repeated);
         acted.added
     };
-    use sentinel_core::review::Added::{Message, Patch, Verdict};
+    use sentinel_review::store::Attachment::{Message, Patch, Verdict};
     assert!(matches!(added(again("k1").await.unwrap()), Some(Patch(_))));
     assert!(matches!(added(again("k2").await.unwrap()), Some(Message(m)) if m.body == "one"));
     assert!(matches!(added(again("k3").await.unwrap()), Some(Patch(p)) if p.diff.contains("+c")));
@@ -417,7 +417,7 @@ async fn a_decision_that_refuses_changes_nothing() {
     let refuse: Decide =
         Box::new(|_, _| Err(sentinel_core::builtin::Refused::new("no", "not today")));
     let refused = store.act(id.clone(), "r".into(), None, refuse).await;
-    assert!(matches!(refused, Err(Trouble::Refused(_))));
+    assert!(matches!(refused, Err(ReviewError::Refused(_))));
     assert_eq!(store.get(id).await.unwrap(), before);
     assert_eq!(store.verify().await.unwrap().events, 4);
 }
@@ -477,7 +477,7 @@ async fn pages_of_a_diff_end_between_characters_and_make_the_whole() {
         let (mut whole, mut offset) = (String::new(), 0);
         loop {
             let page = store
-                .patches(id.clone(), Slice { offset, limit })
+                .patches(id.clone(), DiffRange { offset, limit })
                 .await
                 .unwrap()
                 .remove(0);
@@ -496,7 +496,7 @@ async fn pages_of_a_diff_end_between_characters_and_make_the_whole() {
     let beyond = store
         .patches(
             id,
-            Slice {
+            DiffRange {
                 offset: 99,
                 limit: 5,
             },

@@ -4,9 +4,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sentinel_core::builtin::Refused;
 use sentinel_core::clock::{Moment, iso};
 use sentinel_core::random::uuid;
-use sentinel_core::review::{
-    Acted, Added, Addition, DIFF_PAGE, Decide, Effect, Key, Lease, Message, NewEvent, NewReview,
-    Patch, Review, Role, Slice, Status, Trouble, Verdict,
+use sentinel_review::store::{
+    ActionOutcome, Addition, Attachment, DIFF_PAGE, Decide, DiffRange, Effect, Lease, Message,
+    NewEvent, NewReview, Patch, Review, ReviewError, ReviewStatus, Role, Verdict, WriteKey,
 };
 
 use super::chain::{self, Link};
@@ -25,14 +25,14 @@ pub(super) fn new_event(new: &NewReview) -> NewEvent {
     NewEvent {
         event: "review_created",
         old_status: None,
-        new_status: Some(Status::Created),
+        new_status: Some(ReviewStatus::Created),
         detail: parent.map(|id| serde_json::json!({ "parent_id": id })),
     }
 }
 
 /// Only a review that came to its end can be followed by a resubmission.
 pub(super) fn parent_is_over(parent: &Review) -> Result<(), Refused> {
-    if matches!(parent.status, Status::Rejected | Status::Closed) {
+    if matches!(parent.status, ReviewStatus::Rejected | ReviewStatus::Closed) {
         return Ok(());
     }
     let message = format!(
@@ -44,8 +44,8 @@ pub(super) fn parent_is_over(parent: &Review) -> Result<(), Refused> {
 
 /// The queue is what waits for a reviewer: entering and leaving `created` changes it.
 pub(super) fn queue_changes(event: &NewEvent) -> bool {
-    let enters = event.new_status == Some(Status::Created);
-    let leaves = event.old_status == Some(Status::Created);
+    let enters = event.new_status == Some(ReviewStatus::Created);
+    let leaves = event.old_status == Some(ReviewStatus::Created);
     enters != leaves
 }
 
@@ -53,8 +53,8 @@ pub(super) fn submit(
     tx: &Connection,
     now: &Moment,
     new: NewReview,
-    keys: Vec<Key>,
-) -> Result<Acted, Trouble> {
+    keys: Vec<WriteKey>,
+) -> Result<ActionOutcome, ReviewError> {
     for key in &keys {
         if let Some(first) = first_try(tx, Some(key))? {
             return Ok(first);
@@ -70,7 +70,7 @@ pub(super) fn submit(
         .and_then(|mut query| query.exists([&new.review_id]))
         .map_err(sql)?;
     if taken {
-        return Err(Trouble::KeyReused);
+        return Err(ReviewError::KeyReused);
     }
     let patch_id = uuid();
     let files = serde_json::to_string(&new.affected_files).expect("plain data");
@@ -113,7 +113,7 @@ pub(super) fn submit(
 }
 
 /// A new review and its first patch, as they were written.
-pub(super) fn submitted(new: NewReview, patch_id: String, now: &Moment) -> Acted {
+pub(super) fn submitted(new: NewReview, patch_id: String, now: &Moment) -> ActionOutcome {
     let (page, next_offset) = rows::cut(&new.diff, FIRST_PAGE);
     let patch = Patch {
         patch_id,
@@ -130,7 +130,7 @@ pub(super) fn submitted(new: NewReview, patch_id: String, now: &Moment) -> Acted
     };
     let review = Review {
         review_id: new.review_id,
-        status: Status::Created,
+        status: ReviewStatus::Created,
         version: 1,
         intent: new.intent,
         description: new.description,
@@ -153,9 +153,9 @@ pub(super) fn submitted(new: NewReview, patch_id: String, now: &Moment) -> Acted
         updated_at: now.iso(),
         lease: None,
     };
-    Acted {
+    ActionOutcome {
         review,
-        added: Some(Added::Patch(patch)),
+        added: Some(Attachment::Patch(patch)),
         repeated: false,
     }
 }
@@ -165,9 +165,9 @@ pub(super) fn act(
     now: &Moment,
     id: &str,
     actor: &str,
-    key: Option<Key>,
+    key: Option<WriteKey>,
     decide: Decide,
-) -> Result<Acted, Trouble> {
+) -> Result<ActionOutcome, ReviewError> {
     if let Some(first) = first_try(tx, key.as_ref())? {
         return Ok(first);
     }
@@ -181,7 +181,7 @@ pub(super) fn act(
 /// What an effect left, put together from what was written: reading it back would cost more than
 /// writing it.
 pub(super) struct Done {
-    pub(super) acted: Acted,
+    pub(super) acted: ActionOutcome,
     pub(super) about_id: Option<String>,
 }
 
@@ -208,7 +208,7 @@ impl Done {
         let added = match effect.addition {
             Some(Addition::Message { role, body }) => {
                 review.message_count += 1;
-                Some(Added::Message(Message {
+                Some(Attachment::Message(Message {
                     message_id: id,
                     review_id,
                     role,
@@ -225,7 +225,7 @@ impl Done {
             }) => {
                 review.patch_count += 1;
                 let (page, next_offset) = rows::cut(&diff, FIRST_PAGE);
-                Some(Added::Patch(Patch {
+                Some(Attachment::Patch(Patch {
                     patch_id: id,
                     review_id,
                     role,
@@ -239,7 +239,7 @@ impl Done {
                     created_at,
                 }))
             }
-            Some(Addition::Verdict { decision, reason }) => Some(Added::Verdict(Verdict {
+            Some(Addition::Verdict { decision, reason }) => Some(Attachment::Verdict(Verdict {
                 verdict_id: id,
                 review_id,
                 decision,
@@ -249,7 +249,7 @@ impl Done {
             })),
             Some(Addition::Judgement { .. }) | None => None,
         };
-        let acted = Acted {
+        let acted = ActionOutcome {
             review,
             added,
             repeated: false,
@@ -259,13 +259,13 @@ impl Done {
 }
 
 /// The part of a diff that comes back from the action that brought it.
-pub(super) const FIRST_PAGE: Slice = Slice {
+pub(super) const FIRST_PAGE: DiffRange = DiffRange {
     offset: 0,
     limit: DIFF_PAGE,
 };
 
 /// Whether `expire` would find anything, without taking the writer's lock.
-pub(super) fn any_expired(tx: &Connection, now: &Moment) -> Result<bool, Trouble> {
+pub(super) fn any_expired(tx: &Connection, now: &Moment) -> Result<bool, ReviewError> {
     tx.prepare_cached(&format!("SELECT 1 FROM reviews WHERE {OVER}"))
         .and_then(|mut query| query.exists(params![&*now.boot_id, now.boot_ms, now.wall_ms]))
         .map_err(sql)
@@ -275,7 +275,7 @@ pub(super) fn any_expired(tx: &Connection, now: &Moment) -> Result<bool, Trouble
 const OVER: &str = "lease_boot_id IS NOT NULL
     AND CASE WHEN lease_boot_id = ?1 THEN lease_boot_ms <= ?2 ELSE lease_wall_ms <= ?3 END";
 
-fn overdue(tx: &Connection, now: &Moment) -> Result<Vec<(Review, i64)>, Trouble> {
+fn overdue(tx: &Connection, now: &Moment) -> Result<Vec<(Review, i64)>, ReviewError> {
     let query = format!(
         "SELECT {}, last_seq FROM reviews WHERE {OVER} ORDER BY seq",
         rows::REVIEW
@@ -294,7 +294,7 @@ pub(super) fn expire(
     tx: &Connection,
     now: &Moment,
     decide: Expire,
-) -> Result<Vec<Review>, Trouble> {
+) -> Result<Vec<Review>, ReviewError> {
     let mut changed = Vec::new();
     for (review, last_seq) in overdue(tx, now)? {
         if let Some(effect) = decide(&review, now) {
@@ -313,7 +313,7 @@ fn apply(
     mut seq: i64,
     actor: &str,
     effect: Effect,
-) -> Result<(Done, i64), Trouble> {
+) -> Result<(Done, i64), ReviewError> {
     let about = effect.addition.as_ref().map(describe).unwrap_or_default();
     let count = effect.events.len();
     for (at, event) in effect.events.iter().enumerate() {
@@ -396,7 +396,7 @@ fn update(
     last_seq: i64,
     messages: u64,
     patches: u64,
-) -> Result<(), Trouble> {
+) -> Result<(), ReviewError> {
     let changed = !effect.events.is_empty();
     if !changed && effect.lease == review.lease {
         return Ok(());
@@ -430,7 +430,7 @@ fn update(
 
 /// Where a review stands and who has it, if that changed. Apart from the rest, because SQLite writes the pages
 /// of every index over a column that a statement sets, whether it sets anything new or not.
-fn transfer(tx: &Connection, review: &Review, effect: &Effect) -> Result<(), Trouble> {
+fn transfer(tx: &Connection, review: &Review, effect: &Effect) -> Result<(), ReviewError> {
     fn boot(lease: &Option<Lease>) -> Option<&str> {
         lease.as_ref().map(|lease| &*lease.boot_id)
     }
@@ -495,7 +495,7 @@ pub(super) fn log(
     actor: &str,
     event: &NewEvent,
     about: &About,
-) -> Result<i64, Trouble> {
+) -> Result<i64, ReviewError> {
     let head = chain::last(tx)?;
     let seq = head.next;
     let queue = if queue_changes(event) {
@@ -510,8 +510,8 @@ pub(super) fn log(
         review_id,
         event: event.event,
         actor,
-        old_status: event.old_status.map(Status::as_str),
-        new_status: event.new_status.map(Status::as_str),
+        old_status: event.old_status.map(ReviewStatus::as_str),
+        new_status: event.new_status.map(ReviewStatus::as_str),
         about_id: about.id.as_deref(),
         content: about.content.as_ref().map(|content| &content[..]),
         detail: detail.as_deref(),
@@ -543,7 +543,7 @@ fn insert_message(
     actor: &str,
     role: Role,
     body: &str,
-) -> Result<(), Trouble> {
+) -> Result<(), ReviewError> {
     tx.prepare_cached(
         "INSERT INTO messages (id, review_id, seq, role, body, posted_by, created_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -575,7 +575,7 @@ fn insert_patch(
     description: Option<&str>,
     diff: &str,
     files: &str,
-) -> Result<(), Trouble> {
+) -> Result<(), ReviewError> {
     tx.prepare_cached(
         "INSERT INTO patches (id, review_id, seq, role, description, affected_files, submitted_by, created_at, diff)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -588,7 +588,10 @@ fn insert_patch(
 }
 
 /// What the first try under this key left, if there was one.
-fn first_try(tx: &Connection, key: Option<&Key>) -> Result<Option<Acted>, Trouble> {
+fn first_try(
+    tx: &Connection,
+    key: Option<&WriteKey>,
+) -> Result<Option<ActionOutcome>, ReviewError> {
     let Some(key) = key else {
         return Ok(None);
     };
@@ -604,7 +607,7 @@ fn first_try(tx: &Connection, key: Option<&Key>) -> Result<Option<Acted>, Troubl
         .map_err(sql)?;
     match found {
         None => Ok(None),
-        Some((digest, ..)) if digest[..] != key.digest[..] => Err(Trouble::KeyReused),
+        Some((digest, ..)) if digest[..] != key.digest[..] => Err(ReviewError::KeyReused),
         Some((_, review_id, seq)) => {
             let mut first = acted(tx, &review_id, seq)?;
             first.repeated = true;
@@ -613,7 +616,12 @@ fn first_try(tx: &Connection, key: Option<&Key>) -> Result<Option<Acted>, Troubl
     }
 }
 
-fn remember(tx: &Connection, key: Option<Key>, review_id: &str, seq: i64) -> Result<(), Trouble> {
+fn remember(
+    tx: &Connection,
+    key: Option<WriteKey>,
+    review_id: &str,
+    seq: i64,
+) -> Result<(), ReviewError> {
     if let Some(key) = key {
         tx.prepare_cached(
             "INSERT INTO review_keys (key, digest, review_id, seq) VALUES (?1, ?2, ?3, ?4)",
@@ -625,8 +633,8 @@ fn remember(tx: &Connection, key: Option<Key>, review_id: &str, seq: i64) -> Res
 }
 
 /// The documents after an action; of a large diff the first page.
-fn acted(tx: &Connection, review_id: &str, seq: i64) -> Result<Acted, Trouble> {
-    Ok(Acted {
+fn acted(tx: &Connection, review_id: &str, seq: i64) -> Result<ActionOutcome, ReviewError> {
+    Ok(ActionOutcome {
         review: read::review(tx, review_id)?,
         added: added(tx, seq)?,
         repeated: false,
@@ -634,17 +642,17 @@ fn acted(tx: &Connection, review_id: &str, seq: i64) -> Result<Acted, Trouble> {
 }
 
 /// What came with an event.
-fn added(tx: &Connection, seq: i64) -> Result<Option<Added>, Trouble> {
+fn added(tx: &Connection, seq: i64) -> Result<Option<Attachment>, ReviewError> {
     let message = format!("SELECT {} FROM messages WHERE seq = ?1", rows::MESSAGE);
     if let Some(found) = one(tx, &message, seq, |row| rows::message(row))? {
-        return Ok(Some(Added::Message(found)));
+        return Ok(Some(Attachment::Message(found)));
     }
     let verdict = format!("SELECT {} FROM verdicts WHERE seq = ?1", rows::VERDICT);
     if let Some(found) = one(tx, &verdict, seq, |row| rows::verdict(row))? {
-        return Ok(Some(Added::Verdict(found)));
+        return Ok(Some(Attachment::Verdict(found)));
     }
     let patch = format!("SELECT {} FROM patches WHERE seq = ?1", rows::PATCH);
-    Ok(one(tx, &patch, seq, |row| rows::patch(row, FIRST_PAGE))?.map(Added::Patch))
+    Ok(one(tx, &patch, seq, |row| rows::patch(row, FIRST_PAGE))?.map(Attachment::Patch))
 }
 
 fn one<T>(
@@ -652,7 +660,7 @@ fn one<T>(
     query: &str,
     seq: i64,
     read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Option<T>, Trouble> {
+) -> Result<Option<T>, ReviewError> {
     tx.prepare_cached(query)
         .and_then(|mut query| query.query_row([seq], read).optional())
         .map_err(sql)

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use sentinel_core::review::{
-    Event, Filter, Order, Page, Patch, ReviewStore, Slice, Status, Verified,
+use sentinel_review::store::{
+    DiffRange, Event, ListOrder, Page, Patch, ReviewFilter, ReviewStatus, ReviewStore, VerifyReport,
 };
 use serde_json::json;
 
@@ -25,19 +25,22 @@ pub(super) async fn list(
 ) -> anyhow::Result<String> {
     let status = match status {
         None => None,
-        Some(text) => Some(Status::parse_in_filter(text).ok_or_else(|| {
-            let known: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
+        Some(text) => Some(ReviewStatus::parse_in_filter(text).ok_or_else(|| {
+            let known: Vec<&str> = ReviewStatus::ALL
+                .iter()
+                .map(|status| status.as_str())
+                .collect();
             anyhow::anyhow!(
                 "unknown status `{text}`, expected one of {}",
                 known.join(", ")
             )
         })?),
     };
-    let filter = Filter {
+    let filter = ReviewFilter {
         statuses: status.into_iter().collect(),
         projects: project.into_iter().collect(),
-        order: Order::Recent,
-        ..Filter::default()
+        order: ListOrder::Recent,
+        ..ReviewFilter::default()
     };
     let listed = store.list(filter, Page { offset: 0, limit }).await?;
     if as_json {
@@ -62,7 +65,7 @@ pub(super) async fn show(
 ) -> anyhow::Result<String> {
     let id = find(store, id).await?;
     let review = store.get(id.clone()).await?;
-    let whole = Slice {
+    let whole = DiffRange {
         offset: 0,
         limit: u64::MAX,
     };
@@ -129,7 +132,7 @@ async fn find(store: &dyn ReviewStore, start: &str) -> anyhow::Result<String> {
             offset,
             limit: PAGE,
         };
-        let listed = store.list(Filter::default(), page).await?;
+        let listed = store.list(ReviewFilter::default(), page).await?;
         offset += listed.items.len() as u64;
         let ids = listed.items.into_iter().map(|review| review.review_id);
         found.extend(ids.filter(|id| id.starts_with(start)));
@@ -224,7 +227,7 @@ fn write_line(line: &str) -> anyhow::Result<bool> {
 }
 
 /// What a walk through the history found.
-pub(super) fn verified(verified: &Verified, json: bool) -> String {
+pub(super) fn verified(verified: &VerifyReport, json: bool) -> String {
     if json {
         let found = json!({ "events": verified.events, "purges": verified.purges });
         return format!("{found}\n");

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
-use sentinel_core::review::{Event, Message, Patch, Purged, Review, Role, Status, Verdict};
+use sentinel_review::store::{
+    Event, Message, Patch, PurgedReview, Review, ReviewStatus, Role, Verdict,
+};
 
 use crate::commands::{one_line, plain};
 
@@ -14,13 +16,13 @@ const GREEN: Style = AnsiColor::Green.on_default();
 const CYAN: Style = AnsiColor::Cyan.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
 
-pub(super) fn status(status: Status) -> String {
+pub(super) fn status(status: ReviewStatus) -> String {
     let style = match status {
-        Status::Created => YELLOW,
-        Status::Claimed | Status::InDiscussion => CYAN,
-        Status::Approved => GREEN,
-        Status::Rejected => RED,
-        Status::Closed => DIM,
+        ReviewStatus::Created => YELLOW,
+        ReviewStatus::Claimed | ReviewStatus::InDiscussion => CYAN,
+        ReviewStatus::Approved => GREEN,
+        ReviewStatus::Rejected => RED,
+        ReviewStatus::Closed => DIM,
     };
     format!("{style}{status:<13}{style:#}")
 }
@@ -42,7 +44,7 @@ pub(super) fn line(review: &Review) -> String {
 }
 
 /// One line about a review that goes.
-pub(super) fn purged(one: &Purged) -> String {
+pub(super) fn purged(one: &PurgedReview) -> String {
     let intent = one.intent.lines().next().unwrap_or_default();
     format!(
         "{BOLD}{}{BOLD:#}  {DIM}closed {}{DIM:#}  {}  {DIM}{} messages, {} patches{DIM:#}\n",

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use sentinel_core::audit::moment;
-use sentinel_core::review::{Purged, ReviewStore};
+use sentinel_review::store::{PurgedReview, ReviewStore};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -42,7 +42,7 @@ impl Purge<'_> {
         print(&self.told(&gone, "removed"))
     }
 
-    fn told(&self, reviews: &[Purged], what: &str) -> String {
+    fn told(&self, reviews: &[PurgedReview], what: &str) -> String {
         if self.json {
             return format!("{}\n", json!({ "reviews": reviews, "what": what }));
         }

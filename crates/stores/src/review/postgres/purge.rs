@@ -1,6 +1,6 @@
 //! Removes closed reviews, as `review::purge` does in SQLite.
 
-use sentinel_core::review::{Purged, Trouble};
+use sentinel_review::store::{PurgedReview, ReviewError};
 
 use super::super::purge::{CLOSED, FOLLOWS, event, free};
 use super::super::rows::Cells;
@@ -9,10 +9,13 @@ use crate::error::StoreError;
 use crate::postgres::Session;
 
 /// The reviews that would go.
-pub(super) async fn look(db: &mut Session, before: String) -> Result<Vec<Purged>, Trouble> {
+pub(super) async fn look(
+    db: &mut Session,
+    before: String,
+) -> Result<Vec<PurgedReview>, ReviewError> {
     let mut closed = Vec::new();
     for row in db.rows(CLOSED, &[&before]).await? {
-        closed.push(Purged {
+        closed.push(PurgedReview {
             review_id: row.text(0)?,
             intent: row.text(1)?,
             closed_at: row.text(2)?,
@@ -31,7 +34,7 @@ pub(super) async fn purge(
     db: &mut Session,
     before: String,
     by: String,
-) -> Result<Vec<Purged>, Trouble> {
+) -> Result<Vec<PurgedReview>, ReviewError> {
     let mut writing = Writing::begin(db).await?;
     let going = look(writing.db, before).await?;
     for one in &going {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use sentinel_core::builtin::Refused;
-use sentinel_core::review::{
-    Changes, Event, Filter, Listed, Message, Order, Page, Patch, Review, Slice, Statistics,
-    Trouble, Verdict,
+use sentinel_review::store::{
+    Changes, DiffRange, Event, ListOrder, ListPage, Message, Page, Patch, Review, ReviewError,
+    ReviewFilter, Statistics, Verdict,
 };
 
 use super::super::read::in_status;
@@ -14,11 +14,11 @@ use super::super::{CHAIN_LEN_MAX, CHANGES_MAX, chain};
 use crate::error::StoreError;
 use crate::postgres::{Params, Session};
 
-pub(super) async fn review(db: &mut Session, id: &str) -> Result<Review, Trouble> {
+pub(super) async fn review(db: &mut Session, id: &str) -> Result<Review, ReviewError> {
     let query = format!("SELECT {} FROM reviews WHERE id = $1", rows::REVIEW);
     match db.row(&query, &[&id]).await? {
         Some(row) => Ok(rows::review(&row)?),
-        None => Err(Trouble::NoReview(id.to_owned())),
+        None => Err(ReviewError::NoReview(id.to_owned())),
     }
 }
 
@@ -28,7 +28,7 @@ async fn all<T>(
     query: &str,
     params: Params<'_>,
     mut read: impl FnMut(&tokio_postgres::Row) -> Result<T, StoreError>,
-) -> Result<Vec<T>, Trouble> {
+) -> Result<Vec<T>, ReviewError> {
     let rows = db.rows(query, params).await?;
     let read: Result<Vec<T>, StoreError> = rows.iter().map(&mut read).collect();
     Ok(read?)
@@ -45,9 +45,9 @@ const FILTER: &str = "(cardinality($1::text[]) = 0 OR status = ANY ($1))
 
 pub(super) async fn list(
     db: &mut Session,
-    filter: Filter,
+    filter: ReviewFilter,
     page: Page,
-) -> Result<Listed<Review>, Trouble> {
+) -> Result<ListPage<Review>, ReviewError> {
     let statuses: Vec<&str> = filter.statuses.iter().map(|s| s.as_str()).collect();
     let category = filter.category.map(|category| category.as_str());
     let priority = filter.priority.map(|priority| priority as i64);
@@ -65,8 +65,8 @@ pub(super) async fn list(
         )
         .await?;
     let order = match filter.order {
-        Order::Urgency => "priority, seq",
-        Order::Recent => "updated_at DESC, seq DESC",
+        ListOrder::Urgency => "priority, seq",
+        ListOrder::Recent => "updated_at DESC, seq DESC",
     };
     let query = format!(
         "SELECT {} FROM reviews WHERE {FILTER} ORDER BY {order} LIMIT $7 OFFSET $8",
@@ -88,7 +88,7 @@ pub(super) async fn list(
         rows::review,
     )
     .await?;
-    Ok(Listed {
+    Ok(ListPage {
         items,
         total: counted.count(0)?,
     })
@@ -98,20 +98,20 @@ pub(super) async fn messages(
     db: &mut Session,
     id: String,
     page: Page,
-) -> Result<Listed<Message>, Trouble> {
+) -> Result<ListPage<Message>, ReviewError> {
     let review = review(db, &id).await?;
     let query = format!(
         "SELECT {} FROM messages WHERE review_id = $1 ORDER BY seq LIMIT $2 OFFSET $3",
         rows::MESSAGE
     );
     let (limit, offset) = (number(page.limit), number(page.offset));
-    Ok(Listed {
+    Ok(ListPage {
         items: all(db, &query, &[&id, &limit, &offset], rows::message).await?,
         total: review.message_count,
     })
 }
 
-pub(super) async fn verdicts(db: &mut Session, id: String) -> Result<Vec<Verdict>, Trouble> {
+pub(super) async fn verdicts(db: &mut Session, id: String) -> Result<Vec<Verdict>, ReviewError> {
     let query = format!(
         "SELECT {} FROM verdicts WHERE review_id = $1 ORDER BY seq",
         rows::VERDICT
@@ -119,7 +119,11 @@ pub(super) async fn verdicts(db: &mut Session, id: String) -> Result<Vec<Verdict
     all(db, &query, &[&id], rows::verdict).await
 }
 
-pub(super) async fn original(db: &mut Session, id: String, slice: Slice) -> Result<Patch, Trouble> {
+pub(super) async fn original(
+    db: &mut Session,
+    id: String,
+    slice: DiffRange,
+) -> Result<Patch, ReviewError> {
     review(db, &id).await?;
     let query = format!(
         "SELECT {} FROM patches WHERE review_id = $1 ORDER BY seq LIMIT 1",
@@ -134,8 +138,8 @@ pub(super) async fn original(db: &mut Session, id: String, slice: Slice) -> Resu
 pub(super) async fn patches(
     db: &mut Session,
     id: String,
-    slice: Slice,
-) -> Result<Vec<Patch>, Trouble> {
+    slice: DiffRange,
+) -> Result<Vec<Patch>, ReviewError> {
     review(db, &id).await?;
     let mut patches = rows::Patches::new(slice);
     let query = format!(
@@ -149,8 +153,8 @@ pub(super) async fn patch(
     db: &mut Session,
     id: String,
     patch_id: String,
-    slice: Slice,
-) -> Result<Patch, Trouble> {
+    slice: DiffRange,
+) -> Result<Patch, ReviewError> {
     review(db, &id).await?;
     let query = format!(
         "SELECT {} FROM patches WHERE review_id = $1 AND id = $2",
@@ -169,7 +173,7 @@ pub(super) async fn events(
     db: &mut Session,
     id: Option<String>,
     page: Page,
-) -> Result<Listed<Event>, Trouble> {
+) -> Result<ListPage<Event>, ReviewError> {
     if let Some(id) = &id {
         review(db, id).await?;
     }
@@ -184,13 +188,13 @@ pub(super) async fn events(
         rows::EVENT
     );
     let (limit, offset) = (number(page.limit), number(page.offset));
-    Ok(Listed {
+    Ok(ListPage {
         items: all(db, &query, &[&id, &limit, &offset], rows::event).await?,
         total: counted.count(0)?,
     })
 }
 
-pub(super) async fn relatives(db: &mut Session, id: String) -> Result<Vec<Review>, Trouble> {
+pub(super) async fn relatives(db: &mut Session, id: String) -> Result<Vec<Review>, ReviewError> {
     let mut first = review(db, &id).await?;
     for _ in 0..CHAIN_LEN_MAX {
         match &first.parent_id {
@@ -212,7 +216,7 @@ pub(super) async fn relatives(db: &mut Session, id: String) -> Result<Vec<Review
 pub(super) async fn statistics(
     db: &mut Session,
     project: Option<String>,
-) -> Result<Statistics, Trouble> {
+) -> Result<Statistics, ReviewError> {
     let by_status = counted(db, "status", &project).await?;
     let by_category = counted(db, "category", &project).await?;
     let approval_rate_pct = figure(
@@ -243,7 +247,7 @@ async fn counted(
     db: &mut Session,
     column: &str,
     project: &Option<String>,
-) -> Result<BTreeMap<String, u64>, Trouble> {
+) -> Result<BTreeMap<String, u64>, ReviewError> {
     let query = format!(
         "SELECT {column}, count(*) FROM reviews WHERE $1::text IS NULL OR project = $1 GROUP BY 1"
     );
@@ -258,7 +262,7 @@ async fn seconds(
     db: &mut Session,
     events: &str,
     project: &Option<String>,
-) -> Result<Option<f64>, Trouble> {
+) -> Result<Option<f64>, ReviewError> {
     let query = format!(
         "SELECT avg(extract(epoch FROM e.at::timestamptz - r.created_at::timestamptz))::float8
          FROM reviews r JOIN (SELECT review_id, min(created_at) AS at FROM review_events
@@ -272,12 +276,15 @@ async fn figure(
     db: &mut Session,
     query: &str,
     project: &Option<String>,
-) -> Result<Option<f64>, Trouble> {
+) -> Result<Option<f64>, ReviewError> {
     let row = db.one(query, &[project]).await?;
     Ok(row.try_get(0).map_err(StoreError::from)?)
 }
 
-pub(super) async fn queue_version(db: &mut Session, projects: Vec<String>) -> Result<u64, Trouble> {
+pub(super) async fn queue_version(
+    db: &mut Session,
+    projects: Vec<String>,
+) -> Result<u64, ReviewError> {
     let row = if projects.is_empty() {
         let query = "SELECT seq FROM review_events WHERE queue ORDER BY seq DESC LIMIT 1";
         db.row(query, &[]).await?
@@ -292,7 +299,7 @@ pub(super) async fn queue_version(db: &mut Session, projects: Vec<String>) -> Re
     })
 }
 
-pub(super) async fn changes(db: &mut Session, after: u64) -> Result<Changes, Trouble> {
+pub(super) async fn changes(db: &mut Session, after: u64) -> Result<Changes, ReviewError> {
     let head = db.one("SELECT seq FROM review_head", &[]).await?;
     let mut changes = Changes {
         seq: head.count(0)?,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use sentinel_core::review::{Trouble, Verified};
+use sentinel_review::store::{ReviewError, VerifyReport};
 use tokio_postgres::Row;
 
 use super::super::chain::{self, Link, Walker};
@@ -14,7 +14,7 @@ use crate::postgres::Session;
 const PAGE: i64 = 500;
 
 /// What is in the history, or the first thing that is wrong.
-pub(super) async fn verify(db: &mut Session) -> Result<Verified, Trouble> {
+pub(super) async fn verify(db: &mut Session) -> Result<VerifyReport, ReviewError> {
     db.batch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         .await?;
     let head = db.one("SELECT seq, hash FROM review_head", &[]).await?;
@@ -57,7 +57,7 @@ pub(super) async fn verify(db: &mut Session) -> Result<Verified, Trouble> {
     Ok(verified)
 }
 
-async fn step(db: &mut Session, walker: &mut Walker, row: &Row) -> Result<(), Trouble> {
+async fn step(db: &mut Session, walker: &mut Walker, row: &Row) -> Result<(), ReviewError> {
     let bytes = |at: usize| {
         row.try_get::<_, Option<Vec<u8>>>(at)
             .map_err(StoreError::from)

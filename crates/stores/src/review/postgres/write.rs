@@ -5,8 +5,9 @@ use std::sync::Arc;
 use sentinel_core::builtin::Refused;
 use sentinel_core::clock::Moment;
 use sentinel_core::random::uuid;
-use sentinel_core::review::{
-    Acted, Added, Addition, Decide, Effect, Key, NewEvent, NewReview, Review, Role, Status, Trouble,
+use sentinel_review::store::{
+    ActionOutcome, Addition, Attachment, Decide, Effect, NewEvent, NewReview, Review, ReviewError,
+    ReviewStatus, Role, WriteKey,
 };
 use tokio_postgres::Row;
 
@@ -29,7 +30,7 @@ const DATABASE_TIME: &str = "database";
 const LOCK: &str = "WITH head AS MATERIALIZED (SELECT seq, hash FROM review_head FOR UPDATE)
     SELECT seq, hash, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms FROM head";
 
-fn moment(row: &Row) -> Result<Moment, Trouble> {
+fn moment(row: &Row) -> Result<Moment, ReviewError> {
     let ms = row.number(2)?;
     Ok(Moment {
         wall_ms: ms,
@@ -47,7 +48,7 @@ pub(super) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    pub(super) async fn begin(db: &'a mut Session) -> Result<Self, Trouble> {
+    pub(super) async fn begin(db: &'a mut Session) -> Result<Self, ReviewError> {
         let head = db.one(LOCK, &[]).await?;
         Ok(Self {
             now: moment(&head)?,
@@ -64,7 +65,7 @@ impl<'a> Writing<'a> {
         actor: &str,
         event: &NewEvent,
         about: &About,
-    ) -> Result<i64, Trouble> {
+    ) -> Result<i64, ReviewError> {
         let seq = self.seq + 1;
         let created_at = self.now.iso();
         let detail = event.detail.as_ref().map(ToString::to_string);
@@ -73,8 +74,8 @@ impl<'a> Writing<'a> {
             review_id,
             event: event.event,
             actor,
-            old_status: event.old_status.map(Status::as_str),
-            new_status: event.new_status.map(Status::as_str),
+            old_status: event.old_status.map(ReviewStatus::as_str),
+            new_status: event.new_status.map(ReviewStatus::as_str),
             about_id: about.id.as_deref(),
             content: about.content.as_ref().map(|content| &content[..]),
             detail: detail.as_deref(),
@@ -103,7 +104,7 @@ impl<'a> Writing<'a> {
         review: Review,
         actor: &str,
         effect: Effect,
-    ) -> Result<Done, Trouble> {
+    ) -> Result<Done, ReviewError> {
         let about = effect.addition.as_ref().map(describe).unwrap_or_default();
         let nothing = About::default();
         let count = effect.events.len();
@@ -127,7 +128,7 @@ impl<'a> Writing<'a> {
         seq: i64,
         id: &String,
         addition: &Addition,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ReviewError> {
         let (review_id, at) = (&review.review_id, self.now.iso());
         match addition {
             Addition::Message { role, body } => {
@@ -192,7 +193,7 @@ impl<'a> Writing<'a> {
         description: Option<&String>,
         diff: &str,
         files: &str,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ReviewError> {
         self.db
             .execute(
                 "INSERT INTO patches (id, review_id, seq, role, description, affected_files, submitted_by, created_at, diff)
@@ -205,7 +206,7 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
-    async fn update(&mut self, review: &Review, effect: &Effect) -> Result<(), Trouble> {
+    async fn update(&mut self, review: &Review, effect: &Effect) -> Result<(), ReviewError> {
         let changed = !effect.events.is_empty();
         if !changed && effect.lease == review.lease {
             return Ok(());
@@ -246,8 +247,8 @@ impl<'a> Writing<'a> {
 pub(super) async fn submit(
     db: &mut Session,
     new: NewReview,
-    keys: Vec<Key>,
-) -> Result<Acted, Trouble> {
+    keys: Vec<WriteKey>,
+) -> Result<ActionOutcome, ReviewError> {
     let mut writing = Writing::begin(db).await?;
     for key in &keys {
         if let Some(first) = first_try(writing.db, Some(key)).await? {
@@ -260,7 +261,7 @@ pub(super) async fn submit(
     let taken = "SELECT 1 FROM reviews WHERE id = $1
                  UNION ALL SELECT 1 FROM purged_reviews WHERE id = $1";
     if writing.db.row(taken, &[&new.review_id]).await?.is_some() {
-        return Err(Trouble::KeyReused);
+        return Err(ReviewError::KeyReused);
     }
     let patch_id = uuid();
     let files = serde_json::to_string(&new.affected_files).expect("plain data");
@@ -308,9 +309,9 @@ pub(super) async fn act(
     db: &mut Session,
     id: String,
     actor: String,
-    key: Option<Key>,
+    key: Option<WriteKey>,
     decide: Decide,
-) -> Result<Acted, Trouble> {
+) -> Result<ActionOutcome, ReviewError> {
     let mut writing = Writing::begin(db).await?;
     if let Some(first) = first_try(writing.db, key.as_ref()).await? {
         return Ok(first);
@@ -323,19 +324,19 @@ pub(super) async fn act(
 }
 
 /// The review, which nobody else changes before this transaction ends.
-async fn locked(db: &mut Session, id: &str) -> Result<Review, Trouble> {
+async fn locked(db: &mut Session, id: &str) -> Result<Review, ReviewError> {
     let query = format!(
         "SELECT {} FROM reviews WHERE id = $1 FOR UPDATE",
         rows::REVIEW
     );
     match db.row(&query, &[&id]).await? {
         Some(row) => Ok(rows::review(&row)?),
-        None => Err(Trouble::NoReview(id.to_owned())),
+        None => Err(ReviewError::NoReview(id.to_owned())),
     }
 }
 
 /// The reviews whose lease is over, without taking any lock.
-pub(super) async fn expired(db: &mut Session) -> Result<Vec<String>, Trouble> {
+pub(super) async fn expired(db: &mut Session) -> Result<Vec<String>, ReviewError> {
     let query = "SELECT id FROM reviews WHERE lease_boot_id IS NOT NULL
                      AND lease_boot_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
                  ORDER BY lease_boot_ms LIMIT $1";
@@ -348,7 +349,7 @@ pub(super) async fn expire(
     db: &mut Session,
     due: Vec<String>,
     decide: Expire,
-) -> Result<Vec<Review>, Trouble> {
+) -> Result<Vec<Review>, ReviewError> {
     let mut writing = Writing::begin(db).await?;
     let mut changed = Vec::new();
     for id in due {
@@ -361,7 +362,10 @@ pub(super) async fn expire(
 }
 
 /// What the first try under this key left, if there was one.
-async fn first_try(db: &mut Session, key: Option<&Key>) -> Result<Option<Acted>, Trouble> {
+async fn first_try(
+    db: &mut Session,
+    key: Option<&WriteKey>,
+) -> Result<Option<ActionOutcome>, ReviewError> {
     let Some(key) = key else {
         return Ok(None);
     };
@@ -371,7 +375,7 @@ async fn first_try(db: &mut Session, key: Option<&Key>) -> Result<Option<Acted>,
     };
     let digest: Vec<u8> = found.try_get(0).map_err(StoreError::from)?;
     if digest[..] != key.digest[..] {
-        return Err(Trouble::KeyReused);
+        return Err(ReviewError::KeyReused);
     }
     let (review_id, about_id) = (found.text(1)?, found.maybe_text(2)?);
     let mut first = acted(db, &review_id, about_id.as_deref()).await?;
@@ -381,10 +385,10 @@ async fn first_try(db: &mut Session, key: Option<&Key>) -> Result<Option<Acted>,
 
 async fn remember(
     db: &mut Session,
-    key: Option<Key>,
+    key: Option<WriteKey>,
     review_id: &str,
     about_id: Option<&str>,
-) -> Result<(), Trouble> {
+) -> Result<(), ReviewError> {
     if let Some(key) = key {
         let insert =
             "INSERT INTO review_keys (key, digest, review_id, about_id) VALUES ($1, $2, $3, $4)";
@@ -396,31 +400,35 @@ async fn remember(
 }
 
 /// The documents after an action; of a large diff the first page.
-async fn acted(db: &mut Session, id: &str, about_id: Option<&str>) -> Result<Acted, Trouble> {
+async fn acted(
+    db: &mut Session,
+    id: &str,
+    about_id: Option<&str>,
+) -> Result<ActionOutcome, ReviewError> {
     let review = read::review(db, id).await?;
     let added = match about_id {
         Some(about) => added(db, about).await?,
         None => None,
     };
-    Ok(Acted {
+    Ok(ActionOutcome {
         review,
         added,
         repeated: false,
     })
 }
 
-async fn added(db: &mut Session, id: &str) -> Result<Option<Added>, Trouble> {
+async fn added(db: &mut Session, id: &str) -> Result<Option<Attachment>, ReviewError> {
     let message = format!("SELECT {} FROM messages WHERE id = $1", rows::MESSAGE);
     if let Some(row) = db.row(&message, &[&id]).await? {
-        return Ok(Some(Added::Message(rows::message(&row)?)));
+        return Ok(Some(Attachment::Message(rows::message(&row)?)));
     }
     let verdict = format!("SELECT {} FROM verdicts WHERE id = $1", rows::VERDICT);
     if let Some(row) = db.row(&verdict, &[&id]).await? {
-        return Ok(Some(Added::Verdict(rows::verdict(&row)?)));
+        return Ok(Some(Attachment::Verdict(rows::verdict(&row)?)));
     }
     let patch = format!("SELECT {} FROM patches WHERE id = $1", rows::PATCH);
     let row = db.row(&patch, &[&id]).await?;
     Ok(row
-        .map(|row| rows::patch(&row, FIRST_PAGE).map(Added::Patch))
+        .map(|row| rows::patch(&row, FIRST_PAGE).map(Attachment::Patch))
         .transpose()?)
 }

@@ -1,26 +1,21 @@
 //! B-9 to B-13, B-27: what is declared.
 
-use std::time::Duration;
-
-use sentinel_stores::{Sqlite, SqliteReviews, Synchronous, review};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::*;
-use crate::service::Settings;
 
 fn declared(extended_tools: bool) -> Vec<Value> {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("s.db");
     let db = Sqlite::open(&path, Synchronous::Full, &[review::MIGRATIONS]).unwrap();
-    let clock = Arc::new(sentinel_core::clock::SystemClock::new());
-    let store = SqliteReviews::new(&db, clock, crate::machine::expire);
+    let clock = Arc::new(SystemClock::new());
+    let store = SqliteReviews::new(&db, clock, machine::expire);
     let settings = Settings {
         claim_timeout: Duration::from_secs(1),
         extended_tools,
         enforce_roles: false,
     };
-    let offer = backend(Service::new(Arc::new(store), settings)).offer();
+    let offer = sentinel_review::backend(Service::new(Arc::new(store), settings)).offer();
     let raw = offer.tools.iter().map(|item| &item.raw);
     raw.map(|raw| serde_json::from_slice(raw).unwrap())
         .collect()

@@ -27,7 +27,7 @@ fn following(parent: &str) -> NewReview {
 async fn exists(service: &Service, id: &str) -> bool {
     match service.store.get(id.into()).await {
         Ok(_) => true,
-        Err(Trouble::NoReview(_)) => false,
+        Err(ReviewError::NoReview(_)) => false,
         Err(other) => panic!("{other}"),
     }
 }

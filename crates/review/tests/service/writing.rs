@@ -9,7 +9,7 @@ pub(super) async fn p_b02_a_write_tried_again_under_its_key_happens_once(place: 
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
     let named = |digest| {
-        Some(Key {
+        Some(WriteKey {
             key: "post_message\nlocal\nk1".into(),
             digest: [digest; 32],
         })
@@ -28,11 +28,11 @@ pub(super) async fn p_b02_a_write_tried_again_under_its_key_happens_once(place: 
         review_id: uuid(),
         ..proposal("own id")
     };
-    let key = Some(Key {
+    let key = Some(WriteKey {
         key: "review_id\nlocal\nx".into(),
         digest: [3; 32],
     });
-    let other = Some(Key {
+    let other = Some(WriteKey {
         key: "submit_proposal\nlocal\nk2".into(),
         digest: [4; 32],
     });
@@ -52,7 +52,7 @@ pub(super) async fn p_b02_a_write_tried_again_under_its_key_happens_once(place: 
         service
             .store
             .list(
-                Filter::default(),
+                ReviewFilter::default(),
                 Page {
                     offset: 0,
                     limit: 9
@@ -180,7 +180,7 @@ pub(super) async fn equal_timestamps_keep_the_order_of_posting(place: Place) {
         .unwrap();
     let bodies: Vec<String> = messages.items.iter().map(|m| m.body.clone()).collect();
     assert_eq!(bodies, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
-    let whole = sentinel_core::review::Slice {
+    let whole = sentinel_review::store::DiffRange {
         offset: 0,
         limit: 9999,
     };

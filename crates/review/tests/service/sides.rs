@@ -39,12 +39,12 @@ fn speaks(role: Role) -> Addition {
     }
 }
 
-async fn take(service: &Service, id: &str, who: &Who) -> Result<Acted, Refused> {
+async fn take(service: &Service, id: &str, who: &Who) -> Result<ActionOutcome, Refused> {
     let by = who.claimant.clone().expect("somebody");
     service.claim(id.into(), who.clone(), by).await
 }
 
-async fn judge(service: &Service, id: &str, who: &Who) -> Result<Acted, Refused> {
+async fn judge(service: &Service, id: &str, who: &Who) -> Result<ActionOutcome, Refused> {
     let decision = Decision::Rejected;
     service
         .verdict(id.into(), who.clone(), None, None, decision, None)
@@ -52,7 +52,7 @@ async fn judge(service: &Service, id: &str, who: &Who) -> Result<Acted, Refused>
 }
 
 #[track_caller]
-fn wrong(outcome: Result<Acted, Refused>, words: &str) {
+fn wrong(outcome: Result<ActionOutcome, Refused>, words: &str) {
     let refused = outcome.expect_err(words);
     assert_eq!(refused.kind, "wrong_role", "{refused:?}");
     assert!(refused.message.contains(words), "{refused:?}");
@@ -100,7 +100,7 @@ pub(super) async fn c_28_each_side_does_only_what_is_its_own_where_that_is_asked
         .add(id.clone(), bob.clone(), None, patch)
         .await
         .unwrap();
-    let Some(sentinel_core::review::Added::Patch(patch)) = acted.added else {
+    let Some(sentinel_review::store::Attachment::Patch(patch)) = acted.added else {
         panic!("a patch")
     };
     let judgement = Addition::Judgement {

@@ -1,6 +1,6 @@
 //! Chains, lists and figures say what happened.
 
-use sentinel_core::review::{Added, Order};
+use sentinel_review::store::{Attachment, ListOrder};
 
 use super::*;
 
@@ -27,17 +27,17 @@ pub(super) async fn b_35_a_resubmission_is_a_new_review_and_the_chain_is_readabl
     );
     assert!(matches!(
         reject.await.unwrap().added,
-        Some(Added::Verdict(_))
+        Some(Attachment::Verdict(_))
     ));
     let second = service
         .submit(&by("p"), child(&id), None)
         .await
         .unwrap()
         .review;
-    assert_eq!(second.status, Status::Created);
+    assert_eq!(second.status, ReviewStatus::Created);
     assert_eq!(
         service.store.get(id.clone()).await.unwrap().status,
-        Status::Rejected
+        ReviewStatus::Rejected
     );
     for from in [&id, &second.review_id] {
         let chain = service.store.chain(from.clone()).await.unwrap();
@@ -66,7 +66,7 @@ pub(super) async fn lists_go_by_urgency_then_age_and_follow_their_filters(place:
     ] {
         service.submit(&by("p"), new, None).await.unwrap();
     }
-    let intents = async |filter: Filter, page: Page| {
+    let intents = async |filter: ReviewFilter, page: Page| {
         let listed = service.store.list(filter, page).await.unwrap();
         let intents: Vec<String> = listed
             .items
@@ -79,14 +79,14 @@ pub(super) async fn lists_go_by_urgency_then_age_and_follow_their_filters(place:
         offset: 0,
         limit: 10,
     };
-    let (order, total) = intents(Filter::default(), all).await;
+    let (order, total) = intents(ReviewFilter::default(), all).await;
     assert_eq!(
         (order.as_str(), total),
         ("critical, normal 1, normal 2, low", 4)
     );
-    let of_a = Filter {
+    let of_a = ReviewFilter {
         projects: vec!["a".into()],
-        ..Filter::default()
+        ..ReviewFilter::default()
     };
     let (order, total) = intents(
         of_a.clone(),
@@ -97,14 +97,14 @@ pub(super) async fn lists_go_by_urgency_then_age_and_follow_their_filters(place:
     )
     .await;
     assert_eq!((order.as_str(), total), ("normal 2", 3));
-    let recent = Filter {
-        order: Order::Recent,
+    let recent = ReviewFilter {
+        order: ListOrder::Recent,
         ..of_a
     };
     assert_eq!(intents(recent, all).await.0, "normal 2, critical, low");
-    let normal = Filter {
+    let normal = ReviewFilter {
         priority: Some(Priority::Normal),
-        ..Filter::default()
+        ..ReviewFilter::default()
     };
     assert_eq!(intents(normal, all).await.0, "normal 1, normal 2");
 }
@@ -113,7 +113,7 @@ pub(super) async fn the_extended_figures_and_judgements_are_those_of_the_history
     let service = place.house();
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
-    let whole = sentinel_core::review::Slice {
+    let whole = sentinel_review::store::DiffRange {
         offset: 0,
         limit: 9999,
     };

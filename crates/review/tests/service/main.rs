@@ -1,23 +1,9 @@
-//! The service over a real store, the same on SQLite and PostgreSQL: the house of the tests that are beside.
-
-use std::time::Duration;
-
-use sentinel_core::clock::{Clock, SystemClock};
-use sentinel_core::random::uuid;
-use sentinel_core::review::{Category, Priority, Role};
-use sentinel_stores::{Postgres, PostgresReviews, Sqlite, SqliteReviews, Synchronous, review};
-use tempfile::TempDir;
-
-use super::*;
-use claims::*;
-use cluster::Cluster;
-use purging::*;
-use reading::*;
-use sides::*;
-use waiting::*;
-use writing::*;
+//! The service over a real store: each test runs on SQLite and on PostgreSQL.
+//!
+//! Integration tests, because `sentinel_stores` depends on this crate.
 
 mod claims;
+mod declarations;
 mod purging;
 mod reading;
 mod sides;
@@ -27,7 +13,32 @@ mod writing;
 #[path = "../../../stores/src/postgres/cluster.rs"]
 mod cluster;
 
-pub(crate) const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
+use std::sync::Arc;
+use std::time::Duration;
+
+use sentinel_core::Caller;
+use sentinel_core::builtin::Refused;
+use sentinel_core::clock::{Clock, SystemClock};
+use sentinel_core::random::uuid;
+use sentinel_review::service::{Patience, Since, WAIT_MAX, claimant};
+use sentinel_review::store::{
+    ActionOutcome, Addition, Category, Decision, NewReview, Page, Priority, ReviewError,
+    ReviewFilter, ReviewStatus, ReviewStore, Role, WriteKey,
+};
+use sentinel_review::{Service, Settings, Who, machine};
+use sentinel_stores::{Postgres, PostgresReviews, Sqlite, SqliteReviews, Synchronous, review};
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use claims::*;
+use cluster::Cluster;
+use purging::*;
+use reading::*;
+use sides::*;
+use waiting::*;
+use writing::*;
+
+const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
 
 /// Where one test keeps its reviews. Opening it again is another process, or the same after a restart.
 enum Place {
@@ -111,7 +122,7 @@ suite! {
     c_28_callers_without_a_name_are_told_apart_by_session,
 }
 
-pub(crate) fn proposal(intent: &str) -> NewReview {
+fn proposal(intent: &str) -> NewReview {
     NewReview {
         review_id: uuid(),
         intent: intent.into(),
@@ -126,7 +137,7 @@ pub(crate) fn proposal(intent: &str) -> NewReview {
         proposed_by: "p".into(),
         parent_id: None,
         diff: DIFF.into(),
-        affected_files: crate::diff::check(DIFF).unwrap(),
+        affected_files: sentinel_review::diff::check(DIFF).unwrap(),
     }
 }
 
@@ -158,15 +169,19 @@ fn says(body: &str) -> Addition {
     }
 }
 
-async fn say(service: &Service, id: &str, body: &str) -> Result<Acted, Refused> {
+async fn say(service: &Service, id: &str, body: &str) -> Result<ActionOutcome, Refused> {
     service.add(id.into(), by("r"), None, says(body)).await
 }
 
-async fn claim(service: &Service, id: &str, who: &str) -> Result<Acted, Refused> {
+async fn claim(service: &Service, id: &str, who: &str) -> Result<ActionOutcome, Refused> {
     service.claim(id.into(), by(who), who.into()).await
 }
 
-async fn approve(service: &Service, id: &str, generation: Option<u64>) -> Result<Acted, Refused> {
+async fn approve(
+    service: &Service,
+    id: &str,
+    generation: Option<u64>,
+) -> Result<ActionOutcome, Refused> {
     let decision = Decision::Approved;
     service
         .verdict(id.into(), by("r"), None, generation, decision, None)

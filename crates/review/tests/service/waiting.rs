@@ -8,17 +8,20 @@ pub(super) async fn a_wait_ends_at_once_when_the_change_came_before_it(place: Pl
     let began = Instant::now();
     // Seen as created at version 1; claimed since.
     claim(&service, &id, "reviewer:a").await.unwrap();
-    for since in [Since::Version(1), Since::Status(Status::Created)] {
+    for since in [
+        Since::Version(1),
+        Since::ReviewStatus(ReviewStatus::Created),
+    ] {
         let seen = service
             .status(id.clone(), Some(since), long())
             .await
             .unwrap();
-        assert_eq!(seen.status, Status::Claimed);
+        assert_eq!(seen.status, ReviewStatus::Claimed);
     }
     // The queue as it was before anything was submitted.
-    let filter = Filter {
-        statuses: vec![Status::Created],
-        ..Filter::default()
+    let filter = ReviewFilter {
+        statuses: vec![ReviewStatus::Created],
+        ..ReviewFilter::default()
     };
     let page = Page {
         offset: 0,
@@ -40,7 +43,7 @@ pub(super) async fn a_wait_wakes_at_once_on_a_change_and_ends_with_its_time(plac
         let (service, id) = (service.clone(), id.clone());
         tokio::spawn(async move {
             let seen = service
-                .status(id, Some(Since::Status(Status::Claimed)), long())
+                .status(id, Some(Since::ReviewStatus(ReviewStatus::Claimed)), long())
                 .await;
             (seen.unwrap().status, Instant::now())
         })
@@ -49,12 +52,12 @@ pub(super) async fn a_wait_wakes_at_once_on_a_change_and_ends_with_its_time(plac
     say(&service, &id, "change X").await.unwrap();
     let said = Instant::now();
     let (status, woke) = waiting.await.unwrap();
-    assert_eq!(status, Status::InDiscussion);
+    assert_eq!(status, ReviewStatus::InDiscussion);
     // Nothing looks around here: untold, it would have waited for all its time.
     assert!(woke.saturating_duration_since(said) < WAIT_MAX / 2);
 
     let began = Instant::now();
-    let since = Some(Since::Status(Status::InDiscussion));
+    let since = Some(Since::ReviewStatus(ReviewStatus::InDiscussion));
     service
         .status(id, since, patient(Duration::from_millis(200)))
         .await
@@ -68,9 +71,9 @@ pub(super) async fn a_wait_wakes_at_once_on_a_change_and_ends_with_its_time(plac
 
 pub(super) async fn a_reviewer_who_waits_for_work_gets_it_as_it_comes(place: Place) {
     let service = place.house();
-    let filter = Filter {
-        statuses: vec![Status::Created],
-        ..Filter::default()
+    let filter = ReviewFilter {
+        statuses: vec![ReviewStatus::Created],
+        ..ReviewFilter::default()
     };
     let page = Page {
         offset: 0,
@@ -85,7 +88,7 @@ pub(super) async fn a_reviewer_who_waits_for_work_gets_it_as_it_comes(place: Pla
     let (listed, version) = waiting.await.unwrap();
     assert_eq!(listed.items[0].review_id, id);
     // A change in another project is no news for this one.
-    let elsewhere = Filter {
+    let elsewhere = ReviewFilter {
         projects: vec!["other".into()],
         ..filter
     };
@@ -112,6 +115,6 @@ pub(super) async fn a_wait_sees_what_another_process_writes(place: Place) {
     let seen = tokio::time::timeout(Duration::from_secs(5), waiting)
         .await
         .unwrap();
-    assert_eq!(seen.unwrap().unwrap().status, Status::Claimed);
+    assert_eq!(seen.unwrap().unwrap().status, ReviewStatus::Claimed);
     running.abort();
 }

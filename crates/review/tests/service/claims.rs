@@ -1,5 +1,6 @@
 //! One claim at a time, and for no longer than its lease.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use sentinel_core::clock::Moment;
@@ -70,7 +71,7 @@ pub(super) async fn a_claim_expires_wakes_who_waits_and_its_verdict_is_stale_aft
     let first = claim(&service, &id, "reviewer:a").await.unwrap().review;
     let since = Some(Since::Version(first.version));
     let free = service.status(id.clone(), since, long()).await.unwrap();
-    assert_eq!(free.status, Status::Created);
+    assert_eq!(free.status, ReviewStatus::Created);
     assert_eq!(free.claimed_by, None);
     let late = approve(&service, &id, Some(first.claim_generation))
         .await
