@@ -22,7 +22,7 @@ mod store;
 mod tests;
 
 pub use batch::{Batch, Entered, Gathering};
-pub use codec::{Corrupt, Form};
+pub use codec::{Corrupt, FORMAT, decode, encode};
 pub use entry::{Auditor, Ending, Entry, Keeps, OUTCOMES, Request, Trail};
 pub use record::{Draft, Guarantee, Key, Record, SEQ_MAX, Stored, Surface, chain, genesis, link};
 pub use redact::Arguments;

@@ -1,6 +1,6 @@
 //! The spool: audit records in a file before their replies leave.
 //!
-//! A process writes several lanes of records: a `FileLane` in `spool/<lane>.2/` of the data directory for each
+//! A process writes several lanes of records: a `FileLane` in `spool/<lane>/` of the data directory for each
 //! thread that answers calls (fewer where the quota is small), one more for what `sync` promises and for
 //! what is said of records that are missing, and a `MemoryLane` (guarantee `memory`). `Recorder` is the sink that
 //! chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.

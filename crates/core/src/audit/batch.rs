@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::codec::{Corrupt, Form};
+use super::codec::{self, Corrupt};
 use super::record::{Draft, Key, Stored};
 
 /// Records of one lane, in the order of their numbers. Cheap to clone.
@@ -21,7 +21,6 @@ pub struct Batch {
 #[derive(Clone, Debug)]
 struct Row {
     seq: u64,
-    form: Form,
     at: Range<usize>,
     hash: [u8; 32],
 }
@@ -56,29 +55,23 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// A record of this form whose encoding is at `at`, and what it says; refused if it is none, or could have been said
-    /// in fewer words: only one encoding has the hash by which it is checked in the store.
+    /// Adds the record encoded at `at` and returns it. Refused unless it is the one encoding of that
+    /// record: verification encodes the stored record again, and compares hashes.
     pub fn add<'a>(
         &mut self,
-        form: Form,
         bytes: &'a [u8],
         at: Range<usize>,
         seq: u64,
         hash: [u8; 32],
     ) -> Result<Draft<'a>, Corrupt> {
         let encoded = bytes.get(at.clone()).ok_or(Corrupt)?;
-        let draft = form.read(encoded)?;
+        let draft = codec::decode(encoded)?;
         self.scratch.clear();
-        form.encode(&draft, &mut self.scratch);
+        codec::encode(&draft, &mut self.scratch);
         if self.scratch != encoded {
             return Err(Corrupt);
         }
-        self.rows.push(Row {
-            seq,
-            form,
-            at,
-            hash,
-        });
+        self.rows.push(Row { seq, at, hash });
         Ok(draft)
     }
 
@@ -111,7 +104,7 @@ impl Batch {
     }
 
     pub fn records(&self) -> impl ExactSizeIterator<Item = Entered<'_>> {
-        let draft = |row: &Row| row.form.read(&self.bytes[row.at.clone()]);
+        let draft = |row: &Row| codec::decode(&self.bytes[row.at.clone()]);
         self.rows.iter().map(move |row| Entered {
             seq: row.seq,
             draft: draft(row).expect("it was read when it was added"),
@@ -125,10 +118,9 @@ impl Batch {
         let mut rows = Vec::new();
         for Stored { key, record, hash } in records {
             let begin = bytes.len();
-            Form::NEW.encode(&record.draft(), &mut bytes);
+            codec::encode(&record.draft(), &mut bytes);
             rows.push(Row {
                 seq: key.seq,
-                form: Form::NEW,
                 at: begin..bytes.len(),
                 hash: *hash,
             });

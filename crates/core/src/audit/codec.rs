@@ -1,62 +1,140 @@
-//! A record as bytes: the same record always gives the same bytes, so that a hash over them can be
+//! The bytes of a record. One record has exactly one encoding, so a hash over the bytes can be
 //! checked against what a store returns.
 //!
-//! New records have the second form. Records of the first are in stores, and in spools that a gateway of then left.
+//! The encoding is short because each byte is hashed, checksummed, written and read back for every
+//! call. In order: a `u32` (`Flags`) with the lengths of the numbers, the guarantee and which
+//! optional parts follow; the numbers without leading zero bytes; one code per enumerated text
+//! (`words`); the digest; then texts with a length prefix: those that clients choose, enumerated
+//! texts without a code, the arguments.
 
-mod first;
-mod second;
 mod words;
 
 use super::record::{Draft, Guarantee};
+use words::WORDS;
 
-/// Texts are cut here: names are short, and what is longer is a caller's attempt to fill the disk.
+/// Version of this encoding: in each frame of the spool and in each hash. Stored hashes depend on it.
+pub const FORMAT: u8 = 2;
+
+/// Longer texts are truncated: names are short, and anything longer only fills the disk.
 const TEXT_LEN_MAX: usize = 4096;
 
-/// PostgreSQL cannot keep a zero character. The substitute is as long, so the text has the same end.
-const INSTEAD_OF_ZERO: u8 = 0x1a;
+/// PostgreSQL cannot store NUL. The substitute has the same length, so offsets stay as they are.
+const NUL_SUBSTITUTE: u8 = 0x1a;
 
-/// The bytes are no record.
+const NUMBERS: usize = 6;
+const HEAD_LEN_MAX: usize = 4 + 8 * NUMBERS + WORDS.len();
+
+/// Layout of `Flags`: four bits per number for its length in bytes, then these.
+const GUARANTEE_SHIFT: usize = 4 * NUMBERS;
+const HAS_DIGEST: u32 = 1 << (GUARANTEE_SHIFT + 2);
+const HAS_ARGS: u32 = 1 << (GUARANTEE_SHIFT + 3);
+const UNUSED_FLAGS: u32 = !0 << (GUARANTEE_SHIFT + 4);
+
+/// The bytes are not a record.
 #[derive(Debug, thiserror::Error)]
 #[error("not an audit record")]
 pub struct Corrupt;
 
-/// How the bytes of a record are laid out; what carries them says which it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    First = 1,
-    Second = 2,
-}
-
-impl Form {
-    /// Of what is written now.
-    pub const NEW: Self = Self::Second;
-    /// The newest first.
-    pub(super) const ALL: [Self; 2] = [Self::Second, Self::First];
-
-    pub fn numbered(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|form| *form as u8 == number)
+/// Appends the bytes of a record.
+pub fn encode(draft: &Draft<'_>, out: &mut Vec<u8>) {
+    let mut head = [0; HEAD_LEN_MAX];
+    let (mut at, mut flags) = (4, (draft.guarantee as u32) << GUARANTEE_SHIFT);
+    for (index, number) in numbers(draft).into_iter().enumerate() {
+        let len = 8 - number.leading_zeros() / 8;
+        head[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        flags |= len << (4 * index);
+        at += len as usize;
     }
-
-    /// Appends the bytes of a record in this form.
-    pub fn encode(self, draft: &Draft<'_>, out: &mut Vec<u8>) {
-        match self {
-            Self::First => first::encode(draft, out),
-            Self::Second => second::encode(draft, out),
+    if draft.args_digest.is_some() {
+        flags |= HAS_DIGEST;
+    }
+    if draft.args.is_some() {
+        flags |= HAS_ARGS;
+    }
+    head[..4].copy_from_slice(&flags.to_le_bytes());
+    let enumerated = enumerated(draft);
+    let codes: [u8; WORDS.len()] =
+        std::array::from_fn(|index| words::code(WORDS[index], enumerated[index]));
+    head[at..at + codes.len()].copy_from_slice(&codes);
+    out.extend_from_slice(&head[..at + codes.len()]);
+    if let Some(digest) = &draft.args_digest {
+        out.extend_from_slice(digest);
+    }
+    for text in free(draft) {
+        put(text, out);
+    }
+    for (word, code) in enumerated.into_iter().zip(codes) {
+        if code == words::NO_CODE {
+            put(word, out);
         }
     }
-
-    /// Reads a record where it lies.
-    pub fn read(self, bytes: &[u8]) -> Result<Draft<'_>, Corrupt> {
-        match self {
-            Self::First => first::read(bytes),
-            Self::Second => second::read(bytes),
-        }
+    if let Some(args) = draft.args {
+        out.extend_from_slice(&(args.len() as u32).to_le_bytes());
+        out.extend_from_slice(args.as_bytes());
     }
 }
 
-const NUMBERS: usize = 6;
+/// Reads a record without copying its texts.
+pub fn decode(bytes: &[u8]) -> Result<Draft<'_>, Corrupt> {
+    let mut rest = Reader(bytes);
+    let flags = u32::from_le_bytes(rest.array()?);
+    let mut draft = Draft::default();
+    let numbers = [
+        &mut draft.at_ms,
+        &mut draft.latency_us,
+        &mut draft.bytes_in,
+        &mut draft.bytes_out,
+        &mut draft.policy_version,
+        &mut draft.intent,
+    ];
+    for (index, number) in numbers.into_iter().enumerate() {
+        *number = rest.number((flags >> (4 * index) & 0xf) as usize)?;
+    }
+    draft.guarantee = guarantee(flags >> GUARANTEE_SHIFT & 3)?;
+    let codes: [u8; WORDS.len()] = rest.array()?;
+    if flags & HAS_DIGEST != 0 {
+        draft.args_digest = Some(rest.array()?);
+    }
+    let mut texts = Texts::of(rest);
+    for text in [
+        &mut draft.request_id,
+        &mut draft.caller,
+        &mut draft.role,
+        &mut draft.tenant,
+        &mut draft.backend,
+        &mut draft.operation,
+    ] {
+        *text = texts.short()?;
+    }
+    let enumerated = [
+        &mut draft.surface,
+        &mut draft.revision,
+        &mut draft.method,
+        &mut draft.decision,
+        &mut draft.outcome,
+        &mut draft.kind,
+    ];
+    for (index, word) in enumerated.into_iter().enumerate() {
+        *word = match codes[index] {
+            words::NO_CODE => texts.short()?,
+            code => words::word(WORDS[index], code).ok_or(Corrupt)?,
+        };
+    }
+    if flags & HAS_ARGS != 0 {
+        draft.args = Some(texts.long()?);
+    }
+    let complete = texts.rest.0.is_empty() && flags & UNUSED_FLAGS == 0;
+    complete.then_some(draft).ok_or(Corrupt)
+}
 
-/// The numbers of a record, in the order in which they lie.
+/// Whether encoding the record loses nothing: no text is truncated or holds NUL. True of every
+/// decoded record.
+pub(super) fn is_lossless(draft: &Draft<'_>) -> bool {
+    let fits = |text: &str| text.len() <= TEXT_LEN_MAX && !text.contains('\0');
+    let mut texts = enumerated(draft).into_iter().chain(free(draft));
+    texts.all(fits)
+}
+
 fn numbers(draft: &Draft<'_>) -> [u64; NUMBERS] {
     [
         draft.at_ms,
@@ -68,58 +146,57 @@ fn numbers(draft: &Draft<'_>) -> [u64; NUMBERS] {
     ]
 }
 
-/// A record of which only these are known.
-fn numbered<'a>(numbers: [u64; NUMBERS]) -> Draft<'a> {
-    let [
-        at_ms,
-        latency_us,
-        bytes_in,
-        bytes_out,
-        policy_version,
-        intent,
-    ] = numbers;
-    Draft {
-        at_ms,
-        latency_us,
-        bytes_in,
-        bytes_out,
-        policy_version,
-        intent,
-        ..Draft::default()
-    }
+/// Texts that are mostly the gateway's own, in the order of `WORDS`.
+fn enumerated<'a>(draft: &Draft<'a>) -> [&'a str; WORDS.len()] {
+    [
+        draft.surface,
+        draft.revision,
+        draft.method,
+        draft.decision,
+        draft.outcome,
+        draft.kind,
+    ]
 }
 
-fn put_without_zeros(text: &str, out: &mut Vec<u8>) {
-    let begin = out.len();
-    out.extend_from_slice(text.as_bytes());
-    if text.as_bytes().contains(&0) {
-        replace_zeros(&mut out[begin..]);
-    }
+/// Texts chosen by clients, backends and the configuration.
+fn free<'a>(draft: &Draft<'a>) -> [&'a str; 6] {
+    [
+        draft.request_id,
+        draft.caller,
+        draft.role,
+        draft.tenant,
+        draft.backend,
+        draft.operation,
+    ]
 }
 
-#[cold]
-fn replace_zeros(text: &mut [u8]) {
-    for byte in text.iter_mut().filter(|byte| **byte == 0) {
-        *byte = INSTEAD_OF_ZERO;
-    }
-}
-
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TEXT_LEN_MAX)]
-}
-
-/// Whether its bytes say all of a record, and say it as it is. What was read from them is whole.
-pub(super) fn is_whole(draft: &Draft<'_>) -> bool {
-    let is_whole = |text: &str| text.len() <= TEXT_LEN_MAX && !text.contains('\0');
-    second::texts(draft).all(is_whole)
-}
-
-fn guarantee(number: u8) -> Result<Guarantee, Corrupt> {
+fn guarantee(number: u32) -> Result<Guarantee, Corrupt> {
     match number {
         0 => Ok(Guarantee::Memory),
         1 => Ok(Guarantee::Spool),
         2 => Ok(Guarantee::Sync),
         _ => Err(Corrupt),
+    }
+}
+
+/// Appends a text after its length: one byte below 128, two otherwise.
+fn put(text: &str, out: &mut Vec<u8>) {
+    let text = &text[..text.floor_char_boundary(TEXT_LEN_MAX)];
+    match text.len() {
+        len @ 0..0x80 => out.push(len as u8),
+        len => out.extend_from_slice(&[len as u8 | 0x80, (len >> 7) as u8]),
+    }
+    let begin = out.len();
+    out.extend_from_slice(text.as_bytes());
+    if text.as_bytes().contains(&0) {
+        replace_nuls(&mut out[begin..]);
+    }
+}
+
+#[cold]
+fn replace_nuls(text: &mut [u8]) {
+    for byte in text.iter_mut().filter(|byte| **byte == 0) {
+        *byte = NUL_SUBSTITUTE;
     }
 }
 
@@ -142,7 +219,7 @@ impl<'a> Reader<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// A number of so many bytes.
+    /// A little-endian number of `len` bytes.
     fn number(&mut self, len: usize) -> Result<u64, Corrupt> {
         let mut bytes = [0; 8];
         let room = bytes.get_mut(..len).ok_or(Corrupt)?;
@@ -151,10 +228,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The texts of a record, each behind its length.
+/// The length-prefixed texts of a record.
 struct Texts<'a> {
     rest: Reader<'a>,
-    /// All of it as one text, which it is as long as the lengths are: looked at once, not for each.
+    /// All of it as one text, if it is UTF-8, which it is unless a length byte is 128 or more:
+    /// validated once, not once per text.
     whole: Option<&'a str>,
 }
 
@@ -164,6 +242,16 @@ impl<'a> Texts<'a> {
         Self { rest, whole }
     }
 
+    /// A text after a length of one or two bytes.
+    fn short(&mut self) -> Result<&'a str, Corrupt> {
+        let len = match self.rest.byte()? {
+            len @ 0..0x80 => len.into(),
+            low => usize::from(low & 0x7f) | usize::from(self.rest.byte()?) << 7,
+        };
+        self.take(len)
+    }
+
+    /// A text after a length of four bytes.
     fn long(&mut self) -> Result<&'a str, Corrupt> {
         let len = u32::from_le_bytes(self.rest.array()?);
         self.take(len as usize)

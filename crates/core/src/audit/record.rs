@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::codec::{self, Form};
+use super::codec;
 use crate::digest::sha256;
 
 /// No lane has as many records, and every store can count as far.
@@ -183,17 +183,14 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Whether the hash is the one that follows `before`, and covers all that the record says.
+    /// Whether the hash follows `before` and covers the whole record.
     pub fn follows(&self, before: &[u8; 32], scratch: &mut Vec<u8>) -> bool {
         let draft = self.record.draft();
-        let mut has_form = |form: Form| {
-            scratch.clear();
-            form.encode(&draft, scratch);
-            chain(form, before, self.key.seq, scratch) == self.hash
-        };
+        scratch.clear();
+        codec::encode(&draft, scratch);
         self.key.seq <= SEQ_MAX
-            && Form::ALL.into_iter().any(&mut has_form)
-            && codec::is_whole(&draft)
+            && chain(before, self.key.seq, scratch) == self.hash
+            && codec::is_lossless(&draft)
     }
 }
 
@@ -204,7 +201,7 @@ pub fn genesis(node: &str, lane: i64) -> [u8; 32] {
     named.finalize().into()
 }
 
-/// Encodes a record that follows `before`; gives its hash and its bytes, which are in `scratch`.
+/// Encodes a record that follows `before` into `scratch`; returns its hash and its bytes.
 pub fn link<'a>(
     before: &[u8; 32],
     seq: u64,
@@ -212,28 +209,23 @@ pub fn link<'a>(
     scratch: &'a mut Vec<u8>,
 ) -> ([u8; 32], &'a [u8]) {
     scratch.clear();
-    // In one piece with what `chain` puts before it, for the digest works on whole blocks.
+    // One buffer: SHA-256 over whole blocks is faster than three updates.
     scratch.extend_from_slice(before);
-    scratch.extend_from_slice(&place(Form::NEW, seq));
+    scratch.extend_from_slice(&position(seq));
     let begin = scratch.len();
-    Form::NEW.encode(draft, scratch);
+    codec::encode(draft, scratch);
     (sha256(scratch), &scratch[begin..])
 }
 
-/// The hash of a record of this form that follows `before`.
-pub fn chain(form: Form, before: &[u8; 32], seq: u64, encoded: &[u8]) -> [u8; 32] {
-    let place = Sha256::new()
-        .chain_update(before)
-        .chain_update(place(form, seq));
-    place.chain_update(encoded).finalize().into()
+/// The hash of an encoded record that follows `before`.
+pub fn chain(before: &[u8; 32], seq: u64, encoded: &[u8]) -> [u8; 32] {
+    let hash = Sha256::new().chain_update(before);
+    let hash = hash.chain_update(position(seq)).chain_update(encoded);
+    hash.finalize().into()
 }
 
-/// What stands between the hash before a record and its bytes. Numbers leave the last byte to the form, so that no record
-/// in one form has the hash of another record in the other.
-fn place(form: Form, seq: u64) -> [u8; 8] {
-    let form = match form {
-        Form::First => 0,
-        Form::Second => 2,
-    };
-    (seq | form << 56).to_le_bytes()
+/// The bytes between the previous hash and the record: its number, and the format in the last byte,
+/// which `SEQ_MAX` leaves free.
+fn position(seq: u64) -> [u8; 8] {
+    (seq | u64::from(codec::FORMAT) << 56).to_le_bytes()
 }

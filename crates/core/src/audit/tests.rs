@@ -18,8 +18,8 @@ struct Kept(Mutex<Vec<Record>>);
 impl Sink for Kept {
     fn append(&self, draft: &Draft<'_>) {
         let mut bytes = Vec::new();
-        Form::NEW.encode(draft, &mut bytes);
-        let read = Form::NEW.read(&bytes).unwrap();
+        encode(draft, &mut bytes);
+        let read = decode(&bytes).unwrap();
         self.0.lock().push(read.to_record());
     }
 
@@ -60,13 +60,13 @@ fn p_a05_nothing_can_be_added_where_texts_are_cut() {
             ..Record::default()
         };
         let mut bytes = Vec::new();
-        Form::NEW.encode(&record.draft(), &mut bytes);
+        encode(&record.draft(), &mut bytes);
         let key = Key {
             node: "n".to_owned(),
             lane: 2,
             seq: 1,
         };
-        let hash = chain(Form::NEW, &before, 1, &bytes);
+        let hash = chain(&before, 1, &bytes);
         Stored { key, record, hash }
     };
     let longest = "x".repeat(4096);
@@ -295,8 +295,8 @@ fn a_zero_character_is_replaced_and_the_text_goes_on() {
         ..Draft::default()
     };
     let mut bytes = Vec::new();
-    Form::NEW.encode(&draft, &mut bytes);
-    let read = Form::NEW.read(&bytes).unwrap();
+    encode(&draft, &mut bytes);
+    let read = decode(&bytes).unwrap();
     let texts = (read.operation, read.caller);
     assert_eq!(texts, ("ec\u{1a}ho\u{1a}", "\u{1a}"));
 }
@@ -324,7 +324,7 @@ fn p_a05_a_record_keeps_its_bytes_from_version_to_version() {
         ..Draft::default()
     };
     let mut bytes = Vec::new();
-    Form::Second.encode(&draft, &mut bytes);
+    encode(&draft, &mut bytes);
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let texts = ["0137", "03616e6e", "03646576", "00", "00", "c801"];
     let expected = [
@@ -341,14 +341,13 @@ fn p_a05_a_record_keeps_its_bytes_from_version_to_version() {
     ];
     assert_eq!(hex, expected.concat());
     let (hash, _) = link(&[1; 32], 9, &draft, &mut Vec::new());
-    assert_eq!(hash, chain(Form::Second, &[1; 32], 9, &bytes));
+    assert_eq!(hash, chain(&[1; 32], 9, &bytes));
     let place = [&[1; 32][..], &[9, 0, 0, 0, 0, 0, 0, 2], &bytes].concat();
     assert_eq!(
         hash,
         *ring::digest::digest(&ring::digest::SHA256, &place).as_ref()
     );
-    // The same bytes mean something else in the other form, and no number makes one of the other.
-    assert_ne!(hash, chain(Form::First, &[1; 32], 9, &bytes));
+    // A number that reaches into the byte of the format is refused.
     let beyond = SEQ_MAX + 1;
     let key = Key {
         node: "n".to_owned(),
@@ -358,7 +357,7 @@ fn p_a05_a_record_keeps_its_bytes_from_version_to_version() {
     let stored = Stored {
         key,
         record: draft.to_record(),
-        hash: chain(Form::Second, &[1; 32], beyond, &bytes),
+        hash: chain(&[1; 32], beyond, &bytes),
     };
     assert!(!stored.follows(&[1; 32], &mut Vec::new()));
 }
@@ -367,7 +366,7 @@ fn p_a05_a_record_keeps_its_bytes_from_version_to_version() {
 fn what_the_gateway_says_of_most_requests_is_not_spelt_out() {
     let len = |draft: Draft<'_>| {
         let mut bytes = Vec::new();
-        Form::NEW.encode(&draft, &mut bytes);
+        encode(&draft, &mut bytes);
         bytes.len()
     };
     let least = len(Draft::default());
@@ -425,7 +424,7 @@ fn p_a05_what_is_put_behind_the_cut_of_any_text_is_found() {
 #[test]
 fn a_record_that_is_not_said_in_the_shortest_way_is_none() {
     let mut bytes = Vec::new();
-    Form::Second.encode(&Draft::default(), &mut bytes);
+    encode(&Draft::default(), &mut bytes);
     let mut spelt = bytes.clone();
     // Its surface, which is empty and has a number, spelt out.
     spelt[4] = 0;
@@ -434,11 +433,9 @@ fn a_record_that_is_not_said_in_the_shortest_way_is_none() {
     let request_id = bytes.len() - 6;
     zero.splice(request_id..=request_id, [1, 0]);
     for (bytes, is_good) in [(bytes, true), (spelt, false), (zero, false)] {
-        assert!(Form::Second.read(&bytes).is_ok());
+        assert!(decode(&bytes).is_ok());
         let all = 0..bytes.len();
-        let added = Gathering::default()
-            .add(Form::Second, &bytes, all, 1, [0; 32])
-            .is_ok();
+        let added = Gathering::default().add(&bytes, all, 1, [0; 32]).is_ok();
         assert_eq!(added, is_good, "{bytes:?}");
     }
 }
@@ -466,12 +463,10 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         tail in proptest::collection::vec(0_u8..8, 0..100),
     ) {
-        for form in [Form::First, Form::Second] {
-            for bytes in [&bytes, &tail, &[&tail[..], &bytes].concat()] {
-                // What is read can be written.
-                if let Ok(read) = form.read(bytes) {
-                    form.encode(&read, &mut Vec::new());
-                }
+        for bytes in [&bytes, &tail, &[&tail[..], &bytes].concat()] {
+            // What is read can be written.
+            if let Ok(read) = decode(bytes) {
+                encode(&read, &mut Vec::new());
             }
         }
     }
@@ -492,23 +487,17 @@ proptest! {
             policy_version: 4, guarantee: Guarantee::Sync, intent: 5,
         };
         let (before, seq) = ([at_ms as u8; 32], at_ms & SEQ_MAX);
-        let mut hashes = Vec::new();
-        for form in [Form::First, Form::Second] {
-            let mut bytes = Vec::new();
-            form.encode(&record.draft(), &mut bytes);
-            prop_assert_eq!(form.read(&bytes).unwrap().to_record(), record.clone());
-            if cut < bytes.len() {
-                prop_assert!(form.read(&bytes[..cut]).is_err());
-            }
-            let hash = chain(form, &before, seq, &bytes);
-            let key = Key { node: "n".to_owned(), lane: 2, seq };
-            let stored = Stored { key, record: record.clone(), hash };
-            prop_assert!(stored.follows(&before, &mut Vec::new()));
-            hashes.push((hash, bytes));
+        let mut bytes = Vec::new();
+        encode(&record.draft(), &mut bytes);
+        prop_assert_eq!(decode(&bytes).unwrap().to_record(), record.clone());
+        if cut < bytes.len() {
+            prop_assert!(decode(&bytes[..cut]).is_err());
         }
+        let hash = chain(&before, seq, &bytes);
         let mut scratch = vec![7];
-        let (hash, linked) = link(&before, seq, &record.draft(), &mut scratch);
-        prop_assert_eq!((hash, linked), (hashes[1].0, &hashes[1].1[..]));
-        prop_assert_ne!(hashes[0].0, hashes[1].0);
+        prop_assert_eq!(link(&before, seq, &record.draft(), &mut scratch), (hash, &bytes[..]));
+        let key = Key { node: "n".to_owned(), lane: 2, seq };
+        let stored = Stored { key, record, hash };
+        prop_assert!(stored.follows(&before, &mut Vec::new()));
     }
 }

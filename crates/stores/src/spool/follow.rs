@@ -183,18 +183,16 @@ impl Follower {
                         Kind::Segment => self.started(Start::read(found.payload), chunk),
                         Kind::Record if self.start.is_some() => {
                             let begin = at + frame::HEADER_LEN;
-                            let (form, seq) = (found.form, found.seq);
+                            let seq = found.seq;
                             if let Some((len, hash)) = frame::split_record(found.payload)
-                                && let Ok(draft) =
-                                    records.add(form, bytes, begin..begin + len, seq, hash)
+                                && let Ok(draft) = records.add(bytes, begin..begin + len, seq, hash)
                             {
                                 chunk.steps.extend(Step::of(seq, &draft));
                                 chunk.beyond_anchors |= draft.method != ANCHOR;
                                 let encoded = &bytes[begin..begin + len];
                                 // What was never written left no mark on the chain.
                                 let last = self.hash;
-                                let follows =
-                                    |last: &[u8; 32]| chain(form, last, seq, encoded) == hash;
+                                let follows = |last: &[u8; 32]| chain(last, seq, encoded) == hash;
                                 self.reach(seq, || last.filter(follows), chunk);
                                 self.expected = Some(seq + 1);
                                 self.hash = Some(hash);

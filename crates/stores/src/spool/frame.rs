@@ -1,13 +1,13 @@
 //! How records lie in a segment file.
 //!
 //! A frame is a header of 32 bytes, a payload, and padding to 8: magic, length, sequence, segment,
-//! kind, the form of records, and a CRC-32C over header and payload. A segment begins with a frame that says
+//! kind, the format of records, and a CRC-32C over header and payload. A segment begins with a frame that says
 //! whose it is and where the chain stood. A reader that meets something else goes on at the next
 //! valid frame.
 
 use std::sync::Arc;
 
-use sentinel_core::audit::{Form, SEQ_MAX};
+use sentinel_core::audit::{FORMAT, SEQ_MAX};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"SGA\x01");
 pub(crate) const HEADER_LEN: usize = 32;
@@ -40,7 +40,7 @@ pub(crate) fn write(place: &mut [u8], kind: Kind, seq: u64, segment: u64, payloa
     header[8..16].copy_from_slice(&seq.to_le_bytes());
     header[16..24].copy_from_slice(&segment.to_le_bytes());
     header[24] = kind as u8;
-    header[25] = Form::NEW as u8;
+    header[25] = FORMAT;
     header[26..CRC_AT].fill(0);
     body[..first.len()].copy_from_slice(first);
     body[first.len()..payload_len].copy_from_slice(second);
@@ -75,8 +75,6 @@ pub(crate) fn count(mut bytes: &[u8], segment: u64) -> u64 {
 /// A frame in a buffer.
 pub(crate) struct Frame<'a> {
     pub(crate) kind: Kind,
-    /// Of the record, if it is one.
-    pub(crate) form: Form,
     pub(crate) seq: u64,
     pub(crate) payload: &'a [u8],
     /// With header and padding.
@@ -103,10 +101,8 @@ pub(crate) fn look(bytes: &[u8], segment: u64) -> Found<'_> {
         2 => Kind::Record,
         _ => return Found::Nothing,
     };
-    let Some(form) = Form::numbered(header[25]) else {
-        return Found::Nothing;
-    };
     if word(0) != MAGIC
+        || header[25] != FORMAT
         || payload_len > PAYLOAD_LEN_MAX
         || number(8) > SEQ_MAX
         || number(16) != segment
@@ -123,7 +119,6 @@ pub(crate) fn look(bytes: &[u8], segment: u64) -> Found<'_> {
     }
     Found::Frame(Frame {
         kind,
-        form,
         seq: number(8),
         payload,
         len,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::Mutex;
-use sentinel_core::audit::{Batch, Draft, Form, Gathering, chain, genesis};
+use sentinel_core::audit::{Batch, Draft, Gathering, chain, encode, genesis};
 use sentinel_core::metrics::Metrics;
 
 pub struct MemoryLane {
@@ -52,10 +52,10 @@ impl MemoryLane {
 
     pub(crate) fn append(&self, draft: &Draft<'_>) {
         let mut bytes = Vec::with_capacity(256);
-        Form::NEW.encode(draft, &mut bytes);
+        encode(draft, &mut bytes);
         let mut ring = self.ring.lock();
         ring.seq += 1;
-        ring.hash = chain(Form::NEW, &ring.hash, ring.seq, &bytes);
+        ring.hash = chain(&ring.hash, ring.seq, &bytes);
         if ring.records.len() == self.len_max
             && let Some((_, _, hash)) = ring.records.pop_front()
         {
@@ -80,7 +80,7 @@ impl MemoryLane {
         for (seq, encoded, hash) in taken {
             let begin = bytes.len();
             bytes.extend_from_slice(&encoded);
-            let added = records.add(Form::NEW, &bytes, begin..bytes.len(), seq, hash);
+            let added = records.add(&bytes, begin..bytes.len(), seq, hash);
             debug_assert!(added.is_ok(), "it was encoded here");
         }
         (before, records.over(bytes, self.node.clone(), self.lane))

@@ -47,18 +47,13 @@ fn is_lane(name: &str) -> bool {
     lane_of(name).is_some()
 }
 
-/// How folders of lanes end. A gateway from before the second form of records would take what has none for a lane of its
-/// own kind, find nothing in it that it knows, and remove it.
-const OF_SECOND_FORM: &str = ".2";
-
-/// The folder of a new lane.
+/// The folder of a lane.
 pub(super) fn folder_of(root: &Path, lane: i64) -> PathBuf {
-    root.join(format!("{lane}{OF_SECOND_FORM}"))
+    root.join(lane.to_string())
 }
 
-/// The lane that a folder of this name is, new or of a gateway of then.
+/// The lane that a folder of this name holds.
 fn lane_of(name: &str) -> Option<i64> {
-    let name = name.strip_suffix(OF_SECOND_FORM).unwrap_or(name);
     name.parse().ok()
 }
 

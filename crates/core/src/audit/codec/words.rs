@@ -1,12 +1,12 @@
-//! Words that the gateway chooses, by number: what nearly every record says. A word that is not here is spelt out.
+//! Codes for the texts that nearly every record repeats. A text without a code is stored as it is.
 //!
-//! Hashes rest on these lists, on what they have and on what they lack: with one word more, a record that spells it would
-//! have other bytes. So they stay as they are as long as there are records of this form; another list is another form.
+//! Hashes depend on these lists, on what they have and on what they lack: a record that spells out a
+//! text would encode differently once that text had a code. A changed list is a new `FORMAT`.
 
-/// The number of a word that has none.
-pub(super) const SPELT: u8 = 0;
+/// The code of a text that is in no list.
+pub(super) const NO_CODE: u8 = 0;
 
-/// Surfaces, revisions, methods, decisions, outcomes, kinds; what is common stands first, for it is found first.
+/// Surfaces, revisions, methods, decisions, outcomes, kinds; frequent ones first, since the search is linear.
 pub(super) const WORDS: [&[&str]; 6] = [
     &["http", "stdio", "admin", "gateway", ""],
     &[
@@ -98,7 +98,7 @@ pub(super) const WORDS: [&[&str]; 6] = [
     ],
 ];
 
-/// Inlined, so that the length of the word that stands first is known, and it is compared without a call.
+/// Inlined, so that the length of the first word is a constant and comparing it needs no `memcmp` call.
 #[inline(always)]
 pub(super) fn code(words: &[&str], word: &str) -> u8 {
     match words.first() {
@@ -109,7 +109,7 @@ pub(super) fn code(words: &[&str], word: &str) -> u8 {
 
 fn searched(words: &[&str], word: &str) -> u8 {
     let place = words.iter().position(|known| *known == word);
-    place.map_or(SPELT, |place| place as u8 + 1)
+    place.map_or(NO_CODE, |place| place as u8 + 1)
 }
 
 pub(super) fn word(words: &[&'static str], code: u8) -> Option<&'static str> {
@@ -120,7 +120,7 @@ pub(super) fn word(words: &[&'static str], code: u8) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// Whoever makes this fail has made `audit verify` call stored records altered.
+    /// If this fails, `audit verify` reports stored records as altered.
     #[test]
     fn p_a05_the_lists_stay_as_they_are() {
         let all = WORDS.map(|words| words.join(" ")).join("\n");
@@ -129,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn a_word_has_one_number() {
+    fn a_word_has_one_code() {
         for words in WORDS {
             for (place, word) in words.iter().enumerate() {
                 assert_eq!(usize::from(code(words, word)), place + 1, "{word}");
                 assert_eq!(super::word(words, place as u8 + 1), Some(*word));
             }
-            assert_eq!(code(words, "made up"), SPELT);
+            assert_eq!(code(words, "made up"), NO_CODE);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::{
-    AuditStore, Batch, Form, Guarantee, Key, Query, Record, Stored, chain, genesis,
+    AuditStore, Batch, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
 };
 
 use super::super::heads::{self, Head, hex};
@@ -45,8 +45,8 @@ fn chained(lane: i64, before: [u8; 32], records: impl IntoIterator<Item = Record
     let mut out = Vec::new();
     for (seq, record) in (1..).zip(records) {
         let mut bytes = Vec::new();
-        Form::NEW.encode(&record.draft(), &mut bytes);
-        hash = chain(Form::NEW, &hash, seq, &bytes);
+        encode(&record.draft(), &mut bytes);
+        hash = chain(&hash, seq, &bytes);
         let key = Key {
             node: "n".into(),
             lane,
@@ -81,37 +81,6 @@ pub(super) async fn run(
     tampering(store, data_dir, tamper).await;
     no_records(store, data_dir, tamper).await;
     announcements(store, data_dir, tamper).await;
-    the_first_form(store, data_dir, tamper).await;
-}
-
-/// P-A05: records whose hashes are of the first form hold, beside others, and what is altered in them is found.
-async fn the_first_form(
-    store: &dyn AuditStore,
-    data_dir: &Path,
-    tamper: &dyn Fn(&'static str) -> BoxFuture<'static, ()>,
-) {
-    let mut records = lane(500, 20, None);
-    let mut before = genesis("n", 500);
-    for (at, stored) in records.iter_mut().enumerate() {
-        let form = if at < 10 { Form::First } else { Form::NEW };
-        let mut bytes = Vec::new();
-        form.encode(&stored.record.draft(), &mut bytes);
-        stored.hash = chain(form, &before, stored.key.seq, &bytes);
-        before = stored.hash;
-    }
-    store.insert(Batch::of(&records)).await.unwrap();
-    heads::write(data_dir, &Head::of(&Batch::of(&records)).unwrap()).unwrap();
-    let broken = async || {
-        let broken = verify(store, data_dir).await.unwrap().broken;
-        broken.iter().map(|b| b.key.seq).collect::<Vec<_>>()
-    };
-    assert_eq!(broken().await, Vec::<u64>::new());
-    tamper("UPDATE audit SET latency_us = latency_us + 1 WHERE lane = 500 AND seq = 15").await;
-    assert_eq!(broken().await, [15]);
-    tamper("UPDATE audit SET caller = 'eve' WHERE lane = 500 AND seq = 4").await;
-    assert_eq!(broken().await, [4]);
-    std::fs::remove_dir_all(data_dir.join("audit")).unwrap();
-    tamper("DELETE FROM audit").await;
 }
 
 async fn searches(store: &dyn AuditStore, records: &[Stored]) {
@@ -289,8 +258,8 @@ async fn rewriting(
     let mut hash = forged[40].hash;
     for stored in &mut forged[41..] {
         let mut bytes = Vec::new();
-        Form::NEW.encode(&stored.record.draft(), &mut bytes);
-        hash = chain(Form::NEW, &hash, stored.key.seq, &bytes);
+        encode(&stored.record.draft(), &mut bytes);
+        hash = chain(&hash, stored.key.seq, &bytes);
         stored.hash = hash;
     }
     tamper("DELETE FROM audit").await;
@@ -439,9 +408,9 @@ async fn announcements(
     let mut skipping = records[..8].to_vec();
     let mut bytes = Vec::new();
     let said = gap(408, None);
-    Form::NEW.encode(&said.draft(), &mut bytes);
+    encode(&said.draft(), &mut bytes);
     skipping.push(Stored {
-        hash: chain(Form::NEW, &records[7].hash, 11, &bytes),
+        hash: chain(&records[7].hash, 11, &bytes),
         key: records[10].key.clone(),
         record: said,
     });
