@@ -2,6 +2,9 @@
 //!
 //! Integration tests, because `sentinel_stores` depends on this crate.
 
+#![allow(clippy::unwrap_used, reason = "in a test it is the assertion")]
+#![allow(clippy::print_stdout, reason = "shown when a test fails")]
+
 mod claims;
 mod declarations;
 mod purging;
