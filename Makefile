@@ -37,7 +37,7 @@ faults: ## outages and overload at full length: the store away for 30 s, a milli
 	cargo test --release -p sentinel-review --test cost -- --nocapture
 	SENTINEL_RACES=100 cargo test --release -p sentinel-review --test service -- on_sqlite::p_b05 --nocapture
 	cargo build -p sentinel
-	tests/review.py --long
+	.build/venv/bin/python -m pytest -c tests/pytest.ini tests/suites/review --long --timeout 3600
 
 setup: ## install the programs that the tests talk to, under .build/
 	@tests/setup

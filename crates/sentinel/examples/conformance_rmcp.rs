@@ -1,4 +1,4 @@
-//! The server that the official conformance suite wants to meet, on the Rust SDK: `tests/conformance.py` starts it.
+//! The server that the official conformance suite wants to meet, on the Rust SDK: `tests/suites/conformance` starts it.
 //!
 //! Prints its URL as the first line and serves Streamable HTTP in both eras until it is killed. Names and texts are those
 //! the suite asks for. What the SDK cannot do (closing a stream so that its client polls) is left out.

@@ -4,7 +4,8 @@ import concurrent.futures
 
 import mcp_types as types
 import pytest
-from conftest import LEGACY, MODERN, WORLD, Caller, text
+from sdk_callers import LEGACY, MODERN, Caller, text
+from world import WORLD
 
 MODES = {"legacy": LEGACY, MODERN: MODERN}
 

@@ -10,7 +10,8 @@ import time
 
 import mcp_types as types
 import pytest
-from conftest import LEGACY, MODERN, WORLD, Caller, eventually, text
+from sdk_callers import LEGACY, MODERN, Caller, eventually, text
+from world import WORLD
 from mcp import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
@@ -181,6 +182,6 @@ def pair(request):
 
 
 @pytest.mark.parametrize("feature", TABLE)
-def test_G24_what_a_caller_of_either_era_sees(pair, feature):
+def test_c_39_what_a_caller_of_either_era_sees(pair, feature):
     look, expected = TABLE[feature]
     assert look(pair) == expected[pair.quadrant]

@@ -1,14 +1,15 @@
 """C-25: `?tags=` behind an endpoint, as the Python SDK sees it in both eras."""
 
 import pytest
-from conftest import WORLD, Caller
+from sdk_callers import Caller
+from world import WORLD
 from mcp.shared.exceptions import MCPError
 
 SHOWN = {"submit_proposal", "get_proposal", "get_review_status", "list_reviews", "list_pending"}
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_C25_an_endpoint_shows_and_serves_the_tools_with_a_tag(mode):
+def test_c_25_an_endpoint_shows_and_serves_the_tools_with_a_tag(mode):
     caller = Caller(WORLD["reviewing"] + "?tags=proposal,status", mode)
     try:
         assert caller.tools().keys() == SHOWN

@@ -19,8 +19,6 @@ from rawcaller import last_event
 # What 2026-07-28 removed is still what callers of the older revisions use.
 warnings.simplefilter("ignore", MCPDeprecationWarning)
 
-# The command line, once it is read.
-OPTIONS = None
 # As the SDK calls its modes; raw_session names the revision.
 MODERN, LEGACY = "2026-07-28", "legacy"
 LIMIT_S = 60

@@ -12,7 +12,7 @@ import uuid
 import harness
 from mcp import Client, MCPError
 
-from reviewing.house import DIFF, LEGACY, LIMIT_S, MODERN, PATCH, agent, broker, check, look, postgresql
+from broker import DIFF, LEGACY, LIMIT_S, MODERN, PATCH, agent, broker, check, look, postgresql
 
 
 async def ten_steps(url, eras):
@@ -55,7 +55,7 @@ async def ten_steps(url, eras):
         return review["review_id"], await proposer.get_proposal(**review), await proposer.get_messages(**review)
 
 
-async def the_ten_steps_in_every_pairing_of_eras_then_a_restart(folder):
+async def test_the_ten_steps_in_every_pairing_of_eras_then_a_restart(folder):
     kept = []
     with broker(folder) as running:
         for eras in [(LEGACY, LEGACY), (LEGACY, MODERN), (MODERN, LEGACY), (MODERN, MODERN)]:
@@ -76,7 +76,7 @@ async def the_ten_steps_in_every_pairing_of_eras_then_a_restart(folder):
     check(look(folder, "list", "--status", "pending")["total"] == 0, "an alias in a filter")
 
 
-async def the_gateway_offers_the_tools_beside_its_backends(folder):
+async def test_the_gateway_offers_the_tools_beside_its_backends(folder):
     with harness.gateway(folder, [], extra="\n[review]\nenabled = true\nextended_tools = true\n") as running:
         for url in (running.url, running.url + "/review"):
             async with Client(url, mode=MODERN) as client:
@@ -97,7 +97,7 @@ async def the_gateway_offers_the_tools_beside_its_backends(folder):
             check((await client.list_resource_templates()).resource_templates[0].uri_template == "review://{id}")
 
 
-async def whoever_follows_a_review_hears_of_each_change(folder):
+async def test_whoever_follows_a_review_hears_of_each_change(folder):
     """B-49 and decisions 41: subscriptions of both eras, for changes of this process and of another on the same file."""
     with broker(folder) as running, broker(folder) as beside:
         heard = asyncio.Queue()
@@ -155,7 +155,7 @@ async def whoever_follows_a_review_hears_of_each_change(folder):
     return f"told after {soon * 1000:.0f} ms, of another process after {later * 1000:.0f} ms"
 
 
-async def calls_that_wait_leave_their_place_to_others(folder):
+async def test_calls_that_wait_leave_their_place_to_others(folder):
     """Decisions 18: of two places both are free while three calls wait, and each answer comes although the places are taken.
 
     The queue is for three calls that arrive at once; a wait that kept its place would make the calls after it time out there.
@@ -186,7 +186,7 @@ def admitted(running):
     return next(int(line.removeprefix(name)) for line in page.decode().splitlines() if line.startswith(name))
 
 
-async def a_broker_that_stops_answers_whoever_waits(folder):
+async def test_a_broker_that_stops_answers_whoever_waits(folder):
     """A restart takes no longer because somebody waits, and what was waited for is answered as if the time were over."""
     for era in (LEGACY, MODERN):
         with broker(folder) as running:
@@ -209,7 +209,7 @@ async def a_broker_that_stops_answers_whoever_waits(folder):
             running.child.wait(10)
 
 
-async def a_claim_expires_and_a_waiting_reviewer_gets_the_review(folder):
+async def test_a_claim_expires_and_a_waiting_reviewer_gets_the_review(folder):
     with broker(folder, extra="\n[review]\nclaim_timeout = 5\n") as running:
         async with agent(running.url, LEGACY) as slow, agent(running.url, LEGACY) as quick:
             made = await slow.submit_proposal(intent="i", diff=DIFF, agent_type="a", phase="1")
@@ -223,7 +223,7 @@ async def a_claim_expires_and_a_waiting_reviewer_gets_the_review(folder):
             check(kind == "stale_claim", kind)
 
 
-async def with_postgresql_two_gateways_share_the_reviews(folder):
+async def test_with_postgresql_two_gateways_share_the_reviews(folder):
     """The ten steps on PostgreSQL, a restart, and a wait that another gateway ends."""
     with postgresql(folder) as url:
         environment = {**os.environ, "REVIEW_DATABASE": url}
@@ -252,7 +252,7 @@ async def with_postgresql_two_gateways_share_the_reviews(folder):
     return f"another gateway's wait ended after {took * 1000:.0f} ms"
 
 
-async def twelve_tools_without_the_extended_ones(folder):
+async def test_twelve_tools_without_the_extended_ones(folder):
     with broker(folder) as running:
         async with Client(running.url, mode=LEGACY) as client:
             tools = [tool.name for tool in (await client.list_tools()).tools]
@@ -260,7 +260,7 @@ async def twelve_tools_without_the_extended_ones(folder):
             check(client.server_info.name == "gsd-review-broker", client.server_info)
 
 
-async def bad_arguments_get_clear_errors(folder):
+async def test_bad_arguments_get_clear_errors(folder):
     with broker(folder) as running:
         async with agent(running.url, MODERN) as one:
             made = await one.submit_proposal(intent="i", diff=DIFF, agent_type="a", phase="1")
@@ -299,7 +299,7 @@ async def bad_arguments_get_clear_errors(folder):
             check((await one.list_reviews(status="pending"))["total"] == 1, "an alias in a filter")
 
 
-async def looking_changes_nothing(folder):
+async def test_looking_changes_nothing(folder):
     """A file that is somebody else's gets no tables of ours, and a text of an agent does not steer the terminal."""
     with broker(folder) as running:
         async with agent(running.url, MODERN) as one:
@@ -320,7 +320,7 @@ async def looking_changes_nothing(folder):
             check(db.execute("SELECT name FROM sqlite_schema").fetchall() == [("theirs",)])
 
 
-async def a_diff_of_two_megabytes_comes_back_byte_for_byte(folder):
+async def test_a_diff_of_two_megabytes_comes_back_byte_for_byte(folder):
     lines = [f"+line {n} äöü€ {'x' * (n % 60)}" for n in range(40000)]
     diff = f"--- /dev/null\n+++ b/big.txt\n@@ -0,0 +1,{len(lines)} @@\n" + "\n".join(lines) + "\n"
     check(len(diff.encode()) > 2_000_000, len(diff.encode()))

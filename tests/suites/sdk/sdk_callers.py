@@ -4,17 +4,14 @@
 """
 
 import asyncio
-import json
-import os
 import threading
 import time
 
-import pytest
 from mcp import Client, StdioServerParameters
+from world import WORLD
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 LIMIT_S = 30
-WORLD = json.loads(open(os.environ["SENTINEL_WORLD"]).read())
 
 
 class Caller:
@@ -90,15 +87,6 @@ WAYS = {
     "stdio-legacy": lambda: Caller(stdio(), "legacy"),
     "stdio-modern": lambda: Caller(stdio(), "auto"),
 }
-
-
-@pytest.fixture(scope="session", params=WAYS)
-def caller(request):
-    """The merged catalog, as each kind of caller sees it."""
-    made = WAYS[request.param]()
-    made.way = request.param
-    yield made
-    made.close()
 
 
 def text(result):

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import harness
 
-from reviewing import house
-from reviewing.house import DIFF, PATCH, check, look, raw_session
+from broker import DIFF, PATCH, check, look, raw_session
 
 
 @contextlib.contextmanager
@@ -94,7 +93,7 @@ def kept_of_life(database, review_id):
     return [body or names[event] for event, body in rows]
 
 
-async def p_b03_each_acknowledgement_came_after_the_sync_of_what_it_says(folder):
+async def test_p_b03_each_acknowledgement_came_after_the_sync_of_what_it_says(folder):
     """Every write to the files that no finished fdatasync covers is dropped, as a power failure would; then it is read."""
     database = folder / "synced.db"
     trace = folder / "trace"
@@ -240,12 +239,12 @@ def faulty_life(folder, system_call, fault, nth):
     return fired
 
 
-async def p_b04_a_failing_system_call_loses_nothing_acknowledged(folder):
+async def test_p_b04_a_failing_system_call_loses_nothing_acknowledged(folder, options):
     """Each call that writes the database fails once, or is the last thing the broker does."""
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
     ran = 0
-    if house.OPTIONS.long:
+    if options.long:
         for system_call in SYSTEM_CALLS:
             for fault in FAULTS:
                 nth = 1

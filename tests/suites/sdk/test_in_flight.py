@@ -3,12 +3,12 @@
 import asyncio
 import uuid
 
-from conftest import LIMIT_S, eventually, text
+from sdk_callers import LIMIT_S, eventually, text
 
 CALLS = 50
 
 
-def test_G56_fifty_calls_are_in_flight_through_a_python_server_that_answers_in_reverse(caller):
+def test_g_56_fifty_calls_are_in_flight_through_a_python_server_that_answers_in_reverse(caller):
     assert eventually(lambda: "meet" in caller.tools())
     party = str(uuid.uuid4())
 

@@ -11,12 +11,11 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parent.parent
 ROOT = TESTS.parent
 BUILD = ROOT / ".build"
 NODE = BUILD / "node/bin/node"
@@ -26,8 +25,13 @@ FIXTURES = TESTS / "fixtures"
 
 START_LIMIT_S = 20
 
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
 # A suite that is told to end still ends what it started.
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+signal.signal(signal.SIGTERM, interrupt)
 
 
 class NotReady(Exception):

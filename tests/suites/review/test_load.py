@@ -17,8 +17,7 @@ from pathlib import Path
 
 import harness
 
-from reviewing import house
-from reviewing.house import DIFF, broker, check, database_of, look, raw_session
+from broker import DIFF, broker, check, database_of, look, raw_session
 
 
 class Writer(threading.Thread):
@@ -84,12 +83,12 @@ def killed_under_load(folder, moment):
     return writers, rate
 
 
-async def p_b01_no_acknowledged_write_is_lost_when_killed(folder):
+async def test_p_b01_p_b02_no_acknowledged_write_is_lost_when_killed(folder, options):
     """And P-B02: what was under way is tried again under its key, and is there once."""
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
     rates, slow, writers = [], 0, []
-    while len(rates) < house.OPTIONS.kills:
+    while len(rates) < options.kills:
         writers, rate = killed_under_load(folder, chance.uniform(0.15, 0.45))
         wrong = compare(database_of(folder), writers)
         check(wrong is None, wrong, f"seed {seed}")
@@ -97,7 +96,7 @@ async def p_b01_no_acknowledged_write_is_lost_when_killed(folder):
             rates.append(rate)
         else:
             slow += 1
-            check(slow <= 2 * house.OPTIONS.kills, "the kills met fewer than 200 writes a second", rate, rates)
+            check(slow <= 2 * options.kills, "the kills met fewer than 200 writes a second", rate, rates)
     look(folder, "verify", json_too=False)
     with broker(folder) as running:
         call = raw_session(running)
@@ -121,10 +120,14 @@ async def p_b01_no_acknowledged_write_is_lost_when_killed(folder):
     return f"{len(rates)} kills, {min(rates):.0f} to {max(rates):.0f} writes a second (seed {seed}, {slow} slower ones besides)"
 
 
-async def p_b06_a_full_disk_is_survived(folder):
+# Run in the namespace; the paths are those of this process.
+DISK_FULL = f"import sys; sys.path[:0] = {[str(harness.TESTS / 'support'), str(Path(__file__).parent)]}; import test_load; test_load.disk_full(sys.argv[1])"
+
+
+async def test_p_b06_a_full_disk_is_survived(folder):
     """In a mount namespace of its own, where a small tmpfs holds the database."""
-    command = ["unshare", "-rm", sys.executable, harness.ROOT / "tests/review.py", "--disk-full", folder]
-    output, code = harness.bounded(command, 120, cwd=harness.ROOT)
+    command = ["unshare", "-rm", sys.executable, "-c", DISK_FULL, folder]
+    output, code = harness.bounded(command, 120, cwd=Path(__file__).parent)
     check(code == 0, output)
     return output.strip().splitlines()[-1]
 
@@ -173,7 +176,7 @@ def disk_full(folder):
 P99_RATIO_MAX = 1.5
 
 
-async def p_b08_a_backup_under_writes_is_a_prefix_of_what_was_acknowledged(folder):
+async def test_p_b08_a_backup_under_writes_is_a_prefix_of_what_was_acknowledged(folder, options):
     """And what writes cost meanwhile: the p99 of windows with a backup beside those without, in turns."""
     with broker(folder) as running:
         call = raw_session(running)
@@ -205,7 +208,7 @@ async def p_b08_a_backup_under_writes_is_a_prefix_of_what_was_acknowledged(folde
             check(count <= len(kept) <= len(after[review]) + 1 and kept == wanted, count, len(kept))
     ratio = statistics.median(ratios)
     # What the copy's own sync costs the writers is the disk's affair: shown here, judged before a release.
-    check(not house.OPTIONS.long or ratio <= P99_RATIO_MAX, "writes suffer from a backup", ratios)
+    check(not options.long or ratio <= P99_RATIO_MAX, "writes suffer from a backup", ratios)
     return f"p99 during a backup {ratio:.2f}x (windows {', '.join(f'{one:.2f}' for one in ratios)}), {statistics.median(took):.1f} s each"
 
 

@@ -1,26 +1,17 @@
-#!/usr/bin/env python3
 """Callers and servers that nobody here wrote, with the gateway between them.
 
-    tests/sdk.py [--python] [--typescript] [-- pytest options]
-
-Starts one gateway with eleven backends in one catalog: six real servers and one fixture over stdio, four fixtures over HTTP; then runs the
-Python SDK's tests (pytest) and the TypeScript SDK's (node's test runner) against it. What they need to know is in a JSON
-file named by SENTINEL_WORLD; see `world`.
+One gateway with eleven backends in one catalog: six real servers and one fixture over stdio, four fixtures over HTTP; and
+smaller gateways beside it. `WORLD` tells the tests of both languages where everything is.
 """
 
-import argparse
 import contextlib
-import json
 import os
-import re
 import subprocess
-import sys
-from pathlib import Path
 
 import harness
 
-SDK = harness.TESTS / "sdk"
-LIMIT_S = 240
+# Filled when the session starts: see conftest.py and `world`.
+WORLD = {}
 
 
 def sources(folder):
@@ -147,49 +138,3 @@ def world(folder):
             "repository": str(repository),
             "files": str(files),
         }
-
-
-def run(command, environment, summary):
-    """Runs one test program, shows its output, and returns (passed, failed)."""
-    output, code = harness.bounded(command, LIMIT_S, env=environment, cwd=SDK)
-    passed, failed = (sum(map(int, re.findall(pattern, output))) for pattern in summary)
-    if code != 0 or failed or not passed:
-        print(output)
-        # A run that breaks before its first test must not look like a clean one.
-        failed = max(failed, 1)
-    return passed, failed
-
-
-def main():
-    try:
-        passed, failed = both_languages()
-    except harness.NotReady as problem:
-        print(problem)
-        passed, failed = 0, 1
-    print(f"sdk: {passed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
-def both_languages():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--python", action="store_true", help="only the Python SDK")
-    parser.add_argument("--typescript", action="store_true", help="only the TypeScript SDK")
-    options, rest = parser.parse_known_args()
-    both = options.python == options.typescript
-    harness.need(harness.NODE, harness.PYTHON)
-    totals = []
-    with harness.scratch() as folder, world(folder) as told:
-        note = Path(folder) / "world.json"
-        note.write_text(json.dumps(told))
-        environment = {**os.environ, "SENTINEL_WORLD": str(note), "PYTHONDONTWRITEBYTECODE": "1"}
-        if both or options.python:
-            command = [harness.PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *rest]
-            totals.append(run(command, environment, (r"(\d+) passed", r"(\d+) (?:failed|error)")))
-        if both or options.typescript:
-            command = [harness.NODE, "--test", "--test-reporter=spec", *sorted(SDK.glob("*.test.mjs"))]
-            totals.append(run(command, environment, (r"ℹ pass (\d+)", r"ℹ (?:fail|cancelled) (\d+)")))
-    return tuple(sum(column) for column in zip(*totals))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

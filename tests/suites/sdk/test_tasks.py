@@ -7,7 +7,8 @@ import time
 import urllib.request
 
 import pytest
-from conftest import LIMIT_S, MODERN, WORLD
+from sdk_callers import LIMIT_S, MODERN
+from world import WORLD
 
 DECLARED = {"elicitation": {}, "sampling": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
 TOOL = "simulate-research-query"
@@ -45,7 +46,7 @@ def look(backend, task, until):
 
 
 @pytest.mark.parametrize("backend", ["stdio-everything", "http-everything"])
-def test_G24_a_task_of_a_real_legacy_server_asks_and_ends_in_the_words_of_the_extension(backend):
+def test_c_39_a_task_of_a_real_legacy_server_asks_and_ends_in_the_words_of_the_extension(backend):
     assert "io.modelcontextprotocol/tasks" in ask(backend, "server/discover")["capabilities"]["extensions"]
     made = ask(backend, "tools/call", TOOL, name=TOOL, arguments={"topic": "python", "ambiguous": True})
     assert made["resultType"] == "task" and {"ttlMs", "pollIntervalMs", "createdAt"} <= made.keys()

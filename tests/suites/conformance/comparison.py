@@ -1,35 +1,29 @@
-#!/usr/bin/env python3
 """The official conformance suite, directly against a fixture and then through the gateway in front of it.
-
-    tests/conformance.py [--direct] [--only SCENARIO]
 
 Compares scenario by scenario and check by check: what passes directly must pass through `/mcp/<backend>`. Some scenarios
 pass even when the tool does not exist, so what the suite noted of the answers (`details`) is compared as well, but for what is
 the gateway's own (`OWN`). Differences that belong to
-later work are listed by name, with a reason, in conformance-pending.toml; an entry that has nothing left to excuse fails
+later work are listed by name, with a reason, in pending.toml; an entry that has nothing left to excuse fails
 the run, so that the list only shrinks.
 
 Then the four pairings of legacy and modern caller and backend, each with a server that speaks one era only. Where the eras
 differ the suite cannot run directly, so the yardstick is the same server with both eras. What no gateway can translate is
-listed by name in conformance-impossible.toml, under the same rule.
-
-    --direct   only the fixtures themselves
+listed by name in impossible.toml, under the same rule.
 """
 
-import argparse
 import concurrent.futures
 import contextlib
 import json
 import re
-import sys
 import tomllib
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import harness
 
 SUITE = harness.MODULES / "@modelcontextprotocol/conformance/dist/index.js"
-PENDING = harness.TESTS / "conformance-pending.toml"
-IMPOSSIBLE = harness.TESTS / "conformance-impossible.toml"
+HERE = Path(__file__).resolve().parent
+PENDING, IMPOSSIBLE = HERE / "pending.toml", HERE / "impossible.toml"
 SCENARIO_LIMIT_MS = 15_000
 RUN_LIMIT_S = 280
 # Most of a run is waiting, so more runs than cores fit; more than this makes the suite's own timers late.
@@ -225,9 +219,8 @@ class Entry:
 
 
 def load(path):
-    """The entries of a list; its table is named after the file: conformance-pending.toml has [[pending]]."""
-    kind = path.stem.removeprefix("conformance-")
-    entries = tomllib.loads(path.read_text()).get(kind, []) if path.is_file() else []
+    """The entries of a list; its table is named after the file: pending.toml has [[pending]]."""
+    entries = tomllib.loads(path.read_text()).get(path.stem, []) if path.is_file() else []
     return [
         Entry(path.name, e["scenario"], e["reason"], e.get("versions", []), e.get("fixtures", []), e.get("checks", []))
         for e in entries
@@ -249,9 +242,9 @@ def misplaced(entry):
 
 
 def table(head, rows):
+    """Lines of a table with aligned columns."""
     widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
-    for row in [head, *rows]:
-        print("  " + "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip())
+    return ["  " + "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [head, *rows]]
 
 
 def counts(outcome):
@@ -280,54 +273,6 @@ def start_runs(stack_folder, runs, only, through):
     return outcomes
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--direct", action="store_true", help="only the fixtures themselves")
-    parser.add_argument("--only", metavar="SCENARIO", help="one scenario, at every revision that has it")
-    options = parser.parse_args()
-    harness.need(harness.NODE, harness.PYTHON, SUITE)
-    try:
-        with harness.scratch() as folder:
-            for name in ("direct", "through", "pairs"):
-                (folder / name).mkdir()
-            direct = start_runs(folder / "direct", RUNS, options.only, through=False)
-            through = [] if options.direct else start_runs(folder / "through", RUNS, options.only, through=True)
-            pairs = list(QUADRANTS.values())
-            pairs = [] if options.direct else start_runs(folder / "pairs", pairs, options.only, through=True)
-    except harness.NotReady as problem:
-        print(problem)
-        print("conformance: 0 passed, 1 failed")
-        return 1
-    return judge(direct, through, pairs, bool(options.only))
-
-
-def judge(direct, through, pairs, partial):
-    rows, failures, differences = [], [], []
-    for n, ((fixture, version, _), outcome) in enumerate(zip(RUNS, direct)):
-        compared = len(outcome.details.keys() & through[n].details.keys()) if through else "-"
-        rows.append((fixture, version, counts(outcome), counts(through[n]) if through else "-", compared))
-        if outcome.problem or outcome.count("FAILURE") or (not outcome.scenarios and not partial):
-            failures.append(f"{version} {fixture}: fails directly: {outcome.problem or failed_names(outcome)}")
-    for (fixture, version, _), before, after in zip(RUNS, direct, through):
-        differences += compare(fixture, version, before, after)
-    yardstick = {version: outcome for (fixture, version, _), outcome in zip(RUNS, direct) if fixture == PYTHON}
-    quadrants = {}
-    for (quadrant, (fixture, version, _)), outcome in zip(QUADRANTS.items(), pairs):
-        quadrants[quadrant] = compare(fixture, version, yardstick[version], outcome, across=True)
-        differences += quadrants[quadrant]
-    table(("fixture", "revision", "direct", "through the gateway", "answers compared"), rows)
-    pending, impossible = (load(PENDING), load(IMPOSSIBLE)) if through else ([], [])
-    excused = sift(differences, pending, impossible, failures, partial)
-    if pairs:
-        print_quadrants(pairs, yardstick, quadrants, excused)
-    report("on the pending list", [str(d) for d in differences if excused.get(str(d)) == PENDING.name])
-    report("impossible", [str(d) for d in differences if excused.get(str(d)) == IMPOSSIBLE.name])
-    report("failures", failures)
-    passed = sum(o.count("SUCCESS") for o in [*through, *pairs] or direct)
-    print(f"conformance: {passed} passed, {len(failures)} failed, {len(excused)} excused")
-    return 1 if failures else 0
-
-
 def sift(differences, pending, impossible, failures, partial):
     """Which differences are on a list, and on which; the others are failures, and so are entries without any."""
     excused = {}
@@ -347,28 +292,17 @@ def sift(differences, pending, impossible, failures, partial):
     return excused
 
 
-def print_quadrants(pairs, yardstick, quadrants, excused):
-    """The four pairings, as a table that can stand in the README."""
-    print("| | caller | backend | directly | through the gateway | not possible | pending | wrong |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+def quadrant_table(pairs, yardstick, quadrants, excused):
+    """The four pairings, as lines of a table that can stand in the README."""
+    yield "| | caller | backend | directly | through the gateway | not possible | pending | wrong |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for (quadrant, (fixture, version, _)), outcome in zip(QUADRANTS.items(), pairs):
         found = [excused.get(str(difference), "wrong") for difference in quadrants[quadrant]]
         numbers = [found.count(kind) for kind in (IMPOSSIBLE.name, PENDING.name, "wrong")]
         backend = {MODERN_ONLY: "2026-07-28", OLD_ONLY: "2025-11-25 by HTTP+SSE"}.get(fixture, "2025-11-25")
         cells = [version, backend, yardstick[version].count("SUCCESS"), outcome.count("SUCCESS"), *numbers]
-        print(f"| {quadrant} | " + " | ".join(map(str, cells)) + " |")
+        yield f"| {quadrant} | " + " | ".join(map(str, cells)) + " |"
 
 
 def failed_names(outcome):
     return ", ".join(s for s, checks in outcome.scenarios.items() if any(c[0] == "FAILURE" for c in checks.values()))
-
-
-def report(title, lines):
-    if lines:
-        print(f"{title}:")
-        for line in lines:
-            print(f"  {line}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
