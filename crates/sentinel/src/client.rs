@@ -108,9 +108,9 @@ pub(crate) fn with_client(
 ) -> anyhow::Result<ExitCode> {
     run(async {
         let client = connect(global, target, wish).await?;
-        let outcome = match client.check(wish) {
-            Ok(()) => work(&client).await,
-            Err(error) => Err(error),
+        let outcome = match client.unreachable(wish) {
+            Some(error) if !client.lists_any(wish) => Err(error.into()),
+            _ => work(&client).await,
         };
         stop(&client.gateway).await;
         client.audit.finish().await;
@@ -256,16 +256,20 @@ pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<Reached>
 async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
     let mut names: Vec<&str> = enabled(&loaded.config);
     let built_in = loaded.config.review.enabled;
-    // Whoever asks for the built-in tools gets them; nobody else means them alone.
-    if names.is_empty() && !(built_in && wish.backend == Some(BUILT_IN)) {
+    if names.is_empty() {
         let file = match &loaded.file {
             Some(file) => format!("{} names no backend", file.display()),
             None => "there is no configuration file".to_owned(),
         };
-        return Err(Unreachable(format!(
+        let text = format!(
             "no gateway is running, and {file}: `sentinel import` takes over the servers of an MCP client, `--url` asks another gateway"
-        ))
-        .into());
+        );
+        if !built_in {
+            return Err(Unreachable(text).into());
+        }
+        if wish.backend != Some(BUILT_IN) && wish.tool.is_none() {
+            commands::warn(&text);
+        }
     }
     names.extend(built_in.then_some(BUILT_IN));
     if let Some(name) = wish.backend {
@@ -425,26 +429,35 @@ impl Client {
             .collect()
     }
 
-    /// Nothing that answers is a failure; something missing is worth a warning, which is the command's.
-    fn check(&self, wish: Wish<'_>) -> anyhow::Result<()> {
+    /// Why no configured backend that the command is about can be used, if none can.
+    pub(crate) fn unreachable(&self, wish: Wish<'_>) -> Option<Unreachable> {
         let of_interest = |name: &str| wish.backend.is_none_or(|wanted| wanted == name);
-        let (asked, failed) = (
-            // What is built in is always there, and does not make up for the others.
-            self.backends()
-                .filter(|name| of_interest(name) && (wish.backend.is_some() || *name != BUILT_IN))
-                .count(),
-            self.troubles
-                .iter()
-                .filter(|t| of_interest(&t.backend))
-                .collect::<Vec<_>>(),
-        );
+        // Built-in tools are always there, and do not make up for the others.
+        let asked = self
+            .backends()
+            .filter(|name| of_interest(name) && (wish.backend.is_some() || *name != BUILT_IN))
+            .count();
+        let troubles = self.troubles.iter();
+        let failed: Vec<_> = troubles.filter(|t| of_interest(&t.backend)).collect();
         if asked == 0 || failed.len() < asked {
-            return Ok(());
+            return None;
         }
         let mut text = "no backend can be reached; `sentinel doctor` says more".to_owned();
         for trouble in failed {
             text.push_str(&format!("\n  {}", trouble.words()));
         }
-        Err(Unreachable(text).into())
+        Some(Unreachable(text))
+    }
+
+    /// Whether callers see anything that the command is about: built-in tools, or what a backend that is away
+    /// offered before.
+    fn lists_any(&self, wish: Wish<'_>) -> bool {
+        let kinds = match wish.tool {
+            Some(_) => &[ItemKind::Tool][..],
+            None => &ItemKind::ALL,
+        };
+        let listed = kinds.iter().filter_map(|kind| self.list(*kind).ok());
+        let is_meant = |item: &Listed| wish.tool.is_none_or(|tool| item.key == tool);
+        listed.flatten().any(|item| is_meant(&item))
     }
 }

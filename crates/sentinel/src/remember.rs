@@ -212,8 +212,12 @@ impl Places {
     /// Writes down every new offer, until the registry is gone.
     pub(crate) async fn keep_writing(self, registry: Arc<Registry>) {
         let mut changes = registry.changes();
-        while changes.changed().await.is_ok() {
+        // A backend may have been faster than this task, so the first round waits for no change.
+        loop {
             self.0.lock().iter_mut().for_each(Remembering::write);
+            if changes.changed().await.is_err() {
+                return;
+            }
         }
     }
 }

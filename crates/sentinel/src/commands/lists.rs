@@ -8,7 +8,7 @@ use sentinel_core::ItemKind;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{one_line, plain, print, say, warn};
+use super::{EXIT_UNREACHABLE, one_line, plain, print, say, warn};
 use crate::cli::{Global, List};
 use crate::client::{self, Client, Listed, Wish};
 use crate::progress;
@@ -85,13 +85,19 @@ pub(super) fn run(
             lists.push((section, client.list(section.kind)?));
         }
         complain(client, wish, noun);
-        if global.json {
-            return print(&format!("{}\n", as_json(&lists)));
-        }
-        if lists.iter().all(|(_, list)| list.is_empty()) {
+        let text = match global.json {
+            true => format!("{}\n", as_json(&lists)),
+            false => grouped(client, noun, &lists, columns()),
+        };
+        if text.is_empty() {
             say(&format!("no {noun}s"));
         }
-        print(&grouped(client, noun, &lists, columns()))
+        let printed = print(&text)?;
+        // What is remembered and built in is shown, but nothing that was asked for answers.
+        Ok(match client.unreachable(wish) {
+            Some(_) => ExitCode::from(EXIT_UNREACHABLE),
+            None => printed,
+        })
     })
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::house::{House, PATIENCE, Served, program, stdio};
+use crate::house::{House, PATIENCE, Served, fixture, program, stdio};
 
 #[test]
 fn lists_are_grouped_by_backend_and_aligned() {
@@ -345,8 +345,14 @@ fn the_review_tools_are_listed_as_a_backend() {
         assert_eq!(own.err, "");
     };
     check_alone();
-    let none = house.run(&["tools"]);
-    assert!(none.err.contains("sentinel import"), "{}", none.err);
+    let no_backend = house.run(&["tools"]).well();
+    assert!(
+        no_backend.out.contains("\n  submit_proposal"),
+        "issue 17, mend 11: callers see the built-in tools: {}",
+        no_backend.out
+    );
+    let hint = &no_backend.err;
+    assert!(hint.contains("sentinel import"), "{hint}");
     config(&stdio("a", &[], ""));
     let check = || {
         let all = house.run(&["tools"]).well();
@@ -354,6 +360,37 @@ fn the_review_tools_are_listed_as_a_backend() {
         assert!(all.out.starts_with("a  28 tools\n"), "{}", all.out);
         assert!(all.out[heading..].contains("\n  submit_proposal"));
         check_alone();
+    };
+    check();
+    let _served = house.serve();
+    check();
+}
+
+/// What a backend that is away offered before is still listed to callers, and so are the built-in tools.
+#[test]
+fn issue_17_11_tools_shows_what_callers_see_while_every_backend_is_away() {
+    let house = House::new("", &[]);
+    let file = house.0.path().join("sentinel.toml");
+    let link = house.0.path().join("server");
+    std::os::unix::fs::symlink(fixture(), &link).expect("a link");
+    let backend = program("a", link.to_str().expect("text"), &["stdio"], "");
+    let config = format!("[gateway]\nlisten = \"127.0.0.1:0\"\n{backend}");
+    fs::write(&file, config).expect("a file");
+    let remembered = house.0.path().join(".local/share/sentinel/catalogs/a.json");
+    let gateway = house.serve();
+    let began = Instant::now();
+    while !remembered.exists() {
+        assert!(began.elapsed() < PATIENCE, "catalogs are remembered");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(gateway);
+    fs::remove_file(&link).expect("the program is gone");
+    let check = || {
+        let ran = house.run(&["tools"]);
+        assert_eq!(ran.code, Some(3), "{}", ran.err);
+        assert!(ran.err.contains("warning: backend `a`"), "{}", ran.err);
+        assert!(ran.out.contains("\n  submit_proposal"), "{}", ran.out);
+        assert!(ran.out.contains("\n  echo "), "{}", ran.out);
     };
     check();
     let _served = house.serve();
