@@ -16,7 +16,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Params, Payload};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::attribution;
@@ -33,6 +33,7 @@ use crate::operation::Operation;
 use crate::operation::unknown::unknown_method;
 use crate::updates::{Followers, Hear, HearTask, Ticket, Updates};
 
+mod cold_start;
 mod confirm;
 mod glob;
 mod lists;
@@ -48,10 +49,9 @@ pub use plan::{Plan, Retired, Wanted};
 pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
 
+use cold_start::{FIRST_ANSWER_WAIT, visible_offers};
 use naming::Names;
 
-/// On a cold start a bare name waits this long for backends configured earlier.
-const COLD_WAIT: Duration = Duration::from_secs(2);
 /// Complaints about names that are logged and kept for `doctor`; servers may make up any number.
 const COMPLAINTS_MAX: usize = 1_000;
 /// Of the resources that count as changed after a gap, so many are told at once, and then the next after a pause: less than
@@ -113,6 +113,8 @@ struct Facts {
     circuit: Arc<Circuit>,
     /// Its pins are enforced: see `confirm`. The listing says so too, but calls are not to look there.
     enforced: AtomicBool,
+    /// When it was first asked what it offers.
+    asked_at: Instant,
     /// Locked after `Inner`, never before.
     known: Mutex<Known>,
 }
@@ -124,6 +126,7 @@ impl Tenant {
             facts: Arc::new(Facts {
                 circuit: Circuit::new(listing.circuit),
                 enforced: AtomicBool::default(),
+                asked_at: Instant::now(),
                 known: Mutex::new(known),
             }),
             calls: Arc::default(),
@@ -167,16 +170,27 @@ struct Known {
     offer: Option<Arc<Offer>>,
     /// Health keeps it in the catalog.
     listed: bool,
-    /// It was reached, or failed, at least once.
+    /// It was reached, or failed, at least once; or neither readiness nor names wait for it.
     tried: bool,
+    /// Its first answer came, or its first failure.
+    answered: bool,
     /// What it offered before the restart is known, and its names are reserved.
     remembered: bool,
+}
+
+impl Known {
+    /// Its first answer or failure is there.
+    fn settle(&mut self) {
+        (self.tried, self.answered) = (true, true);
+    }
 }
 
 struct Inner {
     names: Names,
     /// What was already complained about, so that each complaint is logged once.
     complained: HashSet<String>,
+    /// Bare names no longer wait for backends configured earlier.
+    names_settled: bool,
 }
 
 impl Inner {
@@ -190,6 +204,11 @@ impl Inner {
 pub struct Registry {
     layout: ArcSwap<Layout>,
     started: Instant,
+    first_answer_wait: Mutex<Duration>,
+    /// Some backend is being asked for the first time. While none is, lists do not look at backends.
+    awaits_any: AtomicBool,
+    /// Wakes lists that wait for first answers.
+    answered: Notify,
     inner: Mutex<Inner>,
     catalog: ArcSwap<Catalog>,
     changes: watch::Sender<Arc<Generations>>,
@@ -223,8 +242,12 @@ impl Registry {
             inner: Mutex::new(Inner {
                 names: Names::default(),
                 complained: HashSet::new(),
+                names_settled: false,
             }),
             started: Instant::now(),
+            first_answer_wait: Mutex::new(FIRST_ANSWER_WAIT),
+            awaits_any: AtomicBool::default(),
+            answered: Notify::new(),
             updates: Updates::new(slots.len()),
             cache: Cache::new(slots.len()),
             introduction: OnceLock::new(),
@@ -436,12 +459,6 @@ impl Registry {
         self.updates.of(owner, None).are_told().await;
     }
 
-    /// Forgets the wait for earlier backends; the owner calls it once `COLD_WAIT` is over.
-    pub async fn end_cold_start(self: Arc<Self>) {
-        tokio::time::sleep_until(self.started + COLD_WAIT).await;
-        self.rebuild(None);
-    }
-
     /// Merges all offers into a new catalog and swaps it in. What a backend announced is announced
     /// on, even where the list looks the same.
     fn rebuild(&self, announced: Option<(usize, &[Change])>) {
@@ -450,7 +467,7 @@ impl Registry {
     }
 
     fn rebuild_in(&self, inner: &mut Inner, announced: Option<(usize, &[Change])>) {
-        let cold = self.started.elapsed() < COLD_WAIT;
+        let cold = self.is_cold(inner);
         let layout = self.layout.load();
         let visible = visible_offers(&layout, cold);
         for &index in &layout.order {
@@ -490,6 +507,7 @@ impl Registry {
             }
             changed
         });
+        self.note_answers(&layout);
     }
 
     pub fn pins(&self) -> &Pins {
@@ -551,22 +569,6 @@ fn note_cuts(backend: &str, offer: &Offer, inner: &mut Inner) {
     }
 }
 
-/// What each place shows. Bare names go by configuration order, not by who was faster: on a cold start a
-/// backend shows nothing while an earlier one is untried, not even at its own endpoint, for rules go by
-/// the name that it does not have yet. What has a prefix, or was remembered, takes nobody's name.
-fn visible_offers(layout: &Layout, cold: bool) -> Vec<Option<Arc<Offer>>> {
-    let mut waiting = false;
-    let mut visible = vec![None; layout.slots.len()];
-    for (index, slot) in layout.in_use() {
-        let known = slot.tenant.facts.known.lock();
-        let in_doubt = !known.remembered && slot.listing.prefix != Prefix::Always;
-        let shown = known.listed && !(cold && waiting && in_doubt);
-        waiting |= !known.tried && known.offer.is_none();
-        visible[index] = known.offer.clone().filter(|_| shown);
-    }
-    visible
-}
-
 /// One backend's way to the registry.
 #[derive(Clone)]
 pub struct Publisher {
@@ -600,7 +602,7 @@ impl Publisher {
         self.update(|known| {
             known.offer = Some(Arc::new(offer));
             known.listed = true;
-            known.tried = true;
+            known.settle();
         });
     }
 
@@ -689,14 +691,14 @@ impl Publisher {
 
     /// It was tried and is not usable for now; what it offered before stays listed.
     pub fn tried(&self) {
-        self.update(|known| known.tried = true);
+        self.update(Known::settle);
     }
 
     /// Out of the catalog until it recovers.
     pub fn withdraw(&self) {
         self.update(|known| {
             known.listed = false;
-            known.tried = true;
+            known.settle();
         });
     }
 

@@ -17,7 +17,7 @@ mod tasks;
 mod visits;
 
 pub(crate) use asks::Asks;
-pub(crate) use hello::{answer_list, discover, initialize};
+pub(crate) use hello::{answer_list, discover, initialize, waits_for_lists};
 pub(crate) use introduction::{Introduction, unsupported_version};
 pub(crate) use large::{Large, Unfinished};
 pub(crate) use legacy::LegacyCall;

@@ -279,7 +279,13 @@ impl Connection {
         if let Stage::Initializing(caller) | Stage::Operational(caller) = &self.stage {
             exchange.identify(caller);
         }
-        let caller = match self.answer_locally(&request, &mut exchange) {
+        if let Stage::Operational(caller) = &self.stage
+            && mcp::waits_for_lists(&self.gateway.policy, self.view, &request.method)
+        {
+            let caller = caller.clone();
+            return self.list_later(caller, request, exchange).await;
+        }
+        let caller = match self.answer_locally(&request, &mut exchange).await {
             Ok(caller) => caller,
             Err(handled) => return self.answer(exchange, handled).await,
         };
@@ -304,7 +310,7 @@ impl Connection {
     }
 
     /// What the gateway answers itself, as the error; otherwise the caller of the call to be made.
-    fn answer_locally(
+    async fn answer_locally(
         &mut self,
         request: &Request,
         exchange: &mut MessageExchange,
@@ -331,7 +337,9 @@ impl Connection {
             self.view,
             &request.method,
             &request.params,
-        ) {
+        )
+        .await
+        {
             return Err(listed.map(Handled::Result));
         }
         if request.method == Method::SetLevel {
@@ -351,6 +359,25 @@ impl Connection {
             return fail(Kind::MethodNotFound, text);
         }
         Ok(caller)
+    }
+
+    /// Answers a list that waits for backends; the reader goes on meanwhile.
+    async fn list_later(
+        &mut self,
+        caller: Arc<Caller>,
+        request: Request,
+        exchange: MessageExchange,
+    ) {
+        let (gateway, outbox, view) = (self.gateway.clone(), self.outbox.clone(), self.view);
+        let trail = exchange.trail();
+        self.spawn(request.id.clone(), trail, async move {
+            let Request { method, params, .. } = &request;
+            let listed = mcp::answer_list(&gateway.policy, &caller, view, method, params).await;
+            let listed = listed.expect("only lists wait").map(Handled::Result);
+            let answer = exchange.answer(listed).whole().await;
+            let _ = outbox.send(answer).await;
+        })
+        .await;
     }
 
     fn initialize(
@@ -396,13 +423,17 @@ impl Connection {
         };
         exchange.identify(&caller);
         let policy = self.gateway.policy.clone();
+        if mcp::waits_for_lists(&policy, self.view, &request.method) {
+            return self.list_later(Arc::new(caller), request, exchange).await;
+        }
         let listed = mcp::answer_list(
             &policy,
             &caller,
             self.view,
             &request.method,
             &request.params,
-        );
+        )
+        .await;
         let handled = match (&request.method, listed) {
             (_, Some(listed)) => listed.map(Handled::Result),
             (Method::Discover, _) => {

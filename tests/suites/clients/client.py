@@ -71,7 +71,8 @@ def drive(url, modern):
     with harness.scratch() as folder:
         # A ping of ours is none of the scenario's business.
         backend = {"name": "suite", "type": "http", "url": url, "health_interval": 0}
-        with harness.gateway(folder, [backend]) as gateway:
+        # The scenario begins at once: a list of a gateway that was just started waits for its backend.
+        with harness.gateway(folder, [backend], ready=False) as gateway:
             asyncio.run(talk(f"{gateway.url}/suite", "auto" if modern else "legacy", scenario, context))
             print(harness.tail(gateway.child.log_path), file=sys.stderr)
 

@@ -234,6 +234,7 @@ impl Shell {
         self.on(Event::Begin);
         // Nothing is remembered of a lazy backend that never ran: it has to be seen once to be listed.
         if self.plan.lists && self.plan.publisher.offer().is_none() {
+            self.plan.publisher.first_asked();
             self.on(Event::Wanted);
         }
         self

@@ -213,6 +213,52 @@ async fn a_hanging_backend_holds_names_back_for_two_seconds_only() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn issue_17_12_a_list_waits_for_first_answers_within_a_bound() {
+    let registry = plain(&["slow", "hangs", "built-in"]);
+    registry.publisher(2).publish(tools(&["review"]));
+    let waits = |view: View, most: u64| {
+        let registry = registry.clone();
+        async move {
+            let began = Instant::now();
+            registry.first_answers(view).await;
+            assert!(
+                began.elapsed() <= Duration::from_millis(most + 1),
+                "{view:?}"
+            );
+            began.elapsed()
+        }
+    };
+    let slow = registry.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        slow.publisher(0).publish(tools(&["echo"]));
+    });
+    assert!(registry.awaits_first_answers(View::Only(0)));
+    assert!(waits(View::Only(0), 500).await >= Duration::from_millis(500));
+    assert!(!registry.awaits_first_answers(View::Only(0)));
+    waits(View::Merged, 1_500).await;
+    assert_eq!(listed(&registry, View::Merged), ["echo", "review"]);
+    assert_eq!(waits(View::Merged, 0).await, Duration::ZERO, "once only");
+    assert!(!registry.all_tried(), "readiness waits for the hanging one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn issue_17_12_a_remembered_catalog_makes_no_list_wait() {
+    let registry = plain(&["hangs", "fails"]);
+    registry.publisher(0).remember(tools(&["echo"]));
+    assert!(registry.awaits_first_answers(View::Merged));
+    assert!(!registry.awaits_first_answers(View::Only(0)));
+    registry.publisher(1).tried();
+    assert!(!registry.awaits_first_answers(View::Merged));
+    // A lazy backend is tried by name only until it was started once.
+    registry.publisher(1).first_asked();
+    assert!(registry.awaits_first_answers(View::Merged));
+    assert!(!registry.awaits_first_answers(View::Only(0)));
+    registry.set_first_answer_wait(Duration::ZERO);
+    assert!(!registry.awaits_first_answers(View::Merged));
+}
+
 #[tokio::test]
 async fn g_46_only_bare_names_wait_for_earlier_backends() {
     let mut prefixed = Listing::new("prefixed");

@@ -105,7 +105,7 @@ pub(super) async fn message(
                 Err(fault) => return reply::answer(exchange.answer(Err(fault))),
             };
             exchange.identify(&session.caller);
-            match answer_locally(door, &session, &request) {
+            match answer_locally(door, &session, &request).await {
                 Some(handled) => reply::answer(exchange.answer(handled)),
                 None => call(door, identity, session, headers, request, exchange).await,
             }
@@ -164,7 +164,7 @@ pub(super) async fn batch(
                         let text = "initialize must not be in a batch";
                         Some(Err(Fault::new(Kind::InvalidRequest, text)))
                     }
-                    _ => answer_locally(door, &session, &request),
+                    _ => answer_locally(door, &session, &request).await,
                 };
                 match handled {
                     Some(handled) => done.push(exchange.answer(handled).whole().await),
@@ -206,7 +206,7 @@ pub(super) async fn batch(
 }
 
 /// What the gateway answers itself; `None` for a call.
-fn answer_locally(
+async fn answer_locally(
     door: &Door,
     session: &Session,
     request: &Request,
@@ -221,7 +221,9 @@ fn answer_locally(
         session.view,
         &request.method,
         &request.params,
-    ) {
+    )
+    .await
+    {
         return Some(listed.map(Handled::Result));
     }
     match &request.method {

@@ -68,7 +68,7 @@ async fn begin(
     let policy = &gateway.policy;
     check_mirrored(policy, &caller, view, headers, &request)?;
     let Request { method, params, .. } = &request;
-    if let Some(listed) = mcp::answer_list(policy, &caller, view, method, params) {
+    if let Some(listed) = mcp::answer_list(policy, &caller, view, method, params).await {
         return listed.map(Handled::Result).map(Begun::Handled);
     }
     match method {

@@ -104,21 +104,27 @@ fn capabilities(
     format!("{{{}}}", parts.join(","))
 }
 
-/// The result of a list method, if `method` is one.
-pub(crate) fn answer_list(
+/// What a method lists, if it is a list method.
+fn listed_kind(method: &Method) -> Option<ItemKind> {
+    let mut kinds = ItemKind::ALL.into_iter();
+    kinds.find(|kind| kind.list_method() == *method)
+}
+
+/// Whether the answer to a list method has to wait for backends.
+pub(crate) fn waits_for_lists(policy: &Policy, view: View, method: &Method) -> bool {
+    listed_kind(method).is_some() && policy.registry().awaits_first_answers(view)
+}
+
+/// The result of a list method, if `method` is one. Waits for backends that never answered yet, within a bound.
+pub(crate) async fn answer_list(
     policy: &Policy,
     caller: &Caller,
     view: View,
     method: &Method,
     params: &Params,
 ) -> Option<Result<Bytes, Fault>> {
-    let kind = match method {
-        Method::ToolsList => ItemKind::Tool,
-        Method::ResourcesList => ItemKind::Resource,
-        Method::ResourceTemplatesList => ItemKind::Template,
-        Method::PromptsList => ItemKind::Prompt,
-        _ => return None,
-    };
+    let kind = listed_kind(method)?;
+    policy.registry().first_answers(view).await;
     // Some clients write what is absent as `null`.
     let given = params.get("cursor").filter(|cursor| *cursor != b"null");
     let cursor = given.map(|given| json::decode_string(given).unwrap_or_default());
