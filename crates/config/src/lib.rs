@@ -1,23 +1,22 @@
-//! The configuration: found, read, checked and turned into what the program needs.
+//! The configuration file: found, read, checked and turned into what the program needs.
 //!
-//! The walk of a file: `tree` reads it and remembers where everything stands, `shape` compares it with
-//! the schema, `raw` is what it says, `build` makes `Config` of it. Every step reports its mistakes and
-//! goes on; they are shown together.
+//! `tree` reads a file and remembers where everything stands, `shape` compares it with the schema, `sections`
+//! decodes it and builds `Config`. Every step reports its mistakes and goes on; they are shown together.
+//!
+//! To add a key, add it to its section (`sections/<name>.rs`): see `sections`.
 //!
 //! The environment is read here, once, and nowhere later.
 //!
-//! Not here: watching the file for changes; the conversion into each room's own configuration.
+//! Not here: watching the file for changes; the conversion into each crate's own configuration.
 
-mod build;
+mod builder;
 pub mod credentials;
+mod example;
 pub mod mistake;
-mod pending;
-mod raw;
-mod raw_backend;
 mod schema;
 mod secret;
-mod settings;
-mod settings_backend;
+mod section;
+mod sections;
 mod shape;
 pub mod suggest;
 pub mod template;
@@ -31,22 +30,18 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use build::Builder;
+use builder::Builder;
 use mistake::{Mistake, Mistakes};
-use raw::RawConfig;
 use rustix::fs::OFlags;
+use sections::RawConfig;
 use serde_json::Value;
 use tree::Tree;
 
-pub use build::backend::{OWN_HEADERS, backend_name, command_line};
-pub use raw::{AuditArguments, Guarantee, LogFormat};
-pub use raw_backend::{
-    BackendType, Interactive, Isolation, Pin, Prefix, RawChildLimits as ChildLimits, Registry,
-    Start,
-};
+pub use example::example;
 pub use schema::schema;
 pub use secret::{Endpoint, Origin, Secret};
-pub use settings::*;
+pub use section::{Key, Kibibytes, Mebibytes, Reload, Section};
+pub use sections::*;
 
 /// A file that is larger was not written for us.
 const FILE_BYTES_MAX: u64 = 16 << 20;

@@ -7,20 +7,64 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform, transform_subschemas};
 use serde_json::Value;
 
-use super::raw::RawConfig;
+use crate::section::Reload;
+use crate::sections::{Config, RawConfig};
+
+/// Marks sections and keys that the example file shows switched off; no business of editors.
+pub(crate) const OFF: &str = "x-off";
 
 /// The schema, for editors and for the shape check.
 pub fn schema() -> &'static Value {
     static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-        SchemaSettings::draft2020_12()
-            .with_transform(RecursiveTransform(drop_null))
-            .with_transform(RecursiveTransform(join_lines))
-            .with_transform(PlainReferences)
-            .into_generator()
-            .into_root_schema_for::<RawConfig>()
-            .to_value()
+        let mut schema = Schema::try_from(annotated().clone()).unwrap_or_default();
+        RecursiveTransform(|part: &mut Schema| drop(part.remove(OFF))).transform(&mut schema);
+        schema.to_value()
     });
     &SCHEMA
+}
+
+/// The schema with the marks for the example file.
+pub(crate) fn annotated() -> &'static Value {
+    static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+        let mut schema = settings()
+            .into_generator()
+            .into_root_schema_for::<RawConfig>()
+            .to_value();
+        for (key, rule) in Config::rules() {
+            if rule == Reload::Restart {
+                say_restart(&mut schema, &key);
+            }
+        }
+        schema
+    });
+    &SCHEMA
+}
+
+pub(crate) fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12()
+        .with_transform(RecursiveTransform(drop_null))
+        .with_transform(RecursiveTransform(join_lines))
+        .with_transform(PlainReferences)
+}
+
+/// Follows a reference. What stands beside it (a range, a description) is not needed of sections.
+pub(crate) fn resolve(part: &Value) -> &Value {
+    match part.get("$ref").and_then(Value::as_str) {
+        Some(pointer) => annotated()
+            .pointer(pointer.trim_start_matches('#'))
+            .unwrap_or(part),
+        None => part,
+    }
+}
+
+fn say_restart(schema: &mut Value, key: &str) {
+    let (section, key) = key.split_once('.').expect("a key of a section");
+    let definition = schema["properties"][section]["$ref"].as_str();
+    let definition = definition.expect("sections are definitions").to_owned();
+    let definition = schema.pointer_mut(definition.trim_start_matches('#'));
+    let key = &mut definition.expect("it is there")["properties"][key];
+    let text = key["description"].as_str().unwrap_or_default();
+    key["description"] = format!("{text} Needs a restart.").into();
 }
 
 /// TOML has no null: an absent key is absent.

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use super::mistake::Mistake;
-use super::schema::schema;
+use super::schema::{resolve, schema};
 use super::suggest::nearest;
 use super::tree::{Path, Tree};
 
@@ -192,16 +192,6 @@ impl Walk<'_> {
     }
 }
 
-/// Follows a reference. What stands beside it (a range, a description) is not needed of sections.
-fn resolve(part: &Value) -> &Value {
-    match part.get("$ref").and_then(Value::as_str) {
-        Some(pointer) => schema()
-            .pointer(pointer.trim_start_matches('#'))
-            .unwrap_or(part),
-        None => part,
-    }
-}
-
 fn type_fits(schema: &Value, value: &Value) -> bool {
     let schema = resolve(schema);
     let Some(wanted) = schema.get("type").and_then(Value::as_str) else {
@@ -218,7 +208,7 @@ fn type_fits(schema: &Value, value: &Value) -> bool {
 }
 
 /// The words that an enumeration permits; empty if it is none.
-fn words(schema: &Value) -> Vec<&str> {
+pub(crate) fn words(schema: &Value) -> Vec<&str> {
     let listed = schema
         .get("enum")
         .and_then(Value::as_array)

@@ -97,8 +97,8 @@ impl Audit {
 
 pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result<Arc<Recorder>> {
     let limits = Limits {
-        spool_bytes_max: config.audit.spool_max,
-        memory_len_max: config.audit.buffer_records as usize,
+        spool_bytes_max: config.audit.spool_max_mb.bytes(),
+        memory_len_max: config.audit.buffer as usize,
         writers: workers::count(),
     };
     let data_dir = &config.gateway.data_dir;

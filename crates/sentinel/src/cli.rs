@@ -184,6 +184,12 @@ Examples:
 Then begin the file with `#:schema ./sentinel.schema.json`, which TOML editors understand.")]
     Schema,
 
+    /// Print an example of the configuration file with every key, its meaning and its default
+    #[command(after_help = "\
+Examples:
+  sentinel example > sentinel.toml")]
+    Example,
+
     /// List the tools that callers see
     #[command(after_help = "\
 Examples:

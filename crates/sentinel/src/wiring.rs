@@ -88,6 +88,7 @@ pub(crate) fn build(
     // Catalogs and run files go there too. Whoever cannot write says so.
     let _ = data_dir::make(&config.gateway.data_dir);
     let registry = Registry::with_pins(listings, Pins::open(pin_file(&config.gateway.data_dir)));
+    registry.set_first_answer_wait(config.gateway.first_list_timeout);
     let places = Places::default();
     for (index, backend) in enabled.iter().enumerate() {
         let publisher = registry.publisher(index);
@@ -290,21 +291,21 @@ async fn sweep(gateway: Arc<Gateway>) {
 fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
     Limits {
-        body_bytes_max: limits.body as usize,
-        head_bytes_max: limits.header as usize,
+        body_bytes_max: limits.body_mb.bytes() as usize,
+        head_bytes_max: limits.header_kb.bytes() as usize,
         head_fields_max: limits.header_fields as usize,
         pace: Pace {
             first_byte: limits.first_byte_timeout,
             head: limits.head_timeout,
-            body_bytes_per_s_min: limits.body_min_per_s,
+            body_bytes_per_s_min: limits.body_min_kb_per_s.bytes(),
         },
-        line_bytes_max: limits.line as usize,
+        line_bytes_max: limits.line_mb.bytes() as usize,
         json_depth_max: limits.json_depth,
         sessions_max: limits.sessions as usize,
         session_idle: limits.session_idle,
         streams_max: limits.streams as usize,
-        streams_per_caller_max: Limits::streams_per_caller(limits.streams as usize),
-        stream_bytes_max: limits.stream_buffer as usize,
+        streams_per_caller_max: limits.streams_per_caller as usize,
+        stream_bytes_max: limits.stream_buffer_kb.bytes() as usize,
         park_ttl: limits.park_ttl,
     }
 }
@@ -383,8 +384,8 @@ fn start(
                     retries: http.retries,
                     health_interval: backend.health_interval,
                     unhealthy_after: backend.unhealthy_after,
-                    reply_bytes_max: config.limits.reply as usize,
-                    event_bytes_max: config.limits.event as usize,
+                    reply_bytes_max: config.limits.reply_mb.bytes() as usize,
+                    event_bytes_max: config.limits.event_mb.bytes() as usize,
                     idempotent_tools: backend.idempotent_tools.clone(),
                 },
                 publisher,
@@ -421,7 +422,7 @@ fn start(
                 command,
                 policy,
                 timeout: backend.timeout,
-                line_max: config.limits.line as usize,
+                line_max: config.limits.line_mb.bytes() as usize,
                 isolation: match program.isolation {
                     config::Isolation::Shared => Isolation::Shared,
                     config::Isolation::Session => Isolation::Session,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{World, config_of};
 use crate::tree::Tree;
-use crate::{normalised, normalised_toml, schema, shape};
+use crate::{Config, Section, example, normalised, normalised_toml, schema, shape};
 
 const MINIMAL: &str = include_str!("../../../../configs/minimal.toml");
 const EXAMPLE: &str = include_str!("../../../../configs/example.toml");
@@ -118,6 +118,40 @@ fn the_example_file_is_normalised() {
         .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     insta::assert_snapshot!("example", normalised_toml(&config));
     insta::assert_snapshot!("example-notices", config.notices.join("\n"));
+}
+
+#[test]
+fn the_example_file_is_made_from_the_declarations() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/example.toml");
+    if std::env::var_os("UPDATE_EXAMPLE").is_some() {
+        std::fs::write(file, example()).expect("it can be written");
+    }
+    let written = std::fs::read_to_string(file).expect("it is there");
+    assert_eq!(written, example(), "UPDATE_EXAMPLE=1 writes it");
+}
+
+#[test]
+fn every_key_of_the_schema_has_a_reload_rule() {
+    let of_backends = crate::Backend::KEYS.iter().map(|key| key.name.to_owned());
+    let rules: BTreeSet<String> = Config::rules().into_iter().map(|(key, _)| key).collect();
+    let backends: BTreeSet<String> = of_backends.collect();
+    for (section, part) in schema()["properties"].as_object().expect("sections") {
+        let pointer = part["$ref"].as_str().unwrap_or("#/$defs/Backend");
+        let part = schema().pointer(&pointer[1..]).expect("it is there");
+        for key in part["properties"].as_object().expect("keys").keys() {
+            let known = match section.as_str() {
+                // The keys of a kind go with its type: a change starts the backend anew.
+                "backends" => {
+                    backends.contains(key)
+                        || part["properties"][key]["description"]
+                            .as_str()
+                            .is_some_and(|d| d.contains(": "))
+                }
+                _ => rules.contains(&format!("{section}.{key}")),
+            };
+            assert!(known, "{section}.{key}");
+        }
+    }
 }
 
 #[test]

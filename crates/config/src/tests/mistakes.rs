@@ -224,6 +224,19 @@ fn a_backends_name_is_checked() {
 }
 
 #[test]
+fn issue_17_10_sides_are_enforced_only_where_callers_can_be_told_apart() {
+    let mistakes = mistakes_of("[review]\nenforce_roles = true");
+    assert!(
+        mistakes.contains("`enforce_roles` needs [auth]"),
+        "{mistakes}"
+    );
+    assert!(mistakes.contains("test.toml:2:17"), "{mistakes}");
+    assert!(mistakes.contains("sentinel key create"), "{mistakes}");
+    config_of("[auth]\n[review]\nenforce_roles = true");
+    config_of("[review]\nenabled = false\nenforce_roles = true");
+}
+
+#[test]
 fn ps15_beyond_loopback_needs_authentication_or_words() {
     for (key, section) in [
         ("listen", "gateway"),

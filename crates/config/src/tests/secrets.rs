@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::normalised_toml;
-use crate::settings::{BackendKind, Config};
+use crate::{BackendKind, Config};
 
 const SECRET: &str = "sk-live-0123456789abcdef";
 

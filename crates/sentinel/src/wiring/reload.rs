@@ -8,49 +8,13 @@ use anyhow::bail;
 use sentinel_core::Backend;
 use sentinel_core::catalog::{Listing, Wanted};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     Entrance, Remembering, Running, allowed, enabled, governing, limits, listing, place,
     review_settings, start,
 };
-use crate::config::{self, Config};
+use crate::config::{self, Config, Reload, Section};
 use crate::{audit, identity, logging};
-
-/// Sections that are read once, when the program starts, all but what is named below.
-const AT_START: &[&str] = &[
-    "gateway",
-    "postgres",
-    "sqlite",
-    "redis",
-    "audit",
-    "limits",
-    "review",
-    "telemetry",
-    "console",
-];
-const FOLLOWED: &[&str] = &[
-    "gateway.allowed_hosts",
-    "gateway.allowed_origins",
-    "gateway.allow_unauthenticated_network",
-    "gateway.drain_timeout",
-    "gateway.log_level",
-    "audit.arguments",
-    "audit.guarantee",
-    "limits.body_mb",
-    "limits.body_min_kb_per_s",
-    "limits.first_byte_timeout",
-    "limits.head_timeout",
-    "limits.header_fields",
-    "limits.header_kb",
-    "limits.json_depth",
-    "limits.park_ttl",
-    "limits.session_idle",
-    "limits.sessions",
-    "limits.streams",
-    "review.claim_timeout",
-    "review.enforce_roles",
-];
 
 /// What a reload did.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -75,11 +39,20 @@ impl Running {
     pub(crate) fn apply(&self, next: Config) -> anyhow::Result<Applied> {
         let mut current = self.current.lock();
         let mut applied = Applied {
-            restart_needed: restart_needed(&self.first, &next),
+            restart_needed: next.changed_keys(&self.first, &[Reload::Restart]),
             notices: next.notices.clone(),
             ..Applied::default()
         };
-        let next = self.as_far_as_it_goes(next);
+        let mut next = next.keep_startup_only_settings(&self.first);
+        if self.entrance.lock().is_none() {
+            // Without an HTTP listener the only caller was identified at the start.
+            let auth = next.auth.changed(&self.first.auth).into_iter();
+            let auth = auth.filter(|key| key.reload != Reload::Restart);
+            applied
+                .restart_needed
+                .extend(auth.map(|key| format!("auth.{}", key.name)));
+            next.auth.clone_from(&self.first.auth);
+        }
         let guard = self.new_guard(&current, &next)?;
 
         let wanted = enabled(&next);
@@ -111,7 +84,7 @@ impl Running {
                     ..old.clone()
                 }
             };
-            if old.is_some_and(|old| keep && differs(&was(old), backend)) {
+            if old.is_some_and(|old| keep && was(old) != **backend) {
                 applied.changed.push(format!("backends.{}", backend.name));
             }
             let listing = listing(backend);
@@ -201,53 +174,22 @@ impl Running {
         }
     }
 
-    /// The configuration with what only a restart changes as it was at the start, whatever the file says.
-    fn as_far_as_it_goes(&self, mut next: Config) -> Config {
-        let (first, limits) = (&self.first, &mut next.limits);
-        // Backends that run keep these, so new ones get the same.
-        limits.line = first.limits.line;
-        limits.reply = first.limits.reply;
-        limits.event = first.limits.event;
-        limits.stream_buffer = first.limits.stream_buffer;
-        next.audit = config::Audit {
-            guarantee: next.audit.guarantee,
-            arguments: next.audit.arguments,
-            ..first.audit.clone()
-        };
-        next.review = config::Review {
-            claim_timeout: next.review.claim_timeout,
-            ..first.review.clone()
-        };
-        next.telemetry = first.telemetry.clone();
-        next.console = first.console.clone();
-        next.gateway = config::Gateway {
-            allow_unauthenticated_network: next.gateway.allow_unauthenticated_network,
-            log_level: next.gateway.log_level,
-            drain_timeout: next.gateway.drain_timeout,
-            allowed_hosts: next.gateway.allowed_hosts,
-            allowed_origins: next.gateway.allowed_origins,
-            ..first.gateway.clone()
-        };
-        next.sqlite = first.sqlite.clone();
-        next.postgres = first.postgres.clone();
-        next.redis = first.redis.clone();
-        next
-    }
-
     /// Bounds on callers, claims, and what is logged.
     fn bound(&self, current: &Config, next: &Config, applied: &mut Applied) {
-        if differs(&current.limits, &next.limits) {
+        if current.limits != next.limits {
             self.gateway.set_limits(limits(next));
             applied.changed.push("limits".to_owned());
         }
-        if differs(&current.review, &next.review) {
+        if current.review != next.review {
             if let Some(service) = &self.reviews {
                 service.follow(review_settings(next));
             }
             applied.changed.push("review".to_owned());
         }
-        if differs(&current.gateway, &next.gateway) {
+        if current.gateway != next.gateway {
             logging::follow(next);
+            let wait = next.gateway.first_list_timeout;
+            self.gateway.registry.set_first_answer_wait(wait);
             applied.changed.push("gateway".to_owned());
         }
     }
@@ -263,15 +205,15 @@ impl Running {
         applied: &mut Applied,
     ) {
         let policy = &self.gateway.policy;
-        if differs(&current.rbac, &next.rbac) {
+        if current.rbac != next.rbac {
             policy.set_roles(governing::roles(next));
             applied.changed.push("rbac".to_owned());
         }
-        if differs(&current.kill_switch, &next.kill_switch) {
+        if current.kill_switch != next.kill_switch {
             policy.reconfigure_kills(governing::configured_kills(next));
             applied.changed.push("kill_switch".to_owned());
         }
-        if differs(&current.rate_limits, &next.rate_limits) {
+        if current.rate_limits != next.rate_limits {
             policy.rates().reconfigure(governing::rates(next));
             applied.changed.push("rate_limits".to_owned());
         }
@@ -279,7 +221,7 @@ impl Running {
             let hook = governing::overload_hook(next, &(self.home)(0));
             admission.reconfigure(&governing::admission_config(next, wanted), places, hook);
         }
-        if differs(&current.admission, &next.admission) {
+        if current.admission != next.admission {
             applied.changed.push("admission".to_owned());
         }
         let mut guarantees = vec![None; places.iter().max().map_or(0, |last| last + 1)];
@@ -288,7 +230,7 @@ impl Running {
         }
         let auditor = &self.gateway.auditor;
         auditor.keep(audit::keeps(next, guarantees));
-        if differs(&current.audit, &next.audit) {
+        if current.audit != next.audit {
             applied.changed.push("audit".to_owned());
         }
         self.gateway.auditor.governed_by(governing::version(next));
@@ -314,38 +256,5 @@ impl Entrance {
             guard.access
         });
         self.door.readmit(then, access);
-    }
-}
-
-fn differs(a: &impl Serialize, b: &impl Serialize) -> bool {
-    serde_json::to_value(a).ok() != serde_json::to_value(b).ok()
-}
-
-/// The keys that differ and are read only when the program starts.
-fn restart_needed(first: &Config, next: &Config) -> Vec<String> {
-    let (first, next) = (config::normalised(first), config::normalised(next));
-    let mut keys = Vec::new();
-    for section in AT_START {
-        compare(section, &first[*section], &next[*section], &mut keys);
-    }
-    keys.retain(|key| !FOLLOWED.contains(&key.as_str()));
-    keys
-}
-
-fn compare(name: &str, a: &Value, b: &Value, keys: &mut Vec<String>) {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
-            names.sort();
-            names.dedup();
-            for key in names {
-                let of = |map: &serde_json::Map<String, Value>| {
-                    map.get(key).cloned().unwrap_or(Value::Null)
-                };
-                compare(&format!("{name}.{key}"), &of(a), &of(b), keys);
-            }
-        }
-        _ if a != b => keys.push(name.to_owned()),
-        _ => {}
     }
 }

@@ -1,5 +1,6 @@
 //! Start, reload and shutdown of a gateway.
 
+mod every_key;
 mod first_lists;
 mod reload;
 mod shutdown;

@@ -10,8 +10,8 @@ use super::{Builder, Exposure};
 use crate::Overrides;
 use crate::credentials;
 use crate::mistake::Mistake;
-use crate::raw::RawGateway;
 use crate::secret::Secret;
+use crate::sections::RawGateway;
 use crate::suggest::nearest;
 use crate::tree::Path;
 
@@ -20,7 +20,7 @@ const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 impl Builder<'_> {
     /// Reports that the value at this path cannot be used.
-    pub(super) fn wrong(&mut self, path: &Path, message: impl Into<String>, expected: &str) {
+    pub(crate) fn wrong(&mut self, path: &Path, message: impl Into<String>, expected: &str) {
         let mistake = Mistake::new(self.tree.value_span(path), message);
         self.mistakes.push(if expected.is_empty() {
             mistake
@@ -31,7 +31,7 @@ impl Builder<'_> {
 
     /// An address to listen on. Beyond loopback only if callers are authenticated, or if the file says
     /// in words that they need not be (P-S15).
-    pub(super) fn address(
+    pub(crate) fn address(
         &mut self,
         path: &Path,
         text: &str,
@@ -86,7 +86,7 @@ impl Builder<'_> {
         }
     }
 
-    pub(super) fn optional_url(&mut self, path: &Path, text: &str) -> Option<http::Uri> {
+    pub(crate) fn optional_url(&mut self, path: &Path, text: &str) -> Option<http::Uri> {
         if text.is_empty() {
             None
         } else {
@@ -95,7 +95,7 @@ impl Builder<'_> {
     }
 
     /// An http or https URL with a host, written in the file.
-    pub(super) fn web_url(&mut self, path: &Path, text: &str) -> Option<http::Uri> {
+    pub(crate) fn web_url(&mut self, path: &Path, text: &str) -> Option<http::Uri> {
         match parse_url(text) {
             Ok(uri) => Some(uri),
             Err(problem) => {
@@ -112,7 +112,7 @@ impl Builder<'_> {
     }
 
     /// A path of the file: `~` is the home directory, and what is relative starts at the file.
-    pub(super) fn path(&mut self, path: &Path, text: &str) -> PathBuf {
+    pub(crate) fn path(&mut self, path: &Path, text: &str) -> PathBuf {
         let Some(rest) = text.strip_prefix('~') else {
             return self.base.join(text);
         };
@@ -139,7 +139,7 @@ impl Builder<'_> {
     }
 
     /// The value of the variable that this key names.
-    pub(super) fn variable(&mut self, path: &Path, name: &str) -> Option<Secret> {
+    pub(crate) fn variable(&mut self, path: &Path, name: &str) -> Option<Secret> {
         self.check_variable_name(path, name).then_some(())?;
         let span = self.tree.value_span(path);
         match self.environment.variable(name) {
@@ -160,7 +160,7 @@ impl Builder<'_> {
     }
 
     /// Catches the value itself written where the name of its variable belongs.
-    pub(super) fn check_variable_name(&mut self, path: &Path, name: &str) -> bool {
+    pub(crate) fn check_variable_name(&mut self, path: &Path, name: &str) -> bool {
         let first = |c: char| c.is_ascii_alphabetic() || c == '_';
         let rest = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.starts_with(first) && name.chars().all(rest) && !credentials::is_no_name(name) {
@@ -177,7 +177,7 @@ impl Builder<'_> {
     }
 
     /// --log-level and LOG_LEVEL win over the file.
-    pub(super) fn log_level(&mut self, raw: &RawGateway, overrides: &Overrides) -> String {
+    pub(crate) fn log_level(&mut self, raw: &RawGateway, overrides: &Overrides) -> String {
         let level = overrides.log_level.as_deref().unwrap_or(&raw.log_level);
         let directives = log_directives(level);
         if directives.is_none() {
@@ -200,7 +200,7 @@ impl Builder<'_> {
     }
 
     /// Host names as a Host header has them.
-    pub(super) fn hosts(&mut self, path: &Path, hosts: &[String]) -> Vec<String> {
+    pub(crate) fn hosts(&mut self, path: &Path, hosts: &[String]) -> Vec<String> {
         for (index, host) in hosts.iter().enumerate() {
             let good = host
                 .parse::<http::uri::Authority>()
@@ -217,7 +217,7 @@ impl Builder<'_> {
     }
 
     /// Origins as an Origin header has them: a scheme, a host, perhaps a port, nothing else.
-    pub(super) fn origins(&mut self, path: &Path, origins: &[String]) -> Vec<String> {
+    pub(crate) fn origins(&mut self, path: &Path, origins: &[String]) -> Vec<String> {
         for (index, origin) in origins.iter().enumerate() {
             let host = origin
                 .split_once("://")
@@ -240,13 +240,13 @@ impl Builder<'_> {
 }
 
 /// Why a URL cannot be used.
-pub(super) struct UrlProblem {
-    pub(super) message: String,
-    pub(super) help: Option<String>,
+pub(crate) struct UrlProblem {
+    pub(crate) message: String,
+    pub(crate) help: Option<String>,
 }
 
 /// An http or https URL with a host and without a user or fragment.
-pub(super) fn parse_url(text: &str) -> Result<http::Uri, UrlProblem> {
+pub(crate) fn parse_url(text: &str) -> Result<http::Uri, UrlProblem> {
     let problem = |message: &str, help: Option<String>| {
         Err(UrlProblem {
             message: message.into(),
