@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import harness
@@ -18,6 +19,7 @@ OWN = harness.TESTS / "vectors"
 # What a decoder puts in the place of bytes that are no UTF-8.
 LOST = "\N{REPLACEMENT CHARACTER}"
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", LEGACY, MODERN)
 
 
 def folder(kind):
@@ -70,3 +72,12 @@ def schema_of_types(version):
         elif name in models:
             made["$defs"].setdefault(name, refer(one))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+if __name__ == "__main__":
+    # For the Rust tests: the schema of each revision, in the folder that is named.
+    place = Path(sys.argv[1])
+    place.mkdir(parents=True, exist_ok=True)
+    for revision in REVISIONS:
+        made = schema_of_types(MODERN if revision == MODERN else LEGACY)
+        (place / f"{revision}.json").write_text(json.dumps(made))
