@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn g_53_news_of_a_server_that_is_kept_for_some_callers_are_for_them() {
+    fn decision_23_news_of_a_server_that_is_kept_for_some_callers_are_for_them() {
         let updates = Updates::new(1);
         let [a, b] = ["a", "b"].map(|name| Some(Arc::<str>::from(name)));
         let (heard, hear) = notes();

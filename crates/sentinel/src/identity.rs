@@ -315,7 +315,7 @@ mod tests {
     /// P-S07: a key that was just put into the file is known to whoever asks for it, without waiting for the next look, and
     /// however many asked before.
     #[tokio::test(start_paused = true)]
-    async fn ps07_a_file_of_keys_is_looked_at_when_a_token_asks() {
+    async fn p_s07_a_file_of_keys_is_looked_at_when_a_token_asks() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("set.json");
         let publish = |kid: &str| {
@@ -346,7 +346,7 @@ mod tests {
     /// P-S03: however many tokens name keys that nobody has, they cause one fetch in a pause; and none who names a key
     /// that was published meanwhile waits longer than that.
     #[tokio::test(start_paused = true)]
-    async fn ps03_unknown_keys_cause_one_fetch_in_a_pause() {
+    async fn p_s03_unknown_keys_cause_one_fetch_in_a_pause() {
         let authenticator = authenticator();
         let fetches = Arc::new(AtomicU64::new(0));
         let (asked, counted) = (authenticator.clone(), fetches.clone());

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn ps07_another_process_s_revocation_is_seen_at_once() {
+    fn p_s07_another_process_s_revocation_is_seen_at_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let gateway = KeyFile::new(&folder.path().join("data"));
         let command = KeyFile::new(&folder.path().join("data"));

@@ -63,3 +63,11 @@ def test_p_s16_what_passes_directly_passes_through_the_gateway(runs, checks):
             if excused.get(str(difference)) == file.name:
                 checks.note(f"  {title}: {difference}")
     checks.note(f"  {len(excused)} excused")
+
+
+def test_issue_17_13_a_task_is_refused_to_a_caller_without_tasks_by_its_legacy_server(runs, checks):
+    if runs.partial or not runs.pairs:
+        pytest.skip("not all scenarios were run")
+    made = dict(zip(QUADRANTS, runs.pairs))["ML"].scenarios.get("tasks-required-task-error", {})
+    for check, (status, message) in made.items():
+        checks(status == "SUCCESS", f"tasks-required-task-error / {check}", message)

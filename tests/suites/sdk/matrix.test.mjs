@@ -1,4 +1,4 @@
-// The translation table (G-24, C-39) with the TypeScript SDK 1.x as the caller: it speaks 2025-11-25 at most, so the pairings with a
+// The translation table (C-39) with the TypeScript SDK 1.x as the caller: it speaks 2025-11-25 at most, so the pairings with a
 // legacy caller, over HTTP and over stdio. The expected columns are written by hand, none was recorded from a run.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -130,10 +130,10 @@ for (const way of Object.keys(ways)) {
             after(() => caller?.client.close());
             // Only this transport tells.
             if (way === 'http') {
-                test("G-24: handshake: the caller's own revision", () => assert.equal(caller.transport.protocolVersion, LEGACY));
+                test("C-39: handshake: the caller's own revision", () => assert.equal(caller.transport.protocolVersion, LEGACY));
             }
             for (const [feature, [look, expected]] of Object.entries(table)) {
-                test(`G-24: ${feature}`, async () => assert.deepEqual(await look(caller), expected[column]));
+                test(`C-39: ${feature}`, async () => assert.deepEqual(await look(caller), expected[column]));
             }
         });
     }

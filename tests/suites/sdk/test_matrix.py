@@ -1,4 +1,4 @@
-"""The translation table (G-24, C-39) with the Python SDK as the caller: each feature for each pairing of a legacy or modern
+"""The translation table (C-39) with the Python SDK as the caller: each feature for each pairing of a legacy or modern
 caller with a legacy or modern backend, over HTTP and over stdio.
 
 The expected column is written by hand from the table of features that the protocol's revisions leave to a gateway; none was

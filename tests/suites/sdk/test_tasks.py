@@ -1,5 +1,5 @@
 """Tasks of a server that nobody here wrote: server-everything, on the TypeScript SDK, has a tool that runs as a task of
-2025-11-25 only. A caller of 2026-07-28 that declares the tasks extension gets the task in the extension's words (G-24).
+2025-11-25 only. A caller of 2026-07-28 that declares the tasks extension gets the task in the extension's words (C-39).
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Odd and broken JSON as a body, as arguments and as a backend's reply (G-4, G-81; decisions 12, 13 and 43).
+"""Odd and broken JSON as a body, as arguments and as a backend's reply (G-4, C-40; decisions 12, 13 and 43).
 
 The files are those of nst/JSONTestSuite (see `vectors` in tests/support) and byte sequences of our own.
 

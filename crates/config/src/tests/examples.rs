@@ -102,7 +102,7 @@ fn keys_of_schema() -> BTreeSet<String> {
 }
 
 #[test]
-fn g9_an_empty_file_is_a_working_gateway() {
+fn g_9_an_empty_file_is_a_working_gateway() {
     insta::assert_snapshot!("empty", normalised_toml(&config_of("")));
 }
 
@@ -162,7 +162,7 @@ fn the_example_file_shows_every_key() {
 }
 
 #[test]
-fn g59_to_g68_every_documented_name_is_understood_and_has_its_documented_default() {
+fn g_59_to_g_68_every_documented_name_is_understood_and_has_its_documented_default() {
     let mut tree = tree_of(DOCUMENTED);
     assert_eq!(shape::check(&mut tree).mistakes, []);
     let defaults = serde_json::to_value(config_of("")).expect("it serialises");

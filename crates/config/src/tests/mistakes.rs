@@ -237,7 +237,7 @@ fn issue_17_10_sides_are_enforced_only_where_callers_can_be_told_apart() {
 }
 
 #[test]
-fn ps15_beyond_loopback_needs_authentication_or_words() {
+fn p_s15_beyond_loopback_needs_authentication_or_words() {
     for (key, section) in [
         ("listen", "gateway"),
         ("health_listen", "gateway"),
@@ -272,7 +272,7 @@ fn ps15_beyond_loopback_needs_authentication_or_words() {
 }
 
 #[test]
-fn ps15_the_command_line_is_no_way_around() {
+fn p_s15_the_command_line_is_no_way_around() {
     let parse = |text: &str, listen: &str| {
         let overrides = Overrides {
             listen: Some(listen.into()),

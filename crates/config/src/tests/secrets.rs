@@ -33,7 +33,7 @@ fn config() -> Config {
 }
 
 #[test]
-fn g65_variables_reach_the_backend() {
+fn g_65_variables_reach_the_backend() {
     let config = config();
     let BackendKind::Http(web) = &config.backends[0].kind else {
         panic!("http")
@@ -74,7 +74,7 @@ fn g65_variables_reach_the_backend() {
 }
 
 #[test]
-fn g60_nothing_prints_a_secret() {
+fn g_60_nothing_prints_a_secret() {
     let config = config();
     let printed = normalised_toml(&config);
     assert!(

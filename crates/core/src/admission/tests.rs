@@ -437,7 +437,7 @@ proptest! {
     /// are narrower, those who run or wait already may be more than that until they were served; but never do they
     /// become more.
     #[test]
-    fn inv_01_to_inv_06_hold_in_every_order(
+    fn p_10_to_p_15_hold_in_every_order(
         max in 1u32..5, queue in 0u32..6,
         rooms in prop::collection::vec((1u32..4, 0u32..5), 3),
         events in prop::collection::vec(event(), 1..200),

@@ -33,7 +33,7 @@ fn knows(cache: &Cache, uri: &str, caller: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g_24_an_answer_is_kept_for_as_long_and_for_whom_its_backend_says() {
+async fn c_39_an_answer_is_kept_for_as_long_and_for_whom_its_backend_says() {
     let cache = Cache::new(2);
     note(&cache, "x://public", ALICE, &answer(1000, "public"));
     note(&cache, "x://private", ALICE, &answer(1000, "private"));
@@ -61,7 +61,7 @@ async fn g_24_an_answer_is_kept_for_as_long_and_for_whom_its_backend_says() {
 }
 
 #[test]
-fn g_24_what_a_backend_says_about_a_resource_ends_what_is_kept_of_it() {
+fn c_39_what_a_backend_says_about_a_resource_ends_what_is_kept_of_it() {
     let cache = Cache::new(1);
     for uri in ["x://a", "x://a/b", "x://c"] {
         note(&cache, uri, ALICE, &answer(1000, "public"));
@@ -78,7 +78,7 @@ fn g_24_what_a_backend_says_about_a_resource_ends_what_is_kept_of_it() {
 }
 
 #[test]
-fn g_24_what_is_kept_is_bounded() {
+fn c_39_what_is_kept_is_bounded() {
     let cache = Cache::new(1);
     let filler = "x".repeat(100_000);
     let large = |n: usize| {
@@ -101,7 +101,7 @@ fn g_24_what_is_kept_is_bounded() {
 }
 
 #[test]
-fn g_24_only_plain_reads_are_answered_from_what_is_kept() {
+fn c_39_only_plain_reads_are_answered_from_what_is_kept() {
     let plain = |text: &'static str| {
         let params = Params::parse(Bytes::from_static(text.as_bytes()), Rules::backend());
         plain_uri(&params.expect("json"))

@@ -495,7 +495,7 @@ async fn g_43_a_list_that_callers_would_not_take_comes_in_pages() {
 
 /// P-S10 has lists read again and again.
 #[tokio::test]
-async fn p_s10_lists_that_are_as_they_were_make_no_new_catalog() {
+async fn c_10_lists_that_are_as_they_were_make_no_new_catalog() {
     let registry = plain(&["a"]);
     let publisher = registry.publisher(0);
     publisher.publish(tools(&["x"]));

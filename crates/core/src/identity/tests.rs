@@ -63,7 +63,7 @@ fn b64(bytes: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn g38_a_good_token_is_an_identity() {
+fn g_38_a_good_token_is_an_identity() {
     let identity = judge(&with(json!({
         "tenant_id": "acme", "scope": "mcp:tools  mcp:read", "scp": ["mcp:read", "extra"],
     })))
@@ -87,7 +87,7 @@ fn g38_a_good_token_is_an_identity() {
 }
 
 #[test]
-fn g38_claims_that_are_wrong_are_refused() {
+fn g_38_claims_that_are_wrong_are_refused() {
     let rows = [
         (json!({"exp": NOW - 60}), Reject::Expired),
         (json!({"exp": 0}), Reject::Expired),
@@ -168,7 +168,7 @@ fn signed(header: &str, payload: &str) -> String {
 }
 
 #[test]
-fn ps03_a_right_signature_does_not_excuse_a_wrong_header_or_repeated_names() {
+fn p_s03_a_right_signature_does_not_excuse_a_wrong_header_or_repeated_names() {
     let payload = serde_json::to_string(&good()).expect("JSON");
     let verdict =
         |header: &str, payload: &str| authenticator().verify_at(&signed(header, payload), NOW);
@@ -313,7 +313,7 @@ fn sets_that_are_ambiguous_or_symmetric_are_refused_whole() {
 }
 
 #[test]
-fn ps07_a_replaced_key_ends_its_tokens_at_once() {
+fn p_s07_a_replaced_key_ends_its_tokens_at_once() {
     let (old, new) = (Pair::new(), Pair::new());
     let auth = authenticator();
     auth.replace_public_keys(KeySet::public(&old.jwks()).expect("a set").0);
@@ -333,7 +333,7 @@ fn ps07_a_replaced_key_ends_its_tokens_at_once() {
 }
 
 #[test]
-fn ps07_a_set_that_is_only_written_otherwise_has_the_same_keys() {
+fn p_s07_a_set_that_is_only_written_otherwise_has_the_same_keys() {
     let pair = Pair::new();
     let auth = authenticator();
     auth.replace_public_keys(KeySet::public(&pair.jwks()).expect("a set").0);
@@ -392,7 +392,7 @@ impl KeyStore for InMemory {
 }
 
 #[tokio::test]
-async fn ps07_an_api_key_is_good_until_it_is_revoked() {
+async fn p_s07_an_api_key_is_good_until_it_is_revoked() {
     let store = Arc::new(InMemory::default());
     let auth = Authenticator::new(Config {
         secret: None,
@@ -446,7 +446,7 @@ async fn ps07_an_api_key_is_good_until_it_is_revoked() {
 
 /// P-S07: a stream ends when the API key behind it expires, not at the next look.
 #[tokio::test]
-async fn ps07_an_api_key_ends_when_it_expires() {
+async fn p_s07_an_api_key_ends_when_it_expires() {
     let store = Arc::new(InMemory::default());
     let auth = Authenticator::new(Config {
         secret: None,

@@ -93,7 +93,7 @@ fn begin(server: Slow) -> crate::Conversation {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g_24_a_tool_that_runs_as_a_task_only_looks_like_a_slow_one() {
+async fn c_39_a_tool_that_runs_as_a_task_only_looks_like_a_slow_one() {
     let server = Slow {
         looks: 2,
         ..Slow::default()

@@ -150,7 +150,7 @@ async fn a_bad_url_is_refused_without_being_repeated() {
 /// Records and reviews share a handle: they stay within one bound together, and a connection that one of
 /// them made on a runtime of its own serves the other after that runtime ended.
 #[tokio::test(flavor = "multi_thread")]
-async fn c_11_records_and_reviews_share_connections_wherever_they_run() {
+async fn g_11_records_and_reviews_share_connections_wherever_they_run() {
     let cluster = Cluster::start();
     let migrations = [
         crate::review::POSTGRES_MIGRATIONS,

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn p_s05_whoever_opens_without_end_takes_few_sessions_from_others() {
+    async fn p_r06_whoever_opens_without_end_takes_few_sessions_from_others() {
         let sessions = Sessions::new(&Limits {
             sessions_max: 4 * SHARES,
             ..Limits::default()

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn g_24_only_pages_that_the_user_went_to_are_waited_for() {
+    fn c_39_only_pages_that_the_user_went_to_are_waited_for() {
         let mut visits = Visits::default();
         let page = &needed(&["https://a"]).inputs[0].2;
         visits.note(page, &Bytes::from_static(br#"{"action":"decline"}"#));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn g_24_the_backend_is_looked_at_with_growing_pauses_and_given_up_before_clients_do() {
+    fn c_39_the_backend_is_looked_at_with_growing_pauses_and_given_up_before_clients_do() {
         let mut visits = Visits::default();
         let pauses: Vec<u64> = std::iter::from_fn(|| visits.pause())
             .map(|pause| pause.as_secs())

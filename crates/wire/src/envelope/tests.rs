@@ -14,7 +14,7 @@ fn refused(text: &str, code: i32) -> Refusal {
 }
 
 #[test]
-fn g_56_ids_of_any_legal_form_come_back_byte_for_byte() {
+fn g_4_ids_of_any_legal_form_come_back_byte_for_byte() {
     for id in [
         "0",
         "-7",
@@ -50,7 +50,7 @@ fn ids_that_are_no_ids_are_refused_and_never_read_as_notifications() {
 }
 
 #[test]
-fn c_16_malformed_envelopes_get_the_right_code() {
+fn g_4_malformed_envelopes_get_the_right_code() {
     refused("{", PARSE_ERROR);
     refused("[]x", PARSE_ERROR);
     refused("1", INVALID_REQUEST);

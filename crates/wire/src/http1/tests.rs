@@ -56,7 +56,7 @@ fn whole(text: &str) -> Result<(u16, bool, String), Problem> {
 }
 
 #[test]
-fn g_60_each_way_to_end_a_body_is_understood() {
+fn g_48_each_way_to_end_a_body_is_understood() {
     let ok = |keeps, body: &str| Ok((200, keeps, body.to_owned()));
     assert_eq!(
         whole("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"),
@@ -93,7 +93,7 @@ fn g_60_each_way_to_end_a_body_is_understood() {
 }
 
 #[test]
-fn g_60_a_connection_is_kept_as_the_server_says() {
+fn g_48_a_connection_is_kept_as_the_server_says() {
     let keeps = |head: &str| {
         whole(&format!("{head}\r\ncontent-length: 0\r\n\r\n"))
             .expect("an answer")
@@ -107,7 +107,7 @@ fn g_60_a_connection_is_kept_as_the_server_says() {
 }
 
 #[test]
-fn p_s10_an_answer_whose_end_is_not_clear_is_refused() {
+fn p_s13_an_answer_whose_end_is_not_clear_is_refused() {
     let head = |fields: &str| {
         whole(&format!(
             "HTTP/1.1 200 OK\r\n{fields}\r\n\r\n5\r\nhello\r\n0\r\n\r\n"

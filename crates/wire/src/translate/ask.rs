@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn g_24_forms_are_asked_in_the_words_of_2025_06_18() {
+    fn c_39_forms_are_asked_in_the_words_of_2025_06_18() {
         let form = r#"{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","default":"x","maxLength":3},"b":{"type":"string","oneOf":[{"const":"r","title":"Red"},{"const":"g","title":"Green"}],"default":"r"},"c":{"type":"boolean","default":true},"d":{"type":"string","enum":["1"]}},"required":["a"]}}"#;
         let older = r#"{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"string","maxLength":3},"b":{"type":"string","enum":["r","g"],"enumNames":["Red","Green"]},"c":{"type":"boolean","default":true},"d":{"type":"string","enum":["1"]}},"required":["a"]}}"#;
         assert_eq!(
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn g_24_what_cannot_be_shown_is_not_asked() {
+    fn c_39_what_cannot_be_shown_is_not_asked() {
         let many = r#"{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"array","items":{"type":"string","enum":["x"]}}}}}"#;
         assert_eq!(asked(&Method::Elicit, many, Revision::V2025_06_18), None);
         let url = r#"{"mode":"url","message":"m","url":"https://x.example","elicitationId":"1"}"#;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn g_24_a_message_of_many_blocks_becomes_many_messages_for_older_clients() {
+    fn c_39_a_message_of_many_blocks_becomes_many_messages_for_older_clients() {
         let newer = r#"{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"audio","mimeType":"audio/wav","data":""}]}],"maxTokens":12345678901234567890,"toolChoice":{"mode":"none"}}"#;
         let older = r#"{"messages":[{"role":"user","content":{"type":"text","text":"a"}},{"role":"user","content":{"type":"text","text":"[audio, audio/wav]"}}],"maxTokens":12345678901234567890}"#;
         assert_eq!(
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn g_24_a_url_elicitation_gets_the_id_it_lacks() {
+    fn c_39_a_url_elicitation_gets_the_id_it_lacks() {
         let with = |text: &'static str| {
             let params = Payload::parse(Bytes::from_static(text.as_bytes()), Rules::backend());
             let params = params.expect("json");

@@ -126,7 +126,7 @@ fn ll_blocks_newer_than_the_caller_become_text() {
 }
 
 #[test]
-fn g_47_the_backend_receives_its_own_name() {
+fn c_37_the_backend_receives_its_own_name() {
     let renamed = Outgoing {
         own_name: Some("echo"),
         ..outgoing(&Method::ToolsCall, V2025_11_25, V2025_11_25)
@@ -148,7 +148,7 @@ fn g_47_the_backend_receives_its_own_name() {
 }
 
 #[test]
-fn g_24_only_the_gateway_asks_a_legacy_server_for_a_task() {
+fn c_39_only_the_gateway_asks_a_legacy_server_for_a_task() {
     let wish = r#"{"name":"a","task":{"ttl":1}}"#;
     for from in [V2025_11_25, V2026_07_28] {
         let plain = outgoing(&Method::ToolsCall, from, V2025_11_25);

@@ -29,7 +29,7 @@ async fn read_head(server: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn g_60_a_connection_serves_one_request_after_another() {
+async fn g_48_a_connection_serves_one_request_after_another() {
     let (mut wire, mut server) = pair().await;
     let serve = tokio::spawn(async move {
         for _ in 0..3 {
@@ -88,7 +88,7 @@ async fn a_large_request_is_written_from_where_it_is_and_a_large_answer_comes_wh
 }
 
 #[tokio::test]
-async fn g_60_an_answer_before_the_end_of_the_request_is_heard_and_ends_the_connection() {
+async fn g_48_an_answer_before_the_end_of_the_request_is_heard_and_ends_the_connection() {
     let (mut wire, mut server) = pair().await;
     let refuse = tokio::spawn(async move {
         read_head(&mut server).await;
@@ -135,7 +135,7 @@ async fn only_what_was_not_written_is_called_undelivered() {
 }
 
 #[tokio::test]
-async fn p_s10_answers_that_are_too_large_cut_short_or_no_http_are_errors() {
+async fn p_s13_answers_that_are_too_large_cut_short_or_no_http_are_errors() {
     let cases: [(&[u8], &str); 5] = [
         (
             b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n123456789",

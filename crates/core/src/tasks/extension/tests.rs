@@ -1,4 +1,4 @@
-//! G-24, quadrant ML: a task of 2025-11-25 as a caller of the extension sees it.
+//! C-39, quadrant ML: a task of 2025-11-25 as a caller of the extension sees it.
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -200,7 +200,7 @@ fn in_state(status: &str, result: Value) -> Server {
 }
 
 #[tokio::test]
-async fn g_24_a_created_task_has_the_members_of_the_extension() {
+async fn c_39_a_created_task_has_the_members_of_the_extension() {
     let world = world(in_state("working", json!({})));
     let call = json!({"name": "dig", "arguments": {}, "task": {"ttl": 1}});
     let made = world.call_as(CAN, Method::ToolsCall, call).await;
@@ -214,7 +214,7 @@ async fn g_24_a_created_task_has_the_members_of_the_extension() {
 }
 
 #[tokio::test]
-async fn g_24_a_look_at_a_task_that_ended_brings_its_result() {
+async fn c_39_a_look_at_a_task_that_ended_brings_its_result() {
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "t"}});
     let fine = json!({"content": [], "_meta": related});
     let wrong = json!({"content": [], "isError": true, "_meta": {"a/b": 1}});
@@ -252,7 +252,7 @@ async fn g_24_a_look_at_a_task_that_ended_brings_its_result() {
 }
 
 #[tokio::test]
-async fn g_24_what_a_task_asks_is_answered_by_updates() {
+async fn c_39_what_a_task_asks_is_answered_by_updates() {
     let world = world(Server {
         questions: vec!["first?", "second?"],
         ..in_state("input_required", json!({"content": []}))
@@ -339,7 +339,7 @@ async fn p_r08_a_question_that_nobody_answers_is_given_up_and_holds_nothing() {
 }
 
 #[tokio::test]
-async fn g_24_to_cancel_is_acknowledged_unless_nobody_knows_the_task() {
+async fn c_39_to_cancel_is_acknowledged_unless_nobody_knows_the_task() {
     for status in ["working", "completed"] {
         let world = world(in_state(status, json!({})));
         let ack = world.call(Method::TasksCancel, json!({})).await;

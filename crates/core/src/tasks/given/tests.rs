@@ -19,7 +19,7 @@ fn ids(given: &Given, subject: &str) -> HashSet<String> {
 }
 
 #[tokio::test]
-async fn p_s06_tasks_are_watched_within_bounds_and_a_crowd_of_one_costs_no_other() {
+async fn p_r06_tasks_are_watched_within_bounds_and_a_crowd_of_one_costs_no_other() {
     let given = Given::default();
     given.add(key("bob", 0), |_| std::future::pending());
     for number in 0..=GIVEN_PER_CALLER_MAX {

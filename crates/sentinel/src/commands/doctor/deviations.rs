@@ -163,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn ps15_the_defaults_deviate_from_nothing() {
+    fn p_s15_the_defaults_deviate_from_nothing() {
         assert_eq!(deviations(""), Vec::<String>::new());
         let plain = "[[backends]]\nname = \"a\"\ntype = \"stdio\"\ncommand = \"x\"\n[[backends]]\nname = \"b\"\ntype = \"http\"\nurl = \"http://127.0.0.1:1\"";
         assert_eq!(deviations(plain), Vec::<String>::new());
     }
 
     #[test]
-    fn ps15_every_deviation_is_named() {
+    fn p_s15_every_deviation_is_named() {
         let check = |text: &str, words: &str| {
             let found = deviations(text);
             assert!(

@@ -366,7 +366,7 @@ fn p_a06_those_who_are_not_let_in_are_counted_by_address_and_second() {
 }
 
 #[test]
-fn c_9_what_is_kept_is_for_its_owner_only() {
+fn p_s04_what_is_kept_is_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let server = Server::start(&[]);
     let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));

@@ -309,7 +309,7 @@ fn g_45_children_of_every_revision_and_manner_are_discovered() {
 }
 
 #[test]
-fn g_53_isolated_children_are_one_per_session_or_one_per_caller() {
+fn decision_23_isolated_children_are_one_per_session_or_one_per_caller() {
     let config = [
         stdio_backend("session", &[], "isolation = \"session\""),
         stdio_backend("caller", &[], "isolation = \"caller\""),

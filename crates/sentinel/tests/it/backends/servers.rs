@@ -130,7 +130,7 @@ fn p_r02_a_server_that_dies_in_a_call_is_not_called_again() {
 }
 
 #[test]
-fn g_10_an_open_circuit_answers_at_once_and_lets_one_call_see() {
+fn decision_22_an_open_circuit_answers_at_once_and_lets_one_call_see() {
     let mut server = Server::start(&[]);
     let circuit = "health_interval = 300\nretries = 0\n[backends.circuit_breaker]\nthreshold = 3\nrecovery = 5";
     let gateway = Gateway::ready(&http_backend("one", &server.address, circuit));
@@ -231,7 +231,7 @@ fn g_49_answers_as_events_are_understood_and_large_ones_pass() {
 }
 
 #[test]
-fn g_7_servers_of_every_revision_are_discovered() {
+fn g_45_servers_of_every_revision_are_discovered() {
     let all = [
         (
             &["--era", "legacy", "--revision", "2024-11-05"][..],
@@ -269,7 +269,7 @@ fn g_7_servers_of_every_revision_are_discovered() {
 }
 
 #[test]
-fn g_54_a_server_over_http_that_lies_harms_no_other_call() {
+fn p_s05_a_server_over_http_that_lies_harms_no_other_call() {
     for era in ["legacy", "modern"] {
         let server = Server::start(&["--era", era]);
         let config = http_backend(
@@ -337,7 +337,7 @@ fn g_50_a_forgotten_session_costs_no_tool_and_changes_are_heard_in_the_next_one(
 }
 
 #[test]
-fn g_24_a_result_of_a_type_that_nobody_knows_is_no_success() {
+fn c_39_a_result_of_a_type_that_nobody_knows_is_no_success() {
     let server = Server::start(&["--era", "modern"]);
     let config = [
         http_backend("h", &server.address, ""),
@@ -356,7 +356,7 @@ fn g_24_a_result_of_a_type_that_nobody_knows_is_no_success() {
 }
 
 #[test]
-fn g_24_a_modern_server_that_asks_like_a_legacy_one_is_ignored_and_logged_once() {
+fn c_39_a_modern_server_that_asks_like_a_legacy_one_is_ignored_and_logged_once() {
     let server = Server::start(&["--era", "modern"]);
     let gateway = Gateway::ready(&http_backend("one", &server.address, ""));
     let able = json!({"roots": {}});

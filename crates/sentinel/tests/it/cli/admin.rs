@@ -211,7 +211,7 @@ fn decision_38_records_are_found_in_sqlite() {
 
 /// And whoever asks while the store is away is told so, in time; one handle serves records and reviews.
 #[test]
-fn decision_38_c_11_records_are_found_in_postgres_through_one_set_of_connections() {
+fn decision_38_g_11_records_are_found_in_postgres_through_one_set_of_connections() {
     let mut cluster = Cluster::start();
     let server = Server::start(&[]);
     let config = format!(

@@ -70,7 +70,7 @@ fn id_of(key: &str) -> &str {
 }
 
 #[test]
-fn ps01_without_a_credential_only_probes_and_metadata_answer() {
+fn p_s01_without_a_credential_only_probes_and_metadata_answer() {
     let backend = stdio_backend("alpha", &[], "");
     let gateway = Gateway::ready(&format!(
         "[auth]\nresource = \"http://127.0.0.1/mcp\"\nauthorization_servers = [\"https://as.example\"]\n{backend}"
@@ -208,7 +208,7 @@ fn the_metadata_names_the_authorization_server_and_the_challenge_names_the_metad
 }
 
 #[test]
-fn g21_a_session_is_no_credential_and_is_its_owners_own() {
+fn g_21_a_session_is_no_credential_and_is_its_owners_own() {
     let gateway = Gateway::start("[auth]\n");
     let alice = token(json!({}));
     let id = session(&gateway, &alice);
@@ -254,7 +254,7 @@ fn an_anonymous_role_is_for_callers_without_credentials_only() {
 }
 
 #[test]
-fn ps07_a_revoked_key_is_refused_at_once_and_its_stream_ends() {
+fn p_s07_a_revoked_key_is_refused_at_once_and_its_stream_ends() {
     measured(stream_ended, |took| *took < Duration::from_secs(1));
 }
 
@@ -302,7 +302,7 @@ fn stream_ended() -> Duration {
 }
 
 #[test]
-fn ps07_the_calls_of_a_revoked_key_end() {
+fn p_s07_the_calls_of_a_revoked_key_end() {
     let took = measured(calls_ended, |took| *took < Duration::from_secs(2));
     println!("P-S07: calls of a revoked key ended after {took:?}");
 }
@@ -445,7 +445,7 @@ impl Drop for KeyServer {
 }
 
 #[test]
-fn ps07_keys_come_over_https_from_a_server_that_is_vouched_for() {
+fn p_s07_keys_come_over_https_from_a_server_that_is_vouched_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let (one, two) = (Signer::new(), Signer::new());
     let publish = |keys: Value| {
@@ -526,7 +526,7 @@ fn p_s15_without_configuration_it_is_safe_and_says_so() {
 }
 
 #[test]
-fn ps03_keys_that_cannot_be_read_are_a_mistake_of_the_configuration() {
+fn p_s03_keys_that_cannot_be_read_are_a_mistake_of_the_configuration() {
     let house = House::new("[auth]\njwks = \"set.json\"\n");
     for command in ["check", "serve"] {
         let (code, _, said) = house.sentinel(&[command]);
@@ -540,7 +540,7 @@ fn ps03_keys_that_cannot_be_read_are_a_mistake_of_the_configuration() {
 }
 
 #[test]
-fn ps07_keys_are_rotated_without_a_restart() {
+fn p_s07_keys_are_rotated_without_a_restart() {
     let (old, new) = (Signer::new(), Signer::new());
     let house = House::new("[auth]\njwks = \"set.json\"\n");
     let file = house.data().with_file_name("set.json");
@@ -584,7 +584,7 @@ fn ps07_keys_are_rotated_without_a_restart() {
 }
 
 #[test]
-fn g37_a_minted_token_is_good_here() {
+fn g_37_a_minted_token_is_good_here() {
     let gateway = Gateway::start("[auth]\n");
     let args = ["--role", "admin", "--subject", "alice", "--expires", "2m"];
     let output = gateway
@@ -607,7 +607,7 @@ fn g37_a_minted_token_is_good_here() {
 
 /// P-S04: what callers prove themselves with never reaches a backend.
 #[test]
-fn ps04_credentials_never_reach_a_backend() {
+fn p_s04_credentials_never_reach_a_backend() {
     let server = Server::start(&[]);
     let backends = [
         http_backend("web", &server.address, "prefix = \"always\""),
@@ -673,7 +673,7 @@ fn stdio_with(house: &House, token: &str) -> Output {
 }
 
 #[test]
-fn c6_a_stdio_token_is_checked_once_at_the_start() {
+fn c_6_a_stdio_token_is_checked_once_at_the_start() {
     let house = House::new("[auth]\nstdio_token_env = \"STDIO_TOKEN\"\n");
     let good = stdio_with(&house, &token(json!({})));
     assert_eq!(good.status.code(), Some(0), "{good:?}");
@@ -689,7 +689,7 @@ fn c6_a_stdio_token_is_checked_once_at_the_start() {
 }
 
 #[test]
-fn ps15_beyond_loopback_callers_are_asked() {
+fn p_s15_beyond_loopback_callers_are_asked() {
     let house = House::new("[auth]\n");
     let mut process = house
         .command("serve")
@@ -788,7 +788,7 @@ fn a_key_has_a_name_that_no_other_good_key_has() {
 
 /// C-5: a secret that can be guessed is a mistake, not a warning.
 #[test]
-fn c_05_a_short_secret_is_refused_by_check_and_at_the_start() {
+fn g_60_a_short_secret_is_refused_by_check_and_at_the_start() {
     let config = "[auth]\njwt_secret_env = \"SHORT\"\n";
     for (secret, code) in [
         ("abc", 2),

@@ -159,7 +159,7 @@ fn g_74_c_36_health_is_alive_and_ready_says_what_is_missing() {
 }
 
 #[test]
-fn g_3_a_body_in_chunks_is_read_up_to_the_limit() {
+fn p_s13_a_body_in_chunks_is_read_up_to_the_limit() {
     use std::io::{Read, Write};
     let gateway = Gateway::start("[limits]\nbody_mb = 1\n");
     let post = |chunks: &[&[u8]]| {
@@ -194,7 +194,7 @@ fn g_3_a_body_in_chunks_is_read_up_to_the_limit() {
 }
 
 #[test]
-fn g_3_a_head_beyond_the_limit_is_refused() {
+fn p_s13_a_head_beyond_the_limit_is_refused() {
     let gateway = Gateway::start("");
     let long = "x".repeat(100 << 10);
     let answer = http::send(&gateway.address, "GET", "/health", &[("X-Long", &long)], "").head();
@@ -219,7 +219,7 @@ fn exchange(gateway: &Gateway, bytes: &str) -> String {
 
 /// A proxy before us and we must agree on what a request is, and where it ends (RFC 9110 8.4, 10.1.1; RFC 9112 3.2, 6.1).
 #[test]
-fn g_3_what_we_would_read_differently_is_refused() {
+fn p_s13_what_we_would_read_differently_is_refused() {
     let gateway = Gateway::start("");
     let ping = request(&json!(1), "ping", json!({}));
     let post = |headers: &[(&str, &str)]| {

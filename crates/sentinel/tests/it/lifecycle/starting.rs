@@ -106,7 +106,7 @@ fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
 }
 
 #[test]
-fn g_82_two_gateways_share_a_data_directory() {
+fn decision_29_two_gateways_share_a_data_directory() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
     let mut second = gateway.house.serve();
     let runs = gateway.house.data().join("run");

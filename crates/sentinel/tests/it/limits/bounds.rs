@@ -31,7 +31,7 @@ fn heard(stream: &mut Stream) -> (usize, Value) {
 
 /// `limits.event_mb`: what is no reply may be so large; a reply may be larger.
 #[test]
-fn g_48_a_notice_that_is_too_large_is_dropped_and_the_answer_comes() {
+fn p_r10_a_notice_that_is_too_large_is_dropped_and_the_answer_comes() {
     for era in ["legacy", "modern"] {
         let server = Server::start(&["--era", era]);
         let config = http_backend("one", &server.address, "");
@@ -162,7 +162,7 @@ fn pass(from: &mut TcpStream, to: &mut TcpStream, with: impl Fn(Vec<u8>) -> Vec<
 }
 
 #[test]
-fn g_48_a_body_of_another_type_or_encoding_is_named_for_what_it_is() {
+fn g_49_a_body_of_another_type_or_encoding_is_named_for_what_it_is() {
     let server = Server::start(&[]);
     let meddler = Meddler::before(&server.address);
     let backend = http_backend("one", &meddler.address, "health_interval = 0");
@@ -206,7 +206,7 @@ fn g_48_a_body_of_another_type_or_encoding_is_named_for_what_it_is() {
 
 /// protocol.md 6.2: a server may ask for what the caller offered, and for nothing else.
 #[test]
-fn g_24_what_a_modern_server_may_not_ask_for_does_not_reach_the_caller() {
+fn c_39_what_a_modern_server_may_not_ask_for_does_not_reach_the_caller() {
     let server = Server::start(&["--era", "modern"]);
     let meddler = Meddler::before(&server.address);
     let backend = http_backend("one", &meddler.address, "health_interval = 0");

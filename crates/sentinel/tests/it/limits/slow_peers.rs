@@ -1,4 +1,4 @@
-//! Peers that take their time: the limits for first bytes, heads and bodies count (P-S13, `limits`), and
+//! Peers that take their time: the limits for first bytes, heads and bodies count (P-R10, `limits`), and
 //! a connection that is merely idle is left alone.
 
 use std::io::{ErrorKind, Read, Write};
@@ -52,7 +52,7 @@ fn trickle(socket: &mut TcpStream, text: &str) -> Duration {
 }
 
 #[test]
-fn p_s13_a_silent_connection_is_closed_after_the_first_byte_timeout() {
+fn p_r10_a_silent_connection_is_closed_after_the_first_byte_timeout() {
     let gateway = Gateway::start(LIMITS);
     let began = Instant::now();
     assert_eq!(rest(connect(&gateway)), "");
@@ -62,7 +62,7 @@ fn p_s13_a_silent_connection_is_closed_after_the_first_byte_timeout() {
 }
 
 #[test]
-fn p_s13_a_head_must_come_in_time_also_after_a_request() {
+fn p_r10_a_head_must_come_in_time_also_after_a_request() {
     let gateway = Gateway::start(LIMITS);
     let mut socket = connect(&gateway);
     let took = trickle(&mut socket, "GET /health HTTP/1.1\r\nX: slow");
@@ -87,7 +87,7 @@ fn p_s13_a_head_must_come_in_time_also_after_a_request() {
 }
 
 #[test]
-fn p_s13_a_body_slower_than_the_limit_is_not_waited_for() {
+fn p_r10_a_body_slower_than_the_limit_is_not_waited_for() {
     let gateway = Gateway::start(LIMITS);
     let mut socket = connect(&gateway);
     let text = head(&gateway, 1 << 20);
@@ -109,7 +109,7 @@ fn p_s13_a_body_slower_than_the_limit_is_not_waited_for() {
 }
 
 #[test]
-fn p_s13_heads_are_bounded_as_configured() {
+fn p_r10_heads_are_bounded_as_configured() {
     let gateway = Gateway::start(LIMITS);
     let get = |more: &str| {
         let mut socket = connect(&gateway);

@@ -26,7 +26,7 @@ fn askers() -> (Gateway, [Server; 2]) {
 const BACKENDS: [&str; 4] = ["hl", "hm", "sl", "sm"];
 
 #[test]
-fn g_24_that_roots_changed_is_told_to_legacy_servers_by_callers_who_said_they_would() {
+fn c_39_that_roots_changed_is_told_to_legacy_servers_by_callers_who_said_they_would() {
     let (gateway, _servers) = askers();
     let changed = notification("notifications/roots/list_changed", json!({}));
     for backend in BACKENDS {
@@ -58,7 +58,7 @@ fn g_24_that_roots_changed_is_told_to_legacy_servers_by_callers_who_said_they_wo
 }
 
 #[test]
-fn g_24_a_legacy_caller_is_asked_on_the_calls_own_stream_and_answers_with_a_post() {
+fn c_39_a_legacy_caller_is_asked_on_the_calls_own_stream_and_answers_with_a_post() {
     let (gateway, _servers) = askers();
     for backend in BACKENDS {
         let caller = Legacy::with(&gateway, &format!("/mcp/{backend}"), "2025-11-25", forms());
@@ -87,7 +87,7 @@ fn g_24_a_legacy_caller_is_asked_on_the_calls_own_stream_and_answers_with_a_post
 }
 
 #[test]
-fn g_24_sampling_and_roots_reach_a_legacy_caller_and_a_refusal_reaches_the_backend() {
+fn c_39_sampling_and_roots_reach_a_legacy_caller_and_a_refusal_reaches_the_backend() {
     let (gateway, _servers) = askers();
     for backend in BACKENDS {
         let caller = Legacy::with(&gateway, &format!("/mcp/{backend}"), "2025-11-25", forms());
@@ -132,7 +132,7 @@ fn g_24_sampling_and_roots_reach_a_legacy_caller_and_a_refusal_reaches_the_backe
 }
 
 #[test]
-fn g_24_a_modern_caller_is_told_what_is_wanted_and_comes_back_with_it() {
+fn c_39_a_modern_caller_is_told_what_is_wanted_and_comes_back_with_it() {
     let (gateway, _servers) = askers();
     for backend in BACKENDS {
         let caller = Modern::with(&gateway, &format!("/mcp/{backend}"), forms());
@@ -153,7 +153,7 @@ fn g_24_a_modern_caller_is_told_what_is_wanted_and_comes_back_with_it() {
 }
 
 #[test]
-fn g_24_an_answer_that_is_none_is_refused_and_the_call_still_waits() {
+fn c_39_an_answer_that_is_none_is_refused_and_the_call_still_waits() {
     let (gateway, _servers) = askers();
     for backend in ["hl", "sl"] {
         let caller = Modern::with(&gateway, &format!("/mcp/{backend}"), forms());
@@ -178,7 +178,7 @@ fn g_24_an_answer_that_is_none_is_refused_and_the_call_still_waits() {
 }
 
 #[test]
-fn g_24_a_retry_may_order_its_arguments_otherwise() {
+fn c_39_a_retry_may_order_its_arguments_otherwise() {
     let (gateway, _servers) = askers();
     for backend in ["hl", "sl", "hm", "sm"] {
         let caller = Modern::with(&gateway, &format!("/mcp/{backend}"), forms());
@@ -291,7 +291,7 @@ fn c_2_a_caller_that_cannot_be_asked_is_told_so_in_its_own_words() {
 }
 
 #[test]
-fn g_23_a_caller_on_stdio_is_asked_too() {
+fn c_39_a_caller_on_stdio_is_asked_too() {
     for era in ["legacy", "modern"] {
         let config = stdio_backend("one", &["--era", era], "isolation = \"caller\"");
         let legacy = Pipe::legacy(&config, "2025-11-25", forms());
@@ -313,7 +313,7 @@ fn g_23_a_caller_on_stdio_is_asked_too() {
 }
 
 #[test]
-fn g_24_a_question_whose_call_was_cancelled_is_nobodys() {
+fn c_39_a_question_whose_call_was_cancelled_is_nobodys() {
     let (gateway, _servers) = askers();
     for backend in ["hl", "sl"] {
         let caller = Legacy::with(&gateway, &format!("/mcp/{backend}"), "2025-11-25", forms());
@@ -334,7 +334,7 @@ fn g_24_a_question_whose_call_was_cancelled_is_nobodys() {
 }
 
 #[test]
-fn g_53_behind_a_question_that_was_put_off_others_hear_soon_what_they_wait_for() {
+fn decision_23_behind_a_question_that_was_put_off_others_hear_soon_what_they_wait_for() {
     let more =
         "interactive = \"serialize\"\ntimeout = 120\n[backends.circuit_breaker]\nthreshold = 2";
     let gateway = Gateway::ready(&stdio_backend("one", &["--era", "legacy"], more));

@@ -20,7 +20,7 @@ fn hints(caller: &dyn Caller, method: &str) -> (Value, Value) {
 }
 
 #[test]
-fn g_24_a_read_is_answered_from_what_is_kept_until_it_expires_or_changes() {
+fn c_39_a_read_is_answered_from_what_is_kept_until_it_expires_or_changes() {
     let server = Server::start(&["--era", "modern", "--ttl-ms", "4000"]);
     let gateway = Gateway::ready(&http_backend("m", &server.address, ""));
     let modern = Modern::new(&gateway, "/mcp/m");
@@ -44,7 +44,7 @@ fn g_24_a_read_is_answered_from_what_is_kept_until_it_expires_or_changes() {
 }
 
 #[test]
-fn g_24_the_hints_of_a_merged_list_are_the_strictest_of_its_parts() {
+fn c_39_the_hints_of_a_merged_list_are_the_strictest_of_its_parts() {
     let long = Server::start(&["--era", "modern", "--ttl-ms", "90000"]);
     let short = Server::start(&["--era", "modern", "--ttl-ms", "3000", "--private"]);
     let config = [
@@ -59,7 +59,7 @@ fn g_24_the_hints_of_a_merged_list_are_the_strictest_of_its_parts() {
 }
 
 #[test]
-fn g_24_a_list_that_not_everybody_sees_is_private() {
+fn c_39_a_list_that_not_everybody_sees_is_private() {
     let server = Server::start(&["--era", "modern", "--ttl-ms", "9000"]);
     let kill = "\n[kill_switch]\ndisabled_tools = [\"echo\"]\n";
     let config = format!("{}{kill}", http_backend("m", &server.address, ""));

@@ -1,4 +1,4 @@
-//! G-24, P-R08: many callers are asked at once, some take their time, some never come back, some go
+//! P-S05, P-R08, decision 18: many callers are asked at once, some take their time, some never come back, some go
 //! away in the middle. Every answer reaches its own call, and nothing is left behind.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +94,7 @@ fn retry(round: &Value, message: &str, answer: &Value) -> Value {
 }
 
 #[test]
-fn g_24_two_hundred_callers_are_asked_at_once_and_no_answer_crosses() {
+fn p_s05_two_hundred_callers_are_asked_at_once_and_no_answer_crosses() {
     let (gateway, _servers) = two("");
     let everybody = Barrier::new(CROWD);
     let start = Instant::now();
@@ -122,7 +122,7 @@ fn heard(caller: &impl Caller) -> usize {
 }
 
 #[test]
-fn g_24_a_parked_call_waits_for_a_caller_that_thinks_longer_than_the_backends_time_out() {
+fn decision_18_a_parked_call_waits_for_a_caller_that_thinks_longer_than_the_backends_time_out() {
     // SENTINEL_LONG=1 is the long form.
     let long = std::env::var_os("SENTINEL_LONG").is_some();
     let think = Duration::from_secs(if long { 30 } else { 5 });
@@ -182,7 +182,7 @@ fn impatient(backend: String) -> Gateway {
 }
 
 #[test]
-fn g_24_calls_whose_caller_never_returns_are_cancelled_and_leave_nothing() {
+fn p_r08_calls_whose_caller_never_returns_are_cancelled_and_leave_nothing() {
     let server = Server::start(&["--era", "legacy"]);
     let gateway = impatient(http_backend("hl", &server.address, ""));
     let caller = Modern::with(&gateway, "/mcp", forms());
@@ -233,7 +233,7 @@ fn g_24_calls_whose_caller_never_returns_are_cancelled_and_leave_nothing() {
 }
 
 #[test]
-fn g_24_a_child_is_free_again_when_the_caller_it_asked_never_returns() {
+fn p_r08_a_child_is_free_again_when_the_caller_it_asked_never_returns() {
     let gateway = impatient(stdio_backend(
         "sl",
         &["--era", "legacy"],

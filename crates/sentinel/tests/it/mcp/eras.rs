@@ -1,4 +1,4 @@
-//! G-24, C-39: a server over HTTP that speaks both eras is spoken to in the era of whoever calls, so that
+//! C-39: a server over HTTP that speaks both eras is spoken to in the era of whoever calls, so that
 //! nothing has to be translated.
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn who(caller: &dyn Caller) -> Value {
 }
 
 #[test]
-fn g_24_a_server_of_both_eras_is_spoken_to_in_the_era_and_revision_of_its_caller() {
+fn c_39_a_server_of_both_eras_is_spoken_to_in_the_era_and_revision_of_its_caller() {
     // Whether or not it says in its discovery that it is legacy as well.
     for more in [&[][..], &["--reticent"]] {
         let server = Server::start(more);
@@ -39,7 +39,7 @@ fn g_24_a_server_of_both_eras_is_spoken_to_in_the_era_and_revision_of_its_caller
 }
 
 #[test]
-fn g_24_a_server_that_knows_only_older_revisions_is_spoken_to_in_the_newest_of_them() {
+fn c_39_a_server_that_knows_only_older_revisions_is_spoken_to_in_the_newest_of_them() {
     for more in [
         &["--revision", "2025-06-18"][..],
         &["--revision", "2025-06-18", "--reticent"],
@@ -53,7 +53,7 @@ fn g_24_a_server_that_knows_only_older_revisions_is_spoken_to_in_the_newest_of_t
 }
 
 #[test]
-fn g_24_a_server_without_the_callers_era_is_tried_once_and_then_translated_for() {
+fn c_39_a_server_without_the_callers_era_is_tried_once_and_then_translated_for() {
     let server = Server::start(&["--era", "modern"]);
     let gateway = Gateway::ready(&http_backend("one", &server.address, ""));
     for _ in 0..3 {
@@ -65,7 +65,7 @@ fn g_24_a_server_without_the_callers_era_is_tried_once_and_then_translated_for()
 }
 
 #[test]
-fn g_24_questions_and_lost_sessions_at_a_server_of_both_eras_are_those_of_the_callers_era() {
+fn c_39_questions_and_lost_sessions_at_a_server_of_both_eras_are_those_of_the_callers_era() {
     let server = Server::start(&[]);
     let gateway = Gateway::ready(&http_backend("one", &server.address, ""));
     let able = json!({"elicitation": {}, "roots": {"listChanged": true}});
@@ -90,7 +90,7 @@ fn g_24_questions_and_lost_sessions_at_a_server_of_both_eras_are_those_of_the_ca
 }
 
 #[test]
-fn g_24_a_tool_that_is_a_task_in_the_callers_era_is_an_ordinary_slow_call_all_the_same() {
+fn c_39_a_tool_that_is_a_task_in_the_callers_era_is_an_ordinary_slow_call_all_the_same() {
     let server = Server::start(&["--tasks"]);
     let gateway = Gateway::ready(&http_backend("one", &server.address, ""));
     let able = json!({"elicitation": {}});
@@ -109,7 +109,7 @@ fn g_24_a_tool_that_is_a_task_in_the_callers_era_is_an_ordinary_slow_call_all_th
 }
 
 #[test]
-fn g_24_resources_of_a_server_of_both_eras_are_followed_in_one_of_them_for_all_callers() {
+fn c_39_resources_of_a_server_of_both_eras_are_followed_in_one_of_them_for_all_callers() {
     let server = Server::start(&[]);
     let gateway = Gateway::ready(&http_backend("one", &server.address, ""));
     let legacy = Legacy::newest(&gateway);
@@ -130,7 +130,7 @@ fn g_24_resources_of_a_server_of_both_eras_are_followed_in_one_of_them_for_all_c
 }
 
 #[test]
-fn g_24_log_lines_on_the_sessions_own_stream_reach_the_caller_who_wants_them() {
+fn c_39_log_lines_on_the_sessions_own_stream_reach_the_caller_who_wants_them() {
     for era in ["both", "legacy"] {
         let server = Server::start(&["--era", era]);
         let gateway = Gateway::ready(&http_backend("one", &server.address, ""));
@@ -147,7 +147,7 @@ fn g_24_log_lines_on_the_sessions_own_stream_reach_the_caller_who_wants_them() {
 }
 
 #[test]
-fn g_24_a_stream_that_can_be_taken_up_again_is_one_for_the_caller_too() {
+fn c_39_a_stream_that_can_be_taken_up_again_is_one_for_the_caller_too() {
     let server = Server::start(&["--sse", "--primed"]);
     let gateway = Gateway::ready(&http_backend("one", &server.address, ""));
     let echo = request(&json!(1), "tools/call", tool("echo", json!({"text": "x"})));

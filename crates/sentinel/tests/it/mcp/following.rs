@@ -60,7 +60,7 @@ fn g_50_who_follows_a_resource_is_subscribed_again_after_the_session_was_lost() 
 }
 
 #[test]
-fn g_73_who_follows_a_resource_of_a_server_that_restarts_is_told_once_and_hears_on() {
+fn g_54_who_follows_a_resource_of_a_server_that_restarts_is_told_once_and_hears_on() {
     for era in ["legacy", "modern"] {
         let mut server = Server::start(&["--era", era]);
         // However long the restart takes, it is one, and no server that was given up meanwhile.
@@ -90,7 +90,7 @@ fn follower(gateway: &Gateway) -> (Legacy, Stream) {
 }
 
 #[test]
-fn g_53_who_has_a_child_of_its_own_hears_of_its_resources_and_of_nobody_elses() {
+fn decision_23_who_has_a_child_of_its_own_hears_of_its_resources_and_of_nobody_elses() {
     for era in ["legacy", "modern"] {
         let config = stdio_backend("one", &["--era", era], "isolation = \"session\"");
         let gateway = Gateway::ready(&config);
@@ -124,7 +124,7 @@ fn g_53_who_has_a_child_of_its_own_hears_of_its_resources_and_of_nobody_elses() 
 }
 
 #[test]
-fn g_53_a_modern_caller_follows_the_resources_of_its_own_child() {
+fn decision_23_a_modern_caller_follows_the_resources_of_its_own_child() {
     for era in ["legacy", "modern"] {
         let config = stdio_backend("one", &["--era", era], "isolation = \"caller\"");
         let gateway = Gateway::ready(&config);

@@ -302,7 +302,7 @@ fn p_s13_what_two_parsers_could_read_two_ways_is_refused() {
 }
 
 #[test]
-fn p_s13_bodies_and_lines_beyond_their_limits_are_refused() {
+fn p_r10_bodies_and_lines_beyond_their_limits_are_refused() {
     let config = stdio_backend("one", &[], "");
     let gateway = Gateway::ready(&format!("[limits]\nbody_mb = 1\n{config}"));
     let caller = Legacy::newest(&gateway);

@@ -260,7 +260,7 @@ fn in_flight(gateway: &Gateway) -> Option<()> {
 }
 
 #[test]
-fn g_47_a_large_result_arrives_byte_for_byte_while_it_still_comes() {
+fn decision_14_a_large_result_arrives_byte_for_byte_while_it_still_comes() {
     for era in ["legacy", "modern"] {
         for chunked in [false, true] {
             let wanted = result(era, 10 * MB);
@@ -297,7 +297,7 @@ fn g_47_a_large_result_arrives_byte_for_byte_while_it_still_comes() {
 
 /// What must be looked into, or cannot be cut short visibly, is gathered as ever.
 #[test]
-fn g_47_what_cannot_pass_in_pieces_comes_whole() {
+fn decision_14_what_cannot_pass_in_pieces_comes_whole() {
     let early = result("modern", MB);
     // The id behind the result, and the type of the result behind what is large.
     let late = early.replace(r#""resultType": "complete","#, "");
@@ -356,7 +356,7 @@ fn broken(
 }
 
 #[test]
-fn p_r19_grammar_that_breaks_far_behind_cuts_the_answer_off() {
+fn decision_14_grammar_that_breaks_far_behind_cuts_the_answer_off() {
     for era in ["legacy", "modern"] {
         let (read, record, log) = broken(era, "", |socket, id, good| {
             let mut body = response(id, good).into_bytes();
@@ -376,7 +376,7 @@ fn p_r19_grammar_that_breaks_far_behind_cuts_the_answer_off() {
 }
 
 #[test]
-fn g_48_a_server_that_dies_during_its_answer_cuts_it_off() {
+fn decision_14_a_server_that_dies_during_its_answer_cuts_it_off() {
     for (era, chunked) in [("legacy", false), ("modern", true)] {
         let (read, record, _) = broken(era, "", move |socket, id, good| {
             let body = response(id, good);
@@ -425,7 +425,7 @@ fn p_r10_an_answer_that_is_too_long_from_the_start_is_refused() {
 }
 
 #[test]
-fn g_48_an_envelope_that_goes_wrong_behind_its_result_cuts_the_answer_off() {
+fn decision_14_an_envelope_that_goes_wrong_behind_its_result_cuts_the_answer_off() {
     for wrong in [
         r#","id":1"#,
         r#","error":{"code":1,"message":"x"}"#,
@@ -491,7 +491,7 @@ fn endless(era: &'static str, len: usize) -> Endless {
 
 /// P-R08, G-57: whoever leaves, cancels or is switched off ends the reading from the server, too.
 #[test]
-fn g_57_leaving_cancelling_and_killing_end_a_large_answer_and_its_request() {
+fn p_r08_leaving_cancelling_and_killing_end_a_large_answer_and_its_request() {
     for (era, how) in [
         ("modern", "leave"),
         ("legacy", "leave"),
@@ -554,7 +554,7 @@ fn p_r10_callers_who_read_nothing_slow_their_servers_and_hold_little() {
 
 /// The fixture's own large results, by every way there is.
 #[test]
-fn g_47_the_fixture_s_large_results_pass_in_every_quadrant() {
+fn decision_14_the_fixture_s_large_results_pass_in_every_quadrant() {
     for backend in ["legacy", "modern"] {
         let server = Server::start(&["--era", backend]);
         let gateway = Gateway::ready(&http_backend("one", &server.address, ""));

@@ -415,7 +415,7 @@ const TABLE: &[(&str, Look, [&str; 4])] = &[
 ];
 
 #[test]
-fn g_24_every_feature_is_translated_as_the_table_says() {
+fn c_39_every_feature_is_translated_as_the_table_says() {
     let legacy = Server::start(&["--era", "legacy", "--page", "2"]);
     let modern = Server::start(&["--era", "modern", "--page", "2"]);
     let config = [

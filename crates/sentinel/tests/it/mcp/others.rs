@@ -257,10 +257,10 @@ async fn look(client: &Rmcp, is_modern: bool) -> Vec<(&'static str, String)> {
     seen
 }
 
-/// G-24 with the Rust SDK as the caller: each feature for LL, LM, ML and MM. The expectations are written by hand from the
+/// C-39 with the Rust SDK as the caller: each feature for LL, LM, ML and MM. The expectations are written by hand from the
 /// table of features that the protocol's revisions leave to a gateway; none was recorded from a run.
 #[tokio::test]
-async fn g_24_rmcp_sees_what_a_caller_of_its_era_sees() {
+async fn c_39_rmcp_sees_what_a_caller_of_its_era_sees() {
     const TABLE: [(&str, [&str; 4]); 13] = [
         (
             "revision",

@@ -1,4 +1,4 @@
-//! G-1, G-24, C-39: callers of either era use backends of either era, over HTTP and stdio, as if
+//! G-1, C-39: callers of either era use backends of either era, over HTTP and stdio, as if
 //! they were of one; the specification's own table says half of these pairs fail without a gateway.
 
 use serde_json::{Value, json};
@@ -197,7 +197,7 @@ const EXACT: [&str; 2] = [
 ];
 
 #[test]
-fn g_81_numbers_keys_and_escapes_of_a_result_arrive_byte_for_byte() {
+fn c_40_numbers_keys_and_escapes_of_a_result_arrive_byte_for_byte() {
     each_pair(|caller, backend| {
         let params = json!({"name": "exact", "arguments": {}});
         let answer = caller.exchange("tools/call", params).pop().expect("one");
@@ -224,7 +224,7 @@ fn g_81_numbers_keys_and_escapes_of_a_result_arrive_byte_for_byte() {
 }
 
 #[test]
-fn g_24_progress_comes_with_the_callers_own_token() {
+fn c_39_progress_comes_with_the_callers_own_token() {
     each_pair(|caller, backend| {
         for token in [json!("tok-é"), json!(17)] {
             let params = json!({"name": "chatty", "arguments": {"n": 3},

@@ -1,4 +1,4 @@
-//! G-22: a legacy caller that loses its connection takes up the stream of its call with
+//! C-39: a legacy caller that loses its connection takes up the stream of its call with
 //! `Last-Event-ID`; the call itself runs once and is not disturbed.
 
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn last(answer: &Answer) -> Value {
 }
 
 #[test]
-fn g_22_a_call_that_says_something_streams_from_a_priming_event_and_its_answer_can_be_fetched() {
+fn c_39_a_call_that_says_something_streams_from_a_priming_event_and_its_answer_can_be_fetched() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
     let caller = Legacy::newest(&gateway);
     let mut stream = caller.send(&barrier("b")).head();
@@ -75,7 +75,7 @@ fn g_22_a_call_that_says_something_streams_from_a_priming_event_and_its_answer_c
 }
 
 #[test]
-fn g_22_the_answer_is_kept_for_a_caller_that_was_away_when_it_came() {
+fn c_39_the_answer_is_kept_for_a_caller_that_was_away_when_it_came() {
     let server = Server::start(&["--era", "legacy"]);
     let gateway = Gateway::ready(&http_backend("one", &server.address, ""));
     let caller = Legacy::newest(&gateway);
@@ -91,7 +91,7 @@ fn g_22_the_answer_is_kept_for_a_caller_that_was_away_when_it_came() {
 }
 
 #[test]
-fn g_22_every_message_has_an_id_and_only_later_ones_are_said_again() {
+fn c_39_every_message_has_an_id_and_only_later_ones_are_said_again() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let caller = Legacy::connect(&gateway, "/mcp", revision);
@@ -112,7 +112,7 @@ fn g_22_every_message_has_an_id_and_only_later_ones_are_said_again() {
 }
 
 #[test]
-fn g_22_a_question_missed_is_asked_again_and_its_answer_finishes_the_call() {
+fn c_39_a_question_missed_is_asked_again_and_its_answer_finishes_the_call() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], "isolation = \"caller\""));
     let able = json!({"elicitation": {"form": {}}});
     let caller = Legacy::with(&gateway, "/mcp", "2025-11-25", able);
@@ -130,7 +130,7 @@ fn g_22_a_question_missed_is_asked_again_and_its_answer_finishes_the_call() {
 }
 
 #[test]
-fn g_22_an_event_id_is_worth_nothing_in_another_session_or_when_made_up() {
+fn p_s05_an_event_id_is_worth_nothing_in_another_session_or_when_made_up() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
     let caller = Legacy::newest(&gateway);
     let mut stream = caller.send(&barrier("b")).head();
@@ -153,7 +153,7 @@ fn g_22_an_event_id_is_worth_nothing_in_another_session_or_when_made_up() {
 }
 
 #[test]
-fn g_22_a_cancelled_call_ends_a_stream_that_was_taken_up() {
+fn c_39_a_cancelled_call_ends_a_stream_that_was_taken_up() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
     let caller = Legacy::newest(&gateway);
     let mut stream = caller.send(&barrier("b")).head();
@@ -168,7 +168,7 @@ fn g_22_a_cancelled_call_ends_a_stream_that_was_taken_up() {
 /// G-22 and the rule for answers: JSON if nothing is said before, however long that takes within 15 s, for
 /// callers who can resume as well.
 #[test]
-fn g_22_a_call_that_says_nothing_is_answered_with_json() {
+fn g_24_a_call_that_says_nothing_is_answered_with_json() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
     for revision in ["2025-06-18", "2025-11-25"] {
         let caller = Legacy::connect(&gateway, "/mcp", revision);

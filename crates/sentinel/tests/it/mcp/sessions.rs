@@ -57,7 +57,7 @@ fn g_22_a_session_is_known_at_its_own_endpoint_until_it_ends() {
 }
 
 #[test]
-fn g_3_without_a_session_get_and_delete_are_not_methods() {
+fn g_22_without_a_session_get_and_delete_are_not_methods() {
     let gateway = two();
     for method in ["GET", "DELETE"] {
         let headers = [("Accept", "text/event-stream")];

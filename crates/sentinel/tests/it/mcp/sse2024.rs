@@ -1,4 +1,4 @@
-//! G-22: callers that speak HTTP+SSE of 2024-11-05: one stream to them, POSTs from them.
+//! C-39: callers that speak HTTP+SSE of 2024-11-05: one stream to them, POSTs from them.
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ impl Old {
 }
 
 #[test]
-fn g_22_an_old_caller_lists_and_calls_over_its_two_endpoints() {
+fn c_39_an_old_caller_lists_and_calls_over_its_two_endpoints() {
     let server = Server::start(&["--era", "modern"]);
     let config = [
         stdio_backend("one", &["--era", "legacy", "--tools", "1"], ""),
@@ -98,7 +98,7 @@ fn g_22_an_old_caller_lists_and_calls_over_its_two_endpoints() {
 }
 
 #[test]
-fn g_24_an_old_caller_is_asked_on_its_own_stream() {
+fn c_39_an_old_caller_is_asked_on_its_own_stream() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], "isolation = \"session\""));
     let mut callers: Vec<_> = (0..3)
         .map(|_| Old::connect(&gateway, "/sse", json!({"sampling": {}})))
@@ -122,7 +122,7 @@ fn g_24_an_old_caller_is_asked_on_its_own_stream() {
 }
 
 #[test]
-fn g_22_an_old_caller_that_leaves_takes_its_calls_and_its_endpoint_with_it() {
+fn c_39_an_old_caller_that_leaves_takes_its_calls_and_its_endpoint_with_it() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
     let caller = Old::connect(&gateway, "/sse", json!({}));
     let call = tool("barrier", json!({"name": "b"}));

@@ -1,5 +1,5 @@
 //! Tasks, in every pairing of eras: callers of the extension get a handle, all others an ordinary slow
-//! call (G-24). A handle is good for its caller only, and policy decides on the tool behind it.
+//! call (C-39). A handle is good for its caller only, and policy decides on the tool behind it.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn until_status(caller: &Modern, task: &Value, status: &str) -> Value {
 }
 
 #[test]
-fn g_24_a_caller_of_the_extension_gets_a_task_from_servers_of_either_era() {
+fn c_39_a_caller_of_the_extension_gets_a_task_from_servers_of_either_era() {
     let (gateway, _servers) = diggers("");
     for backend in BACKENDS {
         let caller = at(&gateway, backend);
@@ -117,7 +117,7 @@ fn g_24_a_caller_of_the_extension_gets_a_task_from_servers_of_either_era() {
 }
 
 #[test]
-fn g_24_to_all_others_it_is_a_slow_call() {
+fn c_39_to_all_others_it_is_a_slow_call() {
     let (gateway, _servers) = diggers("");
     for backend in BACKENDS {
         let path = format!("/mcp/{backend}");
@@ -165,7 +165,7 @@ fn g_24_to_all_others_it_is_a_slow_call() {
 }
 
 #[test]
-fn g_24_a_handle_is_good_for_its_caller_and_as_long_as_its_tool_may_be_used() {
+fn p_s05_a_handle_is_good_for_its_caller_and_as_long_as_its_tool_may_be_used() {
     let role = "[auth]\n[rbac.roles.digger]\npermissions = [\"hl.dig\", \"hm.dig\"]\n";
     let (gateway, _servers) = diggers(role);
     let bearing = |backend: &str, sub: &str| {
@@ -393,7 +393,7 @@ fn told(stream: &mut Stream) -> Value {
 }
 
 #[test]
-fn g_24_a_listener_hears_how_its_tasks_go_on() {
+fn c_39_a_listener_hears_how_its_tasks_go_on() {
     let (gateway, _servers) = diggers("");
     for backend in ["hm", "shared"] {
         let caller = at(&gateway, backend);

@@ -37,7 +37,7 @@ fn refusal() -> Value {
 }
 
 #[test]
-fn g_24_a_legacy_caller_is_sent_to_a_page_with_an_id_and_hears_that_it_is_done() {
+fn c_39_a_legacy_caller_is_sent_to_a_page_with_an_id_and_hears_that_it_is_done() {
     let (gateway, _servers) = servers();
     for backend in ["l", "m"] {
         let path = format!("/mcp/{backend}");
@@ -73,7 +73,7 @@ fn g_24_a_legacy_caller_is_sent_to_a_page_with_an_id_and_hears_that_it_is_done()
 }
 
 #[test]
-fn g_24_a_modern_caller_is_sent_to_a_page_without_an_id() {
+fn c_39_a_modern_caller_is_sent_to_a_page_without_an_id() {
     let (gateway, _servers) = servers();
     for backend in ["l", "m"] {
         let caller = Modern::with(&gateway, &format!("/mcp/{backend}"), both_modes());
@@ -91,7 +91,7 @@ fn g_24_a_modern_caller_is_sent_to_a_page_without_an_id() {
 }
 
 #[test]
-fn g_24_an_error_that_asks_for_a_visit_is_a_question_to_modern_callers() {
+fn c_39_an_error_that_asks_for_a_visit_is_a_question_to_modern_callers() {
     let (gateway, _servers) = servers();
     let caller = Modern::with(&gateway, "/mcp/l", both_modes());
     let asked = caller.result("tools/call", refusal());
@@ -119,7 +119,7 @@ fn g_24_an_error_that_asks_for_a_visit_is_a_question_to_modern_callers() {
 }
 
 #[test]
-fn g_24_an_error_that_asks_for_a_visit_reaches_legacy_callers_in_their_words() {
+fn c_39_an_error_that_asks_for_a_visit_reaches_legacy_callers_in_their_words() {
     let (gateway, _servers) = servers();
     let newest = Legacy::connect(&gateway, "/mcp/l", "2025-11-25");
     let error = newest.ask("tools/call", refusal())["error"].clone();
@@ -139,7 +139,7 @@ fn g_24_an_error_that_asks_for_a_visit_reaches_legacy_callers_in_their_words() {
 }
 
 #[test]
-fn g_24_a_form_is_asked_in_the_words_of_the_callers_revision() {
+fn c_39_a_form_is_asked_in_the_words_of_the_callers_revision() {
     let (gateway, _servers) = servers();
     let ask = || tool("ask", json!({"message": "Colour?", "choices": true}));
     for backend in ["l", "m"] {
@@ -166,7 +166,7 @@ fn g_24_a_form_is_asked_in_the_words_of_the_callers_revision() {
 
 /// A modern server wants input again until the user is done at the page; `accept` only means that the user went.
 #[test]
-fn g_24_a_user_who_is_at_a_page_is_asked_once_and_the_backend_is_looked_at_again() {
+fn c_39_a_user_who_is_at_a_page_is_asked_once_and_the_backend_is_looked_at_again() {
     let (gateway, _servers) = servers();
     let caller = Legacy::with(&gateway, "/mcp/m", "2025-11-25", both_modes());
     let ask = tool(

@@ -276,7 +276,7 @@ fn p_16_the_promised_metrics_are_there_with_type_and_labels_and_move() {
 
 /// Names of tools are in the figures, so they are for those who may see all of them.
 #[test]
-fn p_s02_metrics_are_for_those_from_whom_nothing_is_hidden() {
+fn c_11_metrics_are_for_those_from_whom_nothing_is_hidden() {
     let server = Server::start(&[]);
     let backend = http_backend("alpha", &server.address, "");
     let gateway = Gateway::ready(&format!(

@@ -238,7 +238,7 @@ fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
 }
 
 #[test]
-fn p_r21_a_callers_text_is_cut_in_spans() {
+fn p_r10_a_callers_text_is_cut_in_spans() {
     let collector = Collector::start();
     let gateway = Gateway::ready(&format!(
         "[telemetry]\notlp_endpoint = \"http://{}\"\n",
