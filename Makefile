@@ -1,7 +1,7 @@
 # One command for each thing a person wants to do here. CI runs `make test` and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check release bench faults setup
+.PHONY: help run test check release bench faults fuzz setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ faults: ## outages and overload at full length: the store away for 30 s, a milli
 	SENTINEL_RACES=100 cargo test --release -p sentinel-review --test service -- on_sqlite::p_b05 --nocapture
 	cargo build -p sentinel
 	.build/venv/bin/python -m pytest -c tests/pytest.ini tests/suites/review --long --timeout 3600
+
+fuzz: ## every reader of foreign bytes on inputs that a fuzzer makes, a minute each (FUZZ_SECONDS)
+	fuzz/run --seconds $(or $(FUZZ_SECONDS),60)
 
 setup: ## install the programs that the tests talk to, under .build/
 	@tests/setup

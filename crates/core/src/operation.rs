@@ -93,7 +93,7 @@ impl Operation {
 
     /// Knows what a URI may be taken for, and which of its backend's templates may have made it; the best
     /// first.
-    pub(crate) fn spelt_out<'t>(
+    pub fn spelt_out<'t>(
         mut self,
         templates: impl Iterator<Item = (&'t Template, &'t Arc<str>)>,
     ) -> Self {

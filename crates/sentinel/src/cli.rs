@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use sentinel_core::audit::{OUTCOMES, moment};
 
 use crate::config::Overrides;
+use crate::import::Client;
 
 mod review;
 
@@ -340,21 +341,6 @@ pub(crate) struct Import {
     /// Overwrite files that exist
     #[arg(long)]
     pub(crate) force: bool,
-}
-
-/// An MCP client whose configuration can be imported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Client {
-    /// .mcp.json and ~/.claude.json
-    ClaudeCode,
-    /// claude_desktop_config.json
-    ClaudeDesktop,
-    /// .cursor/mcp.json
-    Cursor,
-    /// .vscode/mcp.json
-    Vscode,
-    /// Any JSON with `mcpServers`
-    Generic,
 }
 
 /// Which gateway a command asks.

@@ -16,11 +16,27 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::Client;
+use clap::ValueEnum;
+
 use crate::config::Environment;
 
 pub(crate) use find::{Source, find};
 pub(crate) use read::ReadError;
+
+/// An MCP client whose configuration can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Client {
+    /// .mcp.json and ~/.claude.json
+    ClaudeCode,
+    /// claude_desktop_config.json
+    ClaudeDesktop,
+    /// .cursor/mcp.json
+    Cursor,
+    /// .vscode/mcp.json
+    Vscode,
+    /// Any JSON with `mcpServers`
+    Generic,
+}
 
 /// What an import yields.
 #[derive(Debug)]

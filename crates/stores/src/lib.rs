@@ -11,6 +11,8 @@
 
 pub mod audit;
 pub mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod postgres;
 mod private;
 pub mod redis;

@@ -8,7 +8,7 @@
 //! Not here: what holds in the meantime (`sentinel_core::policy`).
 
 mod connection;
-mod resp;
+pub(crate) mod resp;
 mod url;
 
 #[cfg(test)]

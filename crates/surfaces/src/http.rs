@@ -45,7 +45,7 @@ mod modern;
 mod pace;
 mod post;
 mod reply;
-mod resume;
+pub(crate) mod resume;
 mod running;
 mod session;
 mod sse2024;

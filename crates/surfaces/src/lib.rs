@@ -7,6 +7,8 @@
 //! (`backends`).
 
 mod exchange;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 pub mod http;
 mod mcp;

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::client_of;
-use crate::cli::Client;
+use super::{Client, client_of};
 use crate::config::Environment;
 
 /// A file to import.

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::find::Source;
-use super::workspace_of;
-use crate::cli::Client;
+use super::{Client, workspace_of};
 use crate::config::Environment;
 
 /// Larger files are not configurations.

@@ -5,8 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::read::{parse_lenient, parse_servers};
-use super::{Imported, Source, client_of, convert_all, find};
-use crate::cli::Client;
+use super::{Client, Imported, Source, client_of, convert_all, find};
 use crate::config::{self, Environment, Overrides, backend_name};
 
 /// Converts the text of a file at this path, in a world with these variables.

@@ -4,7 +4,7 @@
 const REPLY_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Number(i64),
     Text(String),
     /// What the server says went wrong, beginning with a word in capitals.
@@ -13,7 +13,7 @@ pub(super) enum Reply {
 
 /// What came is no answer to anything that we ask.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Garbled;
+pub(crate) struct Garbled;
 
 /// Writes a command behind those that are there.
 pub(super) fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
@@ -31,7 +31,7 @@ pub(super) fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
 }
 
 /// The first answer in what came, and its length; `None`: the rest of it is to come.
-pub(super) fn parse(input: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
+pub(crate) fn parse(input: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
     let Some((line, rest)) = line(input) else {
         return match input.len() > REPLY_BYTES_MAX {
             true => Err(Garbled),

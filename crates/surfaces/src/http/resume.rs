@@ -389,11 +389,11 @@ fn framed(stream: u64, number: u64, message: &[u8]) -> Bytes {
     out.into()
 }
 
-fn event_id(stream: u64, number: u64) -> String {
+pub(crate) fn event_id(stream: u64, number: u64) -> String {
     format!("{stream}-{number}")
 }
 
-fn parse_id(id: &str) -> Option<(u64, u64)> {
+pub(crate) fn parse_id(id: &str) -> Option<(u64, u64)> {
     let (stream, number) = id.split_once('-')?;
     Some((stream.parse().ok()?, number.parse().ok()?))
 }
