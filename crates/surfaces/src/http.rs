@@ -71,7 +71,7 @@ pub struct Door {
     /// Who may come in, as the configuration says at the moment.
     entrance: ArcSwap<Entrance>,
     sessions: Sessions,
-    lines: sse2024::Lines,
+    sse_connections: sse2024::Connections,
     streams: Arc<OpenStreams>,
     serves: Serves,
     scrape: Scrape,
@@ -143,7 +143,7 @@ impl Door {
                 gate: auth::Gate::new(access),
             }),
             sessions,
-            lines: sse2024::Lines::default(),
+            sse_connections: sse2024::Connections::default(),
             streams: Arc::default(),
             serves,
             scrape,

@@ -1,31 +1,34 @@
-//! MCP as all doors speak it: what the gateway answers itself, and conversations with callers of
-//! both eras.
+//! MCP, whatever the transport: what the gateway answers itself, sessions and calls of legacy callers, calls of modern
+//! ones.
 //!
-//! Not here: framing, headers and sessions (`http`, `stdio`).
+//! Not here: framing, headers and event streams (`http`, `stdio`).
 
 mod asks;
+mod connection;
 mod hello;
+mod in_flight;
 mod introduction;
 mod large;
 mod legacy;
 mod listen;
 mod modern;
 mod render;
+mod session;
 mod sink;
 mod subscribe;
 mod tasks;
 mod visits;
 
-pub(crate) use asks::Asks;
-pub(crate) use hello::{answer_list, discover, initialize, waits_for_lists};
+pub(crate) use connection::Connection;
+pub(crate) use hello::{answer_list, discover};
+pub(crate) use in_flight::CallGuard;
 pub(crate) use introduction::{Introduction, unsupported_version};
 pub(crate) use large::{Large, Unfinished};
-pub(crate) use legacy::LegacyCall;
 pub(crate) use listen::{Changes, Listener, change_message};
 pub(crate) use modern::{Talk, Turn};
 pub(crate) use render::{fault_message, outcome_message};
+pub(crate) use session::{LegacySession, Opening, PendingCall, ReadyAt, no_batches};
 pub(crate) use sink::{CallerSink, StreamItem};
-pub(crate) use subscribe::Subscriber;
 
 /// Nothing to say for this long turns an answer into a stream, and keeps a stream alive.
 pub(crate) const SILENCE_MAX: std::time::Duration = std::time::Duration::from_secs(15);

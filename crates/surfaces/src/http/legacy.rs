@@ -11,25 +11,25 @@ use futures_util::future::{FutureExt, join_all, ready};
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
-use sentinel_core::queue::{Teller, queue};
-use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel, View};
+use sentinel_core::queue::queue;
+use sentinel_core::{Fault, Identity, Kind};
 use sentinel_wire::envelope::Refusal;
-use sentinel_wire::{Id, Message, Method, Notification, Request, Revision, sse};
+use sentinel_wire::{Message, Method, Request, Revision, sse};
 
 use super::body::Body;
 use super::post::{Version, arrival};
 use super::running::{self, Answer, Running};
-use super::session::{NotTaken, Session};
+use super::session::HttpSession;
 use super::{Door, Endpoint, reply, resume};
 use crate::exchange::{Handled, MessageExchange};
-use crate::mcp::{self, CallerSink, LegacyCall, SILENCE_MAX, StreamItem, change_message};
+use crate::mcp::{self, CallerSink, PendingCall, SILENCE_MAX, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Notices and questions on their way to one caller.
 const MESSAGES_MAX: usize = 64;
 
-/// The handshake: answered from what we know, at once.
+/// The handshake, which opens a session.
 pub(super) fn initialize(
     door: &Arc<Door>,
     identity: &Arc<Identity>,
@@ -37,50 +37,21 @@ pub(super) fn initialize(
     request: &Request,
     mut exchange: MessageExchange,
 ) -> Response<Body> {
-    let session = match open_session(door, identity, at, request) {
-        Ok(session) => session,
-        Err(fault) => return reply::answer(exchange.answer(Err(fault))),
-    };
-    exchange.identify(&session.caller);
-    let result = mcp::initialize(&door.gateway.policy, &session.caller, at.view);
-    let mut response = reply::answer(exchange.answer(Ok(Handled::Result(result.into()))));
-    let id = HeaderValue::from_str(&session.id).expect("session ids are visible ASCII");
-    response.headers_mut().insert(SESSION, id);
-    response
-}
-
-fn open_session(
-    door: &Door,
-    identity: &Arc<Identity>,
-    at: &Endpoint,
-    request: &Request,
-) -> Result<Arc<Session>, Fault> {
-    let params = &request.params;
-    let requested = params.string("protocolVersion").ok_or_else(|| {
-        let text = "`protocolVersion` is missing or no string";
-        Fault::new(Kind::InvalidParams, text)
-    })?;
-    let revision = Revision::negotiate(&requested);
     door.sessions.bound(&door.gateway.limits());
-    let opened = door.sessions.open(at.view, identity, |session| Caller {
-        subject: identity.subject.clone(),
-        role: identity.role.clone(),
-        scopes: identity.scopes.clone(),
-        tenant: identity.tenant.clone(),
-        revision,
-        capabilities: params
-            .get_bytes("capabilities")
-            .and_then(ClientCapabilities::parse)
-            .unwrap_or_default(),
-        client_info: params.get_bytes("clientInfo"),
-        session: Some(session),
-        log_level: LogLevel::default(),
-        tags: at.tags.clone(),
+    let session = door.sessions.create(&door.gateway, identity, at);
+    let handled = session.legacy.initialize(&request.params);
+    let handled = handled.and_then(|(caller, handled)| {
+        door.sessions.add(session.clone())?;
+        exchange.identify(&caller);
+        Ok(handled)
     });
-    opened.map_err(|_| {
-        let text = "too many sessions (limits.sessions)";
-        Fault::new(Kind::TooManySessions, text)
-    })
+    let is_open = handled.is_ok();
+    let mut response = reply::answer(exchange.answer(handled));
+    if is_open {
+        let id = HeaderValue::from_str(session.id()).expect("session ids are visible ASCII");
+        response.headers_mut().insert(SESSION, id);
+    }
+    response
 }
 
 /// Any other message of a session.
@@ -93,39 +64,26 @@ pub(super) async fn message(
     exchange: Option<MessageExchange>,
 ) -> Response<Body> {
     let session = find(door, identity, at, headers);
-    match (message, exchange) {
-        (Message::Request(request), Some(mut exchange)) => {
-            // A ping is answered without a session, too.
-            if request.method == Method::Ping && !headers.contains_key(SESSION) {
-                let pong = Handled::Result(Bytes::from_static(b"{}"));
-                return reply::answer(exchange.answer(Ok(pong)));
-            }
-            let session = match session {
-                Ok(session) => session,
-                Err(fault) => return reply::answer(exchange.answer(Err(fault))),
-            };
-            exchange.identify(&session.caller);
-            match answer_locally(door, &session, &request).await {
-                Some(handled) => reply::answer(exchange.answer(handled)),
-                None => call(door, identity, session, headers, request, exchange).await,
+    match (message, exchange, session) {
+        // A ping is answered without a session, too.
+        (Message::Request(request), Some(exchange), Err(_))
+            if request.method == Method::Ping && !headers.contains_key(SESSION) =>
+        {
+            let pong = Handled::Result(Bytes::from_static(b"{}"));
+            reply::answer(exchange.answer(Ok(pong)))
+        }
+        (_, Some(exchange), Err(fault)) => reply::answer(exchange.answer(Err(fault))),
+        (_, None, Err(fault)) => reply::refuse_in(Version::of(headers).revision(), &fault),
+        (Message::Request(request), Some(exchange), Ok(session)) => {
+            match session.legacy.receive(request, exchange, false) {
+                Err(answer) => reply::answer(answer),
+                Ok(pending) => call(door, identity, session, headers, pending).await,
             }
         }
-        (message, _) => match session {
-            Err(fault) => reply::refuse_in(Version::of(headers).revision(), &fault),
-            Ok(session) => {
-                take(door, &session, message);
-                reply::accepted()
-            }
-        },
-    }
-}
-
-/// A message that has no answer.
-fn take(door: &Door, session: &Session, message: Message) {
-    match message {
-        Message::Response(response) => session.asks.settle(response),
-        Message::Notification(note) => notified(door, session, &note),
-        Message::Request(_) => {}
+        (message, _, Ok(session)) => {
+            session.legacy.take(message);
+            reply::accepted()
+        }
     }
 }
 
@@ -137,44 +95,37 @@ pub(super) async fn batch(
     headers: &HeaderMap,
     messages: Vec<Result<Message, Refusal>>,
 ) -> Response<Body> {
+    let arrival = arrival(door, identity, headers);
     let session = find(door, identity, at, headers).ok();
-    let allowed = |session: &Arc<Session>| session.caller.revision == Revision::V2025_03_26;
-    let Some(session) = session.filter(allowed) else {
-        let text = "batches exist only in sessions of 2025-03-26";
-        let fault = Fault::new(Kind::InvalidRequest, text);
-        arrival(door, identity, headers).refuse_batch(&messages, &fault);
+    let Some(session) = session.filter(|session| session.legacy.takes_batches()) else {
+        let fault = mcp::no_batches();
+        arrival.refuse_batch(&messages, &fault);
         return reply::refuse_in(Version::of(headers).revision(), &fault);
     };
+    let legacy = &session.legacy;
     let (outbox, mut inbox) = queue(MESSAGES_MAX, 0);
     let mut done = Vec::new();
     let mut running = Vec::new();
-    let arrival = arrival(door, identity, headers);
     for message in messages {
         match message {
             Err(refusal) => {
-                let answer = arrival.malformed(&refusal, session.caller.revision, 0);
+                let answer = arrival.malformed(&refusal, legacy.revision(), 0);
                 done.push(answer.whole().await);
             }
             Ok(Message::Request(request)) => {
                 let len = request.params.as_bytes().len();
-                let mut exchange = MessageExchange::open(&arrival, &request, len);
-                exchange.identify(&session.caller);
-                let handled = match &request.method {
-                    Method::Initialize => {
-                        let text = "initialize must not be in a batch";
-                        Some(Err(Fault::new(Kind::InvalidRequest, text)))
-                    }
-                    _ => answer_locally(door, &session, &request).await,
+                let exchange = MessageExchange::open(&arrival, &request, len);
+                let sink = || CallerSink::Stream {
+                    items: outbox.clone(),
+                    resumable: false,
                 };
-                match handled {
-                    Some(handled) => done.push(exchange.answer(handled).whole().await),
-                    None => match begin(door, &session, request, outbox.clone(), false, exchange) {
-                        Ok(call) => running.push(call),
-                        Err(message) => done.push(message),
-                    },
+                let received = legacy.receive(request, exchange, true);
+                match received.and_then(|pending| legacy.begin(pending, sink())) {
+                    Ok((work, guard)) => running.push(Running::new(work, guard)),
+                    Err(answer) => done.push(answer.whole().await),
                 }
             }
-            Ok(message) => take(door, &session, message),
+            Ok(message) => legacy.take(message),
         }
     }
     drop(outbox);
@@ -205,124 +156,39 @@ pub(super) async fn batch(
     door.events(identity, resume::events(heard))
 }
 
-/// What the gateway answers itself; `None` for a call.
-async fn answer_locally(
-    door: &Door,
-    session: &Session,
-    request: &Request,
-) -> Option<Result<Handled, Fault>> {
-    let policy = &door.gateway.policy;
-    let revision = session.caller.revision;
-    let empty = || Some(Ok(Handled::Result(Bytes::from_static(b"{}"))));
-    let fail = |kind, text| Some(Err(Fault::new(kind, text)));
-    if let Some(listed) = mcp::answer_list(
-        policy,
-        &session.caller,
-        session.view,
-        &request.method,
-        &request.params,
-    )
-    .await
-    {
-        return Some(listed.map(Handled::Result));
-    }
-    match &request.method {
-        Method::Ping => empty(),
-        Method::SetLevel => match request.params.get("level").and_then(LogLevel::rank) {
-            Some(level) => {
-                session.caller.log_level.set(level);
-                empty()
-            }
-            None => {
-                let text = "`level` must be one of the eight log levels";
-                fail(Kind::InvalidParams, text.to_owned())
-            }
-        },
-        Method::Other(_) if matches!(session.view, View::Only(_)) => None,
-        method if method.is_request_in(revision) => None,
-        method => {
-            let text = format!("unknown method: {}", method.as_str());
-            fail(Kind::MethodNotFound, text)
-        }
-    }
-}
-
-fn notified(door: &Door, session: &Session, note: &Notification) {
-    if note.method == Method::RootsChanged && session.caller.capabilities.roots_changed {
-        let registry = &door.gateway.registry;
-        return registry.roots_changed(session.view, &session.caller);
-    }
-    if note.method == Method::Cancelled
-        && let Some(id) = note.params.get_bytes("requestId").and_then(Id::from_raw)
-    {
-        session.cancel(&id);
-    }
-}
-
-/// Makes a call of the session ready to go.
-fn begin(
-    door: &Arc<Door>,
-    session: &Arc<Session>,
-    request: Request,
-    items: Teller<StreamItem>,
-    resumable: bool,
-    exchange: MessageExchange,
-) -> Result<Running, Vec<u8>> {
-    let trail = exchange.trail();
-    let id = request.id.clone();
-    let call = LegacyCall {
-        gateway: door.gateway.clone(),
-        caller: session.caller.clone(),
-        view: session.view,
-        request,
-        sink: CallerSink::Stream { items, resumable },
-        asks: session.asks.clone(),
-        subscriber: session.subscriber.clone(),
-        exchange,
-    };
-    Running::begin(session, &id, &trail, call.run()).map_err(|why| {
-        let text = match why {
-            NotTaken::IdInUse => "this id is in use by a request in flight",
-            NotTaken::TooMany => "too many requests in flight",
-        };
-        let fault = Fault::new(Kind::InvalidRequest, text);
-        mcp::fault_message(Some(&id), session.caller.revision, &fault)
-    })
-}
-
-/// Runs a call: JSON if the first thing to say is the answer, otherwise a stream.
+/// Runs a call: JSON if the answer is the first message, otherwise a stream.
 async fn call(
     door: &Arc<Door>,
     identity: &Identity,
-    session: Arc<Session>,
+    session: Arc<HttpSession>,
     headers: &HeaderMap,
-    request: Request,
-    exchange: MessageExchange,
+    pending: PendingCall,
 ) -> Response<Body> {
-    let (outbox, mut inbox) = queue(MESSAGES_MAX, 0);
-    let primed = session.caller.revision >= Revision::V2025_11_25;
-    let may_resume = primed && accepts_events(headers) && door.has_room_for_events(identity);
-    let mut running = match begin(door, &session, request, outbox, may_resume, exchange) {
-        Ok(running) => running,
-        Err(message) => return reply::json(StatusCode::OK, message),
+    let (items, mut inbox) = queue(MESSAGES_MAX, 0);
+    let primed = pending.caller.revision >= Revision::V2025_11_25;
+    let resumable = primed && accepts_events(headers) && door.has_room_for_events(identity);
+    let sink = CallerSink::Stream { items, resumable };
+    let mut running = match session.legacy.begin(pending, sink) {
+        Ok((work, guard)) => Running::new(work, guard),
+        Err(answer) => return reply::answer(answer),
     };
     let (first, answers) = tokio::select! {
         biased;
         message = inbox.next() => (Some(message), rest(running)),
         answer = &mut running => match (answer, inbox.try_next()) {
             (Some(Answer::Whole(message)), None) => return reply::json(StatusCode::OK, message),
-            (Some(Answer::Large(large, noted)), None) => {
-                return match running::flow(*large, noted) {
+            (Some(Answer::Large(large, guard)), None) => {
+                return match running::flow(*large, guard) {
                     Some(body) => reply::pieces(body),
                     None => reply::events(Body::empty()),
                 };
             }
-            (Some(answer), Some(said)) => {
+            (Some(answer), Some(first)) => {
                 // An event must be whole.
                 let answer = answer.whole().map(|message| message.into_iter().collect());
-                (Some(said), answer.boxed())
+                (Some(first), answer.boxed())
             }
-            // Cancelled: nothing more is said about it.
+            // Cancelled: it has no answer.
             (None, _) => return reply::cancelled(),
         },
         () = tokio::time::sleep(SILENCE_MAX) => (None, rest(running)),
@@ -360,7 +226,7 @@ pub(super) fn stream(
     if let Some(after) = headers.get(LAST_EVENT_ID) {
         return resume(door, identity, &session, after);
     }
-    let primed = session.caller.revision >= Revision::V2025_11_25;
+    let primed = session.legacy.revision() >= Revision::V2025_11_25;
     let heard = session.streams.listen(primed);
     door.events(identity, outside(door, session, heard, false))
 }
@@ -369,13 +235,13 @@ pub(super) fn stream(
 /// the session ends.
 fn outside(
     door: &Door,
-    session: Arc<Session>,
+    session: Arc<HttpSession>,
     heard: resume::Heard,
     resumed: bool,
 ) -> impl futures_util::Stream<Item = Bytes> + Send + use<> {
     let gateway = door.gateway.clone();
-    let changes = session.changes(&gateway.registry, resumed);
-    session.note_told(&changes);
+    let changes = session.changes(resumed);
+    session.note_announced(&changes);
     // The stream must not keep its session alive, which ends it.
     let session = Arc::downgrade(&session);
     stream::unfold((heard, changes), move |(mut heard, mut changes)| {
@@ -391,7 +257,7 @@ fn outside(
                         for change in changed {
                             session.streams.tell(&change_message(change));
                         }
-                        session.note_told(&changes);
+                        session.note_announced(&changes);
                     }
                     () = gateway.drained() => return None,
                     () = tokio::time::sleep(SILENCE_MAX) => {
@@ -410,7 +276,7 @@ fn outside(
 fn resume(
     door: &Door,
     identity: &Identity,
-    session: &Arc<Session>,
+    session: &Arc<HttpSession>,
     after: &HeaderValue,
 ) -> Response<Body> {
     let heard = after
@@ -427,7 +293,7 @@ fn resume(
             );
             reply::json(
                 StatusCode::BAD_REQUEST,
-                mcp::fault_message(None, session.caller.revision, &fault),
+                mcp::fault_message(None, session.legacy.revision(), &fault),
             )
         }
     }
@@ -452,7 +318,7 @@ pub(super) fn end(
     }
     match find(door, identity, at, headers) {
         Ok(session) => {
-            door.sessions.end(&session.id);
+            door.sessions.end(session.id());
             reply::text(StatusCode::OK, "")
         }
         Err(fault) => reply::refuse_in(Version::of(headers).revision(), &fault),
@@ -465,15 +331,14 @@ fn find(
     identity: &Arc<Identity>,
     at: &Endpoint,
     headers: &HeaderMap,
-) -> Result<Arc<Session>, Fault> {
+) -> Result<Arc<HttpSession>, Fault> {
     let mut ids = headers.get_all(SESSION).iter();
     let id = ids.next().ok_or_else(|| {
         let text = "no Mcp-Session-Id: begin with initialize";
         Fault::new(Kind::NotInitialized, text)
     })?;
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
-    let session = id.and_then(|id| door.sessions.get(id, identity, at.view));
-    let session = session.filter(|session| session.caller.tags == at.tags);
+    let session = id.and_then(|id| door.sessions.get(id, identity, at));
     // One that ended, never was, or is another caller's: these must not differ.
     session.ok_or_else(|| {
         let text = "unknown session: begin with initialize again";

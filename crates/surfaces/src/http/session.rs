@@ -1,156 +1,67 @@
-//! Sessions of legacy HTTP callers: random ids, bound to their caller and endpoint, ended by the
-//! caller, by idleness, or by the next one when there are too many.
+//! Sessions of Streamable HTTP: random ids, bound to their caller and endpoint, ended by the caller, by
+//! idleness, by revocation, or evicted when there are too many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use futures_util::future::{AbortHandle, AbortRegistration};
 use parking_lot::{Mutex, RwLock};
-use sentinel_core::catalog::Registry;
 use sentinel_core::map::Map;
 use sentinel_core::seal::random_id;
-use sentinel_core::{Caller, Identity, View};
-use sentinel_wire::Id;
+use sentinel_core::{Fault, Identity, Kind};
 use tokio::time::Instant;
 
+use super::Endpoint;
 use super::resume::{Streams, Total};
-use crate::gateway::Limits;
-use crate::mcp::{Asks, Changes, Subscriber};
+use crate::gateway::{Gateway, Limits};
+use crate::mcp::{Changes, LegacySession, Opening, ReadyAt};
 
-/// Calls one session can have in flight; far beyond what any client does.
-const IN_FLIGHT_MAX: usize = 4096;
 /// When there is no more room, a caller with this part of all sessions can take none from others.
 const SHARES: usize = 16;
 
-pub(super) struct Session {
-    pub(super) id: Arc<str>,
-    pub(super) caller: Arc<Caller>,
-    pub(super) view: View,
-    pub(super) asks: Arc<Asks>,
-    pub(super) subscriber: Arc<Subscriber>,
+pub(super) struct HttpSession {
+    pub(super) legacy: Arc<LegacySession>,
     pub(super) streams: Arc<Streams>,
-    in_flight: Mutex<Map<Id, InFlight>>,
-    /// How many calls it ever had.
-    begun: AtomicU64,
-    /// The lists as the session's own stream last told them.
-    told: Mutex<Option<Changes>>,
-    /// What its last request proved.
+    /// The lists as the session's own stream last announced them.
+    announced: Mutex<Option<Changes>>,
+    /// That of the last request: what proves it may be newer than what the session was opened with.
     identity: Mutex<Arc<Identity>>,
     /// Milliseconds since the table was made.
     used_ms: AtomicU64,
 }
 
-/// Why a call cannot be added to a session.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotTaken {
-    IdInUse,
-    TooMany,
-}
-
-impl Session {
-    /// Notes a call, so that it can be cancelled by its id until the note is dropped.
-    pub(super) fn begin(self: &Arc<Self>, id: &Id, abort: AbortHandle) -> Result<Noted, NotTaken> {
-        let mut calls = self.in_flight.lock();
-        if calls.contains_key(id) {
-            return Err(NotTaken::IdInUse);
-        }
-        if calls.len() >= IN_FLIGHT_MAX {
-            return Err(NotTaken::TooMany);
-        }
-        let number = self.begun.fetch_add(1, Ordering::Relaxed);
-        calls.insert(id.clone(), InFlight { number, abort });
-        Ok(Noted {
-            session: self.clone(),
-            id: id.clone(),
-            number,
-        })
+impl HttpSession {
+    pub(super) fn id(&self) -> &Arc<str> {
+        &self.legacy.id
     }
 
-    /// Ends a call: its future is dropped, and everything it held with it.
-    pub(super) fn cancel(&self, id: &Id) {
-        if let Some(call) = self.in_flight.lock().remove(id) {
-            call.abort.abort();
-        }
+    /// What changes from here on: since the session's own stream was last read where it is resumed, else since now.
+    pub(super) fn changes(&self, resumed: bool) -> Changes {
+        let announced = self.announced.lock().clone().filter(|_| resumed);
+        let legacy = &self.legacy;
+        announced.unwrap_or_else(|| Changes::of(&legacy.gateway.registry, legacy.view))
     }
 
-    /// What changes from here on: since the session's own stream was last read where it is taken up
-    /// again, else since now.
-    pub(super) fn changes(&self, registry: &Registry, resumed: bool) -> Changes {
-        let told = self.told.lock().clone().filter(|_| resumed);
-        told.unwrap_or_else(|| Changes::of(registry, self.view))
-    }
-
-    /// What was told so far, for whoever takes the stream up again.
-    pub(super) fn note_told(&self, changes: &Changes) {
-        *self.told.lock() = Some(changes.clone());
+    /// Remembers what was announced, for a stream that is resumed.
+    pub(super) fn note_announced(&self, changes: &Changes) {
+        *self.announced.lock() = Some(changes.clone());
     }
 
     fn is_listening(&self) -> bool {
         self.streams.is_heard()
     }
 
-    fn belongs_to(&self, identity: &Identity) -> bool {
-        let caller = &*self.caller;
-        caller.subject == identity.subject
-            && caller.role == identity.role
-            && caller.tenant == identity.tenant
-            && caller.scopes == identity.scopes
-    }
-
     fn is_idle(&self) -> bool {
-        self.in_flight.lock().is_empty() && !self.is_listening()
+        self.legacy.in_flight.len() == 0 && !self.is_listening()
     }
 
     fn end(&self) {
         self.streams.hush();
-        for (_, call) in self.in_flight.lock().drain() {
-            call.abort.abort();
-        }
-    }
-}
-
-struct InFlight {
-    /// Tells it from an earlier call of the same id.
-    number: u64,
-    abort: AbortHandle,
-}
-
-/// One call's place in the table of its session.
-pub(super) struct Noted {
-    session: Arc<Session>,
-    id: Id,
-    number: u64,
-}
-
-impl Noted {
-    /// What the rest of the call is cancelled by, now that its first part is over; nothing if it was cancelled
-    /// already.
-    pub(super) fn renew(&self) -> Option<AbortRegistration> {
-        let mut calls = self.session.in_flight.lock();
-        let call = calls.get_mut(&self.id)?;
-        let (abort, aborted) = AbortHandle::new_pair();
-        (call.number == self.number).then(|| {
-            call.abort = abort;
-            aborted
-        })
-    }
-}
-
-impl Drop for Noted {
-    fn drop(&mut self) {
-        let mut calls = self.session.in_flight.lock();
-        // A call that was cancelled left its id to others at once.
-        if calls
-            .get(&self.id)
-            .is_some_and(|call| call.number == self.number)
-        {
-            calls.remove(&self.id);
-        }
+        self.legacy.end();
     }
 }
 
 pub(super) struct Sessions {
-    open: RwLock<Map<Arc<str>, Arc<Session>>>,
+    open: RwLock<Map<Arc<str>, Arc<HttpSession>>>,
     began: Instant,
     len_max: AtomicUsize,
     idle_max_ms: AtomicU64,
@@ -158,15 +69,11 @@ pub(super) struct Sessions {
     stream_bytes_max: usize,
 }
 
-/// There are as many sessions as allowed, and all are in use.
-#[derive(Debug)]
-pub(super) struct TooMany;
-
 impl Sessions {
-    /// Calls that run, whether their requests are still there or not.
+    /// Calls in flight, including those whose requests were disconnected.
     pub(super) fn calls(&self) -> usize {
         let open = self.open.read();
-        open.values().map(|s| s.in_flight.lock().len()).sum()
+        open.values().map(|s| s.legacy.in_flight.len()).sum()
     }
 
     pub(super) fn new(limits: &Limits) -> Self {
@@ -187,60 +94,67 @@ impl Sessions {
         self.idle_max_ms.store(idle_ms, Ordering::Relaxed);
     }
 
-    /// Opens a session; `caller` makes the caller that belongs to its id.
-    pub(super) fn open(
+    /// A new session, which is found once it is added.
+    pub(super) fn create(
         &self,
-        view: View,
+        gateway: &Arc<Gateway>,
         identity: &Arc<Identity>,
-        caller: impl FnOnce(Arc<str>) -> Caller,
-    ) -> Result<Arc<Session>, TooMany> {
+        at: &Endpoint,
+    ) -> Arc<HttpSession> {
         let streams = Streams::new(self.kept.clone(), self.stream_bytes_max);
-        let outside = streams.clone();
-        let subscriber = Subscriber::new(view, move |message| outside.tell(&message));
-        let id: Arc<str> = random_id().into();
-        let session = Arc::new(Session {
-            caller: Arc::new(caller(id.clone())),
-            id: id.clone(),
-            view,
-            asks: Arc::default(),
-            subscriber: Arc::new(subscriber),
+        let own_stream = streams.clone();
+        let opening = Opening {
+            gateway: gateway.clone(),
+            identity: identity.clone(),
+            view: at.view,
+            tags: at.tags.clone(),
+            id: random_id().into(),
+            ready_at: ReadyAt::Initialize,
+        };
+        Arc::new(HttpSession {
+            legacy: LegacySession::new(opening, move |message| own_stream.tell(&message)),
             streams,
-            in_flight: Mutex::default(),
-            begun: AtomicU64::new(0),
-            told: Mutex::default(),
+            announced: Mutex::default(),
             identity: Mutex::new(identity.clone()),
             used_ms: AtomicU64::new(self.now_ms()),
-        });
-        let mut open = self.open.write();
-        if open.len() >= self.len_max.load(Ordering::Relaxed) {
-            let subject = &session.caller.subject;
-            let leaving = self.leaving(open.values(), subject).ok_or(TooMany)?;
-            open.remove(&leaving);
-        }
-        open.insert(id, session.clone());
-        Ok(session)
+        })
     }
 
-    /// Many clients never end their sessions: the longest unused one makes room. Whoever has his share
-    /// makes room among his own, so that nobody can end everybody's.
-    fn leaving<'s>(
+    /// Adds a session, in place of the longest unused one when there are too many.
+    pub(super) fn add(&self, session: Arc<HttpSession>) -> Result<(), Fault> {
+        let mut open = self.open.write();
+        if open.len() >= self.len_max.load(Ordering::Relaxed) {
+            let subject = &session.legacy.identity.subject;
+            let Some(evicted) = self.evicted(open.values(), subject) else {
+                let text = "too many sessions (limits.sessions)";
+                return Err(Fault::new(Kind::TooManySessions, text));
+            };
+            open.remove(&evicted);
+        }
+        open.insert(session.id().clone(), session);
+        Ok(())
+    }
+
+    /// Many clients never end their sessions, so the longest unused one is evicted. A caller that has its share evicts one
+    /// of its own, so that none can end the sessions of all others.
+    fn evicted<'s>(
         &self,
-        open: impl Iterator<Item = &'s Arc<Session>>,
+        open: impl Iterator<Item = &'s Arc<HttpSession>>,
         subject: &str,
     ) -> Option<Arc<str>> {
         let (mut own_len, mut own, mut all) = (0, None, None);
         for session in open {
-            let mine = *session.caller.subject == *subject;
-            own_len += usize::from(mine);
+            let is_own = *session.legacy.identity.subject == *subject;
+            own_len += usize::from(is_own);
             if !session.is_idle() {
                 continue;
             }
-            let candidate = (session.used_ms.load(Ordering::Relaxed), &session.id);
+            let candidate = (session.used_ms.load(Ordering::Relaxed), session.id());
             let older = |than: Option<(u64, &Arc<str>)>| than.is_none_or(|t| candidate.0 < t.0);
             if older(all) {
                 all = Some(candidate);
             }
-            if mine && older(own) {
+            if is_own && older(own) {
                 own = Some(candidate);
             }
         }
@@ -249,16 +163,16 @@ impl Sessions {
         Some(id.clone())
     }
 
-    /// A session, if it belongs to this caller and endpoint; anything else does not exist. Whoever comes
-    /// back with other rights begins anew, so a session never outlives what it was opened with.
+    /// A session, if it belongs to this caller and endpoint; any other is answered like one that does not exist.
     pub(super) fn get(
         &self,
         id: &str,
         identity: &Arc<Identity>,
-        view: View,
-    ) -> Option<Arc<Session>> {
+        at: &Endpoint,
+    ) -> Option<Arc<HttpSession>> {
         let session = self.open.read().get(id)?.clone();
-        if !session.belongs_to(identity) || session.view != view {
+        let legacy = &session.legacy;
+        if !legacy.belongs_to(identity) || legacy.view != at.view || legacy.tags != at.tags {
             return None;
         }
         session.used_ms.store(self.now_ms(), Ordering::Relaxed);
@@ -274,11 +188,11 @@ impl Sessions {
 
     /// Ends the sessions whose callers `are_out`.
     pub(super) fn end_those(&self, are_out: impl Fn(&Identity) -> bool) {
-        let all: Vec<Arc<Session>> = self.open.read().values().cloned().collect();
+        let all: Vec<Arc<HttpSession>> = self.open.read().values().cloned().collect();
         for session in all {
             let identity = session.identity.lock().clone();
             if are_out(&identity) {
-                self.end(&session.id);
+                self.end(session.id());
             }
         }
     }
@@ -286,14 +200,14 @@ impl Sessions {
     pub(super) fn sweep(&self) {
         let now = self.now_ms();
         let idle_ms = self.idle_max_ms.load(Ordering::Relaxed);
-        let stale = |s: &Session| {
+        let stale = |s: &HttpSession| {
             now.saturating_sub(s.used_ms.load(Ordering::Relaxed)) > idle_ms && !s.is_listening()
         };
         let mut expired: Vec<Arc<str>> = Vec::new();
         for session in self.open.read().values() {
             session.streams.sweep();
             if stale(session) {
-                expired.push(session.id.clone());
+                expired.push(session.id().clone());
             }
         }
         for id in expired {
@@ -314,94 +228,98 @@ impl Sessions {
 mod tests {
     use std::time::Duration;
 
-    use super::*;
-    use futures_util::future::Abortable;
-    use sentinel_core::ClientCapabilities;
-    use sentinel_wire::Revision;
+    use sentinel_core::policy::Settings;
+    use sentinel_core::{Auditor, Policy, Registry, View};
 
-    fn caller(session: Arc<str>) -> Caller {
-        Caller {
-            subject: "local".into(),
-            role: "admin".into(),
-            scopes: Arc::default(),
-            tenant: None,
-            revision: Revision::V2025_11_25,
-            capabilities: ClientCapabilities::default(),
-            client_info: None,
-            session: Some(session),
-            log_level: sentinel_core::LogLevel::default(),
-            tags: None,
+    use super::*;
+
+    const HERE: Endpoint = Endpoint {
+        view: View::Merged,
+        tags: None,
+    };
+
+    struct Opened {
+        gateway: Arc<Gateway>,
+        sessions: Sessions,
+    }
+
+    impl Opened {
+        fn new(sessions_max: usize) -> Self {
+            let limits = Limits {
+                sessions_max,
+                ..Limits::default()
+            };
+            let policy = Policy::new(Registry::new(Vec::new()), Settings::default());
+            Self {
+                sessions: Sessions::new(&limits),
+                gateway: Gateway::new(policy, limits, Auditor::off()),
+            }
         }
+
+        fn open(&self, identity: &Arc<Identity>) -> Arc<str> {
+            let session = self.sessions.create(&self.gateway, identity, &HERE);
+            self.sessions.add(session.clone()).expect("room");
+            session.id().clone()
+        }
+
+        fn has(&self, id: &str, identity: &Arc<Identity>, at: &Endpoint) -> bool {
+            self.sessions.get(id, identity, at).is_some()
+        }
+    }
+
+    fn caller(subject: &str) -> Arc<Identity> {
+        Arc::new(Identity {
+            subject: subject.into(),
+            role: "admin".into(),
+            tenant: None,
+            scopes: Arc::default(),
+            proof: sentinel_core::identity::Proof::None,
+        })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_session_is_its_callers_own_and_expires() {
-        let sessions = Sessions::new(&Limits::default());
+        let table = Opened::new(10);
         let local = Identity::local("admin");
-        // The same subject with another role is somebody else.
-        let mallory = Identity::local("viewer");
-        let session = sessions.open(View::Merged, &local, caller).expect("room");
-        assert!(sessions.get(&session.id, &local, View::Merged).is_some());
-        assert!(sessions.get(&session.id, &mallory, View::Merged).is_none());
-        assert!(sessions.get(&session.id, &local, View::Only(0)).is_none());
+        let id = table.open(&local);
+        let elsewhere = Endpoint {
+            view: View::Only(0),
+            tags: None,
+        };
+        assert!(table.has(&id, &local, &HERE));
+        assert!(!table.has(&id, &Identity::local("viewer"), &HERE), "role");
+        assert!(!table.has(&id, &local, &elsewhere));
         tokio::time::advance(Duration::from_secs(1801)).await;
-        sessions.sweep();
-        assert!(sessions.get(&session.id, &local, View::Merged).is_none());
+        table.sessions.sweep();
+        assert!(!table.has(&id, &local, &HERE));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn p_r06_whoever_opens_without_end_takes_few_sessions_from_others() {
-        let sessions = Sessions::new(&Limits {
-            sessions_max: 4 * SHARES,
-            ..Limits::default()
-        });
-        let open = |subject: &'static str| {
-            let by = |id| Caller {
-                subject: subject.into(),
-                ..caller(id)
-            };
-            let local = Identity::local("admin");
-            let opened = sessions.open(View::Merged, &local, by);
-            opened.expect("room").id.clone()
-        };
-        let quiet: Vec<_> = (0..4 * SHARES).map(|_| open("quiet")).collect();
+    async fn p_r06_a_caller_that_opens_without_end_takes_few_sessions_from_others() {
+        let table = Opened::new(4 * SHARES);
+        let (quiet, noisy) = (caller("quiet"), caller("noisy"));
+        let ids: Vec<_> = (0..4 * SHARES).map(|_| table.open(&quiet)).collect();
         tokio::time::advance(Duration::from_secs(1)).await;
         for _ in 0..1_000 {
-            open("noisy");
+            table.open(&noisy);
         }
-        let left = quiet
-            .iter()
-            .filter(|id| sessions.open.read().contains_key(*id));
+        let left = ids.iter().filter(|id| table.has(id, &quiet, &HERE));
         assert_eq!(left.count(), 4 * SHARES - 4);
-        assert_eq!(sessions.len(), 4 * SHARES);
+        assert_eq!(table.sessions.len(), 4 * SHARES);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_unused_session_makes_room_for_a_new_one() {
+        let table = Opened::new(2);
         let local = Identity::local("admin");
-        let sessions = Sessions::new(&Limits {
-            sessions_max: 2,
-            ..Limits::default()
-        });
-        let first = sessions.open(View::Merged, &local, caller).expect("room");
+        let first = table.open(&local);
         tokio::time::advance(Duration::from_secs(1)).await;
-        let second = sessions.open(View::Merged, &local, caller).expect("room");
+        let second = table.open(&local);
         tokio::time::advance(Duration::from_secs(1)).await;
-        sessions.get(&first.id, &local, View::Merged);
-        sessions.open(View::Merged, &local, caller).expect("room");
-        assert!(sessions.get(&second.id, &local, View::Merged).is_none());
-        assert!(sessions.get(&first.id, &local, View::Merged).is_some());
-        assert_eq!(sessions.len(), 2);
-        let id = Id::from_number(1);
-        let begin = || first.begin(&id, AbortHandle::new_pair().0).map(drop);
-        let (abort, aborted) = AbortHandle::new_pair();
-        let noted = first.begin(&id, abort).expect("free");
-        assert_eq!(begin(), Err(NotTaken::IdInUse));
-        first.cancel(&id);
-        let busy = Abortable::new(std::future::pending::<()>(), aborted);
-        busy.await.expect_err("aborted");
-        assert_eq!(begin(), Ok(()), "its id is free at once");
-        drop(noted);
-        assert_eq!(begin(), Ok(()));
+        assert!(table.has(&first, &local, &HERE), "used again");
+        table.open(&local);
+        assert!(!table.has(&second, &local, &HERE));
+        assert!(table.has(&first, &local, &HERE));
+        assert_eq!(table.sessions.len(), 2);
     }
 }

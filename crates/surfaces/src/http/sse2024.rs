@@ -1,11 +1,9 @@
-//! HTTP+SSE of 2024-11-05, on paths of its own: GET `/sse` is the way to the caller, POST to the
-//! announced `/messages?session=…` the way from it.
+//! HTTP+SSE of 2024-11-05, on paths of its own: GET `/sse` is the stream to the caller, POSTs to the announced
+//! `/messages?session=…` bring its messages.
 //!
-//! The conversation is the stdio door's: each stream has a pair of pipes, what is POSTed becomes a
-//! line on one, what is said on the other becomes an event. Whoever closes the stream ends the
-//! connection, and with it the calls in flight.
+//! A session lasts as long as its stream, and so do its calls.
 //!
-//! Not here: what the messages mean (`stdio`, `mcp`).
+//! Not here: what the messages mean (`mcp::Connection`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,112 +17,107 @@ use parking_lot::Mutex;
 use sentinel_core::audit::Surface;
 use sentinel_core::seal::random_id;
 use sentinel_core::{Fault, Identity, Kind, View};
-use sentinel_wire::lines::{LineDecoder, push_line};
 use sentinel_wire::{Revision, sse};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio::task::AbortHandle;
+use tokio::sync::mpsc;
 
 use super::body::Body;
 use super::{Door, post, reply};
-use crate::mcp::SILENCE_MAX;
-use crate::stdio;
+use crate::mcp::{Changes, Connection, Opening, ReadyAt, SILENCE_MAX};
 
-/// What a pipe holds: a few messages of usual size, larger ones pass in pieces.
-const PIPE_BYTES: usize = 64 * 1024;
-/// How long a message may wait for a caller that does not read what it is told.
-const TAKEN_WITHIN: Duration = Duration::from_secs(10);
-/// One message to the caller; a backend's reply is bounded long before.
-const LINE_BYTES_MAX: usize = 1 << 30;
+/// How long a message may wait for a caller that does not read its stream.
+const ROOM_WITHIN: Duration = Duration::from_secs(10);
 
-/// The open connections, by the id that only their caller knows. As many as there are streams.
+/// The open connections by their ids, which are secrets of their callers. As many as there are streams.
 #[derive(Default)]
-pub(super) struct Lines(Mutex<HashMap<Arc<str>, Arc<Line>>>);
+pub(super) struct Connections(Mutex<HashMap<Arc<str>, Arc<Connection>>>);
 
-/// The way in of one connection, and whose it is.
-struct Line {
-    subject: Arc<str>,
-    /// One message at a time, in the order they came.
-    input: tokio::sync::Mutex<DuplexStream>,
-}
-
-/// Takes the connection down with its stream.
-struct Open {
-    door: Arc<Door>,
-    id: Arc<str>,
-    task: AbortHandle,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.door.lines.0.lock().remove(&self.id);
-        self.task.abort();
-    }
-}
-
-/// GET: opens a connection and announces where to write to.
+/// GET: opens a connection and announces where to POST to.
 pub(super) fn open(door: &Arc<Door>, identity: &Arc<Identity>, view: View) -> Response<Body> {
     let place = match door.stream_place(identity) {
         Ok(place) => place,
         Err(fault) => return reply::refuse_in(Revision::V2024_11_05, &fault),
     };
     let id: Arc<str> = random_id().into();
-    let (line, input) = duplex(PIPE_BYTES);
-    let (output, said) = duplex(PIPE_BYTES);
-    let serving = stdio::serve_session(
-        door.gateway.clone(),
-        identity.clone(),
+    let opening = Opening {
+        gateway: door.gateway.clone(),
+        identity: identity.clone(),
         view,
-        (Surface::Http, id.clone()),
-        input,
-        output,
-    );
-    let open = Open {
-        door: door.clone(),
+        tags: None,
         id: id.clone(),
-        task: tokio::spawn(serving).abort_handle(),
+        ready_at: ReadyAt::Initialize,
     };
-    let mut first = Vec::new();
-    let endpoint = format!("/messages?session={id}");
-    sse::push_event(&mut first, None, Some("endpoint"), endpoint.as_bytes());
-    let line = Line {
-        subject: identity.subject.clone(),
-        input: tokio::sync::Mutex::new(line),
+    let (connection, messages) = Connection::open(Surface::Http, opening);
+    let connection = Arc::new(connection);
+    let connections = &door.sse_connections;
+    connections.0.lock().insert(id, connection.clone());
+    let events = Events {
+        changes: connection.list_changes(),
+        connection: Registered(door.clone(), connection),
+        messages,
+        is_draining: false,
     };
-    door.lines.0.lock().insert(id, Arc::new(line));
-    reply::stream(place, events(open, first, said))
+    reply::stream(place, events.stream())
 }
 
-/// What is said, line by line, as events.
-fn events(
-    open: Open,
-    first: Vec<u8>,
-    said: DuplexStream,
-) -> impl Stream<Item = Bytes> + Send + 'static {
-    let decoder = LineDecoder::new(LINE_BYTES_MAX);
-    let buffer = vec![0; PIPE_BYTES];
-    let state = (open, Some(first), said, decoder, buffer);
-    stream::unfold(
-        state,
-        |(open, first, mut said, mut decoder, mut buffer)| async {
-            if let Some(first) = first {
-                return Some((first.into(), (open, None, said, decoder, buffer)));
-            }
-            let mut out = Vec::new();
-            while out.is_empty() {
-                match tokio::time::timeout(SILENCE_MAX, said.read(&mut buffer)).await {
-                    Err(_) => sse::push_keep_alive(&mut out),
-                    Ok(Ok(len @ 1..)) => {
-                        let mut chunk = &buffer[..len];
-                        while let Some(Ok(line)) = decoder.next(&mut chunk) {
-                            sse::push_event(&mut out, None, Some("message"), &line);
-                        }
+/// Ends the connection with its stream.
+struct Registered(Arc<Door>, Arc<Connection>);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let Self(door, connection) = self;
+        door.sse_connections.0.lock().remove(&connection.session.id);
+        connection.session.end();
+    }
+}
+
+/// The event stream of one connection.
+struct Events {
+    connection: Registered,
+    messages: mpsc::Receiver<Vec<u8>>,
+    changes: Changes,
+    is_draining: bool,
+}
+
+impl Events {
+    fn stream(self) -> impl Stream<Item = Bytes> + Send + 'static {
+        let mut first = Vec::new();
+        let endpoint = format!("/messages?session={}", self.connection.1.session.id);
+        sse::push_event(&mut first, None, Some("endpoint"), endpoint.as_bytes());
+        stream::unfold((Some(first), self), |(first, mut events)| async {
+            let event = match first {
+                Some(first) => first,
+                None => events.next().await?,
+            };
+            Some((event.into(), (None, events)))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        let Registered(door, connection) = &self.connection;
+        let mut out = Vec::new();
+        while out.is_empty() {
+            tokio::select! {
+                biased;
+                message = self.messages.recv() => push(&mut out, &message?),
+                Some(changed) = self.changes.next() => {
+                    for message in connection.change_messages(changed) {
+                        push(&mut out, &message);
                     }
-                    Ok(_) => return None,
                 }
+                () = door.gateway.drained(), if !self.is_draining => self.is_draining = true,
+                // The calls in flight are answered; what they sent is still to be read.
+                () = connection.session.in_flight.idle(), if self.is_draining => {
+                    self.messages.close();
+                }
+                () = tokio::time::sleep(SILENCE_MAX) => sse::push_keep_alive(&mut out),
             }
-            Some((out.into(), (open, None, said, decoder, buffer)))
-        },
-    )
+        }
+        Some(out)
+    }
+}
+
+fn push(out: &mut Vec<u8>, message: &[u8]) {
+    sse::push_event(out, None, Some("message"), message);
 }
 
 /// POST: one message of the connection that the query names.
@@ -134,33 +127,31 @@ pub(super) async fn message(
     request: Request<Incoming>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
+    let headers = &head.headers;
+    let refuse = |fault: Fault, len| post::refused(door, identity, headers, &fault, len);
     let query = head.uri.query().unwrap_or_default();
     let id = query
         .split('&')
         .find_map(|pair| pair.strip_prefix("session="));
-    let line = id.and_then(|id| door.lines.0.lock().get(id).cloned());
-    // Somebody else's connection does not exist.
-    let Some(line) = line.filter(|line| line.subject == identity.subject) else {
-        let fault = Fault::new(Kind::UnknownSession, "unknown session: GET /sse again");
-        return post::refused(door, identity, &head.headers, &fault, 0);
+    let connection = id.and_then(|id| door.sse_connections.0.lock().get(id).cloned());
+    // Another caller's connection is answered like one that does not exist.
+    let Some(connection) = connection.filter(|open| open.session.belongs_to(identity)) else {
+        let text = "unknown session: GET /sse again";
+        return refuse(Fault::new(Kind::UnknownSession, text), 0);
     };
-    let bytes = match post::take_body(door, &head.headers, body).await {
+    let bytes = match post::take_body(door, headers, body).await {
         Ok(bytes) => bytes,
-        Err((fault, len)) => return post::refused(door, identity, &head.headers, &fault, len),
+        Err((fault, len)) => return refuse(fault, len),
     };
-    let mut out = Vec::with_capacity(bytes.len() + 1);
-    push_line(&mut out, &bytes);
-    let written = tokio::time::timeout(TAKEN_WITHIN, async {
-        line.input.lock().await.write_all(&out).await
-    });
-    let fault = match written.await {
-        Ok(Ok(())) => return reply::accepted(),
-        Ok(Err(_)) => Fault::new(Kind::UnknownSession, "the connection ended"),
+    match tokio::time::timeout(ROOM_WITHIN, connection.has_room()).await {
+        Ok(true) => {}
+        Ok(false) => return refuse(Fault::new(Kind::UnknownSession, "the connection ended"), 0),
         Err(_) => {
             let text = "earlier messages wait: read the event stream";
-            Fault::new(Kind::Unavailable, text)
+            return refuse(Fault::new(Kind::Unavailable, text), 0);
         }
-    };
-    // A message that its connection never saw has its record here.
-    post::refused(door, identity, &head.headers, &fault, 0)
+    }
+    let arrival = post::arrival(door, identity, headers);
+    connection.receive(bytes, arrival.traceparent).await;
+    reply::accepted()
 }

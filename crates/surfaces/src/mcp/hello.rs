@@ -105,13 +105,13 @@ fn capabilities(
 }
 
 /// What a method lists, if it is a list method.
-fn listed_kind(method: &Method) -> Option<ItemKind> {
+pub(super) fn listed_kind(method: &Method) -> Option<ItemKind> {
     let mut kinds = ItemKind::ALL.into_iter();
     kinds.find(|kind| kind.list_method() == *method)
 }
 
 /// Whether the answer to a list method has to wait for backends.
-pub(crate) fn waits_for_lists(policy: &Policy, view: View, method: &Method) -> bool {
+pub(super) fn waits_for_lists(policy: &Policy, view: View, method: &Method) -> bool {
     listed_kind(method).is_some() && policy.registry().awaits_first_answers(view)
 }
 
@@ -123,8 +123,20 @@ pub(crate) async fn answer_list(
     method: &Method,
     params: &Params,
 ) -> Option<Result<Bytes, Fault>> {
-    let kind = listed_kind(method)?;
+    listed_kind(method)?;
     policy.registry().first_answers(view).await;
+    list_now(policy, caller, view, method, params)
+}
+
+/// The same from the present catalog.
+pub(super) fn list_now(
+    policy: &Policy,
+    caller: &Caller,
+    view: View,
+    method: &Method,
+    params: &Params,
+) -> Option<Result<Bytes, Fault>> {
+    let kind = listed_kind(method)?;
     // Some clients write what is absent as `null`.
     let given = params.get("cursor").filter(|cursor| *cursor != b"null");
     let cursor = given.map(|given| json::decode_string(given).unwrap_or_default());

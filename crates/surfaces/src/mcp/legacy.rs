@@ -1,4 +1,4 @@
-//! One call of a legacy caller.
+//! One call of a legacy caller, or a list that waits for backends.
 //!
 //! Notices and questions go to the call's sink; answers to questions come back as messages of their own
 //! and are matched by id (`Asks`). When a modern backend answers `input_required`, the gateway asks the
@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sentinel_core::audit::Trail;
 use sentinel_core::seal::random_id;
 use sentinel_core::updates::Ticket;
 use sentinel_core::{
-    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Kind, Notice, Reply, Step, View,
+    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Kind, Notice, Reply, Step,
 };
 use sentinel_wire::envelope::{error_object, write_request};
 use sentinel_wire::json::{Object, Rules};
@@ -20,13 +21,13 @@ use sentinel_wire::translate::ask::{is_url_mode, question, with_elicitation_id};
 use sentinel_wire::{Method, Outcome, Params, Payload, Request, Revision, json, meta};
 use tokio::sync::oneshot;
 
-use super::asks::Asks;
+use super::hello;
 use super::render::notice_message;
+use super::session::LegacySession;
 use super::sink::{CallerSink, StreamItem};
-use super::subscribe::Subscriber;
 use super::tasks::{self, Driven};
 use super::visits::{Visits, accept_all};
-use crate::exchange::{Answer as Response, Handled, MessageExchange};
+use crate::exchange::Handled;
 use crate::gateway::Gateway;
 
 /// How often one call may ask its caller for input.
@@ -36,14 +37,11 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A call while it runs. Dropping it cancels the call.
 pub(crate) struct LegacyCall {
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) caller: Arc<Caller>,
-    pub(crate) view: View,
-    pub(crate) request: Request,
-    pub(crate) sink: CallerSink,
-    pub(crate) asks: Arc<Asks>,
-    pub(crate) subscriber: Arc<Subscriber>,
-    pub(crate) exchange: MessageExchange,
+    pub(super) session: Arc<LegacySession>,
+    pub(super) caller: Arc<Caller>,
+    pub(super) request: Request,
+    pub(super) sink: CallerSink,
+    pub(super) trail: Arc<Trail>,
 }
 
 /// How one call to the backend ends.
@@ -54,17 +52,26 @@ enum Round {
 }
 
 impl LegacyCall {
-    /// Runs the call and returns the response message, or its beginning.
-    pub(crate) async fn run(self) -> Response {
+    pub(super) fn gateway(&self) -> &Gateway {
+        &self.session.gateway
+    }
+
+    pub(super) async fn run(&self) -> Result<Handled, Fault> {
+        let (policy, view) = (&self.gateway().policy, self.session.view);
+        let Request { method, params, .. } = &self.request;
+        let listed = || hello::answer_list(policy, &self.caller, view, method, params);
+        if hello::listed_kind(method).is_some()
+            && let Some(listed) = Box::pin(listed()).await
+        {
+            return listed.map(Handled::Result);
+        }
         let subscription = self.listen();
         let mut params = self.request.params.clone();
         let mut visits = Visits::default();
         let mut rounds = 0;
-        let outcome = loop {
+        loop {
             let outcome = match self.round(params).await {
-                Round::Begins(beginning, talk) => {
-                    return self.exchange.answer(Ok(Handled::Begins(beginning, talk)));
-                }
+                Round::Begins(beginning, talk) => return Ok(Handled::Begins(beginning, talk)),
                 Round::Over(Ok(reply)) if tasks::is_task(&reply).is_some() => {
                     Box::pin(self.drive(reply)).await
                 }
@@ -72,22 +79,22 @@ impl LegacyCall {
             };
             let Some(needed) = input_required(&outcome) else {
                 self.settle_subscription(subscription, &outcome);
-                break outcome;
+                return outcome.map(Handled::Reply);
             };
             // Rare, and large: kept out of every call's future.
             match Box::pin(self.input(&needed, &mut visits, &mut rounds)).await {
                 Ok(next) => params = next,
-                Err(outcome) => break outcome,
+                Err(outcome) => return outcome.map(Handled::Reply),
             }
-        };
-        self.exchange.answer(outcome.map(Handled::Reply))
+        }
     }
 
     /// Calls the backend once and relays what it says on the way.
     async fn round(&self, params: Params) -> Round {
         let (caller, method) = (self.caller.clone(), self.request.method.clone());
-        let walk = &self.gateway.walk;
-        let mut talk = walk.begin(caller, self.view, method, params, self.exchange.trail());
+        let (view, trail) = (self.session.view, self.trail.clone());
+        let walk = &self.gateway().walk;
+        let mut talk = walk.begin(caller, view, method, params, trail);
         loop {
             match talk.next().await {
                 Step::Done(outcome) => return Round::Over(outcome),
@@ -119,8 +126,8 @@ impl LegacyCall {
     /// Waits for a task that the backend returned in place of a result; to the caller it is a slow call.
     async fn drive(&self, reply: Reply) -> Result<Reply, Fault> {
         let Request { method, params, .. } = &self.request;
-        let registry = &self.gateway.registry;
-        let operation = registry.operation(self.view, method, params);
+        let registry = &self.gateway().registry;
+        let operation = registry.operation(self.session.view, method, params);
         match (tasks::is_task(&reply), operation) {
             (Some(task), Some(operation)) => Driven::new(self, operation, task).run(task).await,
             _ => Ok(reply),
@@ -164,7 +171,7 @@ impl LegacyCall {
             let _ = ask.answer.send(Answer::Error(cannot(&ask.method)));
             return;
         };
-        let Some(id) = self.asks.open(ask.answer) else {
+        let Some(id) = self.session.asks.open(ask.answer) else {
             return;
         };
         let id = id.to_string();
@@ -180,7 +187,7 @@ impl LegacyCall {
         needed: &Needed,
         visits: &mut Visits,
     ) -> Result<Vec<u8>, Result<Reply, Fault>> {
-        let patience = self.gateway.limits().park_ttl;
+        let patience = self.gateway().limits().park_ttl;
         let mut waiting = Vec::with_capacity(needed.inputs.len());
         for (key, method, params) in &needed.inputs {
             let (answer, answered) = oneshot::channel();
@@ -232,7 +239,8 @@ impl LegacyCall {
             return None;
         }
         let uri = self.request.params.string("uri")?;
-        self.subscriber.begin(&self.gateway, &self.caller, &uri)
+        let subscriber = &self.session.subscriber;
+        subscriber.begin(self.gateway(), &self.caller, &uri)
     }
 
     /// Keeps a subscription that the backend agreed to, or ends the one that it was asked to end.
@@ -243,9 +251,9 @@ impl LegacyCall {
         }
         let uri = || self.request.params.string("uri").unwrap_or_default();
         if let Some(ticket) = ticket {
-            self.subscriber.keep(uri().into_owned(), ticket);
+            self.session.subscriber.keep(uri().into_owned(), ticket);
         } else if self.request.method == Method::ResourcesUnsubscribe {
-            self.subscriber.end(&uri());
+            self.session.subscriber.end(&uri());
         }
     }
 }

@@ -153,10 +153,10 @@ impl<'a> Driven<'a> {
     /// Polls to the end, unless it is switched off: between two looks nothing else would notice.
     pub(crate) async fn run(mut self, created: &Payload) -> Result<Reply, Fault> {
         let (call, operation) = (self.call, self.operation.clone());
-        let kills = call.gateway.policy.kills();
+        let kills = call.gateway().policy.kills();
         tokio::select! {
             biased;
-            fault = kills.until_off(&call.caller, &operation, call.view) => Err(fault),
+            fault = kills.until_off(&call.caller, &operation, call.session.view) => Err(fault),
             outcome = self.follow(created) => outcome,
         }
     }
@@ -215,9 +215,9 @@ impl<'a> Driven<'a> {
     fn begin(&self, method: Method, members: &str) -> Conversation {
         let params = task_params(&self.named.id, members);
         let view = View::Only(self.named.owner);
-        let (caller, trail) = (self.call.caller.clone(), self.call.exchange.trail());
+        let (caller, trail) = (self.call.caller.clone(), self.call.trail.clone());
         let of = Some(self.named.of.clone());
-        let walk = &self.call.gateway.walk;
+        let walk = &self.call.gateway().walk;
         walk.begin_about(of, caller, view, method, params, trail)
     }
 
@@ -237,7 +237,7 @@ impl Drop for Driven<'_> {
             return;
         }
         let call = self.call;
-        let (walk, caller) = (call.gateway.walk.clone(), call.caller.clone());
+        let (walk, caller) = (call.gateway().walk.clone(), call.caller.clone());
         let Named { owner, of, id } = &self.named;
         let (owner, of, id) = (*owner, of.clone(), id.clone());
         tokio::spawn(async move { walk.end_task(of, caller, owner, &id).await });

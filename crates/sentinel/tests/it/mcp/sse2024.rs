@@ -7,6 +7,7 @@ use crate::support::callers::{
 };
 use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::http::{self, Answer, Stream, data_of, parse};
+use crate::support::tokens::{JSON_BODY, now, token};
 
 struct Old {
     address: String,
@@ -17,7 +18,12 @@ struct Old {
 impl Old {
     #[track_caller]
     fn open(gateway: &Gateway, path: &str) -> Self {
-        let headers = [("Accept", "text/event-stream")];
+        Self::open_as(gateway, path, &[])
+    }
+
+    #[track_caller]
+    fn open_as(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Self {
+        let headers = [&[("Accept", "text/event-stream")], headers].concat();
         let mut stream = http::send(&gateway.address, "GET", path, &headers, "").head();
         assert_eq!(stream.status, 200);
         let first = stream.event().expect("a first event");
@@ -43,7 +49,11 @@ impl Old {
     }
 
     fn send(&self, body: &str) -> Answer {
-        let headers = [("Content-Type", "application/json")];
+        self.send_as(body, &[])
+    }
+
+    fn send_as(&self, body: &str, headers: &[(&str, &str)]) -> Answer {
+        let headers = [&[JSON_BODY], headers].concat();
         http::send(&self.address, "POST", &self.endpoint, &headers, body).finish()
     }
 
@@ -155,4 +165,47 @@ fn p_s11_the_old_paths_are_guarded_like_the_new_one() {
     ];
     let answer = http::send(&gateway.address, "GET", "/sse", &foreign, "").finish();
     assert_eq!(answer.status, 403);
+}
+
+#[test]
+fn issue_17_2_an_sse_session_acts_only_for_the_rights_it_was_opened_with() {
+    let gateway = Gateway::ready(&format!("[auth]\n{}", stdio_backend("one", &[], "")));
+    let rights = |changes: Value| {
+        let mut claims = json!({"tenant_id": "acme", "scope": "read write"});
+        for (name, value) in changes.as_object().expect("an object") {
+            claims[name] = value.clone();
+        }
+        format!("Bearer {}", token(claims))
+    };
+    let others = [
+        ("another subject", rights(json!({"sub": "bob"}))),
+        ("another role", rights(json!({"role": "viewer"}))),
+        ("another tenant", rights(json!({"tenant_id": "umbrella"}))),
+        ("no tenant", rights(json!({"tenant_id": null}))),
+        ("fewer scopes", rights(json!({"scope": "read"}))),
+        ("more scopes", rights(json!({"scope": "read write more"}))),
+    ];
+    let opener = rights(json!({}));
+    let mut session = Old::open_as(&gateway, "/sse", &[("Authorization", &opener)]);
+    let hello = initialize_params("2024-11-05", &json!({}));
+    let hello = request(&json!(1), "initialize", hello);
+    let call = request(&json!(2), "tools/call", tool("echo", json!({"text": "a"})));
+    let refused = |session: &Old, body: &str| {
+        let accepted = others.iter().filter(|(_, authorization)| {
+            let answer = session.send_as(body, &[("Authorization", authorization)]);
+            answer.status != 404
+        });
+        let accepted: Vec<_> = accepted.map(|(what, _)| what).collect();
+        assert!(accepted.is_empty(), "accepted: {accepted:?}");
+    };
+    refused(&session, &hello);
+    // A renewed token with the same rights is fine.
+    let renewed = rights(json!({"exp": now() + 1200}));
+    for (authorization, body) in [(&opener, &hello), (&renewed, &call)] {
+        let answer = session.send_as(body, &[("Authorization", authorization)]);
+        assert_eq!(answer.status, 202);
+        let answer = session.next();
+        assert!(answer["result"].is_object(), "{answer}");
+    }
+    refused(&session, &call);
 }
