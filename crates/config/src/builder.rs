@@ -43,15 +43,27 @@ pub(crate) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// A variable named by a key of a section, or by that key's default.
-    pub(crate) fn variable_in(&mut self, section: &Path, key: &str, name: &str) -> Option<Secret> {
-        let named = section.key(key);
-        let place = if self.tree.has(&named) {
+    /// The URL of a store whose section is there, from the variable that `url_env` or its default names.
+    pub(crate) fn store_url(
+        &mut self,
+        section: &str,
+        variable: &str,
+        check: fn(&str) -> Result<(), String>,
+        expected: &str,
+    ) -> Option<Secret> {
+        let section = Path::dotted(section);
+        self.tree.has(&section).then_some(())?;
+        let named = section.key("url_env");
+        let path = if self.tree.has(&named) {
             named
         } else {
-            section.clone()
+            section
         };
-        self.variable(&place, name)
+        let url = self.variable(&path, variable)?;
+        if let Err(why) = check(url.expose()) {
+            self.wrong(&path, format!("{variable}: {why}"), expected);
+        }
+        Some(url)
     }
 
     pub(crate) fn known_backend(&mut self, path: &Path, name: &str, names: &[String]) {
@@ -61,11 +73,7 @@ impl Builder<'_> {
         }
         let help = nearest(name, names.iter().map(String::as_str))
             .map(|near| format!("did you mean \"{near}\"?"));
-        let mistake = Mistake::new(
-            self.tree.value_span(path),
-            format!("there is no backend \"{name}\""),
-        )
-        .maybe_help(help);
-        self.mistakes.push(mistake);
+        let message = format!("there is no backend \"{name}\"");
+        self.report(path, message, |m| m.maybe_help(help));
     }
 }

@@ -43,7 +43,7 @@ pub use secret::{Endpoint, Origin, Secret};
 pub use section::{Key, Kibibytes, Mebibytes, Reload, Section};
 pub use sections::*;
 
-/// A file that is larger was not written for us.
+/// Larger files are refused: no configuration comes near it, and a wrong path may name anything.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// What the command line says about the configuration; it wins over the file.
@@ -125,9 +125,9 @@ pub struct Loaded {
 /// What may be at the file's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Also a pipe (`-c <(...)`): whoever starts us waits for it.
+    /// Also a pipe (`-c <(...)`): a start may wait for its writer.
     Anything,
-    /// A regular file, behind links or not: a gateway that runs waits for nobody to write.
+    /// A regular file, behind links or not: a running gateway must not wait for the writer of a pipe.
     RegularFile,
 }
 

@@ -58,7 +58,12 @@ impl Mistake {
 
     /// Whether both point to the same line of the text.
     pub fn shares_line(&self, other: &Self, text: &str) -> bool {
-        let line = |mistake: &Self| mistake.span.as_ref().map(|span| Place::of(text, span).line);
+        let line = |mistake: &Self| {
+            mistake
+                .span
+                .as_ref()
+                .map(|span| TextPosition::of(text, span).line)
+        };
         line(self).is_some() && line(self) == line(other)
     }
 
@@ -129,7 +134,7 @@ impl Mistakes {
         writeln!(out, "{RED}error{RED:#}{BOLD}: {}{BOLD:#}", mistake.message)?;
         let mut margin = String::new();
         if let Some(span) = &mistake.span {
-            let place = Place::of(&self.text, span);
+            let place = TextPosition::of(&self.text, span);
             margin = " ".repeat(place.line.to_string().len());
             writeln!(
                 out,
@@ -166,7 +171,7 @@ impl Mistakes {
             let place = mistake
                 .span
                 .as_ref()
-                .map(|span| Place::of(&self.text, span));
+                .map(|span| TextPosition::of(&self.text, span));
             json!({
                 "file": self.name,
                 "line": place.as_ref().map(|p| p.line),
@@ -189,14 +194,14 @@ impl fmt::Display for Mistakes {
 impl std::error::Error for Mistakes {}
 
 /// A span as people count: lines and columns from one, in characters.
-struct Place {
+struct TextPosition {
     line: usize,
     column: usize,
     width: usize,
     text: String,
 }
 
-impl Place {
+impl TextPosition {
     fn of(text: &str, span: &Range<usize>) -> Self {
         let floor = |mut at: usize| {
             at = at.min(text.len());

@@ -21,12 +21,21 @@ const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 impl Builder<'_> {
     /// Reports that the value at this path cannot be used.
     pub(crate) fn wrong(&mut self, path: &Path, message: impl Into<String>, expected: &str) {
-        let mistake = Mistake::new(self.tree.value_span(path), message);
-        self.mistakes.push(if expected.is_empty() {
-            mistake
-        } else {
-            mistake.expected(expected)
+        self.report(path, message, |mistake| match expected {
+            "" => mistake,
+            _ => mistake.expected(expected),
         });
+    }
+
+    /// Reports a mistake at the value of this path; `more` says what was expected and what to do.
+    pub(crate) fn report(
+        &mut self,
+        path: &Path,
+        message: impl Into<String>,
+        more: impl FnOnce(Mistake) -> Mistake,
+    ) {
+        let mistake = Mistake::new(self.tree.value_span(path), message);
+        self.mistakes.push(more(mistake));
     }
 
     /// An address to listen on. Beyond loopback only if callers are authenticated, or if the file says
@@ -58,12 +67,8 @@ impl Builder<'_> {
             } else {
                 None
             };
-            let mistake = Mistake::new(
-                self.tree.value_span(path),
-                format!("\"{text}\" is no address to listen on"),
-            );
-            self.mistakes
-                .push(mistake.expected(EXPECTED).maybe_help(help));
+            let message = format!("\"{text}\" is no address to listen on");
+            self.report(path, message, |m| m.expected(EXPECTED).maybe_help(help));
             return None;
         };
         if !address.ip().is_loopback() {
@@ -78,11 +83,10 @@ impl Builder<'_> {
         match exposure {
             Exposure::Authenticated => {}
             Exposure::Allowed => self.notices.push(message),
-            Exposure::Refused => self.mistakes.push(
-                Mistake::new(self.tree.value_span(path), message)
-                    .expected("a loopback address such as 127.0.0.1, or an [auth] section")
-                    .help("if everybody who reaches it may call every tool, set gateway.allow_unauthenticated_network = true"),
-            ),
+            Exposure::Refused => self.report(path, message, |m| {
+                m.expected("a loopback address such as 127.0.0.1, or an [auth] section")
+                    .help("if everybody who reaches it may call every tool, set gateway.allow_unauthenticated_network = true")
+            }),
         }
     }
 
@@ -99,13 +103,13 @@ impl Builder<'_> {
         match parse_url(text) {
             Ok(uri) => Some(uri),
             Err(problem) => {
-                let mut mistake = Mistake::new(self.tree.value_span(path), problem.message)
-                    .expected("a URL such as \"https://example.com/mcp\"")
-                    .maybe_help(problem.help);
-                if credentials::url_credential(text) {
-                    mistake = mistake.hide_line();
-                }
-                self.mistakes.push(mistake);
+                self.report(path, problem.message, |m| {
+                    let m = m.expected("a URL such as \"https://example.com/mcp\"");
+                    match credentials::url_credential(text) {
+                        true => m.maybe_help(problem.help).hide_line(),
+                        false => m.maybe_help(problem.help),
+                    }
+                });
                 None
             }
         }
@@ -141,19 +145,17 @@ impl Builder<'_> {
     /// The value of the variable that this key names.
     pub(crate) fn variable(&mut self, path: &Path, name: &str) -> Option<Secret> {
         self.check_variable_name(path, name).then_some(())?;
-        let span = self.tree.value_span(path);
         match self.environment.variable(name) {
             Some(Ok(value)) => Some(Secret::from_variable(name, &value)),
             Some(Err(_)) => {
                 let message = format!("the environment variable {name} is not valid UTF-8");
-                self.mistakes.push(Mistake::new(span, message));
+                self.wrong(path, message, "");
                 None
             }
             None => {
                 let message = format!("the environment variable {name} is not set");
-                let mistake =
-                    Mistake::new(span, message).help(format!("export {name}=… before starting"));
-                self.mistakes.push(mistake);
+                let help = format!("export {name}=… before starting");
+                self.report(path, message, |m| m.help(help));
                 None
             }
         }
@@ -166,13 +168,11 @@ impl Builder<'_> {
         if name.starts_with(first) && name.chars().all(rest) && !credentials::is_no_name(name) {
             return true;
         }
-        let mistake = Mistake::new(
-            self.tree.value_span(path),
-            "this is not the name of an environment variable",
-        )
-        .expected("the name of the variable, not its value")
-        .hide_line();
-        self.mistakes.push(mistake);
+        let message = "this is not the name of an environment variable";
+        self.report(path, message, |m| {
+            m.expected("the name of the variable, not its value")
+                .hide_line()
+        });
         false
     }
 

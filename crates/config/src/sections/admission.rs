@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::builder::Builder;
-use crate::mistake::Mistake;
 use crate::section::{seconds, section, shown_or_empty};
 use crate::tree::Path;
 
@@ -59,16 +58,10 @@ impl Builder<'_> {
     fn check_overload_code(&mut self, raw: &RawAdmission) {
         let code = raw.overload_error_code;
         if (-32768..=-32100).contains(&code) || (-32099..=-32020).contains(&code) {
-            let span = self
-                .tree
-                .value_span(&Path::dotted("admission.overload_error_code"));
-            let mistake = Mistake::new(
-                span,
-                format!("the code {code} is reserved by JSON-RPC or MCP"),
-            );
-            self.mistakes.push(
-                mistake.expected("a code from -32019 to -32000, or outside -32768 to -32000"),
-            );
+            let path = Path::dotted("admission.overload_error_code");
+            let message = format!("the code {code} is reserved by JSON-RPC or MCP");
+            let expected = "a code from -32019 to -32000, or outside -32768 to -32000";
+            self.wrong(&path, message, expected);
         }
     }
 }

@@ -105,12 +105,10 @@ impl Builder<'_> {
             name => self.variable(&at("jwt_secret_env"), name),
         };
         if jwt_secret.is_none() && !named && raw.jwks.is_empty() && !raw.api_keys {
-            let mistake = Mistake::new(
-                self.tree.key_span(&Path::dotted("auth")),
-                "[auth] leaves no way to authenticate",
-            );
-            self.mistakes
-                .push(mistake.help("set jwt_secret_env or jwks, or allow api_keys"));
+            let span = self.tree.key_span(&Path::dotted("auth"));
+            let mistake = Mistake::new(span, "[auth] leaves no way to authenticate");
+            let help = "set jwt_secret_env or jwks, or allow api_keys";
+            self.mistakes.push(mistake.help(help));
         }
         for (key, value) in [
             ("jwt_issuer", &raw.jwt_issuer),
@@ -183,11 +181,8 @@ impl Builder<'_> {
             return KeySource::File(file);
         }
         if text.starts_with("http://") {
-            let span = self.tree.value_span(path);
-            self.mistakes.push(
-                Mistake::new(span, "keys cannot be trusted over http")
-                    .expected("a file or an https URL"),
-            );
+            let message = "keys cannot be trusted over http";
+            self.wrong(path, message, "a file or an https URL");
         }
         self.web_url(path, text)
             .map_or(KeySource::None, KeySource::Url)

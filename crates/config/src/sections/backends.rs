@@ -371,13 +371,11 @@ impl Builder<'_> {
             && name.chars().all(|c| letter(c) || c == '-');
         if !good {
             let repaired = backend_name(name);
-            let mistake = Mistake::new(
-                self.tree.value_span(path),
-                format!("\"{name}\" cannot be a backend's name"),
-            )
-            .expected("1 to 32 lower-case letters, digits and hyphens, the first no hyphen")
-            .maybe_help(repaired.map(|name| format!("write \"{name}\"")));
-            self.mistakes.push(mistake);
+            let message = format!("\"{name}\" cannot be a backend's name");
+            self.report(path, message, |m| {
+                m.expected("1 to 32 lower-case letters, digits and hyphens, the first no hyphen")
+                    .maybe_help(repaired.map(|name| format!("write \"{name}\"")))
+            });
         }
     }
 

@@ -98,11 +98,10 @@ impl Builder<'_> {
         };
         let health_listen = self.address(&at("health_listen"), &raw.health_listen, exposure);
         if listen.is_some_and(|l| l.port() != 0) && listen == health_listen {
-            let span = self.tree.value_span(&at("health_listen"));
-            self.mistakes.push(
-                Mistake::new(span, "`health_listen` is the address of `listen`")
-                    .help("use another port"),
-            );
+            let message = "`health_listen` is the address of `listen`";
+            self.report(&at("health_listen"), message, |m| {
+                m.help("use another port")
+            });
         }
         Gateway {
             listen,
@@ -135,12 +134,9 @@ impl Builder<'_> {
         match self.environment.home() {
             Some(home) => home.join(".local/share/sentinel"),
             None => {
-                let mistake = Mistake::new(
-                    None,
-                    "there is no place for data: neither HOME nor XDG_DATA_HOME is set",
-                );
-                self.mistakes
-                    .push(mistake.help("set gateway.data_dir or pass --data-dir"));
+                let message = "there is no place for data: neither HOME nor XDG_DATA_HOME is set";
+                let help = "set gateway.data_dir or pass --data-dir";
+                self.mistakes.push(Mistake::new(None, message).help(help));
                 PathBuf::new()
             }
         }

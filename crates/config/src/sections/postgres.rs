@@ -4,10 +4,8 @@ use serde::Serialize;
 
 use super::RawConfig;
 use crate::builder::Builder;
-use crate::mistake::Mistake;
 use crate::secret::Secret;
 use crate::section::section;
-use crate::tree::Path;
 
 section! {
     /// Present: PostgreSQL is the store.
@@ -30,21 +28,10 @@ pub struct Postgres {
 
 impl Builder<'_> {
     pub(crate) fn postgres(&mut self, raw: &RawConfig) -> Option<Postgres> {
-        let here = Path::dotted("postgres");
-        if !self.tree.has(&here) {
-            return None;
-        }
-        let url = self.variable_in(&here, "url_env", &raw.postgres.url_env)?;
-        if let Err(why) = (self.environment.validators.postgres_url)(url.expose()) {
-            let span = self.tree.value_span(&here.key("url_env"));
-            let span = span.or_else(|| self.tree.key_span(&here));
-            let message = format!("{}: {why}", raw.postgres.url_env);
-            self.mistakes.push(
-                Mistake::new(span, message).expected("postgres://user:password@host/database"),
-            );
-        }
+        let expected = "postgres://user:password@host/database";
+        let check = self.environment.validators.postgres_url;
         Some(Postgres {
-            url,
+            url: self.store_url("postgres", &raw.postgres.url_env, check, expected)?,
             max_connections: raw.postgres.max_connections,
         })
     }

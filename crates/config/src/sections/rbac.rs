@@ -52,13 +52,11 @@ impl Builder<'_> {
             }
             let help = nearest(role, known.iter().copied())
                 .map(|near| format!("did you mean \"{near}\"?"));
-            let mistake = Mistake::new(
-                self.tree.value_span(&Path::dotted(path)),
-                format!("there is no role \"{role}\""),
-            )
-            .expected("admin, or a role of [rbac.roles]")
-            .maybe_help(help);
-            self.mistakes.push(mistake);
+            let message = format!("there is no role \"{role}\"");
+            self.report(&Path::dotted(path), message, |m| {
+                m.expected("admin, or a role of [rbac.roles]")
+                    .maybe_help(help)
+            });
         }
     }
 
@@ -98,9 +96,9 @@ impl Builder<'_> {
         {
             return self.known_backend(path, backend, names);
         }
-        let mistake = Mistake::new(self.tree.value_span(path), format!("\"{text}\" is no permission"))
-            .expected("\"*\", \"admin\", \"tools.read\", \"tools.execute\", \"<backend>.*\" or \"tool:<glob>\"")
-            .maybe_help(slip.map(|near| format!("did you mean \"{near}\"?")));
-        self.mistakes.push(mistake);
+        self.report(path, format!("\"{text}\" is no permission"), |m| {
+            m.expected("\"*\", \"admin\", \"tools.read\", \"tools.execute\", \"<backend>.*\" or \"tool:<glob>\"")
+                .maybe_help(slip.map(|near| format!("did you mean \"{near}\"?")))
+        });
     }
 }

@@ -4,10 +4,8 @@ use serde::Serialize;
 
 use super::RawConfig;
 use crate::builder::Builder;
-use crate::mistake::Mistake;
 use crate::secret::Secret;
 use crate::section::section;
-use crate::tree::Path;
 
 section! {
     /// Present: rate limits are shared by all gateways that name the same server (docs/policy.md).
@@ -26,18 +24,9 @@ pub struct Redis {
 
 impl Builder<'_> {
     pub(crate) fn redis(&mut self, raw: &RawConfig) -> Option<Redis> {
-        let here = Path::dotted("redis");
-        if !self.tree.has(&here) {
-            return None;
-        }
-        let url = self.variable_in(&here, "url_env", &raw.redis.url_env)?;
-        if let Err(why) = (self.environment.validators.redis_url)(url.expose()) {
-            let span = self.tree.value_span(&here.key("url_env"));
-            let span = span.or_else(|| self.tree.key_span(&here));
-            let message = format!("{}: {why}", raw.redis.url_env);
-            self.mistakes
-                .push(Mistake::new(span, message).expected("redis://user:password@host/database"));
-        }
+        let expected = "redis://user:password@host/database";
+        let check = self.environment.validators.redis_url;
+        let url = self.store_url("redis", &raw.redis.url_env, check, expected)?;
         Some(Redis { url })
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::builder::{Builder, Exposure};
-use crate::mistake::Mistake;
 use crate::section::{seconds, section, shown_or_off};
 use crate::tree::Path;
 
@@ -49,13 +48,11 @@ impl Builder<'_> {
         let listen = self.address(&Path::dotted("review.listen"), &raw.listen, exposure);
         if raw.enabled && raw.enforce_roles && exposure != Exposure::Authenticated {
             // A caller that can choose its `reviewer_id` would review its own proposal.
-            let span = self.tree.value_span(&Path::dotted("review.enforce_roles"));
             let message = "`enforce_roles` needs [auth]: without it callers cannot be told apart, and one could approve its own proposal";
-            self.mistakes.push(
-                Mistake::new(span, message)
-                    .expected("an [auth] section, or enforce_roles = false")
-                    .help("add [auth] and give each caller a key of its own: sentinel key create"),
-            );
+            self.report(&Path::dotted("review.enforce_roles"), message, |m| {
+                m.expected("an [auth] section, or enforce_roles = false")
+                    .help("add [auth] and give each caller a key of its own: sentinel key create")
+            });
         }
         Review {
             enabled: raw.enabled,

@@ -8,24 +8,14 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::Site;
 use crate::builder::Builder;
-use crate::mistake::Mistake;
 use crate::secret::{Origin, Secret};
 use crate::tree::Path;
 
 /// Headers that the gateway itself decides.
+#[rustfmt::skip]
 pub const OWN_HEADERS: [&str; 13] = [
-    "accept",
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "te",
+    "accept", "accept-encoding", "connection", "content-length", "content-type", "host",
+    "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "te",
     "transfer-encoding",
 ];
 
@@ -93,31 +83,20 @@ impl Builder<'_> {
                 ),
             };
             let Ok(header) = name.parse::<HeaderName>() else {
-                self.wrong(
-                    &path,
-                    format!("`{name}` cannot name a header"),
-                    "a name such as Authorization",
-                );
+                let message = format!("`{name}` cannot name a header");
+                self.wrong(&path, message, "a name such as Authorization");
                 continue;
             };
             if OWN_HEADERS.contains(&header.as_str()) {
-                self.wrong(
-                    &path,
-                    format!("the header {name} is set by the gateway"),
-                    "",
-                );
+                let message = format!("the header {name} is set by the gateway");
+                self.wrong(&path, message, "");
             }
             let Some(secret) = secret else { continue };
             let text = secret.expose();
             if site.enabled && (text.is_empty() || HeaderValue::from_str(text).is_err()) {
-                self.mistakes.push(
-                    Mistake::new(
-                        self.tree.value_span(&path),
-                        format!("the value of {name} cannot be sent in a header"),
-                    )
-                    .expected("visible characters, without a line break at the end")
-                    .hide_line(),
-                );
+                let message = format!("the value of {name} cannot be sent in a header");
+                let expected = "visible characters, without a line break at the end";
+                self.report(&path, message, |m| m.expected(expected).hide_line());
             }
             if headers.keys().any(|known| known.eq_ignore_ascii_case(name)) {
                 self.wrong(&path, format!("the header {name} is given twice"), "");

@@ -10,7 +10,6 @@ use serde_json::json;
 use super::entries::{RawEntry, pairs};
 use super::{Kind, Revision, Site};
 use crate::builder::Builder;
-use crate::mistake::Mistake;
 use crate::secret::{Origin, Secret};
 use crate::section::{seconds, section, words};
 use crate::template;
@@ -194,15 +193,10 @@ impl Builder<'_> {
                 .split_whitespace()
                 .map(|arg| format!("\"{arg}\""))
                 .collect();
-            let mistake = Mistake::new(
-                self.tree.value_span(&path),
-                "`command` is one program; there is no shell",
-            )
-            .help(format!(
-                "write command = \"{program}\", args = [{}]",
-                args.join(", ")
-            ));
-            self.mistakes.push(mistake);
+            let args = args.join(", ");
+            let help = format!("write command = \"{program}\", args = [{args}]");
+            let message = "`command` is one program; there is no shell";
+            self.report(&path, message, |m| m.help(help));
         } else if command.contains('/') || command.starts_with('~') {
             return self.path(&path, command).to_str().map(str::to_owned);
         }
@@ -225,14 +219,10 @@ impl Builder<'_> {
                 let environment = self.environment;
                 let filled = template.fill(|name| environment.variable(name).and_then(Result::ok));
                 for name in filled.missing.iter().filter(|_| site.enabled) {
-                    let mistake = Mistake::new(
-                        self.tree.value_span(&path),
-                        format!("the environment variable {name} is not set"),
-                    )
-                    .help(format!(
-                        "export {name}=…, or write $${{{name}}} if the text is meant as it stands"
-                    ));
-                    self.mistakes.push(mistake);
+                    let message = format!("the environment variable {name} is not set");
+                    let literal = format!("$${{{name}}} if the text is meant as it stands");
+                    let help = format!("export {name}=…, or write {literal}");
+                    self.report(&path, message, |m| m.help(help));
                 }
                 args.push(Secret::from_template(arg, &filled.text));
             }
@@ -259,11 +249,8 @@ impl Builder<'_> {
                 ),
             };
             if name.is_empty() || name.contains(['=', '\0']) {
-                self.wrong(
-                    &path,
-                    format!("`{key}` cannot name a variable"),
-                    "a name such as API_KEY",
-                );
+                let message = format!("`{key}` cannot name a variable");
+                self.wrong(&path, message, "a name such as API_KEY");
             } else if let Some(secret) = secret
                 && env.insert(name.to_owned(), secret).is_some()
             {
