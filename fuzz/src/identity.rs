@@ -33,16 +33,12 @@ pub(crate) fn jws(data: &[u8]) {
 
 /// A set of public keys holds no secret, so it is read in the same way where both kinds may be.
 pub(crate) fn jwk(data: &[u8]) {
-    let public = KeySet::public(data);
-    let either = KeySet::parse(data);
-    if let (Ok((_, left_out)), Ok((_, of_either))) = (&public, &either) {
+    let (public, either) = (KeySet::public(data), KeySet::parse(data));
+    if let (Ok((_, left_out)), Ok((_, of_either))) = (public, either) {
         assert!(
             of_either.len() <= left_out.len(),
             "a key for either is one for public"
         );
-    }
-    if public.is_ok() {
-        assert!(serde_json::from_slice::<serde_json::Value>(data).is_ok());
     }
 }
 
