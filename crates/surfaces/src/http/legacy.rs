@@ -1,8 +1,8 @@
 //! Requests of the handshake era over HTTP: sessions, one POST per message, a GET stream.
 //!
 //! A call belongs to its session, not to the connection it came by (`running`): only
-//! `notifications/cancelled`, DELETE or the end of the session stop it. Whoever loses its
-//! stream takes it up again with GET (`resume`).
+//! `notifications/cancelled`, DELETE or the end of the session stop it. A caller that
+//! loses its stream resumes it with GET (`resume`).
 
 use std::sync::Arc;
 
@@ -152,8 +152,8 @@ pub(super) async fn batch(
         },
         () = tokio::time::sleep(SILENCE_MAX) => (None, answers.boxed()),
     };
-    let heard = session.streams.open(false, first, inbox, answers);
-    door.events(identity, resume::events(heard))
+    let events = session.streams.open(false, first, inbox, answers);
+    door.events(identity, resume::events(events))
 }
 
 /// Runs a call: JSON if the answer is the first message, otherwise a stream.
@@ -193,8 +193,8 @@ async fn call(
         },
         () = tokio::time::sleep(SILENCE_MAX) => (None, rest(running)),
     };
-    let heard = session.streams.open(primed, first, inbox, answers);
-    door.events(identity, resume::events(heard))
+    let events = session.streams.open(primed, first, inbox, answers);
+    door.events(identity, resume::events(events))
 }
 
 /// The answer of a call that is still running, as the end of a stream.
@@ -227,8 +227,8 @@ pub(super) fn stream(
         return resume(door, identity, &session, after);
     }
     let primed = session.legacy.revision() >= Revision::V2025_11_25;
-    let heard = session.streams.listen(primed);
-    door.events(identity, outside(door, session, heard, false))
+    let events = session.streams.listen(primed);
+    door.events(identity, outside(door, session, events, false))
 }
 
 /// What is said outside of any call, until a newer stream takes over, the caller does not keep up, or
@@ -236,7 +236,7 @@ pub(super) fn stream(
 fn outside(
     door: &Door,
     session: Arc<HttpSession>,
-    heard: resume::Heard,
+    events: resume::EventReceiver,
     resumed: bool,
 ) -> impl futures_util::Stream<Item = Bytes> + Send + use<> {
     let gateway = door.gateway.clone();
@@ -244,13 +244,13 @@ fn outside(
     session.note_announced(&changes);
     // The stream must not keep its session alive, which ends it.
     let session = Arc::downgrade(&session);
-    stream::unfold((heard, changes), move |(mut heard, mut changes)| {
+    stream::unfold((events, changes), move |(mut events, mut changes)| {
         let (gateway, session) = (gateway.clone(), session.clone());
         async move {
             loop {
                 tokio::select! {
                     biased;
-                    said = heard.recv() => return Some((said?, (heard, changes))),
+                    event = events.recv() => return Some((event?, (events, changes))),
                     changed = changes.next() => {
                         let changed = changed?;
                         let session = session.upgrade()?;
@@ -263,7 +263,7 @@ fn outside(
                     () = tokio::time::sleep(SILENCE_MAX) => {
                         let mut out = Vec::new();
                         sse::push_keep_alive(&mut out);
-                        return Some((Bytes::from(out), (heard, changes)));
+                        return Some((Bytes::from(out), (events, changes)));
                     }
                 }
             }
@@ -279,13 +279,13 @@ fn resume(
     session: &Arc<HttpSession>,
     after: &HeaderValue,
 ) -> Response<Body> {
-    let heard = after
+    let events = after
         .to_str()
         .map_err(|_| resume::Expired)
         .and_then(|after| session.streams.resume(after));
-    match heard {
-        Ok((heard, true)) => door.events(identity, outside(door, session.clone(), heard, true)),
-        Ok((heard, false)) => door.events(identity, resume::events(heard)),
+    match events {
+        Ok((events, true)) => door.events(identity, outside(door, session.clone(), events, true)),
+        Ok((events, false)) => door.events(identity, resume::events(events)),
         Err(resume::Expired) => {
             let fault = Fault::new(
                 Kind::InvalidRequest,

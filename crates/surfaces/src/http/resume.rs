@@ -1,13 +1,12 @@
-//! Streams of legacy callers that outlive their connection: what was said on them is kept for a
-//! while, and a GET with `Last-Event-ID` hears the rest.
+//! Event streams of legacy callers that outlive their connection: events are kept for a while, and a GET with
+//! `Last-Event-ID` resumes the stream after one of them.
 //!
-//! Each session has one `Streams`, so nobody can ask for what was said to somebody else. A stream
-//! is fed by a task of its own (`Streams::open`), which ends with the calls it belongs to; whoever
-//! is connected listens by a bounded channel and may leave, or be replaced, at any time.
+//! Each session has one `Streams`, so no caller can ask for the events of another. A stream is fed by a task of its own
+//! (`Streams::open`), which ends with the calls it belongs to; a connection listens by a bounded channel and may end, or
+//! be replaced, at any time.
 //!
-//! An event's id is `<stream>-<number>`, so it names its stream. A priming event bears the number of
-//! the last one before it, 0 at first. Stream 0 is the session's own: what is said outside of any
-//! call, by GET.
+//! An event's id is `<stream>-<number>`, so it names its stream. A priming event bears the number of the last one before
+//! it, 0 at first. Stream 0 is the session's own: messages outside of any call, by GET.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -34,29 +33,29 @@ const KEPT_BYTES_MAX: usize = 1024 * 1024;
 /// What all sessions together keep: a gateway with thousands of them stays small. Beyond this, a
 /// session that speaks keeps only its newest event.
 const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Whoever lost its connection comes back within seconds; later nobody will ask.
+/// A client that lost its connection comes back within seconds.
 const KEPT_FOR: Duration = Duration::from_secs(120);
 /// Events on their way to one listener, and so many bytes; a caller who does not read misses notices, not
 /// the answer.
 const UNREAD_MAX: usize = 64;
 /// The same on the session's own stream, where a caller that lags behind is cut off and may come
 /// back for what it missed.
-const OUTSIDE_UNREAD_MAX: usize = 256;
+const OWN_UNREAD_MAX: usize = 256;
 /// The session's own stream.
-const OUTSIDE: u64 = 0;
+const OWN_STREAM: u64 = 0;
 /// How long a caller shall wait before it comes back: a moment, for its call is still running.
 const RETRY_MS: u64 = 1000;
 
 /// The answers that a stream ends with; none if its calls were cancelled.
 pub(super) type Answers = BoxFuture<'static, Vec<Vec<u8>>>;
 
-/// What goes out on a stream, framed.
-pub(super) struct Heard {
+/// The framed events of one stream, for one connection.
+pub(super) struct EventReceiver {
     events: mpsc::Receiver<Bytes>,
     unread: Arc<AtomicUsize>,
 }
 
-impl Heard {
+impl EventReceiver {
     /// `None` at the end.
     pub(super) async fn recv(&mut self) -> Option<Bytes> {
         let event = self.events.recv().await?;
@@ -118,7 +117,7 @@ impl Streams {
         Arc::new(Self(Mutex::new(table)))
     }
 
-    /// Forgets what nobody came back for.
+    /// Drops events older than `KEPT_FOR`.
     pub(super) fn sweep(&self) {
         let mut table = self.0.lock();
         while table
@@ -137,8 +136,8 @@ impl Streams {
         first: Option<StreamItem>,
         mut inbox: Inbox<StreamItem>,
         mut answers: Answers,
-    ) -> Heard {
-        let (stream, heard) = self.0.lock().begin(primed);
+    ) -> EventReceiver {
+        let (stream, receiver) = self.0.lock().begin(primed);
         if let Some(first) = first {
             self.0.lock().push(stream, first, primed);
         }
@@ -157,57 +156,57 @@ impl Streams {
             }
             streams.0.lock().finish(stream, &answers);
         });
-        heard
+        receiver
     }
 
     /// Listens on after the event of this id; an older listener's stream ends. True if it is the
     /// session's own stream.
-    pub(super) fn resume(&self, after: &str) -> Result<(Heard, bool), Expired> {
+    pub(super) fn resume(&self, after: &str) -> Result<(EventReceiver, bool), Expired> {
         let (stream, number) = parse_id(after).ok_or(Expired)?;
-        let heard = self.0.lock().resume(stream, number)?;
-        Ok((heard, stream == OUTSIDE))
+        let receiver = self.0.lock().resume(stream, number)?;
+        Ok((receiver, stream == OWN_STREAM))
     }
 
     /// Listens to the session's own stream from now on; an older listener's stream ends.
-    pub(super) fn listen(&self, primed: bool) -> Heard {
+    pub(super) fn listen(&self, primed: bool) -> EventReceiver {
         self.0.lock().listen(primed)
     }
 
-    /// Says something outside of any call; nothing if the caller never listened.
+    /// Sends a message outside of any call; dropped if the caller never listened.
     pub(super) fn tell(&self, message: &[u8]) {
-        self.0.lock().say(OUTSIDE, message);
+        self.0.lock().say(OWN_STREAM, message);
     }
 
     /// Whether the session's own stream is being read.
-    pub(super) fn is_heard(&self) -> bool {
+    pub(super) fn has_own_listener(&self) -> bool {
         let table = self.0.lock();
         let listener = table
             .open
-            .get(&OUTSIDE)
+            .get(&OWN_STREAM)
             .and_then(|open| open.listener.as_ref());
         listener.is_some_and(|listener| !listener.events.is_closed())
     }
 
     /// Ends the session's own stream.
-    pub(super) fn hush(&self) {
-        self.0.lock().open.remove(&OUTSIDE);
+    pub(super) fn close_own_stream(&self) {
+        self.0.lock().open.remove(&OWN_STREAM);
     }
 }
 
 impl Table {
-    fn begin(&mut self, primed: bool) -> (u64, Heard) {
+    fn begin(&mut self, primed: bool) -> (u64, EventReceiver) {
         self.begun += 1;
-        let heard = self.attach(self.begun, UNREAD_MAX, primed);
-        (self.begun, heard)
+        let receiver = self.attach(self.begun, UNREAD_MAX, primed);
+        (self.begun, receiver)
     }
 
-    fn listen(&mut self, primed: bool) -> Heard {
-        self.attach(OUTSIDE, OUTSIDE_UNREAD_MAX, primed)
+    fn listen(&mut self, primed: bool) -> EventReceiver {
+        self.attach(OWN_STREAM, OWN_UNREAD_MAX, primed)
     }
 
     /// A listener to what comes from now on, on a stream that may be new.
-    fn attach(&mut self, stream: u64, unread_max: usize, primed: bool) -> Heard {
-        let (listener, heard) = Listener::hearing([], unread_max);
+    fn attach(&mut self, stream: u64, unread_max: usize, primed: bool) -> EventReceiver {
+        let (listener, receiver) = Listener::hearing([], unread_max);
         let open = self.open.entry(stream).or_default();
         if primed {
             let mut out = Vec::new();
@@ -216,7 +215,7 @@ impl Table {
             listener.say(out.into(), usize::MAX);
         }
         open.listener = Some(listener);
-        heard
+        receiver
     }
 
     /// A pause ends the connection of a primed stream; the caller resumes it.
@@ -241,16 +240,16 @@ impl Table {
         let number = open.last;
         let event = framed(stream, number, message);
         if let Some(listener) = &open.listener {
-            // A call's stream goes on with its answer; who lags behind on the other is cut off.
-            let said = listener.say(event.clone(), self.unread_bytes_max);
-            if listener.events.is_closed() || (!said && stream == OUTSIDE) {
+            // A call's stream goes on with its answer; on the own stream a listener that lags behind is cut off.
+            let sent = listener.say(event.clone(), self.unread_bytes_max);
+            if listener.events.is_closed() || (!sent && stream == OWN_STREAM) {
                 open.listener = None;
             }
         }
         self.keep(stream, number, event);
     }
 
-    /// The last words of a stream, to be heard whole.
+    /// Ends a stream with its answers, for which room is reserved.
     fn finish(&mut self, stream: u64, answers: &[Vec<u8>]) {
         let Some(Open { last, listener }) = self.open.remove(&stream) else {
             return;
@@ -299,7 +298,7 @@ impl Table {
         }
     }
 
-    fn resume(&mut self, stream: u64, after: u64) -> Result<Heard, Expired> {
+    fn resume(&mut self, stream: u64, after: u64) -> Result<EventReceiver, Expired> {
         let of_stream = || self.kept.iter().filter(|kept| kept.stream == stream);
         let last = match self.open.get(&stream) {
             Some(open) => Some(open.last),
@@ -309,17 +308,18 @@ impl Table {
             return Err(Expired);
         }
         let later = of_stream().filter(|kept| kept.number > after);
-        let unread_max = if stream == OUTSIDE {
-            OUTSIDE_UNREAD_MAX
+        let unread_max = if stream == OWN_STREAM {
+            OWN_UNREAD_MAX
         } else {
             UNREAD_MAX
         };
-        let (listener, heard) = Listener::hearing(later.map(|kept| kept.event.clone()), unread_max);
+        let (listener, receiver) =
+            Listener::hearing(later.map(|kept| kept.event.clone()), unread_max);
         // A stream that is over ends here: without an open entry, the listener is dropped.
         if let Some(open) = self.open.get_mut(&stream) {
             open.listener = Some(listener);
         }
-        Ok(heard)
+        Ok(receiver)
     }
 }
 
@@ -331,14 +331,17 @@ impl Drop for Table {
 
 impl Listener {
     /// A listener that has these events before it already.
-    fn hearing(before: impl IntoIterator<Item = Bytes>, unread_max: usize) -> (Self, Heard) {
+    fn hearing(
+        before: impl IntoIterator<Item = Bytes>,
+        unread_max: usize,
+    ) -> (Self, EventReceiver) {
         let before: Vec<Bytes> = before.into_iter().collect();
-        let (events, heard) = mpsc::channel(before.len() + unread_max + 1);
+        let (events, receiver) = mpsc::channel(before.len() + unread_max + 1);
         let end = events.clone().try_reserve_owned();
         let end = end.expect("a new channel has room");
         let unread = Arc::<AtomicUsize>::default();
-        let heard = Heard {
-            events: heard,
+        let receiver = EventReceiver {
+            events: receiver,
             unread: unread.clone(),
         };
         let this = Self {
@@ -349,7 +352,7 @@ impl Listener {
         for event in before {
             this.say(event, usize::MAX);
         }
-        (this, heard)
+        (this, receiver)
     }
 
     /// Whether there was room. What is alone passes whatever its size.
@@ -369,15 +372,15 @@ impl Listener {
     }
 }
 
-/// What is heard as the body of a response, kept alive while nothing is.
-pub(super) fn events(heard: Heard) -> impl Stream<Item = Bytes> + Send {
-    stream::unfold(heard, |mut heard| async move {
-        match tokio::time::timeout(SILENCE_MAX, heard.recv()).await {
-            Ok(event) => Some((event?, heard)),
+/// The events as the body of a response, with keep-alive comments while there are none.
+pub(super) fn events(receiver: EventReceiver) -> impl Stream<Item = Bytes> + Send {
+    stream::unfold(receiver, |mut receiver| async move {
+        match tokio::time::timeout(SILENCE_MAX, receiver.recv()).await {
+            Ok(event) => Some((event?, receiver)),
             Err(_) => {
                 let mut out = Vec::new();
                 sse::push_keep_alive(&mut out);
-                Some((out.into(), heard))
+                Some((out.into(), receiver))
             }
         }
     })

@@ -47,7 +47,7 @@ impl HttpSession {
     }
 
     fn is_listening(&self) -> bool {
-        self.streams.is_heard()
+        self.streams.has_own_listener()
     }
 
     fn is_idle(&self) -> bool {
@@ -55,7 +55,7 @@ impl HttpSession {
     }
 
     fn end(&self) {
-        self.streams.hush();
+        self.streams.close_own_stream();
         self.legacy.end();
     }
 }

@@ -34,7 +34,7 @@ impl Asks {
         Some(id)
     }
 
-    /// Hands a caller's response to whoever asked; unknown and late ones are dropped.
+    /// Hands a caller's response to the call that asked; unknown and late ones are dropped.
     pub(crate) fn settle(&self, response: Response) {
         let Some(id) = response.id.and_then(|id| id.as_u64()) else {
             return;

@@ -1,8 +1,8 @@
 //! An answer that goes out while it still comes in.
 //!
-//! Whoever can write it piece by piece asks for its `flow`: the pieces, and the rest of the call, which somebody has
-//! to drive. The last byte waits until the call is over and on record, so an answer that is whole has its record, and
-//! one whose call failed is never whole. Whoever needs it in one piece has it `gathered`.
+//! A transport that can write it piece by piece takes its `flow`: the pieces, and the rest of the call, which must be
+//! polled for them to come. The last byte waits until the call is over and on record, so a complete answer has its
+//! record, and the answer of a failed call is never complete. Other transports take it `gathered`.
 
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
@@ -201,7 +201,7 @@ mod tests {
 
     /// Where an answer became a stream of events before, it must come as one event.
     #[tokio::test]
-    async fn whoever_cannot_take_pieces_has_the_whole_or_the_reason() {
+    async fn an_answer_that_cannot_go_out_in_pieces_is_gathered_or_fails_whole() {
         let whole = large(PIECES, true).await.gathered().await;
         assert_eq!(String::from_utf8_lossy(&whole), WHOLE);
         let refused = large(PIECES, false).await.gathered().await;

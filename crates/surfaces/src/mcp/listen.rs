@@ -236,7 +236,7 @@ impl Listener {
     /// What is to be told of a task, if that is news.
     async fn of_task(&mut self, at: usize, now: Option<Payload>) -> Option<Vec<u8>> {
         let now = match now {
-            // What it says is for whoever may still ask for it.
+            // Only for a caller that may still ask for it.
             Some(now) if self.look.is_allowed(&self.tasks.get(at)?.named) => now,
             Some(_) => return None,
             None => self.look.at(&self.tasks.get(at)?.named).await?,
@@ -371,7 +371,7 @@ fn named(request: &Request, member: &str, max: usize) -> Vec<String> {
     names.map(|name| name.into_owned()).take(max).collect()
 }
 
-/// What a request of our own ends with, within a bound; nobody hears what is said on the way.
+/// The outcome of a request of the gateway's own, within a bound; notices on the way are dropped.
 async fn ended(mut talk: Conversation) -> Option<Result<Reply, Fault>> {
     let outcome = async {
         loop {

@@ -174,7 +174,7 @@ impl Talk {
                 let responses = responses.unwrap_or_default();
                 let check = |asks: &[(String, Ask)]| well_formed(&responses, asks);
                 let parked = self.gateway.lot.take(id, check).ok_or_else(bad)??;
-                // It may have waited for long. Whoever may no longer make the call does not end it either.
+                // It may have waited for long. A caller that may no longer make the call does not end it either.
                 let (method, params) = (self.request.method.clone(), self.request.params.clone());
                 let (walk, trail) = (&self.gateway.walk, self.trail.clone());
                 walk.permits(None, &self.caller, self.view, method, params, trail)?;
@@ -208,7 +208,7 @@ impl Talk {
         bound
     }
 
-    /// Hands the caller's answers to whoever asked; what is not answered is asked again.
+    /// Hands the caller's answers to the backend's questions; what is not answered is asked again.
     fn answer_parked(&mut self, mut parked: Parked) {
         let raw = self
             .request
@@ -322,7 +322,7 @@ impl Talk {
             asks,
             rounds: self.rounds + 1,
         };
-        // One stdio connection is one caller, whoever it says it is.
+        // One stdio connection is one caller.
         let session = self.caller.session.clone();
         let whose = session.unwrap_or_else(|| self.caller.principal());
         let Ok(id) = self.gateway.lot.park(&whose, parked) else {

@@ -29,7 +29,7 @@ pub(crate) fn is_task_method(method: &Method) -> bool {
     )
 }
 
-/// Why somebody who did not declare tasks cannot ask for any.
+/// Why a caller that did not declare tasks cannot ask for any.
 pub(crate) fn undeclared() -> Fault {
     let required = r#""requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
     Fault::new(Kind::MissingCapability, "tasks were not declared").with_data(required)

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 struct Spoken {
     outbox: Teller<StreamItem>,
     answer: oneshot::Sender<Vec<u8>>,
-    heard: Heard,
+    receiver: EventReceiver,
 }
 
 fn streams() -> Arc<Streams> {
@@ -17,11 +17,11 @@ fn speak(streams: &Arc<Streams>, primed: bool) -> Spoken {
     let (outbox, inbox) = queue(4 * UNREAD_MAX, 0);
     let (answer, answered) = oneshot::channel();
     let answers = Box::pin(async move { answered.await.into_iter().collect() });
-    let heard = streams.open(primed, None, inbox, answers);
+    let receiver = streams.open(primed, None, inbox, answers);
     Spoken {
         outbox,
         answer,
-        heard,
+        receiver,
     }
 }
 
@@ -29,16 +29,16 @@ fn message(text: &[u8]) -> StreamItem {
     StreamItem::Message(text.to_vec())
 }
 
-async fn all(mut heard: Heard) -> String {
+async fn all(mut receiver: EventReceiver) -> String {
     let mut out = Vec::new();
-    while let Some(event) = heard.recv().await {
+    while let Some(event) = receiver.recv().await {
         out.extend_from_slice(&event);
     }
     String::from_utf8(out).expect("text")
 }
 
-async fn next(heard: &mut Heard) -> String {
-    String::from_utf8(heard.recv().await.expect("an event").to_vec()).expect("text")
+async fn next(receiver: &mut EventReceiver) -> String {
+    String::from_utf8(receiver.recv().await.expect("an event").to_vec()).expect("text")
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn a_stream_begins_with_an_event_to_resume_from_and_ends_with_the_answer()
     spoken.outbox.tell(message(b"\"a\""));
     spoken.answer.send(b"\"z\"".to_vec()).expect("it waits");
     assert_eq!(
-        all(spoken.heard).await,
+        all(spoken.receiver).await,
         "id: 1-0\nretry: 1000\ndata: \n\nid: 1-1\ndata: \"a\"\n\nid: 1-2\ndata: \"z\"\n\n"
     );
 }
@@ -59,12 +59,12 @@ async fn whoever_left_hears_the_rest_of_its_own_stream_and_goes_on_live() {
     let mut lost = speak(&streams, true);
     let mut other = speak(&streams, true);
     lost.outbox.tell(message(b"1"));
-    next(&mut lost.heard).await;
-    next(&mut lost.heard).await;
-    drop(lost.heard);
+    next(&mut lost.receiver).await;
+    next(&mut lost.receiver).await;
+    drop(lost.receiver);
     other.outbox.tell(message(b"9"));
-    next(&mut other.heard).await;
-    next(&mut other.heard).await;
+    next(&mut other.receiver).await;
+    next(&mut other.receiver).await;
     lost.outbox.tell(message(b"2"));
     while streams.0.lock().kept.len() < 3 {
         tokio::task::yield_now().await;
@@ -73,7 +73,7 @@ async fn whoever_left_hears_the_rest_of_its_own_stream_and_goes_on_live() {
     assert_eq!(next(&mut again).await, "id: 1-2\ndata: 2\n\n");
     lost.answer.send(b"3".to_vec()).expect("it waits");
     assert_eq!(all(again).await, "id: 1-3\ndata: 3\n\n");
-    // It is over now, and can be heard once more.
+    // It is over now, and can be receiver once more.
     let replay = streams.resume("1-0").expect("kept").0;
     assert_eq!(
         all(replay).await,
@@ -87,7 +87,10 @@ async fn a_newer_listener_ends_the_older_ones_stream() {
     let streams = streams();
     let spoken = speak(&streams, true);
     let again = streams.resume("1-0").expect("open").0;
-    assert_eq!(all(spoken.heard).await, "id: 1-0\nretry: 1000\ndata: \n\n");
+    assert_eq!(
+        all(spoken.receiver).await,
+        "id: 1-0\nretry: 1000\ndata: \n\n"
+    );
     spoken.answer.send(b"1".to_vec()).expect("it waits");
     assert_eq!(all(again).await, "id: 1-1\ndata: 1\n\n");
 }
@@ -103,9 +106,9 @@ async fn a_listener_that_does_not_read_misses_notices_and_hears_the_answer() {
     while !streams.0.lock().open.is_empty() {
         tokio::task::yield_now().await;
     }
-    let heard = all(spoken.heard).await;
-    assert_eq!(heard.matches("data: 0").count(), UNREAD_MAX);
-    assert!(heard.ends_with("data: 1\n\n"), "{heard}");
+    let receiver = all(spoken.receiver).await;
+    assert_eq!(receiver.matches("data: 0").count(), UNREAD_MAX);
+    assert!(receiver.ends_with("data: 1\n\n"), "{receiver}");
     // What it missed is still there to be asked for.
     let rest = all(streams.resume("1-64").expect("kept").0).await;
     assert_eq!(rest.matches("data: ").count(), UNREAD_MAX + 1);
@@ -116,7 +119,7 @@ async fn a_cancelled_call_ends_its_stream_without_an_answer() {
     let streams = streams();
     let spoken = speak(&streams, false);
     drop(spoken.answer);
-    assert_eq!(all(spoken.heard).await, "");
+    assert_eq!(all(spoken.receiver).await, "");
     assert!(streams.0.lock().open.is_empty());
 }
 
@@ -184,48 +187,54 @@ async fn a_paused_stream_lets_its_caller_go_and_is_taken_up_again() {
     let spoken = speak(&streams, true);
     spoken.outbox.tell(message(b"1"));
     spoken.outbox.tell(StreamItem::Pause);
-    let before = all(spoken.heard).await;
+    let before = all(spoken.receiver).await;
     assert_eq!(
         before,
         "id: 1-0\nretry: 1000\ndata: \n\nid: 1-1\ndata: 1\n\n"
     );
-    let (heard, outside) = streams.resume("1-1").expect("kept");
+    let (receiver, outside) = streams.resume("1-1").expect("kept");
     assert!(!outside);
     spoken.answer.send(b"2".to_vec()).expect("it waits");
-    assert_eq!(all(heard).await, "id: 1-2\ndata: 2\n\n");
+    assert_eq!(all(receiver).await, "id: 1-2\ndata: 2\n\n");
 }
 
 #[tokio::test]
-async fn what_was_said_outside_of_calls_is_heard_by_whoever_comes_back() {
+async fn what_was_said_outside_of_calls_has_own_listener_by_whoever_comes_back() {
     let streams = streams();
     // Nobody ever listened: nobody can come back for it.
     streams.tell(b"0");
-    let mut heard = streams.listen(true);
-    assert_eq!(next(&mut heard).await, "id: 0-0\nretry: 1000\ndata: \n\n");
+    let mut receiver = streams.listen(true);
+    assert_eq!(
+        next(&mut receiver).await,
+        "id: 0-0\nretry: 1000\ndata: \n\n"
+    );
     streams.tell(b"1");
-    assert_eq!(next(&mut heard).await, "id: 0-1\ndata: 1\n\n");
-    drop(heard);
-    assert!(!streams.is_heard());
+    assert_eq!(next(&mut receiver).await, "id: 0-1\ndata: 1\n\n");
+    drop(receiver);
+    assert!(!streams.has_own_listener());
     streams.tell(b"2");
-    let (mut heard, outside) = streams.resume("0-1").expect("kept");
-    assert!(outside && streams.is_heard());
-    assert_eq!(next(&mut heard).await, "id: 0-2\ndata: 2\n\n");
-    streams.hush();
-    assert_eq!(heard.recv().await, None);
+    let (mut receiver, outside) = streams.resume("0-1").expect("kept");
+    assert!(outside && streams.has_own_listener());
+    assert_eq!(next(&mut receiver).await, "id: 0-2\ndata: 2\n\n");
+    streams.close_own_stream();
+    assert_eq!(receiver.recv().await, None);
 }
 
 #[tokio::test]
 async fn a_slow_listener_outside_of_calls_is_cut_off_and_misses_nothing_that_is_kept() {
     let streams = streams();
-    let heard = streams.listen(false);
-    for _ in 0..OUTSIDE_UNREAD_MAX + 2 {
+    let receiver = streams.listen(false);
+    for _ in 0..OWN_UNREAD_MAX + 2 {
         streams.tell(b"1");
     }
-    assert!(!streams.is_heard());
-    drop(heard);
-    let last = OUTSIDE_UNREAD_MAX + 2;
-    let (mut heard, _) = streams.resume(&format!("0-{}", last - 1)).expect("kept");
-    assert_eq!(next(&mut heard).await, format!("id: 0-{last}\ndata: 1\n\n"));
+    assert!(!streams.has_own_listener());
+    drop(receiver);
+    let last = OWN_UNREAD_MAX + 2;
+    let (mut receiver, _) = streams.resume(&format!("0-{}", last - 1)).expect("kept");
+    assert_eq!(
+        next(&mut receiver).await,
+        format!("id: 0-{last}\ndata: 1\n\n")
+    );
 }
 
 /// P-R10: `limits.stream_buffer_kb` bounds what one listener leaves unread; the answer comes all the same.
@@ -237,9 +246,9 @@ async fn whoever_reads_nothing_has_so_many_bytes_unread_and_the_answer() {
         spoken.outbox.tell(message(&[b'1'; 300]));
     }
     spoken.answer.send(vec![b'2'; 5000]).expect("it waits");
-    let heard = all(spoken.heard).await;
-    assert_eq!(heard.matches("data: 1").count(), 3);
-    assert!(heard.contains(&"2".repeat(5000)));
+    let receiver = all(spoken.receiver).await;
+    assert_eq!(receiver.matches("data: 1").count(), 3);
+    assert!(receiver.contains(&"2".repeat(5000)));
     // What was dropped on the way is there for whoever comes back.
     let (again, _) = streams.resume("1-3").expect("kept");
     assert_eq!(all(again).await.matches("data: 1").count(), 5);
