@@ -15,14 +15,16 @@ use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Uri};
 use parking_lot::Mutex;
 use sentinel_core::catalog::{Change, Publisher};
-use sentinel_core::{Backend, Call, Caller, Fault, Health, Kind, Reply, Status};
+use sentinel_core::{Backend, Call, Caller, Description, Fault, Health, Kind, Reply, Status};
 use sentinel_wire::{Method, Params, Revision};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::discover::Greeting;
+use crate::kind::StartError;
 use crate::relay;
 
+mod advice;
 mod call;
 mod doubt;
 mod ear;
@@ -30,6 +32,7 @@ mod eras;
 mod get;
 mod hook;
 mod keep;
+mod kind;
 mod large;
 mod old;
 pub(crate) mod pool;
@@ -46,8 +49,13 @@ use eras::OtherEra;
 use post::Post;
 use upstream::{Sessions, Upstream};
 
+/// The `type` of these backends in the configuration.
+pub const TYPE: &str = "http";
+
 pub struct Config {
     pub name: String,
+    /// The URL as operators may see it.
+    pub target: String,
     pub url: Uri,
     /// A socket of this machine by which the URL is reached.
     pub socket: Option<PathBuf>,
@@ -111,20 +119,10 @@ struct Inner {
 #[derive(Clone)]
 pub struct HttpBackend(Arc<Inner>);
 
-/// The URL cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("backend `{name}`: {why}")]
-pub struct BadUrl {
-    name: String,
-    why: String,
-}
-
 impl HttpBackend {
-    pub fn new(config: Config, publisher: Publisher) -> Result<Self, BadUrl> {
-        let address = pool::Address::of(&config.url).map_err(|why| BadUrl {
-            name: config.name.clone(),
-            why,
-        })?;
+    pub fn new(config: Config, publisher: Publisher) -> Result<Self, StartError> {
+        let address =
+            pool::Address::of(&config.url).map_err(|why| StartError::new(&config.name, why))?;
         let post = Post::new(
             pool::Pool::new(address.by(config.socket.as_deref())),
             &config.url,
@@ -160,6 +158,13 @@ impl HttpBackend {
 impl Backend for HttpBackend {
     fn name(&self) -> &str {
         &self.0.config.name
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            kind: TYPE,
+            target: self.0.config.target.clone(),
+        }
     }
 
     fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {

@@ -7,5 +7,8 @@ pub mod child;
 pub mod discover;
 pub mod fetch;
 pub mod http;
+pub mod kind;
 pub mod relay;
 pub mod stdio;
+
+pub use kind::{BackendKind, Context, MessageLimits, StartError, kind_of};

@@ -17,8 +17,10 @@
 //!
 //! Not here: starting processes (`crate::child`), finding out what a server is (`crate::discover`).
 
+mod advice;
 mod isolated;
 mod keeper;
+mod kind;
 mod life;
 mod overlong;
 mod pipe;
@@ -34,7 +36,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sentinel_core::catalog::Publisher;
-use sentinel_core::{Backend, Call, Caller, Fault, Reply, Status};
+use sentinel_core::{Backend, Call, Caller, Description, Fault, Reply, Status};
 use tokio::time::Instant;
 
 use crate::child::{Command, Patience};
@@ -42,37 +44,24 @@ use isolated::Isolated;
 use keeper::Keeper;
 use life::Plan;
 use pipe::Closed;
+pub use sentinel_config::{Interactive, Isolation};
 pub use stderr::LastWords;
 use supervisor::Policy;
 use talk::Manner;
+
+/// The `type` of these backends in the configuration.
+pub const TYPE: &str = "stdio";
 
 /// All that a caller may ever be asked for; who cannot answer is not asked.
 const EVERYTHING: &[u8] =
     br#"{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}"#;
 
-/// Who shares a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Isolation {
-    #[default]
-    Shared,
-    Session,
-    Caller,
-}
-
-/// Whether a shared child may ask its callers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Interactive {
-    /// It is told that nobody can be asked.
-    #[default]
-    Off,
-    /// It may, and takes one call at a time, so that a question's caller is known.
-    Serialize,
-}
-
 /// One `[[backends]]` entry of type `stdio`.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub name: String,
+    /// The command line as operators may see it.
+    pub target: String,
     pub command: Command,
     pub policy: Policy,
     /// For one call, and for each request of the handshake.
@@ -129,6 +118,13 @@ impl Config {
 impl Backend for Stdio {
     fn name(&self) -> &str {
         &self.config.name
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            kind: TYPE,
+            target: self.config.target.clone(),
+        }
     }
 
     fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {

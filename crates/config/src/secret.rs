@@ -67,7 +67,8 @@ impl Secret {
         &self.origin
     }
 
-    fn shown(&self) -> String {
+    /// The value, or where it comes from if it may be a credential.
+    pub fn shown(&self) -> String {
         match &self.origin {
             Origin::File => self.value.to_string(),
             Origin::FileHidden => "<hidden>".into(),

@@ -20,6 +20,11 @@ pub trait Backend: Send + Sync + 'static {
     /// The configured name.
     fn name(&self) -> &str;
 
+    /// What it is and how it is reached, for operators; without secrets.
+    fn describe(&self) -> Description {
+        Description::default()
+    }
+
     /// Runs one call to its end. Dropping the future cancels the call at the backend and frees
     /// everything it held. `call.target` is this backend.
     fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>>;
@@ -54,6 +59,23 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Ends it in order: calls in flight are answered or failed, then everything is released.
     fn stop(&self) -> BoxFuture<'static, ()>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The `type` of its configuration; `builtin` where it has none.
+    pub kind: &'static str,
+    /// A URL or a command line. Secrets are shown as the variables they come from.
+    pub target: String,
+}
+
+impl Default for Description {
+    fn default() -> Self {
+        Self {
+            kind: "builtin",
+            target: String::new(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,7 +42,7 @@ pub mod updates;
 pub mod walk;
 
 pub use audit::{Auditor, Entry};
-pub use backend::{Backend, Call, Health, Status, Target};
+pub use backend::{Backend, Call, Description, Health, Status, Target};
 pub use caller::{Caller, ClientCapabilities, LogLevel};
 pub use catalog::{Catalog, Registry};
 pub use fault::{Fault, Kind, Side};

@@ -6,13 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use futures_util::future::join_all;
-use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
-use sentinel_backends::child::{self, Patience, ShimProgram};
-use sentinel_backends::stdio::{Interactive, Isolation, supervisor};
-use sentinel_backends::{http as http_backend, stdio};
+use sentinel_backends::{Context, MessageLimits, child, kind_of};
 use sentinel_core::audit::AuditStore;
 use sentinel_core::catalog::{Glob, Listing, Pinning, Pins, Prefix, Publisher, Registry};
 use sentinel_core::{Auditor, Backend, Policy, circuit};
@@ -23,7 +19,7 @@ use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
 use crate::audit::Audit;
-use crate::config::{self, BackendKind, Config};
+use crate::config::{self, Config};
 use crate::data_dir;
 use crate::database::Database;
 use crate::identity::{self, Keeping};
@@ -76,6 +72,16 @@ pub(crate) fn build(
     home: impl Fn(usize) -> Handle + Send + Sync + 'static,
     audit: &Audit,
 ) -> anyhow::Result<Arc<Running>> {
+    build_with(config, home, audit, false)
+}
+
+/// The same; `keep_running` starts lazy backends at once and lets none stop for being idle.
+pub(crate) fn build_with(
+    config: &Config,
+    home: impl Fn(usize) -> Handle + Send + Sync + 'static,
+    audit: &Audit,
+    keep_running: bool,
+) -> anyhow::Result<Arc<Running>> {
     let enabled = enabled(config);
     let reviews = reviews(config, audit.db.clone());
     let mut listings: Vec<Listing> = enabled.iter().map(|backend| listing(backend)).collect();
@@ -96,7 +102,13 @@ pub(crate) fn build(
         if let Some(offer) = place.load() {
             publisher.remember(offer);
         }
-        let running = start(backend, config, publisher.clone(), &home(index))?;
+        let running = start(
+            backend,
+            config,
+            publisher.clone(),
+            &home(index),
+            keep_running,
+        )?;
         registry.attach(index, running);
         places.put(Remembering::new(publisher, place));
     }
@@ -310,17 +322,6 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn bounds(limits: &config::ChildLimits) -> child::Bounds {
-    let mebibytes = |n: u32| u64::from(n) << 20;
-    child::Bounds {
-        memory_bytes: mebibytes(limits.memory_mb),
-        address_space_bytes: mebibytes(limits.address_space_mb),
-        processes: limits.processes.into(),
-        open_files: limits.open_files.into(),
-        cpu_seconds: limits.cpu_seconds.into(),
-    }
-}
-
 fn listing(backend: &config::Backend) -> Listing {
     let globs = |patterns: &[String]| patterns.iter().map(Glob::new).collect();
     Listing {
@@ -356,90 +357,39 @@ fn source(backend: &config::Backend) -> String {
     serde_json::to_string(&backend.kind).unwrap_or_default()
 }
 
+/// Starts a backend by its kind.
 fn start(
     backend: &config::Backend,
     config: &Config,
     publisher: Publisher,
     home: &Handle,
+    keep_running: bool,
 ) -> anyhow::Result<Arc<dyn Backend>> {
-    match &backend.kind {
-        BackendKind::Http(http) => {
-            let headers = http.headers.iter().map(|(name, value)| {
-                let name: HeaderName = name
-                    .parse()
-                    .with_context(|| format!("backend `{}`: header {name}", backend.name))?;
-                let mut value = HeaderValue::from_str(value.expose()).with_context(|| {
-                    format!("backend `{}`: the value of header {name}", backend.name)
-                })?;
-                value.set_sensitive(true);
-                Ok((name, value))
-            });
-            let built = http_backend::HttpBackend::new(
-                http_backend::Config {
-                    name: backend.name.clone(),
-                    url: http.url.expose().clone(),
-                    socket: None,
-                    headers: headers.collect::<anyhow::Result<_>>()?,
-                    timeout: backend.timeout,
-                    retries: http.retries,
-                    health_interval: backend.health_interval,
-                    unhealthy_after: backend.unhealthy_after,
-                    reply_bytes_max: config.limits.reply_mb.bytes() as usize,
-                    event_bytes_max: config.limits.event_mb.bytes() as usize,
-                    idempotent_tools: backend.idempotent_tools.clone(),
-                },
-                publisher,
-            )?;
-            home.spawn(built.clone().run());
-            Ok(Arc::new(built))
-        }
-        BackendKind::Stdio(program) => {
-            let env = program
-                .env
-                .iter()
-                .map(|(name, value)| (name, value.expose()));
-            let command = child::Command {
-                label: backend.name.clone(),
-                program: program.command.clone().into(),
-                args: program.args.iter().map(|arg| arg.expose().into()).collect(),
-                env: child::environment(program.inherit_env, env),
-                cwd: program.cwd.clone(),
-                bounds: bounds(&program.limits),
-                pid_namespace: program.pid_namespace,
-                shim: ShimProgram::ThisProgram,
-            };
-            let policy = supervisor::Policy {
-                restart_on_exit: program.restart_on_exit,
-                max_restarts: (program.max_restarts > 0).then_some(program.max_restarts),
-                lazy: program.start == config::Start::Lazy,
-                idle_stop: (!program.idle_stop.is_zero()).then_some(program.idle_stop),
-                ping_interval: (!backend.health_interval.is_zero())
-                    .then_some(backend.health_interval),
-                unhealthy_after: backend.unhealthy_after,
-            };
-            let stdio = stdio::Config {
-                name: backend.name.clone(),
-                command,
-                policy,
-                timeout: backend.timeout,
-                line_max: config.limits.line_mb.bytes() as usize,
-                isolation: match program.isolation {
-                    config::Isolation::Shared => Isolation::Shared,
-                    config::Isolation::Session => Isolation::Session,
-                    config::Isolation::Caller => Isolation::Caller,
-                },
-                interactive: match program.interactive {
-                    config::Interactive::Off => Interactive::Off,
-                    config::Interactive::Serialize => Interactive::Serialize,
-                },
-                max_children: program.max_children as usize,
-                patience: Patience::default(),
-            };
-            let _inside = home.enter();
-            Ok(stdio.build(publisher))
-        }
-        BackendKind::Postgres(_) | BackendKind::Openapi(_) => {
-            unreachable!("refused when the configuration was built")
-        }
-    }
+    let kind = kind_of(&backend.kind);
+    let (name, target) = (&backend.name, kind.target());
+    tracing::debug!(backend = name, "{} {target}", kind.type_name());
+    Ok(kind.start(Context {
+        name: name.clone(),
+        publisher,
+        runtime: home.clone(),
+        timeout: backend.timeout,
+        health_interval: backend.health_interval,
+        unhealthy_after: backend.unhealthy_after,
+        idempotent_tools: backend.idempotent_tools.clone(),
+        limits: MessageLimits {
+            line: config.limits.line_mb.bytes() as usize,
+            reply: config.limits.reply_mb.bytes() as usize,
+            event: config.limits.event_mb.bytes() as usize,
+        },
+        keep_running,
+    })?)
+}
+
+/// Whether the backend that runs can stay as it is. What the catalog, policy and audit do with it is theirs.
+fn runs_like(now: &config::Backend, next: &config::Backend) -> bool {
+    let of = |b: &config::Backend| (b.enabled, b.timeout, b.health_interval, b.unhealthy_after);
+    of(now) == of(next)
+        && kind_of(&now.kind).runs_like(kind_of(&next.kind))
+        && now.idempotent_tools == next.idempotent_tools
+        && now.circuit_breaker == next.circuit_breaker
 }

@@ -44,6 +44,7 @@ pub(crate) fn house_with(
     let args = [server.to_str().unwrap(), era, state.to_str().unwrap()];
     let mut config = Config {
         name: "odd".into(),
+        target: "server.py".into(),
         command: command("python3", &args, &mark),
         policy: Policy {
             restart_on_exit: true,

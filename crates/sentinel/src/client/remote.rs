@@ -195,6 +195,7 @@ fn begin(places: &[Uri], way: &Way<'_>) -> anyhow::Result<Arc<Gateway>> {
     for (n, place) in places.iter().enumerate() {
         let config = Config {
             name: place.to_string(),
+            target: place.to_string(),
             url: place.clone(),
             socket: way.socket.clone(),
             headers: headers.clone(),

@@ -5,9 +5,8 @@
 //! looks at that gateway from outside.
 //!
 //! Not here: how a report is printed (`report`), what is not as safe as it could be (`deviations`), what
-//! to do about a problem (`advice`).
+//! to do about a problem (`BackendKind::advice`).
 
-mod advice;
 mod deviations;
 mod report;
 
@@ -16,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use sentinel_backends::child;
+use sentinel_backends::{child, kind_of};
 use sentinel_core::catalog::Pinned;
 use sentinel_core::operation::Operation;
 use sentinel_core::{Health, ItemKind, Status, View};
@@ -28,7 +27,7 @@ use self::report::{Checked, DataDir, Examined, Found, Report, SharedLimits};
 use super::{EXIT_UNREACHABLE, print};
 use crate::cli::{Doctor, Global};
 use crate::client::{self, Wish};
-use crate::config::{self, BackendKind, Config, Loaded, Start, mistake};
+use crate::config::{self, Config, Loaded, mistake};
 use crate::progress::{self, Progress};
 use crate::wiring;
 
@@ -189,17 +188,10 @@ struct Tried {
 
 /// Starts all backends and waits for each.
 async fn try_backends(config: &Config) -> anyhow::Result<Tried> {
-    let mut awake = config.clone();
-    for backend in &mut awake.backends {
-        if let BackendKind::Stdio(program) = &mut backend.kind {
-            program.start = Start::Eager;
-            program.idle_stop = Duration::ZERO;
-        }
-    }
     child::become_subreaper().context("becoming a subreaper")?;
     let here = tokio::runtime::Handle::current();
     let home = move |_| here.clone();
-    let running = wiring::build(&awake, home, &crate::audit::Audit::off())?;
+    let running = wiring::build_with(config, home, &crate::audit::Audit::off(), true)?;
     let gateway = &running.gateway;
     let mut seen = wait(config, gateway).await.into_iter().enumerate();
     let mut examined = Vec::new();
@@ -209,7 +201,7 @@ async fn try_backends(config: &Config) -> anyhow::Result<Tried> {
             Some((index, seen)) => look(backend, gateway, index, seen),
             None => Examined {
                 name: backend.name.clone(),
-                kind: kind(backend),
+                kind: kind_of(&backend.kind).type_name(),
                 health: "disabled".into(),
                 ..Examined::default()
             },
@@ -303,7 +295,7 @@ fn look(backend: &config::Backend, gateway: &Gateway, index: usize, seen: Seen) 
     let catalog = gateway.registry.catalog();
     Examined {
         name: backend.name.clone(),
-        kind: kind(backend),
+        kind: kind_of(&backend.kind).type_name(),
         health: status.health.as_str().to_owned(),
         reachable,
         revision: status.revision.filter(|_| reachable),
@@ -315,17 +307,8 @@ fn look(backend: &config::Backend, gateway: &Gateway, index: usize, seen: Seen) 
         },
         advice: problem
             .as_deref()
-            .map(|problem| advice::on(backend, problem, &status.stderr)),
+            .map(|problem| kind_of(&backend.kind).advice(problem, &status.stderr)),
         problem,
         stderr: if reachable { Vec::new() } else { status.stderr },
-    }
-}
-
-fn kind(backend: &config::Backend) -> &'static str {
-    match backend.kind {
-        BackendKind::Http(_) => "http",
-        BackendKind::Stdio(_) => "stdio",
-        BackendKind::Postgres(_) => "postgres",
-        BackendKind::Openapi(_) => "openapi",
     }
 }

@@ -1,10 +1,8 @@
 //! Where a configuration is less safe than no configuration (P-S15).
 
-use std::net::IpAddr;
-
 use serde_json::Value;
 
-use crate::config::{self, BackendKind, Config, Environment, Overrides};
+use crate::config::{self, Config, Environment, Overrides};
 use crate::data_dir;
 
 /// Every setting that takes a protection away, in words.
@@ -104,24 +102,8 @@ fn limits(config: &Config) -> Vec<String> {
 fn backend_deviations(backend: &config::Backend) -> Vec<String> {
     let name = &backend.name;
     let mut found = Vec::new();
-    match &backend.kind {
-        BackendKind::Stdio(program) => {
-            if program.inherit_env {
-                found.push(format!("backend `{name}`: inherit_env = true gives the program every variable of the gateway, credentials included"));
-            }
-            if program.max_restarts == 0 && program.restart_on_exit {
-                found.push(format!(
-                    "backend `{name}`: max_restarts = 0 restarts a failing program forever"
-                ));
-            }
-        }
-        BackendKind::Http(http) => {
-            let url = http.url.expose();
-            if url.scheme_str() == Some("http") && !is_loopback(url.host().unwrap_or_default()) {
-                found.push(format!("backend `{name}`: its url is plain http: arguments, results and credentials travel readable"));
-            }
-        }
-        BackendKind::Postgres(_) | BackendKind::Openapi(_) => {}
+    for weakness in sentinel_backends::kind_of(&backend.kind).weakened() {
+        found.push(format!("backend `{name}`: {weakness}"));
     }
     if backend.pin == config::Pin::Off {
         found.push(format!(
@@ -137,11 +119,6 @@ fn backend_deviations(backend: &config::Backend) -> Vec<String> {
         found.push(format!("backend `{name}`: circuit_breaker.threshold = 0: a failing backend is called all the same"));
     }
     found
-}
-
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

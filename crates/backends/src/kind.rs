@@ -1,0 +1,100 @@
+//! A kind of backend, found by the `type` of its `[[backends]]` entry.
+//!
+//! The settings of a kind implement [`BackendKind`]: everything the rest of the program does with a kind
+//! (start it, decide whether a reload restarts it, describe it, advise on its failures) goes through this trait, so
+//! that a new kind is one module and one line in the table of kinds.
+//!
+//! Not here: what a running backend does (`core::Backend`), how settings are read from the file (`sentinel_config`).
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sentinel_core::Backend;
+use sentinel_core::catalog::Publisher;
+use tokio::runtime::Handle;
+
+/// The table of kinds: the settings of a `[[backends]]` entry as their kind.
+pub fn kind_of(settings: &sentinel_config::BackendKind) -> &dyn BackendKind {
+    use sentinel_config::BackendKind::{Http, Openapi, Postgres, Stdio};
+    match settings {
+        Http(settings) => settings,
+        Stdio(settings) => settings,
+        Postgres(_) | Openapi(_) => unreachable!("refused when the configuration was built"),
+    }
+}
+
+/// The settings of one kind of backend.
+pub trait BackendKind: Any {
+    /// The `type` in the configuration.
+    fn type_name(&self) -> &'static str;
+
+    /// Where it is or what it runs, for operators; secrets are shown as the variables they come from.
+    fn target(&self) -> String;
+
+    /// Starts a backend on `context.runtime`. It publishes what it offers, keeps itself alive, and ends with
+    /// [`Backend::stop`].
+    fn start(&self, context: Context) -> Result<Arc<dyn Backend>, StartError>;
+
+    /// Whether a backend started with these settings can go on under `next`; otherwise a reload replaces it.
+    fn runs_like(&self, next: &dyn BackendKind) -> bool;
+
+    /// What to do about a problem that its status reports, by the words that this crate uses.
+    fn advice(&self, problem: &str, stderr: &[String]) -> String;
+
+    /// Settings that take away a protection which the defaults give.
+    fn weakened(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// [`BackendKind::runs_like`] for kinds that apply no setting while they run.
+pub fn is_same<K: BackendKind + PartialEq>(now: &K, next: &dyn BackendKind) -> bool {
+    (next as &dyn Any).downcast_ref::<K>() == Some(now)
+}
+
+/// What the gateway gives a backend of any kind.
+pub struct Context {
+    pub name: String,
+    /// Where the backend's lists and notifications go.
+    pub publisher: Publisher,
+    /// The runtime that the backend's tasks and child processes belong to.
+    pub runtime: Handle,
+    /// Deadline of one call.
+    pub timeout: Duration,
+    /// Zero: no health checks.
+    pub health_interval: Duration,
+    /// Failed health checks in a row after which it leaves the catalog.
+    pub unhealthy_after: u32,
+    /// Tools that may be sent again after they were delivered.
+    pub idempotent_tools: Vec<String>,
+    pub limits: MessageLimits,
+    /// Started at once and kept running, whatever the settings say: `doctor` looks at it.
+    pub keep_running: bool,
+}
+
+/// Largest messages read from a backend, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct MessageLimits {
+    pub line: usize,
+    pub reply: usize,
+    /// An event of a stream that is no reply.
+    pub event: usize,
+}
+
+/// The settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("backend `{name}`: {why}")]
+pub struct StartError {
+    name: String,
+    why: String,
+}
+
+impl StartError {
+    pub fn new(name: &str, why: impl Into<String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            why: why.into(),
+        }
+    }
+}
