@@ -103,6 +103,8 @@ struct Inner {
     /// One re-initialization at a time.
     renewing: tokio::sync::Mutex<()>,
     next_id: AtomicU64,
+    /// Ends the pause between two attempts to reach the server.
+    find_now: Notify,
     /// A list may have changed, and which ones the server said did.
     refresh: Notify,
     announced: AtomicU8,
@@ -139,6 +141,7 @@ impl HttpBackend {
             sessions: Sessions::default(),
             renewing: tokio::sync::Mutex::default(),
             next_id: AtomicU64::new(1),
+            find_now: Notify::new(),
             refresh: Notify::new(),
             announced: AtomicU8::new(0),
             doubt: Doubt::default(),
@@ -189,6 +192,21 @@ impl Backend for HttpBackend {
             tokio::time::timeout(inner.config.timeout, inner.be_sure())
                 .await
                 .unwrap_or_else(|_| Err(inner.timed_out()))
+        })
+    }
+
+    fn restart(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        if matches!(&*self.0.state.borrow(), State::Ready(_)) {
+            return self.look();
+        }
+        let inner = self.0.clone();
+        Box::pin(async move {
+            inner.turn(State::Starting);
+            inner.find_now.notify_one();
+            tokio::time::timeout(inner.config.timeout, inner.ready())
+                .await
+                .unwrap_or_else(|_| Err(inner.timed_out()))
+                .map(drop)
         })
     }
 

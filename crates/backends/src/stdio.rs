@@ -174,6 +174,13 @@ impl Backend for Stdio {
         async move { keeper.talk(deadline).await?.look(deadline).await }.boxed()
     }
 
+    fn restart(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        if let Some(isolated) = &self.isolated {
+            isolated.restart();
+        }
+        self.shared.restart()
+    }
+
     fn status(&self) -> Status {
         self.shared.status()
     }

@@ -54,6 +54,11 @@ pub trait Backend: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Starts it anew, or looks for it again, at once; returns when it answers or has failed, within its own time.
+    fn restart(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// How it is doing, for operators.
     fn status(&self) -> Status;
 
@@ -112,6 +117,8 @@ pub struct Status {
     /// From launch (or first connection) to the first usable answer.
     pub start_up: Option<Duration>,
     pub restarts: u32,
+    /// Until it is tried again, while it is out of the catalog and that is known.
+    pub retry_in: Option<Duration>,
     /// The last failure in words, while it matters.
     pub problem: Option<String>,
     /// The last lines a child wrote to stderr.
@@ -126,6 +133,7 @@ impl Status {
             revision: None,
             start_up: None,
             restarts: 0,
+            retry_in: None,
             problem: None,
             stderr: Vec::new(),
         }

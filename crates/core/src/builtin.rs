@@ -392,12 +392,8 @@ impl<S: Send + Sync + 'static> Backend for Builtin<S> {
 
     fn status(&self) -> Status {
         Status {
-            health: Health::Up,
             revision: Some(Revision::NEWEST),
-            start_up: None,
-            restarts: 0,
-            problem: None,
-            stderr: Vec::new(),
+            ..Status::of(Health::Up)
         }
     }
 

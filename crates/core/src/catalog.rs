@@ -51,6 +51,7 @@ pub use snapshot::{Catalog, Change, Generations};
 
 use cold_start::{FIRST_ANSWER_WAIT, visible_offers};
 use naming::Names;
+use snapshot::Offers;
 
 /// Complaints about names that are logged and kept for `doctor`; servers may make up any number.
 const COMPLAINTS_MAX: usize = 1_000;
@@ -470,6 +471,7 @@ impl Registry {
         let cold = self.is_cold(inner);
         let layout = self.layout.load();
         let visible = visible_offers(&layout, cold);
+        let withdrawn = withdrawn_offers(&layout);
         for &index in &layout.order {
             if let Some(offer) = &visible[index] {
                 name_items(index, &layout.slots[index].listing, offer, inner);
@@ -488,7 +490,7 @@ impl Registry {
             &before,
             &listings,
             &layout.order,
-            visible,
+            (visible, withdrawn),
             &inner.names,
             held,
         );
@@ -567,6 +569,17 @@ fn note_cuts(backend: &str, offer: &Offer, inner: &mut Inner) {
             tracing::warn!(backend, "{cut}");
         }
     }
+}
+
+/// What backends offered that health keeps out of the lists. Their names stay theirs, so that calls reach the backend
+/// and are told when it is back.
+fn withdrawn_offers(layout: &Layout) -> Offers {
+    let mut withdrawn = vec![None; layout.slots.len()];
+    for (index, slot) in layout.in_use() {
+        let known = slot.tenant.facts.known.lock();
+        withdrawn[index] = known.offer.clone().filter(|_| !known.listed);
+    }
+    withdrawn
 }
 
 /// One backend's way to the registry.
@@ -694,7 +707,7 @@ impl Publisher {
         self.update(Known::settle);
     }
 
-    /// Out of the catalog until it recovers.
+    /// Out of the lists until it recovers.
     pub fn withdraw(&self) {
         self.update(|known| {
             known.listed = false;

@@ -308,6 +308,16 @@ The same as SIGHUP, with an answer. A running gateway also looks at its file by 
 changes nothing, with exit code 2. Backends that are the same keep their programs and connections.")]
     Reload(Reload),
 
+    /// Start a backend anew
+    #[command(after_help = "\
+Examples:
+  sentinel restart github
+  sentinel restart github --url https://gateway.example.com/mcp --token \"$TOKEN\"
+
+A program is ended and started again, also one that failed too often (max_restarts) and waits for its next
+attempt; a server over HTTP is looked for at once. Says whether it is up, with exit code 3 if it is not.")]
+    Restart(Restart),
+
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:
@@ -412,6 +422,15 @@ pub(crate) enum PinAction {
 
 #[derive(Debug, Args)]
 pub(crate) struct Reload {
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Restart {
+    /// The backend, by its name in the configuration
+    #[arg(value_name = "NAME")]
+    pub(crate) backend: String,
     #[command(flatten)]
     pub(crate) target: Target,
 }

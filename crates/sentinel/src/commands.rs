@@ -16,6 +16,7 @@ pub(crate) mod pin;
 pub(crate) mod prompts;
 pub(crate) mod reload;
 pub(crate) mod resources;
+pub(crate) mod restart;
 pub(crate) mod review;
 pub(crate) mod schema;
 pub(crate) mod serve;

@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         Command::Revive(args) => commands::kill::revive(&cli.global, args),
         Command::Pin(args) => commands::pin::run(&cli.global, args),
         Command::Reload(args) => commands::reload::run(&cli.global, args),
+        Command::Restart(args) => commands::restart::run(&cli.global, args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Tools(args) => commands::tools::run(&cli.global, args),
         Command::Resources(args) => commands::resources::run(&cli.global, args),

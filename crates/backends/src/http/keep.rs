@@ -80,8 +80,10 @@ async fn keep(inner: &Arc<Inner>) {
                 } else {
                     inner.publisher.tried();
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(RETRY_MAX);
+                pause = tokio::select! {
+                    () = tokio::time::sleep(pause) => (pause * 2).min(RETRY_MAX),
+                    () = inner.find_now.notified() => RETRY_MIN,
+                };
             }
         }
     }

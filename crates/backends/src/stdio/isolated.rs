@@ -154,9 +154,18 @@ impl Isolated {
         };
         let policy = Policy {
             lazy: true,
+            // Its backend stays listed whatever becomes of it, so a call starts it again, with backoff.
+            max_restarts: None,
             ..self.config.policy.clone()
         };
         Keeper::begin(Arc::new(plan), policy)
+    }
+
+    /// Ends every child; the next call of its caller starts a new one.
+    pub(crate) fn restart(&self) {
+        for (_, kept) in self.kept.lock().drain() {
+            drop(kept.keeper.stop());
+        }
     }
 
     pub(crate) async fn stop(&self) {

@@ -1,10 +1,11 @@
 //! Keeps one child alive: the thin shell around the supervisor.
 //!
-//! [`Keeper`] is what calls hold: it gives them the running conversation, or the reason why there is none.
-//! Its task owns the supervisor and the present life, does what the supervisor says, and ends when it was
-//! stopped and no process is left; if the task is dropped, the process goes with it.
+//! [`Keeper`] is the handle that calls hold: it gives them the running conversation, or the reason why there is none.
+//! Its task ([`Shell`]) owns the supervisor and the current process, does what the supervisor says, and ends when
+//! it was stopped and no process is left; if the task is dropped, the process goes with it.
 //!
-//! Not here: what to do when (`super::supervisor`), a life from within (`super::life`).
+//! Not here: when a child is started or stopped (`super::supervisor`), one process from start to end
+//! (`super::life`).
 
 use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
@@ -16,7 +17,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sentinel_core::{Fault, Health, Kind, Status};
 use sentinel_wire::Revision;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -24,11 +25,16 @@ use super::life::{Ended, Plan, Ready, live};
 use super::supervisor::{self, Action, Admission, Event, Policy, Presence, Supervisor};
 use super::talk::Talk;
 
+/// Requests for a restart that wait to be taken up, and that wait for its end.
+const RESTARTS_MAX: usize = 8;
+
 /// One child, as its callers see it.
 pub(crate) struct Keeper {
     name: Arc<str>,
     phase: watch::Receiver<Phase>,
     wanted: Arc<Notify>,
+    /// Answered when the child is up or has failed.
+    restart: mpsc::Sender<oneshot::Sender<()>>,
     stop: watch::Sender<bool>,
     facts: Arc<Mutex<Facts>>,
     plan: Arc<Plan>,
@@ -37,14 +43,14 @@ pub(crate) struct Keeper {
 /// What a call finds.
 #[derive(Clone)]
 enum Phase {
-    /// Not running; a call may start it from then on.
+    /// Not running; a call may start it from `not_before` on.
     Asleep {
         not_before: Instant,
     },
-    /// It will be up soon: wait.
+    /// Calls wait for it.
     Starting,
     Up(Arc<Talk>),
-    /// Restarting.
+    /// Restarting, or given up and tried again then.
     Later {
         at: Instant,
     },
@@ -53,6 +59,8 @@ enum Phase {
 
 /// What operators are told.
 struct Facts {
+    /// When it is started next, if it was given up.
+    next_start: Option<Instant>,
     health: Health,
     revision: Option<Revision>,
     start_up: Option<Duration>,
@@ -66,8 +74,10 @@ impl Keeper {
         let now = Instant::now();
         let (phase, seen) = watch::channel(Phase::Asleep { not_before: now });
         let (stop, stopping) = watch::channel(false);
+        let (restart, restarts) = mpsc::channel(RESTARTS_MAX);
         let wanted = Arc::new(Notify::new());
         let facts = Arc::new(Mutex::new(Facts {
+            next_start: None,
             health: if policy.lazy {
                 Health::Asleep
             } else {
@@ -83,6 +93,8 @@ impl Keeper {
             plan: plan.clone(),
             phase,
             wanted: wanted.clone(),
+            restarts,
+            restarting: Vec::new(),
             stopping,
             facts: facts.clone(),
             life: JoinSet::new(),
@@ -95,12 +107,13 @@ impl Keeper {
             asked_to_stop: false,
             died: false,
         };
-        // The first actions come before anybody can look, so that a call at once waits for an eager start.
+        // The first actions come before the handle exists, so that a call made at once waits for an eager start.
         tokio::spawn(shell.begun().run());
         Self {
             name: plan.name.clone(),
             phase: seen,
             wanted,
+            restart,
             stop,
             facts,
             plan,
@@ -144,20 +157,43 @@ impl Keeper {
     }
 
     fn unavailable(&self, retry_after: Option<Duration>) -> Fault {
+        let name = &self.name;
         let text = match retry_after {
-            Some(_) => format!("backend `{}` is restarting; try again shortly", self.name),
-            None => format!("backend `{}` is not running", self.name),
+            Some(_) if self.facts.lock().health == Health::Down => {
+                format!("backend `{name}` keeps failing; it is started again later")
+            }
+            Some(_) => format!("backend `{name}` is restarting; try again shortly"),
+            None => format!("backend `{name}` is not running"),
         };
         let mut fault = Fault::new(Kind::BackendUnavailable, text);
         if let Some(after) = retry_after {
             let after = after.max(supervisor::SOON);
-            // No failure for the circuit, which would keep callers from the new child long after it is there.
+            // Not counted by the circuit, which would keep callers from the new child after it is up.
             fault = fault.retry_after_ms(after.as_millis() as u64).unheard();
         }
         match self.facts.lock().problem.clone() {
             Some(problem) => fault.because(problem),
             None => fault,
         }
+    }
+
+    /// Starts it anew at once, ending the process that runs; returns when it is up or has failed.
+    pub(crate) fn restart(self: &Arc<Self>) -> BoxFuture<'static, Result<(), Fault>> {
+        let keeper = self.clone();
+        async move {
+            let (settled, settling) = oneshot::channel();
+            if keeper.restart.send(settled).await.is_ok() {
+                let _ = settling.await;
+            }
+            let at = match &*keeper.phase.borrow() {
+                Phase::Up(_) => return Ok(()),
+                Phase::Later { at } | Phase::Asleep { not_before: at } => Some(*at),
+                Phase::Starting | Phase::Never => None,
+            };
+            let left = at.map(|at| at.saturating_duration_since(Instant::now()));
+            Err(keeper.unavailable(left))
+        }
+        .boxed()
     }
 
     /// Tells a legacy child that runs that its caller's roots changed; one that starts later asks for them.
@@ -181,6 +217,9 @@ impl Keeper {
         let facts = self.facts.lock();
         Status {
             health: facts.health,
+            retry_in: facts
+                .next_start
+                .map(|at| at.saturating_duration_since(Instant::now())),
             revision: facts.revision,
             start_up: facts.start_up,
             restarts: facts.restarts,
@@ -204,9 +243,12 @@ struct Shell {
     plan: Arc<Plan>,
     phase: watch::Sender<Phase>,
     wanted: Arc<Notify>,
+    restarts: mpsc::Receiver<oneshot::Sender<()>>,
+    /// Waits for the restart that is under way; at most [`RESTARTS_MAX`].
+    restarting: Vec<oneshot::Sender<()>>,
     stopping: watch::Receiver<bool>,
     facts: Arc<Mutex<Facts>>,
-    /// The present life; at most one. Dropping the set kills it.
+    /// The current process; at most one. Dropping the set kills it.
     life: JoinSet<Ended>,
     ready: Option<oneshot::Receiver<Ready>>,
     end: Option<oneshot::Sender<()>>,
@@ -215,13 +257,14 @@ struct Shell {
     ping: Option<BoxFuture<'static, bool>>,
     spawned: Instant,
     asked_to_stop: bool,
-    /// The last life ended without being asked to.
+    /// The last process ended without being asked to.
     died: bool,
 }
 
 /// What woke the shell.
 enum Woken {
     Wanted,
+    Restart(oneshot::Sender<()>),
     Ready(Box<Ready>),
     Ended(Ended),
     Ping(bool),
@@ -265,6 +308,7 @@ impl Shell {
             })),
             ok = pinged(&mut self.ping) => Woken::Ping(ok),
             () = self.wanted.notified() => Woken::Wanted,
+            Some(settled) = self.restarts.recv() => Woken::Restart(settled),
             () = time => Woken::Time,
         }
     }
@@ -272,6 +316,11 @@ impl Shell {
     fn wake(&mut self, woken: Woken) {
         match woken {
             Woken::Wanted => self.on(Event::Wanted),
+            Woken::Restart(settled) => {
+                self.restarting.truncate(RESTARTS_MAX - 1);
+                self.restarting.push(settled);
+                self.on(Event::Restart);
+            }
             Woken::Ready(ready) => self.up(*ready),
             Woken::Ended(ended) => self.down(ended),
             Woken::Ping(ok) => {
@@ -310,7 +359,7 @@ impl Shell {
             facts.problem = None;
         }
         if let Some(offer) = ready.offer {
-            // Whoever hears the news and calls at once waits for the moment until it is up.
+            // A caller that is told of the new lists and calls at once waits until it is up.
             self.phase.send_replace(Phase::Starting);
             self.plan.publisher.publish(offer);
             self.offer_known = true;
@@ -339,7 +388,7 @@ impl Shell {
         }
     }
 
-    /// A child that is started by calls is started again without one if somebody follows what it says.
+    /// A lazy child is started again without a call if callers follow its resources.
     fn come_back(&self) {
         if let Some(at) = self
             .supervisor
@@ -365,7 +414,7 @@ impl Shell {
                         .clone()
                         .map(|talk| async move { talk.ping().await }.boxed());
                 }
-                // Whoever waits sees the phase that is set below.
+                // Waiting calls see the phase that is set below.
                 Action::FailWaiting => {}
                 Action::Show(presence) => self.show(presence),
             }
@@ -402,28 +451,45 @@ impl Shell {
             Admission::Never => Phase::Never,
         };
         self.phase.send_replace(phase);
+        if self.supervisor.is_settled() {
+            for settled in self.restarting.drain(..) {
+                // The operator may have left.
+                let _ = settled.send(());
+            }
+        }
     }
 
     fn show(&mut self, presence: Presence) {
-        let health = match presence {
-            Presence::Up => Health::Up,
-            Presence::Restarting { .. } => Health::Failing,
-            Presence::Asleep => Health::Asleep,
-            Presence::Out => Health::Down,
+        let (health, next_start) = match presence {
+            Presence::Up => (Health::Up, None),
+            Presence::Restarting { .. } => (Health::Failing, None),
+            Presence::Asleep => (Health::Asleep, None),
+            Presence::Out { next_start } => (Health::Down, next_start),
         };
-        let before = std::mem::replace(&mut self.facts.lock().health, health);
+        let before = {
+            let mut facts = self.facts.lock();
+            facts.next_start = next_start;
+            std::mem::replace(&mut facts.health, health)
+        };
+        if let Some(at) = next_start {
+            let next_start_s = at
+                .saturating_duration_since(Instant::now())
+                .as_secs_f32()
+                .ceil();
+            tracing::error!(backend = %self.plan.name, next_start_s, "given up after max_restarts: out of the catalog, started again later or by `sentinel restart {}`", self.plan.name);
+        }
         if !self.plan.lists {
             return;
         }
         let publisher = &self.plan.publisher;
         match presence {
-            // A new life has published its lists itself.
+            // A new process has published its lists itself.
             Presence::Up if before == Health::Down && !std::mem::take(&mut self.offer_known) => {
                 publisher.restore();
             }
             Presence::Up => self.offer_known = false,
             Presence::Restarting { .. } | Presence::Asleep => publisher.tried(),
-            Presence::Out => publisher.withdraw(),
+            Presence::Out { .. } => publisher.withdraw(),
         }
     }
 }

@@ -5,36 +5,38 @@
 //! is at most one process at a time: `Spawn` is only ever asked for after the last one was reported gone.
 //!
 //! Not here: the numbers (`Policy` comes from the configuration), pending calls (`super::pipe`), the
-//! handshake (`super::handshake`).
+//! handshake (`super::life`).
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The first restart follows at once, but not so soon that a port or lock of the dead child is still
-/// taken; with a handshake of half a second the backend is back well within two seconds.
+/// Pause before the first restart: long enough for a port or lock of the dead child to be released, short
+/// enough that with a handshake of half a second the backend is back within two seconds.
 const FIRST_RESTART: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_millis(250));
-/// Nobody is asked to come back sooner: a start that is under way takes a moment as well.
+/// Shortest `retry_after` given to callers: a start that is under way takes a moment as well.
 pub(super) const SOON: Duration = FIRST_RESTART.1;
-/// Then this much, doubled each time...
+/// Restart backoff: doubles from `BACKOFF_MIN` to `BACKOFF_MAX`.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
-/// ...up to this much.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// No child is started more often than this, whatever else allows it.
+/// The same once `max_restarts` is used up. It goes on for ever, so that a repaired program comes back.
+const GIVEN_UP_MIN: Duration = Duration::from_secs(5);
+const GIVEN_UP_MAX: Duration = Duration::from_secs(300);
+/// Bound on automatic starts, whatever the backoff allows.
 const STARTS_PER_MINUTE: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
-/// Healthy for so long, its earlier restarts are forgotten.
+/// Time in operation after which earlier restarts are forgotten.
 const HEALTHY_AGAIN: Duration = MINUTE;
-/// A child that stopped answering is asked more often than a healthy one.
+/// Ping interval of a child that stopped answering.
 const PING_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the configuration says about one child.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub restart_on_exit: bool,
-    /// In a row; `None` is no limit.
+    /// Restarts in a row after which it leaves the catalog and is tried rarely; `None` is no limit.
     pub max_restarts: Option<u32>,
     /// Started by the first call instead of at once.
     pub lazy: bool,
@@ -48,13 +50,15 @@ pub struct Policy {
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The backend is built, or someone asks for it back after it was given up.
+    /// The backend is built.
     Begin,
+    /// An operator wants it started anew, whatever its state.
+    Restart,
     /// A call needs the child.
     Wanted,
-    /// Started, shaken hands, discovered.
+    /// Started, greeted, its lists read.
     Ready,
-    /// There is no process any more, or it could not be started. `served`: it had answered a call.
+    /// The process ended, or could not be started. `served`: it had answered a call.
     Exited {
         served: bool,
     },
@@ -73,10 +77,10 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Spawn,
-    /// End the process politely; `Exited` follows.
+    /// Close its input, then signal it; `Exited` follows.
     End,
     Ping,
-    /// Calls that wait for a start get the failure that the shell knows of.
+    /// Calls that wait for a start fail now.
     FailWaiting,
     Show(Presence),
 }
@@ -90,8 +94,8 @@ pub enum Presence {
     Restarting { until: Instant },
     /// Listed; the next call starts it.
     Asleep,
-    /// Not listed until it recovers.
-    Out,
+    /// Not listed until it recovers. `next_start`: it was given up and is tried again then.
+    Out { next_start: Option<Instant> },
 }
 
 /// What a call may do now.
@@ -100,11 +104,11 @@ pub enum Admission {
     Go,
     /// It is being started, or about to: wait for `Ready` or `FailWaiting`.
     Wait,
-    /// Not now; perhaps then.
+    /// Not now; try again after this time.
     Later {
         retry_after: Duration,
     },
-    /// Given up or stopped.
+    /// Stopped, or ended with `restart_on_exit = false`.
     Never,
 }
 
@@ -114,7 +118,7 @@ enum State {
     Asleep {
         not_before: Instant,
     },
-    /// `patient`: calls may wait for it, for nobody was served by a predecessor a moment ago.
+    /// `patient`: calls wait for it. After a crash they are refused at once instead.
     Starting {
         patient: bool,
     },
@@ -124,11 +128,11 @@ enum State {
     Backoff {
         until: Instant,
     },
-    /// `end` was asked for; `then` follows the exit.
+    /// The process was asked to end; `then` follows its exit.
     Ending {
         then: Then,
     },
-    /// Given up: restarts are spent or not wanted.
+    /// It ended and `restart_on_exit` is false.
     Down,
     /// Stopped for good.
     Over,
@@ -137,7 +141,10 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Sleep,
+    /// As after a crash, with backoff.
     Restart,
+    /// At once, with all restarts to spend again.
+    StartAnew,
     Over,
 }
 
@@ -148,7 +155,7 @@ pub struct Supervisor {
     state: State,
     /// Restarts since it was last healthy for long, against `max_restarts`.
     restarts: u32,
-    /// Lives in a row that served nobody: the exponent of the backoff.
+    /// Processes in a row that answered no call: the exponent of the backoff.
     fruitless: u32,
     /// When it was started lately; at most [`STARTS_PER_MINUTE`] entries.
     starts: VecDeque<Instant>,
@@ -194,7 +201,7 @@ impl Supervisor {
         }
     }
 
-    /// From when on a call may start it, if it sleeps.
+    /// When a call may start it, if it is asleep.
     pub fn sleeps_until(&self) -> Option<Instant> {
         match self.state {
             State::Asleep { not_before } => Some(not_before),
@@ -211,15 +218,21 @@ impl Supervisor {
         }
     }
 
-    /// True when it was stopped for good and no process is left.
+    /// No process is about to start or to end.
+    pub fn is_settled(&self) -> bool {
+        !matches!(self.state, State::Starting { .. } | State::Ending { .. })
+    }
+
+    /// Stopped for good, and no process is left.
     pub fn is_over(&self) -> bool {
         self.state == State::Over
     }
 
-    /// Takes in what happened and says what is to be done.
+    /// Handles an event and returns what is to be done.
     pub fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
         match event {
             Event::Begin => self.begin(now),
+            Event::Restart => self.restart(now),
             Event::Wanted => self.wanted(now),
             Event::Ready => self.ready(now),
             Event::Exited { served } => self.gone(served, now),
@@ -237,13 +250,31 @@ impl Supervisor {
         match self.state {
             State::Asleep { .. } if self.policy.lazy => vec![Action::Show(Presence::Asleep)],
             State::Asleep { .. } => self.spawn(true, now),
-            State::Down => {
-                self.restarts = 0;
-                self.fruitless = 0;
-                self.spawn(false, now)
-            }
             _ => vec![],
         }
+    }
+
+    fn restart(&mut self, now: Instant) -> Vec<Action> {
+        let then = Then::StartAnew;
+        match self.state {
+            State::Asleep { .. } | State::Backoff { .. } | State::Down => self.start_anew(now),
+            State::Starting { .. } | State::Operational { .. } => {
+                self.state = State::Ending { then };
+                let restarting = Presence::Restarting { until: now };
+                vec![Action::Show(restarting), Action::End]
+            }
+            State::Ending { then: Then::Over } | State::Over => vec![],
+            State::Ending { .. } => {
+                self.state = State::Ending { then };
+                vec![]
+            }
+        }
+    }
+
+    fn start_anew(&mut self, now: Instant) -> Vec<Action> {
+        self.restarts = 0;
+        self.fruitless = 0;
+        self.spawn(true, now)
     }
 
     fn wanted(&mut self, now: Instant) -> Vec<Action> {
@@ -283,10 +314,13 @@ impl Supervisor {
                     not_before: self.earliest(now),
                 };
             }
+            State::Ending {
+                then: Then::StartAnew,
+            } => actions.extend(self.start_anew(now)),
             State::Starting { .. } | State::Operational { .. } | State::Ending { .. } => {
                 actions.push(Action::Show(self.plan_restart(was, served, now)));
             }
-            // There was no process; nothing can have gone.
+            // There was no process.
             State::Asleep { .. } | State::Backoff { .. } | State::Down | State::Over => {}
         }
         actions
@@ -301,20 +335,21 @@ impl Supervisor {
         if healthy || served {
             self.fruitless = 0;
         }
-        if !self.policy.restart_on_exit
-            || self
-                .policy
-                .max_restarts
-                .is_some_and(|max| self.restarts >= max)
-        {
+        if !self.policy.restart_on_exit {
             self.state = State::Down;
-            return Presence::Out;
+            return Presence::Out { next_start: None };
         }
-        let until = (now + self.backoff()).max(self.earliest(now));
-        self.restarts += 1;
+        let max = self.policy.max_restarts;
+        let given_up = max.is_some_and(|max| self.restarts >= max);
+        let until = (now + self.backoff(given_up)).max(self.earliest(now));
+        self.restarts = self.restarts.saturating_add(1);
         self.fruitless = self.fruitless.saturating_add(1);
-        if self.policy.lazy {
-            // Nobody waits for it now; whoever comes next starts it.
+        if given_up {
+            // By the clock, lazy or not: what is not listed is not called either.
+            self.state = State::Backoff { until };
+            let next_start = Some(until);
+            Presence::Out { next_start }
+        } else if self.policy.lazy {
             self.state = State::Asleep { not_before: until };
             Presence::Asleep
         } else {
@@ -323,14 +358,17 @@ impl Supervisor {
         }
     }
 
-    fn backoff(&mut self) -> Duration {
-        let Some(doublings) = self.fruitless.checked_sub(1) else {
+    fn backoff(&mut self, given_up: bool) -> Duration {
+        let doublings = self.fruitless.checked_sub(1);
+        if doublings.is_none() && !given_up {
             let (low, high) = FIRST_RESTART;
             return low + (high - low).mul_f64(self.jitter.next());
+        }
+        let full = BACKOFF_MIN.saturating_mul(1 << doublings.unwrap_or_default().min(16));
+        let full = match given_up {
+            true => full.clamp(GIVEN_UP_MIN, GIVEN_UP_MAX),
+            false => full.min(BACKOFF_MAX),
         };
-        let full = BACKOFF_MIN
-            .saturating_mul(1u32 << doublings.min(16))
-            .min(BACKOFF_MAX);
         full.mul_f64(0.5 + 0.5 * self.jitter.next())
     }
 
@@ -368,7 +406,7 @@ impl Supervisor {
         self.ping_at = Some(now + interval.min(PING_AGAIN));
         // Once, when the line is crossed; `tick` decides what becomes of it.
         if self.pings_failed == self.policy.unhealthy_after {
-            vec![Action::Show(Presence::Out)]
+            vec![Action::Show(Presence::Out { next_start: None })]
         } else {
             vec![]
         }
@@ -421,7 +459,7 @@ impl Supervisor {
         vec![Action::Ping]
     }
 
-    /// Whether it stays listed is for whoever stops it to say.
+    /// Leaves the catalog alone: the component that stops the backend decides whether it stays listed.
     fn stop(&mut self) -> Vec<Action> {
         let end = match self.state {
             State::Starting { .. } | State::Operational { .. } => Some(Action::End),
@@ -436,7 +474,7 @@ impl Supervisor {
     }
 }
 
-/// A small generator (xorshift): spreading restarts needs no better one.
+/// A xorshift generator: enough to spread restarts.
 #[derive(Debug)]
 struct Jitter(u64);
 

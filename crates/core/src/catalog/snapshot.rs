@@ -112,6 +112,9 @@ pub(super) struct Found {
     pub(super) own_name: Option<Arc<str>>,
 }
 
+/// What each backend offers, by its place.
+pub(super) type Offers = Vec<Option<Arc<Offer>>>;
+
 /// Operations by a name.
 type ByName = Map<Arc<str>, Arc<Operation>>;
 
@@ -124,7 +127,9 @@ pub struct Catalog {
     /// Most literal characters first, so that the first match is the best.
     templates: Vec<(Template, Arc<Operation>)>,
     /// What each backend offers while it is listed.
-    offers: Vec<Option<Arc<Offer>>>,
+    offers: Offers,
+    /// What a backend offered that is out of the lists: its names resolve, so that its calls say when it is back.
+    withdrawn: Offers,
     /// The backends' names.
     backends: Vec<Arc<str>>,
     /// The places in use, in the order of the configuration.
@@ -142,6 +147,8 @@ pub struct Catalog {
 
 /// What the operations of one backend are made from.
 struct With<'a> {
+    /// False: found by name, and in no list.
+    listed: bool,
     offer: &'a Offer,
     names: &'a Names,
     held: &'a HashMap<String, Difference>,
@@ -170,6 +177,7 @@ impl Catalog {
             resources: HashMap::new(),
             templates: Vec::new(),
             offers: vec![None; backends],
+            withdrawn: vec![None; backends],
             backends: listings.iter().map(|l| l.name.as_str().into()).collect(),
             order: (0..backends).collect(),
             prefixed: listings
@@ -184,31 +192,34 @@ impl Catalog {
         }
     }
 
-    /// Builds the catalog of the given offers; `before` lends what is known of hidden backends.
+    /// Builds the catalog of the offers that are listed and of those that are withdrawn; `before` lends what is known
+    /// of hidden backends.
     pub(super) fn merge(
         before: &Self,
         listings: &[&Listing],
         order: &[usize],
-        offers: Vec<Option<Arc<Offer>>>,
+        (offers, withdrawn): (Offers, Offers),
         names: &Names,
         held: impl Fn(usize, &Offer) -> HashMap<String, Difference>,
     ) -> Self {
         let mut next = Self::empty(listings);
         // Places whose backend was taken out of the configuration can do nothing.
         next.capabilities = vec![ServerCapabilities::default(); listings.len() + 1];
+        let add = |next: &mut Self, index: usize, offer: &Arc<Offer>, listed: bool| {
+            let held = held(index, offer);
+            next.has_held |= !held.is_empty();
+            let with = With {
+                listed,
+                offer,
+                names,
+                held: &held,
+                templates: parsed_templates(offer),
+            };
+            next.add(index, listings[index], &with);
+        };
         for &index in order {
             match &offers[index] {
-                Some(offer) => {
-                    let held = held(index, offer);
-                    next.has_held |= !held.is_empty();
-                    let with = With {
-                        offer,
-                        names,
-                        held: &held,
-                        templates: parsed_templates(offer),
-                    };
-                    next.add(index, listings[index], &with);
-                }
+                Some(offer) => add(&mut next, index, offer, true),
                 // Out of the catalog for now, but not forgotten: what it can do has not changed. It
                 // may come back at any time, so no list is fresh for long.
                 None => {
@@ -225,6 +236,12 @@ impl Catalog {
                 }
             }
         }
+        // After those: a URI that a listed backend has as well is read there.
+        for &index in order {
+            if let Some(offer) = &withdrawn[index] {
+                add(&mut next, index, offer, false);
+            }
+        }
         next.order = order.to_vec();
         next.templates
             .sort_by_key(|(template, _)| std::cmp::Reverse(template.literal_chars()));
@@ -233,7 +250,7 @@ impl Catalog {
             .map(|index| next.capabilities[index + 1])
             .reduce(ServerCapabilities::union);
         next.capabilities[0] = union.unwrap_or_default();
-        next.offers = offers;
+        (next.offers, next.withdrawn) = (offers, withdrawn);
         next.instructions[0] = next.merged_instructions(|_| true);
         next
     }
@@ -241,9 +258,11 @@ impl Catalog {
     fn add(&mut self, index: usize, listing: &Listing, with: &With<'_>) {
         let offer = with.offer;
         self.capabilities[index + 1] = offer.capabilities;
-        self.instructions[index + 1] = offer.instructions.clone();
+        if with.listed {
+            self.instructions[index + 1] = offer.instructions.clone();
+        }
         for kind in ItemKind::ALL {
-            if let Some(fresh) = offer.fresh(kind) {
+            if let Some(fresh) = offer.fresh(kind).filter(|_| with.listed) {
                 self.lists[0][kind as usize].limit(fresh);
                 self.lists[index + 1][kind as usize].limit(fresh);
             }
@@ -287,7 +306,9 @@ impl Catalog {
             true => edited(&item.raw, &[("execution", None)]),
             false => item.raw.clone(),
         };
-        self.lists[index + 1][kind as usize].push(listed(raw.clone()));
+        if with.listed {
+            self.lists[index + 1][kind as usize].push(listed(raw.clone()));
+        }
         let merged = match kind {
             ItemKind::Tool | ItemKind::Prompt => {
                 let own = &mut self.own[index][table(kind)];
@@ -319,7 +340,9 @@ impl Catalog {
                 item.raw.clone()
             }
         };
-        self.lists[0][kind as usize].push(listed(merged));
+        if with.listed {
+            self.lists[0][kind as usize].push(listed(merged));
+        }
     }
 
     /// Resources that an earlier backend lists as well, with whose they are not.
@@ -495,6 +518,12 @@ impl Catalog {
         self.offers[index].is_some()
     }
 
+    /// What a backend offers, listed or not.
+    fn known(&self, index: usize) -> Option<&Arc<Offer>> {
+        let listed = self.offers[index].as_ref();
+        listed.or(self.withdrawn[index].as_ref())
+    }
+
     /// A tool by the name it has in a view.
     pub(super) fn tool(&self, view: View, name: &str) -> Option<&Arc<Operation>> {
         self.named(view, ItemKind::Tool, name)
@@ -614,7 +643,7 @@ impl Catalog {
         let template = template.map(|(_, operation)| operation);
         let index = match view {
             // Resources need not be listed to be readable; with one backend there is no doubt.
-            View::Only(index) => Some(index).filter(|index| self.is_listed(*index)),
+            View::Only(index) => Some(index).filter(|index| self.known(*index).is_some()),
             View::Merged => self.resources.get(uri).copied().or_else(|| {
                 template
                     .map(|operation| operation.index)
@@ -678,7 +707,7 @@ impl Catalog {
                         .order
                         .iter()
                         .copied()
-                        .find(|i| self.offers[*i].as_ref().is_some_and(template)),
+                        .find(|i| self.known(*i).is_some_and(template)),
                     View::Only(index) => Some(index),
                 };
                 match owner {

@@ -75,13 +75,14 @@ pub(super) async fn answer(
         (&Verb::GET, "pins") => ok(&json!({"pins": policy.registry().pins().list()})),
         (&Verb::POST, "pins") => approve(door, request).await,
         (&Verb::POST, "reload") => reload(door, request).await,
+        (&Verb::POST, "restart") => restart(door, request).await,
         (&Verb::POST, "kill") => switch(door, request, kill).await,
         (&Verb::POST, "revive") => switch(door, request, revive).await,
         (_, "status" | "backends" | "catalog" | "audit" | "config" | "keys") => {
             reply::method_not_allowed("GET")
         }
         (_, "pins") => reply::method_not_allowed("GET, POST"),
-        (_, "kill" | "revive" | "reload") => reply::method_not_allowed("POST"),
+        (_, "kill" | "revive" | "reload" | "restart") => reply::method_not_allowed("POST"),
         _ => reply::text(StatusCode::NOT_FOUND, "not found\n"),
     }
 }
@@ -145,16 +146,19 @@ fn backends(policy: &Policy) -> Value {
     let registry = policy.registry();
     let catalog = registry.catalog();
     let one = |(index, backend): (usize, Arc<dyn sentinel_core::Backend>)| {
-        let status = backend.status();
+        let (status, described) = (backend.status(), backend.describe());
         let (active, queued) = policy
             .admission()
             .map_or((0, 0), |admission| admission.backend(index));
         json!({
             "name": backend.name(),
+            "type": described.kind,
+            "target": described.target,
             "health": status.health.as_str(),
             "revision": status.revision.map(|r| r.as_str()),
             "restarts": status.restarts,
             "problem": status.problem,
+            "retry_after_ms": status.retry_in.map(|left| left.as_millis() as u64),
             "listed": catalog.is_listed(index),
             "tools": catalog.count(View::Only(index), ItemKind::Tool),
             "active": active,
@@ -219,6 +223,49 @@ async fn approve(door: &Door, request: Request<Incoming>) -> Response<Body> {
         }
         Err(_) => reply::refuse(Kind::Internal, "it failed: see the log"),
     }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Restart {
+    backend: String,
+}
+
+/// Starts a backend anew. That it then fails is an answer, too: the operator asked for an attempt.
+async fn restart(door: &Door, request: Request<Incoming>) -> Response<Body> {
+    let Restart { backend } = match read(door, request).await {
+        Ok(restart) => restart,
+        Err(refusal) => return refusal,
+    };
+    let Some(running) = door.gateway.policy.registry().running(&backend) else {
+        let text = format!("there is no backend `{backend}`");
+        return reply::refuse(Kind::InvalidParams, text);
+    };
+    if running.is_builtin() {
+        let text = format!("`{backend}` is built in: there is nothing to restart");
+        return reply::refuse(Kind::InvalidParams, text);
+    }
+    tracing::warn!(backend, "restarted by an operator");
+    let limit = tokio::time::timeout(LOOK_MAX, running.restart());
+    let problem = match limit.await {
+        Ok(Ok(())) => None,
+        Ok(Err(fault)) => Some(
+            running
+                .status()
+                .problem
+                .unwrap_or_else(|| fault.to_string()),
+        ),
+        Err(_) => Some("it did not answer in time".to_owned()),
+    };
+    let retry_in = running.status().retry_in.filter(|_| problem.is_some());
+    let mut response = ok(
+        &json!({"backend": backend, "up": problem.is_none(), "problem": problem,
+        "retry_after_ms": retry_in.map(|left| left.as_millis() as u64)}),
+    );
+    response
+        .extensions_mut()
+        .insert(About(format!("backend {backend}")));
+    response
 }
 
 /// The JSON of a POST.

@@ -66,30 +66,79 @@ fn p_r03_the_first_restart_comes_quickly_even_after_many_kills_of_a_working_chil
 }
 
 #[test]
-fn a_child_that_serves_nobody_is_restarted_ever_more_slowly_and_then_not_at_all() {
+fn issue_17_8_a_child_that_serves_nobody_is_restarted_ever_more_slowly_and_never_for_the_last_time()
+{
     let (mut supervisor, mut now) = operational(policy());
-    let mut waits = Vec::new();
-    while let Some(again) = crash(&mut supervisor, false, now) {
-        waits.push((again - now).as_secs_f64());
+    let expected = [(0.1, 0.25), (0.5, 1.0), (1.0, 2.0), (2.0, 4.0), (4.0, 8.0)];
+    for (low, high) in expected {
+        let again = crash(&mut supervisor, false, now).unwrap();
+        let wait = (again - now).as_secs_f64();
+        assert!((low..=high).contains(&wait), "{wait} not in {low}..{high}");
         now = again;
     }
-    let expected = [(0.1, 0.25), (0.5, 1.0), (1.0, 2.0), (2.0, 4.0), (4.0, 8.0)];
-    assert_eq!(
-        waits.len(),
-        expected.len(),
-        "max_restarts is five: {waits:?}"
-    );
-    for (wait, (low, high)) in waits.iter().zip(expected) {
-        assert!(
-            (low..=high).contains(wait),
-            "{wait} is not within {low}..{high}"
-        );
+    // `max_restarts` is five: from here on it is out of the catalog.
+    for full in [16, 32, 64, 128, 256, 300, 300, 300] {
+        let actions = supervisor.on(Event::Exited { served: false }, now);
+        let until = supervisor.next_wake().unwrap();
+        let next_start = Some(until);
+        let out = Action::Show(Presence::Out { next_start });
+        assert_eq!(actions, [Action::FailWaiting, out]);
+        let wait = until - now;
+        assert!(wait >= secs(full) / 2 && wait <= secs(full), "{wait:?}");
+        let retry_after = wait;
+        assert_eq!(supervisor.admit(now), Admission::Later { retry_after });
+        now = until;
+        let tick = Event::Tick {
+            in_flight: 0,
+            last_call: now,
+        };
+        assert_eq!(supervisor.on(tick, now), [Action::Spawn]);
     }
-    assert_eq!(supervisor.admit(now), Admission::Never);
+    let up = supervisor.on(Event::Ready, now);
+    assert_eq!(up, [Action::Show(Presence::Up)]);
+}
+
+#[test]
+fn issue_17_8_a_restart_starts_at_once_from_any_state_and_forgives() {
+    let policy = Policy {
+        max_restarts: Some(1),
+        ..policy()
+    };
+    let (mut supervisor, mut now) = operational(policy.clone());
+    now = crash(&mut supervisor, false, now).unwrap();
+    supervisor.on(Event::Exited { served: false }, now);
+    assert_eq!(supervisor.on(Event::Restart, now), [Action::Spawn]);
+    assert_eq!(supervisor.admit(now), Admission::Wait, "calls wait for it");
+    let again = crash(&mut supervisor, false, now).unwrap();
+    assert!(
+        again - now <= FIRST_RESTART.1,
+        "all restarts to spend again"
+    );
+
+    let (mut supervisor, now) = operational(policy.clone());
+    let until = now;
+    let restarting = Action::Show(Presence::Restarting { until });
+    let ended = supervisor.on(Event::Restart, now);
+    assert_eq!(ended, [restarting, Action::End], "one that runs");
+    let exited = supervisor.on(Event::Exited { served: false }, now);
+    assert_eq!(exited, [Action::FailWaiting, Action::Spawn]);
+
+    let (mut supervisor, now) = operational(Policy {
+        restart_on_exit: false,
+        ..policy
+    });
+    supervisor.on(Event::Exited { served: true }, now);
+    let started = supervisor.on(Event::Restart, now);
     assert_eq!(
-        supervisor.on(Event::Begin, now),
+        started,
         [Action::Spawn],
-        "until someone asks for it"
+        "one that is not restarted by itself"
+    );
+    supervisor.on(Event::Stop, now);
+    assert_eq!(
+        supervisor.on(Event::Restart, now),
+        [],
+        "but none that stops"
     );
 }
 
@@ -110,7 +159,13 @@ fn restart_on_exit_false_leaves_it_down_and_out_of_the_catalog() {
         ..policy()
     });
     let actions = supervisor.on(Event::Exited { served: true }, now);
-    assert_eq!(actions, [Action::FailWaiting, Action::Show(Presence::Out)]);
+    assert_eq!(
+        actions,
+        [
+            Action::FailWaiting,
+            Action::Show(Presence::Out { next_start: None })
+        ]
+    );
     assert_eq!(
         (supervisor.next_wake(), supervisor.admit(now)),
         (None, Admission::Never)
@@ -196,7 +251,11 @@ fn g_72_three_failed_pings_take_it_out_and_an_answer_brings_it_back() {
         Some(now + secs(300)),
         "G-70: every 300 s by default"
     );
-    for expected in [vec![], vec![], vec![Action::Show(Presence::Out)]] {
+    for expected in [
+        vec![],
+        vec![],
+        vec![Action::Show(Presence::Out { next_start: None })],
+    ] {
         now = supervisor.next_wake().unwrap();
         let idle = Event::Tick {
             in_flight: 0,
@@ -262,6 +321,7 @@ enum Step {
     StartFails,
     Crash,
     Answer(bool),
+    Restart,
     Pass(u64),
 }
 
@@ -274,6 +334,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::StartFails),
         2 => Just(Step::Crash),
         2 => any::<bool>().prop_map(Step::Answer),
+        1 => Just(Step::Restart),
         4 => (1u64..120_000).prop_map(Step::Pass),
     ]
 }
@@ -291,6 +352,8 @@ struct World {
     in_flight: usize,
     last_call: Instant,
     spawns: Vec<Instant>,
+    /// An operator asked: such starts do not count against the bound per minute.
+    asked: bool,
 }
 
 impl World {
@@ -308,6 +371,7 @@ impl World {
             in_flight: 0,
             last_call: now,
             spawns: vec![],
+            asked: false,
         }
     }
 
@@ -318,7 +382,11 @@ impl World {
                     assert!(!self.process, "a second process beside the first");
                     (self.process, self.started, self.ending) = (true, false, false);
                     (self.served, self.pinging) = (false, false);
-                    self.spawns.push(self.now);
+                    if std::mem::take(&mut self.asked) {
+                        self.spawns.clear();
+                    } else {
+                        self.spawns.push(self.now);
+                    }
                 }
                 Action::End => {
                     assert!(self.process && !self.ending);
@@ -380,6 +448,10 @@ impl World {
             Step::Answer(ok) if self.pinging && self.process => {
                 self.pinging = false;
                 self.on(if ok { Event::Pong } else { Event::PingFailed });
+            }
+            Step::Restart => {
+                self.asked = true;
+                self.on(Event::Restart);
             }
             Step::Pass(ms) => self.pass(Duration::from_millis(ms)),
             _ => {}

@@ -102,12 +102,8 @@ impl Backend for Connector {
 
     fn status(&self) -> Status {
         Status {
-            health: Health::Up,
             revision: Some(Revision::V2025_11_25),
-            start_up: None,
-            restarts: 0,
-            problem: None,
-            stderr: Vec::new(),
+            ..Status::of(Health::Up)
         }
     }
 

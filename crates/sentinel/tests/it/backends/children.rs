@@ -247,6 +247,82 @@ fn g_64_a_child_that_keeps_dying_leaves_the_catalog_and_the_others_alone() {
     assert!(said.is_some_and(|line| line.contains("bad")), "{log}");
 }
 
+/// A child that runs only while a file exists.
+fn fragile(file: &std::path::Path) -> String {
+    let fixture = crate::house::fixture().display();
+    let script = format!("test -e {} && exec {fixture} stdio", file.display());
+    let more = "max_restarts = 1\nhealth_interval = 0";
+    crate::house::program_backend("one", "sh", &["-c", &script], more)
+}
+
+#[test]
+fn issue_17_8_a_child_that_was_given_up_says_when_it_is_tried_and_comes_back_once_repaired() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("works");
+    let write = || std::fs::write(&file, "").expect("written");
+    let config = fragile(&file);
+    write();
+    let gateway = Gateway::ready(&(stdio_backend("good", &["--tools", "1"], "") + &config));
+    let caller = Modern::new(&gateway, "/mcp");
+    let own = Modern::new(&gateway, "/mcp/one");
+    let lists = || caller.tools().contains(&"one__echo".to_owned());
+    let call = || caller.call("one__echo", json!({"text": "x"}));
+    let give_up = || {
+        std::fs::remove_file(&file).expect("removed");
+        own.call("crash", json!({}));
+        until("it is out of the lists", || (!lists()).then_some(()));
+    };
+    assert!(lists());
+
+    give_up();
+    for answer in [call(), own.call("echo", json!({"text": "x"}))] {
+        assert_eq!(kind_of(&answer), "backend_unavailable", "{answer}");
+        let after = answer["error"]["data"]["retry_after_ms"].as_u64();
+        assert!((1..=300_000).contains(&after.unwrap_or(0)), "{answer}");
+    }
+    let log = gateway.house.log();
+    assert!(
+        log.contains("given up") && log.contains("next_start_s"),
+        "{log}"
+    );
+    let (code, _, said) = gateway.house.sentinel(&["restart", "one"]);
+    assert_eq!(code, 3, "{said}");
+    assert!(said.contains("did not start: it exited"), "{said}");
+    write();
+    until("it is back by itself", || {
+        call()["result"].is_object().then_some(())
+    });
+    assert!(lists());
+
+    give_up();
+    write();
+    let (code, out, said) = gateway.house.sentinel(&["restart", "one"]);
+    assert_eq!(code, 0, "{out}{said}");
+    assert_eq!(own.said("echo", json!({"text": "at once"})), "at once");
+    let first = child_pids(&gateway);
+    let (code, ..) = gateway.house.sentinel(&["restart", "one", "--json"]);
+    assert_eq!(code, 0);
+    assert_ne!(child_pids(&gateway), first, "one that runs is started anew");
+
+    for (name, words) in [
+        ("oen", "did you mean `one`"),
+        ("no-such", "there is no backend"),
+    ] {
+        let (code, _, said) = gateway.house.sentinel(&["restart", name]);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    let restarts = |record: &Value| record["operation"] == "backend one";
+    let records = crate::records::export(&gateway.end());
+    assert_eq!(records.iter().filter(|r| restarts(r)).count(), 3);
+}
+
+fn child_pids(gateway: &Gateway) -> Vec<u32> {
+    let mut pids = running(gateway.process.pid(), FIXTURE);
+    pids.sort_unstable();
+    pids
+}
+
 #[test]
 fn g_65_a_child_gets_its_configured_environment_and_nothing_else() {
     let config = stdio_backend(

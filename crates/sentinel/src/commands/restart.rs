@@ -1,0 +1,85 @@
+//! `sentinel restart`: starts a backend anew, in every gateway of the data directory that has it.
+
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{EXIT_UNREACHABLE, Unreachable, one_line, print, say, warn};
+use crate::cli::{Global, Restart};
+use crate::client;
+use crate::config::suggest;
+use crate::operator::{APPROVED_MAX, Reach};
+
+/// What a gateway answers.
+#[derive(Deserialize, Serialize)]
+struct Restarted {
+    backend: String,
+    up: bool,
+    problem: Option<String>,
+    /// When it is tried next.
+    retry_after_ms: Option<u64>,
+}
+
+pub(crate) fn run(global: &Global, args: &Restart) -> anyhow::Result<ExitCode> {
+    let reached = client::reach(global, &args.target)?;
+    if reached.gateways.is_empty() {
+        let text = "no gateway is running on this data directory; --url names one elsewhere";
+        return Err(Unreachable(text.to_owned()).into());
+    }
+    let answers = client::run(restart_at(&reached.gateways, &args.backend))?;
+    if global.json {
+        print(&format!("{:#}\n", json!({ "gateways": answers })))?;
+    } else {
+        answers.iter().for_each(tell);
+    }
+    Ok(match answers.iter().all(|answer| answer.up) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_UNREACHABLE),
+    })
+}
+
+/// What the gateways that have the backend answer; an error if none has it.
+async fn restart_at(gateways: &[Reach], backend: &str) -> anyhow::Result<Vec<Restarted>> {
+    let body = json!({ "backend": backend });
+    let mut answers = Vec::new();
+    let mut refusal = None;
+    for gateway in gateways {
+        let gateway = gateway.patient(APPROVED_MAX);
+        match gateway.wish("restart", Some(&body)).await {
+            Ok(answer) => answers.push(answer),
+            Err(error) => refusal = Some((gateway, error)),
+        }
+    }
+    match refusal {
+        Some((gateway, error)) if answers.is_empty() => {
+            Err(match nearest(&gateway, backend).await {
+                Some(near) => anyhow::anyhow!("{error:#}; did you mean `{near}`?"),
+                None => error,
+            })
+        }
+        _ => Ok(answers),
+    }
+}
+
+async fn nearest(gateway: &Reach, backend: &str) -> Option<String> {
+    let (_, known) = gateway.ask("backends", None).await.ok()?;
+    let names = known
+        .as_array()?
+        .iter()
+        .filter_map(|one| one["name"].as_str());
+    let near = suggest::nearest(backend, names)?;
+    (near != backend).then(|| near.to_owned())
+}
+
+fn tell(answer: &Restarted) {
+    let name = one_line(&answer.backend);
+    if answer.up {
+        return say(&format!("backend `{name}` is up"));
+    }
+    let problem = one_line(answer.problem.as_deref().unwrap_or("it does not answer"));
+    let next = answer.retry_after_ms.map_or(String::new(), |ms| {
+        format!("; it is tried again in {} s", ms.div_ceil(1000))
+    });
+    warn(&format!("backend `{name}` did not start: {problem}{next}"));
+}
