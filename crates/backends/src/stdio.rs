@@ -37,6 +37,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sentinel_core::catalog::Publisher;
 use sentinel_core::{Backend, Call, Caller, Description, Fault, Reply, Status};
+use sentinel_wire::Revision;
 use tokio::time::Instant;
 
 use crate::child::{Command, Patience};
@@ -72,6 +73,8 @@ pub struct Config {
     pub interactive: Interactive,
     /// Most children of callers at a time.
     pub max_children: usize,
+    /// Spoken with it whatever else it speaks; `None` finds out.
+    pub revision: Option<Revision>,
     pub patience: Patience,
 }
 

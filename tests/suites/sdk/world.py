@@ -40,6 +40,7 @@ def servers(repository, files, memory):
         stdio("time", harness.PYTHON.parent / "mcp-server-time", "--local-timezone", "UTC"),
         stdio("git", harness.PYTHON.parent / "mcp-server-git", "--repository", repository),
         stdio("meeting", harness.PYTHON, harness.TESTS / "fixtures/meeting_server.py"),
+        stdio("asking", harness.PYTHON, harness.TESTS / "fixtures/asking_server.py", isolation="caller"),
     ]
 
 

@@ -52,6 +52,7 @@ impl BackendKind for Settings {
             isolation: self.isolation,
             interactive: self.interactive,
             max_children: self.max_children as usize,
+            revision: None,
             patience: Patience::default(),
         };
         let _inside = context.runtime.enter();

@@ -17,15 +17,15 @@ use futures_util::FutureExt;
 use futures_util::future::FusedFuture;
 use parking_lot::Mutex;
 use sentinel_core::catalog::{Change, Publisher};
-use sentinel_core::{Fault, ItemKind, Offer};
-use sentinel_wire::{Era, Method, Outcome};
+use sentinel_core::{Fault, ItemKind, Kind, Offer};
+use sentinel_wire::{Era, Method, Outcome, Revision};
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Config;
 use super::pipe::read_lines;
 use super::stderr::{self, LastWords};
-use super::talk::{Changed, Manner, Talk};
+use super::talk::{Changed, Manner, PROBE_TIMEOUT, Talk};
 use crate::child::{Child, Exit, Patience, Tether};
 use crate::discover::{self, Greeting, Peer, Probe};
 
@@ -56,14 +56,19 @@ pub(crate) struct Plan {
     pub(crate) changed: Arc<Changed>,
     /// Somebody followed a resource when the last life ended, and has missed a while of it.
     pub(crate) missed: AtomicBool,
-    /// What an earlier life was found to speak: a restart need not probe a legacy server again.
-    /// Children of callers share it with the one that lists.
+    /// The era that an earlier process was found to speak. Children of callers share it with the one that lists.
     pub(crate) era: Arc<Mutex<Option<Era>>>,
     pub(crate) words: LastWords,
 }
 
 impl Plan {
-    /// Whether somebody follows a resource of this child.
+    /// The era of its server, as far as it is configured or was found out.
+    fn era_known(&self) -> Option<Era> {
+        let configured = self.config.revision.map(Revision::era);
+        configured.or(*self.era.lock())
+    }
+
+    /// Whether callers follow a resource of this child.
     pub(crate) fn is_followed(&self) -> bool {
         !self.publisher.wanted().is_empty()
     }
@@ -98,7 +103,12 @@ pub(crate) async fn live(
     mut end: oneshot::Receiver<()>,
 ) -> Ended {
     let mut ready = Some(ready);
-    let mut probe = *plan.era.lock() != Some(Era::Legacy);
+    let known = plan.era_known();
+    let mut era = known.unwrap_or(Era::Legacy);
+    let mut other = match known {
+        None => Some(Era::Modern),
+        Some(_) => None,
+    };
     loop {
         let child = tokio::select! {
             started = plan.config.command.start() => match started {
@@ -107,11 +117,12 @@ pub(crate) async fn live(
             },
             _ = &mut end => return Ended { served: false, why: "stopped".into() },
         };
-        let process = Process::new(&plan, probe);
-        match process.run(child, &mut ready, &mut end).await {
-            Some(ended) => return ended,
-            // Some legacy servers end at a first request that is not `initialize`: once more, without.
-            None => probe = false,
+        let process = Process::new(&plan, era);
+        let ended = process.run(child, &mut ready, &mut end).await;
+        match other.take() {
+            // Some servers end at a first request of an era that they do not speak.
+            Some(other) if process.died_of_greeting.load(Ordering::Relaxed) => era = other,
+            _ => return ended,
         }
     }
 }
@@ -119,13 +130,15 @@ pub(crate) async fn live(
 struct Process<'a> {
     plan: &'a Plan,
     talk: Arc<Talk>,
-    probe: bool,
-    /// The probe is under way.
-    probing: AtomicBool,
+    /// In which it is greeted first.
+    era: Era,
+    /// Its first request is not answered yet.
+    is_greeted: AtomicBool,
+    died_of_greeting: AtomicBool,
 }
 
 impl<'a> Process<'a> {
-    fn new(plan: &'a Plan, probe: bool) -> Self {
+    fn new(plan: &'a Plan, era: Era) -> Self {
         let talk = Talk::new(
             plan.name.clone(),
             plan.config.timeout,
@@ -138,18 +151,18 @@ impl<'a> Process<'a> {
         Self {
             plan,
             talk,
-            probe,
-            probing: AtomicBool::new(false),
+            era,
+            is_greeted: AtomicBool::new(false),
+            died_of_greeting: AtomicBool::new(false),
         }
     }
 
-    /// `None` if it died of the probe.
     async fn run(
         &self,
         child: Child,
         ready: &mut Option<oneshot::Sender<Ready>>,
         end: &mut oneshot::Receiver<()>,
-    ) -> Option<Ended> {
+    ) -> Ended {
         let Child {
             stdin,
             stdout,
@@ -173,8 +186,12 @@ impl<'a> Process<'a> {
             fault = &mut serving => Verdict::Failed(fault),
             () = async { errors.as_mut().await; pending().await } => unreachable!("it waits for ever"),
         };
-        let died_probing = self.probing.load(Ordering::Relaxed)
-            && matches!(verdict, Verdict::HungUp | Verdict::Exited(_));
+        if self.is_greeted.load(Ordering::Relaxed)
+            && matches!(verdict, Verdict::HungUp | Verdict::Exited(_))
+        {
+            self.died_of_greeting.store(true, Ordering::Relaxed);
+            *self.plan.era.lock() = None;
+        }
 
         // Input and output go on while it ends: it may still answer, and must not block on a full pipe.
         let ending = self.end(&verdict, tether);
@@ -194,7 +211,7 @@ impl<'a> Process<'a> {
         if self.plan.is_followed() {
             self.plan.missed.store(true, Ordering::Relaxed);
         }
-        (!died_probing).then(|| self.ended(verdict, exit))
+        self.ended(verdict, exit)
     }
 
     async fn end(&self, verdict: &Verdict, tether: Tether) -> Option<Exit> {
@@ -270,26 +287,65 @@ impl<'a> Process<'a> {
         }
     }
 
+    /// Greets it in the era that is known or configured, else as a legacy server first: a legacy conversation can be
+    /// translated for callers of both eras, while a server of both refuses to ask its client anything in a modern one,
+    /// and keeps to the era of the first request.
     async fn greet(&self) -> Result<Greeting, Fault> {
-        let mut asked_in_vain = false;
-        if self.probe {
-            self.probing.store(true, Ordering::Relaxed);
-            let before = self.talk.pipe.seen().answered;
-            let found = discover::probe(&self.talk).await;
-            self.probing.store(false, Ordering::Relaxed);
-            if let Probe::Modern(greeting) = found? {
+        self.is_greeted.store(true, Ordering::Relaxed);
+        let greeting = match self.era {
+            Era::Legacy => self.initialize().await,
+            Era::Modern => self.discover().await,
+        };
+        self.is_greeted.store(false, Ordering::Relaxed);
+        greeting
+    }
+
+    async fn initialize(&self) -> Result<Greeting, Fault> {
+        let configured = self.plan.config.revision;
+        let revision = configured.unwrap_or(Revision::NEWEST_LEGACY);
+        let asked = discover::initialize_at(&self.talk, revision, &self.plan.declared);
+        if configured.is_some() {
+            return Ok(asked.await?);
+        }
+        let mut asked = pin!(asked);
+        let refusal = match timeout(PROBE_TIMEOUT, &mut asked).await {
+            Ok(Ok(greeting)) => return Ok(greeting),
+            Ok(Err(refusal)) => refusal.into(),
+            // It is slow to start, or modern and silent about what it does not know.
+            Err(_) => tokio::select! {
+                biased;
+                greeted = &mut asked => return Ok(greeted?),
+                found = discover::probe(&self.talk) => match found? {
+                    Probe::Modern(greeting) => return Ok(greeting),
+                    Probe::Legacy => return Ok(asked.await?),
+                },
+            },
+        };
+        match discover::probe(&self.talk).await? {
+            Probe::Modern(greeting) => Ok(greeting),
+            Probe::Legacy => Err(refusal),
+        }
+    }
+
+    async fn discover(&self) -> Result<Greeting, Fault> {
+        let began = Instant::now();
+        loop {
+            let answered = self.talk.pipe.seen().answered;
+            if let Probe::Modern(greeting) = discover::probe(&self.talk).await? {
                 return Ok(greeting);
             }
-            asked_in_vain = self.talk.pipe.seen().answered == before;
+            let is_silent = self.talk.pipe.seen().answered == answered;
+            if !is_silent || began.elapsed() >= self.plan.config.timeout {
+                break;
+            }
         }
-        match discover::initialize(&self.talk, &self.plan.declared).await {
-            // It was slow to start, so the probe's time ran out, and is a modern one after all.
-            Err(fault) if asked_in_vain => match discover::probe(&self.talk).await? {
-                Probe::Modern(greeting) => Ok(greeting),
-                Probe::Legacy => Err(fault.into()),
-            },
-            greeted => Ok(greeted?),
+        if let Some(revision) = self.plan.config.revision {
+            let text =
+                format!("the backend does not speak MCP {revision}, which `revision` asks for");
+            return Err(Fault::new(Kind::BackendUnavailable, text));
         }
+        // Another program than before.
+        Ok(discover::initialize(&self.talk, &self.plan.declared).await?)
     }
 
     /// Publishes the lists anew whenever the child says that they changed.

@@ -69,6 +69,8 @@ pub(crate) struct Use {
 pub(crate) struct Ticket<T> {
     pipe: Arc<Pipe<T>>,
     id: u64,
+    /// Dropping it does not cancel the request at the child.
+    silent: bool,
 }
 
 impl<T> Pipe<T> {
@@ -111,6 +113,7 @@ impl<T> Pipe<T> {
         Ok(Ticket {
             pipe: Arc::clone(self),
             id,
+            silent: false,
         })
     }
 
@@ -285,15 +288,18 @@ impl<T> Ticket<T> {
         self.id
     }
 
-    /// Frees the place without a word to the child: a handshake is not cancelled, it is over.
-    pub(crate) fn forget(self) {
-        self.pipe.state.lock().pending.remove(&self.id);
+    /// For requests that may not be cancelled (`initialize`), or whose end the child announced itself.
+    pub(crate) fn silence(&mut self) {
+        self.silent = true;
     }
 }
 
 impl<T> Drop for Ticket<T> {
     fn drop(&mut self) {
-        self.pipe.abandon(self.id);
+        match self.silent {
+            true => drop(self.pipe.state.lock().pending.remove(&self.id)),
+            false => self.pipe.abandon(self.id),
+        }
     }
 }
 

@@ -184,6 +184,10 @@ impl Supervisor {
     /// What a call may do now. Report [`Event::Wanted`] first.
     pub fn admit(&self, now: Instant) -> Admission {
         match self.state {
+            // Out of the lists, and about to answer or to be replaced.
+            State::Operational { .. } if self.is_unhealthy() => Admission::Later {
+                retry_after: PING_AGAIN,
+            },
             State::Operational { .. } => Admission::Go,
             // One that is put to sleep for being idle is started again as soon as it has gone.
             State::Starting { patient: true } | State::Ending { then: Then::Sleep } => {
@@ -380,11 +384,15 @@ impl Supervisor {
         }
     }
 
+    fn is_unhealthy(&self) -> bool {
+        self.pings_failed >= self.policy.unhealthy_after
+    }
+
     fn pong(&mut self, now: Instant) -> Vec<Action> {
         let State::Operational { since } = self.state else {
             return vec![];
         };
-        let was_out = self.pings_failed >= self.policy.unhealthy_after;
+        let was_out = self.is_unhealthy();
         self.pings_failed = 0;
         self.ping_at = self.policy.ping_interval.map(|interval| now + interval);
         if now - since >= HEALTHY_AGAIN {
@@ -448,7 +456,7 @@ impl Supervisor {
             return vec![];
         }
         // It neither works nor answers: a new one is the only recovery.
-        if self.pings_failed >= self.policy.unhealthy_after {
+        if self.is_unhealthy() {
             self.state = State::Ending {
                 then: Then::Restart,
             };

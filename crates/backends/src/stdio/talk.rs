@@ -43,8 +43,8 @@ use super::stderr::{Allowance, LastWords, Quota};
 use crate::discover::{self, Peer, PeerError};
 use crate::relay;
 
-/// A legacy server may not answer a request that it does not know at all; both official SDKs wait so long.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server may not answer a request of the other era at all; both official SDKs wait this long.
+pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A busy child may be late; the next ping is not far.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long calls wait behind one whose caller was sent away with a question: time enough for a program to come back,
@@ -457,10 +457,10 @@ impl Talk {
         let (reply, ended) = oneshot::channel();
         let waiter = Waiter { reply, side: None };
         let write = |id: u64, out: &mut Vec<u8>| write_request(id, &Method::Listen, &params, out);
-        if let Ok(ticket) = self.pipe.begin(waiter, write).await {
+        if let Ok(mut ticket) = self.pipe.begin(waiter, write).await {
             begun();
             let _ = ended.await;
-            ticket.forget();
+            ticket.silence();
         }
     }
 
@@ -478,11 +478,11 @@ impl Talk {
         let entered = self
             .in_time(&mut time, self.pipe.begin(waiter, write))
             .await?;
-        let ticket = entered.map_err(|closed| self.gone().because(closed))?;
-        let answered = self.in_time(&mut time, &mut answer).await;
+        let mut ticket = entered.map_err(|closed| self.gone().because(closed))?;
         if leave == Leave::Silent {
-            ticket.forget();
+            ticket.silence();
         }
+        let answered = self.in_time(&mut time, &mut answer).await;
         answered?.map_err(|dropped| self.gone().because(dropped))?
     }
 

@@ -59,6 +59,7 @@ pub(crate) fn house_with(
         isolation: Isolation::Shared,
         interactive: Interactive::Off,
         max_children: 4,
+        revision: None,
         patience: Patience::default(),
     };
     change(&mut config);

@@ -125,10 +125,9 @@ async fn spent_restarts_take_it_out_of_the_catalog() {
     house.up().await;
     let _ = house.call("crash", json!({})).await;
     house.until(Health::Down).await;
-    assert_eq!(
-        house.echo("gone").await.unwrap_err().kind,
-        Kind::UnknownName
-    );
+    let refused = house.echo("gone").await.unwrap_err();
+    assert_eq!(refused.kind, Kind::BackendUnavailable);
+    assert!(refused.retry_after_ms.is_some(), "{refused}");
     assert!(house.backend.status().problem.unwrap().contains("status 3"));
     house.stop().await;
 }
@@ -206,7 +205,8 @@ async fn g_71_a_child_that_hangs_is_pinged_and_replaced() {
         .unwrap();
     assert!(stop.success());
     house.until(Health::Down).await;
-    assert_eq!(house.echo("out").await.unwrap_err().kind, Kind::UnknownName);
+    let refused = house.echo("out").await.unwrap_err();
+    assert_eq!(refused.kind, Kind::BackendUnavailable, "at once: {refused}");
     house.until(Health::Up).await;
     assert_eq!(house.echo("back").await.unwrap(), "back");
     assert_ne!(house.call("pid", json!({})).await.unwrap(), pid);

@@ -1,6 +1,8 @@
 """An MCP server on stdio that is as odd as a test asks it to be.
 
-usage: server.py legacy|modern|both|dies-if-probed|ignores-probe [state file]
+usage: server.py legacy|modern|both|dies-if-initialized|ignores-initialize [state file]
+
+`both` keeps to the era of the first request, and asks nothing in the modern one, like the official Python SDK.
 """
 
 import json
@@ -118,13 +120,13 @@ def handle(message):
         cancelled.append(params["requestId"])
     elif id is None:
         pass
-    elif method == "server/discover" and ERA in ("modern", "both"):
-        send(id=id, result={"resultType": "complete", "supportedVersions": [MODERN], "capabilities": {"tools": {"listChanged": True}}, "ttlMs": 0, "cacheScope": "private", "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "odd", "version": "1"}}})
-    elif method == "server/discover" and ERA == "dies-if-probed":
+    elif method == "initialize" and ERA == "dies-if-initialized":
         os._exit(1)
-    elif method == "server/discover" and ERA == "ignores-probe":
+    elif method == "initialize" and ERA == "ignores-initialize":
         pass
-    elif method == "initialize" and ERA != "modern":
+    elif method == "server/discover" and ERA != "legacy":
+        send(id=id, result={"resultType": "complete", "supportedVersions": [MODERN], "capabilities": {"tools": {"listChanged": True}}, "ttlMs": 0, "cacheScope": "private", "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "odd", "version": "1"}}})
+    elif method == "initialize" and ERA in ("legacy", "both"):
         declared = params["capabilities"]
         send(id=id, result={"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": "odd", "version": "1"}})
     elif method == "ping" and not modern:

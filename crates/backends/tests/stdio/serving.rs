@@ -15,7 +15,7 @@ async fn g_58_a_server_of_either_era_is_greeted_listed_and_called() {
     for (era, revision) in [
         ("legacy", Revision::V2025_11_25),
         ("modern", Revision::V2026_07_28),
-        ("both", Revision::V2026_07_28),
+        ("both", Revision::V2025_11_25),
     ] {
         let house = house(era, |_| {});
         house.up().await;
@@ -36,43 +36,54 @@ async fn g_58_a_server_of_either_era_is_greeted_listed_and_called() {
 }
 
 #[tokio::test]
-async fn a_legacy_server_that_dies_of_the_probe_is_started_again_without_one() {
-    let house = house("dies-if-probed", |_| {});
+async fn issue_17_9_a_server_that_dies_of_initialize_is_started_again_as_a_modern_one() {
+    let house = house("dies-if-initialized", |_| {});
     house.up().await;
     let heard = house.heard();
-    let starts: Vec<_> = heard
-        .iter()
-        .filter(|line| line.starts_with("start"))
-        .collect();
-    assert_eq!(starts.len(), 2, "{heard:?}");
-    assert_eq!(heard[1], "server/discover");
-    assert_eq!(heard[3..5], ["initialize", "notifications/initialized"]);
+    let count = |word: &str| heard.iter().filter(|line| line.starts_with(word)).count();
+    assert_eq!(count("start"), 2, "{heard:?}");
+    assert_eq!((&*heard[1], &*heard[3]), ("initialize", "server/discover"));
     assert_eq!(house.backend.status().restarts, 0, "that was no failure");
-    // Later lives know better from the start.
+    // Later processes are greeted in the era that is known.
     let _ = house.call("crash", json!({})).await;
     house.up().await;
-    assert_eq!(
-        house
-            .heard()
-            .iter()
-            .filter(|line| *line == "server/discover")
-            .count(),
-        1
-    );
+    let heard = house.heard();
+    let initialized = heard.iter().filter(|line| *line == "initialize");
+    assert_eq!(initialized.count(), 1, "{heard:?}");
     house.stop().await;
 }
 
 #[tokio::test]
-async fn a_legacy_server_that_ignores_the_probe_is_initialized_in_time() {
-    let house = house("ignores-probe", |_| {});
+async fn issue_17_9_a_modern_server_that_ignores_initialize_is_found_in_time() {
+    let house = house("ignores-initialize", |_| {});
     let took = house.up().await;
     assert!(took < Duration::from_secs(15), "{took:?}");
     let heard = house.heard();
-    assert_eq!(
-        heard[1..3],
-        ["server/discover", "initialize"],
-        "nothing between: {heard:?}"
-    );
+    let asked = ["initialize", "server/discover", "tools/list"];
+    assert_eq!(heard[1..4], asked, "nothing between: {heard:?}");
+    house.stop().await;
+}
+
+#[tokio::test]
+async fn issue_17_9_a_configured_revision_is_the_only_one_that_is_tried() {
+    for (era, revision, first) in [
+        ("both", Revision::V2026_07_28, "server/discover"),
+        ("both", Revision::V2025_06_18, "initialize"),
+    ] {
+        let house = house(era, |config| config.revision = Some(revision));
+        house.up().await;
+        assert_eq!(house.heard()[1], first);
+        assert_eq!(house.backend.status().revision, Some(revision));
+        house.stop().await;
+    }
+    let house = house("legacy", |config| {
+        config.revision = Some(Revision::V2026_07_28);
+    });
+    while !house.registry.all_tried() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let problem = house.backend.status().problem.unwrap();
+    assert!(problem.contains("2026-07-28"), "{problem}");
     house.stop().await;
 }
 
