@@ -1,12 +1,12 @@
 //! A kind of backend, found by the `type` of its `[[backends]]` entry.
 //!
 //! The settings of a kind implement [`BackendKind`]: everything the rest of the program does with a kind
-//! (start it, decide whether a reload restarts it, describe it, advise on its failures) goes through this trait, so
-//! that a new kind is one module and one line in the table of kinds.
+//! (start it, describe it, advise on its failures) goes through this trait, so that a new kind is one module and one
+//! line in the table of kinds.
 //!
-//! Not here: what a running backend does (`core::Backend`), how settings are read from the file (`sentinel_config`).
+//! Not here: what a running backend does (`core::Backend`), how settings are read from the file and which of them a
+//! reload applies without a new start (`sentinel_config`).
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub fn kind_of(settings: &sentinel_config::BackendKind) -> &dyn BackendKind {
 }
 
 /// The settings of one kind of backend.
-pub trait BackendKind: Any {
+pub trait BackendKind {
     /// The `type` in the configuration.
     fn type_name(&self) -> &'static str;
 
@@ -36,9 +36,6 @@ pub trait BackendKind: Any {
     /// [`Backend::stop`].
     fn start(&self, context: Context) -> Result<Arc<dyn Backend>, StartError>;
 
-    /// Whether a backend started with these settings can go on under `next`; otherwise a reload replaces it.
-    fn runs_like(&self, next: &dyn BackendKind) -> bool;
-
     /// What to do about a problem that its status reports, by the words that this crate uses.
     fn advice(&self, problem: &str, stderr: &[String]) -> String;
 
@@ -46,11 +43,6 @@ pub trait BackendKind: Any {
     fn weakened(&self) -> Vec<String> {
         Vec::new()
     }
-}
-
-/// [`BackendKind::runs_like`] for kinds that apply no setting while they run.
-pub fn is_same<K: BackendKind + PartialEq>(now: &K, next: &dyn BackendKind) -> bool {
-    (next as &dyn Any).downcast_ref::<K>() == Some(now)
 }
 
 /// What the gateway gives a backend of any kind.

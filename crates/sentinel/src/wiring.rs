@@ -384,12 +384,3 @@ fn start(
         keep_running,
     })?)
 }
-
-/// Whether the backend that runs can stay as it is. What the catalog, policy and audit do with it is theirs.
-fn runs_like(now: &config::Backend, next: &config::Backend) -> bool {
-    let of = |b: &config::Backend| (b.enabled, b.timeout, b.health_interval, b.unhealthy_after);
-    of(now) == of(next)
-        && kind_of(&now.kind).runs_like(kind_of(&next.kind))
-        && now.idempotent_tools == next.idempotent_tools
-        && now.circuit_breaker == next.circuit_breaker
-}

@@ -1,8 +1,8 @@
 """A stdio server on the Python SDK that speaks both eras, and asks its caller: through the gateway in either era."""
 
 import pytest
-from conftest import MODERN, Caller, endpoint, eventually, text
 from mcp_types import ElicitResult
+from sdk_callers import MODERN, Caller, endpoint, eventually, text
 
 
 @pytest.mark.parametrize("mode", ["legacy", MODERN])

@@ -8,7 +8,7 @@ use sentinel_config::{HttpBackend as Settings, Secret};
 use sentinel_core::Backend;
 
 use super::{Config, HttpBackend, TYPE};
-use crate::kind::{BackendKind, Context, StartError, is_same};
+use crate::kind::{BackendKind, Context, StartError};
 
 impl BackendKind for Settings {
     fn type_name(&self) -> &'static str {
@@ -45,10 +45,6 @@ impl BackendKind for Settings {
         let backend = HttpBackend::new(config, context.publisher)?;
         context.runtime.spawn(backend.clone().run());
         Ok(Arc::new(backend))
-    }
-
-    fn runs_like(&self, next: &dyn BackendKind) -> bool {
-        is_same(self, next)
     }
 
     fn advice(&self, problem: &str, _stderr: &[String]) -> String {

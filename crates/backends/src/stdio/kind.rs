@@ -8,7 +8,7 @@ use sentinel_core::Backend;
 use super::supervisor::Policy;
 use super::{Config, TYPE};
 use crate::child::{self, Patience, ShimProgram};
-use crate::kind::{BackendKind, Context, StartError, is_same};
+use crate::kind::{BackendKind, Context, StartError};
 
 impl BackendKind for Settings {
     fn type_name(&self) -> &'static str {
@@ -57,10 +57,6 @@ impl BackendKind for Settings {
         };
         let _inside = context.runtime.enter();
         Ok(config.build(context.publisher))
-    }
-
-    fn runs_like(&self, next: &dyn BackendKind) -> bool {
-        is_same(self, next)
     }
 
     fn advice(&self, problem: &str, stderr: &[String]) -> String {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Entrance, Remembering, Running, allowed, enabled, governing, limits, listing, place,
-    review_settings, runs_like, start,
+    review_settings, start,
 };
 use crate::config::{self, Config, Reload, Section};
 use crate::{audit, identity, logging};
@@ -64,7 +64,7 @@ impl Running {
         let mut wishes: Vec<Wanted> = Vec::with_capacity(wanted.len() + 1);
         for backend in &wanted {
             let old = of_now(&backend.name);
-            let keep = old.is_some_and(|old| runs_like(old, backend));
+            let keep = old.is_some_and(|old| old.runs_like(backend));
             let list = match (old, keep) {
                 (None, _) => &mut applied.added,
                 (_, true) => &mut applied.kept,

@@ -7,7 +7,7 @@ use crate::house::{House, program, stdio};
 #[test]
 fn doctor_finds_nothing_wrong_with_what_works() {
     let lazy = stdio("b", &["--era", "legacy"], "start = \"lazy\"");
-    let house = House::new("", &[stdio("a", &[], ""), lazy]);
+    let house = House::new("", &[stdio("a", &["--era", "modern"], ""), lazy]);
     let ran = house.run(&["doctor"]).well();
     for words in [
         "no mistakes",
