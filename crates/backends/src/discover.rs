@@ -434,6 +434,12 @@ pub(crate) fn keeps_its_tools(backend: &str, why: String) -> Fault {
     Fault::new(Kind::BackendUnavailable, text).because(why)
 }
 
+/// The server does not speak the revision that its configuration names.
+pub(crate) fn does_not_speak(revision: Revision) -> Fault {
+    let text = format!("the backend does not speak MCP {revision}, which `revision` asks for");
+    Fault::new(Kind::BackendUnavailable, text)
+}
+
 fn refused(error: &Payload) -> Fault {
     let why = error.string("message").unwrap_or_default().into_owned();
     Fault::new(Kind::BackendUnavailable, "the backend refused to begin").because(why)

@@ -59,6 +59,8 @@ pub struct Config {
     pub url: Uri,
     /// A socket of this machine by which the URL is reached.
     pub socket: Option<PathBuf>,
+    /// Spoken with it whatever else it speaks; `None` finds out, and speaks to each caller's era.
+    pub revision: Option<Revision>,
     /// Sent with every request; values come from the environment.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Deadline of one call.

@@ -12,17 +12,8 @@ use std::time::Duration;
 
 use sentinel_core::Backend;
 use sentinel_core::catalog::Publisher;
+use sentinel_wire::Revision;
 use tokio::runtime::Handle;
-
-/// The table of kinds: the settings of a `[[backends]]` entry as their kind.
-pub fn kind_of(settings: &sentinel_config::BackendKind) -> &dyn BackendKind {
-    use sentinel_config::BackendKind::{Http, Openapi, Postgres, Stdio};
-    match settings {
-        Http(settings) => settings,
-        Stdio(settings) => settings,
-        Postgres(_) | Openapi(_) => unreachable!("refused when the configuration was built"),
-    }
-}
 
 /// The settings of one kind of backend.
 pub trait BackendKind {
@@ -88,5 +79,18 @@ impl StartError {
             name: name.to_owned(),
             why: why.into(),
         }
+    }
+}
+
+/// The configured revision of MCP; `None` finds out what the server speaks.
+pub(crate) fn revision(configured: sentinel_config::Revision) -> Option<Revision> {
+    use sentinel_config::Revision as Configured;
+    match configured {
+        Configured::Auto => None,
+        Configured::V2024_11_05 => Some(Revision::V2024_11_05),
+        Configured::V2025_03_26 => Some(Revision::V2025_03_26),
+        Configured::V2025_06_18 => Some(Revision::V2025_06_18),
+        Configured::V2025_11_25 => Some(Revision::V2025_11_25),
+        Configured::V2026_07_28 => Some(Revision::V2026_07_28),
     }
 }

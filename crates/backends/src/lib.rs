@@ -11,4 +11,14 @@ pub mod kind;
 pub mod relay;
 pub mod stdio;
 
-pub use kind::{BackendKind, Context, MessageLimits, StartError, kind_of};
+pub use kind::{BackendKind, Context, MessageLimits, StartError};
+
+/// The table of kinds: the settings of a `[[backends]]` entry as their kind.
+pub fn kind_of(settings: &sentinel_config::BackendKind) -> &dyn BackendKind {
+    use sentinel_config::BackendKind::{Http, Openapi, Postgres, Stdio};
+    match settings {
+        Http(settings) => settings,
+        Stdio(settings) => settings,
+        Postgres(_) | Openapi(_) => unreachable!("refused when the configuration was built"),
+    }
+}

@@ -44,10 +44,14 @@ enum Closed {
 }
 
 impl OtherEra {
-    pub(super) fn of(greeting: &Greeting) -> Self {
+    /// `is_configured`: the revision of the greeting is the only one to speak.
+    pub(super) fn of(greeting: &Greeting, is_configured: bool) -> Self {
         Self {
             named: greeting.legacy.clone(),
-            closed: Mutex::new(Closed::No),
+            closed: Mutex::new(match is_configured {
+                true => Closed::ForGood,
+                false => Closed::No,
+            }),
         }
     }
 

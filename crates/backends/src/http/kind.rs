@@ -8,7 +8,7 @@ use sentinel_config::{HttpBackend as Settings, Secret};
 use sentinel_core::Backend;
 
 use super::{Config, HttpBackend, TYPE};
-use crate::kind::{BackendKind, Context, StartError};
+use crate::kind::{BackendKind, Context, StartError, revision};
 
 impl BackendKind for Settings {
     fn type_name(&self) -> &'static str {
@@ -33,6 +33,7 @@ impl BackendKind for Settings {
             target: self.target(),
             url: self.url.expose().clone(),
             socket: None,
+            revision: revision(self.revision),
             timeout: context.timeout,
             retries: self.retries,
             health_interval: context.health_interval,

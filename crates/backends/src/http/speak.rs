@@ -218,17 +218,26 @@ pub(super) async fn greet(inner: &Inner) -> Result<Ready, Fault> {
 }
 
 async fn shake_hands(speaker: &Speaker<'_>, is_old: bool) -> Result<Greeting, Fault> {
-    if !is_old && let Probe::Modern(greeting) = discover::probe(speaker).await? {
-        return Ok(greeting);
+    let configured = speaker.inner.config.revision;
+    let may_be_modern = configured.is_none_or(Revision::is_modern);
+    if !is_old && may_be_modern {
+        if let Probe::Modern(greeting) = discover::probe(speaker).await? {
+            return Ok(greeting);
+        }
+        if let Some(revision) = configured {
+            return Err(discover::does_not_speak(revision));
+        }
     }
-    Ok(discover::initialize(speaker, b"{}").await?)
+    let revision = configured.unwrap_or(Revision::NEWEST_LEGACY);
+    Ok(discover::initialize_at(speaker, revision, b"{}").await?)
 }
 
 fn ready(speaker: Speaker<'_>, greeting: Greeting) -> Ready {
+    let is_configured = speaker.inner.config.revision.is_some();
     let session = speaker.known.into_inner().session;
     Ready {
         base: Upstream::new(&greeting, session),
-        other_era: Arc::new(OtherEra::of(&greeting)),
+        other_era: Arc::new(OtherEra::of(&greeting, is_configured)),
         greeting: Arc::new(greeting),
     }
 }

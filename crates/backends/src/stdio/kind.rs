@@ -8,7 +8,7 @@ use sentinel_core::Backend;
 use super::supervisor::Policy;
 use super::{Config, TYPE};
 use crate::child::{self, Patience, ShimProgram};
-use crate::kind::{BackendKind, Context, StartError};
+use crate::kind::{BackendKind, Context, StartError, revision};
 
 impl BackendKind for Settings {
     fn type_name(&self) -> &'static str {
@@ -52,7 +52,7 @@ impl BackendKind for Settings {
             isolation: self.isolation,
             interactive: self.interactive,
             max_children: self.max_children as usize,
-            revision: None,
+            revision: revision(self.revision),
             patience: Patience::default(),
         };
         let _inside = context.runtime.enter();

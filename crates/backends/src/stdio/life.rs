@@ -17,7 +17,7 @@ use futures_util::FutureExt;
 use futures_util::future::FusedFuture;
 use parking_lot::Mutex;
 use sentinel_core::catalog::{Change, Publisher};
-use sentinel_core::{Fault, ItemKind, Kind, Offer};
+use sentinel_core::{Fault, ItemKind, Offer};
 use sentinel_wire::{Era, Method, Outcome, Revision};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
@@ -340,9 +340,7 @@ impl<'a> Process<'a> {
             }
         }
         if let Some(revision) = self.plan.config.revision {
-            let text =
-                format!("the backend does not speak MCP {revision}, which `revision` asks for");
-            return Err(Fault::new(Kind::BackendUnavailable, text));
+            return Err(discover::does_not_speak(revision));
         }
         // Another program than before.
         Ok(discover::initialize(&self.talk, &self.plan.declared).await?)

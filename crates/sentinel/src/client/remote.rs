@@ -198,6 +198,7 @@ fn begin(places: &[Uri], way: &Way<'_>) -> anyhow::Result<Arc<Gateway>> {
             target: place.to_string(),
             url: place.clone(),
             socket: way.socket.clone(),
+            revision: None,
             headers: headers.clone(),
             timeout: CALL_MAX,
             retries: 1,
