@@ -1,9 +1,10 @@
-//! Why a store could not do what it was asked.
+//! The failures of a store.
 
 use rusqlite::ErrorCode;
+use sentinel_pg::PgError;
 use tokio_postgres::error::SqlState;
 
-/// A failure of the store itself; what a closure refuses for its own reasons is its own error.
+/// A failure of the store itself; a closure's refusals have their own type.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// No space left. Nothing was written.
@@ -74,21 +75,42 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
+impl From<PgError> for StoreError {
+    fn from(error: PgError) -> Self {
+        match error {
+            PgError::Closed => Self::Closed,
+            PgError::Database(error) => error.into(),
+            // Migrations fail with an error of ours.
+            PgError::Setup(error) => match error.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => Self::Unavailable(other.to_string()),
+            },
+            PgError::ConnectTimeout | PgError::AnswerTimeout => {
+                Self::Unavailable(error.to_string())
+            }
+        }
+    }
+}
+
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
-        let Some(said) = error.as_db_error() else {
-            // Its own words do not say why; the cause does.
+        let Some(server_error) = error.as_db_error() else {
+            // Its own message does not name the cause.
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
             return Self::Unavailable(format!("PostgreSQL: {error}{cause}"));
         };
-        let text = format!("PostgreSQL {}: {}", said.code().code(), said.message());
-        match *said.code() {
+        let text = format!(
+            "PostgreSQL {}: {}",
+            server_error.code().code(),
+            server_error.message()
+        );
+        match *server_error.code() {
             SqlState::DISK_FULL => Self::StorageFull,
             SqlState::T_R_SERIALIZATION_FAILURE
             | SqlState::T_R_DEADLOCK_DETECTED
             | SqlState::LOCK_NOT_AVAILABLE => Self::Busy,
-            _ => match said.code().code().get(..2) {
+            _ => match server_error.code().code().get(..2) {
                 // Connection, resources, operator intervention, wrong password or database.
                 Some("08" | "53" | "57" | "28" | "3D") => Self::Unavailable(text),
                 Some("58") => Self::Io(text),

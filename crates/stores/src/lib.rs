@@ -10,6 +10,9 @@
 //! (`sentinel_backends`).
 
 pub mod audit;
+#[cfg(test)]
+#[path = "../../pg/tests/pool/cluster.rs"]
+mod cluster;
 pub mod error;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -27,26 +30,3 @@ pub use redis::Redis;
 pub use review::{PostgresReviews, SqliteReviews};
 pub use rusqlite;
 pub use sqlite::{Migrations, Sqlite, Synchronous};
-
-/// Percent-encoding, as a part of a URL may have it.
-fn decoded(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.as_bytes().iter();
-    while let Some(&byte) = bytes.next() {
-        let hex = match byte {
-            b'%' => bytes.as_slice().get(..2),
-            _ => None,
-        };
-        let code = hex
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match code {
-            Some(code) => {
-                out.push(code);
-                bytes.nth(1);
-            }
-            None => out.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}

@@ -13,7 +13,7 @@ mod sides;
 mod waiting;
 mod writing;
 
-#[path = "../../../stores/src/postgres/cluster.rs"]
+#[path = "../../../pg/tests/pool/cluster.rs"]
 mod cluster;
 
 use std::sync::Arc;

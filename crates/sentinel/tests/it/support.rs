@@ -6,7 +6,7 @@ pub(crate) mod house;
 pub(crate) mod http;
 pub(crate) mod old_server;
 pub(crate) mod pipe;
-#[path = "../../../stores/src/postgres/cluster.rs"]
+#[path = "../../../pg/tests/pool/cluster.rs"]
 pub(crate) mod postgres;
 pub(crate) mod processes;
 pub(crate) mod records;

@@ -17,8 +17,8 @@ use sentinel_core::metrics::Metrics;
 use tempfile::TempDir;
 
 use super::*;
+use crate::cluster::Cluster;
 use crate::postgres::Postgres;
-use crate::postgres::cluster::Cluster;
 use crate::spool::{AtQuota, FileLane, Limits, Recorder, root};
 use crate::sqlite::{Sqlite, Synchronous};
 

@@ -5,8 +5,8 @@ use std::fmt;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::decoded;
-use crate::postgres::tls::{Tls, Trust};
+use percent_encoding::percent_decode_str;
+use sentinel_pg::tls::{Tls, Trust};
 
 const PORT: u16 = 6379;
 
@@ -96,6 +96,10 @@ fn read_login(text: &str) -> Result<Option<(Option<String>, String)>, BadUrl> {
         None if text.is_empty() => Ok(None),
         None => Err(BadUrl::Password),
     }
+}
+
+fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 fn read_server(text: &str) -> Result<(String, u16), BadUrl> {

@@ -26,8 +26,9 @@ use tokio_postgres::Row;
 use super::Expire;
 use super::rows::Cells;
 use crate::error::StoreError;
-use crate::postgres::{Postgres, Session};
+use crate::postgres::Postgres;
 use crate::sqlite::Migrations;
+use sentinel_pg::Session;
 
 pub const POSTGRES_MIGRATIONS: Migrations = Migrations {
     component: "review",

@@ -10,8 +10,8 @@ use sentinel_review::store::{Addition, Category, Effect, NewEvent, Priority, Rev
 use tempfile::TempDir;
 
 use super::*;
+use crate::cluster::Cluster;
 use crate::postgres::Postgres;
-use crate::postgres::cluster::Cluster;
 
 fn open(path: &Path) -> SqliteReviews {
     let db = Sqlite::open(path, Synchronous::Full, &[MIGRATIONS]).unwrap();

@@ -6,7 +6,8 @@ use super::super::purge::{CLOSED, FOLLOWS, event, free};
 use super::super::rows::Cells;
 use super::write::Writing;
 use crate::error::StoreError;
-use crate::postgres::Session;
+use crate::postgres::Queries as _;
+use sentinel_pg::Session;
 
 /// The reviews that would go.
 pub(super) async fn look(
@@ -45,13 +46,13 @@ pub(super) async fn purge(
         let (event, about) = event(one, &hashes.map_err(StoreError::from)?);
         let seq = writing.log(id, &by, &event, &about).await?;
         let insert = "INSERT INTO purged_reviews (id, seq) VALUES ($1, $2)";
-        writing.db.execute(insert, &[id, &seq]).await?;
+        writing.db.change(insert, &[id, &seq]).await?;
     }
     let ids: Vec<&str> = going.iter().map(|one| &*one.review_id).collect();
     let keys = "DELETE FROM review_keys WHERE review_id = ANY ($1)";
-    writing.db.execute(keys, &[&ids]).await?;
+    writing.db.change(keys, &[&ids]).await?;
     // At once, for they may follow each other. What hangs on them goes with them.
     let reviews = "DELETE FROM reviews WHERE id = ANY ($1)";
-    writing.db.execute(reviews, &[&ids]).await?;
+    writing.db.change(reviews, &[&ids]).await?;
     Ok(going)
 }

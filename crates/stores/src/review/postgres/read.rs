@@ -12,7 +12,8 @@ use super::super::read::in_status;
 use super::super::rows::{self, Cells};
 use super::super::{CHAIN_LEN_MAX, CHANGES_MAX, chain};
 use crate::error::StoreError;
-use crate::postgres::{Params, Session};
+use crate::postgres::Queries as _;
+use sentinel_pg::{Params, Session};
 
 pub(super) async fn review(db: &mut Session, id: &str) -> Result<Review, ReviewError> {
     let query = format!("SELECT {} FROM reviews WHERE id = $1", rows::REVIEW);

@@ -8,15 +8,16 @@ use tokio_postgres::Row;
 use super::super::chain::{self, Link, Walker};
 use super::super::rows::Cells;
 use crate::error::StoreError;
-use crate::postgres::Session;
+use crate::postgres::Queries as _;
+use sentinel_pg::Session;
 
 /// Events read at once.
 const PAGE: i64 = 500;
 
 /// What is in the history, or the first thing that is wrong.
 pub(super) async fn verify(db: &mut Session) -> Result<VerifyReport, ReviewError> {
-    db.batch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        .await?;
+    let isolated = db.batch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    isolated.await.map_err(StoreError::from)?;
     let head = db.one("SELECT seq, hash FROM review_head", &[]).await?;
     let mut removed = HashSet::new();
     for row in db.rows("SELECT id FROM purged_reviews", &[]).await? {

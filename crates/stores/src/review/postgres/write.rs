@@ -19,7 +19,8 @@ use super::super::write::{
 use super::super::{Expire, chain};
 use super::read;
 use crate::error::StoreError;
-use crate::postgres::Session;
+use crate::postgres::Queries as _;
+use sentinel_pg::Session;
 
 /// Claims ended in one transaction; `expire` is called again soon.
 const EXPIRE_MAX: i64 = 100;
@@ -83,7 +84,7 @@ impl<'a> Writing<'a> {
         };
         let hash = link.hash(&self.hash).to_vec();
         self.db
-            .execute(
+            .change(
                 "WITH head AS (UPDATE review_head SET seq = $1, hash = $12)
                  INSERT INTO review_events (seq, review_id, event, actor, old_status, new_status, about_id, content,
                      detail, created_at, queue, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
@@ -137,7 +138,7 @@ impl<'a> Writing<'a> {
                               VALUES ($1, $2, $3, $4, $5, $6, $7)";
                 let role = role.as_str();
                 self.db
-                    .execute(insert, &[id, review_id, &seq, &role, body, &actor, &at])
+                    .change(insert, &[id, review_id, &seq, &role, body, &actor, &at])
                     .await?;
             }
             Addition::Patch {
@@ -164,7 +165,7 @@ impl<'a> Writing<'a> {
                               VALUES ($1, $2, $3, $4, $5, $6, $7)";
                 let decision = decision.as_str();
                 self.db
-                    .execute(
+                    .change(
                         insert,
                         &[id, review_id, &seq, &decision, reason, &actor, &at],
                     )
@@ -173,7 +174,7 @@ impl<'a> Writing<'a> {
             Addition::Judgement { patch_id, accepted } => {
                 let update = "UPDATE patches SET accepted = $3 WHERE id = $1 AND review_id = $2";
                 let params = [patch_id as _, review_id as _, accepted as _];
-                if self.db.execute(update, &params).await? == 0 {
+                if self.db.change(update, &params).await? == 0 {
                     let message = format!("this review has no patch `{patch_id}`");
                     return Err(Refused::new("unknown_patch", message).into());
                 }
@@ -195,7 +196,7 @@ impl<'a> Writing<'a> {
         files: &str,
     ) -> Result<(), ReviewError> {
         self.db
-            .execute(
+            .change(
                 "INSERT INTO patches (id, review_id, seq, role, description, affected_files, submitted_by, created_at, diff)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
                 &[
@@ -220,7 +221,7 @@ impl<'a> Writing<'a> {
             review.updated_at.clone()
         };
         self.db
-            .execute(
+            .change(
                 "UPDATE reviews SET status = $2, claimed_by = $3, claim_generation = $4, lease_boot_id = $5,
                      lease_boot_ms = $6, lease_wall_ms = $7, version = version + $8, updated_at = $9,
                      message_count = message_count + $10, patch_count = patch_count + $11
@@ -274,7 +275,7 @@ pub(super) async fn submit(
         .await?;
     writing
         .db
-        .execute(
+        .change(
             "INSERT INTO reviews (id, seq, intent, description, agent_type, phase, plan, task, project, category,
                  priority, proposed_by, parent_id, affected_files, patch_count, created_at, updated_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 1, $15, $15)",
@@ -393,7 +394,7 @@ async fn remember(
         let insert =
             "INSERT INTO review_keys (key, digest, review_id, about_id) VALUES ($1, $2, $3, $4)";
         let digest = &key.digest[..];
-        db.execute(insert, &[&key.key, &digest, &review_id, &about_id])
+        db.change(insert, &[&key.key, &digest, &review_id, &about_id])
             .await?;
     }
     Ok(())

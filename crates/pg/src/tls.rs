@@ -1,8 +1,8 @@
-//! TLS to PostgreSQL on rustls, as elsewhere in the house; Redis borrows it.
+//! TLS on rustls with libpq's levels of trust; the Redis client uses it too.
 //!
-//! `require` encrypts and trusts whoever answers, as libpq does; `verify-ca` checks the certificate,
-//! `verify-full` its name too. There is no channel binding: it needs the server's certificate taken
-//! apart, and `verify-full` says more.
+//! `require` encrypts without checking the certificate, as libpq does; `verify-ca` checks its chain,
+//! `verify-full` the host name as well. Channel binding is not implemented: it needs the server's
+//! certificate parsed, and `verify-full` gives the stronger guarantee.
 
 use std::future::Future;
 use std::io;
@@ -26,24 +26,24 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-/// Whom the server's certificate must convince.
-pub(crate) enum Trust {
-    Anybody,
-    /// Signed by one of these, or by one that the system trusts; for whatever name.
+/// Which certificate of the server is accepted. Roots are a PEM file, or the system's.
+pub enum Trust {
+    Any,
+    /// A valid chain, for any host name.
     Chain(Option<PathBuf>),
     ChainAndName(Option<PathBuf>),
 }
 
 #[derive(Clone)]
-pub(crate) struct Tls {
+pub struct Tls {
     config: Arc<ClientConfig>,
 }
 
 impl Tls {
-    pub(crate) fn new(trust: &Trust) -> Result<Self, String> {
+    pub fn new(trust: &Trust) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let verifier: Arc<dyn ServerCertVerifier> = match trust {
-            Trust::Anybody => Arc::new(Lenient::new(None, provider.clone())),
+            Trust::Any => Arc::new(Lenient::new(None, provider.clone())),
             Trust::Chain(roots) => {
                 let chain = verifier(roots.as_ref(), &provider)?;
                 Arc::new(Lenient::new(Some(chain), provider.clone()))
@@ -61,7 +61,7 @@ impl Tls {
         })
     }
 
-    pub(crate) fn connector(&self) -> TlsConnector {
+    pub fn connector(&self) -> TlsConnector {
         self.config.clone().into()
     }
 }
@@ -90,7 +90,7 @@ fn verifier(
         .map_err(|error| error.to_string())
 }
 
-/// Checks less than rustls would: no name, or nothing at all.
+/// Checks the chain but not the host name, or nothing.
 #[derive(Debug)]
 struct Lenient {
     chain: Option<Arc<WebPkiServerVerifier>>,
@@ -116,7 +116,7 @@ impl ServerCertVerifier for Lenient {
             return Ok(ServerCertVerified::assertion());
         };
         match chain.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // Names are looked at last: the chain was fine.
+            // rustls checks names last, so the chain was valid.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -165,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
     }
 }
 
-pub(crate) struct Handshake {
+pub struct Handshake {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
@@ -176,13 +176,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Hands
     type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        let shaken = self.connector.connect(self.name, stream);
-        Box::pin(async move { Ok(Encrypted(shaken.await?)) })
+        let handshake = self.connector.connect(self.name, stream);
+        Box::pin(async move { Ok(Encrypted(handshake.await?)) })
     }
 }
 
-/// The stream under a type of ours, so that it can be told to be PostgreSQL's.
-pub(crate) struct Encrypted<S>(Rustls<S>);
+/// A newtype, because `TlsStream` is a foreign trait on a foreign type.
+pub struct Encrypted<S>(Rustls<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
     fn channel_binding(&self) -> ChannelBinding {

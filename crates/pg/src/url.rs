@@ -1,14 +1,14 @@
-//! The connection URL: what `tokio_postgres` understands, and how TLS is wanted as libpq spells it.
+//! The connection URL: what `tokio_postgres` understands, plus libpq's `sslmode` and `sslrootcert`.
 
 use std::path::PathBuf;
 
+use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
-use super::tls::{Tls, Trust};
-use crate::decoded;
+use crate::tls::{Tls, Trust};
 
-/// The URL cannot be used. It is not repeated: it holds a password.
+/// The URL cannot be used. Messages do not repeat it: it holds a password.
 #[derive(Debug, thiserror::Error)]
 pub enum BadUrl {
     #[error("not a PostgreSQL URL or connection string: {0}")]
@@ -19,8 +19,13 @@ pub enum BadUrl {
     Roots(String),
 }
 
-/// `sslmode` and `sslrootcert` are ours; the rest goes on.
-pub(super) fn read(url: &str) -> Result<(Config, Tls), BadUrl> {
+/// Whether `PoolOptions::new` would accept this URL.
+pub fn check(url: &str) -> Result<(), BadUrl> {
+    parse(url).map(drop)
+}
+
+/// Takes `sslmode` and `sslrootcert` out, and leaves the rest to `tokio_postgres`.
+pub(crate) fn parse(url: &str) -> Result<(Config, Tls), BadUrl> {
     let mut mode = String::from("prefer");
     let mut roots = None;
     let mut ours = |pair: &str| match pair.split_once('=') {
@@ -29,7 +34,9 @@ pub(super) fn read(url: &str) -> Result<(Config, Tls), BadUrl> {
             true
         }
         Some(("sslrootcert", value)) => {
-            roots = Some(PathBuf::from(decoded(value)));
+            roots = Some(PathBuf::from(
+                percent_decode_str(value).decode_utf8_lossy().into_owned(),
+            ));
             true
         }
         _ => false,
@@ -55,10 +62,10 @@ pub(super) fn read(url: &str) -> Result<(Config, Tls), BadUrl> {
     let mut config: Config = rest.parse().map_err(unreadable)?;
     config.application_name("sentinel");
     let (wanted, trust) = match (mode.as_str(), roots) {
-        ("disable", _) => (SslMode::Disable, Trust::Anybody),
-        ("prefer", None) => (SslMode::Prefer, Trust::Anybody),
-        ("require", None) => (SslMode::Require, Trust::Anybody),
-        // As libpq: whoever names certificates wants them checked.
+        ("disable", _) => (SslMode::Disable, Trust::Any),
+        ("prefer", None) => (SslMode::Prefer, Trust::Any),
+        ("require", None) => (SslMode::Require, Trust::Any),
+        // As in libpq: with root certificates given, the chain is checked.
         ("prefer", roots) => (SslMode::Prefer, Trust::Chain(roots)),
         ("require" | "verify-ca", roots) => (SslMode::Require, Trust::Chain(roots)),
         ("verify-full", roots) => (SslMode::Require, Trust::ChainAndName(roots)),

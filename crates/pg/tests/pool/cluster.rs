@@ -183,6 +183,11 @@ impl Cluster {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    #[allow(dead_code, reason = "this file serves several test programs")]
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     /// What a client must trust to trust the server.
     #[allow(dead_code, reason = "this file serves two test programs")]
     pub(crate) fn certificate(&self) -> PathBuf {

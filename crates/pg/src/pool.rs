@@ -1,0 +1,202 @@
+//! The pool: a semaphore, a stack of idle connections, and who ends which connection.
+//!
+//! The pool is our own because the moment at which a connection ends matters: after an error, a
+//! time-out or a cancelled call nothing of it may reach the next one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+use tokio_postgres::{Client, Config};
+
+use crate::error::{BoxError, PgError};
+use crate::session::Session;
+use crate::tls::Tls;
+use crate::url::{self, BadUrl};
+
+/// Connections are replaced at this age, so that a failover or a changed role is noticed.
+const AGE_MAX: Duration = Duration::from_secs(600);
+/// How long a cancel request may take before the connection is dropped without it.
+const CANCEL_MAX: Duration = Duration::from_secs(1);
+
+/// Prepares a new connection, for example with settings or migrations; an error closes it.
+pub type OnConnect =
+    Arc<dyn for<'a> Fn(&'a mut Client) -> BoxFuture<'a, Result<(), BoxError>> + Send + Sync>;
+
+#[derive(Clone)]
+pub struct PoolOptions {
+    config: Config,
+    tls: Tls,
+    pub max_connections: usize,
+    /// Bounds connecting, `on_connect` included.
+    pub connect_timeout: Duration,
+    /// Bounds one `Pool::run`; the query is cancelled on the server afterwards.
+    pub answer_timeout: Duration,
+    pub on_connect: Option<OnConnect>,
+}
+
+impl PoolOptions {
+    /// Reads a URL or a key-value connection string.
+    pub fn new(url: &str) -> Result<Self, BadUrl> {
+        let (config, tls) = url::parse(url)?;
+        Ok(Self {
+            config,
+            tls,
+            max_connections: 10,
+            connect_timeout: Duration::from_secs(5),
+            answer_timeout: Duration::from_secs(10),
+            on_connect: None,
+        })
+    }
+
+    /// Sets a server parameter for every connection, such as `statement_timeout`. It is part of the
+    /// start-up message and costs no round trip.
+    #[must_use]
+    pub fn setting(mut self, name: &str, value: &str) -> Self {
+        let set = format!(
+            "-c {name}={}",
+            value.replace('\\', r"\\").replace(' ', r"\ ")
+        );
+        let options = match self.config.get_options() {
+            Some(others) => format!("{others} {set}"),
+            None => set,
+        };
+        self.config.options(options);
+        self
+    }
+
+    /// Connects to nothing yet. All connections live on the current runtime, whichever runtime uses
+    /// them.
+    pub fn build(self) -> Pool {
+        Pool {
+            shared: Arc::new(Shared {
+                home: Handle::current(),
+                permits: Arc::new(Semaphore::new(self.max_connections.max(1))),
+                idle: Mutex::default(),
+                options: self,
+            }),
+        }
+    }
+}
+
+/// A handle on the pool; cheap to clone. All clones share the connections.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: PoolOptions,
+    home: Handle,
+    permits: Arc<Semaphore>,
+    /// Last in, first out: connections beyond the present load age and are closed.
+    idle: Mutex<Vec<Connection>>,
+}
+
+struct Connection {
+    session: Session,
+    since: Instant,
+}
+
+impl Connection {
+    fn is_usable(&self) -> bool {
+        !self.session.client().is_closed() && self.since.elapsed() < AGE_MAX
+    }
+}
+
+impl Pool {
+    /// Lends a connection to `work`. It returns to the pool whatever `work` returned; a transaction
+    /// that `work` left open would go with it, so use `Session::transaction`.
+    pub async fn run<T>(&self, work: impl AsyncFnOnce(&mut Session) -> T) -> Result<T, PgError> {
+        let shared = &self.shared;
+        let permit = shared.permits.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| PgError::Closed)?;
+        let connection = shared.connection().await?;
+        let mut lent = Lent {
+            shared,
+            connection: Some(connection),
+            permit: Some(permit),
+        };
+        let Some(connection) = &mut lent.connection else {
+            return Err(PgError::Closed);
+        };
+        let done = timeout(shared.options.answer_timeout, work(&mut connection.session)).await;
+        let done = done.map_err(|_| PgError::AnswerTimeout)?;
+        lent.give_back();
+        Ok(done)
+    }
+}
+
+impl Shared {
+    async fn connection(self: &Arc<Self>) -> Result<Connection, PgError> {
+        loop {
+            let idle = self.idle.lock().pop();
+            match idle {
+                Some(connection) if connection.is_usable() => return Ok(connection),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let connecting = timeout(self.options.connect_timeout, self.clone().connect());
+        let connected = self.home.spawn(connecting).await;
+        let connected = connected.map_err(|_| PgError::Closed)?;
+        connected.map_err(|_| PgError::ConnectTimeout)?
+    }
+
+    async fn connect(self: Arc<Self>) -> Result<Connection, PgError> {
+        let PoolOptions { config, tls, .. } = &self.options;
+        let (mut client, connection) = config.connect(tls.clone()).await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("the connection to PostgreSQL ended: {error}");
+            }
+        });
+        if let Some(on_connect) = &self.options.on_connect {
+            on_connect(&mut client).await.map_err(PgError::Setup)?;
+        }
+        Ok(Connection {
+            session: Session::new(client),
+            since: Instant::now(),
+        })
+    }
+}
+
+/// A connection in use. Dropped before `give_back`, it cancels its query and closes the connection.
+struct Lent<'a> {
+    shared: &'a Arc<Shared>,
+    connection: Option<Connection>,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Lent<'_> {
+    fn give_back(&mut self) {
+        let connection = self.connection.take().filter(Connection::is_usable);
+        self.shared.idle.lock().extend(connection);
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else {
+            return;
+        };
+        if connection.session.client().is_closed() {
+            return;
+        }
+        let (tls, permit) = (self.shared.options.tls.clone(), self.permit.take());
+        self.shared.home.spawn(async move {
+            let query = connection.session.client().cancel_token();
+            if !matches!(
+                timeout(CANCEL_MAX, query.cancel_query(tls)).await,
+                Ok(Ok(()))
+            ) {
+                tracing::debug!("a query of PostgreSQL could not be cancelled");
+            }
+            drop((connection, permit));
+        });
+    }
+}
