@@ -36,13 +36,7 @@ pub use postgres::{POSTGRES_MIGRATIONS, PostgresReviews};
 /// The tables of reviews.
 pub const MIGRATIONS: Migrations = Migrations {
     component: "review",
-    steps: &[
-        include_str!("review/tables.sql"),
-        include_str!("review/leaner.sql"),
-        include_str!("review/fewer_pages.sql"),
-        include_str!("review/purged.sql"),
-        include_str!("review/queue.sql"),
-    ],
+    steps: &[include_str!("review/tables.sql")],
 };
 
 /// Events looked at in one answer of `changes`; whoever asks comes again.

@@ -32,10 +32,7 @@ use sentinel_pg::Session;
 
 pub const POSTGRES_MIGRATIONS: Migrations = Migrations {
     component: "review",
-    steps: &[
-        include_str!("postgres/tables.sql"),
-        include_str!("postgres/purged.sql"),
-    ],
+    steps: &[include_str!("postgres/tables.sql")],
 };
 
 pub struct PostgresReviews {

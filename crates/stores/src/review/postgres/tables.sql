@@ -85,7 +85,7 @@ CREATE TABLE review_events (
 CREATE INDEX idx_review_events_review ON review_events (review_id, seq);
 CREATE INDEX idx_review_events_queue ON review_events (seq) WHERE queue;
 
--- Where the history is: whoever writes holds this row. A tail of events that was cut off is missed here.
+-- The end of the history, locked by every write. Shows that a tail of events was cut off.
 CREATE TABLE review_head (
     one  boolean PRIMARY KEY DEFAULT true CHECK (one),
     seq  bigint NOT NULL,
@@ -93,10 +93,16 @@ CREATE TABLE review_head (
 );
 INSERT INTO review_head (seq, hash) VALUES (0, decode(repeat('00', 32), 'hex'));
 
--- What was written under a client's key, so that a second try finds the first.
+-- Idempotency keys of clients, with what the first use wrote.
 CREATE TABLE review_keys (
     key       text PRIMARY KEY,
     digest    bytea NOT NULL,
     review_id text NOT NULL,
     about_id  text
+);
+
+-- Reviews that an operator purged, with the event that records it; as in SQLite.
+CREATE TABLE purged_reviews (
+    id  text PRIMARY KEY,
+    seq bigint NOT NULL
 );
