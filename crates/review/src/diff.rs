@@ -1,4 +1,4 @@
-//! Checks a unified diff without applying it, and says which files it touches.
+//! Checks a unified diff without applying it, and lists the files it touches.
 //!
 //! Well formed means: at least one file, each with its headers, and every hunk exactly as long as
 //! it says. Text before the first file (a commit message) passes. Paths must stay inside the tree
@@ -14,7 +14,7 @@ pub const BYTES_MAX: usize = 3 << 20;
 /// More files than this make every listing of the review unreadable.
 pub const FILES_MAX: usize = 10_000;
 
-/// The files that a diff touches, if it is one.
+/// The files that a valid diff touches.
 pub fn check(diff: &str) -> Result<Vec<AffectedFile>, Refused> {
     if diff.len() > BYTES_MAX {
         let message = format!(
@@ -234,7 +234,7 @@ impl Reader<'_> {
                     less(&mut old)?;
                     removed += 1;
                 }
-                // An empty line is a context line whose only space was lost on the way.
+                // An empty line is a context line whose only space was stripped in transit.
                 Some(b' ' | b'\r') | None => {
                     less(&mut old)?;
                     less(&mut new)?;

@@ -5,7 +5,7 @@
 //! against a `ReviewStore` (`store`) and lets callers wait for changes; `tools` declares what agents see.
 //!
 //! Diffs are text here: nothing is applied, nothing touches the file system. Roles are for
-//! attribution, unless they are enforced (`roles`); who may call at all is decided before a call comes here.
+//! attribution, unless they are enforced (`roles`); access to the tools is checked earlier, by policy.
 //!
 //! Not here: SQL (`sentinel_stores`), HTTP, processes.
 
@@ -16,6 +16,6 @@ pub mod service;
 pub mod store;
 pub mod tools;
 
-pub use roles::Who;
+pub use roles::Actor;
 pub use service::{Service, Settings};
 pub use tools::backend;

@@ -1,4 +1,4 @@
-//! The life of a review as data, and the decisions that follow it.
+//! The state machine of a review as data, and the decisions based on it.
 //!
 //! `MOVES` is the whole state machine: an action on a status that has no row is refused with the
 //! names of both states, and changes nothing. Decisions are pure functions of the review as it is
@@ -12,7 +12,7 @@ use sentinel_core::builtin::Refused;
 use sentinel_core::clock::Moment;
 use serde_json::{Value, json};
 
-/// What somebody does to a review.
+/// An action on a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Claim,
@@ -21,9 +21,9 @@ pub enum Action {
     Approve,
     Reject,
     Close,
-    /// The lease ran out.
+    /// The lease of the claim is over.
     Expire,
-    /// The proposer says what becomes of a patch.
+    /// The proposer accepts or declines a patch.
     Judge,
 }
 
@@ -33,7 +33,7 @@ use ReviewStatus::{Approved, Claimed, Closed, Created, InDiscussion, Rejected};
 impl Action {
     pub const ALL: [Self; 8] = [Claim, Post, Patch, Approve, Reject, Close, Expire, Judge];
 
-    /// Where the action wants to go, for the words of a refusal.
+    /// The target status, for the message of a refusal.
     fn aim(self) -> ReviewStatus {
         match self {
             Claim => Claimed,
@@ -59,7 +59,7 @@ impl Action {
     }
 }
 
-/// Every move there is: from, action, to.
+/// Every transition: from, action, to.
 pub const MOVES: &[(ReviewStatus, Action, ReviewStatus)] = &[
     (Created, Claim, Claimed),
     (Claimed, Post, InDiscussion),
@@ -79,7 +79,7 @@ pub const MOVES: &[(ReviewStatus, Action, ReviewStatus)] = &[
     (Rejected, Close, Closed),
 ];
 
-/// Where an action leads from a status.
+/// The status after an action.
 pub fn follow(from: ReviewStatus, action: Action) -> Result<ReviewStatus, Refused> {
     MOVES
         .iter()
@@ -130,7 +130,7 @@ impl Seen {
         Ok(())
     }
 
-    /// What the last event says besides.
+    /// The detail of the last event.
     fn tell(&mut self, detail: Value) {
         if let Some(event) = self.events.last_mut() {
             event.detail = Some(detail);

@@ -1,9 +1,8 @@
-//! Who acts, and what each side may do where `review.enforce_roles` asks for that (C-28).
+//! The acting caller, and the rights of each side under `review.enforce_roles` (C-28).
 //!
-//! The seed's table of transitions names a side for each: reviewers claim and judge, proposers close and resubmit, either
-//! speaks. By default that is attribution only. Enforced, the reviewer is whoever holds the claim and the proposer whoever
-//! proposed, as the record has them. That is as good as callers can be told apart: by their proven identity (`[auth]`), else by
-//! session; callers without either are all the same one.
+//! Reviewers claim and give verdicts, proposers close and resubmit, both post. By default roles are attribution only.
+//! Enforced, the reviewer is the holder of the claim and the proposer is `proposed_by`. Callers are told apart by their proven
+//! identity (`[auth]`), else by session; callers with neither count as one.
 
 use crate::store::{Addition, Review, Role};
 use sentinel_core::Caller;
@@ -12,33 +11,33 @@ use sentinel_core::builtin::Refused;
 use crate::machine::Claimant;
 use crate::service::{actor, claimant};
 
-/// Nobody proved who it is.
+/// The subject of callers without proven identity.
 const ANYBODY: &str = "local";
 
-/// Whoever acts on a review.
+/// The caller that acts on a review.
 #[derive(Clone, Debug)]
-pub struct Who {
-    /// For the record.
+pub struct Actor {
+    /// As recorded in events.
     pub actor: String,
-    /// For claims.
+    /// As recorded in claims.
     pub claimant: Claimant,
-    /// As a proposer, where sides are told apart.
+    /// Its identity as a proposer, where roles are enforced.
     side: Option<Side>,
 }
 
 #[derive(Clone, Debug)]
 struct Side {
-    /// What `proposed_by` says of it.
+    /// Its value of `proposed_by`.
     proposes_as: String,
     /// Its proven identity.
     subject: Option<String>,
 }
 
-impl Who {
+impl Actor {
     pub(crate) fn of(reviewer_id: Option<&str>, caller: &Caller, enforced: bool) -> Self {
         let subject = Some(&*caller.subject).filter(|subject| *subject != ANYBODY);
         let claimant = match (enforced, reviewer_id, subject) {
-            // A name that anybody can give must not stand for somebody who proved who it is.
+            // A self-chosen name must not stand for a proven identity.
             (true, Some(id), Some(subject)) => Some(format!("caller:{subject} as {id}")),
             _ => claimant(reviewer_id, caller),
         };
@@ -52,7 +51,7 @@ impl Who {
         }
     }
 
-    /// Somebody about whom nothing is checked, whatever the settings say.
+    /// An actor without role checks, whatever the settings.
     pub fn unchecked(actor: &str, claimant: Option<&str>) -> Self {
         Self {
             actor: actor.to_owned(),
@@ -65,7 +64,7 @@ impl Who {
         self.side.is_some()
     }
 
-    /// Only whoever proposed it.
+    /// Requires the proposer.
     pub(crate) fn proposer(&self, review: &Review, what: &str) -> Result<(), Refused> {
         match &self.side {
             Some(side) if !side.proposed(review) => Err(wrong(format!(
@@ -76,7 +75,7 @@ impl Who {
         }
     }
 
-    /// Only whoever holds the claim.
+    /// Requires the holder of the claim.
     pub(crate) fn reviewer(&self, review: &Review, what: &str) -> Result<(), Refused> {
         let holds = self.claimant.is_some() && self.claimant == review.claimed_by;
         match (&self.side, &review.claimed_by) {
@@ -91,7 +90,7 @@ impl Who {
         }
     }
 
-    /// Anybody but the proposer, as far as they can be told apart.
+    /// Refuses the proposer, as far as callers can be told apart.
     pub(crate) fn may_claim(&self, review: &Review) -> Result<(), Refused> {
         match &self.side {
             Some(side) if side.is_known() && side.proposed(review) => Err(wrong(
@@ -101,7 +100,7 @@ impl Who {
         }
     }
 
-    /// What is added in the name of a side comes from that side.
+    /// Requires the side in whose name something is added.
     pub(crate) fn may_add(&self, review: &Review, addition: &Addition) -> Result<(), Refused> {
         match addition {
             Addition::Message { role, .. } | Addition::Patch { role, .. } => match role {
@@ -117,7 +116,7 @@ impl Who {
 impl Side {
     fn proposed(&self, review: &Review) -> bool {
         let by = &review.proposed_by;
-        // Somebody who is known may propose in one session and close in another.
+        // A proven identity may propose in one session and close in another.
         let in_a_session = |subject: &String| {
             let session = by.strip_prefix(subject.as_str());
             let session = session.and_then(|rest| rest.strip_prefix(" in session "));
@@ -130,7 +129,7 @@ impl Side {
                 .is_some_and(|subject| by == subject || in_a_session(subject))
     }
 
-    /// It is one caller, not all that cannot be told apart.
+    /// Whether it identifies a single caller.
     fn is_known(&self) -> bool {
         self.subject.is_some() || self.proposes_as != ANYBODY
     }

@@ -1,12 +1,12 @@
 //! Runs the rules against a store, and lets callers wait for changes.
 //!
-//! Everything here is a short await on the store, or a wait that ends: by a change, by its time, or
-//! because the caller left. Whoever builds the service spawns `run`, which ends claims whose lease is
-//! over and tells of what other processes wrote to the same store.
+//! Every wait is bounded: it ends by a change, by its time limit, or because the caller left. The owner
+//! of the service spawns `run`, which ends expired claims and reports changes that other processes made
+//! in the same store.
 //!
-//! Not here: what arguments look like (`tools`), who may call at all.
+//! Not here: arguments (`tools`), access control (policy).
 
-mod bells;
+mod topics;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -27,14 +27,14 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::machine::{self, Claimant};
-use crate::roles::Who;
-use bells::Bells;
+use crate::roles::Actor;
+use topics::Topics;
 
 /// The longest wait: clients give up on a tool call after 30 s, some after 60.
 pub const WAIT_MAX: Duration = Duration::from_secs(25);
-/// Waits at once; beyond, a wait answers at once, as polling would. Each holds a few hundred bytes.
+/// Concurrent waits; beyond that a wait answers at once, like polling. Each holds a few hundred bytes.
 const WAITERS_MAX: usize = 4096;
-/// How soon a wait sees what another process wrote, and how soon an expired claim is ended.
+/// Polling interval for changes of other processes and for expired claims.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// The same while the store fails.
 const LOOK_AGAIN_FAILING: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ pub struct Settings {
     pub claim_timeout: Duration,
     /// Offer the less common tools as well.
     pub extended_tools: bool,
-    /// Each side does only what is its own (`roles`).
+    /// Restrict each action to its side (`roles`).
     pub enforce_roles: bool,
 }
 
@@ -78,22 +78,22 @@ pub struct Service {
     extended_tools: bool,
     claim_timeout_ms: AtomicI64,
     enforce_roles: AtomicBool,
-    bells: Bells,
+    topics: Topics,
     waiters: Semaphore,
-    /// Where changes of the documents are told.
+    /// Receives updates of review documents.
     publisher: OnceLock<Publisher>,
-    /// Changes of our own that were told already, until `run` has passed them.
+    /// Own changes that were published already, until `run` passes them.
     told: Mutex<HashMap<String, u64>>,
 }
 
-/// A caller that is ready to wait: for how long, and whose place becomes free meanwhile.
+/// How long a caller waits, and the call whose admission slot is released meanwhile.
 #[derive(Clone, Copy)]
-pub struct Patience<'a> {
+pub struct WaitOptions<'a> {
     pub wait: Duration,
     pub asked: Option<&'a Asked>,
 }
 
-impl Patience<'_> {
+impl WaitOptions<'_> {
     pub const NONE: Self = Self {
         wait: Duration::ZERO,
         asked: None,
@@ -107,20 +107,20 @@ impl Service {
             extended_tools: settings.extended_tools,
             claim_timeout_ms: AtomicI64::new(settings.claim_timeout_ms()),
             enforce_roles: AtomicBool::new(settings.enforce_roles),
-            bells: Bells::default(),
+            topics: Topics::default(),
             waiters: Semaphore::new(WAITERS_MAX),
             publisher: OnceLock::new(),
             told: Mutex::default(),
         })
     }
 
-    /// Tells this publisher of every change from now on.
+    /// Publishes every change from now on.
     pub fn publish_to(&self, publisher: Publisher) {
         let _ = self.publisher.set(publisher);
     }
 
-    /// What may change while it runs: how long claims hold that are made or renewed from now on, and whether
-    /// sides are told apart.
+    /// Applies the settings that may change at run time: the lease of new and renewed claims, and role
+    /// enforcement.
     pub fn follow(&self, settings: Settings) {
         let ms = settings.claim_timeout_ms();
         self.claim_timeout_ms.store(ms, Ordering::Relaxed);
@@ -132,17 +132,17 @@ impl Service {
         self.extended_tools
     }
 
-    /// Whoever asks, by the name it gives itself as a reviewer.
-    pub fn who(&self, reviewer_id: Option<&str>, caller: &Caller) -> Who {
+    /// The actor of a call, with the reviewer name it gives itself.
+    pub fn who(&self, reviewer_id: Option<&str>, caller: &Caller) -> Actor {
         let enforced = self.enforce_roles.load(Ordering::Relaxed);
-        Who::of(reviewer_id, caller, enforced)
+        Actor::of(reviewer_id, caller, enforced)
     }
 
     fn timeout_ms(&self) -> i64 {
         self.claim_timeout_ms.load(Ordering::Relaxed)
     }
 
-    /// Ends claims whose lease is over and looks for what others wrote, until dropped.
+    /// Ends expired claims and polls for changes of other processes, until dropped.
     pub async fn run(self: Arc<Self>) {
         let mut seen = None;
         loop {
@@ -163,7 +163,7 @@ impl Service {
             self.changed(&review);
         }
         loop {
-            // The first look only learns where the history is.
+            // The first poll only learns the end of the history.
             let changes = self.store.changes(seen.unwrap_or(u64::MAX)).await?;
             let told = std::mem::take(&mut *self.told.lock());
             for (id, version) in &changes.reviews {
@@ -179,17 +179,17 @@ impl Service {
         }
     }
 
-    /// Notes that a change of ours need not be told again, and tells it.
+    /// Publishes an own change, and remembers not to publish it again.
     fn changed(&self, review: &Review) {
         let id = &review.review_id;
         self.told.lock().insert(id.clone(), review.version);
         self.tell(id);
     }
 
-    /// Wakes whoever waits for this review or for the queue, or follows its document.
+    /// Wakes waits for this review and for the queue, and notifies subscribers of its document.
     fn tell(&self, id: &str) {
-        self.bells.ring(id);
-        self.bells.ring(QUEUE);
+        self.topics.notify(id);
+        self.topics.notify(QUEUE);
         if let Some(publisher) = self.publisher.get() {
             publisher.updated(&crate::tools::uri(id));
         }
@@ -205,7 +205,7 @@ impl Service {
 
     pub async fn submit(
         &self,
-        who: &Who,
+        who: &Actor,
         new: NewReview,
         keys: impl IntoIterator<Item = WriteKey>,
     ) -> Result<ActionOutcome, Refused> {
@@ -222,7 +222,7 @@ impl Service {
     pub async fn claim(
         &self,
         id: String,
-        who: Who,
+        who: Actor,
         claimant: String,
     ) -> Result<ActionOutcome, Refused> {
         let timeout = self.timeout_ms();
@@ -238,7 +238,7 @@ impl Service {
     pub async fn add(
         &self,
         id: String,
-        who: Who,
+        who: Actor,
         key: Option<WriteKey>,
         addition: Addition,
     ) -> Result<ActionOutcome, Refused> {
@@ -255,7 +255,7 @@ impl Service {
     pub async fn verdict(
         &self,
         id: String,
-        who: Who,
+        who: Actor,
         key: Option<WriteKey>,
         generation: Option<u64>,
         decision: Decision,
@@ -272,7 +272,7 @@ impl Service {
     pub async fn close(
         &self,
         id: String,
-        who: Who,
+        who: Actor,
         key: Option<WriteKey>,
     ) -> Result<ActionOutcome, Refused> {
         let actor = who.actor.clone();
@@ -288,14 +288,14 @@ impl Service {
         &self,
         id: String,
         since: Option<Since>,
-        patience: Patience<'_>,
+        options: WaitOptions<'_>,
     ) -> Result<Review, Refused> {
         let look = || async {
             let review = self.store.get(id.clone()).await.map_err(refused)?;
             let news = since.is_none_or(|since| since.differs(&review));
             Ok((news, review))
         };
-        self.wait(&id, patience, look).await
+        self.wait(&id, options, look).await
     }
 
     /// The queue and its version, once it differs from `since`, or when the time is over. Without
@@ -305,14 +305,14 @@ impl Service {
         filter: ReviewFilter,
         page: Page,
         since: Option<u64>,
-        patience: Patience<'_>,
+        options: WaitOptions<'_>,
     ) -> Result<(ListPage<Review>, u64), Refused> {
         let look = || async {
             // The version first: what happens in between is seen again, never missed.
             let version = self.store.queue_version(filter.projects.clone());
             let version = version.await.map_err(refused)?;
             let news = since.is_none_or(|since| since != version);
-            if !news && !patience.wait.is_zero() {
+            if !news && !options.wait.is_zero() {
                 // Nothing to send while waiting; the list is read at the end.
                 return Ok((false, (None, version)));
             }
@@ -328,7 +328,7 @@ impl Service {
             };
             Ok((news, (Some(listed), version)))
         };
-        match self.wait(QUEUE, patience, look).await? {
+        match self.wait(QUEUE, options, look).await? {
             (Some(listed), version) => Ok((listed, version)),
             (None, version) => {
                 let listed = self
@@ -341,26 +341,26 @@ impl Service {
         }
     }
 
-    /// Ends all waits, and those to come, as if their time were over: whoever shuts down has none to give.
+    /// Ends all present and future waits as if their time were over, for shutdown.
     pub fn end_waits(&self) {
         self.waiters.close();
-        self.bells.ring_all();
+        self.topics.notify_all();
     }
 
-    /// Looks until there is news or the time is over; the last look is the answer. The bell is
-    /// heard from before the look, so nothing falls in between.
+    /// Repeats `look` until there is news or the time is over. It subscribes to the topic before each
+    /// look, so no change is missed in between.
     async fn wait<T, F, Fut>(
         &self,
         topic: &str,
-        patience: Patience<'_>,
+        options: WaitOptions<'_>,
         look: F,
     ) -> Result<T, Refused>
     where
         F: Fn() -> Fut,
         Fut: Future<Output = Result<(bool, T), Refused>>,
     {
-        let until = Instant::now() + patience.wait.min(WAIT_MAX);
-        let bell = self.bells.listen(topic);
+        let until = Instant::now() + options.wait.min(WAIT_MAX);
+        let bell = self.topics.listen(topic);
         let mut waiting = None;
         loop {
             let mut rung = std::pin::pin!(bell.notified());
@@ -374,7 +374,7 @@ impl Service {
                     return Ok(seen);
                 };
                 waiting = Some(permit);
-                if let Some(asked) = patience.asked {
+                if let Some(asked) = options.asked {
                     asked.only_waits();
                 }
             }
@@ -386,7 +386,7 @@ impl Service {
     }
 }
 
-/// What a store's trouble means to the model that asked.
+/// A store's error as a refusal for the model.
 pub fn refused(trouble: ReviewError) -> Refused {
     match trouble {
         ReviewError::Refused(refused) => refused,
@@ -414,8 +414,7 @@ pub fn refused(trouble: ReviewError) -> Refused {
     }
 }
 
-/// Who holds a claim: `reviewer_id`, else a proven identity, else the session. `None` for a caller
-/// who has none of them.
+/// The holder of a claim: `reviewer_id`, else a proven identity, else the session, else `None`.
 pub fn claimant(reviewer_id: Option<&str>, caller: &Caller) -> Claimant {
     if let Some(id) = reviewer_id {
         return Some(format!("reviewer:{id}"));
@@ -423,12 +422,12 @@ pub fn claimant(reviewer_id: Option<&str>, caller: &Caller) -> Claimant {
     if &*caller.subject != "local" {
         return Some(format!("caller:{}", caller.subject));
     }
-    // A session's id is a credential; who reads a review sees only its fingerprint.
+    // A session id is a credential: readers of the review see only its fingerprint.
     let session = caller.session.as_deref()?;
     Some(format!("session:{}", fingerprint(session)))
 }
 
-/// Who acts, for the record: the principal, and what it calls itself.
+/// The actor as recorded: the principal, and the name it gives itself.
 pub fn actor(reviewer_id: Option<&str>, caller: &Caller) -> String {
     // A principal with spaces in its name must not read like another one who calls itself something.
     let who = match caller.subject.contains([' ', '"']) {

@@ -1,4 +1,4 @@
-//! The review store: its trait, and what goes in and comes out.
+//! The review store: its trait, inputs and results.
 //!
 //! `ReviewStore::act` reads a review, passes it to a decision (`machine`) and writes the resulting
 //! `Effect`, all in one transaction, so no rule is checked against a stale row.
@@ -23,7 +23,7 @@ pub use document::{
 /// A new review.
 #[derive(Clone, Debug)]
 pub struct NewReview {
-    /// Chosen by the proposer, or fresh.
+    /// Chosen by the proposer, or generated.
     pub review_id: String,
     pub intent: String,
     pub description: Option<String>,
@@ -40,7 +40,7 @@ pub struct NewReview {
     pub affected_files: Vec<AffectedFile>,
 }
 
-/// What a decision does to a review. Everything not named here stays.
+/// The changes that a decision makes to a review; other fields stay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
     pub status: ReviewStatus,
@@ -48,11 +48,11 @@ pub struct Effect {
     pub claim_generation: u64,
     pub lease: Option<Lease>,
     pub addition: Option<Addition>,
-    /// None: at most the lease changed, and the review's version stays.
+    /// Empty if at most the lease changed; the review's version then stays.
     pub events: Vec<NewEvent>,
 }
 
-/// What hangs on a review from now on.
+/// A new message, patch, verdict or judgement of a review.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Addition {
     Message {
@@ -84,20 +84,20 @@ pub struct NewEvent {
     pub detail: Option<Value>,
 }
 
-/// Names a write, so that trying it again does it once.
+/// An idempotency key: a repeated write under it happens once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteKey {
     pub key: String,
-    /// Of what is written: the same key for something else is refused.
+    /// Digest of the content; the same key with other content is refused.
     pub digest: [u8; 32],
 }
 
-/// What an action left.
+/// The result of an action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActionOutcome {
     pub review: Review,
     pub added: Option<Attachment>,
-    /// Nothing happened now: this is what the first try did.
+    /// The key was used before: this is the result of that first write.
     pub repeated: bool,
 }
 
@@ -125,7 +125,7 @@ pub enum ListOrder {
     /// Most urgent first, then oldest first: the order of a queue.
     #[default]
     Urgency,
-    /// Latest change first: the order of a news page.
+    /// Latest change first.
     Recent,
 }
 
@@ -141,12 +141,12 @@ pub struct ListPage<T> {
     pub total: u64,
 }
 
-/// What happened after some place in the history.
+/// The reviews that changed after a point of the history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// How far this goes: the number of the last event it covers, or of the last there is.
+    /// The last event covered.
     pub seq: u64,
-    /// Ids and versions as they are now.
+    /// Ids and current versions.
     pub reviews: Vec<(String, u64)>,
 }
 
@@ -162,25 +162,25 @@ impl Changes {
     }
 }
 
-/// Diffs up to this size come whole; larger ones in pages of at most this many bytes.
+/// Diffs up to this size are returned whole; larger ones in pages of at most this many bytes.
 pub const DIFF_PAGE: u64 = 256 << 10;
 
-/// The span of a diff to read, in bytes.
+/// A byte range of a diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffRange {
     pub offset: u64,
     pub limit: u64,
 }
 
-/// A history that is as it was written.
+/// The extent of a history without errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     pub events: u64,
-    /// What was removed from it, oldest first.
+    /// Purges, oldest first.
     pub purges: Vec<Purge>,
 }
 
-/// Reviews that an operator removed in one go.
+/// One purge by an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Purge {
     pub at: String,
@@ -188,7 +188,7 @@ pub struct Purge {
     pub reviews: u64,
 }
 
-/// A closed review that is removed, or would be.
+/// A closed review that is purged, or would be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PurgedReview {
     pub review_id: String,
@@ -198,10 +198,10 @@ pub struct PurgedReview {
     pub patches: u64,
 }
 
-/// Why a store did not do it.
+/// Why the store refused or failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReviewError {
-    /// The decision said no.
+    /// Refused by the decision.
     #[error(transparent)]
     Refused(#[from] Refused),
     #[error("there is no review `{0}`")]
@@ -216,13 +216,13 @@ pub enum ReviewError {
 pub type Decide = Box<dyn FnOnce(&Review, &Moment) -> Result<Effect, Refused> + Send>;
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, ReviewError>>;
 
-/// Keeps reviews. Whatever it acknowledged is on the disk.
+/// Keeps reviews. Acknowledged writes are durable.
 pub trait ReviewStore: Send + Sync + 'static {
-    /// Adds a review with its first patch. If it was added before under one of the keys, that is what comes back.
+    /// Adds a review with its first patch. If one of the keys was used before, returns that first result.
     fn submit(&self, new: NewReview, keys: Vec<WriteKey>) -> StoreFuture<ActionOutcome>;
 
-    /// Reads the review, asks `decide`, and writes what it says, in one transaction. `actor` goes
-    /// into the events.
+    /// Reads the review, calls `decide` and writes its effect, in one transaction. `actor` is recorded in
+    /// the events.
     fn act(
         &self,
         id: String,
@@ -231,14 +231,14 @@ pub trait ReviewStore: Send + Sync + 'static {
         decide: Decide,
     ) -> StoreFuture<ActionOutcome>;
 
-    /// Ends the claims whose lease is over; the reviews that changed.
+    /// Ends claims whose lease is over; returns the changed reviews.
     fn expire(&self) -> StoreFuture<Vec<Review>>;
 
     fn get(&self, id: String) -> StoreFuture<Review>;
     fn list(&self, filter: ReviewFilter, page: Page) -> StoreFuture<ListPage<Review>>;
     fn messages(&self, id: String, page: Page) -> StoreFuture<ListPage<Message>>;
     fn verdicts(&self, id: String) -> StoreFuture<Vec<Verdict>>;
-    /// The patch that came with the proposal, cut to `slice`.
+    /// The patch of the proposal; its diff is cut to `slice`.
     fn original(&self, id: String, slice: DiffRange) -> StoreFuture<Patch>;
     /// The patches in order; each diff is cut to `slice`.
     fn patches(&self, id: String, slice: DiffRange) -> StoreFuture<Vec<Patch>>;
@@ -248,18 +248,18 @@ pub trait ReviewStore: Send + Sync + 'static {
     fn chain(&self, id: String) -> StoreFuture<Vec<Review>>;
     fn statistics(&self, project: Option<String>) -> StoreFuture<Statistics>;
 
-    /// Grows whenever the queue of unclaimed reviews (of these projects) changes.
+    /// A number that grows when the queue of unclaimed reviews (of these projects) changes.
     fn queue_version(&self, projects: Vec<String>) -> StoreFuture<u64>;
 
-    /// Which reviews changed after this place in the history.
+    /// The reviews that changed after event `after`.
     fn changes(&self, after: u64) -> StoreFuture<Changes>;
 
     /// Writes a consistent copy to a file that does not exist yet.
     fn backup(&self, to: PathBuf) -> StoreFuture<()>;
-    /// Checks the chain of events and what hangs on it; what is in it, or what is wrong.
+    /// Verifies the hash chain of events and the rows they cover; returns the first error.
     fn verify(&self) -> StoreFuture<VerifyReport>;
-    /// The reviews that were closed before this time (as in their documents) and that none which stays follows.
+    /// Reviews closed before this time (as in their documents) that no remaining review follows.
     fn purgeable(&self, before: String) -> StoreFuture<Vec<PurgedReview>>;
-    /// Removes them for good, with everything that hangs on them; the history says that `by` did so.
+    /// Deletes those reviews with their texts; the history records `by`.
     fn purge(&self, before: String, by: String) -> StoreFuture<Vec<PurgedReview>>;
 }

@@ -1,7 +1,7 @@
-//! What agents see: one declaration per tool, in the groups of the seed.
+//! The tools of the broker: one declaration each, in four groups and an extended one.
 //!
-//! Tools check their arguments, hand over to the service and return whole documents: whoever acted
-//! sees the review as it is now, without asking again.
+//! A tool checks its arguments, calls the service and returns whole documents, so that the caller
+//! sees the review as it is now without asking again.
 
 mod arguments;
 mod discussion;
@@ -22,10 +22,10 @@ use crate::service::{Service, refused};
 
 /// The backend's name: `/mcp/review`.
 pub const NAME: &str = "review";
-/// Where the document of a review begins.
+/// The URI scheme of review documents.
 const SCHEME: &str = "review://";
 
-/// The document of a review.
+/// The URI of a review's document.
 pub fn uri(id: &str) -> String {
     format!("{SCHEME}{id}")
 }
@@ -37,7 +37,7 @@ submit again with parent_id. Reviewer: list_pending with wait_ms, claim_review, 
 post_message or submit_patch, and submit_verdict with your claim_generation. Clients that follow resources may \
 subscribe to review://{review_id} in place of waiting.";
 
-/// What the tools are called.
+/// The names of the tools.
 pub fn names(extended: bool) -> Vec<&'static str> {
     let tools = declared(extended).into_iter();
     tools.map(|tool| tool.name()).collect()

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sentinel_core::clock::SystemClock;
 use sentinel_core::random::uuid;
 use sentinel_review::store::{Addition, Category, NewReview, Priority, Role};
-use sentinel_review::{Service, Settings, Who, machine};
+use sentinel_review::{Actor, Service, Settings, machine};
 use sentinel_stores::rusqlite::{Connection, params};
 use sentinel_stores::{Migrations, Sqlite, SqliteReviews, StoreError, Synchronous, review};
 use tempfile::TempDir;
@@ -56,8 +56,8 @@ async fn claimed(path: &Path) -> (Arc<Service>, String) {
     (service, id)
 }
 
-fn anybody() -> Who {
-    Who::unchecked("r", None)
+fn anybody() -> Actor {
+    Actor::unchecked("r", None)
 }
 
 async fn propose(service: &Service, diff: &str) -> String {

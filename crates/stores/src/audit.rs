@@ -21,14 +21,14 @@ pub(crate) const COLUMNS: &str = "node, lane, seq, at_ms, request_id, surface, r
      tenant, method, backend, operation, decision, outcome, kind, latency_us, bytes_in, bytes_out, \
      args_digest, args, policy_version, guarantee, intent, hash";
 
-/// `None` for a word that no record was ever written with.
+/// `None` for a word that no record is written with.
 pub(crate) fn guarantee(word: &str) -> Option<Guarantee> {
     [Guarantee::Memory, Guarantee::Spool, Guarantee::Sync]
         .into_iter()
         .find(|guarantee| guarantee.as_str() == word)
 }
 
-/// Before every record that a store can hold, whatever was put there.
+/// A key before every record that a store can hold.
 pub(crate) fn beginning() -> Key {
     Key {
         node: String::new(),
@@ -37,12 +37,12 @@ pub(crate) fn beginning() -> Key {
     }
 }
 
-/// A number for a store; none of them counts further.
+/// A number as stores keep it, saturating.
 pub(crate) fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// No record has a zero character in its texts, and PostgreSQL does not even take the question.
+/// No text of a record contains NUL, and PostgreSQL rejects it in parameters.
 pub(crate) fn matches_nothing(query: &Query) -> bool {
     [
         &query.caller,
@@ -55,9 +55,9 @@ pub(crate) fn matches_nothing(query: &Query) -> bool {
     .any(|text| text.contains('\0'))
 }
 
-/// The method of records that retention may cut after.
+/// The method of anchors; retention cuts a lane after one.
 pub(crate) const ANCHOR: &str = "audit/anchor";
-/// The method of records that announce missing ones.
+/// The method of gap records.
 pub(crate) const GAP: &str = "audit/gap";
-/// The outcome of a call of another lane that ended with its process.
+/// The outcome of a call whose process died.
 pub(crate) const UNKNOWN: &str = "unknown";

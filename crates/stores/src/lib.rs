@@ -1,13 +1,12 @@
-//! Where the gateway keeps what must survive: SQL of our own tables, in SQLite or PostgreSQL; and what many gateways
-//! share, in Redis.
+//! Persistent state: our own tables in SQLite or PostgreSQL, the audit spool, and rate limits shared by several gateways
+//! in Redis.
 //!
-//! `Sqlite` is one database file with one writer thread; whoever needs tables brings a numbered
-//! list of migrations and gets `write` and `read`. A process opens a file once and shares the
-//! handle: `Sqlite::with_synchronous` gives each room the durability it promised. `Postgres` is the same
-//! for a server, with a few connections.
+//! `Sqlite` is one database file with one writer thread. A component with tables passes its `Migrations` and uses
+//! `write` and `read`. A process opens a file once and shares the handle; `Sqlite::with_synchronous` sets the
+//! durability per component. `Postgres` is the same for a server, over a pool.
 //!
-//! Not here: what a record or a review means (`sentinel_core`), the PostgreSQL *backend*
-//! (`sentinel_backends`).
+//! Not here: the meaning of records (`sentinel_core::audit`) and reviews (`sentinel_review`), connections to PostgreSQL
+//! (`sentinel_pg`).
 
 pub mod audit;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Files that nobody else may read: what callers do is between them and the operator.
+//! Files and folders with owner-only modes: they hold what callers did.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -8,13 +8,13 @@ use std::path::Path;
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 
-/// Makes a folder, and those above it, for its owner only. One that is there keeps its mode: somebody
-/// chose it.
+/// Creates a folder and its parents with mode 0700. An existing folder keeps its mode, which the operator may have
+/// chosen.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(path)
 }
 
-/// The same for a folder that is ours alone, whoever made it.
+/// The same for a folder that only the gateway uses: its mode is corrected.
 pub(crate) fn own_folder(path: &Path) -> io::Result<()> {
     make_folder(path)?;
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;
@@ -24,24 +24,24 @@ pub(crate) fn own_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// How to open files; new ones are for their owner only.
+/// Options for opening files; new ones get mode 0600.
 pub(crate) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE);
     options
 }
 
-/// A file that was not there.
+/// Creates a file; fails if it exists.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     options().write(true).create_new(true).open(path)
 }
 
-/// A new file, or an emptied one.
+/// Creates or truncates a file.
 pub fn create(path: &Path) -> io::Result<File> {
     options().write(true).create(true).truncate(true).open(path)
 }
 
-/// Makes a file if there is none, so that a library that opens it later does not choose its mode.
+/// Creates a file if there is none, so that a library that opens it later does not choose its mode.
 pub(crate) fn touch(path: &Path) -> io::Result<()> {
     options().append(true).create(true).open(path).map(drop)
 }

@@ -39,10 +39,10 @@ pub const MIGRATIONS: Migrations = Migrations {
     steps: &[include_str!("review/tables.sql")],
 };
 
-/// Events looked at in one answer of `changes`; whoever asks comes again.
+/// Events covered by one answer of `changes`; callers ask again for the rest.
 const CHANGES_MAX: i64 = 256;
 
-/// Resubmissions in a row that a chain shows: more is a loop of agents, not a discussion.
+/// Resubmissions shown in a chain; more is a loop of agents, not a discussion.
 const CHAIN_LEN_MAX: usize = 200;
 
 /// Decides what becomes of a claim whose lease may be over.
@@ -190,7 +190,7 @@ impl ReviewStore for SqliteReviews {
         let purged = self.writing(move |tx, now| purge::purge(tx, now, &before, &by));
         async move {
             let purged = purged.await?;
-            // The log still has what was written once; it goes as soon as nobody reads by it.
+            // The WAL still holds purged texts until a checkpoint truncates it.
             let emptied = tokio::task::spawn_blocking(move || purge::empty_log(&path));
             match emptied.await {
                 Ok(Ok(())) => {}

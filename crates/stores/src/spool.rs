@@ -1,14 +1,15 @@
-//! The spool: audit records in a file before their replies leave.
+//! The spool: an audit record is in a file before its reply is sent.
 //!
-//! A process writes several lanes of records: a `FileLane` in `spool/<lane>/` of the data directory for each
-//! thread that answers calls (fewer where the quota is small), one more for what `sync` promises and for
-//! what is said of records that are missing, and a `MemoryLane` (guarantee `memory`). `Recorder` is the sink that
-//! chooses. One thread fsyncs; `Ingest` (in `audit`) reads both and fills the store.
+//! A *lane* is an append-only log with its own hash chain and one writer. A process has one `FileLane` per worker thread
+//! in `spool/<lane>/` of the data directory (fewer if the quota is small), one for `sync` intents and gap records, and one
+//! `MemoryLane` (guarantee `memory`). `Recorder` chooses the lane and runs the fsync thread. A lane is a series of
+//! *segments* (files) of *frames* (records); its newest frames are in a memory-mapped buffer, the *slate*.
+//! `audit::Ingest` reads the lanes and inserts their records into the store.
 //!
-//! A folder belongs to whoever holds its lock. When a process dies its lock goes with it, and another
-//! process of the same data directory adopts what it left (`orphans`).
+//! A lane's folder is locked by its process. After a crash the lock is free, and another process of the same data
+//! directory adopts the folder (`orphans`).
 //!
-//! Not here: what a record says (`sentinel_core::audit`), tables (`audit`).
+//! Not here: the fields of a record (`sentinel_core::audit`), tables (`audit`).
 
 mod complaints;
 pub(crate) mod follow;
@@ -35,7 +36,7 @@ pub use recorder::{Limits, Recorder};
 
 use std::path::{Path, PathBuf};
 
-/// Where the spools of all processes of a data directory are.
+/// The folder of all lanes of a data directory.
 pub(crate) fn root(data_dir: &Path) -> PathBuf {
     data_dir.join("spool")
 }

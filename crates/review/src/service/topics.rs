@@ -1,7 +1,7 @@
-//! One bell per topic that somebody listens to.
+//! One `Notify` per topic that has listeners.
 //!
-//! Ringing wakes those who listen now and remembers nothing, so a slow listener costs nothing: it
-//! looks at the store after waking, and before its first wait.
+//! A notification wakes the present listeners and is not stored: a listener reads the store after
+//! waking, and before its first wait.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -10,58 +10,58 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Bounded by the number of waits: a topic lives while somebody listens.
+/// Bounded by the number of waits: a topic exists while it has listeners.
 #[derive(Default)]
-pub(super) struct Bells {
+pub(super) struct Topics {
     topics: Mutex<HashMap<String, Arc<Notify>>>,
 }
 
-impl Bells {
-    pub(super) fn listen(&self, topic: &str) -> Listening<'_> {
+impl Topics {
+    pub(super) fn listen(&self, topic: &str) -> Subscription<'_> {
         let mut topics = self.topics.lock();
-        let bell = topics.entry(topic.to_owned()).or_default().clone();
-        Listening {
-            bells: self,
+        let notify = topics.entry(topic.to_owned()).or_default().clone();
+        Subscription {
+            all: self,
             topic: topic.to_owned(),
-            bell,
+            notify,
         }
     }
 
-    pub(super) fn ring(&self, topic: &str) {
-        let bell = self.topics.lock().get(topic).cloned();
-        if let Some(bell) = bell {
-            bell.notify_waiters();
+    pub(super) fn notify(&self, topic: &str) {
+        let notify = self.topics.lock().get(topic).cloned();
+        if let Some(notify) = notify {
+            notify.notify_waiters();
         }
     }
 
-    pub(super) fn ring_all(&self) {
+    pub(super) fn notify_all(&self) {
         self.topics
             .lock()
             .values()
-            .for_each(|bell| bell.notify_waiters());
+            .for_each(|notify| notify.notify_waiters());
     }
 }
 
-pub(super) struct Listening<'a> {
-    bells: &'a Bells,
+pub(super) struct Subscription<'a> {
+    all: &'a Topics,
     topic: String,
-    bell: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
-impl Deref for Listening<'_> {
+impl Deref for Subscription<'_> {
     type Target = Notify;
 
     fn deref(&self) -> &Notify {
-        &self.bell
+        &self.notify
     }
 }
 
-impl Drop for Listening<'_> {
+impl Drop for Subscription<'_> {
     fn drop(&mut self) {
-        let mut topics = self.bells.topics.lock();
-        // The map's own, and ours: nobody else listens. A ring that holds one for a moment leaves
-        // the topic to the next listener.
-        if Arc::strong_count(&self.bell) == 2 {
+        let mut topics = self.all.topics.lock();
+        // Two references: the map's and ours. A concurrent `notify` may hold a third, and the topic
+        // then stays until its next listener leaves.
+        if Arc::strong_count(&self.notify) == 2 {
             topics.remove(&self.topic);
         }
     }
@@ -73,18 +73,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_topic_lives_while_somebody_listens() {
-        let bells = Bells::default();
-        let (one, two) = (bells.listen("a"), bells.listen("a"));
+        let topics = Topics::default();
+        let (one, two) = (topics.listen("a"), topics.listen("a"));
         {
             let mut rung = std::pin::pin!(one.notified());
             rung.as_mut().enable();
-            bells.ring("b");
-            bells.ring("a");
+            topics.notify("b");
+            topics.notify("a");
             rung.await;
         }
         drop(two);
-        assert_eq!(bells.topics.lock().len(), 1);
+        assert_eq!(topics.topics.lock().len(), 1);
         drop(one);
-        assert!(bells.topics.lock().is_empty());
+        assert!(topics.topics.lock().is_empty());
     }
 }

@@ -37,7 +37,7 @@ macro_rules! text_enum {
 }
 
 text_enum! {
-    /// Where a review stands.
+    /// The status of a review.
     ReviewStatus {
         Created = "created",
         Claimed = "claimed",
@@ -49,7 +49,7 @@ text_enum! {
 }
 
 impl ReviewStatus {
-    /// A status in a filter: the names of other brokers are understood here, and only here.
+    /// Parses a status in a filter, where names of other brokers are accepted too.
     pub fn parse_in_filter(text: &str) -> Option<Self> {
         match text {
             "pending" => Some(Self::Created),
@@ -60,7 +60,7 @@ impl ReviewStatus {
 }
 
 text_enum! {
-    /// Which side somebody says to be on; for attribution, nobody checks it.
+    /// The side of an author; checked only where roles are enforced.
     Role { Proposer = "proposer", Reviewer = "reviewer", }
 }
 
@@ -98,7 +98,7 @@ pub struct AffectedFile {
     pub removed: u64,
 }
 
-/// A review, without the texts that hang on it.
+/// A review, without its texts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Review {
@@ -139,8 +139,7 @@ pub struct Review {
     pub lease: Option<Lease>,
 }
 
-/// How long a claim holds without activity. Boot time decides while the machine is up, wall time
-/// after it was started again.
+/// The end of a claim without activity: in boot time until the machine restarts, in wall time after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     pub boot_id: String,
@@ -209,7 +208,7 @@ pub struct Patch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
     pub affected_files: Vec<AffectedFile>,
-    /// What the proposer said to this patch, if asked: accepted or not.
+    /// Whether the proposer accepted this patch; absent without a judgement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<bool>,
     pub submitted_by: String,

@@ -8,16 +8,16 @@ use sentinel_core::builtin::{Asked, Refused};
 use sentinel_core::random::is_uuid;
 use serde::{Deserialize, Serialize};
 
-use crate::service::{self, Patience, WAIT_MAX};
+use crate::service::{self, WAIT_MAX, WaitOptions};
 
-/// A name, a phase, a key: what stands in one line.
+/// A name, a phase, a key: one line of text.
 const LINE_BYTES_MAX: usize = 512;
 /// A message or a description; code belongs in a diff.
 const TEXT_BYTES_MAX: usize = 256 << 10;
 /// Items in one page of a list.
 const PAGE_MAX: u64 = 200;
 const PAGE_DEFAULT: u64 = 50;
-/// Bytes of the items in one page: what comes after the first that crosses it is for the next page.
+/// Bytes of the items in one page; the first item that crosses it is the last.
 /// More would not fit into a model's head, and must not fill ours.
 const PAGE_BYTES: usize = 1 << 20;
 
@@ -94,7 +94,7 @@ pub(super) fn page(offset: Option<u64>, limit: Option<u64>) -> Result<Page, Refu
     })
 }
 
-/// Cuts a page to what one answer may hold; says where the next one begins.
+/// Cuts a page to the size of one answer; returns where the next one begins.
 pub(super) fn fit<T: Serialize>(page: Page, listed: ListPage<T>) -> (Vec<T>, Option<u64>) {
     let mut items = listed.items;
     let mut bytes = 0;
@@ -138,7 +138,7 @@ pub(super) fn slice(offset: Option<u64>, limit: Option<u64>) -> Result<DiffRange
     })
 }
 
-pub(super) fn patience(asked: &Asked, wait_ms: Option<u64>) -> Result<Patience<'_>, Refused> {
+pub(super) fn options(asked: &Asked, wait_ms: Option<u64>) -> Result<WaitOptions<'_>, Refused> {
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     if wait > WAIT_MAX {
         return Err(invalid(format!(
@@ -146,7 +146,7 @@ pub(super) fn patience(asked: &Asked, wait_ms: Option<u64>) -> Result<Patience<'
             WAIT_MAX.as_millis()
         )));
     }
-    Ok(Patience {
+    Ok(WaitOptions {
         wait,
         asked: Some(asked),
     })

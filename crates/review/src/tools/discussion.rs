@@ -103,7 +103,7 @@ async fn post_message(service: Arc<Service>, asked: Asked, post: Post) -> Result
     }
 }
 
-/// Adds to a review in the name of whoever asked.
+/// Adds to a review in the name of the caller.
 async fn add(
     service: &Service,
     asked: &Asked,
@@ -147,7 +147,7 @@ async fn get_messages(
 ) -> Result<Messages, Refused> {
     let page = page(get.offset, get.limit)?;
     let id = id("review_id", get.review_id)?;
-    // The version first: whoever waits from it on sees anything posted in between again.
+    // The version first: a wait from it on then repeats a message rather than missing one.
     let review = service.store.get(id.clone()).await.map_err(refused)?;
     let listed = service.store.messages(id, page).await.map_err(refused)?;
     let total = listed.total;

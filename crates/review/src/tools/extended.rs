@@ -1,4 +1,4 @@
-//! The tools that `review.extended_tools` adds: history, figures, and what becomes of a patch.
+//! The tools of `review.extended_tools`: history, statistics, and judgements of patches.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{Since, fit, id, maybe, page, patience, projects, status_filter};
+use super::arguments::{Since, fit, id, maybe, options, page, projects, status_filter};
 use crate::service::{Service, refused};
 
 const TAGS: &[&str] = &["status"];
@@ -69,10 +69,10 @@ async fn get_review_status(
     asked: Asked,
     get: GetStatus,
 ) -> Result<Standing, Refused> {
-    let patience = patience(&asked, get.wait_ms)?;
+    let options = options(&asked, get.wait_ms)?;
     let since = get.since.map(Since::known).transpose()?;
     let review = service
-        .status(id("review_id", get.review_id)?, since, patience)
+        .status(id("review_id", get.review_id)?, since, options)
         .await?;
     Ok(Standing {
         review_id: review.review_id,
@@ -123,7 +123,7 @@ async fn list_pending(
         ..ReviewFilter::default()
     };
     let (listed, queue_version) = service
-        .pending(filter, page, list.since, patience(&asked, list.wait_ms)?)
+        .pending(filter, page, list.since, options(&asked, list.wait_ms)?)
         .await?;
     let total = listed.total;
     let (items, next_offset) = fit(page, listed);

@@ -57,7 +57,7 @@ async fn race(service: &Arc<Service>, reviewers: usize, count: usize) {
     }
     assert_eq!(winners.len(), count);
     for (id, by) in winners {
-        let now = service.status(id, None, Patience::NONE).await.unwrap();
+        let now = service.status(id, None, WaitOptions::NONE).await.unwrap();
         assert_eq!((now.claimed_by, now.claim_generation), (by, 1));
     }
 }

@@ -23,12 +23,12 @@ use sentinel_core::Caller;
 use sentinel_core::builtin::Refused;
 use sentinel_core::clock::{Clock, SystemClock};
 use sentinel_core::random::uuid;
-use sentinel_review::service::{Patience, Since, WAIT_MAX, claimant};
+use sentinel_review::service::{Since, WAIT_MAX, WaitOptions, claimant};
 use sentinel_review::store::{
     ActionOutcome, Addition, Category, Decision, NewReview, Page, Priority, ReviewError,
     ReviewFilter, ReviewStatus, ReviewStore, Role, WriteKey,
 };
-use sentinel_review::{Service, Settings, Who, machine};
+use sentinel_review::{Actor, Service, Settings, machine};
 use sentinel_stores::{Postgres, PostgresReviews, Sqlite, SqliteReviews, Synchronous, review};
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -144,8 +144,8 @@ fn proposal(intent: &str) -> NewReview {
     }
 }
 
-fn by(actor: &str) -> Who {
-    Who::unchecked(actor, None)
+fn by(actor: &str) -> Actor {
+    Actor::unchecked(actor, None)
 }
 
 async fn submit(service: &Service) -> String {
@@ -157,11 +157,11 @@ async fn submit(service: &Service) -> String {
         .review_id
 }
 
-fn patient(wait: Duration) -> Patience<'static> {
-    Patience { wait, asked: None }
+fn patient(wait: Duration) -> WaitOptions<'static> {
+    WaitOptions { wait, asked: None }
 }
 
-fn long() -> Patience<'static> {
+fn long() -> WaitOptions<'static> {
     patient(WAIT_MAX)
 }
 

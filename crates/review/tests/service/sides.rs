@@ -25,7 +25,7 @@ fn enforce(service: &Service, enforce_roles: bool) {
     });
 }
 
-async fn propose(service: &Service, who: &Who) -> String {
+async fn propose(service: &Service, who: &Actor) -> String {
     let mut new = proposal("change");
     new.proposed_by = who.actor.clone();
     let made = service.submit(who, new, None).await.unwrap();
@@ -39,12 +39,12 @@ fn speaks(role: Role) -> Addition {
     }
 }
 
-async fn take(service: &Service, id: &str, who: &Who) -> Result<ActionOutcome, Refused> {
+async fn take(service: &Service, id: &str, who: &Actor) -> Result<ActionOutcome, Refused> {
     let by = who.claimant.clone().expect("somebody");
     service.claim(id.into(), who.clone(), by).await
 }
 
-async fn judge(service: &Service, id: &str, who: &Who) -> Result<ActionOutcome, Refused> {
+async fn judge(service: &Service, id: &str, who: &Actor) -> Result<ActionOutcome, Refused> {
     let decision = Decision::Rejected;
     service
         .verdict(id.into(), who.clone(), None, None, decision, None)
@@ -67,7 +67,7 @@ pub(super) async fn c_28_each_side_does_only_what_is_its_own_where_that_is_asked
     let ada = who("ada", Some("one"), None);
     let (bob, carl) = (who("bob", None, Some("r1")), who("carl", None, Some("r1")));
     let id = propose(&service, &ada).await;
-    let say = |who: &Who, role| service.add(id.clone(), who.clone(), None, speaks(role));
+    let say = |who: &Actor, role| service.add(id.clone(), who.clone(), None, speaks(role));
 
     wrong(take(&service, &id, &ada).await, "its own proposal");
     // Whatever name a proposer gives itself.
@@ -107,7 +107,7 @@ pub(super) async fn c_28_each_side_does_only_what_is_its_own_where_that_is_asked
         patch_id: patch.patch_id,
         accepted: true,
     };
-    let accept = |who: &Who| service.add(id.clone(), who.clone(), None, judgement.clone());
+    let accept = |who: &Actor| service.add(id.clone(), who.clone(), None, judgement.clone());
     wrong(accept(&bob).await, "judge a patch");
     accept(&ada).await.unwrap();
 

@@ -1,7 +1,7 @@
-//! How far each lane is known to have reached the store, in small files beside it.
+//! The head of each lane (the last record known to be in the store), in small files in the data directory.
 //!
-//! A chain shows what was changed or taken out of its middle; that its end is missing only somebody
-//! else can tell. These files can, and so can the anchors in other lanes that repeat them.
+//! A hash chain reveals changed or removed records, but not a truncated end. The heads reveal it, and
+//! so do the anchors in other lanes, which repeat them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -38,7 +38,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The hash that such a text says, if it says one.
+/// Parses a hexadecimal hash.
 pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
     let mut hash = [0; 32];
     let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -77,7 +77,7 @@ pub(crate) fn read_all(data_dir: &Path) -> io::Result<Vec<Head>> {
     Ok(heads)
 }
 
-/// Forgets the heads of lanes that retention took long ago.
+/// Removes the heads of lanes that retention deleted long ago.
 pub(crate) fn sweep(data_dir: &Path, older_than: std::time::Duration) {
     let Ok(entries) = fs::read_dir(folder(data_dir)) else {
         return;

@@ -1,9 +1,8 @@
-//! From the spool into the store, behind the calls' backs.
+//! Moves records from the spool into the store, in the background.
 //!
-//! One thread reads what the lanes hold and inserts it in batches, at least once; the store drops what
-//! it has already. While the store is down or hangs the spool grows, nothing else. In a burst of calls
-//! records wait for its end, but not for long: they are safe in the spool, and the machine is the calls'.
-//! What is missing is announced by gap records, the chain is tied by anchors, and spools of dead processes
+//! One low-priority thread reads the lanes and inserts batches at least once; the store ignores duplicates. While the store
+//! is down the spool grows. During a burst of calls ingestion pauses (`BURST_WAIT_MAX`), since records are safe in the
+//! spool. Missing records are announced by gap records, lanes are tied together by anchors, and lanes of dead processes
 //! are adopted.
 
 #[cfg(test)]
@@ -26,22 +25,22 @@ use super::{ANCHOR, GAP, UNKNOWN};
 use crate::spool::follow::{Chunk, Follower, Gap, Step};
 use crate::spool::{FileLane, Recorder, orphans};
 
-/// How often new records are looked for. What came meanwhile is one transaction, so looking oftener
-/// would cost more for each record.
+/// Polling interval. Records that arrive in between share a transaction, so a shorter interval costs
+/// more per record.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// So many new records between two looks are a burst.
+/// New records in one interval that count as a burst.
 const BURST_LEN_MIN: u64 = 1000;
-/// For so long the records of a burst wait for its end.
+/// How long ingestion waits for a burst to end.
 const BURST_WAIT_MAX: Duration = Duration::from_millis(800);
 const ANCHOR_EVERY: Duration = Duration::from_secs(1);
 const ADOPT_EVERY: Duration = Duration::from_secs(10);
 const RETAIN_EVERY: Duration = Duration::from_secs(3600);
-/// Between attempts to reach a store that fails, doubling.
+/// Retry backoff of a failing store: doubles from `RETRY_MIN` to `RETRY_MAX`.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
-/// Records of memory in one insert, about as many as a chunk of the spool has.
+/// Records of the memory lane in one insert, about as many as in a chunk of the spool.
 const MEMORY_LEN_MAX: usize = 4096;
-/// How much the thread yields to those that answer calls: they come first on a busy machine.
+/// Niceness of the thread: workers have priority on a busy machine.
 const NICENESS: i32 = 10;
 
 /// The running ingestion.
@@ -77,7 +76,7 @@ impl Ingest {
         std::thread::Builder::new()
             .name("audit-ingest".to_owned())
             .spawn(move || {
-                // On Linux this is about the thread. Without it ingestion works all the same.
+                // On Linux this applies to the thread. A failure only costs priority.
                 let _ = rustix::process::setpriority_process(None, NICENESS);
                 runtime.block_on(work.run());
                 finished.send_replace(true);
@@ -89,8 +88,7 @@ impl Ingest {
         })
     }
 
-    /// Brings everything into the store within a deadline; gives how many records are left in the
-    /// spool, for the next process to adopt.
+    /// Drains the spool within a deadline; returns the number of records left for the next process.
     pub async fn finish(mut self, deadline: Duration) -> u64 {
         self.recorder.end();
         self.stop.send_replace(true);
@@ -104,11 +102,11 @@ impl Ingest {
     }
 }
 
-/// Intents whose calls have not ended: their segments stay until they have.
+/// Intents without completion; their segments are kept until they have one.
 #[derive(Default)]
 struct Intents {
     open: BTreeMap<u64, Record>,
-    /// Segments that are done with but for these, and their last numbers.
+    /// Segments kept only for these, with their last record number.
     held: Vec<(u64, u64)>,
     last_seq: u64,
 }
@@ -125,12 +123,12 @@ impl Intents {
     }
 }
 
-/// What a turn found.
+/// The progress of one turn.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Moved {
     Nothing,
     Some,
-    /// And there is more.
+    /// There is more to read right now.
     More,
 }
 
@@ -145,14 +143,14 @@ struct Work {
     memory_head: Option<Head>,
 }
 
-/// One lane of the spool, and how far it was read.
+/// One lane of the spool and its reading position.
 struct Lane {
     file: Arc<FileLane>,
     follower: Follower,
     intents: Intents,
     /// The last record that the store has.
     head: Option<Head>,
-    /// Nothing but anchors came since the last anchor.
+    /// Only anchors were written since the last anchor.
     anchored: bool,
 }
 
@@ -167,7 +165,7 @@ impl Lane {
         }
     }
 
-    /// What was written since.
+    /// Reads what was written since the last call.
     fn read(&mut self) -> Chunk {
         let live = self.file.end(self.follower.segment());
         self.follower.read(Some(live)).unwrap_or_else(|error| {
@@ -176,7 +174,7 @@ impl Lane {
         })
     }
 
-    /// The store has what was read: segments that are done with go away.
+    /// Releases segments whose records the store has.
     fn forget(&mut self) {
         let oldest = self.intents.open.keys().next().copied();
         self.intents.held.retain(|(number, last_seq)| {
@@ -202,7 +200,7 @@ impl Work {
                 break;
             }
             let now = Instant::now();
-            // At the next look it would be late.
+            // At the next poll it would be late.
             if now + LOOK_EVERY >= anchor_at {
                 anchor_at = now + ANCHOR_EVERY;
                 self.anchor();
@@ -224,7 +222,7 @@ impl Work {
         self.lanes.iter().for_each(|lane| lane.file.remove());
     }
 
-    /// Until the next look, and in a burst of calls until its end.
+    /// Waits for the next poll, or for the end of a burst.
     async fn pause(&mut self) {
         let began = Instant::now();
         let mut hurries = false;
@@ -232,7 +230,7 @@ impl Work {
         while is_burst && !hurries && began.elapsed() < BURST_WAIT_MAX {
             let before = self.recorder.metrics.audit.records.load(Relaxed);
             hurries = tokio::select! {
-                // What is only in memory has no time: others come and take its place.
+                // The memory lane drops its oldest records, so it does not wait.
                 () = sleep(LOOK_EVERY) => !self.recorder.memory.is_empty(),
                 () = self.recorder.crowded.notified() => true,
                 _ = self.stop.wait_for(|stop| *stop) => true,
@@ -242,7 +240,7 @@ impl Work {
         }
     }
 
-    /// Moves some of what there is in each lane.
+    /// Moves one chunk of each lane.
     async fn turn(&mut self) -> Moved {
         let mut from_files = Moved::Nothing;
         for at in 0..self.lanes.len() {
@@ -273,7 +271,7 @@ impl Work {
             self.say_first(said).await;
         }
         let lane = &mut self.lanes[at];
-        // Their records were in chunks before this one.
+        // Their records were in earlier chunks.
         for number in chunk.finished {
             lane.intents.held.push((number, lane.intents.last_seq));
         }
@@ -289,9 +287,9 @@ impl Work {
         moved
     }
 
-    /// `before` is the hash that the first of them follows.
+    /// `before` is the hash before the first record.
     async fn deliver_memory(&mut self, before: [u8; 32], records: Batch) {
-        // Only the oldest give way, so none is missing between two that are here.
+        // The ring drops from its front, so the batch itself has no gap.
         let first = records.records().next().map(|entered| entered.seq);
         if let Some(seq) = first.filter(|seq| *seq > self.memory_next) {
             let gap = Gap {
@@ -309,8 +307,8 @@ impl Work {
         self.memory_head = Head::of(&records).or(self.memory_head.take());
     }
 
-    /// Brings in what was just announced, up to this number, before what lies behind the gap: whoever verified in between
-    /// would miss records without a word. Announcements are in the last lane, which is also the last that is verified.
+    /// Ingests the gap record with this number before the records after the gap: a verification in between would find
+    /// unannounced missing records. Gap records are in the last lane, which is also verified last.
     async fn say_first(&mut self, said: u64) {
         let last = self.lanes.len() - 1;
         while self.lanes[last].intents.last_seq < said {
@@ -320,8 +318,7 @@ impl Work {
         }
     }
 
-    /// Tries until the store has them. Only the end of the process stops it, and then the spool
-    /// still has them.
+    /// Retries until the store has them. If the process ends first, the spool still has them.
     async fn insert(&self, records: &Batch) {
         let mut pause = RETRY_MIN;
         let metrics = &self.recorder.metrics.audit;
@@ -341,7 +338,7 @@ impl Work {
         }
     }
 
-    /// Ties the heads of all lanes together in each one where anything happened since the last time.
+    /// Appends an anchor with the heads of all lanes to each lane that changed since the last one.
     fn anchor(&mut self) {
         if self.lanes.iter().all(|lane| lane.anchored) {
             return;
@@ -395,7 +392,7 @@ impl Work {
     }
 }
 
-/// Lanes that an anchor names: more would make it as large as the records it ties.
+/// Lanes named in an anchor; more would make it larger than the records it covers.
 const HEADS_MAX: usize = 32;
 
 fn newest(mut heads: Vec<Head>) -> Vec<Head> {
@@ -404,7 +401,7 @@ fn newest(mut heads: Vec<Head>) -> Vec<Head> {
     heads
 }
 
-/// Says what is missing; gives the number of what was said last in the lane for it.
+/// Appends a gap record for each gap; returns the number of the last one.
 fn announce(recorder: &Recorder, gaps: &[Gap], reason: &str) -> Option<u64> {
     let said = gaps.iter().map(|gap| announce_one(recorder, gap, reason));
     said.fold(None, Option::max)
@@ -429,16 +426,16 @@ fn announce_one(recorder: &Recorder, gap: &Gap, reason: &str) -> Option<u64> {
     recorder.announce(GAP, &args.to_string())
 }
 
-/// What was found in spools whose process is gone.
+/// What was adopted from dead processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
     pub records: u64,
-    /// Calls that were begun and whose end nobody knows.
+    /// Calls with an intent and no completion: their outcome is unknown.
     pub unknown: u64,
 }
 
-/// Brings the records of dead processes into the store. What must be said about them goes to the lanes of `recorder`. What
-/// fails is left for the next time; a spool that cannot be read keeps nobody from the others.
+/// Moves the records of dead processes into the store. Gap records and unknown outcomes go to the lanes of `recorder`. A
+/// lane that fails is left for the next time and does not block the others.
 pub async fn adopt_all(
     data_dir: &Path,
     store: &dyn AuditStore,
@@ -447,7 +444,7 @@ pub async fn adopt_all(
     adopt(data_dir, store, recorder, async |_| {}).await
 }
 
-/// What is missing in the spool of a dead process.
+/// The gaps in the lane of a dead process.
 fn gaps_of(folder: &Path) -> io::Result<Vec<Gap>> {
     let mut follower = Follower::new(folder.to_owned());
     let mut gaps = Vec::new();
@@ -460,7 +457,7 @@ fn gaps_of(folder: &Path) -> io::Result<Vec<Gap>> {
     }
 }
 
-/// `say_first` has what was announced brought in, up to a number of the last lane, before the records behind it.
+/// `say_first` ingests gap records up to a number of the last lane, before the records after the gap.
 async fn adopt(
     data_dir: &Path,
     store: &dyn AuditStore,
@@ -473,7 +470,7 @@ async fn adopt(
         let mut follower = Follower::new(orphan.folder.clone());
         let mut intents = Intents::default();
         let mut head = None;
-        // Where it cannot be read to its end, that is seen below, and what is missing is said when it can.
+        // A read error shows below; the gaps are announced once the lane can be read.
         let gaps = gaps_of(&orphan.folder).unwrap_or_default();
         if let Some(said) = announce(recorder, &gaps, "crash") {
             say_first(said).await;

@@ -1,4 +1,4 @@
-//! Audit records in PostgreSQL. Nothing here is on the way of a call.
+//! Audit records in PostgreSQL. Not on the hot path of a call.
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use sentinel_core::audit::{
@@ -73,7 +73,7 @@ impl AuditStore for PostgresAudit {
             let Some(limit) = query.within else {
                 return find(client, &query).await;
             };
-            // The server gives up by itself: it would go on for somebody who has gone.
+            // The server ends the search itself, also when the caller has left.
             let looking = client.transaction().await?;
             let bound = format!("SET LOCAL statement_timeout = {}", limit.as_millis().max(1));
             looking.batch_execute(&bound).await?;

@@ -14,8 +14,8 @@ use super::{ANCHOR, COLUMNS, beginning, guarantee, matches_nothing, number};
 use crate::error::StoreError;
 use crate::sqlite::{Migrations, Sqlite, Synchronous};
 
-/// The tables. One index besides the key: each costs more than the row. Rows lie in the order in which they came, for
-/// lanes that are written in turn would otherwise split the pages of each other.
+/// The tables. One index besides the key, since each costs more than the row. Row ids keep insertion order: ordered by
+/// key, lanes written in turn would split each other's pages.
 pub const MIGRATIONS: Migrations = Migrations {
     component: "audit",
     steps: &["CREATE TABLE audit (
@@ -110,7 +110,7 @@ impl AuditStore for SqliteAudit {
     fn retain(&self, since_ms: u64) -> BoxFuture<'_, Result<u64, StoreFailure>> {
         async move {
             let mut gone = 0;
-            // One lane at a time, so that no transaction holds the writer for long.
+            // One transaction per lane, so that none holds the writer for long.
             for (node, lane) in self.db.read(move |conn| old_lanes(conn, since_ms)).await? {
                 let cut = move |tx: &Connection| cut(tx, (&node, lane), since_ms);
                 gone += self.db.write(cut).await?;
@@ -121,7 +121,7 @@ impl AuditStore for SqliteAudit {
     }
 }
 
-/// Rows of one statement: it finds their places in the tables once, where each of its own would begin at the root.
+/// Rows per statement: one descent of the B-tree instead of one per row.
 const ROWS: usize = 16;
 const COLUMN_COUNT: usize = 25;
 
@@ -155,8 +155,8 @@ fn insert(tx: &Connection, batch: &Batch) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Binds a row in the order of `COLUMNS`: what differs from the record that was bound there before, for most columns of a
-/// busy gateway say the same again and again.
+/// Binds a row in the order of `COLUMNS`, only where it differs from the record bound there before: most columns of a
+/// busy gateway repeat.
 fn bind(
     statement: &mut Statement<'_>,
     row: usize,

@@ -1,11 +1,11 @@
-//! Brings tables up to date, numbered like those of SQLite and noted in a table of the same shape.
+//! Migrations, numbered and recorded as in SQLite.
 
 use tokio_postgres::Client;
 
 use crate::Migrations;
 use crate::error::StoreError;
 
-/// Two gateways that start together migrate one after the other.
+/// Advisory lock: gateways that start together migrate one after the other.
 const LOCK: i64 = 0x0053_4761_7564_6974;
 
 pub(super) async fn run(client: &mut Client, components: &[Migrations]) -> Result<(), StoreError> {

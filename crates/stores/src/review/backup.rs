@@ -1,8 +1,7 @@
-//! A consistent copy while others go on writing.
+//! A consistent copy of the database while others write.
 //!
-//! The copy is made of the pages of one moment, a few at a time: each few are synced before the next, and
-//! four times as long as that took nothing is done. So whoever writes waits for a few pages of ours at the most, now
-//! and then, and never for the whole copy.
+//! All pages are read in one snapshot, `STEP_PAGES` at a time. Each step is synced and followed by a pause of four times
+//! its duration, so that writers wait for one step at most.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,31 +15,31 @@ use tokio::time::Instant;
 use super::sql;
 use crate::private;
 
-/// Pages copied at once: what a disk takes in about the time of one more sync.
+/// Pages per step: about as long to write as one sync.
 const STEP_PAGES: i32 = 64;
-/// How long nothing is done after each step, as a multiple of what it took.
+/// The pause after each step, as a multiple of its duration.
 const REST: u32 = 4;
-/// The longest rest, for a disk that stalls.
+/// Upper bound of the pause, for a disk that stalls.
 const REST_MAX: Duration = Duration::from_millis(50);
 
 pub(super) fn backup(from: &Connection, to: &Path) -> Result<(), ReviewError> {
     let file = private::create_new(to).map_err(|error| failed(to, &error))?;
     let copied = copy(from, to, &file);
     if copied.is_err() {
-        // Half a copy is none; what else the folder holds is not ours.
+        // A partial copy is useless; other files in the folder are not ours.
         let _ = std::fs::remove_file(to);
     }
     copied
 }
 
 fn copy(from: &Connection, to: &Path, file: &File) -> Result<(), ReviewError> {
-    // All steps read the same moment: that of the first look.
+    // The first read starts the snapshot for all steps.
     let reading = from.unchecked_transaction().map_err(sql)?;
     reading
         .query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
         .map_err(sql)?;
     let mut target = Connection::open(to).map_err(sql)?;
-    // A copy that is not finished is thrown away: it needs no journal, and `file` is synced here.
+    // An unfinished copy is deleted, so it needs no journal; `file` is synced here.
     target
         .execute_batch(&format!(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = {STEP_PAGES};"
@@ -58,7 +57,7 @@ fn copy(from: &Connection, to: &Path, file: &File) -> Result<(), ReviewError> {
     }
     drop(copying);
     target.close().map_err(|(_, error)| sql(error))?;
-    // A backup that a power failure takes away is none; its name is the folder's.
+    // Survives a power failure only if the folder entry is synced too.
     let folder = to.parent().unwrap_or(Path::new("."));
     file.sync_all()
         .and_then(|()| File::open(folder)?.sync_all())

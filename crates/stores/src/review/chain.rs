@@ -1,8 +1,8 @@
-//! The history that cannot be edited unnoticed.
+//! The tamper-evident history: a hash chain over the events of all reviews.
 //!
-//! Each event's hash covers the hash before it, its own fields and a digest of the text that came
-//! with it (the message's body, the diff, the verdict). Whoever changes or deletes a row breaks the
-//! chain from there on. The state of each review must be what its last event says.
+//! Each event's hash covers the previous hash, its own fields and a digest of its text (the message's
+//! body, the diff, the verdict). A changed or deleted row breaks the chain from there on. The state of
+//! each review must match its last event.
 
 use std::collections::HashSet;
 
@@ -14,11 +14,11 @@ use super::sql;
 
 pub(super) const START: [u8; 32] = [0; 32];
 
-/// The columns of an event as its link is read back.
+/// The columns of an event that make its `Link`.
 pub(super) const LINK: &str = "seq, review_id, event, actor, old_status, new_status, about_id, content, detail, \
     created_at, hash";
 
-/// The fields of an event that its hash covers, besides the one before.
+/// The fields of an event that its hash covers, besides the previous hash.
 pub(super) struct Link<'a> {
     pub(super) seq: i64,
     pub(super) review_id: &'a str,
@@ -49,7 +49,7 @@ impl Link<'_> {
         ];
         let fields = texts.into_iter().map(|text| text.map(str::as_bytes));
         for field in fields.chain([self.content]) {
-            // Lengths, so that no two lists of fields read the same; absent is not empty.
+            // Length-prefixed, so that different fields never hash alike; absent differs from empty.
             let length = field.map_or(u64::MAX, |field| field.len() as u64);
             hash.update(&length.to_be_bytes());
             hash.update(field.unwrap_or_default());
@@ -58,7 +58,7 @@ impl Link<'_> {
     }
 }
 
-/// The digest of a text that hangs on an event.
+/// The digest of an event's text.
 pub(super) fn content(parts: &[&str]) -> [u8; 32] {
     let mut hash = Context::new(&SHA256);
     for part in parts {
@@ -71,13 +71,13 @@ fn to_array(bytes: &[u8]) -> [u8; 32] {
     bytes.try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// Where the history is.
+/// The end of the history.
 pub(super) struct Head {
     /// The hash to continue from.
     pub(super) hash: [u8; 32],
     /// The next event's number.
     pub(super) next: i64,
-    /// The number of the event that changed the queue last.
+    /// The number of the last event that changed the queue.
     pub(super) queue: i64,
 }
 
@@ -100,10 +100,10 @@ pub(super) fn last(tx: &Connection) -> Result<Head, ReviewError> {
     }))
 }
 
-/// What the event of a removed review is called.
+/// The event of a purged review.
 pub(super) const PURGED: &str = "review_purged";
 
-/// The digest by which a removal names the events of what it removed.
+/// The digest over the events of a purged review, part of the purge event.
 pub(super) fn covered(hashes: &[Vec<u8>]) -> [u8; 32] {
     let mut hash = Context::new(&SHA256);
     hashes.iter().for_each(|one| hash.update(one));
@@ -122,12 +122,11 @@ pub(super) fn hashes_to(tx: &Connection, last: i64) -> Result<Vec<Vec<u8>>, Revi
     .map_err(sql)
 }
 
-/// Walks the whole history; what is in it, or the first thing that is wrong. All of it is one reading,
-/// whatever is written meanwhile.
+/// Verifies the whole history in one snapshot; returns its extent or the first error.
 pub(super) fn verify(db: &Connection) -> Result<VerifyReport, ReviewError> {
     let reading = db.unchecked_transaction().map_err(sql)?;
     let verified = verify_still(&reading)?;
-    // It only ends the reading; what was found stands.
+    // Only ends the snapshot.
     reading.rollback().map_err(sql)?;
     Ok(verified)
 }

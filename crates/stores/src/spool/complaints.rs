@@ -1,11 +1,11 @@
-//! What is said in the log when the spool cannot be written: not for each record, there are thousands a second.
+//! Rate-limited log lines about a spool that cannot be written: thousands of records may fail per second.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::now_ms;
 
-/// At most this often.
+/// Interval between two log lines.
 const EVERY_MS: u64 = 10_000;
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Reads the segments of a lane, oldest first, whether its writer lives or not.
 //!
-//! What is missing between two numbers is a gap: a frame that was torn or damaged, a segment that
-//! the quota cut, a record that could not be written.
+//! Missing numbers are a gap: a torn or damaged frame, a segment truncated at the quota, a record
+//! that could not be written.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,21 +13,20 @@ use super::frame::{self, Found, Kind, Start};
 use super::{segment, slate};
 use crate::audit::{ANCHOR, UNKNOWN};
 
-/// Read at once, and one transaction of the store: some thousand records. A frame that does not fit is
-/// read alone.
+/// One read and one transaction of the store: some thousand records. A larger frame is read alone.
 const CHUNK_BYTES: u64 = 1024 * 1024;
 
-/// Records that are not there, both ends included.
+/// Missing records, both ends included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) lane: i64,
     pub(crate) from_seq: u64,
     pub(crate) to_seq: u64,
-    /// The hash that the record behind it follows. Unknown behind a frame that was torn or damaged: only that had it.
+    /// The hash before the next record. Unknown after a torn or damaged frame, which alone held it.
     pub(crate) before: Option<[u8; 32]>,
 }
 
-/// What a record says about an intent.
+/// A record's relation to an intent.
 pub(crate) enum Step {
     /// It is one, with this number.
     Begun(u64, Box<Record>),
@@ -40,7 +39,7 @@ impl Step {
         if draft.outcome == "intent" {
             Some(Self::Begun(seq, Box::new(draft.to_record())))
         } else if draft.intent != 0 && draft.outcome != UNKNOWN {
-            // What is said about another lane's intent is none of this one's.
+            // `unknown` completes an intent of another lane.
             Some(Self::Ended(draft.intent))
         } else {
             None
@@ -51,9 +50,9 @@ impl Step {
 #[derive(Default)]
 pub(crate) struct Chunk {
     pub(crate) records: Option<Batch>,
-    /// What they say about intents, in their order: found here, where each record is looked at anyway.
+    /// Their intents and completions, in order.
     pub(crate) steps: Vec<Step>,
-    /// Some of them are no anchors.
+    /// Some of them are not anchors.
     pub(crate) beyond_anchors: bool,
     pub(crate) gaps: Vec<Gap>,
     /// Segments that were read to their end before these records.
@@ -88,8 +87,8 @@ impl Follower {
         self.segment
     }
 
-    /// Reads on, up to `live` (the segment being written and its length) or to the very end. A chunk
-    /// without records means that there is nothing more for now.
+    /// Reads up to `live` (the current segment and its length), or to the end of a dead lane. A chunk
+    /// without records means that nothing more is there for now.
     pub(crate) fn read(&mut self, live: Option<(u64, u64)>) -> io::Result<Chunk> {
         let mut chunk = Chunk::default();
         loop {
@@ -114,7 +113,7 @@ impl Follower {
         }
     }
 
-    /// Reads what the writer left on its slate, behind everything else. A second time there is nothing.
+    /// Reads the slate of a dead writer, after all segments.
     fn slate(&mut self, chunk: &mut Chunk) {
         let bytes = slate::left(&self.folder, self.segment, self.expected.unwrap_or(0));
         let mut records = Gathering::default();
@@ -124,7 +123,7 @@ impl Follower {
         }
     }
 
-    /// Goes to the next segment there is; `false` if there is none.
+    /// Moves to the next segment; `false` if there is none.
     fn advance(&mut self) -> io::Result<bool> {
         let next = segments(&self.folder)?
             .into_iter()
@@ -135,7 +134,7 @@ impl Follower {
         Ok(true)
     }
 
-    /// Reads some records of the present segment.
+    /// Reads some records of the current segment.
     fn some(&mut self, end: u64, sealed: bool, chunk: &mut Chunk) -> io::Result<()> {
         let mut want = CHUNK_BYTES;
         while self.offset < end {
@@ -145,7 +144,7 @@ impl Follower {
                 want.min(end - self.offset),
             )?;
             if bytes.is_empty() {
-                // It gave way to newer ones meanwhile.
+                // It was truncated meanwhile.
                 return Ok(());
             }
             let whole = self.offset + bytes.len() as u64 >= end;
@@ -166,8 +165,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes the frames of a buffer; gives how many bytes are done with. `last` says that nothing
-    /// will ever follow, so that what is incomplete is torn.
+    /// Takes the frames of a buffer; returns the bytes consumed. `last`: nothing will follow, so an
+    /// incomplete frame is torn.
     fn frames(
         &mut self,
         bytes: &[u8],
@@ -190,7 +189,7 @@ impl Follower {
                                 chunk.steps.extend(Step::of(seq, &draft));
                                 chunk.beyond_anchors |= draft.method != ANCHOR;
                                 let encoded = &bytes[begin..begin + len];
-                                // What was never written left no mark on the chain.
+                                // A record that was never written is not in the chain.
                                 let last = self.hash;
                                 let follows = |last: &[u8; 32]| chain(last, seq, encoded) == hash;
                                 self.reach(seq, || last.filter(follows), chunk);
@@ -218,15 +217,14 @@ impl Follower {
         self.hash = Some(before);
     }
 
-    /// The record or segment that begins with `seq` comes next: whatever was expected before it is
-    /// missing. `before` says what it follows.
+    /// Continues at `seq`; numbers expected before it are a gap. `before` is the hash it follows.
     fn reach(&mut self, seq: u64, before: impl FnOnce() -> Option<[u8; 32]>, chunk: &mut Chunk) {
         let lane = self.start.as_ref().map_or(0, |start| start.lane);
         if let Some(expected) = self.expected
             && seq > expected
         {
             match chunk.gaps.last_mut() {
-                // One run of missing records is one gap, however many segments it covers.
+                // Consecutive missing records are one gap, across segments.
                 Some(gap) if gap.to_seq + 1 == expected => {
                     (gap.to_seq, gap.before) = (seq - 1, before());
                 }
@@ -254,7 +252,7 @@ pub(crate) fn segments(folder: &Path) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// How long the first frame of a segment is.
+/// The length of a segment's first frame.
 pub(crate) fn read_start_bytes(path: &Path) -> io::Result<u64> {
     let mut header = [0; frame::HEADER_LEN];
     File::open(path)?.read_exact(&mut header)?;

@@ -1,9 +1,8 @@
-//! How records lie in a segment file.
+//! The framing of records in a segment file.
 //!
 //! A frame is a header of 32 bytes, a payload, and padding to 8: magic, length, sequence, segment,
-//! kind, the format of records, and a CRC-32C over header and payload. A segment begins with a frame that says
-//! whose it is and where the chain stood. A reader that meets something else goes on at the next
-//! valid frame.
+//! kind, the format of records, and a CRC-32C over header and payload. A segment begins with a `Start`
+//! frame: node, lane and position in the chain. A reader skips invalid bytes up to the next valid frame.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use sentinel_core::audit::{FORMAT, SEQ_MAX};
 const MAGIC: u32 = u32::from_le_bytes(*b"SGA\x01");
 pub(crate) const HEADER_LEN: usize = 32;
 const CRC_AT: usize = 28;
-/// No frame is longer: a record's arguments are cut far below.
+/// Upper bound of a payload; arguments of records are truncated far below it.
 const PAYLOAD_LEN_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub(crate) fn put(out: &mut Vec<u8>, kind: Kind, seq: u64, segment: u64, payload
     write(&mut out[begin..], kind, seq, segment, payload);
 }
 
-/// Fills a place that is `padded` bytes long with a frame.
+/// Writes a frame into a buffer of exactly `padded` bytes.
 pub(crate) fn write(place: &mut [u8], kind: Kind, seq: u64, segment: u64, payload: [&[u8]; 2]) {
     let [first, second] = payload;
     let payload_len = first.len() + second.len();
@@ -49,7 +48,7 @@ pub(crate) fn write(place: &mut [u8], kind: Kind, seq: u64, segment: u64, payloa
     header[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// How long a frame is, with header and padding: each begins at a multiple of 8.
+/// The length of a frame with header and padding: frames are aligned to 8 bytes.
 pub(crate) fn padded([first, second]: [&[u8]; 2]) -> usize {
     padded_len(first.len() + second.len())
 }
@@ -62,7 +61,7 @@ fn checksum(header: &[u8], payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&header[..CRC_AT]), payload)
 }
 
-/// How many frames of a segment lie whole at the beginning of a buffer.
+/// The number of complete frames of a segment at the start of a buffer.
 pub(crate) fn count(mut bytes: &[u8], segment: u64) -> u64 {
     let mut frames = 0;
     while let Found::Frame(found) = look(bytes, segment) {
@@ -81,10 +80,10 @@ pub(crate) struct Frame<'a> {
     pub(crate) len: usize,
 }
 
-/// What is at the beginning of a buffer.
+/// The result of parsing the start of a buffer.
 pub(crate) enum Found<'a> {
     Frame(Frame<'a>),
-    /// Perhaps a frame, if more bytes were there.
+    /// May be a frame once more bytes are read.
     Incomplete,
     Nothing,
 }
@@ -125,14 +124,14 @@ pub(crate) fn look(bytes: &[u8], segment: u64) -> Found<'_> {
     })
 }
 
-/// What the first frame of a segment says.
+/// The payload of a segment's first frame.
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
     pub(crate) node: Arc<str>,
     pub(crate) lane: i64,
-    /// The number of the first record that belongs here.
+    /// The number of its first record.
     pub(crate) first_seq: u64,
-    /// The hash that it follows.
+    /// The hash before that record.
     pub(crate) before: [u8; 32],
 }
 
@@ -157,7 +156,7 @@ impl Start {
     }
 }
 
-/// A record's payload: its bytes, then its hash. Gives how many bytes the record has.
+/// Splits a record's payload into its length and the hash after it.
 pub(crate) fn split_record(payload: &[u8]) -> Option<(usize, [u8; 32])> {
     let (record, hash) = payload.split_last_chunk()?;
     Some((record.len(), *hash))

@@ -1,10 +1,9 @@
 //! A lane of the guarantees `spool` and `sync`: segments of frames, appended under one lock.
 //!
-//! The thread that finishes a call puts its record on the slate before the answer leaves; no other thread is in
-//! between, so what was answered is in a file. What is on the slate goes to the segment together, at the latest
-//! when somebody reads the lane or makes it durable. A segment that is full is sealed; once the store has its
-//! records its file is used again, or goes away. When all of them exceed the quota `AtQuota` says what gives way,
-//! and whoever reads on announces the gap.
+//! The thread that finishes a call appends its record to the slate before the reply is sent, so every answered call has a
+//! record that survives the process. The slate is flushed to the segment when it is full, read or fsynced. A full segment
+//! is sealed; once the store has its records, its file is recycled or removed. At the quota `AtQuota` decides which
+//! records are dropped, and ingestion announces the gap.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -25,37 +24,37 @@ use super::segment::{self, Segment, Torn};
 use super::slate::Slate;
 use crate::private;
 
-/// A segment is an eighth of the quota, within these: small enough that a few of them stay in the caches, large
-/// enough that going to the next is rare.
+/// A segment is an eighth of the quota, clamped to this range: small enough for the page cache, large enough that
+/// switching segments is rare.
 const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 64 * 1024..=1024 * 1024;
-/// Files kept aside for later segments: as many as are filled, at a high rate, until the store has the first.
+/// Files kept for recycling: as many as fill up at a high rate before the store has the first.
 const SPARES_MAX: usize = 4;
 
-/// What gives way when a lane has reached its quota. A refusal never takes the place of another record.
+/// What is dropped when a lane has reached its quota. The record of a denied call never displaces another record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtQuota {
-    /// The oldest segment is cut to its first frame.
+    /// The oldest segment is truncated to its first frame.
     Oldest,
-    /// Nothing that the store does not have: whoever wants to begin something asks `is_full` first, and
-    /// what was begun is completed beyond the quota, up to `BEYOND` times of it.
+    /// Nothing that the store lacks: new intents are refused (`is_full`), and those in progress complete beyond the
+    /// quota, up to `BEYOND` times of it.
     Nothing,
 }
 
-/// Calls that run when a lane becomes full end soon after, and their records have a bound, too.
+/// Room for the records of calls in flight when the lane becomes full.
 const BEYOND: u64 = 2;
 
 pub struct FileLane {
     pub(crate) node: Arc<str>,
     pub(crate) lane: i64,
     pub(crate) folder: PathBuf,
-    /// The same, opened: which file is which segment must be durable, too.
+    /// The folder, opened for fsync: renames of segments must be durable too.
     names: Arc<File>,
-    /// Held as long as the process lives.
+    /// Held until the process ends.
     _lock: File,
     inner: Mutex<Inner>,
     metrics: Arc<Metrics>,
     complaints: Arc<Complaints>,
-    /// Told when nearly half of the quota is used: whoever reads should not wait until something gives way.
+    /// Notified when nearly half of the quota is used, so that ingestion does not wait.
     crowded: Arc<Notify>,
     quota: u64,
     at_quota: AtQuota,
@@ -67,26 +66,26 @@ struct Inner {
     seq: u64,
     hash: [u8; 32],
     first_seq: u64,
-    /// Numbers since then whose records are not there.
+    /// Numbers from `first_seq` on whose records were lost.
     lost: u64,
-    /// Frames that are in no segment yet, and how many.
+    /// Frames that are in no segment yet, and their number.
     slate: Slate,
     slate_len: u64,
     scratch: Vec<u8>,
     /// Oldest first.
     sealed: VecDeque<Sealed>,
     sealed_bytes: u64,
-    /// The numbers by which files are kept aside.
+    /// Numbers of files kept for recycling.
     spares: Vec<u64>,
-    /// What of `spool_bytes` is this lane's.
+    /// This lane's part of the metric `spool_bytes`.
     reported: u64,
-    /// The segment that the reader is at; neither this nor the next one is cut.
+    /// The reader's segment; neither it nor the next one is truncated.
     reading: u64,
-    /// Records gave way, and nothing reached the store since.
+    /// Records were dropped, and none reached the store since.
     overflowing: bool,
-    /// After a failed write: nothing more goes into this file.
+    /// A write failed: the file takes no more frames.
     spoilt: bool,
-    /// Nothing was written since the last record that was lost.
+    /// The last record was lost, so no later number reveals it yet.
     loose_end: bool,
     /// Sealed since the last fsync.
     unsynced: Vec<Arc<File>>,
@@ -94,12 +93,12 @@ struct Inner {
 }
 
 impl Inner {
-    /// What is there, written or about to be.
+    /// Bytes of all segments and the slate.
     fn bytes(&self) -> u64 {
         self.sealed_bytes + self.in_segment()
     }
 
-    /// The same of the present segment.
+    /// Bytes of the current segment and the slate.
     fn in_segment(&self) -> u64 {
         self.segment.written + self.slate.bytes().len() as u64
     }
@@ -110,14 +109,14 @@ struct Sealed {
     bytes: u64,
     records: u64,
     cut: bool,
-    /// A write to it failed: its file is not used again.
+    /// A write to it failed: its file is not recycled.
     spoilt: bool,
-    /// The store has its records; it stays for an intent whose call has not ended.
+    /// The store has its records; kept because of an intent without completion.
     stored: bool,
 }
 
 impl FileLane {
-    /// Makes a folder for a new lane, locks it, and begins its first segment.
+    /// Creates and locks the folder of a new lane, and starts its first segment.
     pub fn create(
         root: &Path,
         node: Arc<str>,
@@ -182,7 +181,7 @@ impl FileLane {
         self.lane
     }
 
-    /// Puts one record where it outlives the process; gives its number.
+    /// Appends a record so that it survives the process; returns its number.
     pub(crate) fn append(&self, draft: &Draft<'_>) -> io::Result<u64> {
         self.metrics.audit.records.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock();
@@ -193,7 +192,7 @@ impl FileLane {
         Ok(seq)
     }
 
-    /// Gives a record its number and its place in the chain, and puts it on the slate.
+    /// Numbers and hashes a record, and writes it to the slate.
     fn add(&self, inner: &mut Inner, draft: &Draft<'_>) -> io::Result<u64> {
         let seq = inner.seq + 1;
         let mut scratch = std::mem::take(&mut inner.scratch);
@@ -209,10 +208,10 @@ impl FileLane {
         laid.map(|()| seq)
     }
 
-    /// Sees to it that the next record, whose frame has this length, may follow in the present segment.
+    /// Makes room for a frame of this length, in a new segment if needed.
     fn make_room(&self, inner: &mut Inner, draft: &Draft<'_>, len: usize) -> io::Result<()> {
         if !inner.slate.takes(len) {
-            // What it cannot write is counted, and the new segment tells.
+            // Lost records are counted; the new segment's start reveals them.
             self.write_or_complain(inner);
         }
         let next = inner.spoilt || inner.in_segment() >= self.segment_max;
@@ -223,11 +222,11 @@ impl FileLane {
         if next {
             self.write_or_complain(inner);
             self.next_segment(inner)?;
-            // There must still be room for what comes until somebody reads.
+            // Leave room for what arrives before ingestion reads.
             if inner.sealed_bytes + 2 * self.segment_max > self.quota / 2 {
                 self.crowded.notify_one();
             }
-            // What the audit says about itself is little, and costs nobody a record.
+            // The audit's own records are few and displace none.
             if draft.surface != Surface::Gateway.as_str() {
                 self.keep_quota(inner);
             }
@@ -242,22 +241,21 @@ impl FileLane {
         inner.dirty = true;
         inner.loose_end = false;
         let len = frame::padded(payload);
-        // If anything is on it, there was room on good pages a moment ago, and what comes next must lie behind it: it is
-        // not asked again.
+        // A non-empty slate was checked a moment ago, and frames must stay in order: not checked again.
         if !inner.slate.bytes().is_empty() || inner.slate.takes(len) {
             let place = inner.slate.place(len);
             frame::write(place, Kind::Record, seq, number, payload);
             inner.slate_len += 1;
             return Ok(());
         }
-        // It is larger than the whole slate, or its pages are gone. Nothing is on it.
+        // Larger than the slate, or its pages have failed; the slate is empty.
         let mut bytes = Vec::new();
         frame::put(&mut bytes, Kind::Record, seq, number, payload);
         let written = inner.segment.append(&bytes);
         written.map_err(|torn| self.spoil(inner, 1, torn))
     }
 
-    /// Writes what is on the slate to the segment, with one `write`.
+    /// Flushes the slate to the segment with one `write`.
     fn write(&self, inner: &mut Inner) -> io::Result<()> {
         let records = std::mem::take(&mut inner.slate_len);
         if records == 0 {
@@ -268,7 +266,7 @@ impl FileLane {
         written.map_err(|torn| self.spoil(inner, records, torn))
     }
 
-    /// Not all of so many records could be written.
+    /// A write of `records` records was short.
     fn spoil(&self, inner: &mut Inner, records: u64, torn: Torn) -> io::Error {
         inner.spoilt = true;
         self.lost(inner, records - torn.whole);
@@ -312,7 +310,7 @@ impl FileLane {
         Ok(())
     }
 
-    /// Begins the next segment, in a file that is there already if one is.
+    /// Starts the next segment, in a recycled file if there is one.
     fn begin_segment(&self, inner: &mut Inner, start: &Start) -> io::Result<Segment> {
         let number = inner.segment.number + 1;
         while let Some(spare) = inner.spares.pop() {
@@ -324,7 +322,7 @@ impl FileLane {
         Segment::create(&self.folder, number, start)
     }
 
-    /// Says how much there is.
+    /// Updates the metric `spool_bytes`.
     fn report(&self, inner: &mut Inner) {
         let (now, before) = (inner.sealed_bytes + inner.segment.written, inner.reported);
         let spool_bytes = &self.metrics.audit.spool_bytes;
@@ -332,37 +330,36 @@ impl FileLane {
         inner.reported = now;
     }
 
-    /// Whether this record would be at the cost of others, and is not worth that. `next` says that it needs
-    /// a new segment.
+    /// Whether this record is dropped rather than displacing others. `next`: it needs a new segment.
     fn has_no_room_for(&self, draft: &Draft<'_>, inner: &Inner, next: bool) -> bool {
         let full = |quota| next && inner.bytes() + self.segment_max > quota;
         match self.at_quota {
-            // A place that another record gave way for is not a refusal's either.
+            // Room freed by dropping records is not for denied calls either.
             AtQuota::Oldest => draft.decision == "deny" && (inner.overflowing || full(self.quota)),
-            // What the audit says about itself is little, and nobody would say it again.
+            // The audit's own records are few, and would not be repeated.
             AtQuota::Nothing => {
                 draft.surface != Surface::Gateway.as_str() && full(BEYOND * self.quota)
             }
         }
     }
 
-    /// A record that is not written.
+    /// Counts a record that is not written.
     fn lose(&self, inner: &mut Inner) {
         inner.seq += 1;
         self.lost(inner, 1);
     }
 
-    /// The last so many are not there. Their numbers are used: the reader finds them missing and says so.
+    /// Marks the last `records` numbers as lost. They stay used, so that the reader finds the gap.
     fn lost(&self, inner: &mut Inner, records: u64) {
         self.metrics.audit.dropped.fetch_add(records, Relaxed);
         inner.lost += records;
         inner.loose_end = true;
     }
 
-    /// Cuts the oldest segments until there is room for one more, as far as they may be cut.
+    /// Truncates the oldest segments until there is room for one more, as far as allowed.
     fn keep_quota(&self, inner: &mut Inner) {
         let reading = inner.reading;
-        // The reader may have gone on to the next one already.
+        // The reader may have moved on to the next one.
         let next = inner
             .sealed
             .iter()
@@ -388,7 +385,7 @@ impl FileLane {
         }
     }
 
-    /// The quota is used up: nothing more may begin whose record must stay.
+    /// Whether the quota is used up, so that no new intent is accepted.
     pub(crate) fn is_full(&self) -> bool {
         let inner = self.inner.lock();
         let stored = inner.sealed.iter().filter(|sealed| sealed.stored);
@@ -396,15 +393,15 @@ impl FileLane {
         inner.bytes() >= self.quota + stored
     }
 
-    /// Records were lost since the last one that was written, so that nobody can know of them yet.
+    /// Records were lost after the last one written, so no reader can know of them yet.
     pub(crate) fn has_loose_end(&self) -> bool {
         self.inner.lock().loose_end
     }
 
-    /// How far the reader may read: the segment being written, and how much of it is there.
+    /// How far the reader may read: the current segment and its length.
     pub(crate) fn end(&self, reading: u64) -> (u64, u64) {
         let mut inner = self.inner.lock();
-        // A reader that has not begun will begin with the first.
+        // A reader that has not started will start with the first.
         inner.reading = reading.max(1);
         self.write_or_complain(&mut inner);
         (inner.segment.number, inner.segment.written)
@@ -421,7 +418,7 @@ impl FileLane {
         };
         inner.sealed_bytes -= gone.bytes;
         let reused = inner.spares.len() < SPARES_MAX && !gone.cut && !gone.spoilt;
-        // Whoever answers calls does not wait for this.
+        // Without the lock: workers append meanwhile.
         drop(inner);
         let done = match reused {
             true => segment::put_aside(&self.folder, number),
@@ -434,12 +431,12 @@ impl FileLane {
         }
     }
 
-    /// Something reached the store.
+    /// Records of this lane reached the store.
     pub(crate) fn progressed(&self) {
         self.inner.lock().overflowing = false;
     }
 
-    /// The store has this segment, but an intent in it or before it waits for its call to end.
+    /// The store has this segment, but an intent in it or before it has no completion yet.
     pub(crate) fn stored(&self, number: u64) {
         let mut inner = self.inner.lock();
         let sealed = inner.sealed.iter_mut().find(|s| s.number == number);
@@ -461,7 +458,7 @@ impl FileLane {
         }
         for file in files {
             if let Err(error) = file.sync_data() {
-                // Never trusted again: what follows goes to a new file.
+                // After a failed fsync the file's state is unknown: continue in a new file.
                 let mut inner = self.inner.lock();
                 inner.spoilt = true;
                 inner.dirty = true;
@@ -479,7 +476,7 @@ impl FileLane {
     }
 }
 
-/// A lane is named by the moment it began, in microseconds; of two that began together one is later.
+/// A lane is named by its start time in microseconds; on a collision the later one counts up.
 fn claim_folder(root: &Path) -> io::Result<(i64, PathBuf, File)> {
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -487,7 +484,7 @@ fn claim_folder(root: &Path) -> io::Result<(i64, PathBuf, File)> {
     // Even: the odd number beside it is the memory lane's.
     let mut lane = (since.as_micros() as i64) & !1;
     loop {
-        // Locked before it has its name, so that nobody takes it for an orphan.
+        // Locked before the rename, so that no process adopts it.
         let aside = root.join(format!(".{lane}-{}", std::process::id()));
         private::own_folder(&aside)?;
         let lock = private::create(&aside.join("lock"))?;

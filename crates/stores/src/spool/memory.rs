@@ -1,4 +1,4 @@
-//! The lane of the guarantee `memory`: a bounded ring whose oldest records give way.
+//! The lane of the guarantee `memory`: a bounded ring buffer that drops its oldest records.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Ring {
     records: VecDeque<(u64, Box<[u8]>, [u8; 32])>,
     seq: u64,
     hash: [u8; 32],
-    /// The hash that the oldest of them follows.
+    /// The hash before the oldest of them.
     before: [u8; 32],
 }
 
@@ -67,7 +67,7 @@ impl MemoryLane {
         self.metrics.audit.records.fetch_add(1, Relaxed);
     }
 
-    /// Takes the oldest records out, and the hash that the first of them follows.
+    /// Removes up to `max` oldest records; returns them after the hash before the first.
     pub(crate) fn take(&self, max: usize) -> ([u8; 32], Batch) {
         let mut ring = self.ring.lock();
         let len = max.min(ring.records.len());

@@ -1,4 +1,4 @@
-//! The data directory's name for itself, in every record.
+//! The id of a data directory, part of every record's key.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::private;
 
-/// Reads the name, or makes one the first time.
+/// Reads the id, or creates it.
 pub fn node_id(data_dir: &Path) -> io::Result<String> {
     let folder = data_dir.join("audit");
     private::own_folder(&folder)?;
@@ -21,7 +21,7 @@ pub fn node_id(data_dir: &Path) -> io::Result<String> {
         .fill(&mut random)
         .map_err(|_| io::Error::other("the system has no randomness"))?;
     let name = format!("{:016x}", u64::from_le_bytes(random));
-    // Written aside and linked into place: of two processes one wins, and nobody reads half of it.
+    // Written aside and hard-linked: of two processes one wins, and none reads a partial file.
     let aside = folder.join(format!(".node-{name}"));
     let mut file = private::options()
         .write(true)
@@ -40,7 +40,7 @@ pub fn node_id(data_dir: &Path) -> io::Result<String> {
     }
 }
 
-/// The name, if there is one.
+/// The id, if there is one.
 pub(crate) fn known(data_dir: &Path) -> Option<String> {
     read(&data_dir.join("audit").join("node")).ok().flatten()
 }

@@ -1,4 +1,4 @@
-//! Spools whose process is gone.
+//! Lanes whose process has died.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::root;
 
-/// How the folder of a lane is called while it is removed.
+/// Suffix of a lane's folder while it is being removed.
 const GONE: &str = "-gone";
 
-/// A folder that is ours now.
+/// An adopted folder, locked by this process.
 pub(crate) struct Orphan {
     pub(crate) folder: PathBuf,
     _lock: File,
@@ -23,19 +23,19 @@ impl Orphan {
     }
 }
 
-/// Removes a lane whose records are all in the store. Without its name it is nobody's, however far this comes.
+/// Removes a lane whose records are all in the store. Renamed first, so that an interrupted removal is not adopted.
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
     let name = folder.file_name().unwrap_or_default();
     let aside = folder.with_file_name(format!(".{}{GONE}", name.to_string_lossy()));
     fs::rename(folder, &aside)?;
     match fs::remove_dir_all(aside) {
-        // Whoever adopts removes what others left so.
+        // Another process that adopts may have removed it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
 }
 
-/// Whether a folder of this name is what is left of a lane.
+/// Whether the name is that of a partly removed lane.
 fn is_gone(name: &str) -> bool {
     let lane = name
         .strip_prefix('.')
@@ -57,7 +57,7 @@ fn lane_of(name: &str) -> Option<i64> {
     name.parse().ok()
 }
 
-/// The lanes that are in the spool, whoever writes them.
+/// The lanes in the spool, of all processes.
 pub(crate) fn lanes(data_dir: &Path) -> Vec<i64> {
     let entries = fs::read_dir(root(data_dir)).into_iter().flatten().flatten();
     let lane = |entry: fs::DirEntry| lane_of(entry.file_name().to_str()?);
@@ -69,7 +69,7 @@ pub fn has_orphans(data_dir: &Path) -> bool {
     adopt(data_dir).is_ok_and(|orphans| !orphans.is_empty())
 }
 
-/// Takes the folders that nobody holds.
+/// Locks and returns the folders that no process holds.
 pub(crate) fn adopt(data_dir: &Path) -> io::Result<Vec<Orphan>> {
     let entries = match fs::read_dir(root(data_dir)) {
         Ok(entries) => entries,
@@ -82,13 +82,13 @@ pub(crate) fn adopt(data_dir: &Path) -> io::Result<Vec<Orphan>> {
         let name = folder.file_name().and_then(|name| name.to_str());
         let name = name.unwrap_or_default();
         if is_gone(name) {
-            // Whoever began to remove it did not come to the end, or is at it.
+            // Its removal was interrupted, or is under way.
             let _ = fs::remove_dir_all(&folder);
         }
         if !is_lane(name) {
             continue;
         }
-        // Whoever removed it meanwhile was faster.
+        // Removed by another process in the meantime.
         let Ok(lock) = File::open(folder.join("lock")) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! The sink: chooses the lane by the record's guarantee, and keeps the fsync thread.
+//! The audit sink: chooses the lane by the record's guarantee, and runs the fsync thread.
 
 use std::io;
 use std::path::Path;
@@ -16,14 +16,14 @@ use tokio::sync::{Notify, oneshot};
 use super::complaints::Complaints;
 use super::{AtQuota, FileLane, MemoryLane, node_id, root};
 
-/// What a power failure may take.
+/// Interval of fsyncs: what a power failure may lose.
 const SYNC_EVERY: Duration = Duration::from_millis(200);
-/// Intents that may wait for one fsync; more calls than this never run at once.
+/// Intents waiting for one fsync; more calls than this never run at once.
 const WAITERS_MAX: usize = 16_384;
 
-/// Lanes of one process: threads beyond this many share.
+/// Lanes of one process; further threads share them.
 const WRITERS_MAX: usize = 64;
-/// They also share before a lane would have less than this, which is a handful of segments.
+/// Minimum quota of a lane, a handful of segments; with less, threads share lanes.
 const LANE_BYTES_MIN: u64 = 512 * 1024;
 
 /// Bounds, from the configuration.
@@ -33,7 +33,7 @@ pub struct Limits {
     pub spool_bytes_max: u64,
     /// `audit.buffer`.
     pub memory_len_max: usize,
-    /// Threads that answer calls, each of which has a lane of its own.
+    /// Worker threads, each with its own lane.
     pub writers: usize,
 }
 
@@ -43,24 +43,23 @@ thread_local! {
 }
 
 pub struct Recorder {
-    /// Several, so that threads that answer calls do not wait for each other: never empty.
+    /// One per worker thread, to avoid lock contention; never empty.
     files: Vec<Arc<FileLane>>,
-    /// Intents of `sync` calls and what completes them, and what is said of records that are missing: apart from all
-    /// others, so that no flood of those takes their place.
+    /// For intents of `sync` calls, their completions and gap records: separate, so that no load displaces them.
     promised: Arc<FileLane>,
     pub(crate) memory: MemoryLane,
     pub(crate) metrics: Arc<Metrics>,
     waiters: Arc<Mutex<Vec<Waiter>>>,
     wake: SyncSender<()>,
     complaints: Arc<Complaints>,
-    /// A lane has little room left.
+    /// Notified when a lane has little room left.
     pub(crate) crowded: Arc<Notify>,
 }
 
 type Waiter = oneshot::Sender<Result<(), String>>;
 
 impl Recorder {
-    /// Makes the lanes of this process and starts the thread that fsyncs.
+    /// Creates the lanes of this process and starts the fsync thread.
     pub fn start(data_dir: &Path, limits: Limits, metrics: Arc<Metrics>) -> io::Result<Arc<Self>> {
         let node: Arc<str> = node_id(data_dir)?.into();
         let room = limits.spool_bytes_max / LANE_BYTES_MIN;
@@ -126,7 +125,7 @@ impl Recorder {
         self.files.iter().chain([&self.promised])
     }
 
-    /// The lane for a record. An intent and what completes it lie in one, whichever threads wrote them.
+    /// The lane for a record. An intent and its completion share a lane, whichever threads write them.
     fn file(&self, draft: &Draft<'_>) -> &Arc<FileLane> {
         match draft.intent {
             0 => self.here(),
@@ -139,17 +138,17 @@ impl Recorder {
         &self.files[THREAD.with(|thread| *thread) % self.files.len()]
     }
 
-    /// A record of the audit about itself.
+    /// Appends a record of the audit itself.
     pub(crate) fn note(&self, method: &str, args: Option<&str>) {
         self.note_in(self.here(), method, args);
     }
 
-    /// The same in the last lane, where nothing gives way; gives its number there.
+    /// The same in the lane of gap records, where nothing is dropped; returns its number.
     pub(crate) fn announce(&self, method: &str, args: &str) -> Option<u64> {
         self.note_in(&self.promised, method, Some(args))
     }
 
-    /// The last word of every lane that has one: the number after what was lost makes the loss known.
+    /// Appends the final record, also to each lane that ends with lost records: a later number reveals them.
     pub(crate) fn end(&self) {
         self.note("audit/end", None);
         let loose = self.lanes().filter(|lane| lane.has_loose_end());
@@ -158,7 +157,7 @@ impl Recorder {
         }
     }
 
-    /// The same in a certain lane.
+    /// The same in a given lane.
     pub(crate) fn note_in(&self, lane: &FileLane, method: &str, args: Option<&str>) -> Option<u64> {
         let noted = lane.append(&Draft {
             at_ms: now_ms(),
@@ -218,7 +217,7 @@ fn keep_syncing(files: &[Arc<FileLane>], waiters: &Mutex<Vec<Waiter>>, woken: &R
     let mut failing = false;
     loop {
         let gone = woken.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Disconnected);
-        // Taken first: whoever comes later waits for the next turn.
+        // Taken before the fsync: later ones wait for the next.
         let waiting = std::mem::take(&mut *waiters.lock());
         let synced = files.iter().try_for_each(|file| file.sync());
         let synced = synced.map_err(|error| error.to_string());

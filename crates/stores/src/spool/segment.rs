@@ -1,8 +1,7 @@
-//! One file of a lane: frames from its beginning, and perhaps what is left of an earlier segment behind them.
+//! One file of a lane: frames, possibly followed by stale frames of an earlier segment.
 //!
-//! A file whose records are in the store is not thrown away but kept aside, and becomes a later segment: writing to pages
-//! that the system has at hand costs half of what new ones do. What is still in it is no frame of the new segment, for
-//! each frame says of which segment it is.
+//! A file whose records are in the store is recycled as a later segment: overwriting pages in the page cache costs half of
+//! allocating new ones. Stale frames are ignored because each frame names its segment.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -18,12 +17,12 @@ pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:08}.seg"))
 }
 
-/// What a file is called while it is kept aside.
+/// The name of a file that waits to be recycled.
 fn spare_path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number:08}.spare"))
 }
 
-/// The segment that is being written.
+/// The segment being written.
 pub(super) struct Segment {
     pub(super) file: Arc<File>,
     pub(super) number: u64,
@@ -31,7 +30,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Begins it in a new file.
+    /// Starts a segment in a new file.
     pub(super) fn create(folder: &Path, number: u64, start: &Start) -> io::Result<Self> {
         let path = path(folder, number);
         let file = private::options()
@@ -39,12 +38,12 @@ impl Segment {
             .create(true)
             .truncate(false)
             .open(path)?;
-        // What a failed attempt may have left.
+        // A failed attempt may have left bytes.
         file.set_len(0)?;
         Self::begin(file, number, start)
     }
 
-    /// Begins it in a file that was kept aside as `spare`.
+    /// Starts a segment in the recycled file `spare`.
     pub(super) fn reuse(folder: &Path, spare: u64, number: u64, start: &Start) -> io::Result<Self> {
         let path = path(folder, number);
         fs::rename(spare_path(folder, spare), &path)?;
@@ -66,7 +65,7 @@ impl Segment {
         })
     }
 
-    /// Writes frames behind what it has.
+    /// Appends frames.
     pub(super) fn append(&mut self, frames: &[u8]) -> Result<(), Torn> {
         let (len, error) = match self.file.write_at(frames, self.written) {
             Ok(len) => (len, io::ErrorKind::StorageFull.into()),
@@ -81,13 +80,13 @@ impl Segment {
     }
 }
 
-/// Frames that could not be written, but for the first of them.
+/// A short write: only the first `whole` frames were written.
 pub(super) struct Torn {
     pub(super) whole: u64,
     pub(super) error: io::Error,
 }
 
-/// Keeps the file of a segment aside.
+/// Marks a segment's file for recycling.
 pub(super) fn put_aside(folder: &Path, number: u64) -> io::Result<()> {
     fs::rename(path(folder, number), spare_path(folder, number))
 }
@@ -96,7 +95,7 @@ pub(super) fn remove(folder: &Path, number: u64) -> io::Result<()> {
     fs::remove_file(path(folder, number))
 }
 
-/// Leaves only the first frame, which says what was here; gives how long it is.
+/// Truncates a segment to its first frame, so that readers see a gap; returns the new length.
 pub(super) fn cut(folder: &Path, number: u64) -> io::Result<u64> {
     let path = path(folder, number);
     let bytes = read_start_bytes(&path)?;

@@ -1,13 +1,11 @@
-//! Where the newest records of a lane are until they are in a segment: a small file that is memory of this process.
+//! The slate: a small memory-mapped file with the newest frames of a lane, until they are in a segment.
 //!
-//! What is put there outlives the process as if it were written. The same few pages serve again and again, so that they
-//! are at hand; a map of the segments themselves would meet new pages all the time, and a fault for each costs as much
-//! as writing its records does.
+//! A store to the mapping survives the process like a `write`, without a system call. The same few pages are reused; mapping
+//! the segments themselves would cost a page fault per new page, as much as writing its records.
 //!
-//! A file system that cannot take what is put into a mapped page ends the process. So the disk has room for the file
-//! before it is mapped, only file systems that overwrite what they have are trusted with one, and they are asked for the
-//! pages again and again, before these are used: a disk that failed says so then. Where any of that is not to be had
-//! the slate is plain memory, and whoever uses it writes to the segment at once.
+//! If the file system cannot back a mapped page, the process gets SIGBUS. So blocks are allocated before mapping, only file
+//! systems that overwrite in place are used, and pages are checked with `MADV_POPULATE_WRITE` before use, which reports a
+//! failed disk. Where that is not possible the slate is plain memory, and `FileLane` flushes it after each record.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -23,10 +21,10 @@ use rustix::time::ClockId;
 use super::frame::{self, Found, Kind};
 use crate::private;
 
-/// Some hundred records: enough that writing them to the segment is little for each.
+/// Some hundred records: enough to amortise the flush.
 pub(super) const BYTES: usize = 64 * 1024;
-/// For so long, and a tick of the clock, pages are believed to be good. One goes bad when it was written back, which is
-/// rare, and the disk failed then.
+/// How long a successful `MADV_POPULATE_WRITE` is trusted (plus a clock tick). A page fails only after write-back on a
+/// failing disk.
 const GOOD_FOR: Duration = Duration::from_millis(10);
 const NAME: &str = "slate";
 
@@ -38,7 +36,7 @@ const OVERWRITING: [u64; 2] = [0x5846_5342, 0x0102_1994];
 pub(super) struct Slate {
     room: Room,
     used: usize,
-    /// When all pages that are not used yet were good.
+    /// Time of the last successful check of the unused pages.
     asked: Option<Duration>,
 }
 
@@ -49,7 +47,7 @@ enum Room {
 }
 
 impl Slate {
-    /// One that outlives the process, where that is possible.
+    /// A memory-mapped slate, where possible.
     pub(super) fn shared(folder: &Path) -> io::Result<Self> {
         Ok(map(folder)?.map_or_else(Self::plain, |map| Self::of(Room::Shared(map))))
     }
@@ -66,17 +64,17 @@ impl Slate {
         }
     }
 
-    /// Whether what is on it survives the end of the process.
+    /// Whether its frames survive the process.
     pub(super) fn outlives_us(&self) -> bool {
         matches!(self.room, Room::Shared(_))
     }
 
-    /// How much of the disk it takes.
+    /// Its size on disk.
     pub(super) fn on_disk(&self) -> u64 {
         if self.outlives_us() { BYTES as u64 } else { 0 }
     }
 
-    /// What is on it, whole frames one after the other.
+    /// Its frames, one after the other.
     pub(super) fn bytes(&self) -> &[u8] {
         let all = match &self.room {
             Room::Shared(map) => &map[..],
@@ -85,7 +83,7 @@ impl Slate {
         &all[..self.used]
     }
 
-    /// Whether there is room for so much more, on pages that are good.
+    /// Whether `len` more bytes fit, on checked pages.
     pub(super) fn takes(&mut self, len: usize) -> bool {
         self.used + len <= BYTES && self.is_good()
     }
@@ -103,7 +101,7 @@ impl Slate {
         self.asked.is_some()
     }
 
-    /// Room for so much behind what is on it. Only for what it takes.
+    /// The next `len` bytes. Only after `takes`.
     pub(super) fn place(&mut self, len: usize) -> &mut [u8] {
         let all = match &mut self.room {
             Room::Shared(map) => &mut map[..],
@@ -114,20 +112,20 @@ impl Slate {
         &mut all[begin..self.used]
     }
 
-    /// It is all in the segment. The bytes stay, until others take their place.
+    /// Empties it after a flush. The bytes stay until overwritten.
     pub(super) fn wipe(&mut self) {
         self.used = 0;
         self.asked = None;
     }
 }
 
-/// For every record, so by the clock that is cheapest to read; it moves on every few milliseconds.
+/// Read for every record, so the coarse clock, which ticks every few milliseconds.
 fn now() -> Duration {
     let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
     Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32)
 }
 
-/// A new file as memory, where that is safe.
+/// Creates and maps the file, where that is safe.
 fn map(folder: &Path) -> io::Result<Option<MmapMut>> {
     let mut file = private::options()
         .read(true)
@@ -137,14 +135,14 @@ fn map(folder: &Path) -> io::Result<Option<MmapMut>> {
     if !overwrites(&file) {
         return Ok(None);
     }
-    // Its place on the disk is taken now, when that can still be refused.
+    // Allocates the blocks while a full disk is still an error and not a signal.
     file.write_all(&[0; BYTES])?;
     #[expect(
         unsafe_code,
         reason = "the file is new, in a folder that is ours and locked: nobody changes it or makes it shorter"
     )]
     let map = unsafe { MmapMut::map_mut(&file) };
-    // An older system cannot be asked for pages.
+    // Older kernels lack `MADV_POPULATE_WRITE`.
     let good = |map: &MmapMut| map.advise(Advice::PopulateWrite).is_ok();
     Ok(map.ok().filter(good))
 }
@@ -156,8 +154,8 @@ fn overwrites(file: &File) -> bool {
     })
 }
 
-/// Whether ext4 writes what is in the file into its journal first: pages go bad with the journal then, five times a
-/// second. Where the system does not say, asking for them must do.
+/// Whether ext4 journals the file's data: pages would then fail with the journal, five times a second. If unknown, the
+/// page check must do.
 fn journals_data(file: &File) -> bool {
     let flags = rustix::fs::ioctl_getflags(file);
     let by_flag = flags.is_ok_and(|flags| flags.contains(IFlags::JOURNALING));
@@ -174,7 +172,7 @@ fn journals_data(file: &File) -> bool {
     by_flag || by_mount() == Some(true)
 }
 
-/// What a process left on the slate of a lane: frames of this segment that begin with the number `from`, and no others.
+/// The frames that a dead process left on its slate: those of this segment from number `from` on.
 pub(super) fn left(folder: &Path, segment: u64, from: u64) -> Vec<u8> {
     let mut bytes = match read(folder) {
         Ok(bytes) => bytes,
@@ -190,7 +188,7 @@ pub(super) fn left(folder: &Path, segment: u64, from: u64) -> Vec<u8> {
     bytes
 }
 
-/// Whatever has its name: nothing is followed or waited for.
+/// Reads the file without following links or blocking on a FIFO.
 fn read(folder: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
@@ -205,7 +203,7 @@ fn read(folder: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where they lie. Their numbers rise; what lies behind them was there before.
+/// Their byte range. Numbers rise; frames after a lower number are stale.
 fn present(bytes: &[u8], segment: u64, from: u64) -> Range<usize> {
     let (mut start, mut end) = (0, 0);
     let mut last = 0;

@@ -1,4 +1,4 @@
-//! Brings tables up to date: numbered steps per component, each in one transaction.
+//! Migrations: numbered steps per component, all in one transaction.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
@@ -12,8 +12,8 @@ pub struct Migrations {
     pub steps: &'static [&'static str],
 }
 
-/// Whoever opens a file that is up to date writes nothing: it may come to look while others write, or while the
-/// disk is full. A step may replace a table that others refer to, which must not take their rows along.
+/// A file that is up to date is not written: it may be opened while others write, or on a full disk. Foreign keys are off
+/// meanwhile, because a step may replace a referenced table.
 pub(super) fn run(
     connection: &mut Connection,
     components: &[Migrations],
@@ -27,7 +27,7 @@ pub(super) fn run(
     outcome
 }
 
-/// One transaction for all of it, so that two processes that start together run each step once.
+/// One transaction, so that two processes that start together run each step once.
 fn run_all(connection: &mut Connection, components: &[Migrations]) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(
@@ -59,7 +59,7 @@ fn run_all(connection: &mut Connection, components: &[Migrations]) -> Result<(),
     Ok(())
 }
 
-/// Whether a file has the tables of a component, in whichever version.
+/// Whether a file has the tables of a component, in any version.
 pub(super) fn holds(connection: &Connection, migrations: &Migrations) -> Result<bool, StoreError> {
     Ok(connection.table_exists(None, "schema_version")? && version(connection, migrations)? > 0)
 }

@@ -1,8 +1,7 @@
 //! The thread that writes.
 //!
-//! Jobs that wait together share a transaction, each in a savepoint of its own, so that one fsync
-//! serves them all. Whoever waits hears after the commit. A commit that failed on the device is
-//! never acknowledged, and the file is opened afresh before anything else is written.
+//! Group commit: queued jobs share a transaction and its fsync, each in its own savepoint, and are acknowledged after
+//! the commit. After an I/O error nothing is acknowledged, and the file is reopened before the next write.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -13,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Synchronous, open_writing};
 use crate::error::StoreError;
 
-/// Jobs in one transaction: enough to share an fsync, few enough that none waits long for others.
+/// Jobs in one transaction: enough to share an fsync, few enough that none waits long.
 const GROUP_LEN_MAX: usize = 32;
 
 pub(super) struct Job {
@@ -45,9 +44,9 @@ impl Job {
 }
 
 trait Work: Send {
-    /// Runs the closure; `true` when its changes are to stay.
+    /// Runs the closure; `true` to keep its changes.
     fn run(&mut self, connection: &Connection) -> bool;
-    /// Tells whoever waits. `lost` says why the transaction did not hold.
+    /// Sends the outcome. `lost`: why the transaction failed.
     fn finish(self: Box<Self>, lost: Option<StoreError>);
 }
 
@@ -67,7 +66,7 @@ where
         let Some(work) = self.work.take() else {
             return false;
         };
-        // A panic is the closure's own: its savepoint is rolled back and the thread lives on.
+        // After a panic the savepoint is rolled back and the thread continues.
         self.outcome = catch_unwind(AssertUnwindSafe(|| work(connection))).ok();
         matches!(self.outcome, Some(Ok(_)))
     }
@@ -85,7 +84,7 @@ where
 
 pub(super) struct Writer {
     path: PathBuf,
-    /// `None` after the device failed, until the file could be opened again.
+    /// `None` after an I/O error, until the file is reopened.
     connection: Option<Connection>,
     queue: mpsc::Receiver<Job>,
     set: Option<Synchronous>,
@@ -149,7 +148,7 @@ impl Writer {
         }
         let outcome = run_group(connection, group);
         if outcome.is_err() && !connection.is_autocommit() {
-            // Nothing to be done about a rollback that fails: the next BEGIN will say so.
+            // If the rollback fails, the next BEGIN reports it.
             let _ = connection.execute_batch("ROLLBACK");
         }
         outcome
@@ -158,7 +157,7 @@ impl Writer {
 
 fn run_group(connection: &Connection, group: &mut [Box<dyn Work>]) -> Result<(), StoreError> {
     run(connection, "BEGIN IMMEDIATE")?;
-    // One that fails alone takes the whole transaction with it: it needs no savepoint.
+    // A single job rolls back the whole transaction and needs no savepoint.
     let alone = group.len() == 1;
     for work in group {
         if !alone {
