@@ -1,6 +1,17 @@
 //! What a caller asks for, whatever surface it came in by.
+//!
+//! Inside the core the input of an operation is MCP's: one JSON object with its name or URI and the raw arguments. An MCP
+//! surface hands its method and params over untouched (`Invocation::mcp`). Other surfaces name an operation and give raw
+//! arguments (`tool`, `resource`, `prompt`); the params are written here.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sentinel_wire::json::{self, Rules};
+use sentinel_wire::{Method, Params};
+
+use crate::caller::Caller;
+use crate::random;
 
 /// Which endpoint a call came in by, and so which names it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,4 +31,304 @@ pub struct TaskOf {
     /// What its caller could be asked for when it began (`ClientCapabilities::questions`): a legacy server
     /// knows the task in the session of such callers.
     pub questions: u8,
+    /// The call that became the task.
+    pub call: CallId,
+}
+
+/// Identifies a call through its rounds of questions, retries, parking and the task that it may become. Laid out as a
+/// UUIDv7, so ids sort by time: unique, but not hard to guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CallId(u128);
+
+impl CallId {
+    fn mint() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let ms = since.map_or(0, |since| since.as_millis());
+        let (high, low) = (random::fast_u64(), random::fast_u64());
+        let random = (u128::from(high & 0xfff) << 64) | u128::from(low >> 2);
+        Self((ms << 80) | (0x7 << 76) | (0b10 << 62) | random)
+    }
+
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+}
+
+/// One round of a call. What counts calls (rate limits, audit intents) counts first rounds only: later ones continue a
+/// call that was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    pub call: CallId,
+    number: u8,
+}
+
+impl Round {
+    /// The first round of a new call.
+    pub fn first() -> Self {
+        Self {
+            call: CallId::mint(),
+            number: 0,
+        }
+    }
+
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self {
+            number: self.number.saturating_add(1),
+            ..self
+        }
+    }
+
+    pub fn is_first(self) -> bool {
+        self.number == 0
+    }
+
+    pub(crate) fn number(self) -> u8 {
+        self.number
+    }
+
+    pub fn to_bytes(self) -> [u8; 17] {
+        let mut bytes = [self.number; 17];
+        bytes[..16].copy_from_slice(&self.call.to_bytes());
+        bytes
+    }
+
+    pub fn from_bytes(bytes: [u8; 17]) -> Self {
+        let [call @ .., number] = bytes;
+        Self {
+            call: CallId::from_bytes(call),
+            number,
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    CallTool,
+    ReadResource,
+    GetPrompt,
+    Complete,
+    Subscribe,
+    Unsubscribe,
+    /// A request about a task.
+    Task(TaskAction, Arc<TaskOf>),
+    /// A method that only one backend knows.
+    Other(Method),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskAction {
+    Get,
+    Update,
+    Cancel,
+}
+
+impl Action {
+    fn of(method: Method) -> Self {
+        match method {
+            Method::ToolsCall => Self::CallTool,
+            Method::ResourcesRead => Self::ReadResource,
+            Method::PromptsGet => Self::GetPrompt,
+            Method::Complete => Self::Complete,
+            Method::ResourcesSubscribe => Self::Subscribe,
+            Method::ResourcesUnsubscribe => Self::Unsubscribe,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The method that MCP has for it, and the task that it is about.
+    pub(crate) fn into_method(self) -> (Method, Option<Arc<TaskOf>>) {
+        match self {
+            Self::CallTool => (Method::ToolsCall, None),
+            Self::ReadResource => (Method::ResourcesRead, None),
+            Self::GetPrompt => (Method::PromptsGet, None),
+            Self::Complete => (Method::Complete, None),
+            Self::Subscribe => (Method::ResourcesSubscribe, None),
+            Self::Unsubscribe => (Method::ResourcesUnsubscribe, None),
+            Self::Task(TaskAction::Get, of) => (Method::TasksGet, Some(of)),
+            Self::Task(TaskAction::Update, of) => (Method::TasksUpdate, Some(of)),
+            Self::Task(TaskAction::Cancel, of) => (Method::TasksCancel, Some(of)),
+            Self::Other(method) => (method, None),
+        }
+    }
+}
+
+/// A request of a caller, ready for `Walk::begin`.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    pub round: Round,
+    pub caller: Arc<Caller>,
+    pub view: View,
+    pub action: Action,
+    /// Name or URI, arguments and `_meta` as MCP's params.
+    pub input: Params,
+}
+
+impl Invocation {
+    fn new(caller: Arc<Caller>, view: View, action: Action, input: Params) -> Self {
+        Self {
+            round: Round::first(),
+            caller,
+            view,
+            action,
+            input,
+        }
+    }
+
+    /// A request that came as MCP; it may continue a call that began earlier.
+    pub fn mcp(
+        round: Round,
+        caller: Arc<Caller>,
+        view: View,
+        method: Method,
+        params: Params,
+    ) -> Self {
+        Self {
+            round,
+            caller,
+            view,
+            action: Action::of(method),
+            input: params,
+        }
+    }
+
+    /// A call of a tool. `rules` bound the arguments as those of any caller; an error says why they are not JSON.
+    pub fn tool(
+        caller: Arc<Caller>,
+        view: View,
+        name: &str,
+        arguments: &[u8],
+        rules: Rules,
+    ) -> Result<Self, json::Error> {
+        let input = named(name, arguments, rules)?;
+        Ok(Self::new(caller, view, Action::CallTool, input))
+    }
+
+    /// The same for a prompt.
+    pub fn prompt(
+        caller: Arc<Caller>,
+        view: View,
+        name: &str,
+        arguments: &[u8],
+        rules: Rules,
+    ) -> Result<Self, json::Error> {
+        let input = named(name, arguments, rules)?;
+        Ok(Self::new(caller, view, Action::GetPrompt, input))
+    }
+
+    /// A read of a resource.
+    pub fn resource(caller: Arc<Caller>, view: View, uri: &str) -> Self {
+        let input = object("uri", uri, b"");
+        Self::new(caller, view, Action::ReadResource, input)
+    }
+
+    /// The same resource, to be told of its changes.
+    pub fn subscription(caller: Arc<Caller>, view: View, uri: &str) -> Self {
+        Self {
+            action: Action::Subscribe,
+            ..Self::resource(caller, view, uri)
+        }
+    }
+
+    /// A request about a task of the backend at `owner`; it continues the call that became the task. `members` are
+    /// further members of the params, each with a comma before it.
+    pub fn task(
+        caller: Arc<Caller>,
+        owner: usize,
+        action: TaskAction,
+        of: Arc<TaskOf>,
+        id: &str,
+        members: &[u8],
+    ) -> Self {
+        let input = object("taskId", id, members);
+        Self::about_task(caller, owner, action, of, input)
+    }
+
+    /// The same with params that came as MCP.
+    pub fn about_task(
+        caller: Arc<Caller>,
+        owner: usize,
+        action: TaskAction,
+        of: Arc<TaskOf>,
+        params: Params,
+    ) -> Self {
+        let round = Round {
+            call: of.call,
+            number: 1,
+        };
+        Self {
+            round,
+            caller,
+            view: View::Only(owner),
+            action: Action::Task(action, of),
+            input: params,
+        }
+    }
+}
+
+fn named(name: &str, arguments: &[u8], rules: Rules) -> Result<Params, json::Error> {
+    // Apart, so that nothing in it is read as a member beside it.
+    Params::parse(arguments.to_vec().into(), rules)?;
+    Ok(object(
+        "name",
+        name,
+        &[b",\"arguments\":", arguments].concat(),
+    ))
+}
+
+fn object(member: &str, value: &str, members: &[u8]) -> Params {
+    let mut out = Vec::with_capacity(member.len() + value.len() + members.len() + 8);
+    out.push(b'{');
+    json::encode_string(member, &mut out);
+    out.push(b':');
+    json::encode_string(value, &mut out);
+    out.extend_from_slice(members);
+    out.push(b'}');
+    Params::parse(out.into(), Rules::backend()).expect("written as JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::Identity;
+
+    #[test]
+    fn call_ids_are_uuids_of_version_7_in_order_of_time_and_differ() {
+        let ids: Vec<CallId> = (0..10_000).map(|_| CallId::mint()).collect();
+        let mut unique = ids.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), ids.len());
+        let ms = |id: &CallId| id.0 >> 80;
+        assert!(ids.windows(2).all(|pair| ms(&pair[0]) <= ms(&pair[1])));
+        let bytes = ids[0].to_bytes();
+        assert_eq!((bytes[6] >> 4, bytes[8] >> 6), (7, 0b10));
+        assert_eq!(CallId::from_bytes(bytes), ids[0]);
+        let round = Round::first().next();
+        assert_eq!(Round::from_bytes(round.to_bytes()), round);
+    }
+
+    #[test]
+    fn an_operation_and_raw_arguments_become_params_byte_for_byte() {
+        let caller = Arc::new(Caller::of(&Identity::local("admin")));
+        let tool = |arguments: &str| {
+            let (view, rules) = (View::Merged, Rules::caller(8));
+            let one = Invocation::tool(caller.clone(), view, "a\"b", arguments.as_bytes(), rules);
+            one.map(|one| String::from_utf8_lossy(one.input.as_bytes()).into_owned())
+        };
+        assert_eq!(
+            tool(r#"{ "n": 1.0 }"#).expect("JSON"),
+            r#"{"name":"a\"b","arguments":{ "n": 1.0 }}"#
+        );
+        for bad in ["", "{", "{}}", r#"{},"name":"c""#, r#"{"a":1,"a":2}"#] {
+            assert!(tool(bad).is_err(), "{bad}");
+        }
+        let read = Invocation::resource(caller, View::Merged, "x://\"");
+        assert_eq!(read.input.as_bytes(), br#"{"uri":"x://\""}"#);
+    }
 }

@@ -5,7 +5,7 @@
 //! up again. A place is taken once: whoever holds the sealed id and asks a second time finds
 //! nothing, so no call ever runs twice and no answer is given twice.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use sentinel_wire::json::{self, Rules};
 use tokio::time::Instant;
 
 use crate::attribution::ASKED_BY;
+use crate::invocation::{CallId, Round};
 use crate::line::{Ask, Conversation};
 use crate::seal::random_id;
 
@@ -31,6 +32,8 @@ pub struct Parked {
     pub asks: Vec<(String, Ask)>,
     /// How often the caller was asked so far.
     pub rounds: u32,
+    /// The round of the call that it was in.
+    pub round: Round,
 }
 
 struct Place {
@@ -129,6 +132,55 @@ impl Lot {
     }
 }
 
+/// Uncounted continuations that are remembered. Evicting the oldest is safe: its retry is counted like a new call.
+const CONTINUATIONS_MAX: usize = 16 * 1024;
+/// Rounds of one call that are not counted; a backend that asks for ever must not make calls free.
+const ROUNDS_UNCOUNTED_MAX: u8 = 10;
+
+/// The rounds that callers may go on with uncounted. A relayed retry carries its round in a sealed state, which a caller
+/// can send any number of times: the first time it continues its call, after that it is counted as a call of its own.
+#[derive(Default)]
+pub struct Continuations(Mutex<Issued>);
+
+#[derive(Default)]
+struct Issued {
+    /// The round that each call may continue with.
+    open: HashMap<CallId, u8>,
+    /// Oldest first; entries of rounds that were taken are skipped.
+    order: VecDeque<(CallId, u8)>,
+}
+
+impl Continuations {
+    /// The round after this one, which may be taken once.
+    pub fn issue(&self, round: Round) -> Round {
+        let next = round.next();
+        if next.number() > ROUNDS_UNCOUNTED_MAX {
+            return next;
+        }
+        let mut issued = self.0.lock();
+        while issued.order.len() >= CONTINUATIONS_MAX
+            && let Some((call, number)) = issued.order.pop_front()
+        {
+            if issued.open.get(&call) == Some(&number) {
+                issued.open.remove(&call);
+            }
+        }
+        issued.open.insert(next.call, next.number());
+        issued.order.push_back((next.call, next.number()));
+        next
+    }
+
+    /// This round if it was issued and not taken before, otherwise the first of a new call.
+    pub fn take(&self, round: Round) -> Round {
+        let mut issued = self.0.lock();
+        if issued.open.get(&round.call) != Some(&round.number()) {
+            return Round::first();
+        }
+        issued.open.remove(&round.call);
+        round
+    }
+}
+
 /// Questions of a legacy backend as a modern caller is asked them: `{"key":{"method":…,"params":…},…}`
 pub fn input_requests<'a>(asks: impl IntoIterator<Item = &'a (String, Ask)>) -> String {
     let mut out = vec![b'{'];
@@ -201,6 +253,7 @@ mod tests {
             talk,
             asks: Vec::new(),
             rounds: 1,
+            round: Round::first(),
         }
     }
 
@@ -234,5 +287,27 @@ mod tests {
         }
         assert_eq!(lot.park(&alice, parked()).err(), Some(Full));
         assert!(lot.park(&bob, parked()).is_ok());
+    }
+
+    #[test]
+    fn issue_17_a_round_is_uncounted_once_and_only_so_often() {
+        let all = Continuations::default();
+        let mut round = Round::first();
+        for _ in 0..ROUNDS_UNCOUNTED_MAX {
+            let next = all.issue(round);
+            assert_eq!(all.take(next), next);
+            assert!(all.take(next).is_first(), "sent again");
+            round = next;
+        }
+        let next = all.issue(round);
+        assert!(all.take(next).is_first(), "too many rounds");
+        let first = all.issue(Round::first());
+        for _ in 0..CONTINUATIONS_MAX {
+            all.issue(Round::first());
+        }
+        let issued = all.0.lock();
+        assert!(issued.open.len() <= CONTINUATIONS_MAX && issued.order.len() <= CONTINUATIONS_MAX);
+        drop(issued);
+        assert!(all.take(first).is_first(), "evicted");
     }
 }

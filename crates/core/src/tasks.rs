@@ -103,6 +103,7 @@ type Again = Box<dyn Fn(Method, Params) -> Box<Call> + Send + Sync>;
 
 fn again(call: &Call) -> Again {
     let (caller, view, line) = (call.caller.clone(), call.view, call.line.clone());
+    let round = call.round.next();
     let (trail, slot) = (call.trail.clone(), call.slot.clone());
     let mut target = call.target.clone();
     if let Some(target) = &mut target {
@@ -112,6 +113,7 @@ fn again(call: &Call) -> Again {
     }
     Box::new(move |method, params| {
         Box::new(Call {
+            round,
             caller: caller.clone(),
             view,
             method,

@@ -13,7 +13,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use sentinel_wire::{Method, Params};
 use tower::layer::layer_fn;
 use tower::{Layer, Service, ServiceBuilder};
 
@@ -22,7 +21,7 @@ use crate::audit::{Auditor, Trail};
 use crate::backend::Call;
 use crate::caller::Caller;
 use crate::fault::Fault;
-use crate::invocation::{TaskOf, View};
+use crate::invocation::Invocation;
 use crate::line::{Conversation, Events, Line, UNREAD_BYTES_MAX};
 use crate::policy::Policy;
 use crate::reply::Reply;
@@ -108,63 +107,19 @@ impl Walk {
         self
     }
 
-    /// Sets a call going. The conversation owns it: drop it to cancel.
-    pub fn begin(
-        &self,
-        caller: Arc<Caller>,
-        view: View,
-        method: Method,
-        params: Params,
-        trail: Arc<Trail>,
-    ) -> Conversation {
-        self.begin_about(None, caller, view, method, params, trail)
+    /// Starts a call. The conversation owns it: drop it to cancel.
+    pub fn begin(&self, invocation: Invocation, trail: Arc<Trail>) -> Conversation {
+        let (call, events) = self.call(invocation, trail.clone());
+        let (slot, shared) = (call.slot.clone(), self.shared.clone());
+        let reply = (self.start)(CallContext { call, shared });
+        Conversation::new(reply, events, trail, slot)
     }
 
-    /// The same for a request about a task.
-    pub fn begin_about(
-        &self,
-        about: Option<Arc<TaskOf>>,
-        caller: Arc<Caller>,
-        view: View,
-        method: Method,
-        params: Params,
-        trail: Arc<Trail>,
-    ) -> Conversation {
-        let (call, events) = self.enter(about, caller, view, method, params, trail.clone());
-        let slot = call.slot.clone();
-        let shared = self.shared.clone();
-        Conversation::new(
-            (self.start)(CallContext { call, shared }),
-            events,
-            trail,
-            slot,
-        )
-    }
-
-    /// A call before its first step, and where what is said on its way is heard.
-    fn enter(
-        &self,
-        about: Option<Arc<TaskOf>>,
-        caller: Arc<Caller>,
-        view: View,
-        method: Method,
-        params: Params,
-        trail: Arc<Trail>,
-    ) -> (Box<Call>, Events) {
+    /// A call before its first step, and the other end of its line.
+    fn call(&self, invocation: Invocation, trail: Arc<Trail>) -> (Box<Call>, Events) {
         let slot = Slot::default();
         let (line, events) = Line::open(slot.clone(), self.unread_bytes_max);
-        let call = Call {
-            caller,
-            view,
-            method,
-            params,
-            about,
-            task_ttl_ms: None,
-            line,
-            target: None,
-            trail,
-            slot,
-        };
+        let call = Call::new(invocation, line, trail, slot);
         (Box::new(call), events)
     }
 
@@ -173,32 +128,26 @@ impl Walk {
         self.shared.policy.permits_all(caller)
     }
 
-    /// Whether there is anything that such a call would be about.
-    pub fn knows(&self, view: View, method: &Method, params: &Params) -> bool {
+    /// Whether the operation exists.
+    pub fn knows(&self, invocation: &Invocation) -> bool {
+        let (method, _) = invocation.action.clone().into_method();
         let registry = self.shared.policy.registry();
-        registry.operation(view, method, params).is_some()
+        let operation = registry.operation(invocation.view, &method, &invocation.input);
+        operation.is_some()
     }
 
-    /// Whether this caller may make such a call at this moment, by the steps that a call takes; it is not made. For what
-    /// was begun earlier and goes on only now: a call that waited for its caller, news that were asked for once.
-    pub fn permits(
-        &self,
-        about: Option<Arc<TaskOf>>,
-        caller: &Arc<Caller>,
-        view: View,
-        method: Method,
-        params: Params,
-        trail: Arc<Trail>,
-    ) -> Result<(), Fault> {
-        let (mut call, _) = self.enter(about, caller.clone(), view, method, params, trail);
+    /// Whether the caller may make such a call now, by the steps that a call takes; it is not made. For what began
+    /// earlier and goes on now: a parked call, a subscription.
+    pub fn permits(&self, invocation: Invocation, trail: Arc<Trail>) -> Result<(), Fault> {
+        let (mut call, _) = self.call(invocation, trail);
         resolve::find(&self.shared, &mut call)?;
         authorize::check(&self.shared, &call)?;
         kill::check(&self.shared, &call)
     }
 
-    /// Has a backend end a task that was ours to follow. Nothing stands in the way of that, least of all a kill.
-    pub async fn end_task(&self, of: Arc<TaskOf>, caller: Arc<Caller>, owner: usize, id: &str) {
-        if let Err(fault) = tasks::end(&self.shared.tasks, of, caller, owner, id, None).await {
+    /// Has a backend cancel a task that the gateway polled for its caller. No step stands in the way, least of all a kill.
+    pub async fn end_task(&self, cancellation: Invocation) {
+        if let Err(fault) = tasks::end(&self.shared.tasks, cancellation).await {
             tracing::warn!(why = %fault.public, "a task could not be cancelled");
         }
     }

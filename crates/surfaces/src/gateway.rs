@@ -7,7 +7,7 @@ use arc_swap::{ArcSwap, Guard};
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::AuditStore;
 use sentinel_core::catalog::Registry;
-use sentinel_core::park::Lot;
+use sentinel_core::park::{Continuations, Lot};
 use sentinel_core::seal::Sealer;
 use sentinel_core::{Auditor, Policy, Walk, walk};
 use serde_json::Value;
@@ -94,6 +94,7 @@ pub struct Gateway {
     limits: ArcSwap<Limits>,
     pub(crate) sealer: Sealer,
     pub(crate) lot: Lot,
+    pub(crate) continuations: Continuations,
     control: OnceLock<Arc<dyn Control>>,
     draining: watch::Sender<bool>,
 }
@@ -108,6 +109,7 @@ impl Gateway {
             registry: policy.registry().clone(),
             policy,
             lot: Lot::new(limits.park_ttl),
+            continuations: Continuations::default(),
             limits: ArcSwap::from_pointee(limits),
             sealer: Sealer::new(),
             control: OnceLock::new(),

@@ -10,8 +10,8 @@ use sentinel_backends::stdio::supervisor::Policy;
 use sentinel_backends::stdio::{Config, Interactive, Isolation, Stdio};
 use sentinel_core::catalog::Listing;
 use sentinel_core::{
-    Auditor, Backend, Caller, ClientCapabilities, Conversation, Event, Fault, Health, Kind,
-    LogLevel, Registry, Step, View, Walk, walk,
+    Auditor, Backend, Caller, ClientCapabilities, Conversation, Event, Fault, Health, Invocation,
+    Kind, LogLevel, Registry, Round, Step, View, Walk, walk,
 };
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Outcome, Params, Revision};
@@ -107,13 +107,14 @@ impl House {
     pub(crate) fn begin(&self, caller: Arc<Caller>, tool: &str, args: Value) -> Conversation {
         let params = json!({"name": tool, "arguments": args, "_meta": {"progressToken": "mine"}});
         let params = Params::parse(params.to_string().into(), Rules::caller(64)).unwrap();
-        self.walk.begin(
+        let call = Invocation::mcp(
+            Round::first(),
             caller,
             View::Only(0),
             Method::ToolsCall,
             params,
-            Arc::default(),
-        )
+        );
+        self.walk.begin(call, Arc::default())
     }
 
     pub(crate) async fn call_as(

@@ -95,7 +95,7 @@ mod tests {
     use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
     use crate::policy::{Policy, Settings};
     use crate::reply::Reply;
-    use crate::{View, walk};
+    use crate::{Invocation, Round, View, walk};
 
     /// Keeps what it is sent.
     #[derive(Default)]
@@ -174,7 +174,8 @@ mod tests {
             let params = Params::parse(params.into(), Rules::caller(8)).expect("json");
             let caller = Arc::new(Caller::of(&Identity::local("admin")));
             let view = View::Merged;
-            let mut talk = walk.begin(caller, view, Method::ToolsCall, params, Arc::default());
+            let call = Invocation::mcp(Round::first(), caller, view, Method::ToolsCall, params);
+            let mut talk = walk.begin(call, Arc::default());
             let Step::Done(_) = talk.next().await else {
                 panic!("an answer")
             };

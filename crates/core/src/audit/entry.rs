@@ -313,8 +313,7 @@ impl Auditor {
         caller: &Caller,
     ) -> Option<impl Future<Output = Result<(), NotKept>> + Send + 'static> {
         let sink = self.sink.as_ref()?;
-        // A second round of the same request has its intent already.
-        if self.guarantee(trail) != Guarantee::Sync || trail.intent.load(Ordering::Relaxed) != 0 {
+        if self.guarantee(trail) != Guarantee::Sync {
             return None;
         }
         let draft = Draft {

@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::circuit::Circuit;
 use crate::fault::Fault;
 use crate::in_flight::Hold;
-use crate::invocation::{TaskOf, View};
+use crate::invocation::{Invocation, Round, TaskOf, View};
 use crate::line::Line;
 use crate::operation::Operation;
 
@@ -35,6 +35,8 @@ pub struct Target {
 }
 
 pub struct Call {
+    /// Which call it is, and which round of it.
+    pub round: Round,
     pub caller: Arc<Caller>,
     pub view: View,
     pub method: Method,
@@ -54,6 +56,24 @@ pub struct Call {
 }
 
 impl Call {
+    /// A call before its first step.
+    pub(crate) fn new(invocation: Invocation, line: Line, trail: Arc<Trail>, slot: Slot) -> Self {
+        let (method, about) = invocation.action.into_method();
+        Self {
+            round: invocation.round,
+            caller: invocation.caller,
+            view: invocation.view,
+            method,
+            params: invocation.input,
+            about,
+            task_ttl_ms: None,
+            line,
+            target: None,
+            trail,
+            slot,
+        }
+    }
+
     pub(crate) fn target(&self) -> &Target {
         self.target.as_ref().expect("resolved by the first step")
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::caller::ClientCapabilities;
 use crate::catalog::{Listing, Registry};
-use crate::invocation::View;
+use crate::invocation::{Invocation, Round, View};
 use crate::line::Step;
 use crate::walk::walk;
 use serde::Deserialize;
@@ -77,13 +77,14 @@ async fn call(method: Method, params: &'static str) -> Result<Value, Fault> {
     };
     let params = sentinel_wire::Params::parse(params.into(), Rules::caller(64)).unwrap();
     let policy = crate::Policy::new(registry, crate::policy::Settings::default());
-    let mut talk = walk(policy, crate::Auditor::off()).begin(
+    let call = Invocation::mcp(
+        Round::first(),
         Arc::new(caller),
         View::Merged,
         method,
         params,
-        Arc::default(),
     );
+    let mut talk = walk(policy, crate::Auditor::off()).begin(call, Arc::default());
     let Step::Done(outcome) = talk.next().await else {
         panic!("nothing is asked")
     };

@@ -14,8 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
-use sentinel_wire::json::{self, Rules};
-use sentinel_wire::{Method, Outcome, Params};
+use sentinel_wire::Outcome;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -26,7 +25,7 @@ use crate::admission::Slot;
 use crate::backend::{Backend, Call};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind};
-use crate::invocation::{TaskOf, View};
+use crate::invocation::{CallId, Invocation, TaskAction, TaskOf, View};
 use crate::line::{Conversation, Line, Step, UNREAD_BYTES_MAX};
 use crate::operation::Operation;
 use crate::reply::Reply;
@@ -140,7 +139,7 @@ pub(super) async fn begin(
     backend: Arc<dyn Backend>,
     call: Box<Call>,
 ) -> Result<Reply, Fault> {
-    let caller = call.caller.clone();
+    let (caller, id_of_call) = (call.caller.clone(), call.round.call);
     let operation = call.target().operation.clone();
     let meta = call.params.get_bytes("_meta");
     let reply = match operation.needs_task {
@@ -159,6 +158,7 @@ pub(super) async fn begin(
             },
             caller,
             operation,
+            call: id_of_call,
             meta,
         };
         let given = &tasks.given;
@@ -196,6 +196,7 @@ struct Task {
     key: Key,
     caller: Arc<Caller>,
     operation: Arc<Operation>,
+    call: CallId,
     /// How the caller introduced itself.
     meta: Option<Bytes>,
 }
@@ -231,9 +232,16 @@ impl Task {
         let of = Arc::new(TaskOf {
             tool: self.operation.own.clone(),
             questions: self.caller.capabilities.questions(),
+            call: self.call,
         });
-        let (caller, meta) = (self.caller.clone(), self.meta.as_deref());
-        let mut cancelled = pin!(end(tasks, of, caller, self.key.backend, &self.key.id, meta));
+        let meta = self
+            .meta
+            .as_deref()
+            .map(|meta| [b",\"_meta\":", meta].concat());
+        let (caller, meta) = (self.caller.clone(), meta.unwrap_or_default());
+        let Key { backend, id, .. } = &self.key;
+        let cancel = Invocation::task(caller, *backend, TaskAction::Cancel, of, id, &meta);
+        let mut cancelled = pin!(end(tasks, cancel));
         match timeout(TURN_MAX, &mut cancelled).await {
             Ok(outcome) => outcome,
             Err(_) => {
@@ -245,28 +253,11 @@ impl Task {
 }
 
 /// Has a backend end a task. This is not the caller's request but ours, so no policy is asked and nothing recorded.
-pub(crate) async fn end(
-    tasks: &Arc<Tasks>,
-    of: Arc<TaskOf>,
-    caller: Arc<Caller>,
-    owner: usize,
-    id: &str,
-    meta: Option<&[u8]>,
-) -> Result<Reply, Fault> {
+pub(crate) async fn end(tasks: &Arc<Tasks>, cancellation: Invocation) -> Result<Reply, Fault> {
     let slot = Slot::default();
     let (line, events) = Line::open(slot.clone(), UNREAD_BYTES_MAX);
-    let mut call = Box::new(Call {
-        caller,
-        view: View::Only(owner),
-        method: Method::TasksCancel,
-        params: naming(id, meta),
-        about: Some(of),
-        task_ttl_ms: None,
-        line,
-        target: None,
-        trail: Arc::default(),
-        slot: slot.clone(),
-    });
+    let call = Call::new(cancellation, line, Arc::default(), slot.clone());
+    let mut call = Box::new(call);
     let target = tasks.policy.registry.resolve(&call)?;
     let backend = target.backend.clone();
     call.target = Some(target);
@@ -286,18 +277,6 @@ pub(crate) async fn end(
         )
     };
     timeout(CANCEL_MAX, outcome).await.map_err(|_| late())?
-}
-
-/// Params that name a task, with this `_meta`.
-fn naming(id: &str, meta: Option<&[u8]>) -> Params {
-    let mut params = br#"{"taskId":"#.to_vec();
-    json::encode_string(id, &mut params);
-    if let Some(meta) = meta {
-        params.extend_from_slice(br#","_meta":"#);
-        params.extend_from_slice(meta);
-    }
-    params.push(b'}');
-    Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON")
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::line::Step;
 use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
 use crate::policy::{Policy, Settings};
-use crate::{View, walk};
+use crate::{Invocation, Round, View, walk};
 
 /// A server whose one tool runs as a task that ends after some looks.
 #[derive(Default)]
@@ -89,7 +89,8 @@ fn begin(server: Slow) -> crate::Conversation {
     let policy = Policy::new(registry, Settings::default());
     let params = params.expect("json");
     let method = Method::ToolsCall;
-    walk(policy, Auditor::off()).begin(caller, View::Merged, method, params, Arc::default())
+    let invocation = Invocation::mcp(Round::first(), caller, View::Merged, method, params);
+    walk(policy, Auditor::off()).begin(invocation, Arc::default())
 }
 
 #[tokio::test(start_paused = true)]

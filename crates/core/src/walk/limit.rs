@@ -1,4 +1,4 @@
-//! Rate limits of tool calls, per caller and tool.
+//! Rate limits of tool calls, per caller and tool. A call is charged once, in its first round.
 
 use sentinel_wire::Method;
 
@@ -6,7 +6,7 @@ use super::{CallContext, Outcome, Rest};
 use crate::fault::{Fault, Kind};
 
 pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
-    if ctx.call.method == Method::ToolsCall {
+    if ctx.call.method == Method::ToolsCall && ctx.call.round.is_first() {
         charge(&ctx).await?;
     }
     rest.call(ctx).await

@@ -13,7 +13,8 @@ use sentinel_core::audit::Trail;
 use sentinel_core::seal::random_id;
 use sentinel_core::updates::Ticket;
 use sentinel_core::{
-    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Kind, Notice, Reply, Step,
+    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Invocation, Kind, Notice, Reply,
+    Round, Step,
 };
 use sentinel_wire::envelope::{error_object, write_request};
 use sentinel_wire::json::{Object, Rules};
@@ -45,7 +46,7 @@ pub(crate) struct LegacyCall {
 }
 
 /// How one call to the backend ends.
-enum Round {
+enum RoundEnd {
     Over(Result<Reply, Fault>),
     /// A large reply has begun; the conversation drives the rest of it.
     Begins(Box<Beginning>, Box<Conversation>),
@@ -68,38 +69,37 @@ impl LegacyCall {
         let subscription = self.listen();
         let mut params = self.request.params.clone();
         let mut visits = Visits::default();
-        let mut rounds = 0;
+        let (mut round, mut questions) = (Round::first(), 0);
         loop {
-            let outcome = match self.round(params).await {
-                Round::Begins(beginning, talk) => return Ok(Handled::Begins(beginning, talk)),
-                Round::Over(Ok(reply)) if tasks::is_task(&reply).is_some() => {
-                    Box::pin(self.drive(reply)).await
+            let outcome = match self.round(round, params).await {
+                RoundEnd::Begins(beginning, talk) => return Ok(Handled::Begins(beginning, talk)),
+                RoundEnd::Over(Ok(reply)) if tasks::is_task(&reply).is_some() => {
+                    Box::pin(self.drive(reply, round)).await
                 }
-                Round::Over(outcome) => outcome,
+                RoundEnd::Over(outcome) => outcome,
             };
             let Some(needed) = input_required(&outcome) else {
                 self.settle_subscription(subscription, &outcome);
                 return outcome.map(Handled::Reply);
             };
             // Rare, and large: kept out of every call's future.
-            match Box::pin(self.input(&needed, &mut visits, &mut rounds)).await {
-                Ok(next) => params = next,
+            match Box::pin(self.input(&needed, &mut visits, &mut questions)).await {
+                Ok(next) => (params, round) = (next, round.next()),
                 Err(outcome) => return outcome.map(Handled::Reply),
             }
         }
     }
 
     /// Calls the backend once and relays what it says on the way.
-    async fn round(&self, params: Params) -> Round {
+    async fn round(&self, round: Round, params: Params) -> RoundEnd {
         let (caller, method) = (self.caller.clone(), self.request.method.clone());
-        let (view, trail) = (self.session.view, self.trail.clone());
-        let walk = &self.gateway().walk;
-        let mut talk = walk.begin(caller, view, method, params, trail);
+        let invocation = Invocation::mcp(round, caller, self.session.view, method, params);
+        let mut talk = self.gateway().walk.begin(invocation, self.trail.clone());
         loop {
             match talk.next().await {
-                Step::Done(outcome) => return Round::Over(outcome),
+                Step::Done(outcome) => return RoundEnd::Over(outcome),
                 Step::Event(Event::Begins(beginning)) => {
-                    return Round::Begins(beginning, Box::new(talk));
+                    return RoundEnd::Begins(beginning, Box::new(talk));
                 }
                 Step::Event(Event::Ask(ask)) => self.ask(*ask),
                 Step::Event(Event::Notice(notice)) => self.notify(&notice),
@@ -124,12 +124,15 @@ impl LegacyCall {
     }
 
     /// Waits for a task that the backend returned in place of a result; to the caller it is a slow call.
-    async fn drive(&self, reply: Reply) -> Result<Reply, Fault> {
+    async fn drive(&self, reply: Reply, round: Round) -> Result<Reply, Fault> {
         let Request { method, params, .. } = &self.request;
         let registry = &self.gateway().registry;
         let operation = registry.operation(self.session.view, method, params);
         match (tasks::is_task(&reply), operation) {
-            (Some(task), Some(operation)) => Driven::new(self, operation, task).run(task).await,
+            (Some(task), Some(operation)) => {
+                let driven = Driven::new(self, round.call, operation, task);
+                driven.run(task).await
+            }
             _ => Ok(reply),
         }
     }

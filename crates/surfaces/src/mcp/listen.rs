@@ -8,13 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use sentinel_core::catalog::{Change, Generations, Registry};
 use sentinel_core::updates::{Hear, HearTask, Ticket};
-use sentinel_core::{Caller, Conversation, Fault, Reply, Step, View};
+use sentinel_core::{Caller, Conversation, Fault, Invocation, Reply, Step, TaskAction, View};
 use sentinel_wire::envelope::{write_notification, write_result};
 use sentinel_wire::json::{self, Object, Rules};
-use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request, meta};
+use sentinel_wire::{Id, Method, Outcome, Payload, Request, meta};
 use tokio::sync::{mpsc, watch};
 
-use super::subscribe::{Right, SUBSCRIPTIONS_MAX, naming, updated_message};
+use super::subscribe::{Right, SUBSCRIPTIONS_MAX, updated_message};
 use super::tasks::{self, Named};
 use crate::gateway::Gateway;
 
@@ -102,34 +102,22 @@ struct Look {
 }
 
 impl Look {
-    fn params(&self, named: &Named) -> Params {
+    fn request(&self, named: &Named) -> Invocation {
         let meta = self.meta.as_deref().map(String::from_utf8_lossy);
         let meta = meta.map(|meta| format!(r#","_meta":{meta}"#));
-        tasks::task_params(&named.id, &meta.unwrap_or_default())
+        named.request(&self.caller, TaskAction::Get, &meta.unwrap_or_default())
     }
 
     /// Whether the caller may ask how it is.
     fn is_allowed(&self, named: &Named) -> bool {
-        let (of, view) = (Some(named.of.clone()), View::Only(named.owner));
-        let (walk, params) = (&self.gateway.walk, self.params(named));
-        let asked = walk.permits(
-            of,
-            &self.caller,
-            view,
-            Method::TasksGet,
-            params,
-            Arc::default(),
-        );
-        asked.is_ok()
+        let walk = &self.gateway.walk;
+        walk.permits(self.request(named), Arc::default()).is_ok()
     }
 
     /// How a task is, asked like any other call: so it is its caller's, and its backend knows it.
     async fn at(&self, named: &Named) -> Option<Payload> {
-        let params = self.params(named);
-        let (of, caller) = (Some(named.of.clone()), self.caller.clone());
-        let (view, trail) = (View::Only(named.owner), Arc::default());
         let walk = &self.gateway.walk;
-        let talk = walk.begin_about(of, caller, view, Method::TasksGet, params, trail);
+        let talk = walk.begin(self.request(named), Arc::default());
         match ended(talk).await?.ok()?.outcome {
             Outcome::Result(task) => Some(task),
             Outcome::Error(_) => None,
@@ -385,13 +373,8 @@ async fn ended(mut talk: Conversation) -> Option<Result<Reply, Fault>> {
 
 /// Whether the caller may follow a resource and its backend agrees: asked like any other call.
 async fn agrees(gateway: &Gateway, caller: &Arc<Caller>, view: View, uri: &str) -> bool {
-    let talk = gateway.walk.begin(
-        caller.clone(),
-        view,
-        Method::ResourcesSubscribe,
-        naming(uri),
-        Arc::default(),
-    );
+    let subscription = Invocation::subscription(caller.clone(), view, uri);
+    let talk = gateway.walk.begin(subscription, Arc::default());
     matches!(
         ended(talk).await,
         Some(Ok(Reply {

@@ -9,7 +9,8 @@ use ring::digest::{Context, SHA256};
 use sentinel_core::audit::Trail;
 use sentinel_core::park::{Parked, input_requests};
 use sentinel_core::{
-    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Kind, Notice, Reply, Step, View,
+    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Invocation, Kind, Notice, Reply,
+    Round, Step, TaskAction, View,
 };
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::translate::elicitations;
@@ -44,6 +45,7 @@ pub(crate) struct Talk {
     /// Questions of an earlier round that the retry did not answer.
     unanswered: Vec<Ask>,
     rounds: u32,
+    round: Round,
     trail: Arc<Trail>,
 }
 
@@ -73,13 +75,15 @@ impl Talk {
             unanswered: Vec::new(),
             task: None,
             rounds: 0,
+            round: Round::first(),
             trail,
         };
         state_is_text(&this.request)?;
         let state = this.request.params.string("requestState");
-        match state.map(|state| state.into_owned()) {
-            _ if tasks::is_task_method(&this.request.method) => this.start_task()?,
-            Some(state) if this.request.method.may_need_input() => this.resume(&state)?,
+        let state = state.map(|state| state.into_owned());
+        match (tasks::task_action(&this.request.method), state) {
+            (Some(action), _) => this.start_task(action)?,
+            (None, Some(state)) if this.request.method.may_need_input() => this.resume(&state)?,
             _ => this.start(this.request.params.clone()),
         }
         Ok(this)
@@ -87,17 +91,13 @@ impl Talk {
 
     fn start(&mut self, params: Params) {
         let method = self.request.method.clone();
-        let trail = self.trail.clone();
-        self.talk =
-            Some(
-                self.gateway
-                    .walk
-                    .begin(self.caller.clone(), self.view, method, params, trail),
-            );
+        let caller = self.caller.clone();
+        let call = Invocation::mcp(self.round, caller, self.view, method, params);
+        self.talk = Some(self.gateway.walk.begin(call, self.trail.clone()));
     }
 
     /// A request about a task goes to the backend that its handle names.
-    fn start_task(&mut self) -> Result<(), Fault> {
+    fn start_task(&mut self, action: TaskAction) -> Result<(), Fault> {
         if !self.caller.capabilities.tasks {
             return Err(tasks::undeclared());
         }
@@ -118,11 +118,10 @@ impl Talk {
             .as_raw()
             .rewrite(&[("taskId", Some(&quoted))], &mut params);
         let params = Params::parse(params.into(), Rules::backend()).map_err(|_| missing())?;
-        let (caller, method) = (self.caller.clone(), self.request.method.clone());
         self.task = Some(handle);
-        let (view, trail) = (View::Only(named.owner), self.trail.clone());
-        let walk = &self.gateway.walk;
-        self.talk = Some(walk.begin_about(Some(named.of), caller, view, method, params, trail));
+        let (caller, owner) = (self.caller.clone(), named.owner);
+        let request = Invocation::about_task(caller, owner, action, named.of, params);
+        self.talk = Some(self.gateway.walk.begin(request, self.trail.clone()));
         Ok(())
     }
 
@@ -152,6 +151,7 @@ impl Talk {
         let (kind, inner) = plain.split_first().ok_or_else(bad)?;
         match *kind {
             RELAYED => {
+                let inner = self.continues(inner).ok_or_else(bad)?;
                 let inner = (!inner.is_empty()).then_some(inner);
                 let mut params = Vec::new();
                 self.request
@@ -162,6 +162,7 @@ impl Talk {
                 self.start(params);
             }
             AGAIN => {
+                self.continues(inner).ok_or_else(bad)?;
                 let mut params = Vec::new();
                 let edits = [("requestState", None), ("inputResponses", None)];
                 self.request.params.as_raw().rewrite(&edits, &mut params);
@@ -176,14 +177,30 @@ impl Talk {
                 let parked = self.gateway.lot.take(id, check).ok_or_else(bad)??;
                 // It may have waited for long. A caller that may no longer make the call does not end it either.
                 let (method, params) = (self.request.method.clone(), self.request.params.clone());
-                let (walk, trail) = (&self.gateway.walk, self.trail.clone());
-                walk.permits(None, &self.caller, self.view, method, params, trail)?;
-                self.rounds = parked.rounds;
+                (self.rounds, self.round) = (parked.rounds, parked.round);
+                let caller = self.caller.clone();
+                let call = Invocation::mcp(self.round, caller, self.view, method, params);
+                self.gateway.walk.permits(call, self.trail.clone())?;
                 self.answer_parked(parked);
             }
             _ => return Err(bad()),
         }
         Ok(())
+    }
+
+    /// Takes up the round that a sealed state begins with; what follows it is the backend's own state. A state that was
+    /// sent before begins a call of its own, which is counted.
+    fn continues<'s>(&mut self, state: &'s [u8]) -> Option<&'s [u8]> {
+        let (round, inner) = state.split_first_chunk()?;
+        self.round = self.gateway.continuations.take(Round::from_bytes(*round));
+        Some(inner)
+    }
+
+    /// A sealed state that continues this call.
+    fn continuation(&self, kind: u8, inner: &[u8]) -> String {
+        let round = self.gateway.continuations.issue(self.round);
+        let plain = [&[kind], &round.to_bytes()[..], inner].concat();
+        self.gateway.sealer.seal(&plain, &self.binding())
     }
 
     /// What a sealed state is bound to: the caller, and the request as it was.
@@ -321,6 +338,7 @@ impl Talk {
             talk,
             asks,
             rounds: self.rounds + 1,
+            round: self.round,
         };
         // One stdio connection is one caller.
         let session = self.caller.session.clone();
@@ -378,7 +396,7 @@ impl Talk {
             requests.push(b'}');
         }
         requests.push(b'}');
-        let state = self.gateway.sealer.seal(&[AGAIN], &self.binding());
+        let state = self.continuation(AGAIN, b"");
         let result = format!(
             r#"{{"resultType":"input_required","inputRequests":{},"requestState":"{state}"}}"#,
             String::from_utf8_lossy(&requests)
@@ -403,7 +421,7 @@ impl Talk {
                 let Some(operation) = registry.operation(self.view, method, params) else {
                     return reply;
                 };
-                let named = tasks::Named::new(&operation, &self.caller, &inner);
+                let named = tasks::Named::new(&operation, &self.caller, self.round.call, &inner);
                 tasks::seal(&self.gateway, &self.caller, self.view, &named)
             }
         };
@@ -466,9 +484,7 @@ impl Talk {
         let Some(inner) = result.get("requestState") else {
             return reply;
         };
-        let mut plain = vec![RELAYED];
-        plain.extend_from_slice(inner);
-        let state = format!("\"{}\"", self.gateway.sealer.seal(&plain, &self.binding()));
+        let state = format!("\"{}\"", self.continuation(RELAYED, inner));
         let mut out = Vec::new();
         result
             .as_raw()

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sentinel_core::updates::{Hear, Ticket};
-use sentinel_core::{Caller, View, Walk};
+use sentinel_core::{Caller, Invocation, View, Walk};
 use sentinel_wire::envelope::write_notification;
-use sentinel_wire::json::Rules;
-use sentinel_wire::{Method, Params, json};
+use sentinel_wire::{Method, json};
 
 use crate::gateway::Gateway;
 
@@ -91,32 +90,14 @@ impl Right {
         if walk.permits_all(&self.caller) {
             return true;
         }
-        let may_read = |params| {
-            let method = Method::ResourcesRead;
-            let read = walk.permits(
-                None,
-                &self.caller,
-                self.view,
-                method,
-                params,
-                Arc::default(),
-            );
-            read.is_ok()
+        let read = |uri: &str| Invocation::resource(self.caller.clone(), self.view, uri);
+        let changed = read(changed);
+        let read = match walk.knows(&changed) {
+            true => changed,
+            false => read(&self.uri),
         };
-        let params = naming(changed);
-        match walk.knows(self.view, &Method::ResourcesRead, &params) {
-            true => may_read(params),
-            false => may_read(naming(&self.uri)),
-        }
+        walk.permits(read, Arc::default()).is_ok()
     }
-}
-
-/// The params of a request about a resource.
-pub(crate) fn naming(uri: &str) -> Params {
-    let mut params = br#"{"uri":"#.to_vec();
-    json::encode_string(uri, &mut params);
-    params.push(b'}');
-    Params::parse(params.into(), Rules::backend()).expect("what we wrote is JSON")
 }
 
 /// `notifications/resources/updated`, with further members of params as they are.

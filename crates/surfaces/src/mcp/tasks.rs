@@ -7,9 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sentinel_core::{Caller, Conversation, Fault, Kind, Operation, Reply, Step, TaskOf, View};
+use sentinel_core::{
+    CallId, Caller, Fault, Invocation, Kind, Operation, Reply, Step, TaskAction, TaskOf, View,
+};
 use sentinel_wire::json::{self, Rules};
-use sentinel_wire::{Method, Outcome, Params, Payload};
+use sentinel_wire::{Method, Outcome, Payload};
 
 use super::legacy::{LegacyCall, Needed, read_inputs};
 use super::visits::Visits;
@@ -22,11 +24,14 @@ const POLL_DEFAULT: Duration = Duration::from_secs(1);
 /// Longest a legacy caller's call may go on as a task.
 const TASK_MAX: Duration = Duration::from_secs(24 * 3600);
 
-pub(crate) fn is_task_method(method: &Method) -> bool {
-    matches!(
-        method,
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel
-    )
+/// What a method about a task asks for.
+pub(crate) fn task_action(method: &Method) -> Option<TaskAction> {
+    match method {
+        Method::TasksGet => Some(TaskAction::Get),
+        Method::TasksUpdate => Some(TaskAction::Update),
+        Method::TasksCancel => Some(TaskAction::Cancel),
+        _ => None,
+    }
 }
 
 /// Why a caller that did not declare tasks cannot ask for any.
@@ -55,21 +60,34 @@ pub(crate) struct Named {
 
 impl Named {
     /// The task that a call of this operation became.
-    pub(crate) fn new(operation: &Operation, caller: &Caller, id: &str) -> Self {
+    pub(crate) fn new(operation: &Operation, caller: &Caller, call: CallId, id: &str) -> Self {
         Self {
             owner: operation.index,
             of: Arc::new(TaskOf {
                 tool: operation.own.clone(),
                 questions: caller.capabilities.questions(),
+                call,
             }),
             id: id.to_owned(),
         }
+    }
+
+    /// A request about the task. `members` are further members of its params, each with a comma before it.
+    pub(crate) fn request(
+        &self,
+        caller: &Arc<Caller>,
+        action: TaskAction,
+        members: &str,
+    ) -> Invocation {
+        let (caller, of) = (caller.clone(), self.of.clone());
+        Invocation::task(caller, self.owner, action, of, &self.id, members.as_bytes())
     }
 
     fn write(&self) -> Vec<u8> {
         let tool = self.of.tool.as_bytes();
         let mut out = (self.owner as u32).to_le_bytes().to_vec();
         out.push(self.of.questions);
+        out.extend_from_slice(&self.of.call.to_bytes());
         out.extend_from_slice(&(tool.len() as u32).to_le_bytes());
         out.extend_from_slice(tool);
         out.extend_from_slice(self.id.as_bytes());
@@ -79,6 +97,7 @@ impl Named {
     fn read(plain: &[u8]) -> Option<Self> {
         let (owner, rest) = plain.split_first_chunk::<4>()?;
         let (questions, rest) = rest.split_first()?;
+        let (call, rest) = rest.split_first_chunk::<16>()?;
         let (len, rest) = rest.split_first_chunk::<4>()?;
         let (tool, id) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
         Some(Self {
@@ -86,6 +105,7 @@ impl Named {
             of: Arc::new(TaskOf {
                 tool: std::str::from_utf8(tool).ok()?.into(),
                 questions: *questions,
+                call: CallId::from_bytes(*call),
             }),
             id: String::from_utf8(id.to_vec()).ok()?,
         })
@@ -140,11 +160,16 @@ pub(crate) struct Driven<'a> {
 }
 
 impl<'a> Driven<'a> {
-    pub(crate) fn new(call: &'a LegacyCall, operation: Arc<Operation>, task: &Payload) -> Self {
+    pub(crate) fn new(
+        call: &'a LegacyCall,
+        call_id: CallId,
+        operation: Arc<Operation>,
+        task: &Payload,
+    ) -> Self {
         let id = task.string("taskId").unwrap_or_default();
         Self {
             call,
-            named: Named::new(&operation, &call.caller, &id),
+            named: Named::new(&operation, &call.caller, call_id, &id),
             operation,
             ended: false,
         }
@@ -167,7 +192,7 @@ impl<'a> Driven<'a> {
         let deadline = tokio::time::Instant::now() + TASK_MAX;
         while tokio::time::Instant::now() < deadline {
             tokio::time::sleep(pause).await;
-            let reply = self.send(Method::TasksGet, "").await?;
+            let reply = self.send(TaskAction::Get, "").await?;
             let Outcome::Result(task) = &reply.outcome else {
                 self.ended = true;
                 return Ok(reply);
@@ -209,20 +234,12 @@ impl<'a> Driven<'a> {
             }
         };
         let answers = format!(r#","inputResponses":{}"#, String::from_utf8_lossy(&answers));
-        self.send(Method::TasksUpdate, &answers).await.map(drop)
+        self.send(TaskAction::Update, &answers).await.map(drop)
     }
 
-    fn begin(&self, method: Method, members: &str) -> Conversation {
-        let params = task_params(&self.named.id, members);
-        let view = View::Only(self.named.owner);
-        let (caller, trail) = (self.call.caller.clone(), self.call.trail.clone());
-        let of = Some(self.named.of.clone());
-        let walk = &self.call.gateway().walk;
-        walk.begin_about(of, caller, view, method, params, trail)
-    }
-
-    async fn send(&self, method: Method, members: &str) -> Result<Reply, Fault> {
-        let mut talk = self.begin(method, members);
+    async fn send(&self, action: TaskAction, members: &str) -> Result<Reply, Fault> {
+        let request = self.named.request(&self.call.caller, action, members);
+        let mut talk = (self.call.gateway().walk).begin(request, self.call.trail.clone());
         loop {
             if let Step::Done(outcome) = talk.next().await {
                 return outcome;
@@ -236,20 +253,12 @@ impl Drop for Driven<'_> {
         if self.ended {
             return;
         }
-        let call = self.call;
-        let (walk, caller) = (call.gateway().walk.clone(), call.caller.clone());
-        let Named { owner, of, id } = &self.named;
-        let (owner, of, id) = (*owner, of.clone(), id.clone());
-        tokio::spawn(async move { walk.end_task(of, caller, owner, &id).await });
+        let walk = self.call.gateway().walk.clone();
+        let cancel = self
+            .named
+            .request(&self.call.caller, TaskAction::Cancel, "");
+        tokio::spawn(async move { walk.end_task(cancel).await });
     }
-}
-
-pub(crate) fn task_params(id: &str, members: &str) -> Params {
-    let mut out = br#"{"taskId":"#.to_vec();
-    json::encode_string(id, &mut out);
-    out.extend_from_slice(members.as_bytes());
-    out.push(b'}');
-    Params::parse(out.into(), Rules::backend()).expect("what we wrote is JSON")
 }
 
 fn poll_interval(task: &Payload) -> Duration {
@@ -288,6 +297,8 @@ fn finished(reply: &Reply, task: &Payload) -> Result<Reply, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use sentinel_core::Round;
+
     use super::*;
 
     #[test]
@@ -297,12 +308,13 @@ mod tests {
             of: Arc::new(TaskOf {
                 tool: "dïg".into(),
                 questions: 0b10101,
+                call: Round::first().call,
             }),
             id: "a\"b".into(),
         };
         let written = named.write();
         assert_eq!(Named::read(&written), Some(named));
-        for cut in 0..9 {
+        for cut in 0..25 {
             assert_eq!(Named::read(&written[..cut]), None);
         }
     }

@@ -14,7 +14,7 @@ use crate::catalog::{Listing, Registry};
 use crate::line::{Answer, Step};
 use crate::offer::{Item, ItemKind, Offer, ServerCapabilities};
 use crate::policy::{Policy, Settings};
-use crate::{TaskOf, View, Walk, walk};
+use crate::{Invocation, Round, TaskAction, TaskOf, View, Walk, walk};
 
 /// A server with one task, in whatever state a test puts it.
 #[derive(Default)]
@@ -162,15 +162,20 @@ impl World {
             tags: None,
         });
         let params = Params::parse(params.to_string().into(), Rules::backend()).expect("json");
-        let about = (method != Method::ToolsCall).then(|| {
-            Arc::new(TaskOf {
-                tool: "dig".into(),
-                questions: 1,
-            })
+        let of = Arc::new(TaskOf {
+            tool: "dig".into(),
+            questions: 1,
+            call: Round::first().call,
         });
-        let trail = Arc::default();
-        let walk = &self.walk;
-        let mut talk = walk.begin_about(about, caller, View::Only(0), method, params, trail);
+        let about =
+            |action| Invocation::about_task(caller.clone(), 0, action, of.clone(), params.clone());
+        let invocation = match method {
+            Method::TasksGet => about(TaskAction::Get),
+            Method::TasksUpdate => about(TaskAction::Update),
+            Method::TasksCancel => about(TaskAction::Cancel),
+            method => Invocation::mcp(Round::first(), caller, View::Only(0), method, params),
+        };
+        let mut talk = self.walk.begin(invocation, Arc::default());
         let Step::Done(Ok(reply)) = talk.next().await else {
             panic!("a reply")
         };
