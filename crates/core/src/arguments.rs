@@ -11,6 +11,7 @@
 mod hostile;
 mod meter;
 mod nulls;
+mod precision;
 mod prepare;
 
 use std::collections::HashSet;
@@ -27,6 +28,7 @@ use serde_json::Value;
 use crate::fault::{Fault, Kind};
 use crate::reply::Reply;
 use meter::{Metered, MeteredJson, Temper};
+use precision::Constants;
 
 /// Larger schemas are not compiled: checking would cost more than it protects.
 const SCHEMA_BYTES_MAX: usize = 256 * 1024;
@@ -77,6 +79,7 @@ struct Compiled {
     temper: Temper,
     /// The arguments that the tool names.
     known: HashSet<String>,
+    constants: Constants,
 }
 
 impl std::fmt::Debug for Schema {
@@ -107,13 +110,17 @@ impl Schema {
         let Some(compiled) = self.compiled(tool) else {
             return Checked::Good;
         };
-        let value: Value = match serde_json::from_slice(arguments) {
+        let mut value: Value = match serde_json::from_slice(arguments) {
             Ok(value) => value,
             // JSON, but no number or text that could be compared with anything.
             Err(error) => {
                 return Checked::Wrong(vec![format!("the arguments cannot be read: {error}")]);
             }
         };
+        if let Err(number) = compiled.constants.settle(arguments, &mut value) {
+            let text = format!("{number:.40} has too many digits to be compared with the schema");
+            return Checked::Wrong(vec![text]);
+        }
         let (verdict, _) = compiled.check(&value, arguments.len() as u64);
         match verdict {
             Ok(left_out) if left_out.is_empty() => Checked::Good,
@@ -227,6 +234,7 @@ fn compile(raw: &[u8]) -> Result<Option<Compiled>, String> {
     }
     let named = schema.get("properties").and_then(Value::as_object);
     let known = named.map_or_else(HashSet::new, |named| named.keys().cloned().collect());
+    let constants = Constants::of(&schema);
     let temper = prepare::prepare(&mut schema)?;
     let validator = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
@@ -244,6 +252,7 @@ fn compile(raw: &[u8]) -> Result<Option<Compiled>, String> {
         validator,
         temper,
         known,
+        constants,
     }))
 }
 
@@ -309,7 +318,7 @@ mod tests {
 
     impl Schema {
         /// What is wrong with these arguments.
-        fn issues(&self, arguments: &[u8]) -> Vec<String> {
+        pub(super) fn issues(&self, arguments: &[u8]) -> Vec<String> {
             let params = [&br#"{"arguments":"#[..], arguments, b"}"].concat();
             let params = Params::parse(params.into(), Rules::backend()).expect("json");
             match self.check("x", &params) {
