@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Uri};
 use parking_lot::Mutex;
-use sentinel_core::catalog::{Change, Publisher};
+use sentinel_core::catalog::{Change, Glob, Publisher};
 use sentinel_core::{Backend, Call, Caller, Description, Fault, Health, Kind, Reply, Status};
 use sentinel_wire::{Method, Params, Revision};
 use tokio::sync::{Notify, watch};
@@ -73,7 +73,7 @@ pub struct Config {
     /// One event of a stream that is no reply.
     pub event_bytes_max: usize,
     /// Tools that may be tried again even after they were delivered.
-    pub idempotent_tools: Vec<String>,
+    pub idempotent_tools: Vec<Glob>,
 }
 
 /// Whether calls can be sent.

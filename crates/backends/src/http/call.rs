@@ -285,7 +285,7 @@ impl Inner {
                 let own = call.target.as_ref().and_then(|t| t.own_name.as_deref());
                 let name = call.params.string("name").unwrap_or_default();
                 let name = own.unwrap_or(&name);
-                self.config.idempotent_tools.iter().any(|tool| tool == name)
+                (self.config.idempotent_tools.iter()).any(|tool| tool.matches(name))
             }
             _ => false,
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue};
 use sentinel_config::{HttpBackend as Settings, Secret};
 use sentinel_core::Backend;
+use sentinel_core::catalog::Glob;
 
 use super::{Config, HttpBackend, TYPE};
 use crate::kind::{BackendKind, Context, StartError, revision};
@@ -40,7 +41,9 @@ impl BackendKind for Settings {
             unhealthy_after: context.unhealthy_after,
             reply_bytes_max: context.limits.reply,
             event_bytes_max: context.limits.event,
-            idempotent_tools: context.idempotent_tools,
+            idempotent_tools: (context.idempotent_tools.into_iter())
+                .map(Glob::new)
+                .collect(),
             name: context.name,
         };
         let backend = HttpBackend::new(config, context.publisher)?;

@@ -1,5 +1,11 @@
 //! G-48 to G-52, G-70 to G-73, P-R02: servers over HTTP that come, go, forget and fail.
 
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of, text_of, tool};
@@ -127,6 +133,81 @@ fn p_r02_a_server_that_dies_in_a_call_is_not_called_again() {
     let _again = Server::start_at(port, &["--era", "legacy"]);
     until_works(&caller);
     assert_eq!(caller.said("waiting", json!({"name": "w"})), "0");
+}
+
+/// A proxy that delivers calls of `count` and closes the connection in place of their answer, as often as `cuts` says.
+fn cutting_proxy(server: &str, cuts: &Arc<AtomicUsize>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let (server, cuts) = (server.to_owned(), cuts.clone());
+    thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let far = TcpStream::connect(&server).expect("the server listens");
+            let is_count = Arc::new(AtomicBool::new(false));
+            let (mut up, mut to) = (
+                near.try_clone().expect("near"),
+                far.try_clone().expect("far"),
+            );
+            let seen = is_count.clone();
+            thread::spawn(move || {
+                let mut bytes = [0; 64 * 1024];
+                while let Ok(len @ 1..) = up.read(&mut bytes) {
+                    let text = String::from_utf8_lossy(&bytes[..len]);
+                    seen.fetch_or(text.contains(r#""name":"count""#), Ordering::SeqCst);
+                    if to.write_all(&bytes[..len]).is_err() {
+                        break;
+                    }
+                }
+                let _ = to.shutdown(Shutdown::Both);
+            });
+            let (mut from, mut down, cuts) = (far, near, cuts.clone());
+            thread::spawn(move || {
+                let mut bytes = [0; 64 * 1024];
+                while let Ok(len @ 1..) = from.read(&mut bytes) {
+                    let cut = |left: usize| left.checked_sub(1);
+                    let (set, get) = (Ordering::SeqCst, Ordering::SeqCst);
+                    let is_count = is_count.swap(false, Ordering::SeqCst);
+                    let is_cut = is_count && cuts.fetch_update(set, get, cut).is_ok();
+                    if is_cut || down.write_all(&bytes[..len]).is_err() {
+                        break;
+                    }
+                }
+                let _ = down.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    address
+}
+
+/// G-52, P-R02, decision 17: after delivery only what our configuration names is tried again.
+#[test]
+fn issue_17_3_a_tool_that_matches_idempotent_tools_is_tried_again_after_delivery_and_no_other() {
+    let server = Server::start(&[]);
+    for (patterns, executed) in [
+        (r#"["echo", "c*t"]"#, 3),
+        (r#"["count"]"#, 3),
+        (r#"["cou", "*x", "Count"]"#, 1),
+        ("[]", 1),
+    ] {
+        let cuts = Arc::default();
+        let address = cutting_proxy(&server.address, &cuts);
+        let config = format!("retries = 3\nidempotent_tools = {patterns}");
+        let gateway = Gateway::ready(&http_backend("one", &address, &config));
+        let caller = Modern::new(&gateway, "/mcp");
+        cuts.store(2, Ordering::SeqCst);
+        let key = json!({"key": patterns});
+        let answer = caller.call("count", key.clone());
+        match executed {
+            1 => assert_eq!(
+                kind_of(&answer),
+                "backend_unavailable",
+                "{patterns}: {answer}"
+            ),
+            _ => assert_eq!(text_of(&answer), "3", "{patterns}: two attempts were lost"),
+        }
+        let count = caller.said("executed", key);
+        assert_eq!(count, executed.to_string(), "{patterns}");
+    }
 }
 
 #[test]
