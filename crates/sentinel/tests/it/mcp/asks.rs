@@ -365,3 +365,84 @@ fn decision_23_behind_a_question_that_was_put_off_others_hear_soon_what_they_wai
         assert_eq!(other.said("echo", json!({"text": "x"})), "x");
     }
 }
+
+/// Two calls of `ask` a minute at a backend of each era.
+fn limited_askers() -> (Gateway, [Server; 2]) {
+    let servers = ["legacy", "modern"].map(|era| Server::start(&["--era", era]));
+    let config = format!(
+        "[rate_limits]\ndefault_rpm = 0\nburst = 2\n[rate_limits.per_tool]\n\"*.ask\" = 1\n{}{}",
+        http_backend("hl", &servers[0].address, ""),
+        http_backend("hm", &servers[1].address, ""),
+    );
+    (Gateway::ready(&config), servers)
+}
+
+/// Decision 49: a call is charged once, however many rounds of questions it takes.
+#[test]
+fn issue_17_a_call_with_three_rounds_of_questions_is_charged_once_in_each_pairing_of_eras() {
+    let (gateway, _servers) = limited_askers();
+    // One caller for all, so what one pair uses up the next would miss: each backend has a bucket of its own.
+    for (backend, times) in [("hl", 0), ("hm", 2)] {
+        let path = format!("/mcp/{backend}");
+        let asked = json!({"message": "Who?", "times": times});
+        let legacy = Legacy::with(&gateway, &path, "2025-11-25", forms());
+        let body = request(&json!("q"), "tools/call", tool("ask", asked.clone()));
+        let mut stream = legacy.send(&body).head();
+        let mut questions = 0;
+        let done = loop {
+            let message = stream.json();
+            if message["method"] != "elicitation/create" {
+                break message;
+            }
+            questions += 1;
+            let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": accept("Ada")});
+            assert_eq!(legacy.post(&answer.to_string()).status, 202);
+        };
+        assert_eq!(text_of(&done), "hello Ada", "{backend}: {done}");
+        assert_eq!(questions, times + 1, "{backend}");
+
+        // Two rounds without the answer, and one with it.
+        let modern = Modern::with(&gateway, &path, forms());
+        let mut round = first_round(&modern, "Again?");
+        for _ in 0..2 {
+            let mut empty = retry(&round, "Again?", accept("x"));
+            empty["inputResponses"] = json!({});
+            round = modern.result("tools/call", empty);
+            assert_eq!(round["resultType"], "input_required", "{backend}: {round}");
+        }
+        let last = retry(&round, "Again?", accept("Bob"));
+        assert_eq!(
+            text_of(&modern.ask("tools/call", last.clone())),
+            "hello Bob",
+            "{backend}"
+        );
+
+        // Two calls, two tokens. A state that is sent again continues nothing: refused, or charged.
+        let again = modern.ask("tools/call", last);
+        let refusal = if backend == "hl" {
+            "bad_state"
+        } else {
+            "rate_limited"
+        };
+        assert_eq!(kind_of(&again), refusal, "{backend}: {again}");
+        let third = modern.call("ask", json!({"message": "Third?"}));
+        assert_eq!(kind_of(&third), "rate_limited", "{backend}: {third}");
+    }
+}
+
+/// A state is good for one continuation; each further use is a call of its own.
+#[test]
+fn issue_17_a_state_that_is_sent_again_and_again_is_charged_each_time() {
+    let (gateway, _servers) = limited_askers();
+    let caller = Modern::with(&gateway, "/mcp/hm", forms());
+    let round = first_round(&caller, "Who?");
+    let good = retry(&round, "Who?", accept("Ada"));
+    let answers: Vec<Value> = (0..4)
+        .map(|_| caller.ask("tools/call", good.clone()))
+        .collect();
+    assert_eq!(text_of(&answers[0]), "hello Ada", "continues its call");
+    assert_eq!(text_of(&answers[1]), "hello Ada", "the second token");
+    for answer in &answers[2..] {
+        assert_eq!(kind_of(answer), "rate_limited", "{answer}");
+    }
+}
