@@ -370,7 +370,7 @@ fn decision_23_behind_a_question_that_was_put_off_others_hear_soon_what_they_wai
 fn limited_askers() -> (Gateway, [Server; 2]) {
     let servers = ["legacy", "modern"].map(|era| Server::start(&["--era", era]));
     let config = format!(
-        "[rate_limits]\ndefault_rpm = 0\nburst = 2\n[rate_limits.per_tool]\n\"*.ask\" = 1\n{}{}",
+        "[rate_limits]\ndefault_rpm = 0\nburst = 2\n[rate_limits.per_tool]\n\"hl.ask\" = 1\n\"hm.ask\" = 1\n{}{}",
         http_backend("hl", &servers[0].address, ""),
         http_backend("hm", &servers[1].address, ""),
     );
