@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use sentinel_wire::header::Param;
 use sentinel_wire::template::Template;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::arguments::Schema;
 use crate::invocation::View;
@@ -141,7 +142,7 @@ impl Operation {
 }
 
 /// How a definition is not what was pinned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Difference {
     /// What models read.

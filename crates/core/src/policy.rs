@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::caller::Caller;
@@ -69,6 +70,7 @@ impl Default for Settings {
 pub struct Policy {
     pub(crate) registry: Arc<Registry>,
     roles: ArcSwap<Roles>,
+    role_changes: watch::Sender<()>,
     kills: KillSwitch,
     rates: Rates,
     admission: Option<Arc<Admission>>,
@@ -97,6 +99,7 @@ impl Policy {
         Arc::new(Self {
             registry,
             roles: ArcSwap::from_pointee(settings.roles),
+            role_changes: watch::Sender::new(()),
             kills: settings.kills,
             rates: Rates::new(settings.rates).shared_by(settings.shared_rates),
             admission: settings.admission,
@@ -218,9 +221,29 @@ impl Policy {
         role.is_some_and(|role| role.is_admin()) && scopes::leave_admin(&caller.scopes)
     }
 
+    /// Resolves when there are new roles without this one.
+    pub async fn role_removed(&self, role: &str) {
+        let mut changes = self.role_changes.subscribe();
+        while changes.changed().await.is_ok() {
+            if !self.has_role(role) {
+                return;
+            }
+        }
+    }
+
+    /// Sees every later change of the roles.
+    pub fn role_changes(&self) -> watch::Receiver<()> {
+        self.role_changes.subscribe()
+    }
+
+    pub fn has_role(&self, role: &str) -> bool {
+        self.roles.load().get(role).is_some()
+    }
+
     /// New roles, in force for every call that begins after this.
     pub fn set_roles(&self, roles: Roles) {
         self.roles.store(Arc::new(roles));
+        self.role_changes.send_replace(());
         self.registry.announce();
     }
 

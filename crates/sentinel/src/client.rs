@@ -237,10 +237,8 @@ pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<Reached>
     let gateways = match &target.url {
         Some(url) => vec![Reach::remote(&endpoint(url)?, target.token.as_deref())?],
         None => {
-            let running = RunFile::find(&data_dir);
-            let sockets = running.iter().filter_map(RunFile::socket);
-            let reached: Vec<Reach> = sockets.map(Reach::socket).collect();
-            if reached.len() < running.len() {
+            let reached = sockets(&data_dir);
+            if reached.len() < RunFile::find(&data_dir).len() {
                 return Err(Unreachable(
                     "a gateway is running without its socket in the data directory; name it with --url and --token".to_owned(),
                 )
@@ -250,6 +248,13 @@ pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<Reached>
         }
     };
     Ok(Reached { gateways, data_dir })
+}
+
+/// The gateways of a data directory that can be reached by their sockets.
+pub(crate) fn sockets(data_dir: &Path) -> Vec<Reach> {
+    let running = RunFile::find(data_dir);
+    let sockets = running.iter().filter_map(RunFile::socket);
+    sockets.map(Reach::socket).collect()
 }
 
 /// Starts the backends of the configuration here.

@@ -175,21 +175,24 @@ impl Reach {
         answer: Value,
     ) -> anyhow::Result<T> {
         if status.is_success() || status.is_redirection() {
-            // Whoever sends us elsewhere, or says anything else, has not done what was asked. A list would be taken
-            // for the members in their order.
-            let own = Some(answer).filter(|answer| status.is_success() && answer.is_object());
+            // A redirection, or anything else, is no answer of a gateway. A list of values would be taken for the
+            // members of an object in their order.
+            let is_own = |answer: &Value| match answer {
+                Value::Array(items) => items.iter().all(Value::is_object),
+                answer => answer.is_object(),
+            };
+            let own = Some(answer).filter(|answer| status.is_success() && is_own(answer));
             let read = own.and_then(|answer| serde_json::from_value(answer).ok());
             return read.ok_or_else(|| self.stranger().into());
         }
-        let said = answer["error"]["message"]
+        let said = answer["detail"]
             .as_str()
-            .or(answer["detail"].as_str())
             .or(answer["title"].as_str())
             .or(answer.as_str())
             .filter(|said| !said.is_empty())
             .or(status.canonical_reason())
             .unwrap_or("it does not say why");
-        let by_role = answer["error"]["data"]["kind"] == Kind::Forbidden.as_str();
+        let by_role = answer["kind"] == Kind::Forbidden.as_str();
         let help = match status {
             StatusCode::UNAUTHORIZED => "; name a token with --token or SENTINEL_TOKEN",
             StatusCode::FORBIDDEN if by_role => "; the role needs the permission \"admin\"",

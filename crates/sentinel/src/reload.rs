@@ -11,17 +11,18 @@ use futures_util::future::{BoxFuture, FutureExt};
 use sentinel_core::audit::AuditStore;
 use sentinel_core::identity::KeyStore;
 use sentinel_core::state_file::Version;
+use sentinel_core::{Fault, Kind};
 use sentinel_surfaces::Control;
+use sentinel_surfaces::http::admin::reload::Reloaded;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::commands::key;
 use crate::config::mistake::Mistakes;
 use crate::config::{self, Loaded, Place};
 use crate::key_file::KeyFile;
-use crate::wiring::{Applied, Running};
+use crate::wiring::Running;
 
 /// How often the file is looked at. It is read when it looked the same twice, so that one that is being
 /// written is not read by halves.
@@ -35,7 +36,7 @@ const READ_MAX: Duration = Duration::from_secs(5);
 /// Reads the configuration as the command that was started does.
 pub(crate) type Load = Arc<dyn Fn(Place) -> anyhow::Result<Loaded> + Send + Sync>;
 
-type Answer = Result<Value, Value>;
+type Answer = Result<Reloaded, Fault>;
 
 pub(crate) struct Reloader {
     running: Arc<Running>,
@@ -163,13 +164,16 @@ impl Reloader {
             self.running.apply(loaded.config)
         });
         match outcome {
-            Ok(applied) => Ok(tell(why, &applied)),
+            Ok(applied) => {
+                tell(why, &applied);
+                Ok(applied)
+            }
             Err(error) => Err(complain(why, &error)),
         }
     }
 }
 
-fn tell(why: &str, applied: &Applied) -> Value {
+fn tell(why: &str, applied: &Reloaded) {
     tracing::info!(
         added = ?applied.added, removed = ?applied.removed, replaced = ?applied.replaced,
         kept = applied.kept.len(), changed = ?applied.changed,
@@ -181,10 +185,9 @@ fn tell(why: &str, applied: &Applied) -> Value {
     for notice in &applied.notices {
         tracing::warn!("{notice}");
     }
-    serde_json::to_value(applied).unwrap_or_default()
 }
 
-fn complain(why: &str, error: &anyhow::Error) -> Value {
+fn complain(why: &str, error: &anyhow::Error) -> Fault {
     let (text, mistakes) = match error.downcast_ref::<Mistakes>() {
         Some(mistakes) => (mistakes.to_string(), mistakes.to_json()),
         None => (
@@ -193,20 +196,14 @@ fn complain(why: &str, error: &anyhow::Error) -> Value {
         ),
     };
     tracing::error!("not reloaded ({why}), the configuration stays as it is:\n{text}");
-    json!({
-        "type": "about:blank",
-        "title": "the configuration has mistakes and was not taken",
-        "status": 422,
-        "detail": text,
-        "mistakes": mistakes,
-    })
+    Fault::new(Kind::Unprocessable, text).with_data(format!(r#""mistakes":{mistakes}"#))
 }
 
 impl Control for Handle {
     fn reload(&self) -> BoxFuture<'static, Answer> {
         let wishes = self.wishes.clone();
         async move {
-            let gone = || json!({"title": "the gateway is going down", "status": 422});
+            let gone = || Fault::new(Kind::GoingDown, "the gateway is going down");
             let (wish, answer) = oneshot::channel();
             wishes.send(wish).await.map_err(|_| gone())?;
             answer.await.unwrap_or_else(|_| Err(gone()))
@@ -222,18 +219,7 @@ impl Control for Handle {
         self.running.records.clone()
     }
 
-    fn key_subjects(&self, name: &str) -> Vec<String> {
-        KeyFile::new(&self.running.config().gateway.data_dir).subjects(name)
-    }
-
-    fn keys(&self) -> Result<Value, String> {
-        let store = KeyFile::new(&self.running.config().gateway.data_dir);
-        match store.list() {
-            Ok(keys) => Ok(key::shown_all(&keys)),
-            Err(problem) => {
-                tracing::error!("{problem}");
-                Err("the API keys cannot be read: see the log".to_owned())
-            }
-        }
+    fn key_store(&self) -> Arc<dyn KeyStore> {
+        Arc::new(KeyFile::new(&self.running.config().gateway.data_dir))
     }
 }

@@ -31,7 +31,6 @@ mod reload;
 mod strangers;
 
 pub(crate) use governing::kill_file;
-pub(crate) use reload::Applied;
 pub(crate) use strangers::strangers;
 
 /// How often expired sessions and parked calls are swept; a shorter `park_ttl` makes it oftener.

@@ -7,13 +7,15 @@ use arc_swap::{ArcSwap, Guard};
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::AuditStore;
 use sentinel_core::catalog::Registry;
+use sentinel_core::identity::KeyStore;
 use sentinel_core::park::{Continuations, Lot};
 use sentinel_core::seal::Sealer;
-use sentinel_core::{Auditor, Policy, Walk, walk};
+use sentinel_core::{Auditor, Fault, Policy, Walk, walk};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::http::Pace;
+use crate::http::admin::reload::Reloaded;
 
 /// Bounds on what callers can make us hold; each has its key in the configuration.
 #[derive(Clone, Debug)]
@@ -70,17 +72,14 @@ impl Limits {
 
 /// What operators ask of the program around the gateway.
 pub trait Control: Send + Sync {
-    /// Reads the configuration again and puts it in force, or says everything that is wrong with it.
-    fn reload(&self) -> BoxFuture<'static, Result<Value, Value>>;
+    /// Reads the configuration again and puts it in force; the fault names every mistake in it.
+    fn reload(&self) -> BoxFuture<'static, Result<Reloaded, Fault>>;
 
     /// The configuration in force, without secrets.
     fn config(&self) -> Value;
 
-    /// The API keys, without secrets.
-    fn keys(&self) -> Result<Value, String>;
-
-    /// The subjects of the API keys that somebody means by a name.
-    fn key_subjects(&self, name: &str) -> Vec<String>;
+    /// Where API keys are kept.
+    fn key_store(&self) -> Arc<dyn KeyStore>;
 
     /// Where audit records end up, if any are kept.
     fn records(&self) -> Option<Arc<dyn AuditStore>>;

@@ -1,40 +1,37 @@
-//! The HTTP door: one listener for MCP, health, readiness and metrics.
+//! The HTTP door: one listener for MCP, the admin API, health, readiness and metrics.
 //!
 //! `Door` is shared by all connections; `serve` drives one of them to its end. Each connection is a
 //! task of the worker that accepted it, and so is everything its requests do.
 //!
-//! Not here: what MCP messages mean (`mcp`), binding and accepting (the binary).
+//! Not here: the way of one request (`exchange`), what is at which path (`routes`), what MCP messages mean (`mcp`),
+//! binding and accepting (the binary).
 
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::Stream;
-use http::header::ORIGIN;
-use http::{Method as Verb, Request, Response, StatusCode, Uri};
-use hyper::body::{Body as _, Incoming};
+use http::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use sentinel_core::audit::{self, Ending, Surface};
 use sentinel_core::policy::ADMIN;
-use sentinel_core::{Caller, Fault, Identity, Kind, View, tags};
-use sentinel_wire::{Method, Revision};
+use sentinel_core::{Caller, Fault, Identity, View, tags};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::auth::Asked;
 use crate::gateway::Gateway;
 
-mod admin;
+pub mod admin;
 mod auth;
 mod body;
 mod cors;
-mod gate;
+mod exchange;
+
 mod guard;
 mod health;
 mod joined;
@@ -46,20 +43,23 @@ mod pace;
 mod post;
 mod reply;
 pub(crate) mod resume;
+mod routes;
 mod running;
 mod session;
 mod sse2024;
 mod streams;
+mod wake_filter;
 
 pub use auth::{Access, OAuth};
 pub use guard::Allowed;
 pub use metrics::Scrape;
 pub use pace::{Pace, greet};
+pub use routes::{Described, describe};
 
 use body::Body;
-use gate::Gate;
 use session::Sessions;
 use streams::{OpenStreams, StreamPlace};
+use wake_filter::WakeFilter;
 
 /// What a connection may buffer, if heads may not be larger.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
@@ -79,7 +79,7 @@ pub struct Door {
 
 struct Entrance {
     allowed: Allowed,
-    gate: Arc<auth::Gate>,
+    epoch: Arc<auth::AccessEpoch>,
 }
 
 /// Where a request comes in: what is to be seen there, and which tools of it. Sessions are bound to it.
@@ -140,7 +140,7 @@ impl Door {
             gateway,
             entrance: ArcSwap::from_pointee(Entrance {
                 allowed,
-                gate: auth::Gate::new(access),
+                epoch: auth::AccessEpoch::new(access),
             }),
             sessions,
             sse_connections: sse2024::Connections::default(),
@@ -154,14 +154,14 @@ impl Door {
     /// end, so that their callers show their credentials again.
     pub fn readmit(&self, allowed: Allowed, access: Option<Access>) {
         let before = self.entrance.load_full();
-        let gate = match access {
-            Some(access) => auth::Gate::new(access),
-            None => before.gate.clone(),
+        let epoch = match access {
+            Some(access) => auth::AccessEpoch::new(access),
+            None => before.epoch.clone(),
         };
-        let same = Arc::ptr_eq(&gate, &before.gate);
-        self.entrance.store(Arc::new(Entrance { allowed, gate }));
+        let same = Arc::ptr_eq(&epoch, &before.epoch);
+        self.entrance.store(Arc::new(Entrance { allowed, epoch }));
         if !same {
-            before.gate.close();
+            before.epoch.close();
         }
     }
 
@@ -172,13 +172,13 @@ impl Door {
         from: IpAddr,
     ) {
         let door = self.clone();
-        let gate = Gate::new();
+        let filter = WakeFilter::new();
         let service = service_fn(move |request| {
-            let (door, gate) = (door.clone(), gate.clone());
-            gate.open();
+            let (door, filter) = (door.clone(), filter.clone());
+            filter.open();
             async move {
                 let mut answer = pin!(door.answer(request, from));
-                Ok::<_, Infallible>(poll_fn(|cx| gate.poll(cx, answer.as_mut())).await)
+                Ok::<_, Infallible>(poll_fn(|cx| filter.poll(cx, answer.as_mut())).await)
             }
         });
         // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
@@ -227,15 +227,6 @@ impl Door {
         metrics.streams.store(streams, Ordering::Relaxed);
     }
 
-    fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
-        metrics::answer(
-            request.method(),
-            request.headers(),
-            &self.scrape,
-            &self.gateway,
-        )
-    }
-
     pub fn sessions_len(&self) -> usize {
         self.sessions.len()
     }
@@ -252,11 +243,9 @@ impl Door {
         &self,
         identity: &Identity,
         chunks: impl Stream<Item = Bytes> + Send + 'static,
-    ) -> Response<Body> {
-        match self.stream_place(identity) {
-            Ok(place) => reply::stream(place, chunks),
-            Err(fault) => reply::refuse_in(Revision::NEWEST_LEGACY, &fault),
-        }
+    ) -> Result<Response<Body>, Fault> {
+        let place = self.stream_place(identity)?;
+        Ok(reply::stream(place, chunks))
     }
 
     /// Whether a stream that need not be could be opened.
@@ -269,235 +258,31 @@ impl Door {
     /// The bounds in all and by caller. Where callers cannot be told apart all of them are one.
     fn stream_bounds(&self) -> (usize, usize) {
         let limits = self.gateway.limits();
-        let by_caller = match self.entrance.load().gate.access.is_guarded() {
+        let by_caller = match self.entrance.load().epoch.access.is_guarded() {
             true => limits.streams_per_caller_max,
             false => limits.streams_max,
         };
         (limits.streams_max, by_caller)
     }
 
-    /// The walk of one HTTP request: probes, the guard at the door, who it is, then MCP.
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>, from: IpAddr) -> Response<Body> {
-        let path = request.uri().path();
-        match path {
-            "/health" => return health::health(request.method()),
-            "/ready" => return health::ready(request.method(), &self.gateway),
-            _ => {}
-        }
-        if let Serves::ProbesOnly { beside } = &self.serves {
-            let is_guarded = || beside.entrance.load().gate.access.is_guarded();
-            return match path {
-                "/metrics" if self.scrape.is_open() && is_guarded() => metrics::not_here(),
-                "/metrics" => self.metrics(&request),
-                _ => reply::text(
-                    StatusCode::NOT_FOUND,
-                    "not found; here are only /health, /ready and /metrics\n",
-                ),
-            };
-        }
-        let entrance = self.entrance.load_full();
-        let authority = request.uri().authority();
-        if let Err(refused) = entrance.allowed.check(authority, request.headers()) {
-            self.gateway.auditor.turned_away(from, Kind::Forbidden);
-            return refused.respond();
-        }
-        let Some(origin) = request.headers().get(ORIGIN).cloned() else {
-            return self.allowed_in(&entrance, request, from).await;
-        };
-        let response = match cors::preflight(request.method(), request.headers()) {
-            Some(response) => response,
-            None => self.allowed_in(&entrance, request, from).await,
-        };
-        cors::shown_to(origin, response)
-    }
-
-    /// The walk from the guard on.
-    async fn allowed_in(
-        self: &Arc<Self>,
-        entrance: &Entrance,
-        request: Request<Incoming>,
-        from: IpAddr,
-    ) -> Response<Body> {
-        let path = request.uri().path();
-        let access = &entrance.gate.access;
-        // Where callers must prove who they are, the figures are for them or for whoever has the token.
-        let scraped = path == "/metrics";
-        if scraped && !(self.scrape.is_open() && access.is_guarded()) {
-            self.sweep();
-            return self.metrics(&request);
-        }
-        // A POST may hold an answer or a cancellation for a call in flight; it is looked at first.
-        if self.gateway.is_draining() && request.method() != Verb::POST {
-            return reply::refuse_plain(&post::going_down());
-        }
-        let headers = request.headers();
-        if let Some(document) = access.metadata(request.method(), path, headers) {
-            return document;
-        }
-        let identity = match access.admit(headers).await {
-            Ok(identity) => identity,
-            Err(refused) => {
-                let kind = match refused.status() {
-                    StatusCode::FORBIDDEN => Kind::Forbidden,
-                    _ => Kind::Unauthorized,
-                };
-                self.gateway.auditor.turned_away(from, kind);
-                return refused;
-            }
-        };
-        // A reload must be able to say that it changed who may come in.
-        let operates = path.starts_with(admin::PREFIX);
-        let asked = OnceLock::new();
-        let turned_out = async {
-            entrance.gate.turned_out(&identity).await;
-            // A call belongs to the request, which is dropped next, or to its session: in either case it ends now, and
-            // has its record before the answer.
-            let is_out = |identity: &Identity| entrance.gate.is_out(identity);
-            self.sessions.end_those(is_out);
-        };
-        let response = tokio::select! {
-            biased;
-            response = self.known(&identity, request, &asked) => response,
-            () = turned_out, if !operates => return entrance.gate.turn_out(asked.get()),
-        };
-        // A call that ended with its session, before this request heard why.
-        if response.extensions().get::<reply::Cancelled>().is_some()
-            && entrance.gate.is_out(&identity)
-        {
-            return entrance.gate.turn_out(asked.get());
-        }
-        entrance.gate.watch(identity, response)
-    }
-
-    /// Ends the sessions of callers who were turned out, and so their calls (P-S07); never ends.
+    /// Ends the sessions of callers whose credential was taken back (P-S07) or whose role was removed, and so their calls
+    /// and streams; never ends.
     pub async fn watch_revocations(self: Arc<Self>) {
+        let policy = &self.gateway.policy;
+        let mut roles = policy.role_changes();
         loop {
             let entrance = self.entrance.load_full();
-            let gate = &entrance.gate;
-            let out = |identity: &Identity| gate.access.is_revoked(identity);
-            gate.at_each_change(|| self.sessions.end_those(out)).await;
-            // Other rules: everybody begins anew.
-            self.sessions.end_those(|_| true);
-        }
-    }
-
-    /// The rest of the walk, for somebody we know.
-    async fn known(
-        self: &Arc<Self>,
-        identity: &Arc<Identity>,
-        request: Request<Incoming>,
-        asked: &OnceLock<Asked>,
-    ) -> Response<Body> {
-        let path = request.uri().path();
-        if path == "/metrics" {
-            if self.scrape.is_open() && !self.gateway.policy.sees_everything(identity) {
-                return metrics::not_for_you();
-            }
-            self.sweep();
-            return self.metrics(&request);
-        }
-        if path.starts_with(admin::PREFIX) {
-            return Box::pin(self.admin(identity, request)).await;
-        }
-        // What is POSTed here has its records where it is read.
-        match (request.method(), self.endpoint(identity, request.uri())) {
-            (&Verb::POST, Some(at)) => {
-                return post::answer(self, identity, &at, request, asked).await;
-            }
-            (&Verb::POST, None) if path == "/messages" => {
-                return sse2024::message(self, identity, request).await;
-            }
-            _ => {}
-        }
-        let response = self.others(identity, &request);
-        let status = response.status();
-        if status.is_client_error() || status.is_server_error() {
-            let method = Method::parse(request.method().as_str());
-            let mut entry = self.gateway.auditor.open(&audit::Request {
-                surface: Surface::Http,
-                id: None,
-                method: Some(&method),
-                params: None,
-                bytes_in: 0,
-                traceparent: None,
-            });
-            entry.from(identity);
-            entry.finish(&Ending::Malformed(reply::kind_of(status)), 0);
-        }
-        response
-    }
-
-    /// Streams and the ends of sessions, and what is not there.
-    fn others(
-        self: &Arc<Self>,
-        identity: &Arc<Identity>,
-        request: &Request<Incoming>,
-    ) -> Response<Body> {
-        let (path, headers) = (request.uri().path(), request.headers());
-        if let Some(at) = self.endpoint(identity, request.uri()) {
-            return match *request.method() {
-                Verb::GET => legacy::stream(self, identity, &at, headers),
-                Verb::DELETE => legacy::end(self, identity, &at, headers),
-                _ => reply::method_not_allowed("POST, GET, DELETE"),
+            let epoch = &entrance.epoch;
+            let is_out = |identity: &Identity| {
+                epoch.access.is_revoked(identity) || !policy.has_role(&identity.role)
             };
+            tokio::select! {
+                // The epoch closed: other rules, so everybody begins anew.
+                () = epoch.at_each_change(|| self.sessions.end_those(is_out)) => {
+                    self.sessions.end_those(|_| true);
+                }
+                Ok(()) = roles.changed() => self.sessions.end_those(is_out),
+            }
         }
-        match (request.method(), self.view(identity, "/sse", path)) {
-            (&Verb::GET, Some(view)) => sse2024::open(self, identity, view),
-            (_, Some(_)) => reply::method_not_allowed("GET"),
-            _ => reply::text(
-                StatusCode::NOT_FOUND,
-                "not found; MCP is at /mcp and /mcp/<backend>\n",
-            ),
-        }
-    }
-
-    /// A request of the admin API, and its record.
-    async fn admin(
-        self: &Arc<Self>,
-        identity: &Arc<Identity>,
-        request: Request<Incoming>,
-    ) -> Response<Body> {
-        let asked = &request.uri().path()[admin::PREFIX.len()..];
-        let method = Method::parse(&format!("admin/{asked}"));
-        let mut entry = self.gateway.auditor.open(&audit::Request {
-            surface: Surface::Admin,
-            id: None,
-            method: Some(&method),
-            params: None,
-            bytes_in: request.body().size_hint().lower() as usize,
-            traceparent: None,
-        });
-        entry.from(identity);
-        let response = admin::answer(self, identity, request).await;
-        if let Some(admin::About(what)) = response.extensions().get() {
-            entry.trail().about(what);
-        }
-        let ending = match response.status() {
-            status if status.is_success() => Ending::Success,
-            StatusCode::FORBIDDEN => Ending::Refused(Kind::Forbidden),
-            status => Ending::Malformed(reply::kind_of(status)),
-        };
-        entry.finish(&ending, response.body().size_hint().lower() as usize);
-        response
-    }
-
-    /// Where an address of MCP leads whoever asks.
-    fn endpoint(&self, identity: &Identity, uri: &Uri) -> Option<Endpoint> {
-        Some(Endpoint {
-            view: self.view(identity, "/mcp", uri.path())?,
-            tags: uri.query().and_then(tags::Wanted::in_query),
-        })
-    }
-
-    /// What a path below `base` shows: everything, or one backend. One that is hidden from whoever asks is not
-    /// there.
-    fn view(&self, identity: &Identity, base: &str, path: &str) -> Option<View> {
-        let name = match path.strip_prefix(base)? {
-            "" | "/" => return Some(View::Merged),
-            rest => rest.strip_prefix('/')?,
-        };
-        let index = self.gateway.registry.index_of(name)?;
-        let sees = self.gateway.policy.sees_backend(identity, index);
-        sees.then_some(View::Only(index))
     }
 }

@@ -6,7 +6,6 @@ use http::StatusCode;
 use sentinel_core::{Fault, Kind};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, error_object};
 use sentinel_wire::{Payload, Revision, json};
-use serde_json::json;
 
 /// A code of 2026-07-28: the backend needs a capability that the caller did not declare.
 const MISSING_CAPABILITY: i32 = -32021;
@@ -122,17 +121,27 @@ pub(crate) fn status_of_backend_error(error: &Payload) -> StatusCode {
 /// The problem document (RFC 9457) for clients that speak no JSON-RPC.
 pub(crate) fn problem(fault: &Fault) -> Vec<u8> {
     let status = row(fault.kind).status();
-    let mut problem = json!({
-        "type": "about:blank",
-        "title": status.canonical_reason(),
-        "status": status.as_u16(),
-        "detail": fault.public,
-        "kind": fault.kind.as_str(),
-    });
+    let mut out = br#"{"type":"about:blank","title":"#.to_vec();
+    json::encode_string(status.canonical_reason().unwrap_or_default(), &mut out);
+    out.extend_from_slice(format!(r#","status":{},"detail":"#, status.as_u16()).as_bytes());
+    json::encode_string(&fault.public, &mut out);
+    out.push(b',');
+    push_members(fault, &mut out);
+    out.push(b'}');
+    out
+}
+
+/// The members that tell a program what happened, the same in `error.data` and in a problem document.
+fn push_members(fault: &Fault, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#""kind":"#);
+    json::encode_string(fault.kind.as_str(), out);
     if let Some(ms) = fault.retry_after_ms {
-        problem["retry_after_ms"] = ms.into();
+        out.extend_from_slice(format!(r#","retry_after_ms":{ms}"#).as_bytes());
     }
-    problem.to_string().into_bytes()
+    if let Some(members) = &fault.data {
+        out.push(b',');
+        out.extend_from_slice(members.as_bytes());
+    }
 }
 
 /// The JSON-RPC error object for a caller of this revision.
@@ -143,15 +152,8 @@ pub fn error(fault: &Fault, revision: Revision) -> Vec<u8> {
     } else {
         fault.legacy_code.unwrap_or(row.legacy)
     };
-    let mut data = br#"{"kind":"#.to_vec();
-    json::encode_string(fault.kind.as_str(), &mut data);
-    if let Some(ms) = fault.retry_after_ms {
-        data.extend_from_slice(format!(r#","retry_after_ms":{ms}"#).as_bytes());
-    }
-    if let Some(members) = &fault.data {
-        data.push(b',');
-        data.extend_from_slice(members.as_bytes());
-    }
+    let mut data = vec![b'{'];
+    push_members(fault, &mut data);
     data.push(b'}');
     error_object(i64::from(code), &fault.public, Some(&data))
 }
@@ -241,7 +243,7 @@ mod tests {
     fn a_problem_document_has_the_members_of_rfc_9457_and_the_kind() {
         let fault = Fault::new(Kind::TooManyStreams, "later").retry_after_ms(1500);
         let problem: serde_json::Value = serde_json::from_slice(&problem(&fault)).expect("JSON");
-        let expected = json!({
+        let expected = serde_json::json!({
             "type": "about:blank", "title": "Service Unavailable", "status": 503,
             "detail": "later", "kind": "too_many_streams", "retry_after_ms": 1500,
         });

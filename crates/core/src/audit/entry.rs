@@ -123,8 +123,6 @@ pub enum Ending {
     /// The caller is asked for input first.
     InputRequired,
     Refused(Kind),
-    /// Refused before a kind was known: an error code of the protocol's own.
-    Malformed(&'static str),
 }
 
 impl Ending {
@@ -156,7 +154,6 @@ impl Ending {
             Self::Success => ("success", ""),
             Self::BackendError => ("error", "backend_error"),
             Self::InputRequired => ("input_required", ""),
-            Self::Malformed(kind) => ("error", kind),
             Self::Refused(kind) => {
                 let kind = kind.as_str();
                 let outcome = match kind {
@@ -491,7 +488,6 @@ impl Entry {
         let refused = match ending {
             // Whoever left was not turned away.
             Ending::Refused(kind) => *kind != Kind::Cancelled,
-            Ending::Malformed(_) => true,
             _ => false,
         };
         if let Some(facts) = &trail.facts {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,7 +11,7 @@ use super::moment;
 use super::record::Stored;
 
 /// The whole record as one JSON object, on one line.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Shown<'a> {
     node: &'a str,
     lane: i64,
@@ -38,6 +39,16 @@ struct Shown<'a> {
     guarantee: &'a str,
     intent: u64,
     hash: String,
+}
+
+impl JsonSchema for Stored {
+    fn schema_name() -> Cow<'static, str> {
+        "AuditRecord".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Shown::json_schema(generator)
+    }
 }
 
 impl Serialize for Stored {
@@ -78,7 +89,8 @@ impl Serialize for Stored {
 
 /// JSON that somebody sent, with each number as it was spelt. A string in its place is what is none any more, for it was
 /// cut, and what a reader may choke on: half of a surrogate pair, a number without bounds, depth.
-struct AsSent<'a>(Option<&'a str>);
+#[derive(JsonSchema)]
+struct AsSent<'a>(#[schemars(with = "Value")] Option<&'a str>);
 
 impl Serialize for AsSent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

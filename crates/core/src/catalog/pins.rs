@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use ring::digest::{Context, SHA256};
+use schemars::JsonSchema;
 use sentinel_wire::Payload;
 use sentinel_wire::json::Rules;
 use serde::{Deserialize, Serialize};
@@ -185,7 +186,7 @@ pub struct Pins {
 }
 
 /// One line for operators.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Pinned {
     pub backend: String,
     pub tool: String,

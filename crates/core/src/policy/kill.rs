@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use parking_lot::{Mutex, RwLock};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -31,7 +32,7 @@ const KILLED_MAX: usize = 10_000;
 /// Bytes of a name: nothing that can be called, and nobody who calls, has a longer one.
 const NAME_LEN_MAX: usize = 4096;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     Tool,
@@ -41,7 +42,7 @@ pub enum Scope {
 }
 
 /// One thing that is off.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Killed {
     pub scope: Scope,
     /// A tool's merged name or `<backend>.<glob>`, a backend, a caller; empty for everything.

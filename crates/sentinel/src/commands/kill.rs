@@ -8,9 +8,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use sentinel_core::policy::{KillSwitch, Killed, Scope};
-use serde::Deserialize;
+use sentinel_surfaces::http::admin::backends::BackendStatus;
+use sentinel_surfaces::http::admin::catalog::CatalogEntry;
+use sentinel_surfaces::http::admin::kill::{SwitchedOff, SwitchedOn};
+use sentinel_surfaces::http::admin::status::Status;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{one_line, print, say, warn};
 use crate::cli::{Global, Kill, KillScope, Revive, Target};
@@ -19,28 +22,6 @@ use crate::config::suggest;
 use crate::key_file::KeyFile;
 use crate::operator::Reach;
 use crate::wiring::kill_file;
-
-/// What a gateway says of itself.
-#[derive(Deserialize)]
-struct Status {
-    killed: Vec<Killed>,
-}
-
-/// What a gateway answers to a kill.
-#[derive(Deserialize)]
-struct Off {
-    /// How many things have that name at the moment; of callers nobody knows.
-    hits: Value,
-    killed: Vec<Value>,
-}
-
-/// What a gateway answers to a revival.
-#[derive(Deserialize)]
-struct On {
-    /// False: it was not off at run time.
-    revived: bool,
-    killed: Vec<Value>,
-}
 
 pub(crate) fn kill(global: &Global, args: &Kill) -> anyhow::Result<ExitCode> {
     let Some(scope) = args.scope else {
@@ -57,8 +38,8 @@ pub(crate) fn kill(global: &Global, args: &Kill) -> anyhow::Result<ExitCode> {
             })?;
         }
     }
-    let answers: Vec<Off> = tell(&reached.gateways, "kill", &one)?;
-    if !answers.is_empty() && answers.iter().all(|answer| answer.hits == 0) {
+    let answers: Vec<SwitchedOff> = tell(&reached.gateways, "kill", &one)?;
+    if !answers.is_empty() && answers.iter().all(|answer| answer.hits == Some(0)) {
         let what = described(&one);
         let near = suggestion(&reached.gateways[0], &one);
         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -66,27 +47,29 @@ pub(crate) fn kill(global: &Global, args: &Kill) -> anyhow::Result<ExitCode> {
             "{what} is off, but nothing has that name at the moment{near}"
         ));
     }
-    let killed: Vec<&[Value]> = answers.iter().map(|answer| &answer.killed[..]).collect();
+    let killed: Vec<&[Killed]> = answers.iter().map(|answer| &answer.killed[..]).collect();
     finish(global, &one, &killed, "off")
 }
 
 /// What may have been meant, by the catalog of a gateway.
 fn suggestion(gateway: &Reach, one: &Killed) -> Option<String> {
-    let of = match one.scope {
-        Scope::Backend => "backends",
-        _ => "catalog",
-    };
-    let (_, answer) = client::run(gateway.ask(of, None)).ok()?;
-    let all = answer.as_array()?.iter();
-    let names: Vec<String> = all
-        .flat_map(|item| {
-            let text = |member: &str| item[member].as_str().unwrap_or_default().to_owned();
-            [
-                text("name"),
-                format!("{}.{}", text("backend"), text("own_name")),
-            ]
+    let names: Vec<String> = client::run(async {
+        Ok(match one.scope {
+            Scope::Backend => {
+                let all: Vec<BackendStatus> = gateway.wish("backends", None).await?;
+                all.into_iter().map(|backend| backend.name).collect()
+            }
+            _ => {
+                let all: Vec<CatalogEntry> = gateway.wish("catalog", None).await?;
+                let names = all.into_iter().flat_map(|one| {
+                    let own = format!("{}.{}", one.backend, one.own_name);
+                    [one.name, own]
+                });
+                names.collect()
+            }
         })
-        .collect();
+    })
+    .ok()?;
     suggest::nearest(&one.name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
@@ -100,7 +83,7 @@ pub(crate) fn revive(global: &Global, args: &Revive) -> anyhow::Result<ExitCode>
             revived |= switch.revive(one.scope, &name)?;
         }
     }
-    let answers: Vec<On> = tell(&reached.gateways, "revive", &one)?;
+    let answers: Vec<SwitchedOn> = tell(&reached.gateways, "revive", &one)?;
     revived |= answers.iter().any(|answer| answer.revived);
     if !revived {
         anyhow::bail!(
@@ -108,7 +91,7 @@ pub(crate) fn revive(global: &Global, args: &Revive) -> anyhow::Result<ExitCode>
             described(&one)
         );
     }
-    let killed: Vec<&[Value]> = answers.iter().map(|answer| &answer.killed[..]).collect();
+    let killed: Vec<&[Killed]> = answers.iter().map(|answer| &answer.killed[..]).collect();
     finish(global, &one, &killed, "on again")
 }
 
@@ -175,7 +158,7 @@ fn described(one: &Killed) -> String {
 fn finish(
     global: &Global,
     one: &Killed,
-    killed: &[&[Value]],
+    killed: &[&[Killed]],
     now: &str,
 ) -> anyhow::Result<ExitCode> {
     let gateways = killed.len();

@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use sentinel_core::catalog::Pins;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use sentinel_core::catalog::{Pinned, Pins};
+use sentinel_core::operation::Difference;
+use sentinel_surfaces::http::admin::pins::{Approval, ApprovalRequest, PinList};
+use serde_json::json;
 
 use super::{Unreachable, one_line, print, say, warn};
 use crate::cli::{Global, Pin, PinAction, Target};
@@ -26,14 +27,11 @@ pub(crate) fn run(global: &Global, args: &Pin) -> anyhow::Result<ExitCode> {
 fn list(global: &Global, target: &Target, all: bool) -> anyhow::Result<ExitCode> {
     let reached = client::reach(global, target)?;
     let mut pins = match reached.gateways.as_slice() {
-        [] => {
-            let kept = Pins::open(pin_file(&reached.data_dir)).list();
-            serde_json::from_value(serde_json::to_value(kept)?)?
-        }
+        [] => Pins::open(pin_file(&reached.data_dir)).list(),
         gateways => client::run(seen_by(gateways))?,
     };
     let known = pins.len();
-    pins.retain(|pin| all || !pin["difference"].is_null());
+    pins.retain(|pin| all || pin.difference.is_some());
     if global.json {
         return print(&format!("{:#}\n", json!({ "pins": pins })));
     }
@@ -52,31 +50,17 @@ fn list(global: &Global, target: &Target, all: bool) -> anyhow::Result<ExitCode>
     print(&pins.iter().map(line).collect::<String>())
 }
 
-/// What a gateway knows of definitions.
-#[derive(Deserialize)]
-struct Seen {
-    pins: Vec<Value>,
-}
-
-/// What a gateway answers to an approval.
-#[derive(Deserialize)]
-struct Approval {
-    approved: Vec<String>,
-    pins: Vec<Value>,
-}
-
 /// What the gateways of a data directory see: each may have other backends, and one may know of a difference
 /// before the others do.
-async fn seen_by(gateways: &[Reach]) -> anyhow::Result<Vec<Value>> {
-    let mut pins: Vec<Value> = Vec::new();
+async fn seen_by(gateways: &[Reach]) -> anyhow::Result<Vec<Pinned>> {
+    let mut pins: Vec<Pinned> = Vec::new();
     for gateway in gateways {
-        let seen: Seen = gateway.wish("pins", None).await?;
+        let seen: PinList = gateway.wish("pins", None).await?;
         for pin in seen.pins {
-            let same = |known: &&mut Value| {
-                (&known["backend"], &known["tool"]) == (&pin["backend"], &pin["tool"])
-            };
+            let same =
+                |known: &&mut Pinned| (&known.backend, &known.tool) == (&pin.backend, &pin.tool);
             match pins.iter_mut().find(same) {
-                Some(known) if known["difference"].is_null() => *known = pin,
+                Some(known) if known.difference.is_none() => *known = pin,
                 Some(_) => {}
                 None => pins.push(pin),
             }
@@ -85,22 +69,22 @@ async fn seen_by(gateways: &[Reach]) -> anyhow::Result<Vec<Value>> {
     Ok(pins)
 }
 
-fn line(pin: &Value) -> String {
-    let text = |key: &str| one_line(pin[key].as_str().unwrap_or_default());
-    let how = match pin["difference"].as_str() {
-        None if pin["approved"] == true => "as approved",
+fn line(pin: &Pinned) -> String {
+    let how = match pin.difference {
+        None if pin.approved => "as approved",
         None => "as first seen",
-        Some("words") => "its description changed",
-        Some("shape") => "its schema changed",
-        Some("both") => "its description and its schema changed",
-        Some("new") => "it is new",
-        Some(_) => "what was approved cannot be read",
+        Some(Difference::Words) => "its description changed",
+        Some(Difference::Shape) => "its schema changed",
+        Some(Difference::Both) => "its description and its schema changed",
+        Some(Difference::New) => "it is new",
+        Some(Difference::Unknown) => "what was approved cannot be read",
     };
-    let held = match pin["held"] == true {
+    let held = match pin.held {
         true => ", held back",
         false => "",
     };
-    format!("{}  {}: {how}{held}\n", text("backend"), text("tool"))
+    let (backend, tool) = (one_line(&pin.backend), one_line(&pin.tool));
+    format!("{backend}  {tool}: {how}{held}\n")
 }
 
 fn approve(
@@ -115,8 +99,11 @@ fn approve(
             "no gateway is running that could say what is to be approved: `sentinel serve` first";
         return Err(Unreachable(text.to_owned()).into());
     }
-    let body = json!({"backend": backend, "tool": tool});
-    let Approved { names, known } = client::run(approve_at(&reached.gateways, &body))?;
+    let request = ApprovalRequest {
+        backend: backend.to_owned(),
+        tool: tool.map(str::to_owned),
+    };
+    let Approved { names, known } = client::run(approve_at(&reached.gateways, &request))?;
     if global.json {
         return print(&format!("{:#}\n", json!({ "approved": names })));
     }
@@ -144,11 +131,11 @@ struct Approved {
 }
 
 /// Approves what each gateway's own backend offers now; a gateway that cannot say does not keep the others from it.
-async fn approve_at(gateways: &[Reach], body: &Value) -> anyhow::Result<Approved> {
+async fn approve_at(gateways: &[Reach], request: &ApprovalRequest) -> anyhow::Result<Approved> {
     let mut approved = Approved::default();
     let mut problem = None;
     for gateway in gateways {
-        let answer = match approve_one(gateway, body).await {
+        let answer = match approve_one(gateway, request).await {
             Ok(answer) => answer,
             Err(error) => {
                 problem = Some(error);
@@ -156,10 +143,9 @@ async fn approve_at(gateways: &[Reach], body: &Value) -> anyhow::Result<Approved
             }
         };
         approved.names.extend(answer.approved);
-        let mut pins = answer.pins;
-        pins.retain(|pin| pin["backend"] == body["backend"]);
-        let tools = pins.iter().filter_map(|pin| pin["tool"].as_str());
-        approved.known.extend(tools.map(str::to_owned));
+        let pins = answer.pins.into_iter();
+        let of_backend = pins.filter(|pin| pin.backend == request.backend);
+        approved.known.extend(of_backend.map(|pin| pin.tool));
     }
     approved.names.sort();
     approved.names.dedup();
@@ -174,8 +160,8 @@ async fn approve_at(gateways: &[Reach], body: &Value) -> anyhow::Result<Approved
 }
 
 /// Whether there is a gateway is known soon; what a backend of it offers may take longer.
-async fn approve_one(gateway: &Reach, body: &Value) -> anyhow::Result<Approval> {
-    let _: Seen = gateway.wish("pins", None).await?;
+async fn approve_one(gateway: &Reach, request: &ApprovalRequest) -> anyhow::Result<Approval> {
+    let _: PinList = gateway.wish("pins", None).await?;
     let gateway = gateway.patient(APPROVED_MAX);
-    gateway.wish("pins", Some(body)).await
+    gateway.wish("pins", Some(&json!(request))).await
 }

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use http::StatusCode;
+use sentinel_surfaces::http::admin::reload::Reloaded;
 use serde_json::{Value, json};
 
 use super::{Unreachable, plain, print, say, warn};
 use crate::cli::{Global, Reload};
 use crate::client;
 use crate::config::mistake;
-use crate::wiring::Applied;
 
 pub(crate) fn run(global: &Global, args: &Reload) -> anyhow::Result<ExitCode> {
     let reached = client::reach(global, &args.target)?;
@@ -18,25 +18,25 @@ pub(crate) fn run(global: &Global, args: &Reload) -> anyhow::Result<ExitCode> {
         return Err(Unreachable(text.to_owned()).into());
     }
     let answers = client::run(async {
-        let mut answers = Vec::new();
+        let mut answers: Vec<Result<Reloaded, Value>> = Vec::new();
         for gateway in &reached.gateways {
             answers.push(match gateway.ask("reload", Some(&json!({}))).await? {
                 (StatusCode::UNPROCESSABLE_ENTITY, problem) if problem["detail"].is_string() => {
                     Err(problem)
                 }
-                (status, answer) => {
-                    let _: Applied = gateway.granted(status, answer.clone())?;
-                    Ok(answer)
-                }
+                (status, answer) => Ok(gateway.granted(status, answer)?),
             });
         }
         Ok(answers)
     })?;
     let failed = answers.iter().any(Result::is_err);
     if global.json {
-        let all: Vec<&Value> = answers
+        let all: Vec<Value> = answers
             .iter()
-            .map(|answer| answer.as_ref().unwrap_or_else(|problem| problem))
+            .map(|answer| match answer {
+                Ok(reloaded) => json!(reloaded),
+                Err(problem) => problem.clone(),
+            })
             .collect();
         print(&format!("{:#}\n", json!({"ok": !failed, "gateways": all})))?;
     } else {
@@ -48,7 +48,7 @@ pub(crate) fn run(global: &Global, args: &Reload) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn tell(answer: &Result<Value, Value>) {
+fn tell(answer: &Result<Reloaded, Value>) {
     let done = match answer {
         Ok(done) => done,
         Err(problem) => {
@@ -56,28 +56,25 @@ fn tell(answer: &Result<Value, Value>) {
             return warn(&format!("not reloaded:\n{}", plain(detail)));
         }
     };
-    let names = |key: &str| {
-        let list = done[key].as_array().map_or(&[][..], Vec::as_slice);
-        let words: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-        (!words.is_empty()).then(|| words.join(", "))
-    };
-    let mut parts = Vec::new();
-    for (key, word) in [
-        ("added", "added"),
-        ("removed", "removed"),
-        ("replaced", "started anew"),
-        ("changed", "changed"),
-    ] {
-        parts.extend(names(key).map(|names| format!("{word} {names}")));
-    }
+    let parts: Vec<String> = [
+        (&done.added, "added"),
+        (&done.removed, "removed"),
+        (&done.replaced, "started anew"),
+        (&done.changed, "changed"),
+    ]
+    .into_iter()
+    .filter(|(names, _)| !names.is_empty())
+    .map(|(names, word)| format!("{word} {}", names.join(", ")))
+    .collect();
     match parts.is_empty() {
         true => say("reloaded: nothing is different"),
         false => say(&format!("reloaded: {}", parts.join("; "))),
     }
-    if let Some(keys) = names("restart_needed") {
+    if !done.restart_needed.is_empty() {
+        let keys = done.restart_needed.join(", ");
         warn(&format!("only a restart changes {keys}"));
     }
-    for notice in done["notices"].as_array().into_iter().flatten() {
-        warn(&plain(notice.as_str().unwrap_or_default()));
+    for notice in &done.notices {
+        warn(&plain(notice));
     }
 }

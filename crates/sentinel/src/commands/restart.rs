@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use serde::{Deserialize, Serialize};
+use sentinel_surfaces::http::admin::backends::BackendStatus;
+use sentinel_surfaces::http::admin::restart::{RestartRequest, Restarted};
 use serde_json::json;
 
 use super::{EXIT_UNREACHABLE, Unreachable, one_line, print, say, warn};
@@ -10,16 +11,6 @@ use crate::cli::{Global, Restart};
 use crate::client;
 use crate::config::suggest;
 use crate::operator::{APPROVED_MAX, Reach};
-
-/// What a gateway answers.
-#[derive(Deserialize, Serialize)]
-struct Restarted {
-    backend: String,
-    up: bool,
-    problem: Option<String>,
-    /// When it is tried next.
-    retry_after_ms: Option<u64>,
-}
 
 pub(crate) fn run(global: &Global, args: &Restart) -> anyhow::Result<ExitCode> {
     let reached = client::reach(global, &args.target)?;
@@ -41,7 +32,9 @@ pub(crate) fn run(global: &Global, args: &Restart) -> anyhow::Result<ExitCode> {
 
 /// What the gateways that have the backend answer; an error if none has it.
 async fn restart_at(gateways: &[Reach], backend: &str) -> anyhow::Result<Vec<Restarted>> {
-    let body = json!({ "backend": backend });
+    let body = json!(RestartRequest {
+        backend: backend.to_owned()
+    });
     let mut answers = Vec::new();
     let mut refusal = None;
     for gateway in gateways {
@@ -63,12 +56,8 @@ async fn restart_at(gateways: &[Reach], backend: &str) -> anyhow::Result<Vec<Res
 }
 
 async fn nearest(gateway: &Reach, backend: &str) -> Option<String> {
-    let (_, known) = gateway.ask("backends", None).await.ok()?;
-    let names = known
-        .as_array()?
-        .iter()
-        .filter_map(|one| one["name"].as_str());
-    let near = suggest::nearest(backend, names)?;
+    let known: Vec<BackendStatus> = gateway.wish("backends", None).await.ok()?;
+    let near = suggest::nearest(backend, known.iter().map(|one| &*one.name))?;
     (near != backend).then(|| near.to_owned())
 }
 

@@ -7,7 +7,7 @@
 use anyhow::bail;
 use sentinel_core::Backend;
 use sentinel_core::catalog::{Listing, Wanted};
-use serde::{Deserialize, Serialize};
+use sentinel_surfaces::http::admin::reload::Reloaded;
 
 use super::{
     Entrance, Remembering, Running, allowed, enabled, governing, limits, listing, place,
@@ -16,32 +16,14 @@ use super::{
 use crate::config::{self, Config, Reload, Section};
 use crate::{audit, identity, logging};
 
-/// What a reload did.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Applied {
-    /// Backends by name.
-    pub(crate) added: Vec<String>,
-    pub(crate) removed: Vec<String>,
-    /// Started anew: something about how they run is different.
-    pub(crate) replaced: Vec<String>,
-    /// Still the same program or connection.
-    pub(crate) kept: Vec<String>,
-    /// Sections that changed, and `backends.<name>` of those that are kept and seen or used otherwise.
-    pub(crate) changed: Vec<String>,
-    /// Keys whose new value needs a restart.
-    pub(crate) restart_needed: Vec<String>,
-    /// What deserves a word.
-    pub(crate) notices: Vec<String>,
-}
-
 impl Running {
     /// Puts a configuration in force, or leaves everything as it is.
-    pub(crate) fn apply(&self, next: Config) -> anyhow::Result<Applied> {
+    pub(crate) fn apply(&self, next: Config) -> anyhow::Result<Reloaded> {
         let mut current = self.current.lock();
-        let mut applied = Applied {
+        let mut applied = Reloaded {
             restart_needed: next.changed_keys(&self.first, &[Reload::Restart]),
             notices: next.notices.clone(),
-            ..Applied::default()
+            ..Reloaded::default()
         };
         let mut next = next.keep_startup_only_settings(&self.first);
         if self.entrance.lock().is_none() {
@@ -176,7 +158,7 @@ impl Running {
     }
 
     /// Bounds on callers, claims, and what is logged.
-    fn bound(&self, current: &Config, next: &Config, applied: &mut Applied) {
+    fn bound(&self, current: &Config, next: &Config, applied: &mut Reloaded) {
         if current.limits != next.limits {
             self.gateway.set_limits(limits(next));
             applied.changed.push("limits".to_owned());
@@ -203,7 +185,7 @@ impl Running {
         next: &Config,
         wanted: &[&config::Backend],
         places: &[usize],
-        applied: &mut Applied,
+        applied: &mut Reloaded,
     ) {
         let policy = &self.gateway.policy;
         if current.rbac != next.rbac {
@@ -244,7 +226,7 @@ impl Entrance {
         current: &Config,
         next: &Config,
         guard: Option<identity::Guard>,
-        applied: &mut Applied,
+        applied: &mut Reloaded,
     ) {
         let names = |config: &Config| allowed(config, self.address);
         let (now, then) = (names(current), names(next));

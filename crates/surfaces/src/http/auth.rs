@@ -9,18 +9,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{FutureExt, ready};
 use futures_util::{StreamExt, stream};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, HOST, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
-use http::{Method as Verb, Response, Uri};
+use http::{Response, Uri};
+use hyper::body::Incoming;
 use sentinel_core::identity::{Authenticator, Proof, Reject};
-use sentinel_core::{Fault, Identity, Kind};
+use sentinel_core::{Fault, Identity, Kind, Policy};
 use sentinel_wire::{Id, Revision};
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::body::Body;
-use super::post::Version;
+use super::exchange::Exchange;
 use super::reply;
+use super::routes::Handled;
 use crate::mcp::{Unfinished, fault_message};
 use crate::rescue;
 
@@ -28,7 +31,9 @@ use crate::rescue;
 /// worker, or each request would wake the runtime to set this timer.
 const GRACE: Duration = Duration::from_millis(500);
 
-const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+pub(super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+/// The same beside the path of an endpoint, as RFC 9728 has it.
+pub(super) const WELL_KNOWN_ANYWHERE: &str = "/.well-known/oauth-protected-resource/{endpoint}";
 
 /// What the metadata says, where OAuth is configured.
 #[derive(Clone, Debug, Default)]
@@ -50,12 +55,28 @@ pub enum Access {
     },
 }
 
-/// Why a request is not let in.
-enum Refused {
+/// Why a credential does not open the door.
+enum Reason {
     /// Without a credential, or with one that is not even looked at.
     Missing(&'static str),
     Rejected(Reject),
     Scope,
+}
+
+/// The answer to a request that is not let in: the fault, and the challenge that says what would help.
+pub(super) struct Challenge {
+    pub(super) fault: Fault,
+    header: Option<HeaderValue>,
+}
+
+impl Challenge {
+    pub(super) fn respond(self, render: impl FnOnce(&Fault) -> Response<Body>) -> Response<Body> {
+        let mut response = render(&self.fault);
+        if let Some(header) = self.header {
+            response.headers_mut().insert(WWW_AUTHENTICATE, header);
+        }
+        response
+    }
 }
 
 impl Access {
@@ -63,8 +84,8 @@ impl Access {
         matches!(self, Self::Guarded { .. })
     }
 
-    /// Whoever sends these headers, or the answer that turns it away.
-    pub(super) async fn admit(&self, headers: &HeaderMap) -> Result<Arc<Identity>, Response<Body>> {
+    /// The caller who sends these headers.
+    pub(super) async fn admit(&self, headers: &HeaderMap) -> Result<Arc<Identity>, Challenge> {
         let (authenticator, oauth) = match self {
             Self::Trusted(local) => return Ok(local.clone()),
             Self::Guarded {
@@ -76,47 +97,21 @@ impl Access {
             Ok(Some(credential)) => credential,
             Ok(None) => {
                 return authenticator.anonymous().ok_or_else(|| {
-                    oauth.refuse(headers, &Refused::Missing("a credential is needed"))
+                    oauth.challenge(headers, &Reason::Missing("a credential is needed"))
                 });
             }
-            Err(refused) => return Err(oauth.refuse(headers, &refused)),
+            Err(reason) => return Err(oauth.challenge(headers, &reason)),
         };
         let mut verdict = authenticator.verify(credential);
         if verdict == Err(Reject::UnknownKey) && Box::pin(authenticator.ask_for_keys()).await {
             verdict = authenticator.verify(credential);
         }
-        let refused = match verdict {
+        let reason = match verdict {
             Ok(identity) if oauth.suffices(&identity) => return Ok(identity),
-            Ok(_) => Refused::Scope,
-            Err(reject) => Refused::Rejected(reject),
+            Ok(_) => Reason::Scope,
+            Err(reject) => Reason::Rejected(reject),
         };
-        Err(oauth.refuse(headers, &refused))
-    }
-
-    /// The protected-resource metadata, if that is what is asked for.
-    pub(super) fn metadata(
-        &self,
-        verb: &Verb,
-        path: &str,
-        headers: &HeaderMap,
-    ) -> Option<Response<Body>> {
-        let Self::Guarded { oauth, .. } = self else {
-            return None;
-        };
-        let below = path.strip_prefix(WELL_KNOWN)?;
-        // One document for every endpoint: all have the same audience.
-        let known = matches!(below, "" | "/" | "/mcp") || below.starts_with("/mcp/");
-        if !oauth.is_published() || !(known || below == oauth.path()) {
-            return None;
-        }
-        if !matches!(*verb, Verb::GET | Verb::HEAD) {
-            return Some(reply::method_not_allowed("GET, HEAD"));
-        }
-        let mut response = reply::json(http::StatusCode::OK, oauth.document(headers));
-        response
-            .headers_mut()
-            .insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        Some(response)
+        Err(oauth.challenge(headers, &reason))
     }
 
     pub(super) fn is_revoked(&self, identity: &Identity) -> bool {
@@ -146,6 +141,25 @@ impl Access {
     }
 }
 
+/// The protected-resource metadata, where OAuth is configured.
+pub(super) fn metadata<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    let entrance = exchange.door.entrance.load();
+    // One document for every endpoint: all have the same audience.
+    let document = match &entrance.epoch.access {
+        Access::Guarded { oauth, .. } if oauth.describes(exchange.rest) => {
+            Ok(oauth.document(exchange.headers()))
+        }
+        _ => Err(Fault::new(Kind::NotFound, "there is no such metadata here")),
+    };
+    let response = document.map(|document| {
+        let mut response = reply::json(http::StatusCode::OK, document);
+        let no_cache = HeaderValue::from_static("no-cache");
+        response.headers_mut().insert(CACHE_CONTROL, no_cache);
+        response
+    });
+    ready(response).boxed()
+}
+
 /// What a request turned out to be.
 pub(super) struct Asked {
     pub(super) id: Id,
@@ -153,12 +167,12 @@ pub(super) struct Asked {
 }
 
 /// An `Access` while it is in force.
-pub(super) struct Gate {
+pub(super) struct AccessEpoch {
     pub(super) access: Access,
     closed: watch::Sender<bool>,
 }
 
-impl Gate {
+impl AccessEpoch {
     pub(super) fn new(access: Access) -> Arc<Self> {
         Arc::new(Self {
             access,
@@ -195,7 +209,7 @@ impl Gate {
         }
     }
 
-    /// Does something whenever somebody may have been turned out, until this gate closes.
+    /// Does something whenever somebody may have been turned out, until this epoch closes.
     pub(super) async fn at_each_change(&self, act: impl Fn()) {
         let mut closed = self.closed.subscribe();
         let mut changes = match &self.access {
@@ -223,31 +237,46 @@ impl Gate {
     pub(super) fn turn_out(&self, asked: Option<&Asked>) -> Response<Body> {
         // Its head went with the request.
         let headers = &HeaderMap::new();
-        let refused = Refused::Missing("the credential is no longer accepted");
-        match &self.access {
-            Access::Guarded { oauth, .. } => oauth.refuse_asked(headers, &refused, asked),
-            Access::Trusted(_) => OAuth::default().refuse_asked(headers, &refused, asked),
-        }
+        let reason = Reason::Missing("the credential is no longer accepted");
+        let challenge = match &self.access {
+            Access::Guarded { oauth, .. } => oauth.challenge(headers, &reason),
+            Access::Trusted(_) => OAuth::default().challenge(headers, &reason),
+        };
+        challenge.respond(|fault| {
+            let (id, revision) = match asked {
+                Some(Asked { id, revision }) => (Some(id), *revision),
+                None => (None, Revision::V2025_03_26),
+            };
+            let message = fault_message(id, revision, fault);
+            reply::json(rescue::row(fault.kind).status(), message)
+        })
     }
 
-    /// Ends a stream when the identity it was opened with no longer holds.
+    /// Ends a stream when the identity it was opened with no longer holds, or its role is removed.
     pub(super) fn watch(
         self: &Arc<Self>,
+        policy: &Arc<Policy>,
         identity: Arc<Identity>,
         response: Response<Body>,
     ) -> Response<Body> {
         if let Body::Ready(_) = response.body() {
             return response;
         }
-        let gate = self.clone();
+        let epoch = self.clone();
         response.map(|body| match body {
             Body::Stream(chunks) => {
-                let ended = async move { gate.ended(&identity).await };
+                let policy = policy.clone();
+                let ended = async move {
+                    tokio::select! {
+                        () = epoch.ended(&identity) => {}
+                        () = policy.role_removed(&identity.role) => {}
+                    }
+                };
                 Body::stream(chunks.take_until(Box::pin(ended)))
             }
             // A call in flight goes on when its credential merely expires, as others do.
             Body::Message(pieces) => {
-                let out = async move { gate.turned_out(&identity).await };
+                let out = async move { epoch.turned_out(&identity).await };
                 let state = Some((pieces, Box::pin(out)));
                 Body::message(stream::unfold(state, async |state| {
                     let (mut pieces, mut out) = state?;
@@ -265,13 +294,13 @@ impl Gate {
 
 /// The bearer credential of a request. Several, or one of another scheme, are refused and not ignored:
 /// whoever stands between us and the caller may have looked at another one.
-fn credential(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
+fn credential(headers: &HeaderMap) -> Result<Option<&str>, Reason> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
     if values.next().is_some() {
-        return Err(Refused::Missing("there are several Authorization headers"));
+        return Err(Reason::Missing("there are several Authorization headers"));
     }
     let bearer = || {
         let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
@@ -283,12 +312,18 @@ fn credential(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
     };
     bearer()
         .map(Some)
-        .ok_or(Refused::Missing("send Authorization: Bearer <token>"))
+        .ok_or(Reason::Missing("send Authorization: Bearer <token>"))
 }
 
 impl OAuth {
     fn is_published(&self) -> bool {
         !self.resource.is_empty() || !self.authorization_servers.is_empty()
+    }
+
+    /// Whether there is a document for what lies below this path.
+    fn describes(&self, below: &str) -> bool {
+        let is_endpoint = matches!(below, "" | "mcp") || below.starts_with("mcp/");
+        self.is_published() && (is_endpoint || below == self.path().trim_start_matches('/'))
     }
 
     /// API keys and anonymous callers have no scopes to speak of; their role says everything.
@@ -335,24 +370,15 @@ impl OAuth {
         Some(format!("{scheme}://{authority}{WELL_KNOWN}{path}"))
     }
 
-    fn refuse(&self, headers: &HeaderMap, refused: &Refused) -> Response<Body> {
-        self.refuse_asked(headers, refused, None)
-    }
-
-    fn refuse_asked(
-        &self,
-        headers: &HeaderMap,
-        refused: &Refused,
-        asked: Option<&Asked>,
-    ) -> Response<Body> {
-        let (kind, text, error) = match refused {
-            Refused::Missing(text) => (Kind::Unauthorized, (*text).to_owned(), None),
-            Refused::Rejected(reject) => (
+    fn challenge(&self, headers: &HeaderMap, reason: &Reason) -> Challenge {
+        let (kind, text, error) = match reason {
+            Reason::Missing(text) => (Kind::Unauthorized, (*text).to_owned(), None),
+            Reason::Rejected(reject) => (
                 Kind::Unauthorized,
                 reject.to_string(),
                 Some("invalid_token"),
             ),
-            Refused::Scope => (
+            Reason::Scope => (
                 Kind::Forbidden,
                 format!(
                     "the token needs the scopes: {}",
@@ -361,13 +387,7 @@ impl OAuth {
                 Some("insufficient_scope"),
             ),
         };
-        tracing::debug!("a request is turned away: {text}");
-        let fault = Fault::new(kind, text.clone());
-        let message = match asked {
-            Some(Asked { id, revision }) => fault_message(Some(id), *revision, &fault),
-            None => fault_message(None, Version::of(headers).revision(), &fault),
-        };
-        let mut response = reply::json(rescue::row(kind).status(), message);
+        tracing::debug!("a request is refused: {text}");
         let mut challenge = match self.is_published().then(|| self.metadata_url(headers)) {
             Some(Some(url)) => format!("Bearer resource_metadata=\"{url}\""),
             _ => "Bearer realm=\"sentinel\"".to_owned(),
@@ -381,10 +401,10 @@ impl OAuth {
         if !self.required_scopes.is_empty() {
             challenge.push_str(&format!(", scope=\"{}\"", self.required_scopes.join(" ")));
         }
-        if let Ok(value) = HeaderValue::from_str(&challenge) {
-            response.headers_mut().insert(WWW_AUTHENTICATE, value);
+        Challenge {
+            fault: Fault::new(kind, text),
+            header: HeaderValue::from_str(&challenge).ok(),
         }
-        response
     }
 }
 
@@ -457,13 +477,9 @@ mod tests {
             oauth.metadata_url(&headers(&[])).as_deref(),
             Some("http://127.0.0.1:9200/.well-known/oauth-protected-resource/mcp")
         );
-        let refused = oauth.refuse(&headers(&[]), &Refused::Rejected(Reject::TooLong));
-        assert_eq!(refused.status(), 401);
-        assert!(
-            refused.headers()[WWW_AUTHENTICATE]
-                .to_str()
-                .expect("text")
-                .contains("invalid_token")
-        );
+        let refused = oauth.challenge(&headers(&[]), &Reason::Rejected(Reject::TooLong));
+        assert_eq!(refused.fault.kind, Kind::Unauthorized);
+        let header = refused.header.expect("a challenge");
+        assert!(header.to_str().expect("text").contains("invalid_token"));
     }
 }

@@ -4,11 +4,12 @@
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderName, HeaderValue, VARY,
+    ACCESS_CONTROL_REQUEST_METHOD, HeaderName, HeaderValue, VARY,
 };
-use http::{Method as Verb, Response, StatusCode};
+use http::{Method as Verb, Response, StatusCode, request};
 
 use super::body::Body;
+use super::routes::Route;
 
 /// A page of the web that asks for an address of this machine or network says so.
 const REQUEST_PRIVATE: HeaderName =
@@ -18,19 +19,21 @@ const ALLOW_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-
 /// What a page may read of our answers besides their bodies.
 const EXPOSED: HeaderValue =
     HeaderValue::from_static("Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After");
-const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
 /// Seconds for which a browser need not ask again.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 /// The browser's question before the page's own request, answered: `None` if it is no such question.
-pub(super) fn preflight(verb: &Verb, headers: &HeaderMap) -> Option<Response<Body>> {
-    if verb != Verb::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+pub(super) fn preflight(head: &request::Parts, route: Option<&Route>) -> Option<Response<Body>> {
+    let headers = &head.headers;
+    if head.method != Verb::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
+    let verbs = route.map(Route::allow).unwrap_or_default();
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let answer = response.headers_mut();
-    answer.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    let verbs = HeaderValue::try_from(verbs).expect("verbs are ASCII");
+    answer.insert(ACCESS_CONTROL_ALLOW_METHODS, verbs);
     answer.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
     // The page is allowed, and `Mcp-Param-*` has no end: whatever it wants to send.
     if let Some(wanted) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {

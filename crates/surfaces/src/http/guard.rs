@@ -1,11 +1,9 @@
 //! Who may knock: `Host` and `Origin`, each on its own, against DNS rebinding and other pages.
 
+use http::Uri;
 use http::header::{HOST, HeaderMap, ORIGIN};
 use http::uri::Authority;
-use http::{Response, StatusCode, Uri};
-
-use super::body::Body;
-use super::reply;
+use sentinel_core::{Fault, Kind};
 
 /// Names beyond the loopback ones under which the gateway may be addressed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,17 +23,22 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    pub(super) fn respond(&self) -> Response<Body> {
-        let text = match self {
-            Self::NoHost => return reply::text(StatusCode::BAD_REQUEST, "send a Host\n"),
-            Self::Host(host) => format!(
-                "this gateway does not answer to the host {host:?}; add it to gateway.allowed_hosts if it should\n"
+    pub(super) fn fault(&self) -> Fault {
+        match self {
+            Self::NoHost => Fault::new(Kind::InvalidRequest, "send a Host"),
+            Self::Host(host) => Fault::new(
+                Kind::Forbidden,
+                format!(
+                    "this gateway does not answer to the host {host:?}; add it to gateway.allowed_hosts if it should"
+                ),
             ),
-            Self::Origin(origin) => format!(
-                "pages of {origin:?} may not use this gateway; add the origin to gateway.allowed_origins if they should\n"
+            Self::Origin(origin) => Fault::new(
+                Kind::Forbidden,
+                format!(
+                    "pages of {origin:?} may not use this gateway; add the origin to gateway.allowed_origins if they should"
+                ),
             ),
-        };
-        reply::text(StatusCode::FORBIDDEN, &text)
+        }
     }
 }
 

@@ -1,26 +1,24 @@
 //! `/health`: we are alive. `/ready`: calls can be served. Open to everybody, whatever the host.
 
-use http::{Method as Verb, Response, StatusCode};
+use futures_util::future::{FutureExt, ready};
+use http::StatusCode;
+use hyper::body::Incoming;
 use sentinel_core::Health;
 use serde_json::json;
 
-use super::body::Body;
+use super::exchange::Exchange;
 use super::reply;
-use crate::gateway::Gateway;
+use super::routes::Handled;
 
-pub(super) fn health(verb: &Verb) -> Response<Body> {
-    if !matches!(*verb, Verb::GET | Verb::HEAD) {
-        return reply::method_not_allowed("GET, HEAD");
-    }
+pub(super) fn health<'a>(_: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
     let body = json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")});
-    reply::json(StatusCode::OK, body.to_string().into_bytes())
+    let body = body.to_string().into_bytes();
+    ready(Ok(reply::json(StatusCode::OK, body))).boxed()
 }
 
 /// Ready once every eager backend was tried and one is usable, or none is configured.
-pub(super) fn ready(verb: &Verb, gateway: &Gateway) -> Response<Body> {
-    if !matches!(*verb, Verb::GET | Verb::HEAD) {
-        return reply::method_not_allowed("GET, HEAD");
-    }
+pub(super) fn readiness<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    let gateway = &exchange.door.gateway;
     let registry = &gateway.registry;
     let mut checks = serde_json::Map::new();
     let mut usable = 0;
@@ -55,5 +53,6 @@ pub(super) fn ready(verb: &Verb, gateway: &Gateway) -> Response<Body> {
         "not ready"
     };
     let body = json!({"status": word, "reason": reason, "backends": checks});
-    reply::json(status, body.to_string().into_bytes())
+    let body = body.to_string().into_bytes();
+    ready(Ok(reply::json(status, body))).boxed()
 }

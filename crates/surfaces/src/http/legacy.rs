@@ -11,17 +11,20 @@ use futures_util::future::{FutureExt, join_all, ready};
 use futures_util::stream;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{HeaderName, Response, StatusCode};
+use hyper::body::Incoming;
 use sentinel_core::queue::queue;
 use sentinel_core::{Fault, Identity, Kind};
 use sentinel_wire::envelope::Refusal;
 use sentinel_wire::{Message, Method, Request, Revision, sse};
 
 use super::body::Body;
+use super::exchange::Exchange;
 use super::post::{Version, arrival};
+use super::routes::Handled;
 use super::running::{self, Answer, Running};
 use super::session::HttpSession;
 use super::{Door, Endpoint, reply, resume};
-use crate::exchange::{Handled, MessageExchange};
+use crate::exchange::{self, MessageExchange};
 use crate::mcp::{self, CallerSink, PendingCall, SILENCE_MAX, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -69,7 +72,7 @@ pub(super) async fn message(
         (Message::Request(request), Some(exchange), Err(_))
             if request.method == Method::Ping && !headers.contains_key(SESSION) =>
         {
-            let pong = Handled::Result(Bytes::from_static(b"{}"));
+            let pong = exchange::Handled::Result(Bytes::from_static(b"{}"));
             reply::answer(exchange.answer(Ok(pong)))
         }
         (_, Some(exchange), Err(fault)) => reply::answer(exchange.answer(Err(fault))),
@@ -152,8 +155,9 @@ pub(super) async fn batch(
         },
         () = tokio::time::sleep(SILENCE_MAX) => (None, answers.boxed()),
     };
-    let events = session.streams.open(false, first, inbox, answers);
-    door.events(identity, resume::events(events))
+    let heard = session.streams.open(false, first, inbox, answers);
+    let events = door.events(identity, resume::events(heard));
+    events.unwrap_or_else(|fault| reply::refuse_in(session.legacy.revision(), &fault))
 }
 
 /// Runs a call: JSON if the answer is the first message, otherwise a stream.
@@ -193,8 +197,9 @@ async fn call(
         },
         () = tokio::time::sleep(SILENCE_MAX) => (None, rest(running)),
     };
-    let events = session.streams.open(primed, first, inbox, answers);
-    door.events(identity, resume::events(events))
+    let heard = session.streams.open(primed, first, inbox, answers);
+    let events = door.events(identity, resume::events(heard));
+    events.unwrap_or_else(|fault| reply::refuse_in(session.legacy.revision(), &fault))
 }
 
 /// The answer of a call that is still running, as the end of a stream.
@@ -204,25 +209,21 @@ fn rest(running: Running) -> resume::Answers {
 }
 
 /// The session's own stream: changed lists and resources.
-pub(super) fn stream(
-    door: &Arc<Door>,
-    identity: &Arc<Identity>,
-    at: &Endpoint,
-    headers: &HeaderMap,
-) -> Response<Body> {
+pub(super) fn stream<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    ready(open_stream(exchange)).boxed()
+}
+
+fn open_stream(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
+    let (door, identity) = (exchange.door, exchange.identity());
+    let (at, headers) = (exchange.endpoint()?, exchange.headers());
     if !headers.contains_key(SESSION) {
-        return reply::method_not_allowed("POST");
+        return Err(only_post());
     }
     if !accepts_events(headers) {
-        return reply::text(
-            StatusCode::NOT_ACCEPTABLE,
-            "send Accept: text/event-stream\n",
-        );
+        let text = "send Accept: text/event-stream";
+        return Err(Fault::new(Kind::NotAcceptable, text));
     }
-    let session = match find(door, identity, at, headers) {
-        Ok(session) => session,
-        Err(fault) => return reply::refuse_in(Version::of(headers).revision(), &fault),
-    };
+    let session = find(door, identity, &at, headers)?;
     if let Some(after) = headers.get(LAST_EVENT_ID) {
         return resume(door, identity, &session, after);
     }
@@ -271,6 +272,12 @@ fn outside(
     })
 }
 
+/// Without a session there is nothing to stream and nothing to end.
+fn only_post() -> Fault {
+    let text = "only POST, until initialize has given a Mcp-Session-Id";
+    Fault::new(Kind::MethodNotAllowed, text)
+}
+
 /// The rest of a stream that the caller lost. Not a 404 if it is not known, for that would end the
 /// session.
 fn resume(
@@ -278,23 +285,14 @@ fn resume(
     identity: &Identity,
     session: &Arc<HttpSession>,
     after: &HeaderValue,
-) -> Response<Body> {
-    let events = after
-        .to_str()
-        .map_err(|_| resume::Expired)
-        .and_then(|after| session.streams.resume(after));
-    match events {
-        Ok((events, true)) => door.events(identity, outside(door, session.clone(), events, true)),
-        Ok((events, false)) => door.events(identity, resume::events(events)),
+) -> Result<Response<Body>, Fault> {
+    let heard = after.to_str().map_err(|_| resume::Expired);
+    match heard.and_then(|after| session.streams.resume(after)) {
+        Ok((heard, true)) => door.events(identity, outside(door, session.clone(), heard, true)),
+        Ok((heard, false)) => door.events(identity, resume::events(heard)),
         Err(resume::Expired) => {
-            let fault = Fault::new(
-                Kind::InvalidRequest,
-                "Last-Event-ID is unknown or expired in this session",
-            );
-            reply::json(
-                StatusCode::BAD_REQUEST,
-                mcp::fault_message(None, session.legacy.revision(), &fault),
-            )
+            let text = "Last-Event-ID is unknown or expired in this session";
+            Err(Fault::new(Kind::InvalidRequest, text))
         }
     }
 }
@@ -307,22 +305,19 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 }
 
 /// The caller is done.
-pub(super) fn end(
-    door: &Arc<Door>,
-    identity: &Arc<Identity>,
-    at: &Endpoint,
-    headers: &HeaderMap,
-) -> Response<Body> {
+pub(super) fn end<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    ready(end_session(exchange)).boxed()
+}
+
+fn end_session(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
+    let (door, headers) = (exchange.door, exchange.headers());
+    let at = exchange.endpoint()?;
     if !headers.contains_key(SESSION) {
-        return reply::method_not_allowed("POST");
+        return Err(only_post());
     }
-    match find(door, identity, at, headers) {
-        Ok(session) => {
-            door.sessions.end(session.id());
-            reply::text(StatusCode::OK, "")
-        }
-        Err(fault) => reply::refuse_in(Version::of(headers).revision(), &fault),
-    }
+    let session = find(door, exchange.identity(), &at, headers)?;
+    door.sessions.end(session.id());
+    Ok(reply::text(StatusCode::OK, ""))
 }
 
 /// The session that the headers name.

@@ -3,15 +3,19 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
-use http::{Method as Verb, Response, StatusCode};
+use futures_util::future::{FutureExt, ready};
+use http::header::{AUTHORIZATION, HeaderMap};
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
 use ring::digest::{SHA256, digest};
-use sentinel_core::Health;
 use sentinel_core::admission::Reason;
 use sentinel_core::metrics::{BUCKETS_US, Metrics, Row, STATUSES};
+use sentinel_core::{Fault, Health, Kind};
 
 use super::body::Body;
-use super::reply;
+use super::exchange::Exchange;
+use super::routes::Handled;
+use super::{Serves, reply};
 use crate::gateway::Gateway;
 
 /// Who may read the counters.
@@ -53,40 +57,40 @@ fn hash(bytes: &[u8]) -> [u8; 32] {
         .expect("SHA-256 has 32 bytes")
 }
 
-pub(super) fn answer(
-    verb: &Verb,
-    headers: &HeaderMap,
-    scrape: &Scrape,
-    gateway: &Gateway,
-) -> Response<Body> {
-    if matches!(scrape, Scrape::Off) {
-        return reply::text(
-            StatusCode::NOT_FOUND,
-            "metrics are off (telemetry.metrics)\n",
-        );
-    }
-    if !matches!(*verb, Verb::GET | Verb::HEAD) {
-        return reply::method_not_allowed("GET, HEAD");
-    }
-    if !scrape.admits(headers) {
-        let mut refusal = reply::text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
-        let challenge = HeaderValue::from_static("Bearer");
-        refusal.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-        return refusal;
-    }
-    reply::text(StatusCode::OK, &render(gateway))
+pub(super) fn metrics<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    ready(answer(exchange)).boxed()
 }
 
-/// For a caller whom something may be hidden from: figures have names.
-pub(super) fn not_for_you() -> Response<Body> {
-    let text = "metrics are for roles that see everything, or by the token in HEALTH_TOKEN\n";
-    reply::text(StatusCode::FORBIDDEN, text)
-}
-
-/// For whoever asks where nobody is asked who it is.
-pub(super) fn not_here() -> Response<Body> {
-    let text = "with [auth] metrics are here by the token in HEALTH_TOKEN only\n";
-    reply::text(StatusCode::FORBIDDEN, text)
+fn answer(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
+    let door = exchange.door;
+    let refuse = |kind, text| Err(Fault::new(kind, text));
+    match (&door.serves, exchange.caller()) {
+        // Counters have names, and something may be hidden from this caller.
+        (_, Some(identity)) if !door.gateway.policy.sees_everything(identity) => {
+            let text = "metrics are for roles that see everything, or by the token in HEALTH_TOKEN";
+            return refuse(Kind::Forbidden, text);
+        }
+        // This listener asks nobody who it is.
+        (Serves::ProbesOnly { beside }, _)
+            if door.scrape.is_open() && beside.entrance.load().epoch.access.is_guarded() =>
+        {
+            let text = "with [auth] metrics are here by the token in HEALTH_TOKEN only";
+            return refuse(Kind::Forbidden, text);
+        }
+        _ => {}
+    }
+    match &door.scrape {
+        Scrape::Off => refuse(Kind::NotFound, "metrics are off (telemetry.metrics)"),
+        Scrape::Token(_) if !door.scrape.admits(exchange.headers()) => {
+            refuse(Kind::Unauthorized, "a bearer token is needed")
+        }
+        _ => {
+            if !matches!(door.serves, Serves::ProbesOnly { .. }) {
+                door.sweep();
+            }
+            Ok(reply::text(StatusCode::OK, &render(&door.gateway)))
+        }
+    }
 }
 
 fn render(gateway: &Gateway) -> String {
@@ -370,6 +374,8 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]

@@ -1,6 +1,6 @@
 //! A POST to the MCP endpoint: read it, parse it once, tell the eras apart.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
@@ -8,7 +8,7 @@ use http::header::{
     ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue,
     TRANSFER_ENCODING,
 };
-use http::{HeaderName, Request, Response};
+use http::{HeaderName, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming as HttpBody;
 use sentinel_core::audit::Surface;
@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::auth::Asked;
 use super::body::Body;
+use super::exchange::Exchange;
 use super::pace::Pace;
 use super::{Door, Endpoint, legacy, modern, reply};
 use crate::exchange::{Arrival, MessageExchange};
@@ -27,49 +28,61 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 pub(super) async fn answer(
-    door: &Arc<Door>,
-    identity: &Arc<Identity>,
-    at: &Endpoint,
-    request: Request<HttpBody>,
-    asked: &OnceLock<Asked>,
-) -> Response<Body> {
-    let (head, body) = request.into_parts();
-    let headers = head.headers;
-    let bytes = match take_body(door, &headers, body).await {
+    exchange: &Exchange<'_>,
+    body: HttpBody,
+) -> Result<Response<Body>, Fault> {
+    let at = exchange.endpoint()?;
+    Ok(messages(exchange, &at, body).await)
+}
+
+/// Each message has a record of its own, and so has a body of which none could be read.
+async fn messages(exchange: &Exchange<'_>, at: &Endpoint, body: HttpBody) -> Response<Body> {
+    let (door, identity) = (exchange.door, exchange.identity());
+    let (head, headers) = (exchange.head, exchange.headers());
+    let bytes = match take_body(door, headers, body).await {
         Ok(bytes) => bytes,
-        Err((fault, len)) => return refused(door, identity, &headers, &fault, len),
+        Err((fault, len)) => return refused(door, identity, headers, &fault, len),
     };
     let rules = Rules::caller(door.gateway.limits().json_depth_max);
-    let version = Version::of(&headers);
+    let version = Version::of(headers);
     let bytes_in = bytes.len();
-    let arrival = arrival(door, identity, &headers);
+    let arrival = arrival(door, identity, headers);
     match Incoming::parse(bytes, rules) {
         Err(refusal) => reply::answer(arrival.malformed(&refusal, version.revision(), bytes_in)),
         Ok(Incoming::Batch(messages)) => {
-            Box::pin(legacy::batch(door, identity, at, &headers, messages)).await
+            Box::pin(legacy::batch(door, identity, at, headers, messages)).await
         }
         Ok(Incoming::One(message)) => {
-            let exchange = match &message {
+            let message_exchange = match &message {
                 Message::Request(request) => {
                     let revision = version.of_request(&request.params);
-                    let _ = asked.set(Asked {
+                    let _ = exchange.asked.set(Asked {
                         id: request.id.clone(),
                         revision,
                     });
-                    let exchange = MessageExchange::open(&arrival, request, bytes_in);
-                    let exchange = exchange.in_revision(revision);
+                    let opened = MessageExchange::open(&arrival, request, bytes_in);
+                    let opened = opened.in_revision(revision);
                     if door.gateway.is_draining() {
-                        return reply::answer(exchange.answer(Err(going_down())));
+                        return reply::answer(opened.answer(Err(going_down())));
                     }
                     // Before 1.1 a body that was cut looks like one that is whole.
                     if head.version >= http::Version::HTTP_11 {
-                        exchange.takes_pieces(door.gateway.pace().piece_patience_s());
+                        opened.takes_pieces(door.gateway.pace().piece_patience_s());
                     }
-                    Some(exchange)
+                    Some(opened)
                 }
                 _ => None,
             };
-            route(door, identity, at, &headers, version, message, exchange).await
+            route(
+                door,
+                identity,
+                at,
+                headers,
+                version,
+                message,
+                message_exchange,
+            )
+            .await
         }
     }
 }

@@ -1,12 +1,10 @@
 //! Heads of responses.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use sentinel_core::{Fault, Kind};
+use sentinel_core::Fault;
 use sentinel_wire::Revision;
 
 use super::body::Body;
@@ -50,12 +48,6 @@ pub(super) fn stream(
     events(Body::stream(counted))
 }
 
-/// A problem as RFC 9457 writes it.
-pub(super) fn problem(status: StatusCode, problem: &serde_json::Value) -> Response<Body> {
-    let body = problem.to_string().into_bytes();
-    with_type(status, "application/problem+json", body.into())
-}
-
 pub(super) fn text(status: StatusCode, body: &str) -> Response<Body> {
     with_type(
         status,
@@ -89,25 +81,11 @@ pub(super) fn accepted() -> Response<Body> {
     response
 }
 
-pub(super) fn method_not_allowed(allow: &'static str) -> Response<Body> {
-    let fault = Fault::new(Kind::MethodNotAllowed, "method not allowed");
-    let mut response = refuse_plain(&fault);
-    response
-        .headers_mut()
-        .insert(ALLOW, HeaderValue::from_static(allow));
-    response
-}
-
 /// A refusal for a client that speaks no JSON-RPC.
-pub(super) fn refuse_plain(fault: &Fault) -> Response<Body> {
+pub(super) fn problem(fault: &Fault) -> Response<Body> {
     let status = rescue::row(fault.kind).status();
     let body = rescue::problem(fault);
     with_type(status, "application/problem+json", body.into())
-}
-
-/// A refusal of what is no request of MCP.
-pub(super) fn refuse(kind: Kind, public: impl Into<Cow<'static, str>>) -> Response<Body> {
-    refuse_in(Revision::NEWEST, &Fault::new(kind, public))
 }
 
 /// A refusal before any JSON-RPC request could be read, for a caller of this revision.
@@ -122,23 +100,6 @@ pub(super) fn last(mut response: Response<Body>) -> Response<Body> {
         .headers_mut()
         .insert(CONNECTION, HeaderValue::from_static("close"));
     response
-}
-
-/// The word for a refusal that has only a status, for its record.
-pub(super) fn kind_of(status: StatusCode) -> &'static str {
-    match status {
-        StatusCode::FORBIDDEN => Kind::Forbidden.as_str(),
-        StatusCode::NOT_FOUND => "not_found",
-        StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
-        StatusCode::NOT_ACCEPTABLE => "not_acceptable",
-        StatusCode::REQUEST_TIMEOUT => "timeout",
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
-        StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge.as_str(),
-        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
-        StatusCode::NOT_IMPLEMENTED => Kind::InvalidRequest.as_str(),
-        status if status.is_server_error() => Kind::Internal.as_str(),
-        _ => Kind::InvalidRequest.as_str(),
-    }
 }
 
 fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {

@@ -10,17 +10,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::{FutureExt, ready};
 use futures_util::{Stream, stream};
-use http::{Request, Response};
+use http::Response;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use sentinel_core::audit::Surface;
 use sentinel_core::seal::random_id;
-use sentinel_core::{Fault, Identity, Kind, View};
-use sentinel_wire::{Revision, sse};
+use sentinel_core::{Fault, Kind};
+use sentinel_wire::sse;
 use tokio::sync::mpsc;
 
 use super::body::Body;
+use super::exchange::Exchange;
+use super::routes::Handled;
 use super::{Door, post, reply};
 use crate::mcp::{Changes, Connection, Opening, ReadyAt, SILENCE_MAX};
 
@@ -32,11 +35,14 @@ const ROOM_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Connections(Mutex<HashMap<Arc<str>, Arc<Connection>>>);
 
 /// GET: opens a connection and announces where to POST to.
-pub(super) fn open(door: &Arc<Door>, identity: &Arc<Identity>, view: View) -> Response<Body> {
-    let place = match door.stream_place(identity) {
-        Ok(place) => place,
-        Err(fault) => return reply::refuse_in(Revision::V2024_11_05, &fault),
-    };
+pub(super) fn open<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    ready(open_connection(exchange)).boxed()
+}
+
+fn open_connection(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
+    let (door, identity) = (exchange.door, exchange.identity());
+    let view = exchange.endpoint()?.view;
+    let place = door.stream_place(identity)?;
     let id: Arc<str> = random_id().into();
     let opening = Opening {
         gateway: door.gateway.clone(),
@@ -56,7 +62,7 @@ pub(super) fn open(door: &Arc<Door>, identity: &Arc<Identity>, view: View) -> Re
         messages,
         is_draining: false,
     };
-    reply::stream(place, events.stream())
+    Ok(reply::stream(place, events.stream()))
 }
 
 /// Ends the connection with its stream.
@@ -121,13 +127,13 @@ fn push(out: &mut Vec<u8>, message: &[u8]) {
 }
 
 /// POST: one message of the connection that the query names.
-pub(super) async fn message(
-    door: &Arc<Door>,
-    identity: &Identity,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    let (head, body) = request.into_parts();
-    let headers = &head.headers;
+pub(super) fn message<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<'a> {
+    async move { Ok(take_message(exchange, body).await) }.boxed()
+}
+
+async fn take_message(exchange: &Exchange<'_>, body: Incoming) -> Response<Body> {
+    let (door, identity) = (exchange.door, exchange.identity());
+    let (head, headers) = (exchange.head, exchange.headers());
     let refuse = |fault: Fault, len| post::refused(door, identity, headers, &fault, len);
     let query = head.uri.query().unwrap_or_default();
     let id = query

@@ -184,7 +184,7 @@ fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
             ["POST", "", "local", "deny", "error", "not_found"],
             ["GET", "", "local", "deny", "error", "method_not_allowed"],
             ["GET", "", "local", "deny", "error", "not_acceptable"],
-            ["DELETE", "", "local", "deny", "error", "not_found"],
+            ["DELETE", "", "local", "deny", "error", "unknown_session"],
             ["PATCH", "", "local", "deny", "error", "method_not_allowed"],
             [
                 "tools/list",
@@ -204,14 +204,7 @@ fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
             ["admin/status", "", "local", "allow", "success", ""],
             ["admin/nothing", "", "local", "deny", "error", "not_found"],
             ["admin/kill", "", "local", "allow", "success", ""],
-            [
-                "admin/kill",
-                "",
-                "local",
-                "deny",
-                "error",
-                "invalid_request",
-            ],
+            ["admin/kill", "", "local", "deny", "error", "invalid_params"],
         ],
     );
     let find =

@@ -15,7 +15,7 @@ const ROLES: &str = "[auth]\n[rbac.roles.reader]\npermissions = [\"tool:echo\"]\
 const GETS: [&str; 7] = [
     "status", "backends", "catalog", "audit", "config", "keys", "pins",
 ];
-const POSTS: [&str; 4] = ["kill", "revive", "reload", "pins"];
+const POSTS: [&str; 6] = ["kill", "revive", "reload", "pins", "keys", "keys/revoke"];
 
 /// Asks as somebody with this role, or as nobody.
 fn ask(gateway: &Gateway, verb: &str, what: &str, role: Option<&str>, body: &str) -> Answer {
@@ -41,7 +41,8 @@ fn decision_38_every_part_is_for_roles_with_admin_and_for_nobody_else() {
         assert_eq!(ask(&gateway, "GET", what, None, "").status, 401, "{what}");
         let refused = ask(&gateway, "GET", what, Some("reader"), "");
         assert_eq!(refused.status, 403, "{what}");
-        assert_eq!(refused.json()["error"]["data"]["kind"], "forbidden");
+        assert_eq!(refused.json()["kind"], "forbidden");
+        assert_eq!(refused.header("content-type"), "application/problem+json");
         assert!(!get(&gateway, what).is_null(), "{what}");
         let wrong = ask(&gateway, "DELETE", what, Some("keeper"), "");
         assert_eq!(wrong.status, 405, "{what}");
@@ -195,7 +196,7 @@ fn searches(gateway: &Gateway) {
             "",
         );
         assert_eq!(answer.status, 400, "{wrong}");
-        assert_eq!(answer.json()["error"]["data"]["kind"], "invalid_params");
+        assert_eq!(answer.json()["kind"], "invalid_params");
     }
 }
 
@@ -239,7 +240,7 @@ fn decision_38_g_11_records_are_found_in_postgres_through_one_set_of_connections
     cluster.stop();
     let away = ask(&gateway, "GET", "audit", Some("keeper"), "");
     assert_eq!(away.status, 503, "{away:?}");
-    assert_eq!(away.json()["error"]["data"]["kind"], "audit_unavailable");
+    assert_eq!(away.json()["kind"], "audit_unavailable");
     assert_eq!(admin.said("echo", json!({"text": "x"})), "x");
 }
 
@@ -271,7 +272,7 @@ fn decision_38_a_kill_says_exactly_what_it_means() {
         for what in ["kill", "revive"] {
             let answer = post(what, body);
             assert_eq!(answer.status, 400, "{what} {body}: {answer:?}");
-            let said = answer.json()["error"]["message"].to_string();
+            let said = answer.json()["detail"].to_string();
             assert!(
                 said.contains(words) && !said.contains("struct"),
                 "{body}: {said}"
@@ -284,4 +285,31 @@ fn decision_38_a_kill_says_exactly_what_it_means() {
     assert!(said.contains("control characters"), "{said}");
     let answer = post("kill", r#" {"scope":"tool","name":"x","reason":"é & ü"}"#);
     assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[test]
+fn issue_17_a_running_gateway_makes_and_revokes_keys_and_both_are_on_record() {
+    let gateway = Gateway::start(ROLES);
+    let create = ["key", "create", "ci", "--role", "reader", "--json"];
+    let (code, made, said) = gateway.house.sentinel(&create);
+    assert_eq!(code, 0, "{said}");
+    let made: Value = serde_json::from_str(&made).expect("JSON");
+    assert!(made["key"].is_string() && made["state"] == "good", "{made}");
+    let id = made["id"].as_str().expect("an id").to_owned();
+    let (code, _, said) = gateway.house.sentinel(&create);
+    assert_eq!(code, 1, "the name is taken: {said}");
+    let (code, _, said) = gateway.house.sentinel(&["key", "revoke", &id]);
+    assert_eq!(code, 0, "{said}");
+    let expected = json!([
+        ["admin/keys/revoke", id, "success"],
+        ["admin/keys", "ci", "error"],
+        ["admin/keys", "ci", "success"],
+    ]);
+    until("the records are in the store", || {
+        let page = get(&gateway, "audit?caller=local");
+        let records = page["records"].as_array().expect("records").iter();
+        let of_keys = records.filter(|r| r["method"].to_string().contains("admin/keys"));
+        let seen = of_keys.map(|r| json!([r["method"], r["operation"], r["outcome"]]));
+        (Value::from_iter(seen) == expected).then_some(())
+    });
 }

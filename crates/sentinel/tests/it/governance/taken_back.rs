@@ -1,6 +1,8 @@
 //! P-S07: what was begun while it was allowed goes no further once it is not: a call that waits for its caller, and news
 //! of what somebody follows.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of, text_of};
@@ -117,10 +119,9 @@ fn p_s07_news_of_a_resource_end_with_the_right_to_it() {
         let kill = |scope: &str, name: &str| run(&gateway, &["kill", scope, name]);
         let revive = |scope: &str, name: &str| run(&gateway, &["revive", scope, name]);
         type Step<'s> = (&'s str, &'s dyn Fn(), &'s dyn Fn());
-        let steps: [Step<'_>; 5] = [
+        let steps: [Step<'_>; 4] = [
             ("denied", &|| reloaded(&denied), &|| reloaded(DEVELOPER)),
             ("a reader", &|| reloaded(READER), &|| reloaded(DEVELOPER)),
-            ("no role", &|| reloaded(""), &|| reloaded(DEVELOPER)),
             (
                 "the resource is off",
                 &|| kill("tool", "alpha.test://static"),
@@ -152,4 +153,23 @@ fn p_s07_news_of_a_resource_end_with_the_right_to_it() {
             .iter_mut()
             .for_each(|s| assert_eq!(news(s), FOLLOWED[0]));
     }
+}
+
+#[test]
+fn issue_17_5_the_streams_of_a_role_that_a_reload_removes_end() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&config(&server, DEVELOPER));
+    let admin = token(json!({"sub": "root"}));
+    let mut kept = followers(&gateway, &admin);
+    let mut removed = followers(&gateway, &developer(json!({})));
+    reload(&gateway, &config(&server, ""));
+    let reloaded = Instant::now();
+    for stream in &mut removed {
+        while stream.message_within(PATIENCE).is_some() {}
+    }
+    assert!(reloaded.elapsed() < PATIENCE, "they ended");
+    let touched = Modern::new(&gateway, "/mcp").bearing(&admin);
+    touched.said("touch", json!({ "uri": FOLLOWED[0] }));
+    kept.iter_mut()
+        .for_each(|s| assert_eq!(news(s), FOLLOWED[0]));
 }

@@ -96,7 +96,7 @@ fn p_s11_browsers_are_told_that_allowed_pages_may_use_the_gateway_and_others_not
     };
     for (name, value) in [
         ("access-control-allow-origin", "https://page.example"),
-        ("access-control-allow-methods", "GET, POST, DELETE"),
+        ("access-control-allow-methods", "POST, GET, DELETE"),
         (
             "access-control-allow-headers",
             "content-type,mcp-param-region",
@@ -138,9 +138,17 @@ fn g_3_bodies_are_json_and_answers_are_accepted() {
     assert_eq!(post(&[ACCEPT]), 415);
     assert_eq!(post(&[("Content-Type", "text/plain"), ACCEPT]), 415);
     assert_eq!(post(&[JSON_BODY, ("Accept", "text/html")]), 406);
-    for method in ["PUT", "PATCH", "OPTIONS", "HEAD"] {
+    for (method, status) in [
+        ("PUT", 405),
+        ("PATCH", 405),
+        ("HEAD", 405),
+        ("OPTIONS", 204),
+    ] {
         let answer = http::send(&gateway.address, method, "/mcp", &[], "").head();
-        assert_eq!(answer.status, 405, "{method}");
+        assert_eq!(answer.status, status, "{method}");
+        let allow = answer.headers.iter().find(|(name, _)| name == "allow");
+        let allow = allow.map(|(_, verbs)| verbs.as_str());
+        assert_eq!(allow, Some("POST, GET, DELETE"), "{method}");
     }
 }
 

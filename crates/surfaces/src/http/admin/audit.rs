@@ -1,19 +1,19 @@
-//! `GET audit`: looks for records, newest first, a page at a time.
+//! Searches audit records, newest first, a page at a time.
 //!
-//! A page is bounded three ways: in records, in bytes and in the time that the store may take. What does
-//! not fit is behind `next`.
+//! A page is bounded three ways: in records, in bytes and in the time that the store may take. What does not fit is
+//! behind `next`.
 
 use std::time::Duration;
 
-use http::{Response, StatusCode};
-use sentinel_core::Kind;
+use hyper::body::Incoming;
+use schemars::{JsonSchema, Schema};
 use sentinel_core::audit::{AuditStore, Key, OUTCOMES, Query, StoreFailure, Stored, moment};
+use sentinel_core::{Fault, Kind};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::super::body::Body;
-use super::super::reply;
+use super::{Endpoint, Exchange, FromRequest, control, invalid, schema_of};
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;
@@ -22,40 +22,68 @@ const STEP_LEN: usize = 32;
 /// A page ends with the record that goes beyond. What a record takes without its arguments is guessed.
 const PAGE_BYTES_MAX: usize = 4 << 20;
 const RECORD_BYTES: usize = 1024;
-/// A rare match in a large store is looked for no longer than this; a filter by time makes it quick.
+/// A rare match in a large store is searched for no longer than this; a filter by time makes it quick.
 const SEARCH_MAX: Duration = Duration::from_secs(5);
-/// Searches at once; the others wait. The store has a few readers, and reviews want them too.
+/// Searches at once; others wait. The store has a few readers, and reviews need them too.
 const SEARCHES_MAX: usize = 2;
 
 static SEARCHES: Semaphore = Semaphore::const_new(SEARCHES_MAX);
 
-pub(super) async fn answer(store: &dyn AuditStore, asked: Option<&str>) -> Response<Body> {
-    let query = match parse(asked.unwrap_or_default()) {
-        Ok(query) => query,
-        Err(wrong) => return reply::refuse(Kind::InvalidParams, wrong),
-    };
-    let _turn = SEARCHES.acquire().await;
-    match page(store, query).await {
-        Ok(page) => {
-            let page = serde_json::to_vec(&page).expect("a page is JSON");
-            reply::json(StatusCode::OK, page)
-        }
-        Err(error) => {
-            tracing::warn!("records could not be looked for: {error}");
-            let text =
-                "the audit store does not answer, or had to look for too long: say `since` when";
-            reply::refuse(Kind::AuditUnavailable, text)
-        }
+/// The parameters of the query string.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "read as a `Query`; declared for its schema")]
+struct AuditQuery {
+    caller: Option<String>,
+    tool: Option<String>,
+    backend: Option<String>,
+    outcome: Option<String>,
+    /// RFC 3339, milliseconds since 1970, or how long ago (`15m`).
+    since: Option<String>,
+    until: Option<String>,
+    /// 1 to 1000.
+    limit: Option<u16>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct AuditPage {
+    pub records: Vec<Stored>,
+    /// The `cursor` of the next page; `None` at the end.
+    pub next: Option<String>,
+}
+
+impl FromRequest for Query {
+    fn schema() -> Option<Schema> {
+        Some(schema_of::<AuditQuery>())
+    }
+
+    async fn read(exchange: &Exchange<'_>, _: Incoming) -> Result<Self, Fault> {
+        let query = exchange.head.uri.query().unwrap_or_default();
+        parse(query).map_err(invalid)
     }
 }
 
-#[derive(Serialize)]
-struct Page {
-    records: Vec<Stored>,
-    next: Option<String>,
+pub(crate) struct Search;
+
+impl Endpoint for Search {
+    type Input = Query;
+    type Output = AuditPage;
+
+    async fn handle(exchange: &Exchange<'_>, query: Query) -> Result<AuditPage, Fault> {
+        let none = || Fault::new(Kind::NotFound, "this gateway keeps no records");
+        let store = control(exchange.door)?.records().ok_or_else(none)?;
+        let _turn = SEARCHES.acquire().await;
+        page(&*store, query).await.map_err(|error| {
+            tracing::warn!("records could not be searched: {error}");
+            let text =
+                "the audit store does not answer, or had to look for too long: say `since` when";
+            Fault::new(Kind::AuditUnavailable, text)
+        })
+    }
 }
 
-async fn page(store: &dyn AuditStore, mut query: Query) -> Result<Page, StoreFailure> {
+async fn page(store: &dyn AuditStore, mut query: Query) -> Result<AuditPage, StoreFailure> {
     let (wanted, until) = (query.limit, Instant::now() + SEARCH_MAX);
     let mut records = Vec::new();
     let mut bytes = 0;
@@ -70,12 +98,12 @@ async fn page(store: &dyn AuditStore, mut query: Query) -> Result<Page, StoreFai
             records.push(stored);
             if bytes > PAGE_BYTES_MAX || records.len() == wanted {
                 let next = end(&records).as_ref().map(cursor);
-                return Ok(Page { records, next });
+                return Ok(AuditPage { records, next });
             }
         }
         if is_end {
             let next = None;
-            return Ok(Page { records, next });
+            return Ok(AuditPage { records, next });
         }
         query.after = end(&records);
     }

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 
 /// One for a connection, whose requests come one after the other.
-pub(super) struct Gate {
+pub(super) struct WakeFilter {
     inner: Arc<Inner>,
     waker: Waker,
 }
@@ -23,7 +23,7 @@ struct Inner {
     connection: AtomicWaker,
 }
 
-impl Gate {
+impl WakeFilter {
     pub(super) fn new() -> Arc<Self> {
         let inner = Arc::new(Inner::default());
         let waker = Waker::from(inner.clone());
@@ -71,18 +71,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_is_polled_when_it_was_woken_and_not_otherwise() {
-        let gate = Gate::new();
+        let filter = WakeFilter::new();
         let polls = AtomicUsize::new(0);
         let (send, mut heard) = tokio::sync::oneshot::channel();
         let mut call = pin!(poll_fn(|cx| {
             polls.fetch_add(1, Ordering::Relaxed);
             Pin::new(&mut heard).poll(cx)
         }));
-        gate.open();
+        filter.open();
         let mut spurious = 0;
         let mut send = Some(send);
         let answer = poll_fn(|cx| {
-            let polled = gate.poll(cx, call.as_mut());
+            let polled = filter.poll(cx, call.as_mut());
             if polled.is_pending() && spurious < 3 {
                 spurious += 1;
                 cx.waker().wake_by_ref();

@@ -1,0 +1,66 @@
+//! Backends and their health.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use sentinel_core::{Fault, ItemKind, View};
+use serde::{Deserialize, Serialize};
+
+use super::{Endpoint, Exchange};
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct BackendStatus {
+    pub name: String,
+    /// The `type` of its configuration; `builtin` where it has none.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// A URL or a command line, without secrets.
+    pub target: String,
+    pub health: String,
+    /// The revision spoken with it, once known.
+    pub revision: Option<String>,
+    pub restarts: u32,
+    /// The last failure, while it matters.
+    pub problem: Option<String>,
+    /// When a backend that failed is tried next.
+    pub retry_after_ms: Option<u64>,
+    /// Whether its operations are in the catalog.
+    pub listed: bool,
+    pub tools: usize,
+    /// Calls that run, and that wait for a place.
+    pub active: u32,
+    pub queued: u32,
+}
+
+pub(crate) struct List;
+
+impl Endpoint for List {
+    type Input = ();
+    type Output = Vec<BackendStatus>;
+
+    async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<Self::Output, Fault> {
+        let policy = &exchange.door.gateway.policy;
+        let registry = policy.registry();
+        let catalog = registry.catalog();
+        let one = |(index, backend): (usize, Arc<dyn sentinel_core::Backend>)| {
+            let (status, described) = (backend.status(), backend.describe());
+            let admission = policy.admission();
+            let (active, queued) = admission.map_or((0, 0), |admission| admission.backend(index));
+            BackendStatus {
+                name: backend.name().to_owned(),
+                kind: described.kind.to_owned(),
+                target: described.target,
+                health: status.health.as_str().to_owned(),
+                revision: status.revision.map(|revision| revision.as_str().to_owned()),
+                restarts: status.restarts,
+                problem: status.problem,
+                retry_after_ms: status.retry_in.map(|left| left.as_millis() as u64),
+                listed: catalog.is_listed(index),
+                tools: catalog.count(View::Only(index), ItemKind::Tool),
+                active,
+                queued,
+            }
+        };
+        Ok(registry.backends().into_iter().map(one).collect())
+    }
+}

@@ -1,0 +1,328 @@
+//! One HTTP request around its handler: drain, `Host` and `Origin`, identity, record, handler, refusal, end of record.
+//!
+//! Not here: which handler (`routes`), the record of a JSON-RPC message (`crate::exchange`).
+
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+
+use http::header::{ALLOW, CONNECTION, HeaderValue, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, Method as Verb, Request, Response, StatusCode, request};
+use hyper::body::{Body as _, Incoming};
+use sentinel_core::audit::{self, Ending, Surface};
+use sentinel_core::identity::Proof;
+use sentinel_core::{Caller, Entry, Fault, Identity, Kind, View, tags};
+use sentinel_wire::Method;
+
+use super::auth::Asked;
+use super::body::Body;
+use super::post::Version;
+use super::routes::{self, Handler, Match, OnRecord, Route, Speaks, Who};
+use super::{Door, Endpoint, Entrance, Serves, cors, post, reply};
+
+/// Below it everything is for admins, also what is not there.
+const ADMIN: &str = "/admin/api/";
+
+/// What a handler is given of its request, besides the body.
+pub(super) struct Exchange<'a> {
+    pub(super) door: &'a Arc<Door>,
+    pub(super) head: &'a request::Parts,
+    /// The rest of the path, where the route's pattern has one.
+    pub(super) rest: &'a str,
+    identity: Option<&'a Arc<Identity>>,
+    /// The request message, once it was read.
+    pub(super) asked: &'a OnceLock<Asked>,
+    about: OnceLock<String>,
+}
+
+impl Exchange<'_> {
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+
+    pub(super) fn identity(&self) -> &Arc<Identity> {
+        self.identity.expect("the route is for known callers")
+    }
+
+    /// Who asks, where the route is also for others.
+    pub(super) fn caller(&self) -> Option<&Arc<Identity>> {
+        self.identity
+    }
+
+    /// Notes for the record what the request is about, where its path does not tell.
+    pub(super) fn about(&self, what: impl Into<String>) {
+        let _ = self.about.set(what.into());
+    }
+
+    /// What is to be seen at a path of MCP: everything, or one backend. One that is hidden from the caller is not
+    /// there.
+    pub(super) fn endpoint(&self) -> Result<Endpoint, Fault> {
+        let tags = self.head.uri.query().and_then(tags::Wanted::in_query);
+        if self.rest.is_empty() {
+            let view = View::Merged;
+            return Ok(Endpoint { view, tags });
+        }
+        let gateway = &self.door.gateway;
+        let index = gateway.registry.index_of(self.rest);
+        let index = index.filter(|index| gateway.policy.sees_backend(self.identity(), *index));
+        let view = View::Only(index.ok_or_else(not_found)?);
+        Ok(Endpoint { view, tags })
+    }
+}
+
+fn not_found() -> Fault {
+    let text = "not found; MCP is at /mcp and /mcp/<backend>";
+    Fault::new(Kind::NotFound, text)
+}
+
+impl Door {
+    /// Answers one HTTP request.
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        from: IpAddr,
+    ) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let is_for_probes = matches!(self.serves, Serves::ProbesOnly { .. });
+        let found = routes::find(&head.method, head.uri.path(), is_for_probes);
+        let asked = OnceLock::new();
+        if is_for_probes || found.who() == Who::Probe {
+            return self.run(found, &head, body, None, &asked).await;
+        }
+        let entrance = self.entrance.load_full();
+        if let Err(refused) = entrance.allowed.check(head.uri.authority(), &head.headers) {
+            self.gateway.auditor.turned_away(from, Kind::Forbidden);
+            return refusal(found.speaks(), &head, &refused.fault());
+        }
+        let Some(origin) = head.headers.get(ORIGIN).cloned() else {
+            return self
+                .guarded(&entrance, found, &head, body, from, &asked)
+                .await;
+        };
+        let response = match cors::preflight(&head, found.route()) {
+            Some(response) => response,
+            None => {
+                self.guarded(&entrance, found, &head, body, from, &asked)
+                    .await
+            }
+        };
+        cors::shown_to(origin, response)
+    }
+
+    /// The rest of it for an allowed host and origin: who it is, and whether it still is while it is served.
+    async fn guarded(
+        self: &Arc<Self>,
+        entrance: &Entrance,
+        found: Match<'_>,
+        head: &request::Parts,
+        body: Incoming,
+        from: IpAddr,
+        asked: &OnceLock<Asked>,
+    ) -> Response<Body> {
+        let access = &entrance.epoch.access;
+        let is_public = match found.who() {
+            Who::Scraper => !(self.scrape.is_open() && access.is_guarded()),
+            who => who == Who::Public,
+        };
+        // A POST may hold an answer or a cancellation for a call in flight: it is read first.
+        if self.gateway.is_draining() && head.method != Verb::POST && found.who() != Who::Scraper {
+            return refusal(found.speaks(), head, &post::going_down());
+        }
+        if is_public {
+            return self.run(found, head, body, None, asked).await;
+        }
+        let identity = match access.admit(&head.headers).await {
+            Ok(identity) => identity,
+            Err(refused) => {
+                self.gateway.auditor.turned_away(from, refused.fault.kind);
+                return refused.respond(|fault| refusal(found.speaks(), head, fault));
+            }
+        };
+        let revoked = async {
+            entrance.epoch.turned_out(&identity).await;
+            // A call belongs to the request, which is dropped next, or to its session: in either case it ends now, and
+            // has its record before the answer.
+            let is_out = |identity: &Identity| entrance.epoch.is_out(identity);
+            self.sessions.end_those(is_out);
+        };
+        // A reload must be able to answer that it changed who may come in.
+        let is_operating = found.who() == Who::Admin;
+        let response = tokio::select! {
+            biased;
+            response = self.run(found, head, body, Some(&identity), asked) => response,
+            () = revoked, if !is_operating => return entrance.epoch.turn_out(asked.get()),
+        };
+        // A call that ended with its session, before this request learned why.
+        if response.extensions().get::<reply::Cancelled>().is_some()
+            && entrance.epoch.is_out(&identity)
+        {
+            return entrance.epoch.turn_out(asked.get());
+        }
+        entrance
+            .epoch
+            .watch(&self.gateway.policy, identity, response)
+    }
+
+    /// Runs the handler between the beginning and the end of the record.
+    async fn run(
+        self: &Arc<Self>,
+        found: Match<'_>,
+        head: &request::Parts,
+        body: Incoming,
+        identity: Option<&Arc<Identity>>,
+        asked: &OnceLock<Asked>,
+    ) -> Response<Body> {
+        let exchange = Exchange {
+            door: self,
+            head,
+            rest: match found {
+                Match::Found(_, rest) => rest,
+                _ => "",
+            },
+            identity,
+            asked,
+            about: OnceLock::new(),
+        };
+        let record = match found.record() {
+            OnRecord::Everything => Some(self.record(&exchange, body.size_hint().lower() as usize)),
+            _ => None,
+        };
+        let is_admin = head.uri.path().starts_with(ADMIN);
+        let who = if is_admin { Who::Admin } else { found.who() };
+        let handled = match (self.authorize(who, identity), found) {
+            (Err(fault), _) => Err(fault),
+            (_, Match::Unknown) if identity.is_none() => {
+                let text = "not found; here are only /health, /ready and /metrics";
+                Err(Fault::new(Kind::NotFound, text))
+            }
+            (_, Match::Unknown) => Err(not_found()),
+            (_, Match::OtherVerb(route)) if head.method == Verb::OPTIONS && identity.is_some() => {
+                Ok(options(route))
+            }
+            (_, Match::OtherVerb(_)) => {
+                Err(Fault::new(Kind::MethodNotAllowed, "method not allowed"))
+            }
+            (_, Match::Found(route, _)) => match route.handler {
+                Handler::McpPost => post::answer(&exchange, body).await,
+                Handler::Boxed(handler) => handler(&exchange, body).await,
+            },
+        };
+        let ending = match &handled {
+            Ok(_) => Ending::Success,
+            Err(fault) => Ending::Refused(fault.kind),
+        };
+        let is_refused = handled.is_err();
+        let response = handled.unwrap_or_else(|fault| {
+            let mut response = refusal(found.speaks(), head, &fault);
+            if let (Kind::MethodNotAllowed, Some(route)) = (fault.kind, found.route()) {
+                let allow = HeaderValue::try_from(route.allow()).expect("verbs are ASCII");
+                response.headers_mut().entry(ALLOW).or_insert(allow);
+            }
+            response
+        });
+        let record = match found.record() {
+            OnRecord::Refusals if is_refused => Some(self.record(&exchange, 0)),
+            _ => record,
+        };
+        if let Some(entry) = record {
+            if let Some(about) = exchange.about.get() {
+                entry.trail().about(about);
+            }
+            entry.finish(&ending, response.body().size_hint().lower() as usize);
+        }
+        response
+    }
+
+    fn record(&self, exchange: &Exchange<'_>, bytes_in: usize) -> Entry {
+        let head = exchange.head;
+        let (surface, method) = match head.uri.path().strip_prefix(ADMIN) {
+            Some(what) => (Surface::Admin, format!("admin/{what}")),
+            None => (Surface::Http, head.method.to_string()),
+        };
+        let mut entry = self.gateway.auditor.open(&audit::Request {
+            surface,
+            id: None,
+            method: Some(&Method::parse(&method)),
+            params: None,
+            bytes_in,
+            traceparent: None,
+        });
+        if let Some(identity) = exchange.identity {
+            entry.from(identity);
+        }
+        entry
+    }
+
+    /// Whether a known caller may use what is for these.
+    fn authorize(&self, who: Who, identity: Option<&Arc<Identity>>) -> Result<(), Fault> {
+        let (Who::Admin, Some(identity)) = (who, identity) else {
+            return Ok(());
+        };
+        let policy = &self.gateway.policy;
+        let is_operator = matches!(self.serves, Serves::Operator);
+        if !is_operator && !policy.is_admin(&Caller::of(identity)) {
+            let text = "your role may not use the admin API";
+            return Err(Fault::new(Kind::Forbidden, text));
+        }
+        // A caller that was switched off does not switch itself on again; the operator's socket is not its own. Where
+        // callers prove nothing all are one, and one of them must be able to.
+        let is_off = || policy.kills().now().names_caller(&identity.subject);
+        if identity.proof != Proof::None && is_off() {
+            return Err(Fault::new(Kind::Disabled, "this caller is switched off"));
+        }
+        Ok(())
+    }
+}
+
+impl Match<'_> {
+    pub(super) fn route(&self) -> Option<&'static Route> {
+        match self {
+            Self::Found(route, _) | Self::OtherVerb(route) => Some(route),
+            Self::Unknown => None,
+        }
+    }
+
+    /// What is not there is told to known callers only.
+    fn who(&self) -> Who {
+        self.route().map_or(Who::Caller, |route| route.who)
+    }
+
+    fn speaks(&self) -> Speaks {
+        self.route().map_or(Speaks::Http, |route| route.surface)
+    }
+
+    fn record(&self) -> OnRecord {
+        self.route()
+            .map_or(OnRecord::Refusals, |route| route.record)
+    }
+}
+
+fn options(route: &Route) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let allow = HeaderValue::try_from(route.allow()).expect("verbs are ASCII");
+    response.headers_mut().insert(ALLOW, allow);
+    response
+}
+
+/// A fault in the form that the clients of a surface read.
+pub(super) fn refusal(speaks: Speaks, head: &request::Parts, fault: &Fault) -> Response<Body> {
+    let mut response = match speaks {
+        Speaks::Mcp => reply::refuse_in(Version::of(&head.headers).revision(), fault),
+        Speaks::Http => reply::problem(fault),
+    };
+    let headers = response.headers_mut();
+    match fault.kind {
+        Kind::Unauthorized => {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        // Where the next request on this connection begins cannot be told.
+        Kind::UnsupportedCoding => {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        _ => {}
+    }
+    if let (Speaks::Http, Some(ms)) = (speaks, fault.retry_after_ms) {
+        headers.insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
+    }
+    response
+}

@@ -1,0 +1,339 @@
+//! The table of routes. Dispatch, 404, 405 with `Allow`, HEAD, OPTIONS, the verbs told to browsers and the description of
+//! the JSON endpoints all come from it.
+//!
+//! To add a route: write its handler, or its `Endpoint` in a module of `admin`, and add a row here.
+
+use futures_util::future::BoxFuture;
+use http::{Method as Verb, Response};
+use hyper::body::Incoming;
+use schemars::Schema;
+use sentinel_core::Fault;
+
+use super::admin::{self, Endpoint, FromRequest};
+use super::body::Body;
+use super::exchange::Exchange;
+use super::{auth, health, legacy, metrics, sse2024};
+
+/// One verb of one path.
+pub(super) struct Route {
+    pub(super) verb: Verb,
+    /// A last segment in braces stands for the rest of the path.
+    pub(super) path: &'static str,
+    pub(super) who: Who,
+    pub(super) at: Listeners,
+    pub(super) record: OnRecord,
+    pub(super) surface: Speaks,
+    pub(super) handler: Handler,
+    pub(super) summary: &'static str,
+    json: Option<Types>,
+}
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    /// Everybody, under any host name: orchestrators know no other.
+    Probe,
+    /// Everybody who names an allowed host and origin.
+    Public,
+    /// The holder of the scrape token, or a caller from whom nothing is hidden.
+    Scraper,
+    Caller,
+    Admin,
+}
+
+/// The listeners that serve a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listeners {
+    /// Those for callers and the operator's socket.
+    Callers,
+    /// Those, and the one for probes.
+    All,
+}
+
+/// What of a route has an audit record at the level of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnRecord {
+    Nothing,
+    /// Refusals; what is accepted is recorded message by message, if at all.
+    Refusals,
+    Everything,
+}
+
+/// The form of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaks {
+    /// JSON-RPC error objects.
+    Mcp,
+    /// Problem documents (RFC 9457).
+    Http,
+}
+
+pub(super) type Handled<'a> = BoxFuture<'a, Result<Response<Body>, Fault>>;
+
+#[derive(Clone, Copy)]
+pub(super) enum Handler {
+    /// Messages of MCP. Awaited in place, for a box would cost an allocation per call.
+    McpPost,
+    Boxed(for<'a> fn(&'a Exchange<'a>, Incoming) -> Handled<'a>),
+}
+
+/// The types of a JSON endpoint.
+#[derive(Clone, Copy)]
+struct Types {
+    input: fn() -> Option<Schema>,
+    output: fn() -> Schema,
+}
+
+/// A JSON endpoint as documents and generated clients need it.
+#[derive(Debug)]
+pub struct Described {
+    pub verb: Verb,
+    pub path: &'static str,
+    pub summary: &'static str,
+    /// `None`: it takes nothing.
+    pub input: Option<Schema>,
+    pub output: Schema,
+}
+
+const fn mcp(verb: Verb, path: &'static str, handler: Handler, summary: &'static str) -> Route {
+    Route {
+        verb,
+        path,
+        who: Who::Caller,
+        at: Listeners::Callers,
+        record: OnRecord::Refusals,
+        surface: Speaks::Mcp,
+        handler,
+        summary,
+        json: None,
+    }
+}
+
+const fn plain(
+    who: Who,
+    at: Listeners,
+    path: &'static str,
+    handler: Handler,
+    summary: &'static str,
+) -> Route {
+    Route {
+        verb: Verb::GET,
+        path,
+        who,
+        at,
+        record: OnRecord::Nothing,
+        surface: Speaks::Http,
+        handler,
+        summary,
+        json: None,
+    }
+}
+
+const fn json<E: Endpoint>(verb: Verb, path: &'static str, summary: &'static str) -> Route {
+    Route {
+        verb,
+        path,
+        who: Who::Admin,
+        at: Listeners::Callers,
+        record: OnRecord::Everything,
+        surface: Speaks::Http,
+        handler: Handler::Boxed(admin::run::<E>),
+        summary,
+        json: Some(Types {
+            input: <E::Input as FromRequest>::schema,
+            output: admin::schema_of::<E::Output>,
+        }),
+    }
+}
+
+use Handler::{Boxed, McpPost};
+
+#[rustfmt::skip] // a table has columns
+pub(super) static ROUTES: &[Route] = &[
+    // The first, for nearly every request is one.
+    mcp(Verb::POST,   "/mcp",           McpPost,                  "messages to all backends"),
+    mcp(Verb::POST,   "/mcp/{backend}", McpPost,                  "messages to one backend"),
+    mcp(Verb::GET,    "/mcp",           Boxed(legacy::stream),    "the stream of a session"),
+    mcp(Verb::GET,    "/mcp/{backend}", Boxed(legacy::stream),    "the stream of a session with one backend"),
+    mcp(Verb::DELETE, "/mcp",           Boxed(legacy::end),       "ends a session"),
+    mcp(Verb::DELETE, "/mcp/{backend}", Boxed(legacy::end),       "ends a session with one backend"),
+    mcp(Verb::GET,    "/sse",           Boxed(sse2024::open),     "HTTP+SSE of 2024-11-05"),
+    mcp(Verb::GET,    "/sse/{backend}", Boxed(sse2024::open),     "HTTP+SSE of 2024-11-05 with one backend"),
+    mcp(Verb::POST,   "/messages",      Boxed(sse2024::message),  "messages of HTTP+SSE of 2024-11-05"),
+    plain(Who::Probe,   Listeners::All, "/health",  Boxed(health::health),   "whether the process is alive"),
+    plain(Who::Probe,   Listeners::All, "/ready",   Boxed(health::readiness), "whether calls can be served"),
+    plain(Who::Scraper, Listeners::All, "/metrics", Boxed(metrics::metrics), "the counters, for Prometheus"),
+    plain(Who::Public, Listeners::Callers, auth::WELL_KNOWN,         Boxed(auth::metadata), "OAuth protected-resource metadata"),
+    plain(Who::Public, Listeners::Callers, auth::WELL_KNOWN_ANYWHERE, Boxed(auth::metadata), "the same for one endpoint"),
+    json::<admin::status::Read>(    Verb::GET,  "/admin/api/status",      "version, sessions, admission and what is switched off"),
+    json::<admin::backends::List>(  Verb::GET,  "/admin/api/backends",    "backends and their health"),
+    json::<admin::catalog::List>(   Verb::GET,  "/admin/api/catalog",     "every operation of every backend"),
+    json::<admin::audit::Search>(   Verb::GET,  "/admin/api/audit",       "audit records, newest first"),
+    json::<admin::config::Read>(    Verb::GET,  "/admin/api/config",      "the configuration in force, without secrets"),
+    json::<admin::reload::Reload>(  Verb::POST, "/admin/api/reload",      "reads the configuration again"),
+    json::<admin::restart::Restart>(Verb::POST, "/admin/api/restart",     "starts a backend anew"),
+    json::<admin::keys::List>(      Verb::GET,  "/admin/api/keys",        "API keys, without secrets"),
+    json::<admin::keys::Create>(    Verb::POST, "/admin/api/keys",        "makes an API key; its text is shown once"),
+    json::<admin::keys::Revoke>(    Verb::POST, "/admin/api/keys/revoke", "revokes an API key"),
+    json::<admin::pins::List>(      Verb::GET,  "/admin/api/pins",        "pinned definitions of tools"),
+    json::<admin::pins::Approve>(   Verb::POST, "/admin/api/pins",        "approves what a backend offers now"),
+    json::<admin::kill::Kill>(      Verb::POST, "/admin/api/kill",        "switches a tool, a backend, a caller or everything off"),
+    json::<admin::kill::Revive>(    Verb::POST, "/admin/api/revive",      "switches it on again"),
+];
+
+/// Every JSON endpoint, with the schemas of its input and output.
+pub fn describe() -> impl Iterator<Item = Described> {
+    let one = |route: &'static Route| {
+        let types = route.json?;
+        Some(Described {
+            verb: route.verb.clone(),
+            path: route.path,
+            summary: route.summary,
+            input: (types.input)(),
+            output: (types.output)(),
+        })
+    };
+    ROUTES.iter().filter_map(one)
+}
+
+/// What the table says of a request.
+#[derive(Clone, Copy)]
+pub(super) enum Match<'p> {
+    /// The route, and the rest of the path where its pattern has one.
+    Found(&'static Route, &'p str),
+    /// The path is there and the verb is not: a route of that path.
+    OtherVerb(&'static Route),
+    Unknown,
+}
+
+pub(super) fn find<'p>(verb: &Verb, path: &'p str, is_for_probes: bool) -> Match<'p> {
+    let mut other = Match::Unknown;
+    for route in ROUTES {
+        if is_for_probes && route.at != Listeners::All {
+            continue;
+        }
+        let Some(rest) = route.rest_of(path) else {
+            continue;
+        };
+        if route.serves(verb) {
+            return Match::Found(route, rest);
+        }
+        other = Match::OtherVerb(route);
+    }
+    other
+}
+
+impl Route {
+    /// Whether the pattern fits a path, and what of it its braces stand for. A slash at the end of an MCP endpoint or its
+    /// metadata means nothing.
+    fn rest_of<'p>(&self, path: &'p str) -> Option<&'p str> {
+        match self.path.split_once("/{") {
+            None => {
+                let rest = path.strip_prefix(self.path)?;
+                let may_end_in_slash = matches!(self.who, Who::Caller | Who::Public);
+                (rest.is_empty() || (rest == "/" && may_end_in_slash)).then_some("")
+            }
+            Some((before, _)) => {
+                let rest = path.strip_prefix(before)?.strip_prefix('/')?;
+                (!rest.is_empty()).then_some(rest)
+            }
+        }
+    }
+
+    /// HEAD is a GET whose body is left out; a stream has nothing else.
+    fn serves(&self, verb: &Verb) -> bool {
+        self.verb == *verb || (*verb == Verb::HEAD && self.has_head())
+    }
+
+    fn has_head(&self) -> bool {
+        self.verb == Verb::GET && self.surface == Speaks::Http
+    }
+
+    /// The verbs of this route's path, as `Allow` lists them.
+    pub(super) fn allow(&self) -> String {
+        let mut verbs: Vec<&str> = Vec::new();
+        for route in ROUTES.iter().filter(|route| route.path == self.path) {
+            verbs.push(route.verb.as_str());
+            if route.has_head() {
+                verbs.push(Verb::HEAD.as_str());
+            }
+        }
+        verbs.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(verb: Verb, path: &str) -> String {
+        match find(&verb, path, false) {
+            Match::Found(route, rest) => format!("{} {} [{rest}]", route.verb, route.path),
+            Match::OtherVerb(route) => format!("405 {}", route.allow()),
+            Match::Unknown => "404".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_request_finds_its_row_or_the_verbs_of_its_path() {
+        for (verb, path, want) in [
+            (Verb::POST, "/mcp", "POST /mcp []"),
+            (Verb::POST, "/mcp/", "POST /mcp []"),
+            (Verb::POST, "/mcp/alpha", "POST /mcp/{backend} [alpha]"),
+            (Verb::POST, "/mcpx", "404"),
+            (Verb::PATCH, "/mcp", "405 POST, GET, DELETE"),
+            (Verb::HEAD, "/mcp", "405 POST, GET, DELETE"),
+            (Verb::PUT, "/sse/alpha", "405 GET"),
+            (Verb::HEAD, "/health", "GET /health []"),
+            (Verb::GET, "/health/", "404"),
+            (Verb::POST, "/ready", "405 GET, HEAD"),
+            (Verb::GET, "/admin/api/keys", "GET /admin/api/keys []"),
+            (Verb::DELETE, "/admin/api/keys", "405 GET, HEAD, POST"),
+            (Verb::GET, "/admin/api/nothing", "404"),
+            (Verb::GET, "/", "404"),
+        ] {
+            assert_eq!(found(verb, path), want, "{path}");
+        }
+        let probes_only = find(&Verb::POST, "/mcp", true);
+        assert!(matches!(probes_only, Match::Unknown));
+    }
+
+    #[test]
+    fn every_json_endpoint_has_schemas_and_a_summary() {
+        let all: Vec<Described> = describe().collect();
+        assert_eq!(
+            all.len(),
+            ROUTES.iter().filter(|r| r.who == Who::Admin).count()
+        );
+        for endpoint in &all {
+            let Described { verb, path, .. } = endpoint;
+            assert!(!endpoint.summary.is_empty(), "{verb} {path}");
+            assert!(endpoint.output.as_object().is_some(), "{verb} {path}");
+            let takes_body = verb == Verb::POST && !path.ends_with("reload");
+            let takes = takes_body || path.ends_with("/audit");
+            assert_eq!(endpoint.input.is_some(), takes, "{verb} {path}");
+        }
+        let kill = all
+            .iter()
+            .find(|e| e.path.ends_with("/kill"))
+            .expect("it is there");
+        let input = kill.input.as_ref().expect("it takes something").as_value();
+        assert_eq!(input["required"], serde_json::json!(["scope"]));
+        assert_eq!(input["additionalProperties"], false);
+        let output = kill.output.as_value();
+        assert!(output["properties"]["killed"].is_object(), "{output}");
+    }
+
+    #[test]
+    fn no_two_rows_are_of_one_verb_and_path() {
+        for (at, route) in ROUTES.iter().enumerate() {
+            let same = |other: &Route| (&other.verb, other.path) == (&route.verb, route.path);
+            assert!(
+                !ROUTES[..at].iter().any(same),
+                "{} {}",
+                route.verb,
+                route.path
+            );
+        }
+    }
+}
