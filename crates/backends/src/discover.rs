@@ -71,6 +71,8 @@ pub struct Greeting {
     pub extensions: Option<Bytes>,
     pub server_info: Option<Bytes>,
     pub instructions: Option<String>,
+    /// The capabilities that lists are asked for with; a legacy server heard them at its handshake.
+    pub declared: Bytes,
     /// Legacy revisions that a modern server names beside its own. Naming none says nothing: a server need not.
     pub legacy: Vec<Revision>,
 }
@@ -200,7 +202,10 @@ pub async fn initialize_at(
     };
     peer.notify(Method::Initialized, Vec::new()).await?;
     let server_info = result.get_bytes("serverInfo");
-    Ok(greeting(revision, &result, server_info))
+    Ok(Greeting {
+        declared: Bytes::copy_from_slice(capabilities),
+        ..greeting(revision, &result, server_info)
+    })
 }
 
 fn greeting(revision: Revision, result: &Payload, server_info: Option<Bytes>) -> Greeting {
@@ -219,6 +224,7 @@ fn greeting(revision: Revision, result: &Payload, server_info: Option<Bytes>) ->
         extensions,
         server_info,
         instructions: result.string("instructions").map(|text| text.into_owned()),
+        declared: Bytes::from_static(b"{}"),
         legacy: Vec::new(),
     }
 }
@@ -254,7 +260,8 @@ pub async fn read_lists(
     };
     for kind in ItemKind::ALL.into_iter().filter(|kind| has(*kind)) {
         let before = before.map(|offer| offer.items(kind)).unwrap_or_default();
-        let mut list = read_list(peer, greeting.revision, kind, name, before).await?;
+        let asked_with = (greeting.revision, &greeting.declared[..]);
+        let mut list = read_list_with(peer, asked_with, kind, name, before).await?;
         if kind == ItemKind::Tool {
             tools_refused = list.refused.take();
         }
@@ -295,6 +302,18 @@ pub async fn read_list(
     name: &str,
     before: &[Item],
 ) -> Result<List, Fault> {
+    read_list_with(peer, (revision, b"{}"), kind, name, before).await
+}
+
+/// The same with capabilities declared.
+async fn read_list_with(
+    peer: &impl Peer,
+    (revision, declared): (Revision, &[u8]),
+    kind: ItemKind,
+    name: &str,
+    before: &[Item],
+) -> Result<List, Fault> {
+    let declared = String::from_utf8_lossy(declared);
     let mut items = Vec::new();
     let mut fresh = Freshness::LASTING;
     let mut cut = Some(format!("{PAGES_MAX} pages"));
@@ -304,7 +323,8 @@ pub async fn read_list(
         let members = cursor
             .as_ref()
             .map(|c| format!(r#""cursor":{}"#, String::from_utf8_lossy(c)));
-        let params = own_params(revision, members.as_deref().unwrap_or_default());
+        let members = members.as_deref().unwrap_or_default();
+        let params = params_declaring(&declared, revision, members);
         let page = match peer.request(kind.list_method(), params).await? {
             Outcome::Result(page) => page,
             Outcome::Error(error) => {

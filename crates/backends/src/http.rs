@@ -11,11 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Uri};
 use parking_lot::Mutex;
+use sentinel_core::backend::OfferFor;
 use sentinel_core::catalog::{Change, Glob, Publisher};
-use sentinel_core::{Backend, Call, Caller, Description, Fault, Health, Kind, Reply, Status};
+use sentinel_core::{
+    Backend, Call, Caller, CapabilitySet, Description, Fault, Health, Kind, Reply, Status,
+};
 use sentinel_wire::{Method, Params, Revision};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -34,6 +38,7 @@ mod hook;
 mod keep;
 mod kind;
 mod large;
+mod offers;
 mod old;
 pub(crate) mod pool;
 mod post;
@@ -210,6 +215,17 @@ impl Backend for HttpBackend {
                 .unwrap_or_else(|_| Err(inner.timed_out()))
                 .map(drop)
         })
+    }
+
+    fn offer_for(&self, set: CapabilitySet) -> Option<OfferFor> {
+        let inner = self.0.clone();
+        let reading = async move {
+            let reading = offers::offer_for(&inner, set);
+            let read = tokio::time::timeout(inner.config.timeout, reading).await;
+            read.unwrap_or_else(|_| Err(inner.timed_out())).map(Some)
+        };
+        // What is published was read with nothing declared.
+        (set != CapabilitySet::NONE).then(|| reading.boxed())
     }
 
     fn status(&self) -> Status {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sentinel_core::{Call, Caller, Fault, Kind, LogLevel, Notice, Reply};
+use sentinel_core::{Call, Caller, ClientCapabilities, Fault, Kind, LogLevel, Notice, Reply};
 use sentinel_wire::envelope::{begin_request, error_object, write_notification};
 use sentinel_wire::translate::{About, Outgoing};
 use sentinel_wire::{Method, Outcome, Params, Payload, Revision, json, meta};
@@ -99,28 +99,31 @@ fn with_tasks(mut declared: Vec<u8>) -> Vec<u8> {
 /// What a caller can be asked for, to a server of this revision: no tasks, an empty `elicitation` spelled out, and
 /// nothing newer than the caller's revision. Only legacy peers tell each other that roots changed.
 pub fn declared(caller: &Caller, to: Revision) -> Vec<u8> {
-    let c = &caller.capabilities;
-    let newer = caller.revision >= Revision::V2025_11_25;
+    declaration(&caller.capabilities.in_revision(caller.revision), to)
+}
+
+/// The same for capabilities that no caller in particular has.
+pub fn declaration(c: &ClientCapabilities, to: Revision) -> Vec<u8> {
     let mut parts: Vec<String> = Vec::new();
     let mut modes: Vec<&str> = Vec::new();
-    if c.elicit_form && caller.revision >= Revision::V2025_06_18 {
+    if c.elicit_form {
         modes.push(r#""form":{}"#);
     }
-    if c.elicit_url && newer {
+    if c.elicit_url {
         modes.push(r#""url":{}"#);
     }
     if !modes.is_empty() {
         parts.push(format!(r#""elicitation":{{{}}}"#, modes.join(",")));
     }
     if c.sampling {
-        let tools = if c.sampling_tools && newer {
+        let tools = if c.sampling_tools {
             r#""tools":{}"#
         } else {
             ""
         };
         parts.push(format!(r#""sampling":{{{tools}}}"#));
     }
-    if c.roots && c.roots_changed && !caller.revision.is_modern() && !to.is_modern() {
+    if c.roots && c.roots_changed && !to.is_modern() {
         parts.push(r#""roots":{"listChanged":true}"#.to_owned());
     } else if c.roots {
         parts.push(r#""roots":{}"#.to_owned());

@@ -22,6 +22,7 @@ mod isolated;
 mod keeper;
 mod kind;
 mod life;
+mod offers;
 mod overlong;
 mod pipe;
 mod stderr;
@@ -35,8 +36,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use sentinel_core::backend::OfferFor;
 use sentinel_core::catalog::Publisher;
-use sentinel_core::{Backend, Call, Caller, Description, Fault, Reply, Status};
+use sentinel_core::{Backend, Call, Caller, CapabilitySet, Description, Fault, Reply, Status};
 use sentinel_wire::Revision;
 use tokio::time::Instant;
 
@@ -44,6 +46,7 @@ use crate::child::{Command, Patience};
 use isolated::Isolated;
 use keeper::Keeper;
 use life::Plan;
+use offers::Offers;
 use pipe::Closed;
 pub use sentinel_config::{Interactive, Isolation};
 pub use stderr::LastWords;
@@ -83,6 +86,7 @@ pub struct Stdio {
     config: Arc<Config>,
     shared: Arc<Keeper>,
     isolated: Option<Arc<Isolated>>,
+    offers: Arc<Offers>,
 }
 
 impl Config {
@@ -109,11 +113,13 @@ impl Config {
         });
         let isolated =
             (config.isolation != Isolation::Shared).then(|| Arc::new(Isolated::beside(&plan)));
+        let offers = Offers::new(plan.clone(), isolated.is_some());
         let shared = Arc::new(Keeper::begin(plan, config.policy.clone()));
         Arc::new(Stdio {
             config,
             shared,
             isolated,
+            offers,
         })
     }
 }
@@ -182,6 +188,10 @@ impl Backend for Stdio {
             isolated.restart();
         }
         self.shared.restart()
+    }
+
+    fn offer_for(&self, set: CapabilitySet) -> Option<OfferFor> {
+        self.offers.of(set, &self.shared)
     }
 
     fn status(&self) -> Status {

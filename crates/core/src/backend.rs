@@ -7,12 +7,17 @@ use futures_util::future::BoxFuture;
 use sentinel_wire::Revision;
 
 use crate::caller::Caller;
+use crate::capabilities::CapabilitySet;
 use crate::fault::Fault;
+use crate::offer::Offer;
 use crate::reply::Reply;
 
 mod call;
 
 pub use call::{Call, Target};
+
+/// What a backend answers when it is asked for a capability set; `None`: the same as it published.
+pub type OfferFor = BoxFuture<'static, Result<Option<Offer>, Fault>>;
 
 /// One configured backend. Implementations keep themselves alive, discover what they offer and
 /// publish it to the `Registry`; the core only sends calls.
@@ -57,6 +62,12 @@ pub trait Backend: Send + Sync + 'static {
     /// Starts it anew, or looks for it again, at once; returns when it answers or has failed, within its own time.
     fn restart(&self) -> BoxFuture<'static, Result<(), Fault>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Reads what it offers to callers of a capability set; `None` where that does not depend on the caller. Bounded by
+    /// its own time-outs.
+    fn offer_for(&self, _set: CapabilitySet) -> Option<OfferFor> {
+        None
     }
 
     /// How it is doing, for operators.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
-use sentinel_wire::json::{Kind, Object, Rules};
 use sentinel_wire::translate::ask::is_url_mode;
 use sentinel_wire::{Method, Payload, Revision};
 
+use crate::capabilities::{CapabilitySet, ClientCapabilities};
 use crate::identity::Identity;
 use crate::tags;
 
@@ -72,6 +72,11 @@ impl Caller {
         }
     }
 
+    /// The group of callers with which it shares its lists.
+    pub fn capability_set(&self) -> CapabilitySet {
+        CapabilitySet::of(&self.capabilities.in_revision(self.revision))
+    }
+
     /// Whether a call of its may be answered with a task. Under a legacy revision the extension's name
     /// means nothing.
     pub fn takes_tasks(&self) -> bool {
@@ -130,90 +135,6 @@ impl Default for LogLevel {
     }
 }
 
-/// What the caller's client can be asked for: as it was declared, and as questions to it.
-#[derive(Clone, Debug, Default)]
-pub struct ClientCapabilities {
-    raw: Option<Bytes>,
-    pub elicit_form: bool,
-    pub elicit_url: bool,
-    pub sampling: bool,
-    pub sampling_tools: bool,
-    pub roots: bool,
-    /// It says when its roots change; in legacy revisions only.
-    pub roots_changed: bool,
-    /// It understands tasks, the extension of 2026-07-28.
-    pub tasks: bool,
-}
-
-impl ClientCapabilities {
-    /// Reads a declared object. An empty `elicitation` means forms only, in every revision.
-    pub fn parse(raw: Bytes) -> Option<Self> {
-        if Kind::of(&raw) != Some(Kind::Object) {
-            return None;
-        }
-        let payload = Payload::parse(raw.clone(), Rules::backend()).ok()?;
-        let has = |value: &[u8], name: &str| {
-            Object::parse(value, Rules::backend()).is_ok_and(|o| o.get(value, name).is_some())
-        };
-        let elicitation = payload.get("elicitation");
-        let sampling = payload.get("sampling");
-        let elicit_url = elicitation.is_some_and(|e| has(e, "url"));
-        Some(Self {
-            elicit_form: elicitation.is_some_and(|e| has(e, "form") || !elicit_url),
-            elicit_url,
-            sampling: sampling.is_some(),
-            sampling_tools: sampling.is_some_and(|s| has(s, "tools")),
-            roots: payload.get("roots").is_some(),
-            roots_changed: payload.get_bytes("roots").is_some_and(|roots| {
-                let roots = Payload::parse(roots, Rules::backend());
-                roots.is_ok_and(|roots| roots.get("listChanged") == Some(b"true"))
-            }),
-            tasks: payload
-                .get("extensions")
-                .is_some_and(|e| has(e, "io.modelcontextprotocol/tasks")),
-            raw: Some(raw),
-        })
-    }
-
-    /// The object as it was declared; `{}` for none.
-    pub fn as_bytes(&self) -> &[u8] {
-        self.raw.as_deref().unwrap_or(b"{}")
-    }
-
-    /// What it can be asked for, in a byte; see `of_questions`.
-    pub fn questions(&self) -> u8 {
-        let all = [
-            self.elicit_form,
-            self.elicit_url,
-            self.sampling,
-            self.sampling_tools,
-            self.roots,
-            self.roots_changed,
-        ];
-        (all.iter().enumerate()).fold(0, |bits, (at, can)| bits | (u8::from(*can) << at))
-    }
-
-    /// A client that can be asked for so much, and that declared nothing else.
-    pub fn of_questions(bits: u8) -> Self {
-        let can = |at: u8| bits & (1 << at) != 0;
-        Self {
-            raw: None,
-            elicit_form: can(0),
-            elicit_url: can(1),
-            sampling: can(2),
-            sampling_tools: can(3),
-            roots: can(4),
-            roots_changed: can(5),
-            tasks: false,
-        }
-    }
-
-    /// Whether a backend may put any question to this caller.
-    pub fn can_be_asked(&self) -> bool {
-        self.elicit_form || self.elicit_url || self.sampling || self.roots
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,20 +159,5 @@ mod tests {
         for (n, one) in all.iter().enumerate() {
             assert!(!all[..n].contains(one), "{one:?}");
         }
-    }
-
-    #[test]
-    fn an_empty_elicitation_means_forms_only() {
-        let caps = |text: &'static str| {
-            ClientCapabilities::parse(Bytes::from_static(text.as_bytes())).expect("an object")
-        };
-        assert!(caps(r#"{"elicitation":{}}"#).elicit_form);
-        assert!(!caps(r#"{"elicitation":{}}"#).elicit_url);
-        let url_only = caps(r#"{"elicitation":{"url":{}}}"#);
-        assert!(url_only.elicit_url && !url_only.elicit_form);
-        assert!(!caps("{}").can_be_asked());
-        let again = ClientCapabilities::of_questions(url_only.questions());
-        assert!(again.elicit_url && !again.elicit_form && !again.sampling);
-        assert!(ClientCapabilities::parse(Bytes::from_static(b"[]")).is_none());
     }
 }

@@ -7,7 +7,7 @@
 //! Not here: how an offer is read from a server (`backends::discover`).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ mod naming;
 mod pins;
 mod plan;
 mod snapshot;
+mod variants;
 
 pub use glob::Glob;
 pub use naming::Prefix;
@@ -52,6 +53,7 @@ pub use snapshot::{Catalog, Change, Generations};
 use cold_start::{FIRST_ANSWER_WAIT, visible_offers};
 use naming::Names;
 use snapshot::Offers;
+use variants::Variants;
 
 /// Complaints about names that are logged and kept for `doctor`; servers may make up any number.
 const COMPLAINTS_MAX: usize = 1_000;
@@ -169,6 +171,9 @@ impl Layout {
 #[derive(Clone, Default)]
 struct Known {
     offer: Option<Arc<Offer>>,
+    /// The same with what only certain callers are offered (`variants`).
+    shown: Option<Arc<Offer>>,
+    variants: Variants,
     /// Health keeps it in the catalog.
     listed: bool,
     /// It was reached, or failed, at least once; or neither readiness nor names wait for it.
@@ -183,6 +188,16 @@ impl Known {
     /// Its first answer or failure is there.
     fn settle(&mut self) {
         (self.tried, self.answered) = (true, true);
+    }
+
+    /// What the next backend of this name begins with; nobody knows what it offers to whom.
+    fn successor(&self) -> Self {
+        let mut next = Self {
+            variants: Variants::default(),
+            ..self.clone()
+        };
+        next.combine();
+        next
     }
 }
 
@@ -208,7 +223,10 @@ pub struct Registry {
     first_answer_wait: Mutex<Duration>,
     /// Some backend is being asked for the first time. While none is, lists do not look at backends.
     awaits_any: AtomicBool,
-    /// Wakes lists that wait for first answers.
+    /// Capability sets that every backend was asked for, and those that callers have.
+    known_sets: AtomicU32,
+    wanted_sets: AtomicU32,
+    /// Wakes lists that wait for answers of backends.
     answered: Notify,
     inner: Mutex<Inner>,
     catalog: ArcSwap<Catalog>,
@@ -248,6 +266,8 @@ impl Registry {
             started: Instant::now(),
             first_answer_wait: Mutex::new(FIRST_ANSWER_WAIT),
             awaits_any: AtomicBool::default(),
+            known_sets: AtomicU32::default(),
+            wanted_sets: AtomicU32::default(),
             answered: Notify::new(),
             updates: Updates::new(slots.len()),
             cache: Cache::new(slots.len()),
@@ -577,7 +597,7 @@ fn withdrawn_offers(layout: &Layout) -> Offers {
     let mut withdrawn = vec![None; layout.slots.len()];
     for (index, slot) in layout.in_use() {
         let known = slot.tenant.facts.known.lock();
-        withdrawn[index] = known.offer.clone().filter(|_| !known.listed);
+        withdrawn[index] = known.shown.clone().filter(|_| !known.listed);
     }
     withdrawn
 }
@@ -603,7 +623,11 @@ impl Publisher {
     }
 
     fn update(&self, change: impl FnOnce(&mut Known)) {
-        change(&mut self.facts.known.lock());
+        {
+            let mut known = self.facts.known.lock();
+            change(&mut known);
+            known.combine();
+        }
         self.registry.rebuild(None);
     }
 
@@ -617,6 +641,7 @@ impl Publisher {
             known.listed = true;
             known.settle();
         });
+        self.variants_changed();
     }
 
     /// The same after its lists were read again; the backend itself said that these changed.
@@ -628,8 +653,13 @@ impl Publisher {
         if changed.is_empty() && self.offer().is_some_and(|known| *known == offer) {
             return;
         }
-        self.facts.known.lock().offer = Some(Arc::new(offer));
+        {
+            let mut known = self.facts.known.lock();
+            known.offer = Some(Arc::new(offer));
+            known.combine();
+        }
         self.registry.rebuild(Some((self.index, changed)));
+        self.variants_changed();
     }
 
     /// A resource of the backend changed.

@@ -14,6 +14,7 @@ pub mod backend;
 pub mod builtin;
 pub mod cache;
 pub mod caller;
+pub mod capabilities;
 pub mod catalog;
 pub mod circuit;
 pub mod clock;
@@ -43,7 +44,8 @@ pub mod walk;
 
 pub use audit::{Auditor, Entry};
 pub use backend::{Backend, Call, Description, Health, Status, Target};
-pub use caller::{Caller, ClientCapabilities, LogLevel};
+pub use caller::{Caller, LogLevel};
+pub use capabilities::{CapabilitySet, ClientCapabilities};
 pub use catalog::{Catalog, Registry};
 pub use fault::{Fault, Kind, Side};
 pub use identity::Identity;

@@ -9,6 +9,7 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload, Revision};
 
 use crate::arguments::Schema;
+use crate::capabilities::CapabilitySets;
 use crate::tags;
 
 /// The kinds of operation in a catalog.
@@ -66,6 +67,8 @@ pub struct Item {
     pub needs_task: bool,
     /// What a tool is tagged with.
     pub tags: Arc<[Box<str>]>,
+    /// The callers that it is offered to, where the server distinguishes them.
+    pub offered_to: CapabilitySets,
 }
 
 impl Item {
@@ -94,6 +97,7 @@ impl Item {
                 ItemKind::Tool => tags::of(&payload),
                 _ => Arc::default(),
             },
+            offered_to: CapabilitySets::ALL,
         })
     }
 }

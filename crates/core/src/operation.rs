@@ -8,6 +8,7 @@ use sentinel_wire::template::Template;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Schema;
+use crate::capabilities::CapabilitySets;
 use crate::invocation::View;
 use crate::offer::{Item, ItemKind};
 
@@ -42,6 +43,8 @@ pub struct Operation {
     pub needs_task: bool,
     /// What a tool is tagged with.
     pub tags: Arc<[Box<str>]>,
+    /// The callers that it is offered to; it does not exist for others.
+    pub offered_to: CapabilitySets,
     /// Its definition is not the one that was pinned: hidden, and not to be used until it is approved.
     pub held: Option<Difference>,
 }
@@ -68,6 +71,7 @@ impl Operation {
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
             needs_task: false,
             tags: item.tags.clone(),
+            offered_to: item.offered_to,
             held: None,
         }
     }
@@ -88,6 +92,7 @@ impl Operation {
             mirrored: None,
             needs_task: false,
             tags: Arc::default(),
+            offered_to: CapabilitySets::ALL,
             held: None,
         }
     }

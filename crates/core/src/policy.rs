@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::caller::Caller;
+use crate::capabilities::CapabilitySet;
 use crate::catalog::{Catalog, Filtered, Registry};
 use crate::fault::{Fault, Kind};
 use crate::identity::Identity;
@@ -80,8 +81,14 @@ pub struct Policy {
     sights: Sights,
 }
 
-/// A role, those scopes of a token that say something here, in order, and the tags that are asked for.
-type ViewKey = (Option<Arc<str>>, Vec<Arc<str>>, Option<tags::Wanted>);
+/// A role, those scopes of a token that say something here, in order, the tags that are asked for, and what can be asked
+/// for, where that matters.
+type ViewKey = (
+    Option<Arc<str>>,
+    Vec<Arc<str>>,
+    Option<tags::Wanted>,
+    Option<CapabilitySet>,
+);
 
 /// Roles times sets of scopes and tags: issuers give out few sets and clients ask for few; whoever does not makes lists slower only.
 const VIEWS_MAX: usize = 1024;
@@ -122,6 +129,10 @@ impl Policy {
 
     /// The predicate itself: what both the role and the token's scopes let through.
     fn granted(&self, role: &Role, caller: &Caller, operation: &Operation) -> Grant {
+        let set = || caller.capability_set();
+        if !operation.offered_to.contain(set) {
+            return Grant::NONE;
+        }
         if let Some(wanted) = &caller.tags
             && operation.kind == Some(ItemKind::Tool)
             && !wanted.shows(&operation.tags)
@@ -353,7 +364,7 @@ impl Policy {
             self.kills.now(),
         );
         let role = roles.get(&caller.role).cloned();
-        let nothing_off = kills.is_empty() && !catalog.has_held();
+        let nothing_off = kills.is_empty() && !catalog.has_held() && !catalog.varies();
         let scopes = self.scopes_of(caller);
         let full = role.as_ref().is_some_and(|role| role.is_full());
         if nothing_off && full && scopes.is_empty() && caller.tags.is_none() {
@@ -363,7 +374,8 @@ impl Policy {
             return Seen::Part(Arc::new(catalog.filtered(|_| false)));
         }
         let role_name = role.as_ref().map(|_| caller.role.clone());
-        let key = (role_name, scopes, caller.tags.clone());
+        let set = catalog.varies().then(|| caller.capability_set());
+        let key = (role_name, scopes, caller.tags.clone(), set);
         let mut views = self.views.lock();
         if let Some(known) = views.get(&key)
             && Arc::ptr_eq(&known.catalog, &catalog)

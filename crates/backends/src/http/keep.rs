@@ -19,7 +19,7 @@ use super::post::{Answer, Envelope, Stream};
 use super::speak::{self, Speaker};
 use super::upstream::Upstream;
 use super::{Inner, Ready, State};
-use crate::discover::{self, Lists, Peer};
+use crate::discover::{self, Greeting, Lists, Peer};
 
 /// First and longest pause between attempts to reach a server.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -46,16 +46,21 @@ pub(super) async fn stop(inner: &Arc<Inner>) {
     if let State::Ready(ready) = last {
         open.push(ready.base);
     }
-    let method = Method::Other("".into());
-    for upstream in open.iter().filter(|u| u.session.is_some()) {
-        let envelope = Envelope {
-            method: &method,
-            name: None,
-            revision: Some(upstream.revision),
-            session: upstream.session.as_ref(),
-            extra: &[],
-        };
-        // Courtesy: a server that does not answer expires the session by itself.
+    for upstream in &open {
+        end_session(inner, upstream).await;
+    }
+}
+
+/// Ends a session at the server. A courtesy: a server that does not answer expires it by itself.
+pub(super) async fn end_session(inner: &Inner, upstream: &Upstream) {
+    let envelope = Envelope {
+        method: &Method::Other("".into()),
+        name: None,
+        revision: Some(upstream.revision),
+        session: upstream.session.as_ref(),
+        extra: &[],
+    };
+    if upstream.session.is_some() {
         let _ = tokio::time::timeout(Duration::from_secs(1), inner.post.delete(envelope)).await;
     }
 }
@@ -94,7 +99,7 @@ async fn find(inner: &Inner) -> Result<Ready, Fault> {
     let ready = speak::greet(inner).await?;
     let speaker = Speaker::within(inner, &ready.base);
     let _one_at_a_time = inner.doubt.looking.lock().await;
-    let lists = read(inner, &speaker, &ready).await?;
+    let lists = read(inner, &speaker, &ready.greeting).await?;
     // Whoever hears the news and calls at once waits for the moment until it is ready.
     inner.turn(State::Starting);
     // Before calls may go: they were found by what was remembered, and are confirmed by this.
@@ -111,15 +116,13 @@ async fn find(inner: &Inner) -> Result<Ready, Fault> {
 
 /// Its lists, without tools whose header annotations break the rules: over HTTP those must not be
 /// used.
-async fn read(inner: &Inner, speaker: &Speaker<'_>, ready: &Ready) -> Result<Lists, Fault> {
-    let before = inner.publisher.offer();
-    let mut lists = discover::read_lists(
-        speaker,
-        &ready.greeting,
-        &inner.config.name,
-        before.as_deref(),
-    )
-    .await?;
+pub(super) async fn read(
+    inner: &Inner,
+    speaker: &Speaker<'_>,
+    greeting: &Greeting,
+) -> Result<Lists, Fault> {
+    let (name, before) = (&inner.config.name, inner.publisher.offer());
+    let mut lists = discover::read_lists(speaker, greeting, name, before.as_deref()).await?;
     if let Some(why) = &lists.tools_refused {
         tracing::warn!(backend = %inner.config.name, "it does not give its list of tools, which is taken to be as it was: {why}");
     }
@@ -473,7 +476,7 @@ impl Inner {
         let doubts = self.doubt.raised();
         let said = Announced::take(self);
         let speaker = Speaker::within(self, &ready.base);
-        let lists = read(self, &speaker, ready).await;
+        let lists = read(self, &speaker, &ready.greeting).await;
         if speaker.has_lost_session() {
             // Renewing has the lists read again.
             self.renew(ready, None, &ready.base).await?;

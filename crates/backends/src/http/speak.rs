@@ -244,10 +244,20 @@ fn ready(speaker: Speaker<'_>, greeting: Greeting) -> Ready {
 
 /// Opens a legacy session for callers of one kind.
 pub(super) async fn open_session(inner: &Inner, key: &Key) -> Result<Arc<Upstream>, PeerError> {
+    let (upstream, _) = introduce(inner, key.revision(), key.capabilities()).await?;
+    Ok(upstream)
+}
+
+/// Shakes hands at a revision, with these capabilities declared.
+pub(super) async fn introduce(
+    inner: &Inner,
+    revision: Revision,
+    capabilities: &[u8],
+) -> Result<(Arc<Upstream>, Greeting), PeerError> {
     let speaker = Speaker::fresh(inner);
-    let greeting = discover::initialize_at(&speaker, key.revision(), key.capabilities()).await?;
+    let greeting = discover::initialize_at(&speaker, revision, capabilities).await?;
     let session = speaker.known.into_inner().session;
-    Ok(Upstream::new(&greeting, session))
+    Ok((Upstream::new(&greeting, session), greeting))
 }
 
 /// Reads the body of a JSON answer to request `id`.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::caller::ClientCapabilities;
+use crate::capabilities::ClientCapabilities;
 use crate::catalog::{Listing, Registry};
 use crate::invocation::{Invocation, Round, View};
 use crate::line::Step;

@@ -134,7 +134,7 @@ pub(super) fn visible_offers(layout: &Layout, cold: bool) -> Vec<Option<Arc<Offe
         let known = slot.tenant.facts.known.lock();
         let shown = known.listed && !(cold && waiting && slot.waits_for_names(&known));
         waiting |= known.holds_names();
-        visible[index] = known.offer.clone().filter(|_| shown);
+        visible[index] = known.shown.clone().filter(|_| shown);
     }
     visible
 }

@@ -82,7 +82,7 @@ impl Publisher {
     /// A backend that was replaced ends its calls, and what it offers is in no catalog any more.
     fn look_alone(&self, call: &Call) -> Look {
         let operation = &call.target().operation;
-        let offer = self.offer();
+        let offer = self.facts.known.lock().shown.clone();
         let mut tools = offer.iter().flat_map(|offer| &offer.tools);
         let Some(now) = tools.find(|item| *item.key == *operation.own) else {
             return Look::Gone;

@@ -29,6 +29,7 @@ impl PartialEq for ListItem {
         self.revision == other.revision
             && self.raw == other.raw
             && self.operation.held.is_some() == other.operation.held.is_some()
+            && self.operation.offered_to == other.operation.offered_to
     }
 }
 

@@ -29,7 +29,7 @@ impl Registry {
                 },
                 // What it offered stays listed until its successor knows better.
                 Some((_, slot)) => Slot {
-                    tenant: Tenant::new(&listing, slot.tenant.facts.known.lock().clone()),
+                    tenant: Tenant::new(&listing, slot.tenant.facts.known.lock().successor()),
                     listing,
                 },
                 // Whoever comes late does not make a gateway unready that was ready.

@@ -13,6 +13,7 @@ use super::lists::{List, ListItem};
 use super::naming::Names;
 use super::{Listing, Prefix};
 use crate::backend::Call;
+use crate::capabilities::CapabilitySets;
 use crate::fault::{Fault, Kind};
 use crate::invocation::View;
 use crate::map::Map;
@@ -143,6 +144,8 @@ pub struct Catalog {
     instructions: Vec<Option<String>>,
     /// Some operations are held back; see `Operation::held`.
     has_held: bool,
+    /// Some are offered to certain callers only; see `Operation::offered_to`.
+    varies: bool,
 }
 
 /// What the operations of one backend are made from.
@@ -189,6 +192,7 @@ impl Catalog {
             capabilities: vec![ServerCapabilities::UNKNOWN; backends + 1],
             instructions: vec![None; backends + 1],
             has_held: false,
+            varies: false,
         }
     }
 
@@ -291,6 +295,7 @@ impl Catalog {
             needs_task: has_tasks && item.needs_task && !revision.is_modern(),
             ..Operation::listed(kind, index, backend, item, exposed.clone())
         };
+        self.varies |= operation.offered_to != CapabilitySets::ALL;
         let operation = Arc::new(match kind {
             ItemKind::Tool | ItemKind::Prompt => operation,
             ItemKind::Resource => operation.spelt_out(with.templates.iter().map(|(t, n)| (t, n))),
@@ -409,6 +414,11 @@ impl Catalog {
 
     pub(crate) fn has_held(&self) -> bool {
         self.has_held
+    }
+
+    /// Whether lists depend on what callers can be asked for.
+    pub(crate) fn varies(&self) -> bool {
+        self.varies
     }
 
     /// Every listed operation, in the order of the configuration.

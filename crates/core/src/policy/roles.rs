@@ -349,6 +349,7 @@ mod tests {
             mirrored: None,
             needs_task: false,
             tags: Arc::default(),
+            offered_to: crate::capabilities::CapabilitySets::ALL,
             held: None,
         }
     }

@@ -85,6 +85,7 @@ mod tests {
             mirrored: None,
             needs_task: false,
             tags: Arc::default(),
+            offered_to: crate::capabilities::CapabilitySets::ALL,
             held: None,
         };
         for (permissions, scopes, wanted) in [

@@ -17,7 +17,8 @@ use sentinel_wire::{Method, Outcome, Payload, translate};
 use super::desk::{Desk, Hearing, Key};
 use super::{Again, TTL_MS, about, again, created, edited, plain, unrelated};
 use crate::backend::{Backend, Call};
-use crate::caller::{Caller, ClientCapabilities};
+use crate::caller::Caller;
+use crate::capabilities::ClientCapabilities;
 use crate::fault::{Fault, Kind};
 use crate::reply::Reply;
 

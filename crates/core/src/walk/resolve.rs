@@ -4,12 +4,22 @@ use sentinel_wire::{Method, Outcome as Answer};
 
 use super::{CallContext, Outcome, Rest, Shared};
 use crate::backend::Call;
-use crate::fault::Fault;
+use crate::capabilities::CapabilitySet;
+use crate::fault::{Fault, Kind};
 use crate::offer::ItemKind;
 use crate::operation::unknown::unseen;
 
 pub(super) async fn step(mut ctx: CallContext, mut rest: impl Rest) -> Outcome {
-    find(&ctx.shared, &mut ctx.call)?;
+    let found = find(&ctx.shared, &mut ctx.call);
+    match may_be_offered(&ctx, &found) {
+        false => found?,
+        true => {
+            let set = ctx.call.caller.capability_set();
+            let registry = &ctx.shared.policy.registry;
+            registry.variants_ready(ctx.call.view, set).await;
+            find(&ctx.shared, &mut ctx.call)?;
+        }
+    }
     let hidden = answer_if_hidden(&ctx.shared, &ctx.call);
     let outcome = rest.call(ctx).await;
     match (hidden, &outcome) {
@@ -31,6 +41,22 @@ pub(super) fn find(shared: &Shared, call: &mut Call) -> Result<(), Fault> {
     call.trail.resolved(&target.operation);
     call.target = Some(target);
     Ok(())
+}
+
+/// Whether backends are still to be asked for an operation that only callers like this one are offered.
+fn may_be_offered(ctx: &CallContext, found: &Result<(), Fault>) -> bool {
+    let caller = &ctx.call.caller;
+    let is_missing = match found {
+        Ok(()) => {
+            let offered_to = ctx.call.target().operation.offered_to;
+            !offered_to.contain(|| caller.capability_set())
+        }
+        Err(fault) => fault.kind == Kind::UnknownName,
+    };
+    is_missing && {
+        let set = caller.capability_set();
+        set != CapabilitySet::NONE && !ctx.shared.policy.registry.knows_variants(set)
+    }
 }
 
 /// The methods that name a resource by its URI.

@@ -2,6 +2,7 @@
 
 mod asks;
 mod caching;
+mod capable;
 mod crowd;
 mod eras;
 mod following;

@@ -198,7 +198,7 @@ impl Connection {
             Err(fault) => return Ok(Err(fault)),
         };
         exchange.identify(&caller);
-        if hello::waits_for_lists(policy, view, method) {
+        if hello::waits_for_lists(policy, &caller, view, method) {
             return Err(Arc::new(caller));
         }
         if let Some(listed) = hello::list_now(policy, &caller, view, method, params) {

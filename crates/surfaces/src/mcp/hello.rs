@@ -111,11 +111,18 @@ pub(super) fn listed_kind(method: &Method) -> Option<ItemKind> {
 }
 
 /// Whether the answer to a list method has to wait for backends.
-pub(super) fn waits_for_lists(policy: &Policy, view: View, method: &Method) -> bool {
-    listed_kind(method).is_some() && policy.registry().awaits_first_answers(view)
+pub(super) fn waits_for_lists(
+    policy: &Policy,
+    caller: &Caller,
+    view: View,
+    method: &Method,
+) -> bool {
+    let set = || caller.capability_set();
+    listed_kind(method).is_some() && policy.registry().awaits_lists(view, set())
 }
 
-/// The result of a list method, if `method` is one. Waits for backends that never answered yet, within a bound.
+/// The result of a list method, if `method` is one. Waits, within a bound, for backends that were never asked
+/// what they offer to this caller.
 pub(crate) async fn answer_list(
     policy: &Policy,
     caller: &Caller,
@@ -124,7 +131,8 @@ pub(crate) async fn answer_list(
     params: &Params,
 ) -> Option<Result<Bytes, Fault>> {
     listed_kind(method)?;
-    policy.registry().first_answers(view).await;
+    let set = caller.capability_set();
+    policy.registry().lists_ready(view, set).await;
     list_now(policy, caller, view, method, params)
 }
 

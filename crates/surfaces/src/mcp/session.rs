@@ -204,7 +204,7 @@ impl LegacySession {
     fn answer_locally(&self, caller: &Caller, request: &Request) -> Option<Result<Handled, Fault>> {
         let Request { method, params, .. } = request;
         let policy = &self.gateway.policy;
-        if hello::waits_for_lists(policy, self.view, method) {
+        if hello::waits_for_lists(policy, caller, self.view, method) {
             return None;
         }
         if let Some(listed) = hello::list_now(policy, caller, self.view, method, params) {

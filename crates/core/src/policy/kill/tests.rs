@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::caller::ClientCapabilities;
+use crate::capabilities::ClientCapabilities;
 use crate::offer::ItemKind;
 use sentinel_wire::Revision;
 
@@ -24,6 +24,7 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         mirrored: None,
         needs_task: false,
         tags: Arc::default(),
+        offered_to: crate::capabilities::CapabilitySets::ALL,
         held: None,
     }
 }
