@@ -67,6 +67,17 @@ impl Exchange<'_> {
         let view = View::Only(index.ok_or_else(not_found)?);
         Ok(Endpoint { view, tags })
     }
+
+    /// OPTIONS, and verbs that a path does not have. A backend that is hidden has no path, whatever the verb.
+    fn other_verb(&self, route: &Route) -> Result<Response<Body>, Fault> {
+        if self.identity.is_some() && route.surface == Speaks::Mcp {
+            self.endpoint()?;
+        }
+        match self.identity.is_some() && self.head.method == Verb::OPTIONS {
+            true => Ok(options(route)),
+            false => Err(Fault::new(Kind::MethodNotAllowed, "method not allowed")),
+        }
+    }
 }
 
 fn not_found() -> Fault {
@@ -175,8 +186,8 @@ impl Door {
             door: self,
             head,
             rest: match found {
-                Match::Found(_, rest) => rest,
-                _ => "",
+                Match::Found(_, rest) | Match::OtherVerb(_, rest) => rest,
+                Match::Unknown => "",
             },
             identity,
             asked,
@@ -195,12 +206,7 @@ impl Door {
                 Err(Fault::new(Kind::NotFound, text))
             }
             (_, Match::Unknown) => Err(not_found()),
-            (_, Match::OtherVerb(route)) if head.method == Verb::OPTIONS && identity.is_some() => {
-                Ok(options(route))
-            }
-            (_, Match::OtherVerb(_)) => {
-                Err(Fault::new(Kind::MethodNotAllowed, "method not allowed"))
-            }
+            (_, Match::OtherVerb(route, _)) => exchange.other_verb(route),
             (_, Match::Found(route, _)) => match route.handler {
                 Handler::McpPost => post::answer(&exchange, body).await,
                 Handler::Boxed(handler) => handler(&exchange, body).await,
@@ -276,7 +282,7 @@ impl Door {
 impl Match<'_> {
     pub(super) fn route(&self) -> Option<&'static Route> {
         match self {
-            Self::Found(route, _) | Self::OtherVerb(route) => Some(route),
+            Self::Found(route, _) | Self::OtherVerb(route, _) => Some(route),
             Self::Unknown => None,
         }
     }

@@ -201,8 +201,8 @@ pub fn describe() -> impl Iterator<Item = Described> {
 pub(super) enum Match<'p> {
     /// The route, and the rest of the path where its pattern has one.
     Found(&'static Route, &'p str),
-    /// The path is there and the verb is not: a route of that path.
-    OtherVerb(&'static Route),
+    /// The path is there and the verb is not: a route of that path, and the rest of it.
+    OtherVerb(&'static Route, &'p str),
     Unknown,
 }
 
@@ -218,7 +218,7 @@ pub(super) fn find<'p>(verb: &Verb, path: &'p str, is_for_probes: bool) -> Match
         if route.serves(verb) {
             return Match::Found(route, rest);
         }
-        other = Match::OtherVerb(route);
+        other = Match::OtherVerb(route, rest);
     }
     other
 }
@@ -269,7 +269,7 @@ mod tests {
     fn found(verb: Verb, path: &str) -> String {
         match find(&verb, path, false) {
             Match::Found(route, rest) => format!("{} {} [{rest}]", route.verb, route.path),
-            Match::OtherVerb(route) => format!("405 {}", route.allow()),
+            Match::OtherVerb(route, _) => format!("405 {}", route.allow()),
             Match::Unknown => "404".to_owned(),
         }
     }
