@@ -321,7 +321,7 @@ impl Policy {
         cursor: Option<&str>,
     ) -> Result<Bytes, Fault> {
         let revision = caller.revision;
-        let page = match self.seen(caller) {
+        let page = match self.seen(caller, view) {
             Seen::Everything(catalog) => catalog.page(view, kind, (revision, self.is_open), cursor),
             Seen::Part(seen) => seen.page(view, kind, revision, cursor),
         };
@@ -333,7 +333,7 @@ impl Policy {
 
     /// What the backends that this caller sees say about themselves.
     pub fn instructions(&self, caller: &Caller, view: View) -> Option<String> {
-        match self.seen(caller) {
+        match self.seen(caller, view) {
             Seen::Everything(catalog) => catalog.instructions(view).map(str::to_owned),
             Seen::Part(seen) => seen.instructions(view).map(str::to_owned),
         }
@@ -357,14 +357,14 @@ impl Policy {
         ours
     }
 
-    fn seen(&self, caller: &Caller) -> Seen {
+    fn seen(&self, caller: &Caller, view: View) -> Seen {
         let (catalog, roles, kills) = (
             self.registry.catalog(),
             self.roles.load_full(),
             self.kills.now(),
         );
         let role = roles.get(&caller.role).cloned();
-        let nothing_off = kills.is_empty() && !catalog.has_held() && !catalog.varies();
+        let nothing_off = kills.is_empty() && !catalog.has_held() && !catalog.varies(view);
         let scopes = self.scopes_of(caller);
         let full = role.as_ref().is_some_and(|role| role.is_full());
         if nothing_off && full && scopes.is_empty() && caller.tags.is_none() {
@@ -374,7 +374,10 @@ impl Policy {
             return Seen::Part(Arc::new(catalog.filtered(|_| false)));
         }
         let role_name = role.as_ref().map(|_| caller.role.clone());
-        let set = catalog.varies().then(|| caller.capability_set());
+        // The filtered catalog holds all views.
+        let set = catalog
+            .varies(View::Merged)
+            .then(|| caller.capability_set());
         let key = (role_name, scopes, caller.tags.clone(), set);
         let mut views = self.views.lock();
         if let Some(known) = views.get(&key)

@@ -144,8 +144,8 @@ pub struct Catalog {
     instructions: Vec<Option<String>>,
     /// Some operations are held back; see `Operation::held`.
     has_held: bool,
-    /// Some are offered to certain callers only; see `Operation::offered_to`.
-    varies: bool,
+    /// Per view: some are offered to certain callers only; see `Operation::offered_to`.
+    varies: Vec<bool>,
 }
 
 /// What the operations of one backend are made from.
@@ -192,7 +192,7 @@ impl Catalog {
             capabilities: vec![ServerCapabilities::UNKNOWN; backends + 1],
             instructions: vec![None; backends + 1],
             has_held: false,
-            varies: false,
+            varies: vec![false; backends + 1],
         }
     }
 
@@ -295,7 +295,10 @@ impl Catalog {
             needs_task: has_tasks && item.needs_task && !revision.is_modern(),
             ..Operation::listed(kind, index, backend, item, exposed.clone())
         };
-        self.varies |= operation.offered_to != CapabilitySets::ALL;
+        if operation.offered_to != CapabilitySets::ALL {
+            self.varies[0] = true;
+            self.varies[index + 1] = true;
+        }
         let operation = Arc::new(match kind {
             ItemKind::Tool | ItemKind::Prompt => operation,
             ItemKind::Resource => operation.spelt_out(with.templates.iter().map(|(t, n)| (t, n))),
@@ -416,9 +419,9 @@ impl Catalog {
         self.has_held
     }
 
-    /// Whether lists depend on what callers can be asked for.
-    pub(crate) fn varies(&self) -> bool {
-        self.varies
+    /// Whether the lists of a view depend on what callers can be asked for.
+    pub(crate) fn varies(&self, view: View) -> bool {
+        self.varies[place(view)]
     }
 
     /// Every listed operation, in the order of the configuration.

@@ -137,3 +137,21 @@ fn issue_17_6_what_a_server_adds_is_listed_to_capable_callers_as_well() {
     });
     assert_eq!(asking(&capable), ASKING);
 }
+
+#[test]
+fn issue_17_6_lists_that_depend_on_capabilities_are_private_and_others_stay_public() {
+    let choosy = Server::start(&["--choosy", "--era", "modern", "--ttl-ms", "90000"]);
+    let plain = Server::start(&["--era", "modern", "--ttl-ms", "90000"]);
+    let config = [
+        http_backend("choosy", &choosy.address, ""),
+        http_backend("plain", &plain.address, ""),
+    ];
+    let gateway = Gateway::ready(&config.concat());
+    let scope = |path: &str| {
+        let caller = Modern::with(&gateway, path, everything());
+        caller.result("tools/list", json!({}))["cacheScope"].clone()
+    };
+    assert_eq!(scope("/mcp/choosy"), "private");
+    assert_eq!(scope("/mcp/plain"), "public");
+    assert_eq!(scope("/mcp"), "private");
+}
