@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -75,7 +76,7 @@ pub struct Policy {
     kills: KillSwitch,
     rates: Rates,
     admission: Option<Arc<Admission>>,
-    is_open: bool,
+    is_open: AtomicBool,
     /// What each role sees, by the scopes that narrow it; one entry for all roles that nobody configured.
     views: Mutex<HashMap<ViewKey, RoleView>>,
     sights: Sights,
@@ -110,7 +111,7 @@ impl Policy {
             kills: settings.kills,
             rates: Rates::new(settings.rates).shared_by(settings.shared_rates),
             admission: settings.admission,
-            is_open: settings.is_open,
+            is_open: AtomicBool::new(settings.is_open),
             views: Mutex::default(),
             sights: Sights::default(),
         })
@@ -258,6 +259,11 @@ impl Policy {
         self.registry.announce();
     }
 
+    /// Whether callers are told apart, for every list from now on.
+    pub fn set_open(&self, is_open: bool) {
+        self.is_open.store(is_open, Ordering::Relaxed);
+    }
+
     pub fn kills(&self) -> &KillSwitch {
         &self.kills
     }
@@ -322,7 +328,10 @@ impl Policy {
     ) -> Result<Bytes, Fault> {
         let revision = caller.revision;
         let page = match self.seen(caller, view) {
-            Seen::Everything(catalog) => catalog.page(view, kind, (revision, self.is_open), cursor),
+            Seen::Everything(catalog) => {
+                let is_open = self.is_open.load(Ordering::Relaxed);
+                catalog.page(view, kind, (revision, is_open), cursor)
+            }
             Seen::Part(seen) => seen.page(view, kind, revision, cursor),
         };
         page.ok_or_else(|| {

@@ -188,6 +188,7 @@ impl Running {
         applied: &mut Reloaded,
     ) {
         let policy = &self.gateway.policy;
+        policy.set_open(next.auth.is_none());
         if current.rbac != next.rbac {
             policy.set_roles(governing::roles(next));
             applied.changed.push("rbac".to_owned());

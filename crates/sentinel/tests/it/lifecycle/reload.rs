@@ -369,6 +369,19 @@ fn p_s07_a_reload_that_changes_auth_holds_from_the_next_request_and_ends_streams
     assert_eq!(ping_as(&gateway, &renewed).status, 200);
 }
 
+#[test]
+fn p_s07_lists_are_private_once_a_reload_tells_callers_apart() {
+    let server = Server::start(&["--era", "modern", "--ttl-ms", "90000"]);
+    let behind = http_backend("alpha", &server.address, "");
+    let gateway = Gateway::ready(&behind);
+    let scope = |caller: Modern| caller.result("tools/list", json!({}))["cacheScope"].clone();
+    assert_eq!(scope(Modern::new(&gateway, "/mcp/alpha")), "public");
+    reloaded(&gateway, &format!("[auth]\n{behind}"));
+    let alice = token(json!({}));
+    let modern = Modern::new(&gateway, "/mcp/alpha").bearing(&alice);
+    assert_eq!(scope(modern), "private");
+}
+
 /// P-S15: a file that was cut short takes no protection away, whatever address it names.
 #[test]
 fn p_s15_a_reload_does_not_take_authentication_away() {
