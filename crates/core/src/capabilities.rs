@@ -106,7 +106,7 @@ impl ClientCapabilities {
 }
 
 /// What callers can be asked for, as far as lists depend on it: the lower bits of `ClientCapabilities::questions`.
-/// Nobody's tools depend on whether a client announces changes of its roots.
+/// Whether a client announces changes of its roots is left out: no server's tools depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CapabilitySet(u8);
 
@@ -165,7 +165,7 @@ impl CapabilitySets {
         self.0 & (1 << set.0) != 0
     }
 
-    /// The same; mostly these are all sets, and then nobody needs to know which it is.
+    /// The same; `set` is called only where these are not all sets, which is rare.
     pub fn contain(self, set: impl FnOnce() -> CapabilitySet) -> bool {
         self == Self::ALL || self.contains(set())
     }

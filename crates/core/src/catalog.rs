@@ -190,7 +190,7 @@ impl Known {
         (self.tried, self.answered) = (true, true);
     }
 
-    /// What the next backend of this name begins with; nobody knows what it offers to whom.
+    /// What the next backend of this name begins with; its offers per capability set are unknown.
     fn successor(&self) -> Self {
         let mut next = Self {
             variants: Variants::default(),

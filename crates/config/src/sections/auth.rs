@@ -123,7 +123,7 @@ impl Builder<'_> {
         if let Some(secret) = &jwt_secret
             && secret.expose().len() < HS256_SECRET_BYTES_MIN
         {
-            // Whoever has one token of a short secret can try all secrets until one fits.
+            // A short secret can be found by brute force from one of its tokens.
             let span = self.tree.value_span(&at("jwt_secret_env"));
             let span = span.or_else(|| self.tree.key_span(&Path::dotted("auth")));
             let name = &raw.jwt_secret_env;

@@ -190,7 +190,7 @@ async fn tls_is_as_the_url_asks() {
             format!("{url}?sslmode=verify-full&sslrootcert={roots}"),
             None,
         ),
-        // Nobody the system trusts signed it.
+        // Its issuer is not in the system's trust store.
         (format!("{elsewhere}?sslmode=verify-full"), None),
         (format!("{elsewhere}?sslmode=verify-ca"), None),
     ];
