@@ -40,6 +40,20 @@ kinds! {
     InvalidMeta = "invalid_params",
     /// Arguments that the tool's own schema does not allow.
     InvalidArguments = "invalid_arguments",
+    /// A query parameter that does not fit the tool's schema.
+    InvalidParameter = "invalid_parameter",
+    /// The call ran, and its result says that it failed.
+    ToolError = "tool_error",
+    /// The call waits for answers of its caller.
+    InputRequired = "input_required",
+    /// The call runs only with a confirmation token, which the refusal holds.
+    ConfirmationRequired = "confirmation_required",
+    /// A confirmation token that is expired, used, or of another request.
+    ConfirmationInvalid = "confirmation_invalid",
+    /// The first request with this idempotency key has not ended.
+    IdempotencyInProgress = "idempotency_in_progress",
+    /// The idempotency key belongs to a different request.
+    IdempotencyMismatch = "idempotency_mismatch",
     /// A header that repeats a part of the body is missing or differs from it.
     HeaderMismatch = "header_mismatch",
     /// A protocol revision that the gateway does not speak.
@@ -79,6 +93,8 @@ kinds! {
     /// The request came too slowly.
     RequestTimeout = "timeout",
     TooLarge = "too_large",
+    UriTooLong = "uri_too_long",
+    RangeNotSatisfiable = "range_not_satisfiable",
     UnsupportedMediaType = "unsupported_media_type",
     ExpectationFailed = "expectation_failed",
     /// A transfer coding that the gateway does not know: where the request ends cannot be told.

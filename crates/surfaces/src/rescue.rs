@@ -1,6 +1,10 @@
 //! The table from a fault to its answer: JSON-RPC codes of both eras, HTTP status, and whether MCP over HTTP shows that
 //! status. Nothing maps back.
 
+mod advice;
+
+pub use advice::{Advice, advice, hint, is_retryable, title};
+
 use Shown::{Always, InMessage, Modern};
 use http::StatusCode;
 use sentinel_core::{Fault, Kind};
@@ -70,6 +74,13 @@ pub fn row(kind: Kind) -> Row {
         Kind::InvalidParams =>        of(-32602, -32602, 400, InMessage),
         Kind::InvalidMeta =>          of(-32602, -32602, 400, Always),
         Kind::InvalidArguments =>     of(-32602, -32602, 400, InMessage),
+        Kind::InvalidParameter =>     of(-32602, -32602, 400, InMessage),
+        Kind::ToolError =>            of(-32000, -31422, 422, InMessage),
+        Kind::InputRequired =>        of(-32000, -31409, 409, InMessage),
+        Kind::ConfirmationRequired => of(-32000, -31409, 409, InMessage),
+        Kind::ConfirmationInvalid =>  of(-32000, -31409, 409, InMessage),
+        Kind::IdempotencyInProgress =>of(-32000, -31409, 409, InMessage),
+        Kind::IdempotencyMismatch =>  of(-32000, -31422, 422, InMessage),
         Kind::HeaderMismatch =>       of(-32600, -32020, 400, Always),
         Kind::UnsupportedVersion =>   of(-32600, -32022, 400, Always),
         Kind::BadState =>             of(-32602, -32602, 400, InMessage),
@@ -95,6 +106,8 @@ pub fn row(kind: Kind) -> Row {
         Kind::NotAcceptable =>        of(-32600, -32600, 406, Always),
         Kind::RequestTimeout =>       of(-32600, -32600, 408, Always),
         Kind::TooLarge =>             of(-32600, -32600, 413, Always),
+        Kind::UriTooLong =>           of(-32600, -32600, 414, Always),
+        Kind::RangeNotSatisfiable =>  of(-32600, -32600, 416, Always),
         Kind::UnsupportedMediaType => of(-32600, -32600, 415, Always),
         Kind::ExpectationFailed =>    of(-32600, -32600, 417, Always),
         Kind::Unprocessable =>        of(-32602, -32602, 422, Always),
@@ -174,6 +187,13 @@ mod tests {
             (Kind::InvalidParams, -32602, -32602, 400, 200, 200),
             (Kind::InvalidMeta, -32602, -32602, 400, 400, 400),
             (Kind::InvalidArguments, -32602, -32602, 400, 200, 200),
+            (Kind::InvalidParameter, -32602, -32602, 400, 200, 200),
+            (Kind::ToolError, -32000, -31422, 422, 200, 200),
+            (Kind::InputRequired, -32000, -31409, 409, 200, 200),
+            (Kind::ConfirmationRequired, -32000, -31409, 409, 200, 200),
+            (Kind::ConfirmationInvalid, -32000, -31409, 409, 200, 200),
+            (Kind::IdempotencyInProgress, -32000, -31409, 409, 200, 200),
+            (Kind::IdempotencyMismatch, -32000, -31422, 422, 200, 200),
             (Kind::HeaderMismatch, -32600, -32020, 400, 400, 400),
             (Kind::UnsupportedVersion, -32600, -32022, 400, 400, 400),
             (Kind::BadState, -32602, -32602, 400, 200, 200),
@@ -198,6 +218,8 @@ mod tests {
             (Kind::NotAcceptable, -32600, -32600, 406, 406, 406),
             (Kind::RequestTimeout, -32600, -32600, 408, 408, 408),
             (Kind::TooLarge, -32600, -32600, 413, 413, 413),
+            (Kind::UriTooLong, -32600, -32600, 414, 414, 414),
+            (Kind::RangeNotSatisfiable, -32600, -32600, 416, 416, 416),
             (Kind::UnsupportedMediaType, -32600, -32600, 415, 415, 415),
             (Kind::ExpectationFailed, -32600, -32600, 417, 417, 417),
             (Kind::UnsupportedCoding, -32600, -32600, 501, 501, 501),
