@@ -9,24 +9,24 @@
 
 #[cfg(test)]
 mod hostile;
+mod issue;
 mod meter;
 mod nulls;
 mod precision;
 mod prepare;
 
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{PatternOptions, ValidationError};
-use sentinel_wire::json::{self, Rules};
-use sentinel_wire::{Outcome, Params, Payload, Revision};
+use jsonschema::PatternOptions;
+use sentinel_wire::{Params, Revision};
 use serde_json::Value;
 
 use crate::fault::{Fault, Kind};
+use crate::invocation::Refusals;
 use crate::reply::Reply;
+pub use issue::Issue;
 use meter::{Metered, MeteredJson, Temper};
 use precision::Constants;
 
@@ -71,7 +71,7 @@ pub(crate) enum Checked {
     /// They are, without those that are null and count as left out: these are the params to go on with.
     Without(Params),
     /// What is wrong.
-    Wrong(Vec<String>),
+    Wrong(Vec<Issue>),
 }
 
 struct Compiled {
@@ -114,19 +114,20 @@ impl Schema {
             Ok(value) => value,
             // JSON, but no number or text that could be compared with anything.
             Err(error) => {
-                return Checked::Wrong(vec![format!("the arguments cannot be read: {error}")]);
+                let text = format!("the arguments cannot be read: {error}");
+                return Checked::Wrong(vec![Issue::whole(text)]);
             }
         };
         if let Err(number) = compiled.constants.settle(arguments, &mut value) {
             let text = format!("{number:.40} has too many digits to be compared with the schema");
-            return Checked::Wrong(vec![text]);
+            return Checked::Wrong(vec![Issue::whole(text)]);
         }
         let (verdict, _) = compiled.check(&value, arguments.len() as u64);
         match verdict {
             Ok(left_out) if left_out.is_empty() => Checked::Good,
             Ok(left_out) => match nulls::strip(params, &left_out) {
                 Some(params) => Checked::Without(params),
-                None => Checked::Wrong(vec![format!("arguments: {NO_DETAILS}")]),
+                None => Checked::Wrong(vec![Issue::whole(format!("arguments: {NO_DETAILS}"))]),
             },
             Err(issues) => Checked::Wrong(issues),
         }
@@ -166,7 +167,7 @@ impl Schema {
 impl Compiled {
     /// Which arguments count as left out if the others are valid, or what is wrong; and what it cost to find out
     /// whether they are valid.
-    fn check(&self, value: &Value, bytes: u64) -> (Result<HashSet<String>, Vec<String>>, u64) {
+    fn check(&self, value: &Value, bytes: u64) -> (Result<HashSet<String>, Vec<Issue>>, u64) {
         let allowance = LOOKS_MAX + bytes.saturating_mul(LOOKS_PER_BYTE);
         let (valid, cost) = meter::run(allowance, self.temper, || {
             if self.validator.is_valid(Metered(value)) {
@@ -179,47 +180,27 @@ impl Compiled {
         let verdict = match valid {
             Ok(Some(left_out)) => Ok(left_out),
             Ok(None) => Err(self.issues(value, bytes)),
-            Err(meter::Spent) => Err(vec![format!("arguments: {TOO_COSTLY}")]),
+            Err(meter::Spent) => Err(vec![Issue::whole(format!("arguments: {TOO_COSTLY}"))]),
         };
         (verdict, cost)
     }
 
-    fn issues(&self, value: &Value, bytes: u64) -> Vec<String> {
+    fn issues(&self, value: &Value, bytes: u64) -> Vec<Issue> {
         let allowance = DETAIL_LOOKS_MAX + bytes / DETAIL_BYTES_PER_LOOK;
         let all = || {
             let errors = self.validator.iter_errors(Metered(value));
-            errors.take(ISSUES_MAX).map(issue).collect()
+            let errors = errors.take(ISSUES_MAX);
+            errors.map(|error| Issue::of(&error)).collect()
         };
         let first = || {
             let error = self.validator.validate(Metered(value)).err();
-            error.into_iter().map(issue).collect()
+            error.iter().map(Issue::of).collect()
         };
         let found = meter::run(allowance, self.temper, all).0;
         let found = found.or_else(|_| meter::run(allowance, self.temper, first).0);
         // No error where there was one would let the call pass.
-        let found = found.ok().filter(|issues: &Vec<String>| !issues.is_empty());
-        found.unwrap_or_else(|| vec![format!("arguments: {NO_DETAILS}")])
-    }
-}
-
-fn issue(error: ValidationError<'_>) -> String {
-    let at = error.instance_path().to_string();
-    let at = if at.is_empty() { "arguments" } else { &at };
-    let text: String = words(&error).chars().take(ISSUE_CHARS_MAX).collect();
-    format!("{at}: {text}")
-}
-
-/// What is wrong, for a model to mend: where a value is one of several it needs all of them, which the crate cuts.
-fn words(error: &ValidationError<'_>) -> String {
-    match error.kind() {
-        ValidationErrorKind::Enum { options } => match options.as_array() {
-            Some(options) if options.len() > 2 => {
-                let options: Vec<String> = options.iter().map(ToString::to_string).collect();
-                format!("{} is not one of {}", error.instance(), options.join(", "))
-            }
-            _ => error.to_string(),
-        },
-        _ => error.to_string(),
+        let found = found.ok().filter(|issues: &Vec<Issue>| !issues.is_empty());
+        found.unwrap_or_else(|| vec![Issue::whole(format!("arguments: {NO_DETAILS}"))])
     }
 }
 
@@ -283,33 +264,27 @@ fn is_trivial(schema: &Value) -> bool {
     })
 }
 
-/// How each revision wants to hear of wrong arguments: since 2025-11-25 as the tool's own error, so
-/// that a model can correct itself.
-pub(crate) fn refusal(tool: &str, issues: &[String], revision: Revision) -> Result<Reply, Fault> {
-    let mut text = format!("invalid arguments for {tool}:");
-    for issue in issues {
-        let _ = write!(text, "\n- {issue}");
+/// How a caller wants to hear of wrong arguments. MCP has them as the tool's own error since 2025-11-25, so that a model
+/// can correct itself; that result has no `structuredContent`, which clients compare with the tool's output schema.
+pub(crate) fn refusal(
+    tool: &str,
+    issues: &[Issue],
+    revision: Revision,
+    refusals: Refusals,
+) -> Result<Reply, Fault> {
+    let text = issue::text(tool, issues);
+    if refusals == Refusals::Faults || revision < Revision::V2025_11_25 {
+        let fault = Fault::new(Kind::InvalidArguments, text);
+        return Err(fault.with_data(issue::member(issues)));
     }
-    if revision < Revision::V2025_11_25 {
-        return Err(Fault::new(Kind::InvalidArguments, text));
-    }
-    let mut out = Vec::with_capacity(text.len() + 128);
-    out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
-    json::encode_string(&text, &mut out);
-    out.extend_from_slice(br#"}],"isError":true"#);
-    if revision.is_modern() {
-        out.extend_from_slice(br#","resultType":"complete""#);
-    }
-    out.push(b'}');
-    let result = Payload::parse(out.into(), Rules::backend()).expect("what we wrote is JSON");
-    Ok(Reply {
-        revision,
-        outcome: Outcome::Result(result),
-    })
+    Ok(Reply::tool_error(&text, revision))
 }
 
 #[cfg(test)]
 mod tests {
+    use sentinel_wire::Outcome;
+    use sentinel_wire::json::Rules;
+
     use super::*;
 
     fn schema(text: &'static str) -> Schema {
@@ -317,8 +292,13 @@ mod tests {
     }
 
     impl Schema {
-        /// What is wrong with these arguments.
+        /// What is wrong with these arguments, as text.
         pub(super) fn issues(&self, arguments: &[u8]) -> Vec<String> {
+            let found = self.found(arguments);
+            found.iter().map(ToString::to_string).collect()
+        }
+
+        fn found(&self, arguments: &[u8]) -> Vec<Issue> {
             let params = [&br#"{"arguments":"#[..], arguments, b"}"].concat();
             let params = Params::parse(params.into(), Rules::backend()).expect("json");
             match self.check("x", &params) {
@@ -419,14 +399,25 @@ mod tests {
 
     #[test]
     fn c_17_each_revision_hears_of_it_in_its_own_way() {
-        let issues = vec!["/a: no".to_owned()];
-        let old = refusal("echo", &issues, Revision::V2025_06_18).expect_err("an error");
-        assert_eq!(old.kind, Kind::InvalidArguments);
+        let issues = schema(r#"{"properties":{"a":{"type":"array","items":{"type":"string"}}},"required":["b\"c"]}"#)
+            .found(br#"{"a":[1]}"#);
+        let told = r#""issues":[{"pointer":"","message":"\"b\\\"c\" is a required property","keyword":"required"},{"pointer":"/a/0","message":"1 is not of type \"string\"","keyword":"type"}]"#;
+        let text = "invalid arguments for echo:\n- arguments: \"b\\\"c\" is a required property\n- /a/0: 1 is not of type \"string\"";
+        for (revision, refusals) in [
+            (Revision::V2025_06_18, Refusals::ByRevision),
+            (Revision::V2026_07_28, Refusals::Faults),
+        ] {
+            let fault = refusal("echo", &issues, revision, refusals).expect_err("an error");
+            assert_eq!(fault.kind, Kind::InvalidArguments);
+            assert_eq!(fault.data.as_deref(), Some(told));
+            assert_eq!(fault.public, text);
+        }
         for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
-            let reply = refusal("echo", &issues, revision).expect("a result");
+            let reply = refusal("echo", &issues, revision, Refusals::ByRevision).expect("a result");
             let Outcome::Result(result) = reply.outcome else {
                 panic!("a result")
             };
+            assert_eq!(result.get("structuredContent"), None);
             assert_eq!(result.get("isError"), Some(&b"true"[..]));
             assert_eq!(result.get("resultType").is_some(), revision.is_modern());
         }

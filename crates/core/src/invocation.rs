@@ -158,6 +158,16 @@ impl Action {
     }
 }
 
+/// How a caller hears that its call was refused for what it sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Refusals {
+    /// As its MCP revision has it: as a tool's own error where a model may correct itself.
+    #[default]
+    ByRevision,
+    /// As a fault with details, for surfaces whose callers are programs.
+    Faults,
+}
+
 /// A request of a caller, ready for `Walk::begin`.
 #[derive(Clone, Debug)]
 pub struct Invocation {
@@ -167,6 +177,9 @@ pub struct Invocation {
     pub action: Action,
     /// Name or URI, arguments and `_meta` as MCP's params.
     pub input: Params,
+    pub refusals: Refusals,
+    /// The token by which a caller confirms a call, where it did not come in `_meta`.
+    pub confirmation: Option<Arc<str>>,
 }
 
 impl Invocation {
@@ -177,6 +190,8 @@ impl Invocation {
             view,
             action,
             input,
+            refusals: Refusals::Faults,
+            confirmation: None,
         }
     }
 
@@ -194,10 +209,21 @@ impl Invocation {
             view,
             action: Action::of(method),
             input: params,
+            refusals: Refusals::default(),
+            confirmation: None,
         }
     }
 
-    /// A call of a tool. `rules` bound the arguments as those of any caller; an error says why they are not JSON.
+    /// The same with the token by which its caller confirms it, if it sent one.
+    #[must_use]
+    pub fn confirmed_by(self, token: Option<&str>) -> Self {
+        Self {
+            confirmation: token.map(Arc::from),
+            ..self
+        }
+    }
+
+    /// A call of a tool; refusals are faults. `rules` bound the arguments as those of any caller; an error says why they are not JSON.
     pub fn tool(
         caller: Arc<Caller>,
         view: View,
@@ -267,6 +293,8 @@ impl Invocation {
             view: View::Only(owner),
             action: Action::Task(action, of),
             input: params,
+            refusals: Refusals::default(),
+            confirmation: None,
         }
     }
 }

@@ -50,7 +50,7 @@ pub use catalog::{Catalog, Registry};
 pub use fault::{Fault, Kind, Side};
 pub use identity::Identity;
 pub use in_flight::Hold;
-pub use invocation::{Action, CallId, Invocation, Round, TaskAction, TaskOf, View};
+pub use invocation::{Action, CallId, Invocation, Refusals, Round, TaskAction, TaskOf, View};
 pub use line::{Answer, Ask, Conversation, Event, Line, Notice, Step};
 pub use offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
 pub use operation::Operation;

@@ -35,7 +35,7 @@ mod sights;
 
 pub(crate) use kill::disabled;
 pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
-pub use rates::{Limited, RateConfig, Rates};
+pub use rates::{Limited, RateConfig, RateFigures, Rates};
 pub use roles::{ADMIN, Grant, Role, Roles};
 pub use shared::{Allowance, Said, SharedFigures, SharedRates, Unavailable};
 

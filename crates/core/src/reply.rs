@@ -1,10 +1,30 @@
 //! A backend's final answer.
 
-use sentinel_wire::{Outcome, Revision};
+use sentinel_wire::json::{self, Rules};
+use sentinel_wire::{Outcome, Payload, Revision};
 
 /// The answer as it came, and the revision it was written in.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub revision: Revision,
     pub outcome: Outcome,
+}
+
+impl Reply {
+    /// A tool's own error of one text, for a model to read: what the gateway says in a tool's place.
+    pub(crate) fn tool_error(text: &str, revision: Revision) -> Self {
+        let mut out = Vec::with_capacity(text.len() + 128);
+        out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
+        json::encode_string(text, &mut out);
+        out.extend_from_slice(br#"}],"isError":true"#);
+        if revision.is_modern() {
+            out.extend_from_slice(br#","resultType":"complete""#);
+        }
+        out.push(b'}');
+        let result = Payload::parse(out.into(), Rules::backend()).expect("what we wrote is JSON");
+        Self {
+            revision,
+            outcome: Outcome::Result(result),
+        }
+    }
 }

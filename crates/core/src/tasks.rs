@@ -20,6 +20,7 @@ use sentinel_wire::{Method, Outcome, Params, Payload};
 
 use crate::backend::{Backend, Call};
 use crate::fault::{Fault, Kind};
+use crate::invocation::Refusals;
 use crate::line::relation::{edited, unrelated};
 use crate::policy::Policy;
 use crate::reply::Reply;
@@ -118,6 +119,8 @@ fn again(call: &Call) -> Again {
             view,
             method,
             params,
+            refusals: Refusals::default(),
+            confirmation: None,
             about: None,
             task_ttl_ms: None,
             line: line.clone(),

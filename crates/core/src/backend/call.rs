@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::circuit::Circuit;
 use crate::fault::Fault;
 use crate::in_flight::Hold;
-use crate::invocation::{Invocation, Round, TaskOf, View};
+use crate::invocation::{Invocation, Refusals, Round, TaskOf, View};
 use crate::line::Line;
 use crate::operation::Operation;
 
@@ -41,6 +41,10 @@ pub struct Call {
     pub view: View,
     pub method: Method,
     pub params: Params,
+    /// How its caller hears of a refusal.
+    pub refusals: Refusals,
+    /// The token by which its caller confirms it, where it came beside the params.
+    pub confirmation: Option<Arc<str>>,
     /// The task that it is about, where it is about one.
     pub about: Option<Arc<TaskOf>>,
     /// It shall become a task at a server of 2025-11-25, to be kept for so long.
@@ -65,6 +69,8 @@ impl Call {
             view: invocation.view,
             method,
             params: invocation.input,
+            refusals: invocation.refusals,
+            confirmation: invocation.confirmation,
             about,
             task_ttl_ms: None,
             line,

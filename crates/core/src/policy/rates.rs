@@ -127,6 +127,17 @@ pub struct Limited {
     pub retry_after_ms: u64,
 }
 
+/// What is left of a limit, in calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateFigures {
+    /// Calls in a minute.
+    pub limit: u32,
+    /// Calls that may come at once from now on.
+    pub remaining: u32,
+    /// Until as many may come at once as ever.
+    pub full_in_s: u64,
+}
+
 impl Rates {
     pub fn new(config: RateConfig) -> Self {
         let shard = || {
@@ -193,6 +204,26 @@ impl Rates {
         let mut shard = self.shards[at].lock();
         let now_ns = self.began.elapsed().as_nanos() as u64;
         shard.take(key, rpm, capacity, now_ns)
+    }
+
+    /// What this caller has left of this tool, without taking anything; `None` where there is no limit. By our own
+    /// bucket, also where gateways share theirs: what others spent is not in it.
+    pub fn figures(&self, subject: &Arc<str>, tool: &Operation) -> Option<RateFigures> {
+        let Allowance { rpm, burst } = self.limits.load().allowance(tool)?;
+        let capacity = u128::from(burst) * MINUTE_NS;
+        let key = (subject.clone(), tool.index, tool.own.clone());
+        let at = self.hasher.hash_one(&key) as usize % SHARDS;
+        let bucket = self.shards[at].lock().buckets.get(&key).copied();
+        let units = bucket.map_or(capacity, |mut bucket| {
+            bucket.refill(self.began.elapsed().as_nanos() as u64);
+            bucket.units.min(capacity)
+        });
+        let full_in_ns = (capacity - units).div_ceil(u128::from(rpm));
+        Some(RateFigures {
+            limit: rpm,
+            remaining: (units / MINUTE_NS) as u32,
+            full_in_s: full_in_ns.div_ceil(1_000_000_000) as u64,
+        })
     }
 
     /// Buckets at present.
@@ -299,6 +330,32 @@ mod tests {
             ..Operation::unlisted(Some(ItemKind::Tool), 0, &backend.into(), own)
         };
         rates.take(&who.into(), &tool)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_left_of_a_limit_is_told_without_taking_any() {
+        let rates = rates(60, 10);
+        let figures = |name: &str| {
+            let tool = Operation::unlisted(Some(ItemKind::Tool), 0, &"alpha".into(), name);
+            rates.figures(&"a".into(), &tool)
+        };
+        let told = |remaining, full_in_s| {
+            Some(RateFigures {
+                limit: 60,
+                remaining,
+                full_in_s,
+            })
+        };
+        assert_eq!(figures("free"), None);
+        assert_eq!(figures("echo"), told(10, 0));
+        assert!(rates.is_empty(), "nothing is kept for a look");
+        for _ in 0..4 {
+            take(&rates, "a", "echo").expect("within the burst");
+        }
+        assert_eq!(figures("echo"), told(6, 4));
+        assert_eq!(figures("echo"), told(6, 4));
+        tokio::time::advance(Duration::from_millis(1500)).await;
+        assert_eq!(figures("echo"), told(7, 3));
     }
 
     /// G-67: a limit is found by whichever name was written, the one that says most first.

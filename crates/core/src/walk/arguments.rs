@@ -27,7 +27,7 @@ pub(super) async fn step(mut ctx: CallContext, mut rest: impl Rest) -> Outcome {
                 // Some revisions are told in a result; the audit record says refused all the same.
                 call.trail.refuse(Kind::InvalidArguments);
                 let name = call.params.string("name").unwrap_or_default();
-                return refusal(&name, &issues, call.caller.revision);
+                return refusal(&name, &issues, call.caller.revision, call.refusals);
             }
         }
     }
