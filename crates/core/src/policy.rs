@@ -26,6 +26,7 @@ use crate::offer::ItemKind;
 use crate::operation::Operation;
 use crate::tags;
 
+mod confirmations;
 mod kill;
 mod rates;
 mod roles;
@@ -33,6 +34,8 @@ mod scopes;
 mod shared;
 mod sights;
 
+pub(crate) use confirmations::Bound;
+pub use confirmations::{ConfirmConfig, Confirmations};
 pub(crate) use kill::disabled;
 pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, RateFigures, Rates};
@@ -47,6 +50,7 @@ pub struct Settings {
     pub roles: Roles,
     pub kills: KillSwitch,
     pub rates: RateConfig,
+    pub confirm: ConfirmConfig,
     /// `None`: limits are this gateway's own.
     pub shared_rates: Option<Arc<dyn SharedRates>>,
     /// `None`: nobody waits and nobody is refused.
@@ -62,6 +66,7 @@ impl Default for Settings {
             roles: Roles::default(),
             kills: KillSwitch::open(Vec::new(), None),
             rates: RateConfig::default(),
+            confirm: ConfirmConfig::default(),
             shared_rates: None,
             admission: None,
             is_open: true,
@@ -75,6 +80,7 @@ pub struct Policy {
     role_changes: watch::Sender<()>,
     kills: KillSwitch,
     rates: Rates,
+    confirmations: Confirmations,
     admission: Option<Arc<Admission>>,
     is_open: AtomicBool,
     /// What each role sees, by the scopes that narrow it; one entry for all roles that nobody configured.
@@ -104,8 +110,10 @@ struct RoleView {
 
 impl Policy {
     pub fn new(registry: Arc<Registry>, settings: Settings) -> Arc<Self> {
+        let of_roles = settings.roles.confirm();
         Arc::new(Self {
             registry,
+            confirmations: Confirmations::new(&settings.confirm, of_roles),
             roles: ArcSwap::from_pointee(settings.roles),
             role_changes: watch::Sender::new(()),
             kills: settings.kills,
@@ -254,6 +262,7 @@ impl Policy {
 
     /// New roles, in force for every call that begins after this.
     pub fn set_roles(&self, roles: Roles) {
+        self.confirmations.roles_changed(roles.confirm());
         self.roles.store(Arc::new(roles));
         self.role_changes.send_replace(());
         self.registry.announce();
@@ -312,6 +321,31 @@ impl Policy {
 
     pub fn rates(&self) -> &Rates {
         &self.rates
+    }
+
+    /// New tools that need a confirmation; tokens that were given out hold on.
+    pub fn reconfigure_confirmations(&self, config: &ConfirmConfig) {
+        let of_roles = self.roles.load().confirm();
+        self.confirmations.reconfigure(config, of_roles);
+    }
+
+    pub(crate) fn confirmations(&self) -> &Confirmations {
+        &self.confirmations
+    }
+
+    /// Whether anything at all needs a confirmation.
+    pub(crate) fn uses_confirmations(&self) -> bool {
+        self.confirmations.is_used()
+    }
+
+    /// Whether this caller has to confirm calls of this tool.
+    pub fn must_confirm(&self, caller: &Caller, tool: &Operation) -> bool {
+        let of_role = || {
+            let roles = self.roles.load();
+            let role = roles.get(&caller.role);
+            role.is_some_and(|role| role.must_confirm(tool))
+        };
+        self.uses_confirmations() && (self.confirmations.name(tool) || of_role())
     }
 
     pub fn admission(&self) -> Option<&Arc<Admission>> {

@@ -31,6 +31,7 @@ mod admit;
 mod arguments;
 mod authorize;
 mod circuit;
+mod confirm;
 mod intend;
 mod kill;
 mod limit;
@@ -38,6 +39,8 @@ mod recall;
 mod resolve;
 mod route;
 mod sign;
+
+pub use confirm::CONFIRMATION;
 
 type Outcome = Result<Reply, Fault>;
 
@@ -75,6 +78,7 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
         .layer(step(kill::step)) // is it switched off, now or before it ends?
         .layer(step(limit::step)) // does this caller call it too often?
         .layer(step(arguments::step)) // are the arguments what its schema asks for?
+        .layer(step(confirm::step)) // does somebody have to agree, and did they?
         .layer(step(recall::step)) // is the answer cached?
         .layer(step(circuit::step)) // fail at once while its backend keeps failing
         .layer(step(admit::step)) // wait for a permit, and hold it to the end

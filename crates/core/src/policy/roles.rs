@@ -219,6 +219,8 @@ pub struct Role {
     admin: bool,
     rules: Vec<Rule>,
     denied: Vec<Pattern>,
+    /// Tools whose calls it has to confirm.
+    confirm: Vec<Pattern>,
 }
 
 impl Role {
@@ -246,6 +248,18 @@ impl Role {
             }
         }
         role
+    }
+
+    /// The same role, which has to confirm calls of these tools.
+    #[must_use]
+    pub fn confirming<P: AsRef<str>>(mut self, tools: impl IntoIterator<Item = P>) -> Self {
+        let tools = tools.into_iter();
+        self.confirm = tools.map(|t| Pattern::new(t.as_ref())).collect();
+        self
+    }
+
+    pub(super) fn must_confirm(&self, tool: &Operation) -> bool {
+        self.confirm.iter().any(|pattern| pattern.matches(tool))
     }
 
     /// Whether this role may use the admin API.
@@ -314,6 +328,11 @@ impl Roles {
         all.entry(ADMIN.into())
             .or_insert_with(|| Arc::new(Role::new(["*"], [])));
         Self(all)
+    }
+
+    /// Whether any of them has calls to confirm.
+    pub(super) fn confirm(&self) -> bool {
+        self.0.values().any(|role| !role.confirm.is_empty())
     }
 
     /// `None` for a role that nobody configured: it sees nothing.

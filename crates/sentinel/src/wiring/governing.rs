@@ -7,7 +7,8 @@ use anyhow::Context;
 use sentinel_backends::http::Hook as Webhook;
 use sentinel_core::admission::{Admission, AdmissionConfig, Bounds, Hook, Overload};
 use sentinel_core::policy::{
-    CONFIGURED, KillSwitch, Killed, RateConfig, Role, Roles, Scope, Settings, SharedRates,
+    CONFIGURED, ConfirmConfig, KillSwitch, Killed, RateConfig, Role, Roles, Scope, Settings,
+    SharedRates,
 };
 use sentinel_stores::Redis;
 use tokio::runtime::Handle;
@@ -30,6 +31,7 @@ pub(super) fn settings(
         roles: roles(config),
         kills: KillSwitch::open(configured_kills(config), Some(file)),
         rates: rates(config),
+        confirm: ConfirmConfig::default(),
         shared_rates: shared_rates(config, home)?,
         admission: Some(admission(config, enabled, home)),
         is_open: config.auth.is_none(),
