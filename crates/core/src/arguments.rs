@@ -104,6 +104,11 @@ impl Schema {
         }
     }
 
+    /// The schema as the backend sent it.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        self.raw.as_deref()
+    }
+
     /// Whether these params of a call hold what the tool asks for.
     pub(crate) fn check(&self, tool: &str, params: &Params) -> Checked {
         let arguments = params.get("arguments").unwrap_or(b"{}");

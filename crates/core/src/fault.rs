@@ -79,6 +79,8 @@ kinds! {
     BackendTimeout = "backend_timeout",
     /// The backend answered with something that is no answer.
     BackendBadReply = "backend_bad_reply",
+    /// The backend's handler answered with a JSON-RPC error of its own; MCP callers get that error as it is.
+    BackendError = "backend_error",
     /// The backend needs something this caller did not declare.
     MissingCapability = "missing_capability",
     Cancelled = "cancelled",

@@ -4,6 +4,7 @@
 //! surface hands its method and params over untouched (`Invocation::mcp`). Other surfaces name an operation and give raw
 //! arguments (`tool`, `resource`, `prompt`); the params are written here.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -41,7 +42,7 @@ pub struct TaskOf {
 pub struct CallId(u128);
 
 impl CallId {
-    fn mint() -> Self {
+    pub fn mint() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let ms = since.map_or(0, |since| since.as_millis());
         let (high, low) = (random::fast_u64(), random::fast_u64());
@@ -55,6 +56,20 @@ impl CallId {
 
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
+    }
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = format!("{:032x}", self.0);
+        let (a, b, c, d, e) = (
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..],
+        );
+        write!(f, "{a}-{b}-{c}-{d}-{e}")
     }
 }
 
@@ -214,39 +229,6 @@ impl Invocation {
         }
     }
 
-    /// The same with the token by which its caller confirms it, if it sent one.
-    #[must_use]
-    pub fn confirmed_by(self, token: Option<&str>) -> Self {
-        Self {
-            confirmation: token.map(Arc::from),
-            ..self
-        }
-    }
-
-    /// A call of a tool; refusals are faults. `rules` bound the arguments as those of any caller; an error says why they are not JSON.
-    pub fn tool(
-        caller: Arc<Caller>,
-        view: View,
-        name: &str,
-        arguments: &[u8],
-        rules: Rules,
-    ) -> Result<Self, json::Error> {
-        let input = named(name, arguments, rules)?;
-        Ok(Self::new(caller, view, Action::CallTool, input))
-    }
-
-    /// The same for a prompt.
-    pub fn prompt(
-        caller: Arc<Caller>,
-        view: View,
-        name: &str,
-        arguments: &[u8],
-        rules: Rules,
-    ) -> Result<Self, json::Error> {
-        let input = named(name, arguments, rules)?;
-        Ok(Self::new(caller, view, Action::GetPrompt, input))
-    }
-
     /// A read of a resource.
     pub fn resource(caller: Arc<Caller>, view: View, uri: &str) -> Self {
         let input = object("uri", uri, b"");
@@ -299,31 +281,68 @@ impl Invocation {
     }
 }
 
-fn named(name: &str, arguments: &[u8], rules: Rules) -> Result<Params, json::Error> {
-    // Apart, so that nothing in it is read as a member beside it.
-    Params::parse(arguments.to_vec().into(), rules)?;
-    Ok(object(
+/// MCP's params for an operation that is named beside its raw arguments, as surfaces other than MCP have them. `members`
+/// are further members, each with a comma before it, written by the gateway. An error says why the arguments are not
+/// JSON within `rules`.
+pub fn params_named(
+    name: &str,
+    arguments: &[u8],
+    members: &[u8],
+    rules: Rules,
+) -> Result<Params, json::Error> {
+    let params = object_within(
         "name",
         name,
-        &[b",\"arguments\":", arguments].concat(),
-    ))
+        &[b",\"arguments\":", arguments, members],
+        rules,
+    );
+    let is_whole = |params: &Params| {
+        let scanned = params.get("arguments").unwrap_or_default();
+        scanned.len() == arguments.trim_ascii().len()
+    };
+    match params {
+        Ok(params) if is_whole(&params) => Ok(params),
+        // Alone, the arguments show where they are wrong. What goes on behind their end is wrong, too: it would be read
+        // as members beside them. `rules` bound the depth of the arguments, not of what is written around them.
+        _ => {
+            Params::parse(arguments.to_vec().into(), rules)?;
+            let members = [b",\"arguments\":", arguments, members];
+            object_within("name", name, &members, Rules::backend())
+        }
+    }
+}
+
+/// MCP's params for a resource.
+pub fn params_of_uri(uri: &str, members: &[u8]) -> Params {
+    object("uri", uri, members)
 }
 
 fn object(member: &str, value: &str, members: &[u8]) -> Params {
-    let mut out = Vec::with_capacity(member.len() + value.len() + members.len() + 8);
+    object_within(member, value, &[members], Rules::backend()).expect("written as JSON")
+}
+
+fn object_within(
+    member: &str,
+    value: &str,
+    members: &[&[u8]],
+    rules: Rules,
+) -> Result<Params, json::Error> {
+    let bytes: usize = members.iter().map(|part| part.len()).sum();
+    let mut out = Vec::with_capacity(member.len() + value.len() + bytes + 8);
     out.push(b'{');
     json::encode_string(member, &mut out);
     out.push(b':');
     json::encode_string(value, &mut out);
-    out.extend_from_slice(members);
+    for part in members {
+        out.extend_from_slice(part);
+    }
     out.push(b'}');
-    Params::parse(out.into(), Rules::backend()).expect("written as JSON")
+    Params::parse(out.into(), rules)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::Identity;
 
     #[test]
     fn call_ids_are_uuids_of_version_7_in_order_of_time_and_differ() {
@@ -343,20 +362,27 @@ mod tests {
 
     #[test]
     fn an_operation_and_raw_arguments_become_params_byte_for_byte() {
-        let caller = Arc::new(Caller::of(&Identity::local("admin")));
-        let tool = |arguments: &str| {
-            let (view, rules) = (View::Merged, Rules::caller(8));
-            let one = Invocation::tool(caller.clone(), view, "a\"b", arguments.as_bytes(), rules);
-            one.map(|one| String::from_utf8_lossy(one.input.as_bytes()).into_owned())
+        let named = |arguments: &str| {
+            let params = params_named("a\"b", arguments.as_bytes(), b"", Rules::caller(8));
+            params.map(|params| String::from_utf8_lossy(params.as_bytes()).into_owned())
         };
         assert_eq!(
-            tool(r#"{ "n": 1.0 }"#).expect("JSON"),
+            named(r#"{ "n": 1.0 }"#).expect("JSON"),
             r#"{"name":"a\"b","arguments":{ "n": 1.0 }}"#
         );
-        for bad in ["", "{", "{}}", r#"{},"name":"c""#, r#"{"a":1,"a":2}"#] {
-            assert!(tool(bad).is_err(), "{bad}");
+        named(" {} ").expect("space around it means nothing");
+        for bad in [
+            "",
+            "{",
+            "{}}",
+            r#"{},"name":"c""#,
+            r#"{},"task":{}"#,
+            r#"{"a":1,"a":2}"#,
+            "[[[[[[[[[]]]]]]]]]",
+        ] {
+            assert!(named(bad).is_err(), "{bad}");
         }
-        let read = Invocation::resource(caller, View::Merged, "x://\"");
-        assert_eq!(read.input.as_bytes(), br#"{"uri":"x://\""}"#);
+        let read = params_of_uri("x://\"", b"");
+        assert_eq!(read.as_bytes(), br#"{"uri":"x://\""}"#);
     }
 }

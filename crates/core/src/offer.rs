@@ -65,6 +65,8 @@ pub struct Item {
     pub schema: Arc<Schema>,
     /// A tool of 2025-11-25 that runs as a task only.
     pub needs_task: bool,
+    /// A tool that says it changes nothing (`annotations.readOnlyHint`).
+    pub is_read_only: bool,
     /// What a tool is tagged with.
     pub tags: Arc<[Box<str>]>,
     /// The callers that it is offered to, where the server distinguishes them.
@@ -93,6 +95,7 @@ impl Item {
             mirrored: mirrored.into(),
             schema: Arc::new(Schema::new(schema)),
             needs_task: kind == ItemKind::Tool && needs_task(&payload),
+            is_read_only: kind == ItemKind::Tool && is_read_only(&payload),
             tags: match kind {
                 ItemKind::Tool => tags::of(&payload),
                 _ => Arc::default(),
@@ -103,9 +106,18 @@ impl Item {
 }
 
 fn needs_task(tool: &Payload) -> bool {
-    let execution = tool.get_bytes("execution");
-    let execution = execution.and_then(|raw| Payload::parse(raw, Rules::backend()).ok());
-    execution.is_some_and(|e| e.get("taskSupport") == Some(br#""required""#))
+    has_member(tool, "execution", "taskSupport", br#""required""#)
+}
+
+fn is_read_only(tool: &Payload) -> bool {
+    has_member(tool, "annotations", "readOnlyHint", b"true")
+}
+
+/// Whether the object `outer` of a tool has a member with this value.
+fn has_member(tool: &Payload, outer: &str, member: &str, value: &[u8]) -> bool {
+    let object = tool.get_bytes(outer);
+    let object = object.and_then(|raw| Payload::parse(raw, Rules::backend()).ok());
+    object.is_some_and(|object| object.get(member) == Some(value))
 }
 
 /// Which features a server declares.

@@ -41,6 +41,8 @@ pub struct Operation {
     pub mirrored: Option<Arc<[Param]>>,
     /// A tool of 2025-11-25 that runs as a task only.
     pub needs_task: bool,
+    /// A tool that says it changes nothing.
+    pub is_read_only: bool,
     /// What a tool is tagged with.
     pub tags: Arc<[Box<str>]>,
     /// The callers that it is offered to; it does not exist for others.
@@ -70,6 +72,7 @@ impl Operation {
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
             needs_task: false,
+            is_read_only: item.is_read_only,
             tags: item.tags.clone(),
             offered_to: item.offered_to,
             held: None,
@@ -91,6 +94,7 @@ impl Operation {
             schema: None,
             mirrored: None,
             needs_task: false,
+            is_read_only: false,
             tags: Arc::default(),
             offered_to: CapabilitySets::ALL,
             held: None,

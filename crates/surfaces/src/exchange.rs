@@ -22,7 +22,7 @@ use http::StatusCode;
 use sentinel_core::audit::{self, Ending, Surface, Trail};
 use sentinel_core::{Beginning, Caller, Conversation, Entry, Fault, Identity, Kind, Reply};
 use sentinel_wire::envelope::{PARSE_ERROR, Refusal, write_result};
-use sentinel_wire::{Id, Message, Method, Outcome, Request, Revision};
+use sentinel_wire::{Id, Message, Method, Outcome, Params, Request, Revision};
 
 use crate::gateway::Gateway;
 use crate::mcp::{Large, fault_message, outcome_message};
@@ -45,6 +45,42 @@ pub(crate) struct MessageExchange {
     /// The revision in which the answer is written.
     revision: Revision,
     entry: Entry,
+}
+
+/// One operation called over REST or plain JSON-RPC, from the moment its input was read until its answer is on record.
+pub(crate) struct OperationExchange {
+    entry: Entry,
+}
+
+impl OperationExchange {
+    pub(crate) fn open(
+        arrival: &Arrival<'_>,
+        id: Option<&Id>,
+        method: &Method,
+        params: &Params,
+        bytes_in: usize,
+    ) -> Self {
+        let mut entry = arrival.gateway.auditor.open(&audit::Request {
+            surface: arrival.surface,
+            id: id.map(Id::as_bytes),
+            method: Some(method),
+            params: Some(params),
+            bytes_in,
+            traceparent: arrival.traceparent,
+        });
+        entry.from(arrival.identity);
+        Self { entry }
+    }
+
+    /// Where the walk notes what became of the call.
+    pub(crate) fn trail(&self) -> Arc<Trail> {
+        self.entry.trail()
+    }
+
+    /// The answer is ready, and on record when this returns.
+    pub(crate) fn end(self, ending: &Ending, bytes_out: usize) {
+        self.entry.finish(ending, bytes_out);
+    }
 }
 
 /// What a handler made of a request.

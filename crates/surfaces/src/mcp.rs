@@ -25,7 +25,7 @@ pub(crate) use in_flight::CallGuard;
 pub(crate) use introduction::{Introduction, unsupported_version};
 pub(crate) use large::{Large, Unfinished};
 pub(crate) use listen::{Changes, Listener, change_message};
-pub(crate) use modern::{Talk, Turn};
+pub(crate) use modern::{Manner, Talk, Turn};
 pub(crate) use render::{fault_message, outcome_message};
 pub(crate) use session::{LegacySession, Opening, PendingCall, ReadyAt, no_batches};
 pub(crate) use sink::{CallerSink, StreamItem};

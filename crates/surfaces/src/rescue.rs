@@ -7,7 +7,7 @@ pub use advice::{Advice, advice, hint, is_retryable, title};
 
 use Shown::{Always, InMessage, Modern};
 use http::StatusCode;
-use sentinel_core::{Fault, Kind};
+use sentinel_core::{CallId, Fault, Kind};
 use sentinel_wire::envelope::{METHOD_NOT_FOUND, error_object};
 use sentinel_wire::{Payload, Revision, json};
 
@@ -97,6 +97,7 @@ pub fn row(kind: Kind) -> Row {
         Kind::BackendBusy =>          of(-32000, -31503, 503, InMessage),
         Kind::BackendTimeout =>       of(-32603, -32603, 504, InMessage),
         Kind::BackendBadReply =>      of(-32603, -32603, 502, InMessage),
+        Kind::BackendError =>         of(-32603, -32603, 500, InMessage),
         Kind::MissingCapability =>    of(-32603, -32021, 400, Modern),
         Kind::Cancelled =>            of(-32603, -32603, 500, InMessage),
         Kind::AuditUnavailable =>     of(-32603, -32603, 503, InMessage),
@@ -131,17 +132,57 @@ pub(crate) fn status_of_backend_error(error: &Payload) -> StatusCode {
     }
 }
 
-/// The problem document (RFC 9457) for clients that speak no JSON-RPC.
-pub(crate) fn problem(fault: &Fault) -> Vec<u8> {
-    let status = row(fault.kind).status();
-    let mut out = br#"{"type":"about:blank","title":"#.to_vec();
-    json::encode_string(status.canonical_reason().unwrap_or_default(), &mut out);
+/// The status of a REST answer. A body that the operation's schema does not allow is well-formed and cannot be
+/// processed; a query parameter is part of the request line (requirement C-17).
+pub(crate) fn rest_status(kind: Kind, input: RestInput) -> StatusCode {
+    match (kind, input) {
+        (Kind::InvalidArguments, RestInput::Body) => StatusCode::UNPROCESSABLE_ENTITY,
+        (kind, _) => row(kind).status(),
+    }
+}
+
+/// Where a REST call has its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RestInput {
+    Query,
+    Body,
+}
+
+/// The problem document (RFC 9457) for clients that speak no JSON-RPC. `instance` names this occurrence in the log.
+pub(crate) fn problem(fault: &Fault, status: StatusCode, instance: Option<CallId>) -> Vec<u8> {
+    let code = fault.kind.as_str();
+    let mut out = format!(r#"{{"type":"/problems/{code}","title":"#).into_bytes();
+    json::encode_string(title(fault.kind), &mut out);
     out.extend_from_slice(format!(r#","status":{},"detail":"#, status.as_u16()).as_bytes());
     json::encode_string(&fault.public, &mut out);
+    if let Some(id) = instance {
+        out.extend_from_slice(format!(r#","instance":"urn:uuid:{id}""#).as_bytes());
+    }
+    out.extend_from_slice(format!(r#","code":"{code}","#).as_bytes());
+    push_advice(fault.kind, &mut out);
     out.push(b',');
     push_members(fault, &mut out);
     out.push(b'}');
     out
+}
+
+/// The JSON-RPC error object of the RPC surface, whose data has the members of a problem document.
+pub(crate) fn rpc_error(fault: &Fault, instance: Option<CallId>) -> Vec<u8> {
+    let code = fault.legacy_code.unwrap_or(row(fault.kind).legacy);
+    let mut data = format!(r#"{{"code":"{}","#, fault.kind.as_str()).into_bytes();
+    push_advice(fault.kind, &mut data);
+    data.push(b',');
+    push_members(fault, &mut data);
+    if let Some(id) = instance {
+        data.extend_from_slice(format!(r#","instance":"urn:uuid:{id}""#).as_bytes());
+    }
+    data.push(b'}');
+    error_object(i64::from(code), &fault.public, Some(&data))
+}
+
+fn push_advice(kind: Kind, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!(r#""retryable":{},"hint":"#, is_retryable(kind)).as_bytes());
+    json::encode_string(hint(kind), out);
 }
 
 /// The members that tell a program what happened, the same in `error.data` and in a problem document.
@@ -209,6 +250,7 @@ mod tests {
             (Kind::BackendBusy, -32000, -31503, 503, 200, 200),
             (Kind::BackendTimeout, -32603, -32603, 504, 200, 200),
             (Kind::BackendBadReply, -32603, -32603, 502, 200, 200),
+            (Kind::BackendError, -32603, -32603, 500, 200, 200),
             (Kind::MissingCapability, -32603, -32021, 400, 200, 400),
             (Kind::Cancelled, -32603, -32603, 500, 200, 200),
             (Kind::AuditUnavailable, -32603, -32603, 503, 200, 200),
@@ -264,10 +306,13 @@ mod tests {
     #[test]
     fn a_problem_document_has_the_members_of_rfc_9457_and_the_kind() {
         let fault = Fault::new(Kind::TooManyStreams, "later").retry_after_ms(1500);
-        let problem: serde_json::Value = serde_json::from_slice(&problem(&fault)).expect("JSON");
+        let status = row(fault.kind).status();
+        let problem = problem(&fault, status, None);
+        let problem: serde_json::Value = serde_json::from_slice(&problem).expect("JSON");
         let expected = serde_json::json!({
-            "type": "about:blank", "title": "Service Unavailable", "status": 503,
-            "detail": "later", "kind": "too_many_streams", "retry_after_ms": 1500,
+            "type": "/problems/too_many_streams", "title": "Too many streams", "status": 503,
+            "detail": "later", "code": "too_many_streams", "kind": "too_many_streams",
+            "retryable": true, "hint": hint(fault.kind), "retry_after_ms": 1500,
         });
         assert_eq!(problem, expected);
     }

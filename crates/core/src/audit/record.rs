@@ -24,6 +24,10 @@ pub struct Key {
 pub enum Surface {
     Http,
     Stdio,
+    /// Operations called over REST.
+    Rest,
+    /// Operations called over plain JSON-RPC.
+    Rpc,
     /// The admin API.
     Admin,
     /// Records of the audit about itself: starts, anchors, gaps.
@@ -35,6 +39,8 @@ impl Surface {
         match self {
             Self::Http => "http",
             Self::Stdio => "stdio",
+            Self::Rest => "rest",
+            Self::Rpc => "rpc",
             Self::Admin => "admin",
             Self::Gateway => "gateway",
         }

@@ -84,6 +84,7 @@ mod tests {
             schema: None,
             mirrored: None,
             needs_task: false,
+            is_read_only: false,
             tags: Arc::default(),
             offered_to: crate::capabilities::CapabilitySets::ALL,
             held: None,

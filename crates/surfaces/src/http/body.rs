@@ -34,6 +34,12 @@ impl Body {
     }
 }
 
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::Ready(Some(bytes))
+    }
+}
+
 impl From<Vec<u8>> for Body {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Ready(Some(bytes.into()))

@@ -11,13 +11,13 @@ use hyper::body::{Body as _, Incoming};
 use sentinel_core::audit::{self, Ending, Surface};
 use sentinel_core::identity::Proof;
 use sentinel_core::{Caller, Entry, Fault, Identity, Kind, View, tags};
-use sentinel_wire::Method;
+use sentinel_wire::{Method, Revision};
 
 use super::auth::Asked;
 use super::body::Body;
 use super::post::Version;
 use super::routes::{self, Handler, Match, OnRecord, Route, Speaks, Who};
-use super::{Door, Endpoint, Entrance, Serves, cors, post, reply};
+use super::{Door, Endpoint, Entrance, Serves, cors, post, reply, rest, rpc};
 
 /// Below it everything is for admins, also what is not there.
 const ADMIN: &str = "/admin/api/";
@@ -32,6 +32,8 @@ pub(super) struct Exchange<'a> {
     /// The request message, once it was read.
     pub(super) asked: &'a OnceLock<Asked>,
     about: OnceLock<String>,
+    /// The verbs of what the path names, where they are fewer than those of its route.
+    allow: OnceLock<&'static str>,
 }
 
 impl Exchange<'_> {
@@ -51,6 +53,12 @@ impl Exchange<'_> {
     /// Notes for the record what the request is about, where its path does not tell.
     pub(super) fn about(&self, what: impl Into<String>) {
         let _ = self.about.set(what.into());
+    }
+
+    /// The fault for a verb that what the path names does not have; it has these.
+    pub(super) fn only(&self, allow: &'static str, text: &'static str) -> Fault {
+        let _ = self.allow.set(allow);
+        Fault::new(Kind::MethodNotAllowed, text)
     }
 
     /// What is to be seen at a path of MCP: everything, or one backend. One that is hidden from the caller is not
@@ -192,6 +200,7 @@ impl Door {
             identity,
             asked,
             about: OnceLock::new(),
+            allow: OnceLock::new(),
         };
         let record = match found.record() {
             OnRecord::Everything => Some(self.record(&exchange, body.size_hint().lower() as usize)),
@@ -209,6 +218,8 @@ impl Door {
             (_, Match::OtherVerb(route, _)) => exchange.other_verb(route),
             (_, Match::Found(route, _)) => match route.handler {
                 Handler::McpPost => post::answer(&exchange, body).await,
+                Handler::RestPost => rest::post(&exchange, body).await,
+                Handler::Rpc => rpc::answer(&exchange, body).await,
                 Handler::Boxed(handler) => handler(&exchange, body).await,
             },
         };
@@ -220,7 +231,11 @@ impl Door {
         let response = handled.unwrap_or_else(|fault| {
             let mut response = refusal(found.speaks(), head, &fault);
             if let (Kind::MethodNotAllowed, Some(route)) = (fault.kind, found.route()) {
-                let allow = HeaderValue::try_from(route.allow()).expect("verbs are ASCII");
+                let allow = exchange
+                    .allow
+                    .get()
+                    .map_or_else(|| route.allow(), |a| (*a).into());
+                let allow = HeaderValue::try_from(allow).expect("verbs are ASCII");
                 response.headers_mut().entry(ALLOW).or_insert(allow);
             }
             response
@@ -314,6 +329,7 @@ fn options(route: &Route) -> Response<Body> {
 pub(super) fn refusal(speaks: Speaks, head: &request::Parts, fault: &Fault) -> Response<Body> {
     let mut response = match speaks {
         Speaks::Mcp => reply::refuse_in(Version::of(&head.headers).revision(), fault),
+        Speaks::Rpc => reply::refuse_in(Revision::NEWEST_LEGACY, fault),
         Speaks::Http => reply::problem(fault),
     };
     let headers = response.headers_mut();
@@ -327,7 +343,7 @@ pub(super) fn refusal(speaks: Speaks, head: &request::Parts, fault: &Fault) -> R
         }
         _ => {}
     }
-    if let (Speaks::Http, Some(ms)) = (speaks, fault.retry_after_ms) {
+    if let (Speaks::Http | Speaks::Rpc, Some(ms)) = (speaks, fault.retry_after_ms) {
         headers.insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
     }
     response

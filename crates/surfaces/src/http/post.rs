@@ -98,12 +98,22 @@ pub(super) fn arrival<'a>(
     identity: &'a Identity,
     headers: &'a HeaderMap,
 ) -> Arrival<'a> {
+    arrival_at(Surface::Http, door, identity, headers)
+}
+
+/// The same for any surface.
+pub(super) fn arrival_at<'a>(
+    surface: Surface,
+    door: &'a Door,
+    identity: &'a Identity,
+    headers: &'a HeaderMap,
+) -> Arrival<'a> {
     // Of two nobody can say which one is meant.
     let mut traces = headers.get_all(TRACEPARENT).iter();
     let trace = traces.next().filter(|_| traces.next().is_none());
     Arrival {
         gateway: &door.gateway,
-        surface: Surface::Http,
+        surface,
         identity,
         traceparent: trace.map(HeaderValue::as_bytes),
     }
@@ -134,6 +144,14 @@ pub(super) async fn take_body(
     body: HttpBody,
 ) -> Result<Bytes, (Fault, usize)> {
     check_types(headers).map_err(|fault| (fault, 0))?;
+    read_body(door, headers, body).await
+}
+
+async fn read_body(
+    door: &Door,
+    headers: &HeaderMap,
+    body: HttpBody,
+) -> Result<Bytes, (Fault, usize)> {
     let limit = door.gateway.limits().body_bytes_max;
     let declared = headers
         .get(CONTENT_LENGTH)
@@ -248,23 +266,7 @@ pub(super) fn check_types(headers: &HeaderMap) -> Result<(), Fault> {
                 json.get_or_insert_with(|| is_json(value));
             }
             ACCEPT => accepts = Some(accepts == Some(true) || takes_json(value)),
-            CONTENT_ENCODING if !value.eq_ignore_ascii_case(b"identity") => {
-                let text = "send the body without a Content-Encoding";
-                return refuse(Kind::UnsupportedMediaType, text);
-            }
-            // hyper takes any whose last coding is `chunked`, and would hand us the others' bytes.
-            TRANSFER_ENCODING => {
-                if is_chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                    let text = "the only Transfer-Encoding known here is chunked";
-                    return refuse(Kind::UnsupportedCoding, text);
-                }
-                is_chunked = true;
-            }
-            EXPECT if !value.eq_ignore_ascii_case(b"100-continue") => {
-                let text = "the only Expect known here is 100-continue";
-                return refuse(Kind::ExpectationFailed, text);
-            }
-            _ => {}
+            _ => check_framing(name, value, &mut is_chunked)?,
         }
     }
     if json != Some(true) {
@@ -278,7 +280,46 @@ pub(super) fn check_types(headers: &HeaderMap) -> Result<(), Fault> {
     Ok(())
 }
 
-fn is_json(kind: &[u8]) -> bool {
+/// Refuses a header by which the body has a form that we do not read.
+fn check_framing(name: &HeaderName, value: &[u8], is_chunked: &mut bool) -> Result<(), Fault> {
+    let refuse = |kind, text| Err(Fault::new(kind, text));
+    match *name {
+        CONTENT_ENCODING if !value.eq_ignore_ascii_case(b"identity") => {
+            let text = "send the body without a Content-Encoding";
+            refuse(Kind::UnsupportedMediaType, text)
+        }
+        // hyper takes any whose last coding is `chunked`, and would hand us the others' bytes.
+        TRANSFER_ENCODING => {
+            if *is_chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                let text = "the only Transfer-Encoding known here is chunked";
+                return refuse(Kind::UnsupportedCoding, text);
+            }
+            *is_chunked = true;
+            Ok(())
+        }
+        EXPECT if !value.eq_ignore_ascii_case(b"100-continue") => {
+            let text = "the only Expect known here is 100-continue";
+            refuse(Kind::ExpectationFailed, text)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A body of any type, within its bounds.
+pub(super) async fn take_any_body(
+    door: &Door,
+    headers: &HeaderMap,
+    body: HttpBody,
+) -> Result<Bytes, Fault> {
+    let mut is_chunked = false;
+    for (name, value) in headers {
+        check_framing(name, value.as_bytes(), &mut is_chunked)?;
+    }
+    let read = read_body(door, headers, body).await;
+    read.map_err(|(fault, _)| fault)
+}
+
+pub(super) fn is_json(kind: &[u8]) -> bool {
     let essence = kind.split(|b| *b == b';').next().unwrap_or_default();
     essence
         .trim_ascii()

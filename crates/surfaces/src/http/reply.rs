@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use sentinel_core::Fault;
+use sentinel_core::{CallId, Fault, Kind, Side};
 use sentinel_wire::Revision;
 
 use super::body::Body;
@@ -41,11 +41,18 @@ pub(super) fn stream(
     place: StreamPlace,
     chunks: impl Stream<Item = Bytes> + Send + 'static,
 ) -> Response<Body> {
-    let counted = chunks.map(move |chunk| {
+    events(Body::stream(held(place, chunks)))
+}
+
+/// A stream that holds its place until it ends.
+pub(super) fn held(
+    place: StreamPlace,
+    chunks: impl Stream<Item = Bytes> + Send + 'static,
+) -> impl Stream<Item = Bytes> + Send + 'static {
+    chunks.map(move |chunk| {
         let _counted = &place;
         chunk
-    });
-    events(Body::stream(counted))
+    })
 }
 
 pub(super) fn text(status: StatusCode, body: &str) -> Response<Body> {
@@ -83,9 +90,23 @@ pub(super) fn accepted() -> Response<Body> {
 
 /// A refusal for a client that speaks no JSON-RPC.
 pub(super) fn problem(fault: &Fault) -> Response<Body> {
-    let status = rescue::row(fault.kind).status();
-    let body = rescue::problem(fault);
+    problem_with(fault, rescue::row(fault.kind).status())
+}
+
+pub(super) fn problem_with(fault: &Fault, status: StatusCode) -> Response<Body> {
+    let body = rescue::problem(fault, status, logged(fault));
     with_type(status, "application/problem+json", body.into())
+}
+
+/// Logs what callers are not told of a failure that is not theirs, under an id that the answer names.
+pub(super) fn logged(fault: &Fault) -> Option<CallId> {
+    let cause = std::error::Error::source(fault);
+    if fault.side() == Side::Caller || (cause.is_none() && fault.kind != Kind::Internal) {
+        return None;
+    }
+    let id = CallId::mint();
+    tracing::warn!(%id, kind = fault.kind.as_str(), ?cause, "{fault}");
+    Some(id)
 }
 
 /// A refusal before any JSON-RPC request could be read, for a caller of this revision.
@@ -102,7 +123,7 @@ pub(super) fn last(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+pub(super) fn with_type(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response

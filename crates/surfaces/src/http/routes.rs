@@ -12,12 +12,13 @@ use sentinel_core::Fault;
 use super::admin::{self, Endpoint, FromRequest};
 use super::body::Body;
 use super::exchange::Exchange;
-use super::{auth, health, legacy, metrics, sse2024};
+use super::{auth, health, legacy, metrics, rest, sse2024};
 
 /// One verb of one path.
 pub(super) struct Route {
     pub(super) verb: Verb,
-    /// A last segment in braces stands for the rest of the path.
+    /// A segment in braces stands for one segment; the last one for the rest of the path, but for operations, whose
+    /// names are one percent-encoded segment.
     pub(super) path: &'static str,
     pub(super) who: Who,
     pub(super) at: Listeners,
@@ -64,6 +65,8 @@ pub(super) enum OnRecord {
 pub(super) enum Speaks {
     /// JSON-RPC error objects.
     Mcp,
+    /// JSON-RPC error objects without MCP.
+    Rpc,
     /// Problem documents (RFC 9457).
     Http,
 }
@@ -74,6 +77,9 @@ pub(super) type Handled<'a> = BoxFuture<'a, Result<Response<Body>, Fault>>;
 pub(super) enum Handler {
     /// Messages of MCP. Awaited in place, for a box would cost an allocation per call.
     McpPost,
+    /// Operations over REST and JSON-RPC; likewise.
+    RestPost,
+    Rpc,
     Boxed(for<'a> fn(&'a Exchange<'a>, Incoming) -> Handled<'a>),
 }
 
@@ -129,6 +135,29 @@ const fn plain(
     }
 }
 
+/// Operations record themselves once their input was read; what is refused before is recorded here.
+const fn operation(
+    verb: Verb,
+    path: &'static str,
+    handler: Handler,
+    summary: &'static str,
+) -> Route {
+    Route {
+        verb,
+        path,
+        who: Who::Caller,
+        at: Listeners::Callers,
+        record: OnRecord::Refusals,
+        surface: match handler {
+            Handler::Rpc => Speaks::Rpc,
+            _ => Speaks::Http,
+        },
+        handler,
+        summary,
+        json: None,
+    }
+}
+
 const fn json<E: Endpoint>(verb: Verb, path: &'static str, summary: &'static str) -> Route {
     Route {
         verb,
@@ -146,7 +175,7 @@ const fn json<E: Endpoint>(verb: Verb, path: &'static str, summary: &'static str
     }
 }
 
-use Handler::{Boxed, McpPost};
+use Handler::{Boxed, McpPost, RestPost, Rpc};
 
 #[rustfmt::skip] // a table has columns
 pub(super) static ROUTES: &[Route] = &[
@@ -160,6 +189,14 @@ pub(super) static ROUTES: &[Route] = &[
     mcp(Verb::GET,    "/sse",           Boxed(sse2024::open),     "HTTP+SSE of 2024-11-05"),
     mcp(Verb::GET,    "/sse/{backend}", Boxed(sse2024::open),     "HTTP+SSE of 2024-11-05 with one backend"),
     mcp(Verb::POST,   "/messages",      Boxed(sse2024::message),  "messages of HTTP+SSE of 2024-11-05"),
+    operation(Verb::POST, "/rpc",                      Rpc,                      "operations by JSON-RPC 2.0"),
+    operation(Verb::GET,  "/api/catalog",              Boxed(rest::catalog),     "every operation that the caller sees"),
+    operation(Verb::GET,  "/api/resources",            Boxed(rest::resources),   "resources and resource templates"),
+    operation(Verb::GET,  "/api/resources/{uri}",      Boxed(rest::resource),    "reads a resource"),
+    operation(Verb::POST, "/api/prompts/{name}",       Boxed(rest::prompt),      "renders a prompt"),
+    operation(Verb::POST, "/api/{operation}/continue", Boxed(rest::resume),      "continues a call that asked for input"),
+    operation(Verb::POST, "/api/{operation}",          RestPost,                 "calls an operation"),
+    operation(Verb::GET,  "/api/{operation}",          Boxed(rest::get),         "calls a read-only operation"),
     plain(Who::Probe,   Listeners::All, "/health",  Boxed(health::health),   "whether the process is alive"),
     plain(Who::Probe,   Listeners::All, "/ready",   Boxed(health::readiness), "whether calls can be served"),
     plain(Who::Scraper, Listeners::All, "/metrics", Boxed(metrics::metrics), "the counters, for Prometheus"),
@@ -233,9 +270,13 @@ impl Route {
                 let may_end_in_slash = matches!(self.who, Who::Caller | Who::Public);
                 (rest.is_empty() || (rest == "/" && may_end_in_slash)).then_some("")
             }
-            Some((before, _)) => {
+            Some((before, pattern)) => {
                 let rest = path.strip_prefix(before)?.strip_prefix('/')?;
-                (!rest.is_empty()).then_some(rest)
+                let (_, after) = pattern.split_once('}')?;
+                let segment = rest.strip_suffix(after)?;
+                let is_name = self.surface == Speaks::Http && self.who == Who::Caller;
+                let is_deeper = is_name && segment.contains('/');
+                (!segment.is_empty() && !is_deeper).then_some(segment)
             }
         }
     }
@@ -291,6 +332,30 @@ mod tests {
             (Verb::DELETE, "/admin/api/keys", "405 GET, HEAD, POST"),
             (Verb::GET, "/admin/api/nothing", "404"),
             (Verb::GET, "/", "404"),
+            (Verb::POST, "/rpc", "POST /rpc []"),
+            (Verb::GET, "/rpc", "405 POST"),
+            (Verb::POST, "/api/echo", "POST /api/{operation} [echo]"),
+            (Verb::HEAD, "/api/echo", "GET /api/{operation} [echo]"),
+            (Verb::PUT, "/api/echo", "405 POST, GET, HEAD"),
+            (Verb::GET, "/api/catalog", "GET /api/catalog []"),
+            (
+                Verb::POST,
+                "/api/catalog",
+                "POST /api/{operation} [catalog]",
+            ),
+            (
+                Verb::POST,
+                "/api/a/continue",
+                "POST /api/{operation}/continue [a]",
+            ),
+            (
+                Verb::GET,
+                "/api/resources/x%3A%2F",
+                "GET /api/resources/{uri} [x%3A%2F]",
+            ),
+            (Verb::POST, "/api/prompts/p", "POST /api/prompts/{name} [p]"),
+            (Verb::POST, "/api/a/b", "404"),
+            (Verb::POST, "/api/", "404"),
         ] {
             assert_eq!(found(verb, path), want, "{path}");
         }

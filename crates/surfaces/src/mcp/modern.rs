@@ -9,8 +9,8 @@ use ring::digest::{Context, SHA256};
 use sentinel_core::audit::Trail;
 use sentinel_core::park::{Parked, input_requests};
 use sentinel_core::{
-    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Invocation, Kind, Notice, Reply,
-    Round, Step, TaskAction, View,
+    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Invocation, Kind, Notice, Refusals,
+    Reply, Round, Step, TaskAction, View,
 };
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::translate::elicitations;
@@ -47,6 +47,16 @@ pub(crate) struct Talk {
     rounds: u32,
     round: Round,
     trail: Arc<Trail>,
+    manner: Manner,
+}
+
+/// How a surface other than MCP makes its calls.
+#[derive(Clone, Default)]
+pub(crate) struct Manner {
+    /// How its callers hear of a refusal.
+    pub(crate) refusals: Refusals,
+    /// The token by which the caller confirms the call.
+    pub(crate) confirmation: Option<Arc<str>>,
 }
 
 /// What comes next for the caller.
@@ -66,6 +76,18 @@ impl Talk {
         request: Request,
         trail: Arc<Trail>,
     ) -> Result<Self, Fault> {
+        Self::begin_as(gateway, caller, view, request, trail, Manner::default())
+    }
+
+    /// The same for a surface other than MCP.
+    pub(crate) fn begin_as(
+        gateway: &Arc<Gateway>,
+        caller: Arc<Caller>,
+        view: View,
+        request: Request,
+        trail: Arc<Trail>,
+        manner: Manner,
+    ) -> Result<Self, Fault> {
         let mut this = Self {
             gateway: gateway.clone(),
             caller,
@@ -77,6 +99,7 @@ impl Talk {
             rounds: 0,
             round: Round::first(),
             trail,
+            manner,
         };
         state_is_text(&this.request)?;
         let state = this.request.params.string("requestState");
@@ -92,7 +115,11 @@ impl Talk {
     fn start(&mut self, params: Params) {
         let method = self.request.method.clone();
         let caller = self.caller.clone();
-        let call = Invocation::mcp(self.round, caller, self.view, method, params);
+        let call = Invocation {
+            refusals: self.manner.refusals,
+            confirmation: self.manner.confirmation.take(),
+            ..Invocation::mcp(self.round, caller, self.view, method, params)
+        };
         self.talk = Some(self.gateway.walk.begin(call, self.trail.clone()));
     }
 

@@ -23,6 +23,7 @@ fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
         schema: None,
         mirrored: None,
         needs_task: false,
+        is_read_only: false,
         tags: Arc::default(),
         offered_to: crate::capabilities::CapabilitySets::ALL,
         held: None,

@@ -1,0 +1,243 @@
+//! Operations called by surfaces other than MCP: one call with its record, and what it came to as a result or a fault.
+//!
+//! The call itself is that of a modern MCP caller (`mcp::Talk`), so questions park it and a sealed state continues it.
+//! Not here: how input is read and answers are written (`rest`, `rpc`).
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use http::HeaderName;
+use sentinel_core::audit::{Ending, Surface};
+use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, Refusals, Reply, View};
+use sentinel_wire::json::{self, Rules};
+use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request};
+
+use super::exchange::Exchange;
+use super::post::{arrival_at, going_down};
+use crate::exchange::{Handled, OperationExchange};
+use crate::mcp::{Manner, Talk, Turn};
+
+const CONFIRMATION: HeaderName = HeaderName::from_static("x-confirmation-token");
+/// Log lines of this level and above are in the stream of a call.
+const LOG_LEVEL: &[u8] = br#""info""#;
+
+/// Whoever calls over HTTP can be asked: the answer to the call is the question.
+static CAPABILITIES: LazyLock<ClientCapabilities> = LazyLock::new(|| {
+    let declared = br#"{"elicitation":{"form":{},"url":{}},"sampling":{}}"#;
+    ClientCapabilities::parse(Bytes::from_static(declared)).expect("an object")
+});
+
+/// What is called.
+pub(super) struct Wanted {
+    pub(super) method: Method,
+    pub(super) params: Params,
+    /// As the caller sent it, where the surface has ids.
+    pub(super) id: Option<Id>,
+    pub(super) bytes_in: usize,
+    /// Progress and log lines are wanted, too.
+    pub(super) with_notices: bool,
+}
+
+/// A call that runs. Dropping it cancels the call.
+pub(super) struct Running {
+    talk: Talk,
+    /// Until it is done.
+    record: Option<OperationExchange>,
+}
+
+/// What a call came to; not yet on record.
+pub(super) struct Completed {
+    pub(super) outcome: Result<Payload, Fault>,
+    ending: Ending,
+    record: OperationExchange,
+}
+
+/// What comes next of a call.
+pub(super) enum Next {
+    /// A notification as MCP has it.
+    Notice(Vec<u8>),
+    Done(Box<Completed>),
+}
+
+/// The caller of a request that speaks no MCP.
+pub(super) fn caller(exchange: &Exchange<'_>, with_notices: bool) -> Caller {
+    let level = with_notices.then(|| LogLevel::rank(LOG_LEVEL)).flatten();
+    Caller {
+        capabilities: CAPABILITIES.clone(),
+        log_level: LogLevel::of(level),
+        ..Caller::of(exchange.identity())
+    }
+}
+
+/// Begins a call; what refuses it at once is its outcome.
+pub(super) fn begin(
+    exchange: &Exchange<'_>,
+    surface: Surface,
+    wanted: Wanted,
+) -> Result<Running, Box<Completed>> {
+    let (door, headers) = (exchange.door, exchange.headers());
+    let arrival = arrival_at(surface, door, exchange.identity(), headers);
+    let Wanted { method, params, .. } = &wanted;
+    let id = wanted.id.as_ref();
+    let record = OperationExchange::open(&arrival, id, method, params, wanted.bytes_in);
+    if door.gateway.is_draining() {
+        return Err(Box::new(Completed::of(Err(going_down()), record)));
+    }
+    let manner = Manner {
+        refusals: Refusals::Faults,
+        confirmation: headers
+            .get(CONFIRMATION)
+            .and_then(|token| token.to_str().ok().map(Arc::from)),
+    };
+    let caller = Arc::new(caller(exchange, wanted.with_notices));
+    let request = Request {
+        id: wanted.id.unwrap_or_else(|| Id::from_number(0)),
+        method: wanted.method,
+        params: wanted.params,
+    };
+    let (gateway, trail) = (&door.gateway, record.trail());
+    match Talk::begin_as(gateway, caller, View::Merged, request, trail, manner) {
+        Ok(talk) => Ok(Running {
+            talk,
+            record: Some(record),
+        }),
+        Err(fault) => Err(Box::new(Completed::of(Err(fault), record))),
+    }
+}
+
+/// Runs a call to its end; nothing is said on the way.
+pub(super) async fn run(
+    exchange: &Exchange<'_>,
+    surface: Surface,
+    wanted: Wanted,
+) -> Box<Completed> {
+    let mut running = match begin(exchange, surface, wanted) {
+        Ok(running) => running,
+        Err(completed) => return completed,
+    };
+    loop {
+        if let Next::Done(completed) = running.next().await {
+            return completed;
+        }
+    }
+}
+
+impl Running {
+    /// The next thing that it says; nothing comes after it is done.
+    pub(super) async fn next(&mut self) -> Next {
+        match self.talk.next().await {
+            Turn::Notice(notice) => Next::Notice(notice),
+            Turn::Done(handled) => {
+                let record = self.record.take().expect("a call is done once");
+                Next::Done(Box::new(Completed::of(handled, record)))
+            }
+        }
+    }
+
+    /// Ends it for a reason of the surface's own.
+    pub(super) fn refuse(self, fault: Fault) -> Box<Completed> {
+        let Self { talk, record } = self;
+        drop(talk);
+        let record = record.expect("a call that is done is not refused");
+        Box::new(Completed::of(Err(fault), record))
+    }
+}
+
+impl Completed {
+    fn of(handled: Result<Handled, Fault>, record: OperationExchange) -> Self {
+        let reply: Result<Reply, Fault> = handled.and_then(|handled| match handled {
+            Handled::Reply(reply) => Ok(reply),
+            Handled::Result(_) | Handled::Begins(..) => {
+                let text = "the answer has a form that this surface does not take";
+                Err(Fault::new(Kind::Internal, text))
+            }
+        });
+        let ending = Ending::of(&reply);
+        let outcome = reply.and_then(|reply| match reply.outcome {
+            Outcome::Result(result) => completed(result),
+            Outcome::Error(error) => Err(backend_error(&error)),
+        });
+        Self {
+            outcome,
+            ending,
+            record,
+        }
+    }
+
+    /// The answer is written, so many bytes of it: on record from here on.
+    pub(super) fn record(self, bytes_out: usize) {
+        self.record.end(&self.ending, bytes_out);
+    }
+}
+
+/// A result that is no result but a question or a tool's own error is a fault here.
+fn completed(result: Payload) -> Result<Payload, Fault> {
+    if result.get("isError") == Some(b"true") {
+        return Err(tool_error(&result));
+    }
+    match result.get("resultType") {
+        Some(br#""input_required""#) => Err(input_required(&result)),
+        _ => Ok(result),
+    }
+}
+
+fn tool_error(result: &Payload) -> Fault {
+    let text = first_text(result).unwrap_or_else(|| "the tool reports an error".to_owned());
+    Fault::new(Kind::ToolError, text).with_data(members(result, &["content", "structuredContent"]))
+}
+
+fn input_required(result: &Payload) -> Fault {
+    let text = "the operation asks for input; send the answers with `requestState`";
+    let asked = members(result, &["inputRequests", "requestState"]);
+    Fault::new(Kind::InputRequired, text).with_data(asked)
+}
+
+/// The named members of an object as they are, without braces.
+fn members(object: &Payload, names: &[&str]) -> String {
+    let one = |name: &&str| {
+        let value = String::from_utf8_lossy(object.get(name)?);
+        Some(format!(r#""{name}":{value}"#))
+    };
+    names.iter().filter_map(one).collect::<Vec<_>>().join(",")
+}
+
+/// The text of the first text block of a tool's result.
+fn first_text(result: &Payload) -> Option<String> {
+    blocks(result)
+        .iter()
+        .find(|block| block.get("type") == Some(br#""text""#))
+        .and_then(|block| Some(block.string("text")?.into_owned()))
+}
+
+/// The content blocks of a tool's result.
+pub(super) fn blocks(result: &Payload) -> Vec<Payload> {
+    elements(result, "content")
+}
+
+/// The objects in an array of a result.
+pub(super) fn elements(result: &Payload, member: &str) -> Vec<Payload> {
+    let Some(array) = result.get_bytes(member) else {
+        return Vec::new();
+    };
+    let spans = json::elements(&array, Rules::backend()).unwrap_or_default();
+    let object = |span: json::Span| Payload::parse(array.slice(span.range()), Rules::backend());
+    spans
+        .into_iter()
+        .filter_map(|span| object(span).ok())
+        .collect()
+}
+
+/// An error that the backend's own handler made, by the code that it chose (requirement D-20).
+fn backend_error(error: &Payload) -> Fault {
+    let code = error
+        .get("code")
+        .and_then(|code| std::str::from_utf8(code).ok());
+    let kind = match code.and_then(|code| code.parse::<i64>().ok()) {
+        Some(-32602) => Kind::InvalidParams,
+        Some(-32601) => Kind::MethodNotFound,
+        Some(-32002) => Kind::UnknownResource,
+        _ => Kind::BackendError,
+    };
+    let text = error.string("message").unwrap_or_default().into_owned();
+    Fault::new(kind, text)
+}

@@ -1,0 +1,451 @@
+//! REST: every operation of the catalog at `/api`, with the identity, policy, record and result that it has over MCP.
+//!
+//! Not here: the call itself (`operations`), the documents that describe all this (OpenAPI).
+
+mod accept;
+mod answer;
+mod arguments;
+mod stream;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::Response;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::body::Incoming;
+use percent_encoding::percent_decode_str;
+use sentinel_core::audit::{Ending, Surface};
+use sentinel_core::invocation::{params_named, params_of_uri};
+use sentinel_core::{Fault, ItemKind, Kind, Operation, View};
+use sentinel_wire::json::{self, Rules};
+use sentinel_wire::{Method, Params, Payload};
+
+use super::body::Body;
+use super::exchange::Exchange;
+use super::operations::{self, Completed, Next, Wanted};
+use super::post::{arrival_at, is_json, take_any_body};
+use super::reply;
+use super::routes::Handled;
+use crate::exchange::OperationExchange;
+use crate::rescue::{self, RestInput};
+use accept::{Accept, Form};
+use answer::Content;
+pub(super) use answer::json_body;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// Longer ones are refused: a name or URI of that length is a mistake.
+const SEGMENT_BYTES_MAX: usize = 8 * 1024;
+/// Asks for progress; the token itself is not shown to anybody.
+const WITH_PROGRESS: &[u8] = br#","_meta":{"progressToken":"rest"}"#;
+
+/// `POST /api/{operation}`.
+pub(super) async fn post(exchange: &Exchange<'_>, body: Incoming) -> Result<Response<Body>, Fault> {
+    let accept = Accept::of(exchange.headers());
+    let form = accept.form()?;
+    let name = segment(exchange.rest)?;
+    let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
+    let bytes_in = bytes.len();
+    let arguments = arguments_of(exchange, &name, bytes)?;
+    let call = ToolCall {
+        name: &name,
+        arguments: &arguments,
+        input: RestInput::Body,
+        bytes_in,
+    };
+    call.run(exchange, &accept, form).await
+}
+
+/// `GET /api/{operation}`, for operations that say they change nothing.
+pub(super) fn get<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    async move {
+        let accept = Accept::of(exchange.headers());
+        let form = accept.form()?;
+        let name = segment(exchange.rest)?;
+        let query = exchange.head.uri.query().unwrap_or_default();
+        let tool = visible_tool(exchange, &name);
+        // One that cannot be seen is refused as unknown by the walk.
+        if tool.as_ref().is_some_and(|tool| !tool.is_read_only) {
+            let text = "this operation may change something: call it with POST";
+            return Err(exchange.only("POST", text));
+        }
+        let schema = tool.as_ref().and_then(|tool| tool.schema.as_ref());
+        let schema = schema.and_then(|schema| schema.as_bytes());
+        let parameters = form_urlencoded::parse(query.as_bytes());
+        let arguments = arguments::coerce(parameters, schema)?;
+        let call = ToolCall {
+            name: &name,
+            arguments: &arguments,
+            input: RestInput::Query,
+            bytes_in: query.len(),
+        };
+        call.run(exchange, &accept, form).await
+    }
+    .boxed()
+}
+
+/// `POST /api/{operation}/continue`: the same call again, with answers to what it asked.
+pub(super) fn resume<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<'a> {
+    async move {
+        let accept = Accept::of(exchange.headers());
+        let name = segment(exchange.rest)?;
+        let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
+        check_json_type(exchange.headers())?;
+        let rules = rules(exchange);
+        let bytes_in = bytes.len();
+        let sent = Params::parse(bytes, rules).map_err(malformed)?;
+        let params = continued(&name, &sent, rules)?;
+        let wanted = Wanted {
+            method: Method::ToolsCall,
+            params,
+            id: None,
+            bytes_in,
+            with_notices: false,
+        };
+        let completed = operations::run(exchange, Surface::Rest, wanted).await;
+        let mut response = answered(*completed, RestInput::Body, |result| {
+            answer::of_tool(result, &accept).respond()
+        });
+        add_rate_limit(exchange, &name, response.headers_mut());
+        Ok(response)
+    }
+    .boxed()
+}
+
+/// The params that continue a call: its arguments, the sealed state and the answers.
+pub(super) fn continued(name: &str, sent: &Params, rules: Rules) -> Result<Params, Fault> {
+    let missing = |what: &str| {
+        let text = format!(
+            "`{what}` is missing: send `arguments` as before, `requestState` and `inputResponses`"
+        );
+        Fault::new(Kind::InvalidParams, text)
+    };
+    let arguments = sent
+        .get("arguments")
+        .or(sent.get("params"))
+        .unwrap_or(b"{}");
+    let state = sent
+        .get("requestState")
+        .ok_or_else(|| missing("requestState"))?;
+    let answers = sent.get("inputResponses").unwrap_or(b"{}");
+    let members = [
+        br#","requestState":"#.as_slice(),
+        state,
+        br#","inputResponses":"#,
+        answers,
+    ];
+    params_named(name, arguments, &members.concat(), rules).map_err(malformed)
+}
+
+/// `GET /api/resources/{uri}`.
+pub(super) fn resource<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    async move {
+        let accept = Accept::of(exchange.headers());
+        let uri = segment(exchange.rest)?;
+        let wanted = Wanted {
+            method: Method::ResourcesRead,
+            params: params_of_uri(&uri, b""),
+            id: None,
+            bytes_in: uri.len(),
+            with_notices: false,
+        };
+        let completed = operations::run(exchange, Surface::Rest, wanted).await;
+        let headers = exchange.headers();
+        Ok(answered(*completed, RestInput::Query, |result| {
+            let content = answer::of_resource(result, &accept);
+            let response = content.and_then(|content| content.respond_to_range(headers));
+            response.unwrap_or_else(|fault| reply::problem(&fault))
+        }))
+    }
+    .boxed()
+}
+
+/// `POST /api/prompts/{name}`.
+pub(super) fn prompt<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<'a> {
+    async move {
+        let name = segment(exchange.rest)?;
+        let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
+        let bytes_in = bytes.len();
+        let arguments = arguments_of(exchange, "", bytes)?;
+        let wanted = Wanted {
+            method: Method::PromptsGet,
+            params: params_named(&name, &arguments, b"", rules(exchange)).map_err(malformed)?,
+            id: None,
+            bytes_in,
+            with_notices: false,
+        };
+        let completed = operations::run(exchange, Surface::Rest, wanted).await;
+        Ok(answered(*completed, RestInput::Body, |result| {
+            Content::json(json_body(&Method::PromptsGet, result)).respond()
+        }))
+    }
+    .boxed()
+}
+
+/// `GET /api/catalog`.
+pub(super) fn catalog<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    listed(exchange, &ItemKind::ALL).boxed()
+}
+
+/// `GET /api/resources`.
+pub(super) fn resources<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    listed(exchange, &[ItemKind::Resource, ItemKind::Template]).boxed()
+}
+
+/// The lists of these kinds, as the caller sees them. On record like a list of MCP.
+async fn listed(exchange: &Exchange<'_>, kinds: &[ItemKind]) -> Result<Response<Body>, Fault> {
+    if !Accept::of(exchange.headers()).takes("application/json") {
+        return Err(accept::not_acceptable("application/json"));
+    }
+    let method = kinds[0].list_method();
+    let (door, identity) = (exchange.door, exchange.identity());
+    let arrival = arrival_at(Surface::Rest, door, identity, exchange.headers());
+    let params = Params::default();
+    let record = OperationExchange::open(&arrival, None, &method, &params, 0);
+    let caller = operations::caller(exchange, false);
+    let (policy, set) = (&door.gateway.policy, caller.capability_set());
+    policy.registry().lists_ready(View::Merged, set).await;
+    let mut out = vec![b'{'];
+    for kind in kinds {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        json::encode_string(kind.list_member(), &mut out);
+        out.extend_from_slice(b":[");
+        let mut cursor = None;
+        let mut is_first = true;
+        loop {
+            let page = policy.list(&caller, View::Merged, *kind, cursor.as_deref())?;
+            let page = Payload::parse(page, Rules::backend()).map_err(|error| {
+                Fault::new(Kind::Internal, "a list cannot be read").because(error)
+            })?;
+            for item in operations::elements(&page, kind.list_member()) {
+                if !is_first {
+                    out.push(b',');
+                }
+                is_first = false;
+                push_item(exchange, *kind, &item, &mut out);
+            }
+            cursor = page.string("nextCursor").map(Cow::into_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        out.push(b']');
+    }
+    out.push(b'}');
+    let response = Content::json(out).respond_to(exchange.headers());
+    let bytes_out = http_body::Body::size_hint(response.body()).lower();
+    record.end(&Ending::Success, bytes_out as usize);
+    Ok(response)
+}
+
+/// An item of a list; of a tool also whose it is, and how it is called.
+fn push_item(exchange: &Exchange<'_>, kind: ItemKind, item: &Payload, out: &mut Vec<u8>) {
+    let registry = &exchange.door.gateway.registry;
+    let name = item.string("name").unwrap_or_default();
+    let tool = match kind {
+        ItemKind::Tool => registry.tool(View::Merged, &name),
+        _ => None,
+    };
+    let Some(tool) = tool else {
+        out.extend_from_slice(item.as_bytes());
+        return;
+    };
+    let mut backend = Vec::new();
+    json::encode_string(&tool.backend, &mut backend);
+    let verbs: &[u8] = match tool.is_read_only {
+        true => br#"["GET","POST"]"#,
+        false => br#"["POST"]"#,
+    };
+    let members = [("backend", Some(&backend[..])), ("method", Some(verbs))];
+    item.as_raw().rewrite(&members, out);
+}
+
+/// One call of a tool.
+struct ToolCall<'a> {
+    name: &'a str,
+    arguments: &'a [u8],
+    input: RestInput,
+    bytes_in: usize,
+}
+
+impl ToolCall<'_> {
+    async fn run(
+        self,
+        exchange: &Exchange<'_>,
+        accept: &Accept,
+        form: Form,
+    ) -> Result<Response<Body>, Fault> {
+        let is_stream = form != Form::Json;
+        let members = if is_stream { WITH_PROGRESS } else { b"" };
+        let params = params_named(self.name, self.arguments, members, rules(exchange));
+        let wanted = Wanted {
+            method: Method::ToolsCall,
+            params: params.map_err(malformed)?,
+            id: None,
+            bytes_in: self.bytes_in,
+            with_notices: is_stream,
+        };
+        let mut response = match form {
+            Form::Json => {
+                let completed = operations::run(exchange, Surface::Rest, wanted).await;
+                let headers = exchange.headers();
+                answered(*completed, self.input, |result| {
+                    let content = answer::of_tool(result, accept);
+                    match self.input {
+                        RestInput::Query => content.respond_to(headers),
+                        RestInput::Body => content.respond(),
+                    }
+                })
+            }
+            form => Box::pin(streamed(exchange, wanted, form, self.input)).await,
+        };
+        add_rate_limit(exchange, self.name, response.headers_mut());
+        Ok(response)
+    }
+}
+
+/// A call as a stream. What refuses it before its first record is an ordinary answer.
+async fn streamed(
+    exchange: &Exchange<'_>,
+    wanted: Wanted,
+    form: Form,
+    input: RestInput,
+) -> Response<Body> {
+    let method = wanted.method.clone();
+    let mut running = match operations::begin(exchange, Surface::Rest, wanted) {
+        Ok(running) => running,
+        Err(completed) => return refused(*completed, input),
+    };
+    match running.next().await {
+        Next::Done(completed) if completed.outcome.is_err() => refused(*completed, input),
+        Next::Done(completed) => stream::only(form, &method, *completed),
+        Next::Notice(first) => match exchange.door.stream_place(exchange.identity()) {
+            Ok(place) => {
+                let records = stream::records(form, method, first, running);
+                stream::respond(form, reply::held(place, records))
+            }
+            Err(fault) => refused(*running.refuse(fault), input),
+        },
+    }
+}
+
+/// The answer to a call, on record before it is returned.
+fn answered(
+    completed: Completed,
+    input: RestInput,
+    respond: impl FnOnce(&Payload) -> Response<Body>,
+) -> Response<Body> {
+    let response = match &completed.outcome {
+        Ok(result) => respond(result),
+        Err(_) => return refused(completed, input),
+    };
+    completed.record(http_body::Body::size_hint(response.body()).lower() as usize);
+    response
+}
+
+fn refused(completed: Completed, input: RestInput) -> Response<Body> {
+    let Err(fault) = &completed.outcome else {
+        return reply::problem(&Fault::new(
+            Kind::Internal,
+            "a result was taken for a fault",
+        ));
+    };
+    let mut response = reply::problem_with(fault, rescue::rest_status(fault.kind, input));
+    if let Some(ms) = fault.retry_after_ms {
+        let seconds = HeaderValue::from(ms.div_ceil(1000));
+        response.headers_mut().insert(RETRY_AFTER, seconds);
+    }
+    completed.record(http_body::Body::size_hint(response.body()).lower() as usize);
+    response
+}
+
+/// What is left of the caller's rate limit for this tool, where there is one.
+fn add_rate_limit(exchange: &Exchange<'_>, name: &str, headers: &mut HeaderMap) {
+    let Some(tool) = visible_tool(exchange, name) else {
+        return;
+    };
+    let rates = exchange.door.gateway.policy.rates();
+    let Some(figures) = rates.figures(&exchange.identity().subject, &tool) else {
+        return;
+    };
+    let limit = format!(r#""calls";q={};w=60"#, figures.limit);
+    let left = format!(r#""calls";r={};t={}"#, figures.remaining, figures.full_in_s);
+    for (name, value) in [(RATE_LIMIT_POLICY, limit), (RATE_LIMIT, left)] {
+        headers.insert(
+            name,
+            HeaderValue::try_from(value).expect("digits and quotes"),
+        );
+    }
+}
+
+fn visible_tool(exchange: &Exchange<'_>, name: &str) -> Option<std::sync::Arc<Operation>> {
+    let policy = &exchange.door.gateway.policy;
+    let tool = policy.registry().tool(View::Merged, name)?;
+    let caller = operations::caller(exchange, false);
+    policy.grant(&caller, &tool).see.then_some(tool)
+}
+
+/// The arguments in a body: JSON, or a form coerced by the tool's schema.
+fn arguments_of<'b>(
+    exchange: &Exchange<'_>,
+    tool: &str,
+    bytes: Bytes,
+) -> Result<Cow<'b, [u8]>, Fault> {
+    let media_type = exchange.headers().get(CONTENT_TYPE);
+    if bytes.is_empty() {
+        return Ok(Cow::Borrowed(b"{}"));
+    }
+    let essence = media_type.map_or(&b""[..], |value| value.as_bytes());
+    let essence = essence.split(|b| *b == b';').next().unwrap_or_default();
+    if essence
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+    {
+        let tool = visible_tool(exchange, tool);
+        let schema = tool.as_ref().and_then(|tool| tool.schema.as_ref());
+        let schema = schema.and_then(|schema| schema.as_bytes());
+        let form = arguments::coerce(form_urlencoded::parse(&bytes), schema)?;
+        return Ok(Cow::Owned(form));
+    }
+    check_json_type(exchange.headers())?;
+    Ok(Cow::Owned(bytes.into()))
+}
+
+fn check_json_type(headers: &HeaderMap) -> Result<(), Fault> {
+    let media_type = headers.get(CONTENT_TYPE);
+    if media_type.is_some_and(|value| is_json(value.as_bytes())) {
+        return Ok(());
+    }
+    let text =
+        "send Content-Type: application/json, or application/x-www-form-urlencoded for arguments";
+    Err(Fault::new(Kind::UnsupportedMediaType, text))
+}
+
+fn rules(exchange: &Exchange<'_>) -> Rules {
+    Rules::caller(exchange.door.gateway.limits().json_depth_max)
+}
+
+/// JSON that is none, or not within our rules.
+pub(super) fn malformed(error: json::Error) -> Fault {
+    Fault::new(
+        Kind::ParseError,
+        format!("the body cannot be read: {error}"),
+    )
+}
+
+/// The name or URI that one segment of a path stands for.
+fn segment(text: &str) -> Result<String, Fault> {
+    if text.len() > SEGMENT_BYTES_MAX {
+        let text = format!("a name or URI of more than {SEGMENT_BYTES_MAX} bytes");
+        return Err(Fault::new(Kind::UriTooLong, text));
+    }
+    let decoded = percent_decode_str(text).decode_utf8();
+    let decoded = decoded.map_err(|_| {
+        let text = "the path is not percent-encoded UTF-8";
+        Fault::new(Kind::InvalidParameter, text)
+    })?;
+    Ok(decoded.into_owned())
+}

@@ -1,0 +1,144 @@
+//! A call as a stream of records: progress, log lines, and at last its result or error.
+//!
+//! Server-sent events and JSON Lines carry the same records. The record of the call is made before the last one leaves.
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Method, Payload, meta, sse};
+
+use super::super::body::Body;
+use super::super::operations::{Completed, Next, Running};
+use super::super::reply;
+use super::accept::Form;
+use super::answer::json_body;
+use crate::mcp::SILENCE_MAX;
+use crate::rescue;
+
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The head of a stream with these records.
+pub(super) fn respond(
+    form: Form,
+    records: impl Stream<Item = Bytes> + Send + 'static,
+) -> Response<Body> {
+    let body = Body::stream(records);
+    match form {
+        Form::Lines => {
+            let mut response = reply::with_type(StatusCode::OK, "application/jsonl", body);
+            let headers = response.headers_mut();
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+            response
+        }
+        Form::Events | Form::Json => reply::events(body),
+    }
+}
+
+/// The records of a call that runs; `first` is what it said first.
+pub(super) fn records(
+    form: Form,
+    method: Method,
+    first: Vec<u8>,
+    running: Running,
+) -> impl Stream<Item = Bytes> + Send {
+    let state = (Some(first), Some(running));
+    stream::unfold(state, move |(first, running)| {
+        let method = method.clone();
+        async move {
+            let mut running = running?;
+            let mut out = Vec::new();
+            let next = match first {
+                Some(first) => Ok(Next::Notice(first)),
+                None => tokio::time::timeout(SILENCE_MAX, running.next()).await,
+            };
+            match next {
+                Err(_) => push_keep_alive(form, &mut out),
+                Ok(Next::Notice(message)) => push_notice(form, &message, &mut out),
+                Ok(Next::Done(completed)) => {
+                    push_last(form, &method, &completed, &mut out);
+                    completed.record(out.len());
+                    return Some((out.into(), (None, None)));
+                }
+            }
+            Some((out.into(), (None, Some(running))))
+        }
+    })
+}
+
+/// A stream that is its last record.
+pub(super) fn only(form: Form, method: &Method, completed: Completed) -> Response<Body> {
+    let mut out = Vec::new();
+    push_last(form, method, &completed, &mut out);
+    completed.record(out.len());
+    let out = Bytes::from(out);
+    respond(form, stream::once(async move { out }))
+}
+
+fn push_last(form: Form, method: &Method, completed: &Completed, out: &mut Vec<u8>) {
+    match &completed.outcome {
+        Ok(result) => {
+            let body = json_body(method, result);
+            push(form, "result", &[br#""result":"#, &body], out);
+        }
+        Err(fault) => {
+            let status = rescue::row(fault.kind).status();
+            let problem = rescue::problem(fault, status, reply::logged(fault));
+            push(form, "error", &[br#""error":"#, &problem], out);
+        }
+    }
+}
+
+/// Progress and log lines as records; other notifications are not for callers of this surface.
+fn push_notice(form: Form, message: &[u8], out: &mut Vec<u8>) {
+    let message = Payload::parse(Bytes::copy_from_slice(message), Rules::backend());
+    let Ok(message) = message else { return };
+    let kind = match message.string("method").as_deref() {
+        Some("notifications/progress") => "progress",
+        Some("notifications/message") => "log",
+        _ => return,
+    };
+    let params = message.get_bytes("params").unwrap_or_default();
+    let Ok(params) = Payload::parse(params, Rules::backend()) else {
+        return;
+    };
+    let mut object = Vec::new();
+    let left_out = [
+        (meta::PROGRESS_TOKEN, None),
+        ("_meta", None),
+        ("type", None),
+    ];
+    params.as_raw().rewrite(&left_out, &mut object);
+    let members = &object[1..object.len() - 1];
+    push(form, kind, &[members], out);
+}
+
+/// A record: its type, and further members.
+fn push(form: Form, kind: &str, members: &[&[u8]], out: &mut Vec<u8>) {
+    let mut record = format!(r#"{{"type":"{kind}""#).into_bytes();
+    if members.iter().any(|part| !part.is_empty()) {
+        record.push(b',');
+    }
+    for part in members {
+        record.extend_from_slice(part);
+    }
+    record.push(b'}');
+    let record = sse::one_line(record.into());
+    match form {
+        Form::Lines => {
+            out.extend_from_slice(&record);
+            out.push(b'\n');
+        }
+        Form::Events | Form::Json => sse::push_event(out, None, Some(kind), &record),
+    }
+}
+
+/// A comment, or an empty line, which readers of JSON Lines skip.
+fn push_keep_alive(form: Form, out: &mut Vec<u8>) {
+    match form {
+        Form::Lines => out.push(b'\n'),
+        Form::Events | Form::Json => sse::push_keep_alive(out),
+    }
+}

@@ -1,0 +1,240 @@
+//! JSON-RPC 2.0 at `/rpc`: a method is an operation of the catalog, its params are the arguments.
+//!
+//! The elements of a batch run side by side, and each has a record of its own. Not here: MCP, whose messages have the same
+//! envelope and other methods (`post`).
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use hyper::body::Incoming as HttpBody;
+use sentinel_core::audit::Surface;
+use sentinel_core::invocation::{params_named, params_of_uri};
+use sentinel_core::{Fault, Kind};
+use sentinel_wire::envelope::{PARSE_ERROR, Refusal, write_error_object, write_result};
+use sentinel_wire::json::Rules;
+use sentinel_wire::{Id, Incoming, Message, Method, Notification, Params, Request, Revision};
+
+use super::body::Body;
+use super::exchange::Exchange;
+use super::operations::{self, Wanted};
+use super::post::{arrival_at, take_body};
+use super::{reply, rest};
+use crate::rescue;
+
+/// Elements of one batch: each may hold a place among the calls that run.
+const BATCH_MAX: usize = 100;
+/// Written in the codes of the seeds, which are those of the handshake era.
+const REVISION: Revision = Revision::NEWEST_LEGACY;
+
+/// What an element came to.
+struct Answer {
+    message: Vec<u8>,
+    status: StatusCode,
+    retry_after_ms: Option<u64>,
+}
+
+/// `POST /rpc`.
+pub(super) async fn answer(
+    exchange: &Exchange<'_>,
+    body: HttpBody,
+) -> Result<Response<Body>, Fault> {
+    let taken = take_body(exchange.door, exchange.headers(), body).await;
+    let bytes = taken.map_err(|(fault, _)| fault)?;
+    let bytes_in = bytes.len();
+    let depth = exchange.door.gateway.limits().json_depth_max;
+    match Incoming::parse(bytes, Rules::caller(depth)) {
+        Err(refusal) => Err(malformed(&refusal)),
+        Ok(Incoming::One(message)) => Ok(one(exchange, Ok(message), bytes_in)
+            .await
+            .map_or_else(no_content, Answer::respond)),
+        Ok(Incoming::Batch(messages)) => Box::pin(batch(exchange, messages)).await,
+    }
+}
+
+fn no_content() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+async fn batch(
+    exchange: &Exchange<'_>,
+    messages: Vec<Result<Message, Refusal>>,
+) -> Result<Response<Body>, Fault> {
+    if messages.len() > BATCH_MAX {
+        let text = format!("a batch of more than {BATCH_MAX} calls; send several");
+        return Err(Fault::new(Kind::TooLarge, text));
+    }
+    let all = messages
+        .into_iter()
+        .map(|message| one(exchange, message, 0));
+    let answers = join_all(all).await;
+    let answers: Vec<Vec<u8>> = answers.into_iter().flatten().map(|a| a.message).collect();
+    if answers.is_empty() {
+        return Ok(no_content());
+    }
+    let mut out = vec![b'['];
+    out.extend_from_slice(&answers.join(&b','));
+    out.push(b']');
+    Ok(reply::json(StatusCode::OK, out))
+}
+
+/// One call; a notification has no answer.
+async fn one(
+    exchange: &Exchange<'_>,
+    message: Result<Message, Refusal>,
+    bytes_in: usize,
+) -> Option<Answer> {
+    match message {
+        Ok(Message::Request(Request { id, method, params })) => {
+            Some(call(exchange, Some(id), method.as_str(), &params, bytes_in).await)
+        }
+        Ok(Message::Notification(Notification { method, params })) => {
+            call(exchange, None, method.as_str(), &params, bytes_in).await;
+            None
+        }
+        Ok(Message::Response(_)) => {
+            let text = "this is an answer; nothing was asked";
+            Some(unread(
+                exchange,
+                None,
+                &Fault::new(Kind::InvalidRequest, text),
+            ))
+        }
+        Err(refusal) => Some(unread(exchange, refusal.id.as_ref(), &malformed(&refusal))),
+    }
+}
+
+fn malformed(refusal: &Refusal) -> Fault {
+    let kind = match refusal.code {
+        PARSE_ERROR => Kind::ParseError,
+        _ if refusal.message == "params must be an object" => Kind::InvalidParams,
+        _ => Kind::InvalidRequest,
+    };
+    let text = match kind {
+        Kind::InvalidParams => {
+            "params must be an object: arguments have names, not positions".into()
+        }
+        _ => refusal.message.clone(),
+    };
+    Fault::new(kind, text)
+}
+
+/// The answer to what could not be read as a call, on record.
+fn unread(exchange: &Exchange<'_>, id: Option<&Id>, fault: &Fault) -> Answer {
+    let arrival = arrival_at(
+        Surface::Rpc,
+        exchange.door,
+        exchange.identity(),
+        exchange.headers(),
+    );
+    let _ = arrival.refuse(id, fault, REVISION, 0);
+    Answer::refusal(id, fault)
+}
+
+async fn call(
+    exchange: &Exchange<'_>,
+    id: Option<Id>,
+    name: &str,
+    params: &Params,
+    bytes_in: usize,
+) -> Answer {
+    let depth = exchange.door.gateway.limits().json_depth_max;
+    let (method, params) = match operation(name, params, Rules::caller(depth)) {
+        Ok(operation) => operation,
+        Err(fault) => return unread(exchange, id.as_ref(), &fault),
+    };
+    let wanted = Wanted {
+        method: method.clone(),
+        params,
+        id: id.clone(),
+        bytes_in,
+        with_notices: false,
+    };
+    let completed = operations::run(exchange, Surface::Rpc, wanted).await;
+    let answer = match &completed.outcome {
+        Ok(result) => Answer::result(id.as_ref(), &rest::json_body(&method, result)),
+        Err(fault) => Answer::refusal(id.as_ref(), &named_as_method(fault, name)),
+    };
+    completed.record(answer.message.len());
+    answer
+}
+
+/// What a method of ours means to MCP.
+fn operation(name: &str, params: &Params, rules: Rules) -> Result<(Method, Params), Fault> {
+    let text = |member: &str| {
+        let missing = || Fault::new(Kind::InvalidParams, format!("`{member}` is missing"));
+        params.string(member).ok_or_else(missing)
+    };
+    let named = |name: &str, arguments: &[u8]| {
+        params_named(name, arguments, b"", rules).map_err(rest::malformed)
+    };
+    match name {
+        "rpc.readResource" => Ok((Method::ResourcesRead, params_of_uri(&text("uri")?, b""))),
+        "rpc.getPrompt" => {
+            let arguments = params.get("arguments").unwrap_or(b"{}");
+            Ok((Method::PromptsGet, named(&text("name")?, arguments)?))
+        }
+        "rpc.continue" => {
+            let continued = rest::continued(&text("method")?, params, rules)?;
+            Ok((Method::ToolsCall, continued))
+        }
+        other if other.starts_with("rpc.") => {
+            let text = format!("unknown method: {other}");
+            Err(Fault::new(Kind::MethodNotFound, text))
+        }
+        tool => Ok((Method::ToolsCall, named(tool, params.as_bytes())?)),
+    }
+}
+
+/// An unknown tool is an unknown method here (requirement C-16).
+fn named_as_method(fault: &Fault, name: &str) -> Fault {
+    let is_own = name.starts_with("rpc.");
+    let kind = match fault.kind {
+        Kind::UnknownName if !is_own => Kind::MethodNotFound,
+        kind => kind,
+    };
+    let mut named = Fault::new(kind, fault.public.clone());
+    named.retry_after_ms = fault.retry_after_ms;
+    named.data.clone_from(&fault.data);
+    named.legacy_code = fault.legacy_code;
+    if let Some(cause) = std::error::Error::source(fault) {
+        named = named.because(cause.to_string());
+    }
+    named
+}
+
+impl Answer {
+    fn result(id: Option<&Id>, result: &Bytes) -> Self {
+        let mut message = Vec::new();
+        if let Some(id) = id {
+            write_result(id, result, &mut message);
+        }
+        Self {
+            message,
+            status: StatusCode::OK,
+            retry_after_ms: None,
+        }
+    }
+
+    fn refusal(id: Option<&Id>, fault: &Fault) -> Self {
+        let error = rescue::rpc_error(fault, reply::logged(fault));
+        let mut message = Vec::new();
+        write_error_object(id, REVISION, &error, &mut message);
+        Self {
+            message,
+            status: rescue::row(fault.kind).status(),
+            retry_after_ms: fault.retry_after_ms,
+        }
+    }
+
+    fn respond(self) -> Response<Body> {
+        let mut response = reply::json(self.status, self.message);
+        if let Some(ms) = self.retry_after_ms {
+            let seconds = HeaderValue::from(ms.div_ceil(1000));
+            response.headers_mut().insert(RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
