@@ -38,6 +38,11 @@ pub fn example() -> String {
     for (name, section) in properties(annotated()) {
         if name == "backends" {
             backends(&mut out);
+        } else if section["type"] == "array" {
+            let each = resolve(&section["items"]);
+            comment(&mut out, "\n", &text_of(&section));
+            line(&mut out, is_off(each), &format!("[[{name}]]"));
+            body(&mut out, &name, properties(each), is_off(each));
         } else {
             let section = resolve(&section).clone();
             let off = is_off(&section);

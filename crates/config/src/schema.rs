@@ -59,7 +59,10 @@ pub(crate) fn resolve(part: &Value) -> &Value {
 
 fn say_restart(schema: &mut Value, key: &str) {
     let (section, key) = key.split_once('.').expect("a key of a section");
-    let definition = schema["properties"][section]["$ref"].as_str();
+    let section = &schema["properties"][section];
+    let definition = section["$ref"]
+        .as_str()
+        .or(section["items"]["$ref"].as_str());
     let definition = definition.expect("sections are definitions").to_owned();
     let definition = schema.pointer_mut(definition.trim_start_matches('#'));
     let key = &mut definition.expect("it is there")["properties"][key];

@@ -63,6 +63,26 @@ impl<T: Section> Section for Option<T> {
     }
 }
 
+/// Tables of one kind, compared as a whole; only a restart changes them.
+impl<T: Section> Section for Vec<T> {
+    const KEYS: &'static [Key] = T::KEYS;
+
+    fn changed(&self, other: &Self) -> Vec<&'static Key> {
+        if self.len() != other.len() {
+            return T::KEYS.iter().collect();
+        }
+        let is_changed = |key: &&'static Key| {
+            let mut pairs = self.iter().zip(other);
+            pairs.any(|(this, other)| this.changed(other).contains(key))
+        };
+        T::KEYS.iter().filter(is_changed).collect()
+    }
+
+    fn keep_startup_only(&mut self, first: &Self) {
+        self.clone_from(first);
+    }
+}
+
 /// Declares a section: `Rule key: type = default;` for each key. `Raw => Built` names the type that the module
 /// builds of it, whose fields have the same names, or those in parentheses.
 macro_rules! section {

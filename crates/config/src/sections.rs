@@ -12,12 +12,14 @@ mod console;
 mod gateway;
 mod kill_switch;
 mod limits;
+mod listeners;
 mod postgres;
 mod rate_limits;
 mod rbac;
 mod redis;
 mod review;
 mod sqlite;
+mod surfaces;
 mod telemetry;
 
 use schemars::JsonSchema;
@@ -36,12 +38,14 @@ pub use console::Console;
 pub use gateway::{Gateway, LogFormat};
 pub use kill_switch::KillSwitch;
 pub use limits::Limits;
+pub use listeners::{Listener, SurfaceName};
 pub use postgres::Postgres;
 pub use rate_limits::RateLimits;
 pub use rbac::{Rbac, Role};
 pub use redis::Redis;
 pub use review::Review;
 pub use sqlite::Sqlite;
+pub use surfaces::Surfaces;
 pub use telemetry::Telemetry;
 
 pub(crate) use gateway::RawGateway;
@@ -54,6 +58,9 @@ pub(crate) use gateway::RawGateway;
 #[schemars(rename = "Config")]
 pub(crate) struct RawConfig {
     gateway: RawGateway,
+    surfaces: Surfaces,
+    /// Further addresses to listen on, each for everything or for one backend or some surfaces.
+    listeners: Vec<listeners::RawListener>,
     auth: auth::RawAuth,
     postgres: postgres::RawPostgres,
     sqlite: sqlite::RawSqlite,
@@ -78,6 +85,9 @@ pub(crate) struct RawConfig {
 #[derive(Debug, Clone, Serialize)]
 pub struct Config {
     pub gateway: Gateway,
+    pub surfaces: Surfaces,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<Listener>,
     /// None: local callers are trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
@@ -106,7 +116,7 @@ pub struct Config {
 /// Applies a macro to the names of all sections but `backends`, whose elements are compared one by one.
 macro_rules! each_section {
     ($apply:ident) => {
-        $apply!(gateway auth postgres sqlite redis admission rate_limits kill_switch audit limits review telemetry console rbac)
+        $apply!(gateway surfaces listeners auth postgres sqlite redis admission rate_limits kill_switch audit limits review telemetry console rbac)
     };
 }
 
@@ -167,13 +177,16 @@ impl Builder<'_> {
         self.check_rate_limits(&raw.rate_limits);
         self.check_kill_switch(&raw.kill_switch, &names);
         self.check_console();
+        self.check_surfaces(&raw.surfaces);
         let gateway = self.gateway(&raw.gateway, exposure, overrides);
         Config {
+            listeners: self.listeners(&raw.listeners, gateway.listen, exposure, &names),
             auth: has_auth.then(|| self.auth(&raw.auth)),
             postgres: self.postgres(&raw),
             sqlite: self.sqlite(&raw.sqlite, &gateway.data_dir),
             redis: self.redis(&raw),
             admission: self.admission(&raw.admission),
+            surfaces: raw.surfaces,
             rate_limits: raw.rate_limits,
             kill_switch: raw.kill_switch,
             limits: self.limits(raw.limits),

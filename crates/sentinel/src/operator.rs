@@ -51,9 +51,11 @@ pub(crate) fn open(data_dir: &Path, gateway: &Arc<Gateway>, home: &Handle) -> an
     home.spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(
-                    door.clone().serve(stream, Ipv4Addr::LOCALHOST.into()),
-                )),
+                Ok((stream, _)) => drop(tokio::spawn(door.clone().serve(
+                    stream,
+                    Ipv4Addr::LOCALHOST.into(),
+                    None,
+                ))),
                 Err(error) => {
                     tracing::warn!("an operator could not be let in: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;

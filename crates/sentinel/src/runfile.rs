@@ -21,6 +21,9 @@ pub(crate) struct RunFile {
     /// The second listener, for probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) health_listen: Option<String>,
+    /// Those of `[[listeners]]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) listeners: Vec<String>,
     /// Where it was found.
     #[serde(skip)]
     folder: PathBuf,
@@ -59,6 +62,7 @@ impl RunFile {
         data_dir: &Path,
         listen: Option<String>,
         health_listen: Option<String>,
+        listeners: Vec<String>,
     ) -> anyhow::Result<Announced> {
         let pid = std::process::id();
         let folder = folder(data_dir)?;
@@ -69,6 +73,7 @@ impl RunFile {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             listen,
             health_listen,
+            listeners,
             folder,
         };
         data_dir::create(&fresh)?.write_all(&serde_json::to_vec(&this)?)?;

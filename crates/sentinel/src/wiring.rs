@@ -14,7 +14,7 @@ use sentinel_core::catalog::{Glob, Listing, Pinning, Pins, Prefix, Publisher, Re
 use sentinel_core::{Auditor, Backend, Policy, circuit};
 use sentinel_review::store::ReviewStore;
 use sentinel_review::{Service, Settings};
-use sentinel_surfaces::http::{Allowed, Door, Pace, Scrape};
+use sentinel_surfaces::http::{Allowed, Door, Mounts, Pace, Scrape, Serving, SurfaceName};
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
@@ -59,7 +59,8 @@ pub(crate) struct Running {
 /// The door for callers over HTTP.
 struct Entrance {
     door: Arc<Door>,
-    address: SocketAddr,
+    /// Where it listens.
+    addresses: Vec<SocketAddr>,
     _keeping: Option<Keeping>,
 }
 
@@ -153,19 +154,20 @@ pub(crate) fn build_with(
 }
 
 impl Running {
-    /// Opens the door for callers over HTTP, who reach it at `address`.
+    /// Opens the door for callers over HTTP, who reach it at these addresses.
     pub(crate) fn open_door(
         &self,
-        address: SocketAddr,
+        addresses: Vec<SocketAddr>,
         scrape: Scrape,
     ) -> anyhow::Result<Arc<Door>> {
         let config = &self.first;
         let guard = identity::access(config, &(self.home)(0))?;
-        let allowed = allowed(config, address);
-        let door = Door::new(self.gateway.clone(), allowed, guard.access, scrape);
+        let allowed = allowed(config, &addresses);
+        let gateway = self.gateway.clone();
+        let door = Door::new(gateway, allowed, mounts(config), guard.access, scrape);
         *self.entrance.lock() = Some(Entrance {
             door: door.clone(),
-            address,
+            addresses,
             _keeping: guard.keeping,
         });
         Ok(door)
@@ -177,11 +179,37 @@ impl Running {
     }
 }
 
-fn allowed(config: &Config, address: SocketAddr) -> Allowed {
+fn mounts(config: &Config) -> Mounts {
+    let surfaces = &config.surfaces;
+    let at = |is_on: bool, path: &String| is_on.then(|| path.clone());
+    Mounts {
+        mcp: at(surfaces.mcp, &surfaces.mcp_path),
+        rest: at(surfaces.rest, &surfaces.rest_path),
+        rpc: at(surfaces.rpc, &surfaces.rpc_path),
+    }
+}
+
+/// What a listener serves; `None`: everything.
+pub(crate) fn serving(listener: &config::Listener) -> Option<Serving> {
+    if !listener.backend.is_empty() {
+        return Some(Serving::Backend(listener.backend.clone()));
+    }
+    let names = listener.surfaces.iter().map(|name| match name {
+        config::SurfaceName::Mcp => SurfaceName::Mcp,
+        config::SurfaceName::Rest => SurfaceName::Rest,
+        config::SurfaceName::Rpc => SurfaceName::Rpc,
+        config::SurfaceName::Admin => SurfaceName::Admin,
+    });
+    let names: Vec<SurfaceName> = names.collect();
+    (!names.is_empty()).then_some(Serving::Surfaces(names))
+}
+
+fn allowed(config: &Config, addresses: &[SocketAddr]) -> Allowed {
     let gateway = &config.gateway;
     let hosts = gateway.allowed_hosts.iter().cloned();
+    let addresses = addresses.iter().map(SocketAddr::to_string);
     Allowed {
-        hosts: hosts.chain([address.to_string()]).collect(),
+        hosts: hosts.chain(addresses).collect(),
         origins: gateway.allowed_origins.clone(),
     }
 }

@@ -39,6 +39,7 @@ mod legacy;
 mod listen;
 mod metrics;
 mod modern;
+mod mounts;
 mod operations;
 mod pace;
 mod post;
@@ -56,6 +57,7 @@ mod wake_filter;
 pub use auth::{Access, OAuth};
 pub use guard::Allowed;
 pub use metrics::Scrape;
+pub use mounts::{Mounts, Serving, SurfaceName};
 pub use pace::{Pace, greet};
 pub use routes::{Described, describe};
 
@@ -82,6 +84,7 @@ pub struct Door {
 
 struct Entrance {
     allowed: Allowed,
+    mounts: Mounts,
     epoch: Arc<auth::AccessEpoch>,
 }
 
@@ -89,6 +92,17 @@ struct Entrance {
 struct Endpoint {
     view: View,
     tags: Option<tags::Wanted>,
+}
+
+impl Entrance {
+    /// For a listener whose callers need no credential.
+    fn trusting(identity: Arc<Identity>) -> Self {
+        Self {
+            allowed: Allowed::default(),
+            mounts: Mounts::default(),
+            epoch: auth::AccessEpoch::new(Access::Trusted(identity)),
+        }
+    }
 }
 
 /// What is behind a door.
@@ -107,44 +121,44 @@ impl Door {
     pub fn new(
         gateway: Arc<Gateway>,
         allowed: Allowed,
+        mounts: Mounts,
         access: Access,
         scrape: Scrape,
     ) -> Arc<Self> {
-        Self::serving(Serves::Everything, gateway, allowed, access, scrape)
+        let entrance = Entrance {
+            allowed,
+            mounts,
+            epoch: auth::AccessEpoch::new(access),
+        };
+        Self::serving(Serves::Everything, gateway, entrance, scrape)
     }
 
     /// A door with `/health`, `/ready` and `/metrics` and nothing else, beside the one for callers. Where callers must
     /// prove who they are, metrics are here for whoever has their token only.
     pub fn probes_only(beside: &Arc<Self>) -> Arc<Self> {
         // Nobody comes further than the probes, whoever it is.
-        let nobody = Access::Trusted(Identity::local(""));
-        let (gateway, anywhere) = (beside.gateway.clone(), Allowed::default());
-        let (scrape, beside) = (beside.scrape.clone(), beside.clone());
-        let serves = Serves::ProbesOnly { beside };
-        Self::serving(serves, gateway, anywhere, nobody, scrape)
+        let entrance = Entrance::trusting(Identity::local(""));
+        let (gateway, scrape) = (beside.gateway.clone(), beside.scrape.clone());
+        let beside = beside.clone();
+        Self::serving(Serves::ProbesOnly { beside }, gateway, entrance, scrape)
     }
 
     /// A door for a socket that only the gateway's own user can open.
     pub fn operator(gateway: Arc<Gateway>) -> Arc<Self> {
-        let operator = Access::Trusted(Identity::local(ADMIN));
-        let here = Allowed::default();
-        Self::serving(Serves::Operator, gateway, here, operator, Scrape::Open)
+        let entrance = Entrance::trusting(Identity::local(ADMIN));
+        Self::serving(Serves::Operator, gateway, entrance, Scrape::Open)
     }
 
     fn serving(
         serves: Serves,
         gateway: Arc<Gateway>,
-        allowed: Allowed,
-        access: Access,
+        entrance: Entrance,
         scrape: Scrape,
     ) -> Arc<Self> {
         let sessions = Sessions::new(&gateway.limits());
         Arc::new(Self {
             gateway,
-            entrance: ArcSwap::from_pointee(Entrance {
-                allowed,
-                epoch: auth::AccessEpoch::new(access),
-            }),
+            entrance: ArcSwap::from_pointee(entrance),
             sessions,
             sse_connections: sse2024::Connections::default(),
             streams: Arc::default(),
@@ -153,34 +167,41 @@ impl Door {
         })
     }
 
-    /// Lets in whoever a new configuration lets in. Where it has another `access`, streams that are open
+    /// Applies a new configuration of who may come in and what is served where. Where it has another `access`, open streams
     /// end, so that their callers show their credentials again.
-    pub fn readmit(&self, allowed: Allowed, access: Option<Access>) {
+    pub fn readmit(&self, allowed: Allowed, mounts: Mounts, access: Option<Access>) {
         let before = self.entrance.load_full();
         let epoch = match access {
             Some(access) => auth::AccessEpoch::new(access),
             None => before.epoch.clone(),
         };
         let same = Arc::ptr_eq(&epoch, &before.epoch);
-        self.entrance.store(Arc::new(Entrance { allowed, epoch }));
+        self.entrance.store(Arc::new(Entrance {
+            allowed,
+            mounts,
+            epoch,
+        }));
         if !same {
             before.epoch.close();
         }
     }
 
-    /// Drives one connection to its end; after draining began it ends with its present request.
+    /// Drives one connection to its end; after draining began it ends with its present request. `serving`: what its
+    /// listener serves, where that is not everything.
     pub async fn serve(
         self: Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         from: IpAddr,
+        serving: Option<Arc<Serving>>,
     ) {
         let door = self.clone();
         let filter = WakeFilter::new();
         let service = service_fn(move |request| {
             let (door, filter) = (door.clone(), filter.clone());
+            let serving = serving.clone();
             filter.open();
             async move {
-                let mut answer = pin!(door.answer(request, from));
+                let mut answer = pin!(door.answer(request, from, serving.as_deref()));
                 Ok::<_, Infallible>(poll_fn(|cx| filter.poll(cx, answer.as_mut())).await)
             }
         });

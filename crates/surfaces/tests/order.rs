@@ -19,7 +19,7 @@ use sentinel_core::{
     Auditor, Backend, Call, Fault, Health, Identity, Item, ItemKind, Notice, Offer, Policy,
     Registry, Reply, ServerCapabilities, Status,
 };
-use sentinel_surfaces::http::{Access, Allowed, Door, OAuth, Scrape};
+use sentinel_surfaces::http::{Access, Allowed, Door, Mounts, OAuth, Scrape};
 use sentinel_surfaces::{Gateway, Limits, stdio};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Outcome, Payload, Revision};
@@ -197,8 +197,8 @@ impl House {
     fn connect_by(&self, access: Access) -> DuplexStream {
         let (ours, stream) = duplex(1 << 20);
         let (gateway, allowed) = (self.gateway.clone(), Allowed::default());
-        let door = Door::new(gateway, allowed, access, Scrape::Off);
-        tokio::spawn(door.serve(self.shows(stream), IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        let door = Door::new(gateway, allowed, Mounts::default(), access, Scrape::Off);
+        tokio::spawn(door.serve(self.shows(stream), IpAddr::V4(Ipv4Addr::LOCALHOST), None));
         ours
     }
 

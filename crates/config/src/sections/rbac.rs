@@ -35,6 +35,8 @@ pub struct Role {
     pub permissions: Vec<String>,
     /// Tools that this role neither sees nor calls, whatever its permissions; globs are allowed.
     pub denied_tools: Vec<String>,
+    /// Tools whose calls this role has to confirm, besides `surfaces.confirm`; globs are allowed.
+    pub confirm: Vec<String>,
 }
 
 impl Builder<'_> {
@@ -76,7 +78,7 @@ impl Builder<'_> {
         let mut roles: BTreeMap<_, _> = raw.roles;
         roles.entry("admin".into()).or_insert_with(|| Role {
             permissions: vec!["*".into()],
-            denied_tools: Vec::new(),
+            ..Role::default()
         });
         Rbac { roles }
     }

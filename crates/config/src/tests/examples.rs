@@ -136,7 +136,8 @@ fn every_key_of_the_schema_has_a_reload_rule() {
     let rules: BTreeSet<String> = Config::rules().into_iter().map(|(key, _)| key).collect();
     let backends: BTreeSet<String> = of_backends.collect();
     for (section, part) in schema()["properties"].as_object().expect("sections") {
-        let pointer = part["$ref"].as_str().unwrap_or("#/$defs/Backend");
+        let pointer = part["$ref"].as_str().or(part["items"]["$ref"].as_str());
+        let pointer = pointer.expect("sections are definitions");
         let part = schema().pointer(&pointer[1..]).expect("it is there");
         for key in part["properties"].as_object().expect("keys").keys() {
             let known = match section.as_str() {

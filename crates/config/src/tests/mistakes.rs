@@ -36,6 +36,39 @@ fn every_rule_has_a_message() {
         ),
         ("[gateway]\nlisten = \"127.0.0.1\"".into(), "add a port"),
         (
+            "[surfaces]\nrest_path = \"tools\"".into(),
+            "\"tools\" cannot be a path",
+        ),
+        (
+            "[surfaces]\nrest_path = \"/admin/x\"".into(),
+            "/admin is a path of the gateway's own",
+        ),
+        (
+            "[surfaces]\nrpc_path = \"/api/rpc\"".into(),
+            "`rpc_path` and `rest_path` are one path, or one is below the other",
+        ),
+        (
+            "[surfaces]\nconfirm = [\"\"]".into(),
+            "no tool has an empty name",
+        ),
+        (
+            "[[listeners]]\nbackend = \"review\"".into(),
+            "a listener needs an address",
+        ),
+        (
+            "[[listeners]]\nlisten = \"127.0.0.1:9200\"".into(),
+            "127.0.0.1:9200 is listened on already",
+        ),
+        (
+            "[[listeners]]\nlisten = \"127.0.0.1:1\"\nbackend = \"x\"".into(),
+            "there is no backend \"x\"",
+        ),
+        (
+            "[[listeners]]\nlisten = \"127.0.0.1:1\"\nbackend = \"review\"\nsurfaces = [\"rest\"]"
+                .into(),
+            "a listener for one backend serves MCP only",
+        ),
+        (
             "[gateway]\nlisten = \"example.com:80\"".into(),
             "is no address to listen on",
         ),

@@ -113,6 +113,7 @@ fn serve(
         config.review.enabled = true;
         config.review.alone = true;
         config.backends.clear();
+        config.listeners.clear();
         Ok(loaded)
     };
     // Opened again by the gateway; a broker without its store must not start at all.

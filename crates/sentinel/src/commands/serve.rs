@@ -11,9 +11,10 @@ use std::time::Duration;
 use anyhow::Context;
 use sentinel_backends::child;
 use sentinel_surfaces::Gateway;
-use sentinel_surfaces::http::{self, Door, Scrape};
+use sentinel_surfaces::http::{self, Door, Scrape, Serving};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::audit::Audit;
@@ -83,21 +84,28 @@ async fn serve(
     };
     let listener = bind(workers, config, address, key).await?;
     let address = listener.local_addr()?;
+    let further = listen_further(workers, config).await?;
+    let further_addresses: Vec<SocketAddr> = further.iter().map(|one| one.address).collect();
     let audit = Audit::start(config)?;
     let homes = workers.clone();
     let home = move |index| homes.handle(index).clone();
     let running = wiring::build(config, home, &audit)?;
     let gateway = running.gateway.clone();
-    let door = running.open_door(address, scrape(config))?;
+    let addresses = [&[address], &further_addresses[..]].concat();
+    let door = running.open_door(addresses, scrape(config))?;
     // Before anybody can ask for it.
     let reloader = Reloader::new(running.clone(), load, file)?;
     let open = Arc::new(AtomicUsize::new(0));
-    let accepting = workers.handle(0).spawn(accept(
+    let main = Listening {
         listener,
-        door.clone(),
-        workers.clone(),
-        open.clone(),
-    ));
+        address,
+        serving: None,
+    };
+    let accepting: Vec<JoinHandle<()>> = [main]
+        .into_iter()
+        .chain(further)
+        .map(|one| one.spawn(&door, workers, &open))
+        .collect();
     workers.handle(0).spawn(door.clone().watch_revocations());
     workers.handle(0).spawn(sweep(door.clone()));
     let probes = match config.gateway.health_listen {
@@ -111,11 +119,12 @@ async fn serve(
         &config.gateway.data_dir,
         Some(address.to_string()),
         probes.map(|at| at.to_string()),
+        further_addresses.iter().map(ToString::to_string).collect(),
     );
     if let Err(error) = &announced {
         tracing::warn!("other commands will not find this gateway: {error:#}");
     }
-    greet(address, config);
+    greet(address, config, &further_addresses);
     tracing::info!(%address, backends = config.backends.iter().filter(|b| b.enabled).count(), workers = workers.count(), "listening");
 
     tokio::select! {
@@ -127,7 +136,7 @@ async fn serve(
         () = drain(&gateway, running.config().gateway.drain_timeout, &open, &door) => true,
         () = signals.next() => false,
     };
-    accepting.abort();
+    accepting.iter().for_each(JoinHandle::abort);
     if finished {
         tokio::select! {
             _ = tokio::time::timeout(STOP_MAX, wiring::stop(&gateway)) => {}
@@ -157,6 +166,51 @@ fn scrape(config: &Config) -> Scrape {
     }
 }
 
+/// An address that is listened on for callers.
+struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    /// `None`: everything.
+    serving: Option<Arc<Serving>>,
+}
+
+impl Listening {
+    /// Accepts connections until it is aborted.
+    fn spawn(
+        self,
+        door: &Arc<Door>,
+        workers: &Arc<Workers>,
+        open: &Arc<AtomicUsize>,
+    ) -> JoinHandle<()> {
+        let (door, pool, open) = (door.clone(), workers.clone(), open.clone());
+        workers
+            .handle(0)
+            .spawn(accept(self.listener, door, self.serving, pool, open))
+    }
+}
+
+/// Binds the addresses of `[[listeners]]`.
+async fn listen_further(workers: &Workers, config: &Config) -> anyhow::Result<Vec<Listening>> {
+    let mut all = Vec::with_capacity(config.listeners.len());
+    for one in &config.listeners {
+        let listener = bind(workers, config, one.listen, "listeners.listen").await?;
+        let address = listener.local_addr()?;
+        let serving = wiring::serving(one);
+        let what = match &serving {
+            None => "everything".to_owned(),
+            Some(Serving::Backend(name)) => format!("the backend {name}"),
+            Some(Serving::Surfaces(names)) => format!("{names:?}"),
+        };
+        tracing::info!(%address, "listening for {what}");
+        all.push(Listening {
+            listener,
+            address,
+            serving: serving.map(Arc::new),
+        });
+    }
+    Ok(all)
+}
+
 /// The second listener. Its connections do not count: a probe that stays connected must not hold up
 /// the end.
 async fn listen_for_probes(
@@ -171,7 +225,7 @@ async fn listen_for_probes(
     let uncounted = Arc::new(AtomicUsize::new(0));
     workers
         .handle(0)
-        .spawn(accept(listener, door, workers.clone(), uncounted));
+        .spawn(accept(listener, door, None, workers.clone(), uncounted));
     tracing::info!(%address, "listening for probes");
     Ok(address)
 }
@@ -230,6 +284,7 @@ fn taken(config: &Config, address: SocketAddr, key: &str) -> String {
 async fn accept(
     listener: TcpListener,
     door: Arc<Door>,
+    serving: Option<Arc<Serving>>,
     workers: Arc<Workers>,
     open: Arc<AtomicUsize>,
 ) {
@@ -249,11 +304,11 @@ async fn accept(
             }
         };
         let counted = Counted::new(&open);
-        let door = door.clone();
+        let (door, serving) = (door.clone(), serving.clone());
         let (n, worker) = workers.pick();
         if n == 0 {
             worker.spawn(async move {
-                door.serve(stream, from).await;
+                door.serve(stream, from, serving).await;
                 drop(counted);
             });
             continue;
@@ -264,7 +319,7 @@ async fn accept(
         };
         worker.spawn(async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
-                door.serve(stream, from).await;
+                door.serve(stream, from, serving).await;
             }
             drop(counted);
         });
@@ -336,24 +391,45 @@ impl Signals {
 }
 
 /// Tells a person where everything is.
-fn greet(address: SocketAddr, config: &Config) {
-    let url = format!("http://{address}/mcp");
-    let mut text = format!(
-        "\nSentinel Gateway {}\n\n  MCP endpoint   {url}\n",
-        env!("CARGO_PKG_VERSION")
+fn greet(address: SocketAddr, config: &Config, further: &[SocketAddr]) {
+    let surfaces = &config.surfaces;
+    let url = format!("http://{address}{}", surfaces.mcp_path);
+    let mut text = format!("\nSentinel Gateway {}\n\n", env!("CARGO_PKG_VERSION"));
+    let mut line = |what: &str, at: String| text.push_str(&format!("  {what:<13}  {at}\n"));
+    if surfaces.mcp {
+        line("MCP endpoint", url.clone());
+        for backend in config.backends.iter().filter(|b| b.enabled) {
+            line("one backend", format!("{url}/{}", backend.name));
+        }
+        if config.review.enabled {
+            line("code review", format!("{url}/review"));
+        }
+    }
+    if surfaces.rest {
+        line("REST", format!("http://{address}{}", surfaces.rest_path));
+    }
+    if surfaces.rpc {
+        line("JSON-RPC", format!("http://{address}{}", surfaces.rpc_path));
+    }
+    for (listener, address) in config.listeners.iter().zip(further) {
+        let what = match &*listener.backend {
+            "" => "also at",
+            name => name,
+        };
+        line(what, format!("http://{address}"));
+    }
+    line(
+        "health",
+        format!("http://{address}/health   readiness   http://{address}/ready"),
     );
-    for backend in config.backends.iter().filter(|b| b.enabled) {
-        text.push_str(&format!("  one backend    {url}/{}\n", backend.name));
+    if surfaces.mcp {
+        text.push_str(&format!(
+            "\nConnect a client:\n\n\
+             \x20 claude mcp add --transport http sentinel {url}\n\
+             \x20 {{\"mcpServers\":{{\"sentinel\":{{\"type\":\"http\",\"url\":\"{url}\"}}}}}}\n"
+        ));
     }
-    if config.review.enabled {
-        text.push_str(&format!("  code review    {url}/review\n"));
-    }
-    text.push_str(&format!(
-        "  health         http://{address}/health   readiness   http://{address}/ready\n\n\
-         Connect a client:\n\n\
-         \x20 claude mcp add --transport http sentinel {url}\n\
-         \x20 {{\"mcpServers\":{{\"sentinel\":{{\"type\":\"http\",\"url\":\"{url}\"}}}}}}\n\n"
-    ));
+    text.push('\n');
     let _ = super::print(&text);
 }
 

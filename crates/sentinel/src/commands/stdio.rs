@@ -49,7 +49,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         tokio::spawn(Reloader::new(running.clone(), load, file)?.run());
         let data_dir = &config.gateway.data_dir;
         let announced = operator::open(data_dir, &gateway, &handle)
-            .and_then(|()| RunFile::announce(data_dir, None, None));
+            .and_then(|()| RunFile::announce(data_dir, None, None, Vec::new()));
         if let Err(error) = &announced {
             tracing::warn!("other commands will not find this gateway: {error:#}");
         }

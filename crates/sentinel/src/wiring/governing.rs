@@ -31,11 +31,19 @@ pub(super) fn settings(
         roles: roles(config),
         kills: KillSwitch::open(configured_kills(config), Some(file)),
         rates: rates(config),
-        confirm: ConfirmConfig::default(),
+        confirm: confirmations(config),
         shared_rates: shared_rates(config, home)?,
         admission: Some(admission(config, enabled, home)),
         is_open: config.auth.is_none(),
     })
+}
+
+/// The calls that everybody has to confirm; roles have further ones.
+pub(super) fn confirmations(config: &Config) -> ConfirmConfig {
+    ConfirmConfig {
+        tools: config.surfaces.confirm.clone(),
+        ttl: config.surfaces.confirm_ttl,
+    }
 }
 
 /// Who counts for many gateways, where the configuration names somebody. The start does not wait for it.
@@ -61,6 +69,7 @@ pub(super) fn version(config: &Config) -> u64 {
         &config.rate_limits,
         &config.kill_switch,
         &config.admission,
+        &config.surfaces.confirm,
     );
     let text = serde_json::to_vec(&governs).unwrap_or_default();
     let hash = ring::digest::digest(&ring::digest::SHA256, &text);
@@ -71,8 +80,8 @@ pub(super) fn version(config: &Config) -> u64 {
 
 pub(super) fn roles(config: &Config) -> Roles {
     Roles::new(config.rbac.roles.iter().map(|(name, role)| {
-        let role = Role::new(&role.permissions, &role.denied_tools);
-        (name.clone(), role)
+        let built = Role::new(&role.permissions, &role.denied_tools);
+        (name.clone(), built.confirming(&role.confirm))
     }))
 }
 

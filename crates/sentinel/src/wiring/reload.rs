@@ -10,7 +10,7 @@ use sentinel_core::catalog::{Listing, Wanted};
 use sentinel_surfaces::http::admin::reload::Reloaded;
 
 use super::{
-    Entrance, Remembering, Running, allowed, enabled, governing, limits, listing, place,
+    Entrance, Remembering, Running, allowed, enabled, governing, limits, listing, mounts, place,
     review_settings, start,
 };
 use crate::config::{self, Config, Reload, Section};
@@ -193,6 +193,10 @@ impl Running {
             policy.set_roles(governing::roles(next));
             applied.changed.push("rbac".to_owned());
         }
+        if current.surfaces != next.surfaces {
+            policy.reconfigure_confirmations(&governing::confirmations(next));
+            applied.changed.push("surfaces".to_owned());
+        }
         if current.kill_switch != next.kill_switch {
             policy.reconfigure_kills(governing::configured_kills(next));
             applied.changed.push("kill_switch".to_owned());
@@ -229,9 +233,9 @@ impl Entrance {
         guard: Option<identity::Guard>,
         applied: &mut Reloaded,
     ) {
-        let names = |config: &Config| allowed(config, self.address);
-        let (now, then) = (names(current), names(next));
-        if guard.is_none() && now == then {
+        let rules = |config: &Config| (allowed(config, &self.addresses), mounts(config));
+        let then = rules(next);
+        if guard.is_none() && rules(current) == then {
             return;
         }
         let access = guard.map(|guard| {
@@ -239,6 +243,7 @@ impl Entrance {
             self._keeping = guard.keeping;
             guard.access
         });
-        self.door.readmit(then, access);
+        let (allowed, mounts) = then;
+        self.door.readmit(allowed, mounts, access);
     }
 }

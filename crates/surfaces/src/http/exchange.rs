@@ -17,7 +17,7 @@ use super::auth::Asked;
 use super::body::Body;
 use super::post::Version;
 use super::routes::{self, Handler, Match, OnRecord, Route, Speaks, Who};
-use super::{Door, Endpoint, Entrance, Serves, cors, post, reply, rest, rpc};
+use super::{Door, Endpoint, Entrance, Serves, Serving, cors, post, reply, rest, rpc};
 
 /// Below it everything is for admins, also what is not there.
 const ADMIN: &str = "/admin/api/";
@@ -28,12 +28,23 @@ pub(super) struct Exchange<'a> {
     pub(super) head: &'a request::Parts,
     /// The rest of the path, where the route's pattern has one.
     pub(super) rest: &'a str,
+    /// What the listener serves, where that is not everything.
+    serving: Option<&'a Serving>,
     identity: Option<&'a Arc<Identity>>,
     /// The request message, once it was read.
     pub(super) asked: &'a OnceLock<Asked>,
     about: OnceLock<String>,
     /// The verbs of what the path names, where they are fewer than those of its route.
     allow: OnceLock<&'static str>,
+}
+
+/// A request whose head was read, before anybody knows whose it is.
+struct Arrived<'a> {
+    found: Match<'a>,
+    serving: Option<&'a Serving>,
+    head: &'a request::Parts,
+    from: IpAddr,
+    asked: &'a OnceLock<Asked>,
 }
 
 impl Exchange<'_> {
@@ -72,8 +83,14 @@ impl Exchange<'_> {
         let gateway = &self.door.gateway;
         let index = gateway.registry.index_of(self.rest);
         let index = index.filter(|index| gateway.policy.sees_backend(self.identity(), *index));
-        let view = View::Only(index.ok_or_else(not_found)?);
+        let view = View::Only(index.ok_or_else(|| self.not_found())?);
         Ok(Endpoint { view, tags })
+    }
+
+    /// The fault for a path at which there is nothing, or nothing that the caller may know of.
+    fn not_found(&self) -> Fault {
+        let text = self.door.entrance.load().mounts.describe(self.serving);
+        Fault::new(Kind::NotFound, text)
     }
 
     /// OPTIONS, and verbs that a path does not have. A backend that is hidden has no path, whatever the verb.
@@ -88,41 +105,41 @@ impl Exchange<'_> {
     }
 }
 
-fn not_found() -> Fault {
-    let text = "not found; MCP is at /mcp and /mcp/<backend>";
-    Fault::new(Kind::NotFound, text)
-}
-
 impl Door {
     /// Answers one HTTP request.
     pub(super) async fn answer(
         self: &Arc<Self>,
         request: Request<Incoming>,
         from: IpAddr,
+        serving: Option<&Serving>,
     ) -> Response<Body> {
         let (head, body) = request.into_parts();
         let is_for_probes = matches!(self.serves, Serves::ProbesOnly { .. });
-        let found = routes::find(&head.method, head.uri.path(), is_for_probes);
-        let asked = OnceLock::new();
-        if is_for_probes || found.who() == Who::Probe {
-            return self.run(found, &head, body, None, &asked).await;
-        }
         let entrance = self.entrance.load_full();
+        let path = entrance.mounts.resolve(head.uri.path(), serving);
+        let found = path.as_deref().map_or(Match::Unknown, |path| {
+            routes::find(&head.method, path, is_for_probes)
+        });
+        let arrived = Arrived {
+            found,
+            serving,
+            head: &head,
+            from,
+            asked: &OnceLock::new(),
+        };
+        if is_for_probes || found.who() == Who::Probe {
+            return self.run(&arrived, body, None).await;
+        }
         if let Err(refused) = entrance.allowed.check(head.uri.authority(), &head.headers) {
             self.gateway.auditor.turned_away(from, Kind::Forbidden);
             return refusal(found.speaks(), &head, &refused.fault());
         }
         let Some(origin) = head.headers.get(ORIGIN).cloned() else {
-            return self
-                .guarded(&entrance, found, &head, body, from, &asked)
-                .await;
+            return self.guarded(&entrance, &arrived, body).await;
         };
         let response = match cors::preflight(&head, found.route()) {
             Some(response) => response,
-            None => {
-                self.guarded(&entrance, found, &head, body, from, &asked)
-                    .await
-            }
+            None => self.guarded(&entrance, &arrived, body).await,
         };
         cors::shown_to(origin, response)
     }
@@ -131,12 +148,10 @@ impl Door {
     async fn guarded(
         self: &Arc<Self>,
         entrance: &Entrance,
-        found: Match<'_>,
-        head: &request::Parts,
+        arrived: &Arrived<'_>,
         body: Incoming,
-        from: IpAddr,
-        asked: &OnceLock<Asked>,
     ) -> Response<Body> {
+        let Arrived { found, head, .. } = *arrived;
         let access = &entrance.epoch.access;
         let is_public = match found.who() {
             Who::Scraper => !(self.scrape.is_open() && access.is_guarded()),
@@ -147,12 +162,13 @@ impl Door {
             return refusal(found.speaks(), head, &post::going_down());
         }
         if is_public {
-            return self.run(found, head, body, None, asked).await;
+            return self.run(arrived, body, None).await;
         }
         let identity = match access.admit(&head.headers).await {
             Ok(identity) => identity,
             Err(refused) => {
-                self.gateway.auditor.turned_away(from, refused.fault.kind);
+                let auditor = &self.gateway.auditor;
+                auditor.turned_away(arrived.from, refused.fault.kind);
                 return refused.respond(|fault| refusal(found.speaks(), head, fault));
             }
         };
@@ -165,16 +181,17 @@ impl Door {
         };
         // A reload must be able to answer that it changed who may come in.
         let is_operating = found.who() == Who::Admin;
+        let turned_out = || entrance.epoch.turn_out(arrived.asked.get());
         let response = tokio::select! {
             biased;
-            response = self.run(found, head, body, Some(&identity), asked) => response,
-            () = revoked, if !is_operating => return entrance.epoch.turn_out(asked.get()),
+            response = self.run(arrived, body, Some(&identity)) => response,
+            () = revoked, if !is_operating => return turned_out(),
         };
         // A call that ended with its session, before this request learned why.
         if response.extensions().get::<reply::Cancelled>().is_some()
             && entrance.epoch.is_out(&identity)
         {
-            return entrance.epoch.turn_out(asked.get());
+            return turned_out();
         }
         entrance
             .epoch
@@ -184,12 +201,11 @@ impl Door {
     /// Runs the handler between the beginning and the end of the record.
     async fn run(
         self: &Arc<Self>,
-        found: Match<'_>,
-        head: &request::Parts,
+        arrived: &Arrived<'_>,
         body: Incoming,
         identity: Option<&Arc<Identity>>,
-        asked: &OnceLock<Asked>,
     ) -> Response<Body> {
+        let Arrived { found, head, .. } = *arrived;
         let exchange = Exchange {
             door: self,
             head,
@@ -197,8 +213,9 @@ impl Door {
                 Match::Found(_, rest) | Match::OtherVerb(_, rest) => rest,
                 Match::Unknown => "",
             },
+            serving: arrived.serving,
             identity,
-            asked,
+            asked: arrived.asked,
             about: OnceLock::new(),
             allow: OnceLock::new(),
         };
@@ -214,7 +231,7 @@ impl Door {
                 let text = "not found; here are only /health, /ready and /metrics";
                 Err(Fault::new(Kind::NotFound, text))
             }
-            (_, Match::Unknown) => Err(not_found()),
+            (_, Match::Unknown) => Err(exchange.not_found()),
             (_, Match::OtherVerb(route, _)) => exchange.other_verb(route),
             (_, Match::Found(route, _)) => match route.handler {
                 Handler::McpPost => post::answer(&exchange, body).await,

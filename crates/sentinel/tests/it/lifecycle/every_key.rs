@@ -61,6 +61,7 @@ fn base(house: &House, address: &str) -> Value {
         "gateway": {"listen": "127.0.0.1:0", "data_dir": house.data()},
         "auth": {"jwt_secret_env": "JWT_SECRET_KEY"},
         "review": {"enabled": true},
+        "listeners": [{"listen": "127.0.0.1:0"}],
         "rbac": {"roles": {"extra": {"permissions": ["tools.read"]}}},
         "backends": [
             {"name": "web", "type": "http", "url": format!("http://{address}/mcp")},
@@ -87,6 +88,16 @@ fn walk(root: &Value, part: &Value, name: &str, pointer: &str, found: &mut Vec<K
         if name == "backends" {
             let backend = resolve(root, &inner["items"]);
             backends(root, backend, found);
+        } else if let Some(each) =
+            Some(resolve(root, &inner["items"])).filter(|each| each["properties"].is_object())
+        {
+            walk(
+                root,
+                each,
+                &format!("{name}."),
+                &format!("{pointer}/0"),
+                found,
+            );
         } else if inner["properties"].is_object() {
             walk(root, inner, &format!("{name}."), &pointer, found);
         } else if roles["properties"].is_object() {
@@ -152,7 +163,13 @@ fn another(key: &Key, root: &Value, now: &Value) -> Value {
             return json!("http://127.0.0.1:1/");
         }
         "rbac.roles.extra.permissions" => return json!(["*"]),
-        "rbac.roles.extra.denied_tools" => return json!(["x"]),
+        "rbac.roles.extra.denied_tools" | "rbac.roles.extra.confirm" | "surfaces.confirm" => {
+            return json!(["x"]);
+        }
+        "surfaces.mcp_path" | "surfaces.rest_path" | "surfaces.rpc_path" => return json!("/other"),
+        "listeners.listen" => return json!("127.0.0.1:4"),
+        "listeners.backend" => return json!("web"),
+        "listeners.surfaces" => return json!(["mcp"]),
         "review.listen" => return json!("127.0.0.1:3"),
         "backends.name" => return json!("renamed"),
         "backends.url" => return json!("http://127.0.0.1:1/mcp"),

@@ -1,0 +1,240 @@
+//! Where the surfaces are: which of them are served, at which paths, and what one listener narrows that to.
+//!
+//! The table of routes knows the paths of the default configuration. A request's path is rewritten to these before its
+//! route is looked for, so nothing else knows that a surface may be elsewhere.
+//!
+//! Not here: the routes (`routes`).
+
+use std::borrow::Cow;
+
+/// A surface that can be switched off or moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SurfaceName {
+    Mcp,
+    Rest,
+    Rpc,
+    Admin,
+}
+
+/// What is served, and where: `None` is not served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounts {
+    pub mcp: Option<String>,
+    pub rest: Option<String>,
+    pub rpc: Option<String>,
+}
+
+/// What one listener serves of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// MCP with one backend.
+    Backend(String),
+    Surfaces(Vec<SurfaceName>),
+}
+
+/// The paths of the table of routes.
+pub(super) const MCP: &str = "/mcp";
+pub(super) const REST: &str = "/api";
+pub(super) const RPC: &str = "/rpc";
+const ADMIN: &str = "/admin";
+
+/// Paths that cannot be moved, and the surface that they go with. What is not here and under no surface is served
+/// everywhere: probes, metrics and the metadata of authorization.
+const FIXED: [(&str, SurfaceName); 8] = [
+    ("/sse", SurfaceName::Mcp),
+    ("/messages", SurfaceName::Mcp),
+    ("/openapi.json", SurfaceName::Rest),
+    ("/openapi.yaml", SurfaceName::Rest),
+    ("/explorer", SurfaceName::Rest),
+    ("/llms.txt", SurfaceName::Rest),
+    ("/llms-full.txt", SurfaceName::Rest),
+    (ADMIN, SurfaceName::Admin),
+];
+
+impl Default for Mounts {
+    fn default() -> Self {
+        Self {
+            mcp: Some(MCP.to_owned()),
+            rest: Some(REST.to_owned()),
+            rpc: Some(RPC.to_owned()),
+        }
+    }
+}
+
+impl Mounts {
+    /// The path as the table of routes has it; `None`: nothing is served there.
+    pub(super) fn resolve<'p>(
+        &self,
+        path: &'p str,
+        serving: Option<&Serving>,
+    ) -> Option<Cow<'p, str>> {
+        // The path of nearly every request, before anything is compared with a table.
+        if path == MCP && serving.is_none() && self.mcp.as_deref() == Some(MCP) {
+            return Some(Cow::Borrowed(path));
+        }
+        let Some((surface, resolved)) = self.find(path) else {
+            return Some(Cow::Borrowed(path)).filter(|_| !is_under_any(path));
+        };
+        match serving {
+            None => Some(resolved),
+            Some(Serving::Surfaces(names)) => names.contains(&surface).then_some(resolved),
+            Some(Serving::Backend(name)) if surface == SurfaceName::Mcp => {
+                let resolved = resolved.trim_end_matches('/');
+                match resolved {
+                    MCP | "/sse" => Some(Cow::Owned(format!("{resolved}/{name}"))),
+                    "/messages" => Some(Cow::Owned(resolved.to_owned())),
+                    _ => None,
+                }
+            }
+            Some(Serving::Backend(_)) => None,
+        }
+    }
+
+    /// The surface that a path belongs to, if it is served, and the path as the table of routes has it.
+    fn find<'p>(&self, path: &'p str) -> Option<(SurfaceName, Cow<'p, str>)> {
+        for (surface, at, canonical) in [
+            (SurfaceName::Mcp, &self.mcp, MCP),
+            (SurfaceName::Rest, &self.rest, REST),
+            (SurfaceName::Rpc, &self.rpc, RPC),
+        ] {
+            let Some(at) = at else { continue };
+            if let Some(rest) = below(path, at) {
+                let resolved = match at == canonical {
+                    true => Cow::Borrowed(path),
+                    false => Cow::Owned(format!("{canonical}{rest}")),
+                };
+                return Some((surface, resolved));
+            }
+        }
+        let (_, surface) = FIXED.iter().find(|(at, _)| below(path, at).is_some())?;
+        self.serves(*surface)
+            .then_some((*surface, Cow::Borrowed(path)))
+    }
+
+    fn serves(&self, surface: SurfaceName) -> bool {
+        match surface {
+            SurfaceName::Mcp => self.mcp.is_some(),
+            SurfaceName::Rest => self.rest.is_some(),
+            SurfaceName::Rpc => self.rpc.is_some(),
+            SurfaceName::Admin => true,
+        }
+    }
+
+    /// What is where at a listener, for the answer to a path at which there is nothing.
+    pub(super) fn describe(&self, serving: Option<&Serving>) -> String {
+        let is_served = |surface: SurfaceName| match serving {
+            None => true,
+            Some(Serving::Surfaces(names)) => names.contains(&surface),
+            Some(Serving::Backend(_)) => surface == SurfaceName::Mcp,
+        };
+        let mut text = String::from("there is nothing at this path");
+        for (surface, name, at) in [
+            (SurfaceName::Mcp, "MCP", &self.mcp),
+            (SurfaceName::Rest, "REST", &self.rest),
+            (SurfaceName::Rpc, "JSON-RPC", &self.rpc),
+        ] {
+            if let Some(at) = at.as_ref().filter(|_| is_served(surface)) {
+                text.push_str(&format!("; {name} is at {at}"));
+            }
+        }
+        text
+    }
+}
+
+/// Whether the table of routes has a surface at this path, which is then switched off or moved away.
+fn is_under_any(path: &str) -> bool {
+    let fixed = FIXED.iter().map(|(at, _)| *at);
+    [MCP, REST, RPC]
+        .into_iter()
+        .chain(fixed)
+        .any(|at| below(path, at).is_some())
+}
+
+/// What of a path follows a prefix of whole segments.
+fn below<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
+    let rest = path.strip_prefix(prefix)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(mounts: &Mounts, serving: Option<&Serving>, rows: &[(&str, Option<&str>)]) {
+        for (path, want) in rows {
+            let resolved = mounts.resolve(path, serving);
+            assert_eq!(resolved.as_deref(), *want, "{path} with {serving:?}");
+        }
+    }
+
+    #[test]
+    fn by_default_every_path_is_its_own() {
+        let paths = [
+            "/mcp",
+            "/mcp/x",
+            "/api/a%2Fb",
+            "/rpc",
+            "/sse",
+            "/admin/api/keys",
+            "/health",
+            "/mcpx",
+            "/",
+        ];
+        let rows = paths.map(|path| (path, Some(path)));
+        check(&Mounts::default(), None, &rows);
+    }
+
+    #[test]
+    fn a_surface_that_is_off_or_elsewhere_has_no_path_of_the_default() {
+        let mounts = Mounts {
+            mcp: Some("/agents/mcp".to_owned()),
+            rest: None,
+            ..Mounts::default()
+        };
+        let rows = [
+            ("/agents/mcp", Some("/mcp")),
+            ("/agents/mcp/web", Some("/mcp/web")),
+            ("/agents/mcpx", Some("/agents/mcpx")),
+            ("/mcp", None),
+            ("/mcp/web", None),
+            ("/api/echo", None),
+            ("/openapi.json", None),
+            ("/explorer/x", None),
+            ("/rpc", Some("/rpc")),
+            ("/sse", Some("/sse")),
+            ("/ready", Some("/ready")),
+        ];
+        check(&mounts, None, &rows);
+        let text = "there is nothing at this path; MCP is at /agents/mcp; JSON-RPC is at /rpc";
+        assert_eq!(mounts.describe(None), text);
+    }
+
+    #[test]
+    fn a_listener_serves_one_backend_or_some_surfaces() {
+        let review = Serving::Backend("review".to_owned());
+        let rows = [
+            ("/mcp", Some("/mcp/review")),
+            ("/mcp/", Some("/mcp/review")),
+            ("/sse", Some("/sse/review")),
+            ("/messages", Some("/messages")),
+            ("/mcp/review", None),
+            ("/mcp/other", None),
+            ("/api/echo", None),
+            ("/admin/api/keys", None),
+            ("/health", Some("/health")),
+        ];
+        check(&Mounts::default(), Some(&review), &rows);
+        let text = Mounts::default().describe(Some(&review));
+        assert_eq!(text, "there is nothing at this path; MCP is at /mcp");
+        let rest = Serving::Surfaces(vec![SurfaceName::Rest]);
+        let rows = [
+            ("/api/echo", Some("/api/echo")),
+            ("/llms.txt", Some("/llms.txt")),
+            ("/mcp", None),
+            ("/rpc", None),
+            ("/admin/api/keys", None),
+            ("/metrics", Some("/metrics")),
+        ];
+        check(&Mounts::default(), Some(&rest), &rows);
+    }
+}
