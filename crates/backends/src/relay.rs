@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sentinel_core::{Call, Caller, ClientCapabilities, Fault, Kind, LogLevel, Notice, Reply};
 use sentinel_wire::envelope::{begin_request, error_object, write_notification};
-use sentinel_wire::translate::{About, Outgoing};
+use sentinel_wire::translate::{About, Outgoing, needs_introduction};
 use sentinel_wire::{Method, Outcome, Params, Payload, Revision, json, meta};
 
 /// Who we say we are to servers.
@@ -32,8 +32,8 @@ pub fn request(call: &Call, id: u64, to: Revision) -> Vec<u8> {
 pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
     let id_text = itoa::Buffer::new().format(id).to_owned();
     let from = call.caller.revision;
-    let stamped = to.is_modern() && !from.is_modern();
-    let capabilities = match stamped {
+    let is_stamped = needs_introduction(&call.params, from, to);
+    let capabilities = match is_stamped {
         // We poll for a caller that knows nothing of tasks.
         true if call.method == Method::ToolsCall => with_tasks(declared(&call.caller, to)),
         true if is_about_a_task(&call.method) => with_tasks(declared(&call.caller, to)),

@@ -44,7 +44,10 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// The seven members that say what happened.
+    /// When to try again.
+    pub const RETRY_AFTER_MS: u64 = RETRY_AFTER_MS;
+
+    /// The six members that say what happened.
     pub fn members(&self) -> String {
         let Refused {
             reason,
@@ -53,7 +56,7 @@ impl Overload {
             bounds,
         } = self.refused;
         format!(
-            r#""reason":"{}","active":{active},"queued":{queued},"max_concurrent":{},"queue_size":{},"queue_timeout_ms":{},"retry_after_ms":{RETRY_AFTER_MS}"#,
+            r#""reason":"{}","active":{active},"queued":{queued},"max_concurrent":{},"queue_size":{},"queue_timeout_ms":{}"#,
             reason.as_str(),
             bounds.max_concurrent,
             bounds.queue_size,
@@ -151,6 +154,7 @@ impl Admission {
         }
         Fault::new(Kind::Overloaded, "SERVER_OVERLOADED")
             .legacy_code(manners.code)
+            .retry_after_ms(RETRY_AFTER_MS)
             .with_data(overload.members())
     }
 

@@ -48,6 +48,8 @@ const COMPILE_STACK_BYTES: usize = 32 << 20;
 /// A caller that is wrong in more places than this knows enough.
 const ISSUES_MAX: usize = 10;
 const ISSUE_CHARS_MAX: usize = 300;
+/// Bytes of a schema that a refusal shows; a larger one is in the catalog.
+const SCHEMA_SHOWN_MAX: usize = 16 * 1024;
 
 const TOO_COSTLY: &str = "they cost too much to check against the tool's input schema; send fewer or simpler values, \
     or have the tool's schema made simpler";
@@ -273,14 +275,21 @@ fn is_trivial(schema: &Value) -> bool {
 /// can correct itself; that result has no `structuredContent`, which clients compare with the tool's output schema.
 pub(crate) fn refusal(
     tool: &str,
+    schema: Option<&Schema>,
     issues: &[Issue],
     revision: Revision,
     refusals: Refusals,
 ) -> Result<Reply, Fault> {
     let text = issue::text(tool, issues);
     if refusals == Refusals::Faults || revision < Revision::V2025_11_25 {
-        let fault = Fault::new(Kind::InvalidArguments, text);
-        return Err(fault.with_data(issue::member(issues)));
+        let mut data = issue::member(issues);
+        let schema = schema.and_then(Schema::as_bytes);
+        let schema = schema.filter(|schema| schema.len() <= SCHEMA_SHOWN_MAX);
+        if let Some(schema) = schema.and_then(|schema| std::str::from_utf8(schema).ok()) {
+            data.push_str(",\"schema\":");
+            data.push_str(schema);
+        }
+        return Err(Fault::new(Kind::InvalidArguments, text).with_data(data));
     }
     Ok(Reply::tool_error(&text, revision))
 }
@@ -412,13 +421,14 @@ mod tests {
             (Revision::V2025_06_18, Refusals::ByRevision),
             (Revision::V2026_07_28, Refusals::Faults),
         ] {
-            let fault = refusal("echo", &issues, revision, refusals).expect_err("an error");
+            let fault = refusal("echo", None, &issues, revision, refusals).expect_err("an error");
             assert_eq!(fault.kind, Kind::InvalidArguments);
             assert_eq!(fault.data.as_deref(), Some(told));
             assert_eq!(fault.public, text);
         }
         for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
-            let reply = refusal("echo", &issues, revision, Refusals::ByRevision).expect("a result");
+            let reply =
+                refusal("echo", None, &issues, revision, Refusals::ByRevision).expect("a result");
             let Outcome::Result(result) = reply.outcome else {
                 panic!("a result")
             };

@@ -16,8 +16,7 @@ use crate::meta;
 use crate::method::Method;
 use crate::revision::Revision;
 
-/// What a modern backend must be told with each request of a caller who said it only once, at
-/// `initialize`.
+/// What a modern backend must be told with each request.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     pub capabilities: &'a [u8],
@@ -42,8 +41,14 @@ pub struct Outgoing<'a> {
     pub progress_token: Option<&'a [u8]>,
     /// What to ask for instead of a result, where it is a tool of 2025-11-25 that runs as a task only.
     pub task: Option<&'a [u8]>,
-    /// Who is calling; used when the backend is modern and the caller is not.
+    /// Who is calling; used where `needs_introduction`.
     pub about: About<'a>,
+}
+
+/// Whether a request lacks what a modern backend must be told with each: it is of a caller who said it at `initialize`, or
+/// of one who speaks no MCP.
+pub fn needs_introduction(params: &Params, from: Revision, to: Revision) -> bool {
+    to.is_modern() && (!from.is_modern() || params.meta(meta::PROTOCOL_VERSION).is_none())
 }
 
 impl Outgoing<'_> {
@@ -91,7 +96,7 @@ impl Outgoing<'_> {
 
     /// The new `_meta`, or `None` when it stays as it is.
     fn meta(&self, params: &Params) -> Option<Vec<u8>> {
-        let stamp = self.to.is_modern() && !self.from.is_modern();
+        let stamp = needs_introduction(params, self.from, self.to);
         let strip = self.from.is_modern() && !self.to.is_modern();
         let strip = strip && params.meta_object().is_some();
         let trace = self.about.traceparent;

@@ -6,14 +6,14 @@ use sentinel_wire::json::Kind as JsonKind;
 use super::{CallContext, Outcome, Rest};
 use crate::arguments::{Checked, refusal};
 use crate::fault::{Fault, Kind};
+use crate::invocation::Refusals;
 
 pub(super) async fn step(mut ctx: CallContext, mut rest: impl Rest) -> Outcome {
     if ctx.call.method == Method::ToolsCall {
         let call = &mut *ctx.call;
         let arguments = call.params.get("arguments").unwrap_or(b"{}");
         if JsonKind::of(arguments) != Some(JsonKind::Object) {
-            let text = "`arguments` must be an object";
-            return Err(Fault::new(Kind::InvalidParams, text));
+            return Err(no_object(call.refusals));
         }
         let operation = &call.target().operation;
         let checked = match &operation.schema {
@@ -27,9 +27,22 @@ pub(super) async fn step(mut ctx: CallContext, mut rest: impl Rest) -> Outcome {
                 // Some revisions are told in a result; the audit record says refused all the same.
                 call.trail.refuse(Kind::InvalidArguments);
                 let name = call.params.string("name").unwrap_or_default();
-                return refusal(&name, &issues, call.caller.revision, call.refusals);
+                let schema = operation.schema.as_deref();
+                let (revision, refusals) = (call.caller.revision, call.refusals);
+                return refusal(&name, schema, &issues, revision, refusals);
             }
         }
     }
     rest.call(ctx).await
+}
+
+/// Arguments are a member of MCP's params, and the whole input of other surfaces.
+fn no_object(refusals: Refusals) -> Fault {
+    match refusals {
+        Refusals::ByRevision => Fault::new(Kind::InvalidParams, "`arguments` must be an object"),
+        Refusals::Faults => {
+            let issues = r#""issues":[{"pointer":"","message":"is no object","keyword":"type"}]"#;
+            Fault::new(Kind::InvalidArguments, "the arguments must be an object").with_data(issues)
+        }
+    }
 }

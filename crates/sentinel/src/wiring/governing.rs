@@ -164,7 +164,11 @@ fn hook(url: &http::Uri, home: &Handle) -> Hook {
             Err(error) => return tracing::error!("admission.on_overload: {error}"),
         };
         while let Some(overload) = telling.recv().await {
-            let body = format!("{{\"kind\":\"overloaded\",{}}}", overload.members());
+            let body = format!(
+                "{{\"kind\":\"overloaded\",{},\"retry_after_ms\":{}}}",
+                overload.members(),
+                Overload::RETRY_AFTER_MS
+            );
             if let Err(error) = hook.post(body.into()).await {
                 tracing::debug!("admission.on_overload was not told: {error}");
             }

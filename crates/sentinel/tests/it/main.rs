@@ -18,5 +18,6 @@ mod identity;
 mod lifecycle;
 mod limits;
 mod mcp;
+mod rest;
 mod support;
 mod telemetry;

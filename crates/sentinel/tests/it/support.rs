@@ -13,3 +13,4 @@ pub(crate) mod records;
 #[path = "../../../stores/src/redis/server.rs"]
 pub(crate) mod redis;
 pub(crate) mod tokens;
+pub(crate) mod web;

@@ -11,7 +11,7 @@ use hyper::body::{Body as _, Incoming};
 use sentinel_core::audit::{self, Ending, Surface};
 use sentinel_core::identity::Proof;
 use sentinel_core::{Caller, Entry, Fault, Identity, Kind, View, tags};
-use sentinel_wire::{Method, Revision};
+use sentinel_wire::Method;
 
 use super::auth::Asked;
 use super::body::Body;
@@ -346,7 +346,7 @@ fn options(route: &Route) -> Response<Body> {
 pub(super) fn refusal(speaks: Speaks, head: &request::Parts, fault: &Fault) -> Response<Body> {
     let mut response = match speaks {
         Speaks::Mcp => reply::refuse_in(Version::of(&head.headers).revision(), fault),
-        Speaks::Rpc => reply::refuse_in(Revision::NEWEST_LEGACY, fault),
+        Speaks::Rpc => rpc::refusal(fault),
         Speaks::Http => reply::problem(fault),
     };
     let headers = response.headers_mut();
@@ -360,7 +360,7 @@ pub(super) fn refusal(speaks: Speaks, head: &request::Parts, fault: &Fault) -> R
         }
         _ => {}
     }
-    if let (Speaks::Http | Speaks::Rpc, Some(ms)) = (speaks, fault.retry_after_ms) {
+    if let (Speaks::Http, Some(ms)) = (speaks, fault.retry_after_ms) {
         headers.insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
     }
     response

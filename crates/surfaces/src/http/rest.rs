@@ -152,11 +152,14 @@ pub(super) fn resource<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'
         };
         let completed = operations::run(exchange, Surface::Rest, wanted).await;
         let headers = exchange.headers();
-        Ok(answered(*completed, RestInput::Query, |result| {
-            let content = answer::of_resource(result, &accept);
-            let response = content.and_then(|content| content.respond_to_range(headers));
-            response.unwrap_or_else(|fault| reply::problem(&fault))
-        }))
+        Ok(answered(
+            *completed,
+            RestInput::Query,
+            |result| match answer::of_resource(result, &accept) {
+                Ok(content) => content.respond_to_range(headers),
+                Err(fault) => reply::problem(&fault),
+            },
+        ))
     }
     .boxed()
 }

@@ -24,8 +24,9 @@ use crate::rescue;
 
 /// Elements of one batch: each may hold a place among the calls that run.
 const BATCH_MAX: usize = 100;
-/// Written in the codes of the seeds, which are those of the handshake era.
-const REVISION: Revision = Revision::NEWEST_LEGACY;
+/// Codes are those of the handshake era. An error without an id says `"id": null`, as JSON-RPC 2.0 asks and MCP did until
+/// this revision.
+const REVISION: Revision = Revision::V2025_06_18;
 
 /// What an element came to.
 struct Answer {
@@ -50,6 +51,11 @@ pub(super) async fn answer(
             .map_or_else(no_content, Answer::respond)),
         Ok(Incoming::Batch(messages)) => Box::pin(batch(exchange, messages)).await,
     }
+}
+
+/// A request that is refused before a call of it could be read.
+pub(super) fn refusal(fault: &Fault) -> Response<Body> {
+    Answer::refusal(None, fault).respond()
 }
 
 fn no_content() -> Response<Body> {

@@ -63,15 +63,12 @@ impl Content {
     }
 
     /// The same for bytes of which a client may want a part.
-    pub(super) fn respond_to_range(mut self, headers: &HeaderMap) -> Result<Response<Body>, Fault> {
+    pub(super) fn respond_to_range(mut self, headers: &HeaderMap) -> Response<Body> {
         let len = self.bytes.len();
         let wanted = headers.get(RANGE).and_then(|range| range.to_str().ok());
         let range = match wanted.map(|wanted| parse_range(wanted, len)) {
             Some(Range::Part(first, last)) => Some((first, last)),
-            Some(Range::Beyond) => {
-                let text = format!("the resource has {len} bytes");
-                return Err(Fault::new(Kind::RangeNotSatisfiable, text));
-            }
+            Some(Range::Beyond) => return beyond(len),
             Some(Range::Whole) | None => None,
         };
         let mut response = match range {
@@ -91,8 +88,17 @@ impl Content {
         };
         let bytes = HeaderValue::from_static("bytes");
         response.headers_mut().insert(ACCEPT_RANGES, bytes);
-        Ok(response)
+        response
     }
+}
+
+/// The answer to a range that begins behind the last byte.
+fn beyond(len: usize) -> Response<Body> {
+    let text = format!("the resource has {len} bytes");
+    let mut response = reply::problem(&Fault::new(Kind::RangeNotSatisfiable, text));
+    let whole = HeaderValue::try_from(format!("bytes */{len}")).expect("digits");
+    response.headers_mut().insert(CONTENT_RANGE, whole);
+    response
 }
 
 /// A strong entity tag of these bytes.

@@ -1,0 +1,8 @@
+//! Operations over REST and JSON-RPC, and the documents about them.
+
+mod calls;
+mod confirmation;
+mod conversations;
+mod errors;
+mod listeners;
+mod surfaces;
