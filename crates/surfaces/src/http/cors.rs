@@ -17,8 +17,10 @@ const REQUEST_PRIVATE: HeaderName =
 const ALLOW_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
 /// What a page may read of our answers besides their bodies.
-const EXPOSED: HeaderValue =
-    HeaderValue::from_static("Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After");
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy, ETag, Location, \
+     Content-Range, Idempotency-Replayed, Preference-Applied",
+);
 /// Seconds for which a browser need not ask again.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 

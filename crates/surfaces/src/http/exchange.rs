@@ -5,7 +5,9 @@
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use http::header::{ALLOW, CONNECTION, HeaderValue, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ALLOW, CONNECTION, HeaderName, HeaderValue, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, Method as Verb, Request, Response, StatusCode, request};
 use hyper::body::{Body as _, Incoming};
 use sentinel_core::audit::{self, Ending, Surface};
@@ -19,6 +21,8 @@ use super::post::Version;
 use super::routes::{self, Handler, Match, OnRecord, Route, Speaks, Who};
 use super::{Door, Endpoint, Entrance, Serves, Serving, cors, post, reply, rest, rpc};
 
+/// Says where the page is that a browser sends a request for.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Below it everything is for admins, also what is not there.
 const ADMIN: &str = "/admin/api/";
 
@@ -70,6 +74,20 @@ impl Exchange<'_> {
     pub(super) fn only(&self, allow: &'static str, text: &'static str) -> Fault {
         let _ = self.allow.set(allow);
         Fault::new(Kind::MethodNotAllowed, text)
+    }
+
+    /// Refuses a GET that a page of another site made a browser send: it has no `Origin` where the page only embeds or
+    /// opens its target, so `guard` cannot tell it from a request of the user's own.
+    pub(super) fn check_site(&self) -> Result<(), Fault> {
+        let headers = self.headers();
+        let is_cross_site = headers
+            .get(SEC_FETCH_SITE)
+            .is_some_and(|site| site == "cross-site");
+        if !is_cross_site || headers.contains_key(ORIGIN) {
+            return Ok(());
+        }
+        let text = "pages of other sites may not call operations";
+        Err(Fault::new(Kind::Forbidden, text))
     }
 
     /// What is to be seen at a path of MCP: everything, or one backend. One that is hidden from the caller is not

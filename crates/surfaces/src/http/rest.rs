@@ -60,6 +60,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, body: Incoming) -> Result<Resp
 /// `GET /api/{operation}`, for operations that say they change nothing.
 pub(super) fn get<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
     async move {
+        exchange.check_site()?;
         let accept = Accept::of(exchange.headers());
         let form = accept.form()?;
         let name = segment(exchange.rest)?;
@@ -141,6 +142,7 @@ pub(super) fn continued(name: &str, sent: &Params, rules: Rules) -> Result<Param
 /// `GET /api/resources/{uri}`.
 pub(super) fn resource<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
     async move {
+        exchange.check_site()?;
         let accept = Accept::of(exchange.headers());
         let uri = segment(exchange.rest)?;
         let wanted = Wanted {

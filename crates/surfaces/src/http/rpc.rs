@@ -158,10 +158,17 @@ async fn call(
         bytes_in,
         with_notices: false,
     };
-    let completed = operations::run(exchange, Surface::Rpc, wanted).await;
+    let mut completed = operations::run(exchange, Surface::Rpc, wanted).await;
+    // An unknown tool is an unknown method here (requirement C-16).
+    if let Err(fault) = &mut completed.outcome
+        && fault.kind == Kind::UnknownName
+        && !name.starts_with("rpc.")
+    {
+        fault.kind = Kind::MethodNotFound;
+    }
     let answer = match &completed.outcome {
         Ok(result) => Answer::result(id.as_ref(), &rest::json_body(&method, result)),
-        Err(fault) => Answer::refusal(id.as_ref(), &named_as_method(fault, name)),
+        Err(fault) => Answer::refusal(id.as_ref(), fault),
     };
     completed.record(answer.message.len());
     answer
@@ -192,23 +199,6 @@ fn operation(name: &str, params: &Params, rules: Rules) -> Result<(Method, Param
         }
         tool => Ok((Method::ToolsCall, named(tool, params.as_bytes())?)),
     }
-}
-
-/// An unknown tool is an unknown method here (requirement C-16).
-fn named_as_method(fault: &Fault, name: &str) -> Fault {
-    let is_own = name.starts_with("rpc.");
-    let kind = match fault.kind {
-        Kind::UnknownName if !is_own => Kind::MethodNotFound,
-        kind => kind,
-    };
-    let mut named = Fault::new(kind, fault.public.clone());
-    named.retry_after_ms = fault.retry_after_ms;
-    named.data.clone_from(&fault.data);
-    named.legacy_code = fault.legacy_code;
-    if let Some(cause) = std::error::Error::source(fault) {
-        named = named.because(cause.to_string());
-    }
-    named
 }
 
 impl Answer {

@@ -258,3 +258,117 @@ fn a_7_requests_that_http_itself_refuses() {
     assert_eq!((head.status, &*head.text), (200, ""));
     assert_ne!(head.header("content-length"), "0");
 }
+
+#[test]
+fn a_7_pages_of_other_sites_call_nothing_and_allowed_ones_read_the_headers() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("web", &server.address, ""));
+    let web = Web::new(&gateway);
+    let get = |headers: &[(&str, &str)]| web.send("GET", "/api/echo?text=x", headers, "").finish();
+    let embedded = [
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Mode", "no-cors"),
+    ];
+    check_problem(&get(&embedded), 403, "forbidden");
+    check_problem(
+        &get(&[("Origin", "https://evil.example")]),
+        403,
+        "forbidden",
+    );
+    let form = [
+        ("Content-Type", "application/x-www-form-urlencoded"),
+        ("Origin", "https://evil.example"),
+    ];
+    let posted = web.send("POST", "/api/count", &form, "key=csrf").finish();
+    check_problem(&posted, 403, "forbidden");
+    let executed = web.post("/api/executed", &json!({"key": "csrf"})).json();
+    assert_eq!(executed["content"][0]["text"], "0");
+
+    let local = [
+        ("Origin", "http://localhost:3000"),
+        ("Sec-Fetch-Site", "cross-site"),
+    ];
+    let read = get(&local);
+    assert_eq!(
+        (read.status, read.header("access-control-allow-origin")),
+        (200, "http://localhost:3000")
+    );
+    let exposed = read.header("access-control-expose-headers");
+    for name in ["Retry-After", "RateLimit", "ETag", "Location"] {
+        assert!(exposed.contains(name), "{name} in {exposed}");
+    }
+    let asks = [
+        ("Origin", "http://localhost:3000"),
+        ("Access-Control-Request-Method", "POST"),
+        (
+            "Access-Control-Request-Headers",
+            "content-type, idempotency-key",
+        ),
+    ];
+    let preflight = web.send("OPTIONS", "/api/echo", &asks, "").finish();
+    assert_eq!(preflight.status, 204);
+    assert_eq!(
+        preflight.header("access-control-allow-methods"),
+        "POST, GET, HEAD"
+    );
+    assert_eq!(
+        preflight.header("access-control-allow-headers"),
+        "content-type, idempotency-key"
+    );
+    let direct = get(&[("Sec-Fetch-Site", "none")]);
+    assert_eq!(direct.status, 200, "typed into the address bar");
+}
+
+#[test]
+fn a_7_parameters_of_a_query_and_of_a_form_become_what_the_schema_asks_for() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("web", &server.address, ""));
+    let web = Web::new(&gateway);
+    let blob = web.get("/api/blob?bytes=3").json();
+    assert_eq!(
+        blob["content"][0]["text"].as_str().map(str::len),
+        Some(3),
+        "{blob}"
+    );
+    let problem = check_problem(&web.get("/api/blob?bytes=three"), 400, "invalid_parameter");
+    assert_eq!(problem["issues"][0]["pointer"], "/bytes", "{problem}");
+    check_problem(&web.get("/api/blob"), 400, "invalid_arguments");
+    check_problem(&web.get("/api/blob?bytes=-1"), 400, "invalid_arguments");
+    check_problem(
+        &web.get("/api/blob?bytes=1&bytes=2"),
+        400,
+        "invalid_parameter",
+    );
+    let text = web.get("/api/echo?text=7%20%26%20true");
+    assert_eq!(
+        text.json()["content"][0]["text"],
+        "7 & true",
+        "a text stays one"
+    );
+    let form = [("Content-Type", "application/x-www-form-urlencoded")];
+    let counted = web.send("POST", "/api/count", &form, "key=a+b").finish();
+    assert_eq!(counted.json()["content"][0]["text"], "1", "{counted:?}");
+    let executed = web.get("/api/executed?key=a%20b").json();
+    assert_eq!(executed["content"][0]["text"], "1", "{executed}");
+
+    // A GET has an entity tag, and its answer can be known already.
+    let first = web.get("/api/echo?text=x");
+    let tag = first.header("etag").to_owned();
+    assert!(!tag.is_empty(), "{first:?}");
+    let again = web
+        .send("GET", "/api/echo?text=x", &[("If-None-Match", &tag)], "")
+        .finish();
+    assert_eq!((again.status, &*again.text), (304, ""));
+    let part = [("Range", "bytes=0-3")];
+    let part = web
+        .send("GET", "/api/resources/test%3A%2F%2Fstatic", &part, "")
+        .finish();
+    assert_eq!((part.status, part.text.len()), (206, 4), "{part:?}");
+    let image = web
+        .send("HEAD", "/api/resources/test%3A%2F%2Fbinary", &[], "")
+        .finish();
+    assert_eq!(
+        (image.status, image.header("content-type")),
+        (200, "image/png")
+    );
+}
