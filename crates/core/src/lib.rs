@@ -18,6 +18,7 @@ pub mod capabilities;
 pub mod catalog;
 pub mod circuit;
 pub mod clock;
+pub mod cost;
 mod digest;
 pub mod fault;
 pub mod identity;

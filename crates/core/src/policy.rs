@@ -33,6 +33,7 @@ mod roles;
 mod scopes;
 mod shared;
 mod sights;
+mod visible;
 
 pub(crate) use confirmations::Bound;
 pub use confirmations::{ConfirmConfig, Confirmations};
@@ -41,6 +42,8 @@ pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, RateFigures, Rates};
 pub use roles::{ADMIN, Grant, Role, Roles};
 pub use shared::{Allowance, Said, SharedFigures, SharedRates, Unavailable};
+
+pub use visible::{Visible, VisibleId};
 
 use roles::Unlisted;
 use sights::Sights;

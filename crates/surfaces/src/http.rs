@@ -30,7 +30,9 @@ pub mod admin;
 mod auth;
 mod body;
 mod cors;
+mod documents;
 mod exchange;
+mod explorer;
 
 mod guard;
 mod health;
@@ -43,6 +45,7 @@ mod mounts;
 mod operations;
 mod pace;
 mod post;
+mod problems;
 mod reply;
 mod rest;
 pub(crate) mod resume;
@@ -80,6 +83,7 @@ pub struct Door {
     streams: Arc<OpenStreams>,
     serves: Serves,
     scrape: Scrape,
+    documents: documents::Documents,
 }
 
 struct Entrance {
@@ -164,6 +168,7 @@ impl Door {
             streams: Arc::default(),
             serves,
             scrape,
+            documents: documents::Documents::default(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! One list of the catalog, rendered once per revision and then served as ready bytes: one page, for some callers never
 //! ask for a second, unless it would be larger than callers take.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
@@ -64,6 +65,22 @@ impl List {
 
     pub(super) fn operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
         self.items.iter().map(|item| &item.operation)
+    }
+
+    /// Every entry as the newest revision has it, and what it is about.
+    pub(super) fn entries(&self, kind: ItemKind) -> Vec<(Bytes, Arc<Operation>)> {
+        let entry = |item: &ListItem| {
+            let raw = match kind {
+                ItemKind::Tool => translate::tool(&item.raw, item.revision, Revision::NEWEST),
+                _ => Cow::Borrowed(&item.raw[..]),
+            };
+            let raw = match raw {
+                Cow::Borrowed(_) => item.raw.clone(),
+                Cow::Owned(raw) => raw.into(),
+            };
+            (raw, item.operation.clone())
+        };
+        self.items.iter().map(entry).collect()
     }
 
     /// The part of it that `sees` lets through.

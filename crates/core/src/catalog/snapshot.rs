@@ -452,6 +452,11 @@ impl Catalog {
         self.lists[place(view)][kind as usize].page(kind, (revision, shared), cursor)
     }
 
+    /// Every entry of a merged list.
+    pub(crate) fn entries(&self, kind: ItemKind) -> Vec<(Bytes, Arc<Operation>)> {
+        self.lists[place(View::Merged)][kind as usize].entries(kind)
+    }
+
     /// How many operations of a kind a view lists.
     pub fn count(&self, view: View, kind: ItemKind) -> usize {
         self.lists[place(view)][kind as usize].len()
@@ -764,6 +769,11 @@ impl Filtered {
         cursor: Option<&str>,
     ) -> Option<Bytes> {
         self.lists[place(view)][kind as usize].page(kind, (revision, false), cursor)
+    }
+
+    /// Every entry of a merged list.
+    pub(crate) fn entries(&self, kind: ItemKind) -> Vec<(Bytes, Arc<Operation>)> {
+        self.lists[place(View::Merged)][kind as usize].entries(kind)
     }
 
     pub(crate) fn instructions(&self, view: View) -> Option<&str> {

@@ -2,9 +2,9 @@
 //!
 //! Not here: the call itself (`operations`), the documents that describe all this (OpenAPI).
 
-mod accept;
+pub(super) mod accept;
 mod answer;
-mod arguments;
+pub(super) mod arguments;
 mod stream;
 
 use std::borrow::Cow;
@@ -30,8 +30,7 @@ use super::routes::Handled;
 use crate::exchange::OperationExchange;
 use crate::rescue::{self, RestInput};
 use accept::{Accept, Form};
-use answer::Content;
-pub(super) use answer::json_body;
+pub(super) use answer::{Content, entity_tag, json_body};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");

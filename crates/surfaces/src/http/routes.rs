@@ -12,7 +12,7 @@ use sentinel_core::Fault;
 use super::admin::{self, Endpoint, FromRequest};
 use super::body::Body;
 use super::exchange::Exchange;
-use super::{auth, health, legacy, metrics, rest, sse2024};
+use super::{auth, documents, explorer, health, legacy, metrics, problems, rest, sse2024};
 
 /// One verb of one path.
 pub(super) struct Route {
@@ -158,6 +158,21 @@ const fn operation(
     }
 }
 
+/// A document about what the caller sees.
+const fn document(who: Who, path: &'static str, handler: Handler, summary: &'static str) -> Route {
+    Route {
+        verb: Verb::GET,
+        path,
+        who,
+        at: Listeners::Callers,
+        record: OnRecord::Everything,
+        surface: Speaks::Http,
+        handler,
+        summary,
+        json: None,
+    }
+}
+
 const fn json<E: Endpoint>(verb: Verb, path: &'static str, summary: &'static str) -> Route {
     Route {
         verb,
@@ -197,6 +212,15 @@ pub(super) static ROUTES: &[Route] = &[
     operation(Verb::POST, "/api/{operation}/continue", Boxed(rest::resume),      "continues a call that asked for input"),
     operation(Verb::POST, "/api/{operation}",          RestPost,                 "calls an operation"),
     operation(Verb::GET,  "/api/{operation}",          Boxed(rest::get),         "calls a read-only operation"),
+    document(Who::Caller, "/openapi.json",       Boxed(documents::openapi_json),  "the catalog as OpenAPI 3.1"),
+    document(Who::Caller, "/openapi.yaml",       Boxed(documents::openapi_yaml),  "the same as YAML"),
+    document(Who::Caller, "/llms.txt",           Boxed(documents::llms),          "the catalog for models"),
+    document(Who::Caller, "/llms-full.txt",      Boxed(documents::llms_full),     "the same with every definition"),
+    document(Who::Admin,  "/admin/openapi.json", Boxed(documents::admin_openapi), "the admin API as OpenAPI 3.1"),
+    plain(Who::Public, Listeners::Callers, "/problems",        Boxed(problems::all),  "every code of a refusal"),
+    plain(Who::Public, Listeners::Callers, "/problems/{code}", Boxed(problems::one),  "what a code means and what to do"),
+    plain(Who::Public, Listeners::Callers, "/explorer",        Boxed(explorer::file), "the explorer of the REST surface"),
+    plain(Who::Public, Listeners::Callers, "/explorer/{file}", Boxed(explorer::file), "its scripts and styles"),
     plain(Who::Probe,   Listeners::All, "/health",  Boxed(health::health),   "whether the process is alive"),
     plain(Who::Probe,   Listeners::All, "/ready",   Boxed(health::readiness), "whether calls can be served"),
     plain(Who::Scraper, Listeners::All, "/metrics", Boxed(metrics::metrics), "the counters, for Prometheus"),
@@ -368,7 +392,10 @@ mod tests {
         let all: Vec<Described> = describe().collect();
         assert_eq!(
             all.len(),
-            ROUTES.iter().filter(|r| r.who == Who::Admin).count()
+            ROUTES
+                .iter()
+                .filter(|r| r.path.starts_with("/admin/api/"))
+                .count()
         );
         for endpoint in &all {
             let Described { verb, path, .. } = endpoint;

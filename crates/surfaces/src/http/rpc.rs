@@ -19,7 +19,7 @@ use super::body::Body;
 use super::exchange::Exchange;
 use super::operations::{self, Wanted};
 use super::post::{arrival_at, take_body};
-use super::{reply, rest};
+use super::{documents, reply, rest};
 use crate::rescue;
 
 /// Elements of one batch: each may hold a place among the calls that run.
@@ -146,6 +146,12 @@ async fn call(
     params: &Params,
     bytes_in: usize,
 ) -> Answer {
+    if name == "rpc.discover" {
+        return match documents::discovered(exchange, id.as_ref()).await {
+            Ok(document) => Answer::result(id.as_ref(), &document),
+            Err(fault) => Answer::refusal(id.as_ref(), &fault),
+        };
+    }
     let depth = exchange.door.gateway.limits().json_depth_max;
     let (method, params) = match operation(name, params, Rules::caller(depth)) {
         Ok(operation) => operation,

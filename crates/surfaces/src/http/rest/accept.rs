@@ -26,7 +26,7 @@ pub(super) enum Form {
 
 /// What a client takes, most wanted first.
 #[derive(Debug, Default)]
-pub(super) struct Accept(Vec<Entry>);
+pub(in crate::http) struct Accept(Vec<Entry>);
 
 #[derive(Debug)]
 struct Entry {
@@ -36,7 +36,7 @@ struct Entry {
 }
 
 impl Accept {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(in crate::http) fn of(headers: &HeaderMap) -> Self {
         let mut entries: Vec<Entry> = headers
             .get_all(ACCEPT)
             .iter()
@@ -77,6 +77,21 @@ impl Accept {
         self.0.is_empty() || self.quality(media_type) > 0
     }
 
+    /// The one that is wanted most; of equals the first.
+    pub(in crate::http) fn best(&self, offered: &[&'static str]) -> Option<&'static str> {
+        if self.0.is_empty() {
+            return offered.first().copied();
+        }
+        let wanted = offered
+            .iter()
+            .filter(|media_type| self.quality(media_type) > 0);
+        // The last of equals is the greatest.
+        wanted
+            .rev()
+            .max_by_key(|media_type| self.quality(media_type))
+            .copied()
+    }
+
     /// By the entry that says most about it.
     fn quality(&self, media_type: &str) -> u16 {
         let essence = essence(media_type);
@@ -93,7 +108,7 @@ impl Accept {
     }
 }
 
-pub(super) fn not_acceptable(offered: &str) -> Fault {
+pub(in crate::http) fn not_acceptable(offered: &str) -> Fault {
     Fault::new(Kind::NotAcceptable, format!("the answer can be {offered}"))
 }
 
@@ -170,6 +185,28 @@ mod tests {
             assert_eq!(accept(value).form().ok(), form, "{value}");
         }
         assert_eq!(Accept::of(&HeaderMap::new()).form().ok(), Some(Form::Json));
+    }
+
+    #[test]
+    fn the_best_of_several_is_the_one_wanted_most() {
+        let offered = [
+            "text/markdown; charset=utf-8",
+            "text/html; charset=utf-8",
+            "application/json",
+        ];
+        for (value, best) in [
+            ("*/*", Some(offered[0])),
+            (
+                "text/html,application/xml;q=0.9,*/*;q=0.8",
+                Some(offered[1]),
+            ),
+            ("application/json", Some(offered[2])),
+            ("text/*;q=0.5, application/json;q=0.4", Some(offered[0])),
+            ("image/png", None),
+        ] {
+            assert_eq!(accept(value).best(&offered), best, "{value}");
+        }
+        assert_eq!(Accept::default().best(&offered), Some(offered[0]));
     }
 
     #[test]

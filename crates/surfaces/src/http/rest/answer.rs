@@ -18,13 +18,14 @@ use super::super::reply;
 use super::accept::{Accept, not_acceptable};
 
 /// A representation: its media type and bytes.
-pub(super) struct Content {
-    pub(super) media_type: HeaderValue,
-    pub(super) bytes: Bytes,
+#[derive(Clone)]
+pub(in crate::http) struct Content {
+    pub(in crate::http) media_type: HeaderValue,
+    pub(in crate::http) bytes: Bytes,
 }
 
 impl Content {
-    pub(super) fn json(bytes: impl Into<Bytes>) -> Self {
+    pub(in crate::http) fn json(bytes: impl Into<Bytes>) -> Self {
         Self {
             media_type: HeaderValue::from_static("application/json"),
             bytes: bytes.into(),
@@ -39,15 +40,24 @@ impl Content {
         }
     }
 
-    pub(super) fn respond(self) -> Response<Body> {
+    pub(in crate::http) fn respond(self) -> Response<Body> {
         let mut response = reply::with_type(StatusCode::OK, "", self.bytes.into());
         response.headers_mut().insert(CONTENT_TYPE, self.media_type);
         response
     }
 
     /// The answer to a GET: with an entity tag, and 304 where the client has these bytes.
-    pub(super) fn respond_to(self, headers: &HeaderMap) -> Response<Body> {
+    pub(in crate::http) fn respond_to(self, headers: &HeaderMap) -> Response<Body> {
         let tag = entity_tag(&self.bytes);
+        self.respond_tagged(headers, tag)
+    }
+
+    /// The same where their entity tag is known.
+    pub(in crate::http) fn respond_tagged(
+        self,
+        headers: &HeaderMap,
+        tag: String,
+    ) -> Response<Body> {
         let mut response = if is_known(headers, &tag) {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -102,7 +112,7 @@ fn beyond(len: usize) -> Response<Body> {
 }
 
 /// A strong entity tag of these bytes.
-fn entity_tag(bytes: &[u8]) -> String {
+pub(in crate::http) fn entity_tag(bytes: &[u8]) -> String {
     let hash = digest(&SHA256, bytes);
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]))
 }

@@ -105,6 +105,47 @@ fn types<'s>(root: &'s Value, schema: &'s Value, depth: usize) -> Vec<&'s str> {
     found
 }
 
+/// How a property is given as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) enum TextForm {
+    /// As it is.
+    Scalar,
+    /// Each of its items as it is.
+    List,
+    /// As JSON.
+    Json,
+    /// As it is, and only values of these types.
+    Only(Vec<String>),
+}
+
+/// The form in which `coerce` takes a property of this schema.
+pub(in crate::http) fn text_form(root: &Value, schema: &Value) -> TextForm {
+    let is_nested = |name: &str| matches!(name, "array" | "object");
+    let types = types(root, schema, 0);
+    let (nested, flat): (Vec<&str>, Vec<&str>) = types
+        .iter()
+        .filter(|name| **name != "null")
+        .partition(|name| is_nested(name));
+    match (
+        nested.contains(&"object"),
+        nested.is_empty(),
+        flat.is_empty(),
+    ) {
+        (_, true, true) => TextForm::Only(vec!["string".to_owned()]),
+        (_, true, false) => TextForm::Scalar,
+        (_, false, false) => TextForm::Only(flat.into_iter().map(str::to_owned).collect()),
+        (true, false, true) => TextForm::Json,
+        (false, false, true) => {
+            let items = resolve(root, schema).get("items").unwrap_or(&Value::Null);
+            let types = self::types(root, items, 0);
+            match types.is_empty() || types.iter().any(|name| is_nested(name)) {
+                true => TextForm::Json,
+                false => TextForm::List,
+            }
+        }
+    }
+}
+
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -231,6 +272,36 @@ mod tests {
             ("unknown=1", r#"{"unknown":"1"}"#),
         ] {
             assert_eq!(coerced(query).expect(query), json, "{query}");
+        }
+    }
+
+    #[test]
+    fn the_form_of_a_property_is_the_one_that_is_read() {
+        let root: Value = serde_json::from_str(SCHEMA).expect("JSON");
+        let only = |name: &str| TextForm::Only(vec![name.to_owned()]);
+        for (name, form) in [
+            ("text", TextForm::Scalar),
+            ("maybe", TextForm::Scalar),
+            ("either", TextForm::Scalar),
+            ("by_ref", TextForm::Scalar),
+            ("level", TextForm::Scalar),
+            ("tags", TextForm::List),
+            ("filter", TextForm::Json),
+            ("loop", only("string")),
+        ] {
+            assert_eq!(text_form(&root, &root["properties"][name]), form, "{name}");
+        }
+        for (schema, form) in [
+            (r#"{"type":["object","integer"]}"#, only("integer")),
+            (
+                r#"{"type":"array","items":{"type":"object"}}"#,
+                TextForm::Json,
+            ),
+            (r#"{"type":"array"}"#, TextForm::Json),
+            ("true", only("string")),
+        ] {
+            let schema: Value = serde_json::from_str(schema).expect("JSON");
+            assert_eq!(text_form(&root, &schema), form, "{schema}");
         }
     }
 

@@ -1,0 +1,252 @@
+//! Documents about the catalog, as each caller sees it: OpenAPI, OpenRPC, and texts for models.
+//!
+//! A document is made once for all callers of one view and served as ready bytes until the catalog, the roles or the kill
+//! switch change. Large ones take a moment to make, so that is done on a thread that serves nobody, one at a time.
+//!
+//! Not here: what stands in a document (the modules below), the pages about problems (`problems`).
+
+mod admin;
+mod answers;
+mod content;
+mod dialect;
+mod llms;
+mod names;
+mod openapi;
+mod openrpc;
+mod schemas;
+mod shown;
+mod yaml;
+
+use std::future::ready;
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::HeaderMap;
+use http::header::{CACHE_CONTROL, HeaderValue, VARY};
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use sentinel_core::audit::{Ending, Surface};
+use sentinel_core::policy::{Visible, VisibleId};
+use sentinel_core::{Fault, ItemKind, Kind, View};
+use sentinel_wire::{Id, Params};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::exchange::Exchange;
+use super::operations;
+use super::post::arrival_at;
+use super::rest::{Content, entity_tag};
+use super::routes::Handled;
+use crate::exchange::OperationExchange;
+use shown::Shown;
+
+/// Documents that are kept; the one that was not asked for longest gives way.
+const KEPT_MAX: usize = 64;
+/// Bytes of all of them. A document of 5,000 tools has about 20 MB; one alone is kept whatever its size.
+const KEPT_BYTES_MAX: usize = 96 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Document {
+    OpenApiJson,
+    OpenApiYaml,
+    OpenRpc,
+    Llms,
+    LlmsFull,
+}
+
+impl Document {
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::OpenApiJson | Self::OpenRpc => "application/json",
+            Self::OpenApiYaml => "application/yaml",
+            // The names end in .txt, and that is how browsers are to show them.
+            Self::Llms | Self::LlmsFull => "text/plain; charset=utf-8",
+        }
+    }
+
+    fn write(self, shown: &Shown) -> Vec<u8> {
+        match self {
+            Self::OpenApiJson => json(&openapi::document(shown)),
+            Self::OpenApiYaml => yaml::write(&openapi::document(shown)),
+            Self::OpenRpc => json(&openrpc::document(shown)),
+            Self::Llms => llms::index(shown).into_bytes(),
+            Self::LlmsFull => llms::full(shown).into_bytes(),
+        }
+    }
+}
+
+fn json(document: &Value) -> Vec<u8> {
+    serde_json::to_vec(document).expect("a document has texts for names")
+}
+
+/// A document, and what it was made from.
+struct Kept {
+    of: VisibleId,
+    is_guarded: bool,
+    document: Document,
+    ready: Ready,
+}
+
+#[derive(Clone)]
+struct Ready {
+    content: Content,
+    tag: String,
+}
+
+/// The documents of one door.
+pub(super) struct Documents {
+    /// Those asked for last come last.
+    kept: Mutex<Vec<Kept>>,
+    /// Held while one is made, also when nobody waits for it any more.
+    making: Arc<Semaphore>,
+}
+
+impl Default for Documents {
+    fn default() -> Self {
+        Self {
+            kept: Mutex::default(),
+            making: Arc::new(Semaphore::new(1)),
+        }
+    }
+}
+
+impl Documents {
+    fn find(&self, visible: &Visible, is_guarded: bool, document: Document) -> Option<Ready> {
+        let mut kept = self.kept.lock();
+        let is_it = |one: &Kept| {
+            one.document == document && one.is_guarded == is_guarded && one.of.is_of(visible)
+        };
+        let place = kept.iter().position(is_it)?;
+        let found = kept.remove(place);
+        let ready = found.ready.clone();
+        kept.push(found);
+        Some(ready)
+    }
+
+    fn keep(&self, one: Kept) {
+        let mut kept = self.kept.lock();
+        kept.retain(|known| !known.of.is_past());
+        kept.push(one);
+        let bytes = |kept: &[Kept]| {
+            kept.iter()
+                .map(|one| one.ready.content.bytes.len())
+                .sum::<usize>()
+        };
+        while kept.len() > 1 && (kept.len() > KEPT_MAX || bytes(&kept) > KEPT_BYTES_MAX) {
+            kept.remove(0);
+        }
+    }
+}
+
+/// The document for whoever asks, made now if it is not there.
+async fn made(exchange: &Exchange<'_>, document: Document) -> Result<Ready, Fault> {
+    let door = exchange.door;
+    let caller = operations::caller(exchange, false);
+    let (policy, set) = (&door.gateway.policy, caller.capability_set());
+    policy.registry().lists_ready(View::Merged, set).await;
+    let is_guarded = door.entrance.load().epoch.access.is_guarded();
+    let visible = policy.visible(&caller);
+    let find = |visible: &Visible| door.documents.find(visible, is_guarded, document);
+    if let Some(found) = find(&visible) {
+        return Ok(found);
+    }
+    let making = door.documents.making.clone().acquire_owned().await;
+    let making = making.map_err(|_| failed())?;
+    // Who waited for the same one finds it now; what was to be seen may be no more.
+    let visible = policy.visible(&caller);
+    if let Some(found) = find(&visible) {
+        return Ok(found);
+    }
+    let door = door.clone();
+    let made = tokio::task::spawn_blocking(move || {
+        let bytes: Bytes = document.write(&Shown::read(&visible, is_guarded)).into();
+        let ready = Ready {
+            tag: entity_tag(&bytes),
+            content: Content {
+                media_type: HeaderValue::from_static(document.media_type()),
+                bytes,
+            },
+        };
+        door.documents.keep(Kept {
+            of: visible.id(),
+            is_guarded,
+            document,
+            ready: ready.clone(),
+        });
+        drop(making);
+        ready
+    });
+    made.await.map_err(|_| failed())
+}
+
+fn failed() -> Fault {
+    Fault::new(
+        Kind::Internal,
+        "the document could not be made: see the log",
+    )
+}
+
+fn respond<'a>(exchange: &'a Exchange<'a>, document: Document) -> Handled<'a> {
+    async move {
+        let Ready { content, tag } = made(exchange, document).await?;
+        let mut response = content.respond_tagged(exchange.headers(), tag);
+        private(response.headers_mut());
+        Ok(response)
+    }
+    .boxed()
+}
+
+/// Kept by the caller alone, and asked for again each time: a document changes with the catalog.
+fn private(headers: &mut HeaderMap) {
+    headers.insert(VARY, HeaderValue::from_static("Authorization"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+}
+
+/// `GET /openapi.json`.
+pub(super) fn openapi_json<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    respond(exchange, Document::OpenApiJson)
+}
+
+/// `GET /openapi.yaml`.
+pub(super) fn openapi_yaml<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    respond(exchange, Document::OpenApiYaml)
+}
+
+/// `GET /llms.txt`.
+pub(super) fn llms<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    respond(exchange, Document::Llms)
+}
+
+/// `GET /llms-full.txt`.
+pub(super) fn llms_full<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    respond(exchange, Document::LlmsFull)
+}
+
+/// `GET /admin/openapi.json`. It depends on nothing but whether callers authenticate.
+pub(super) fn admin_openapi<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
+    static WRITTEN: [LazyLock<Bytes>; 2] = [
+        LazyLock::new(|| json(&admin::document(false)).into()),
+        LazyLock::new(|| json(&admin::document(true)).into()),
+    ];
+    let is_guarded = exchange.door.entrance.load().epoch.access.is_guarded();
+    let content = Content::json(WRITTEN[usize::from(is_guarded)].clone());
+    let mut response = content.respond_to(exchange.headers());
+    private(response.headers_mut());
+    ready(Ok(response)).boxed()
+}
+
+/// The document that `rpc.discover` answers, on record like a list of MCP.
+pub(super) async fn discovered(exchange: &Exchange<'_>, id: Option<&Id>) -> Result<Bytes, Fault> {
+    let headers = exchange.headers();
+    let arrival = arrival_at(Surface::Rpc, exchange.door, exchange.identity(), headers);
+    let (method, params) = (ItemKind::Tool.list_method(), Params::default());
+    let record = OperationExchange::open(&arrival, id, &method, &params, 0);
+    let document = made(exchange, Document::OpenRpc).await;
+    let (ending, bytes) = match &document {
+        Ok(document) => (Ending::Success, document.content.bytes.len()),
+        Err(fault) => (Ending::Refused(fault.kind), 0),
+    };
+    record.end(&ending, bytes);
+    Ok(document?.content.bytes)
+}

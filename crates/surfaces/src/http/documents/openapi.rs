@@ -1,0 +1,382 @@
+//! The OpenAPI 3.1 document of the catalog: what the REST surface takes and answers, for one caller.
+//!
+//! Each tool and prompt has a path of its own, because a generator makes one function of each. Not here: schemas of tools
+//! (`schemas`), refusals (`answers`), JSON and caching (`http::documents`).
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+
+use super::answers::{self, Asked};
+use super::content;
+use super::dialect::has_reference;
+use super::names::{Names, identifier, type_name};
+use super::schemas::{Components, Named, reference};
+use super::shown::{Prompt, Shown, Tool};
+use crate::http::rest::arguments::TextForm;
+
+pub(super) const VERSION: &str = "3.1.0";
+/// The tag of what is not one backend's; no backend can have this name.
+const GATEWAY: &str = "Gateway";
+const JSON: &str = "application/json";
+const FORM: &str = "application/x-www-form-urlencoded";
+/// All but what RFC 3986 leaves as it is in every part of a URI.
+pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+/// Of an example whose parts come from the schemas of properties; a larger one helps nobody.
+const EXAMPLE_MEMBERS_MAX: usize = 50;
+
+const ABOUT: &str = "Every tool, prompt and resource of the catalog that you see, over HTTP. The same operations are \
+    available over MCP at `/mcp` and JSON-RPC at `/rpc`.\n\n\
+    The result of a tool is its structured content, or else its content blocks. With `Accept: text/event-stream` or \
+    `application/jsonl` a call is told as a stream; a result that is one text, image, sound or file comes as bytes if \
+    `Accept` prefers its media type. Refusals are problem documents (RFC 9457), explained at `/problems`.";
+
+struct Writer<'a> {
+    shown: &'a Shown,
+    components: Components,
+    ids: Names,
+    paths: Map<String, Value>,
+}
+
+/// The document.
+pub(super) fn document(shown: &Shown) -> Value {
+    let mut components = Components::default();
+    answers::add_schemas(&mut components);
+    content::add_schemas(&mut components);
+    let mut writer = Writer {
+        shown,
+        components,
+        ids: Names::default(),
+        paths: Map::new(),
+    };
+    writer.add_gateway();
+    for tool in &shown.tools {
+        writer.add_tool(tool);
+    }
+    for prompt in &shown.prompts {
+        writer.add_prompt(prompt);
+    }
+    let Writer {
+        components, paths, ..
+    } = writer;
+    let asked = [
+        Asked::Call,
+        Asked::Query,
+        Asked::Continue,
+        Asked::Prompt,
+        Asked::Resource,
+        Asked::List,
+    ];
+    let mut responses = answers::responses(&asked);
+    responses.insert(
+        "Content".to_owned(),
+        result("The tool's content.", &reference("ContentResult"), true),
+    );
+    finish(Parts {
+        title: "Sentinel Gateway: the catalog",
+        about: ABOUT,
+        tags: tags(shown),
+        paths,
+        components: json!({
+            "schemas": components.into_schemas(),
+            "responses": responses,
+            "headers": answers::own_headers(),
+            "parameters": { "ConfirmationToken": {
+                "name": "X-Confirmation-Token", "in": "header", "schema": { "type": "string" },
+                "description": "Confirms a call that was answered with `confirmation_required`.",
+            }},
+        }),
+        is_guarded: shown.is_guarded,
+    })
+}
+
+/// What documents differ in.
+pub(super) struct Parts {
+    pub(super) title: &'static str,
+    pub(super) about: &'static str,
+    pub(super) tags: Value,
+    pub(super) paths: Map<String, Value>,
+    pub(super) components: Value,
+    pub(super) is_guarded: bool,
+}
+
+pub(super) fn finish(parts: Parts) -> Value {
+    let mut document = json!({
+        "openapi": VERSION,
+        "info": {
+            "title": parts.title,
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": parts.about,
+        },
+        "servers": [{ "url": "/" }],
+        "tags": parts.tags,
+        "paths": parts.paths,
+        "components": parts.components,
+    });
+    if parts.is_guarded {
+        document["components"]["securitySchemes"] = json!({ "bearer": {
+            "type": "http", "scheme": "bearer",
+            "description": "An API key of this gateway, or an access token (JWT) of the issuer that it trusts.",
+        }});
+        document["security"] = json!([{ "bearer": [] }]);
+    }
+    document
+}
+
+fn tags(shown: &Shown) -> Value {
+    let of_backend = |backend: &super::shown::Backend| json!({ "name": &*backend.name, "description": backend.description });
+    let mut all: Vec<Value> = shown.backends.iter().map(of_backend).collect();
+    all.push(json!({ "name": GATEWAY, "description": "The catalog itself, resources, and calls that asked for input." }));
+    all.into()
+}
+
+/// The 200 of an operation; a call can also be told as a stream.
+fn result(description: &str, schema: &Value, is_call: bool) -> Value {
+    let mut content = json!({ JSON: { "schema": schema } });
+    if is_call {
+        content["text/event-stream"] = json!({ "schema": reference("EventStream") });
+        content["application/jsonl"] = json!({ "schema": reference("JsonLines") });
+    }
+    let headers = match is_call {
+        true => answers::referred(&["RateLimit", "RateLimit-Policy"]),
+        false => json!({}),
+    };
+    json!({ "description": description, "headers": headers, "content": content })
+}
+
+pub(super) fn segment(name: &str) -> String {
+    utf8_percent_encode(name, SEGMENT).to_string()
+}
+
+impl Writer<'_> {
+    fn insert(&mut self, path: String, verb: &str, operation: Value) {
+        let item = self.paths.entry(path).or_insert_with(|| json!({}));
+        item[verb] = operation;
+    }
+
+    fn responses(&self, asked: Asked, ok: Value) -> Value {
+        let mut all = Map::from_iter([("200".to_owned(), ok)]);
+        asked.add_errors(self.shown.is_guarded, &mut all);
+        Value::Object(all)
+    }
+
+    fn add_gateway(&mut self) {
+        let tagged = json!([GATEWAY]);
+        for (path, id, summary, schema) in [
+            (
+                "/api/catalog",
+                "list_catalog",
+                "Lists every operation that you see",
+                "Catalog",
+            ),
+            (
+                "/api/resources",
+                "list_resources",
+                "Lists resources and templates of resources",
+                "ResourceList",
+            ),
+        ] {
+            let mut ok = result("The list.", &reference(schema), false);
+            ok["headers"] = answers::referred(&["ETag"]);
+            let operation = json!({
+                "tags": tagged, "operationId": self.ids.unique(id, path), "summary": summary,
+                "responses": self.responses(Asked::List, ok),
+            });
+            self.insert(path.to_owned(), "get", operation);
+        }
+        let mut ok = result(
+            "The resource: its bytes in their own media type, or JSON if `Accept` prefers that.",
+            &reference("ResourceResult"),
+            false,
+        );
+        ok["headers"] = answers::referred(&["ETag"]);
+        ok["content"]["*/*"] = json!({ "schema": { "type": "string", "format": "binary" } });
+        let mut responses = self.responses(Asked::Resource, ok.clone());
+        ok["description"] = "The range of bytes that `Range` asks for.".into();
+        responses["206"] = ok;
+        let operation = json!({
+            "tags": tagged, "operationId": self.ids.unique("read_resource", ""), "summary": "Reads a resource",
+            "description": "The URI is one percent-encoded segment of the path.",
+            "parameters": [{ "name": "uri", "in": "path", "required": true, "schema": { "type": "string" } }],
+            "responses": responses,
+        });
+        self.insert("/api/resources/{uri}".to_owned(), "get", operation);
+        let ok = result("The result of the operation.", &json!({}), false);
+        let operation = json!({
+            "tags": tagged, "operationId": self.ids.unique("continue_call", ""),
+            "summary": "Continues a call that asked for input",
+            "description": "A call that is answered with `input_required` goes on with the answers.",
+            "parameters": [{ "name": "operation", "in": "path", "required": true, "schema": { "type": "string" } }],
+            "requestBody": { "required": true, "content": { JSON: { "schema": reference("Continuation") } } },
+            "responses": self.responses(Asked::Continue, ok),
+        });
+        self.insert("/api/{operation}/continue".to_owned(), "post", operation);
+    }
+
+    fn add_tool(&mut self, tool: &Tool) {
+        let name = &*tool.name;
+        let path = format!("/api/{}", segment(name));
+        let input_schema = tool.entry.get("inputSchema");
+        let input = self
+            .components
+            .add(&format!("{}Input", type_name(name)), input_schema, true);
+        let output = tool
+            .entry
+            .get("outputSchema")
+            .filter(|schema| schema.is_object());
+        let ok = match output {
+            Some(schema) => {
+                let output =
+                    self.components
+                        .add(&format!("{}Output", type_name(name)), Some(schema), false);
+                result("The tool's result.", &reference(&output.name), true)
+            }
+            None => json!({ "$ref": "#/components/responses/Content" }),
+        };
+        let mut operation = self.operation(name, name, &tool.backend, &tool.entry);
+        operation["parameters"] = json!([{ "$ref": "#/components/parameters/ConfirmationToken" }]);
+        operation["requestBody"] = self.body(&input, input_schema);
+        operation["responses"] = self.responses(Asked::Call, ok.clone());
+        self.insert(path.clone(), "post", operation);
+        // The list of the catalog has this path.
+        if tool.is_read_only && !self.is_taken(&path) {
+            let mut operation =
+                self.operation(&format!("get_{name}"), name, &tool.backend, &tool.entry);
+            let mut parameters: Vec<Value> = input.parameters.iter().map(query).collect();
+            parameters.push(json!({ "$ref": "#/components/parameters/ConfirmationToken" }));
+            operation["parameters"] = parameters.into();
+            operation["responses"] = self.responses(Asked::Query, ok);
+            self.insert(path, "get", operation);
+        }
+    }
+
+    fn is_taken(&self, path: &str) -> bool {
+        self.paths
+            .get(path)
+            .is_some_and(|item| item.get("get").is_some())
+    }
+
+    fn add_prompt(&mut self, prompt: &Prompt) {
+        let name = &*prompt.name;
+        let named =
+            |argument: &Value| Some((argument.get("name")?.as_str()?.to_owned(), argument.clone()));
+        let arguments = prompt.entry.get("arguments").and_then(Value::as_array);
+        let arguments: Vec<(String, Value)> =
+            arguments.into_iter().flatten().filter_map(named).collect();
+        let property = |(name, argument): &(String, Value)| {
+            let mut schema = json!({ "type": "string" });
+            if let Some(text) = argument.get("description").filter(|text| text.is_string()) {
+                schema["description"] = text.clone();
+            }
+            (name.clone(), schema)
+        };
+        let properties: Map<String, Value> = arguments.iter().map(property).collect();
+        let is_required =
+            |(_, argument): &&(String, Value)| argument.get("required") == Some(&Value::Bool(true));
+        let required: Vec<&String> = arguments
+            .iter()
+            .filter(is_required)
+            .map(|(name, _)| name)
+            .collect();
+        let schema = json!({ "type": "object", "properties": properties, "required": required });
+        let input = self
+            .components
+            .add(&format!("{}Prompt", type_name(name)), Some(&schema), true);
+        let mut operation = self.operation(
+            &format!("prompt_{name}"),
+            name,
+            &prompt.backend,
+            &prompt.entry,
+        );
+        operation["requestBody"] = self.body(&input, Some(&schema));
+        let ok = result("The rendered prompt.", &reference("PromptResult"), false);
+        operation["responses"] = self.responses(Asked::Prompt, ok);
+        self.insert(format!("/api/prompts/{}", segment(name)), "post", operation);
+    }
+
+    /// What operations have in common; `id` becomes the id as far as it can.
+    fn operation(&mut self, id: &str, name: &str, backend: &str, entry: &Value) -> Value {
+        let id = self.ids.unique(&identifier(id), id);
+        let text = |value: Option<&Value>| {
+            let text = value?.as_str()?.trim();
+            (!text.is_empty()).then(|| text.to_owned())
+        };
+        let title = text(entry.get("title")).or_else(|| text(entry.pointer("/annotations/title")));
+        let mut operation = json!({ "tags": [backend] });
+        if id != name {
+            operation["x-mcp-name"] = name.into();
+        }
+        operation["operationId"] = id.into();
+        operation["summary"] = title.unwrap_or_else(|| name.to_owned()).into();
+        if let Some(description) = text(entry.get("description")) {
+            operation["description"] = description.into();
+        }
+        operation
+    }
+
+    /// Arguments as JSON; as a form, too, where none of them is an object or a list of such.
+    fn body(&mut self, input: &Named, schema: Option<&Value>) -> Value {
+        let mut media = json!({ "schema": reference(&input.name) });
+        if let Some(example) = schema.and_then(example) {
+            media["example"] = example;
+        }
+        let mut content = json!({ JSON: media });
+        let is_flat = |parameter: &super::schemas::Parameter| {
+            matches!(parameter.form, TextForm::Scalar | TextForm::List)
+        };
+        if !input.parameters.is_empty() && input.parameters.iter().all(is_flat) {
+            let form = self.components.form_of(&input.name);
+            content[FORM] = json!({ "schema": reference(&form) });
+        }
+        let component = self.components.get(&input.name);
+        let required = component.and_then(|schema| schema.get("required")?.as_array());
+        let is_required = required.is_some_and(|names| !names.is_empty());
+        json!({ "required": is_required, "content": content })
+    }
+}
+
+/// A property as a query parameter, in the form in which the surface reads it.
+pub(super) fn query(parameter: &super::schemas::Parameter) -> Value {
+    let mut out =
+        json!({ "name": parameter.name, "in": "query", "required": parameter.is_required });
+    if let Some(text) = &parameter.description {
+        out["description"] = text.clone();
+    }
+    match &parameter.form {
+        TextForm::Scalar | TextForm::List => out["schema"] = parameter.schema.clone(),
+        TextForm::Json => out["content"] = json!({ JSON: { "schema": parameter.schema } }),
+        TextForm::Only(types) => out["schema"] = json!({ "type": types }),
+    }
+    out
+}
+
+/// The example that a schema gives for the whole, or that its properties give together.
+fn example(schema: &Value) -> Option<Value> {
+    let first = |schema: &Value| {
+        let examples = schema.get("examples").and_then(Value::as_array);
+        let given = examples
+            .and_then(|all| all.first())
+            .or(schema.get("example"));
+        given.filter(|given| !has_reference(given)).cloned()
+    };
+    if let Some(whole) = first(schema).filter(Value::is_object) {
+        return Some(whole);
+    }
+    let properties = schema.get("properties")?.as_object()?;
+    let of_property = |schema: &Value| first(schema).or(schema.get("const").cloned());
+    let given = properties
+        .iter()
+        .filter_map(|(name, schema)| Some((name.clone(), of_property(schema)?)));
+    let mut given: Map<String, Value> = given.take(EXAMPLE_MEMBERS_MAX).collect();
+    let required = schema.get("required").and_then(Value::as_array);
+    for name in required.into_iter().flatten().filter_map(Value::as_str) {
+        if !given.contains_key(name) {
+            let default = properties.get(name)?.get("default")?;
+            given.insert(name.to_owned(), default.clone());
+        }
+    }
+    (!given.is_empty()).then_some(Value::Object(given))
+}

@@ -1,0 +1,101 @@
+//! The catalog as one caller sees it, read for documents.
+
+use std::sync::Arc;
+
+use sentinel_core::policy::Visible;
+use sentinel_core::{ItemKind, Operation};
+use serde_json::Value;
+
+/// What is said of a backend is its first paragraph, at most so long.
+const DESCRIPTION_CHARS_MAX: usize = 600;
+
+pub(super) struct Shown {
+    pub(super) tools: Vec<Tool>,
+    pub(super) prompts: Vec<Prompt>,
+    pub(super) resources: Vec<Value>,
+    pub(super) templates: Vec<Value>,
+    /// Those of the tools and prompts.
+    pub(super) backends: Vec<Backend>,
+    /// Callers have to authenticate.
+    pub(super) is_guarded: bool,
+}
+
+pub(super) struct Tool {
+    pub(super) name: String,
+    pub(super) backend: Arc<str>,
+    pub(super) is_read_only: bool,
+    /// As it is listed.
+    pub(super) entry: Value,
+}
+
+pub(super) struct Prompt {
+    pub(super) name: String,
+    pub(super) backend: Arc<str>,
+    pub(super) entry: Value,
+}
+
+pub(super) struct Backend {
+    pub(super) name: Arc<str>,
+    pub(super) description: String,
+}
+
+impl Shown {
+    pub(super) fn read(visible: &Visible, is_guarded: bool) -> Self {
+        let read = |kind: ItemKind| {
+            let items = visible.items(kind).into_iter();
+            items.map(move |(raw, operation)| (entry(kind, &raw, &operation), operation))
+        };
+        let mut backends: Vec<Backend> = Vec::new();
+        let mut note = |operation: &Operation| {
+            if backends.iter().all(|known| known.name != operation.backend) {
+                backends.push(Backend::of(visible, operation));
+            }
+        };
+        let mut tools = Vec::new();
+        for (entry, operation) in read(ItemKind::Tool) {
+            note(&operation);
+            tools.push(Tool {
+                name: operation.exposed.to_string(),
+                backend: operation.backend.clone(),
+                is_read_only: operation.is_read_only,
+                entry,
+            });
+        }
+        let mut prompts = Vec::new();
+        for (entry, operation) in read(ItemKind::Prompt) {
+            note(&operation);
+            prompts.push(Prompt {
+                name: operation.exposed.to_string(),
+                backend: operation.backend.clone(),
+                entry,
+            });
+        }
+        Self {
+            tools,
+            prompts,
+            resources: read(ItemKind::Resource).map(|(entry, _)| entry).collect(),
+            templates: read(ItemKind::Template).map(|(entry, _)| entry).collect(),
+            backends,
+            is_guarded,
+        }
+    }
+}
+
+/// An entry of a list; its name alone where the entry is deeper than can be read.
+fn entry(kind: ItemKind, raw: &[u8], operation: &Operation) -> Value {
+    serde_json::from_slice(raw)
+        .unwrap_or_else(|_| serde_json::json!({ kind.key_member(): &*operation.exposed }))
+}
+
+impl Backend {
+    fn of(visible: &Visible, operation: &Operation) -> Self {
+        let name = operation.backend.clone();
+        let words = visible.instructions(operation.index).unwrap_or_default();
+        let first = words.trim().split("\n\n").next().unwrap_or_default();
+        let description = match first.is_empty() {
+            true => format!("What the backend `{name}` offers."),
+            false => first.chars().take(DESCRIPTION_CHARS_MAX).collect(),
+        };
+        Self { name, description }
+    }
+}
