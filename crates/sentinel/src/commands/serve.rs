@@ -406,7 +406,11 @@ fn greet(address: SocketAddr, config: &Config, further: &[SocketAddr]) {
         }
     }
     if surfaces.rest {
-        line("REST", format!("http://{address}{}", surfaces.rest_path));
+        let rest = &surfaces.rest_path;
+        line(
+            "REST",
+            format!("http://{address}{rest}   explorer   http://{address}/explorer"),
+        );
     }
     if surfaces.rpc {
         line("JSON-RPC", format!("http://{address}{}", surfaces.rpc_path));

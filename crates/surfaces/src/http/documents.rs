@@ -33,7 +33,9 @@ use sentinel_wire::{Id, Params};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use super::Entrance;
 use super::exchange::Exchange;
+use super::mounts::Mounts;
 use super::operations;
 use super::post::arrival_at;
 use super::rest::{Content, entity_tag};
@@ -84,6 +86,7 @@ fn json(document: &Value) -> Vec<u8> {
 struct Kept {
     of: VisibleId,
     is_guarded: bool,
+    mounts: Mounts,
     document: Document,
     ready: Ready,
 }
@@ -112,10 +115,13 @@ impl Default for Documents {
 }
 
 impl Documents {
-    fn find(&self, visible: &Visible, is_guarded: bool, document: Document) -> Option<Ready> {
+    fn find(&self, visible: &Visible, entrance: &Entrance, document: Document) -> Option<Ready> {
         let mut kept = self.kept.lock();
         let is_it = |one: &Kept| {
-            one.document == document && one.is_guarded == is_guarded && one.of.is_of(visible)
+            one.document == document
+                && one.is_guarded == entrance.epoch.access.is_guarded()
+                && one.mounts == entrance.mounts
+                && one.of.is_of(visible)
         };
         let place = kept.iter().position(is_it)?;
         let found = kept.remove(place);
@@ -145,9 +151,9 @@ async fn made(exchange: &Exchange<'_>, document: Document) -> Result<Ready, Faul
     let caller = operations::caller(exchange, false);
     let (policy, set) = (&door.gateway.policy, caller.capability_set());
     policy.registry().lists_ready(View::Merged, set).await;
-    let is_guarded = door.entrance.load().epoch.access.is_guarded();
+    let entrance = door.entrance.load_full();
     let visible = policy.visible(&caller);
-    let find = |visible: &Visible| door.documents.find(visible, is_guarded, document);
+    let find = |visible: &Visible| door.documents.find(visible, &entrance, document);
     if let Some(found) = find(&visible) {
         return Ok(found);
     }
@@ -160,7 +166,9 @@ async fn made(exchange: &Exchange<'_>, document: Document) -> Result<Ready, Faul
     }
     let door = door.clone();
     let made = tokio::task::spawn_blocking(move || {
-        let bytes: Bytes = document.write(&Shown::read(&visible, is_guarded)).into();
+        let is_guarded = entrance.epoch.access.is_guarded();
+        let shown = Shown::read(&visible, is_guarded, entrance.mounts.clone());
+        let bytes: Bytes = document.write(&shown).into();
         let ready = Ready {
             tag: entity_tag(&bytes),
             content: Content {
@@ -171,6 +179,7 @@ async fn made(exchange: &Exchange<'_>, document: Document) -> Result<Ready, Faul
         door.documents.keep(Kept {
             of: visible.id(),
             is_guarded,
+            mounts: shown.mounts,
             document,
             ready: ready.clone(),
         });

@@ -39,6 +39,15 @@ fn issue_18_a_surface_is_switched_off_and_moved_by_a_reload() {
         assert_eq!(status(&web, verb, path), 404, "{verb} {path}");
     }
     assert_eq!(status(&web, "PUT", "/tools/echo"), 405);
+    let document = web.get("/openapi.json").json();
+    let paths = document["paths"].as_object().expect("paths");
+    assert!(paths.contains_key("/tools/echo"), "{:?}", paths.keys());
+    let text = document["info"]["description"].as_str().expect("a text");
+    assert!(
+        text.contains("MCP at `/agents/mcp`") && !text.contains("JSON-RPC"),
+        "{text}"
+    );
+    assert!(web.get("/llms.txt").text.contains("(/tools/echo)"));
     assert_eq!(
         Modern::new(&gateway, "/agents/mcp").said("echo", echo.clone()),
         "x"
@@ -56,7 +65,13 @@ fn issue_18_a_surface_is_switched_off_and_moved_by_a_reload() {
     until("JSON-RPC is back", || {
         (web.rpc("echo", &echo).status == 200).then_some(())
     });
-    for (verb, path) in [("POST", "/api/echo"), ("POST", "/mcp"), ("GET", "/sse")] {
+    for (verb, path) in [
+        ("POST", "/api/echo"),
+        ("POST", "/mcp"),
+        ("GET", "/sse"),
+        ("GET", "/openapi.json"),
+        ("GET", "/explorer"),
+    ] {
         assert_eq!(status(&web, verb, path), 404, "{verb} {path}");
     }
     assert_eq!(status(&web, "GET", "/health"), 200);

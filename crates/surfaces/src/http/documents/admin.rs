@@ -38,7 +38,7 @@ pub(super) fn document(is_guarded: bool) -> Value {
     });
     finish(Parts {
         title: "Sentinel Gateway: the admin API",
-        about: "What an operator asks and switches. The caller needs the role `admin`.",
+        about: "What an operator asks and switches. The caller needs the role `admin`.".to_owned(),
         tags: json!([{ "name": TAG, "description": "Operating the gateway." }]),
         paths: items.collect(),
         components: json!({

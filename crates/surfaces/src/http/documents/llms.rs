@@ -37,7 +37,7 @@ fn sections(shown: &Shown) -> Vec<Section<'_>> {
             .iter()
             .filter(|tool| tool.backend == backend.name);
         let entry = |tool: &'_ super::shown::Tool| {
-            let path = format!("/api/{}", segment(&tool.name));
+            let path = shown.rest(&format!("/{}", segment(&tool.name)));
             let verbs = if tool.is_read_only {
                 "POST or GET"
             } else {
@@ -60,7 +60,7 @@ fn sections(shown: &Shown) -> Vec<Section<'_>> {
         all.push(Section { heading, entries });
     }
     let prompts = shown.prompts.iter().map(|prompt| {
-        let path = format!("/api/prompts/{}", segment(&prompt.name));
+        let path = shown.rest(&format!("/prompts/{}", segment(&prompt.name)));
         Entry {
             name: &prompt.name,
             call: format!("POST {path}"),
@@ -73,7 +73,7 @@ fn sections(shown: &Shown) -> Vec<Section<'_>> {
         entries: prompts.collect(),
     });
     let read = |entry: &'_ Value, uri: &str| {
-        let path = format!("/api/resources/{}", utf8_percent_encode(uri, SEGMENT));
+        let path = shown.rest(&format!("/resources/{}", utf8_percent_encode(uri, SEGMENT)));
         (
             format!("GET {path}"),
             path,
@@ -96,11 +96,11 @@ fn sections(shown: &Shown) -> Vec<Section<'_>> {
     });
     let templates = shown.templates.iter().filter_map(|entry| {
         let template = entry.get("uriTemplate")?.as_str()?;
-        let call =
-            "GET /api/resources/{uri}, the URI made by the template and percent-encoded".to_owned();
+        let path = shown.rest("/resources/{uri}");
+        let call = format!("GET {path}, the URI made by the template and percent-encoded");
         Some(Entry {
             name: template,
-            link: "/api/resources".to_owned(),
+            link: shown.rest("/resources"),
             call,
             entry,
         })
@@ -116,7 +116,7 @@ fn sections(shown: &Shown) -> Vec<Section<'_>> {
 /// `llms.txt`.
 pub(super) fn index(shown: &Shown) -> String {
     let sections = sections(shown);
-    let mut out = head(&sections);
+    let mut out = head(shown, &sections);
     for section in &sections {
         let _ = writeln!(out, "\n## {}\n", line(&section.heading, usize::MAX));
         for Entry {
@@ -161,7 +161,7 @@ pub(super) fn index(shown: &Shown) -> String {
 /// `llms-full.txt`.
 pub(super) fn full(shown: &Shown) -> String {
     let sections = sections(shown);
-    let mut out = head(&sections);
+    let mut out = head(shown, &sections);
     for section in &sections {
         let _ = writeln!(out, "\n## {}", line(&section.heading, usize::MAX));
         for Entry {
@@ -182,15 +182,19 @@ pub(super) fn full(shown: &Shown) -> String {
     out
 }
 
-fn head(sections: &[Section<'_>]) -> String {
+fn head(shown: &Shown, sections: &[Section<'_>]) -> String {
     let entries = || sections.iter().flat_map(|section| &section.entries);
     let (count, total) = (
         entries().count(),
         entries().map(|one| tokens(one.entry)).sum::<usize>(),
     );
+    let elsewhere = match &*shown.elsewhere() {
+        "" => String::new(),
+        places => format!("They are offered over {places}, too. "),
+    };
     format!(
         "# Sentinel Gateway\n\n> The tools, prompts and resources that this gateway offers you: {count} definitions, \
-         {total} tokens in all.\n\nOver MCP they are at `/mcp`. Over HTTP, send the arguments of a tool as a JSON object; \
+         {total} tokens in all.\n\n{elsewhere}Over HTTP, send the arguments of a tool as a JSON object; \
          its answer is JSON. A refusal is a problem document whose `hint` says what to do. The tokens of a definition are \
          a fourth of the characters of its entry in the list of MCP.\n"
     )

@@ -28,9 +28,8 @@ pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 /// Of an example whose parts come from the schemas of properties; a larger one helps nobody.
 const EXAMPLE_MEMBERS_MAX: usize = 50;
 
-const ABOUT: &str = "Every tool, prompt and resource of the catalog that you see, over HTTP. The same operations are \
-    available over MCP at `/mcp` and JSON-RPC at `/rpc`.\n\n\
-    The result of a tool is its structured content, or else its content blocks. With `Accept: text/event-stream` or \
+const ABOUT: &str = "Every tool, prompt and resource of the catalog that you see, over HTTP.";
+const ANSWERS: &str = "The result of a tool is its structured content, or else its content blocks. With `Accept: text/event-stream` or \
     `application/jsonl` a call is told as a stream; a result that is one text, image, sound or file comes as bytes if \
     `Accept` prefers its media type. Refusals are problem documents (RFC 9457), explained at `/problems`.";
 
@@ -77,7 +76,7 @@ pub(super) fn document(shown: &Shown) -> Value {
     );
     finish(Parts {
         title: "Sentinel Gateway: the catalog",
-        about: ABOUT,
+        about: about(shown),
         tags: tags(shown),
         paths,
         components: json!({
@@ -96,7 +95,7 @@ pub(super) fn document(shown: &Shown) -> Value {
 /// What documents differ in.
 pub(super) struct Parts {
     pub(super) title: &'static str,
-    pub(super) about: &'static str,
+    pub(super) about: String,
     pub(super) tags: Value,
     pub(super) paths: Map<String, Value>,
     pub(super) components: Value,
@@ -124,6 +123,13 @@ pub(super) fn finish(parts: Parts) -> Value {
         document["security"] = json!([{ "bearer": [] }]);
     }
     document
+}
+
+fn about(shown: &Shown) -> String {
+    match &*shown.elsewhere() {
+        "" => format!("{ABOUT}\n\n{ANSWERS}"),
+        places => format!("{ABOUT} The same operations are available over {places}.\n\n{ANSWERS}"),
+    }
 }
 
 fn tags(shown: &Shown) -> Value {
@@ -167,13 +173,13 @@ impl Writer<'_> {
         let tagged = json!([GATEWAY]);
         for (path, id, summary, schema) in [
             (
-                "/api/catalog",
+                "/catalog",
                 "list_catalog",
                 "Lists every operation that you see",
                 "Catalog",
             ),
             (
-                "/api/resources",
+                "/resources",
                 "list_resources",
                 "Lists resources and templates of resources",
                 "ResourceList",
@@ -185,7 +191,7 @@ impl Writer<'_> {
                 "tags": tagged, "operationId": self.ids.unique(id, path), "summary": summary,
                 "responses": self.responses(Asked::List, ok),
             });
-            self.insert(path.to_owned(), "get", operation);
+            self.insert(self.shown.rest(path), "get", operation);
         }
         let mut ok = result(
             "The resource: its bytes in their own media type, or JSON if `Accept` prefers that.",
@@ -203,7 +209,7 @@ impl Writer<'_> {
             "parameters": [{ "name": "uri", "in": "path", "required": true, "schema": { "type": "string" } }],
             "responses": responses,
         });
-        self.insert("/api/resources/{uri}".to_owned(), "get", operation);
+        self.insert(self.shown.rest("/resources/{uri}"), "get", operation);
         let ok = result("The result of the operation.", &json!({}), false);
         let operation = json!({
             "tags": tagged, "operationId": self.ids.unique("continue_call", ""),
@@ -213,12 +219,12 @@ impl Writer<'_> {
             "requestBody": { "required": true, "content": { JSON: { "schema": reference("Continuation") } } },
             "responses": self.responses(Asked::Continue, ok),
         });
-        self.insert("/api/{operation}/continue".to_owned(), "post", operation);
+        self.insert(self.shown.rest("/{operation}/continue"), "post", operation);
     }
 
     fn add_tool(&mut self, tool: &Tool) {
         let name = &*tool.name;
-        let path = format!("/api/{}", segment(name));
+        let path = self.shown.rest(&format!("/{}", segment(name)));
         let input_schema = tool.entry.get("inputSchema");
         let input = self
             .components
@@ -294,7 +300,8 @@ impl Writer<'_> {
         operation["requestBody"] = self.body(&input, Some(&schema));
         let ok = result("The rendered prompt.", &reference("PromptResult"), false);
         operation["responses"] = self.responses(Asked::Prompt, ok);
-        self.insert(format!("/api/prompts/{}", segment(name)), "post", operation);
+        let path = self.shown.rest(&format!("/prompts/{}", segment(name)));
+        self.insert(path, "post", operation);
     }
 
     /// What operations have in common; `id` becomes the id as far as it can.

@@ -6,6 +6,8 @@ use sentinel_core::policy::Visible;
 use sentinel_core::{ItemKind, Operation};
 use serde_json::Value;
 
+use crate::http::mounts::{self, Mounts};
+
 /// What is said of a backend is its first paragraph, at most so long.
 const DESCRIPTION_CHARS_MAX: usize = 600;
 
@@ -18,6 +20,7 @@ pub(super) struct Shown {
     pub(super) backends: Vec<Backend>,
     /// Callers have to authenticate.
     pub(super) is_guarded: bool,
+    pub(super) mounts: Mounts,
 }
 
 pub(super) struct Tool {
@@ -40,7 +43,7 @@ pub(super) struct Backend {
 }
 
 impl Shown {
-    pub(super) fn read(visible: &Visible, is_guarded: bool) -> Self {
+    pub(super) fn read(visible: &Visible, is_guarded: bool, mounts: Mounts) -> Self {
         let read = |kind: ItemKind| {
             let items = visible.items(kind).into_iter();
             items.map(move |(raw, operation)| (entry(kind, &raw, &operation), operation))
@@ -77,7 +80,23 @@ impl Shown {
             templates: read(ItemKind::Template).map(|(entry, _)| entry).collect(),
             backends,
             is_guarded,
+            mounts,
         }
+    }
+
+    /// A path of REST, where REST is.
+    pub(super) fn rest(&self, below: &str) -> String {
+        let at = self.mounts.rest.as_deref().unwrap_or(mounts::REST);
+        format!("{at}{below}")
+    }
+
+    /// Where else the operations are, in a few words.
+    pub(super) fn elsewhere(&self) -> String {
+        let places = [("MCP", &self.mounts.mcp), ("JSON-RPC", &self.mounts.rpc)];
+        let places = places
+            .iter()
+            .filter_map(|(name, at)| Some(format!("{name} at `{}`", at.as_ref()?)));
+        places.collect::<Vec<_>>().join(" and ")
     }
 }
 
