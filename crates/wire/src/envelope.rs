@@ -1,8 +1,8 @@
-//! JSON-RPC envelopes: parsed once, as spans into the bytes that came, and written by splicing.
+//! JSON-RPC envelopes: parsed once into spans of the received bytes, and written by splicing.
 //!
-//! A message keeps the buffer it was read from; ids, params, results and errors are ranges of it
-//! and are forwarded as they were sent. `Id` is a type of our own because a JSON-RPC id must come
-//! back byte for byte, and because serde reads `"id":null` as absent.
+//! A message keeps the buffer it was read from; ids, params, results and errors are ranges of it and are forwarded
+//! unchanged. `Id` is a type of its own because a JSON-RPC id must be returned byte for byte, and because serde reads
+//! `"id":null` as absent.
 //!
 //! Not here: which methods mean what (`method`), what changes between revisions (`translate`).
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// Why a message was refused before anybody looked at its meaning.
+/// Why a message was rejected before its content was looked at.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     pub code: i32,
@@ -65,7 +65,7 @@ pub struct Refusal {
 
 impl From<json::Error> for Refusal {
     fn from(error: json::Error) -> Self {
-        // Nesting beyond the limit is reported as unparsable: we did not read the rest.
+        // Nesting beyond the limit is reported as a parse error, since the rest was not read.
         let code = match error.problem {
             Problem::Duplicate(_) => INVALID_REQUEST,
             _ => PARSE_ERROR,
@@ -78,8 +78,8 @@ impl From<json::Error> for Refusal {
     }
 }
 
-/// The `params` of a request or notification; an absent one reads as an empty object. Shared, because
-/// a call may be made again with the same ones.
+/// The `params` of a request or notification; absent ones read as an empty object. Shared, because a call may be
+/// repeated with the same params.
 #[derive(Clone, Debug, Default)]
 pub struct Params(Arc<Scanned>);
 
@@ -91,7 +91,7 @@ struct Scanned {
 }
 
 impl Params {
-    /// Reads params that stand alone, for messages that did not come in an envelope.
+    /// Parses params that did not come in an envelope.
     pub fn parse(body: Bytes, rules: Rules) -> Result<Self, json::Error> {
         let mut scanner = Scanner::new(&body, rules)?;
         let (object, meta) = scan_params(&mut scanner, &body)?;
@@ -115,7 +115,7 @@ impl Params {
             .map(|span| span.of(&self.0.body))
     }
 
-    /// The same, sharing the buffer.
+    /// Like [`Params::get`], sharing the buffer.
     pub fn get_bytes(&self, name: &str) -> Option<Bytes> {
         self.0
             .object
@@ -123,7 +123,7 @@ impl Params {
             .map(|span| self.0.body.slice(span.range()))
     }
 
-    /// A member that must be a string; `None` when absent or of another kind.
+    /// A member that must be a string; `None` when absent or of another type.
     pub fn string(&self, name: &str) -> Option<Cow<'_, str>> {
         self.get(name).and_then(json::decode_string)
     }
@@ -135,7 +135,7 @@ impl Params {
             .map(|span| span.of(&self.0.body))
     }
 
-    /// The same, sharing the buffer.
+    /// Like [`Params::meta`], sharing the buffer.
     pub fn meta_bytes(&self, name: &str) -> Option<Bytes> {
         let meta = self.0.meta.as_ref()?;
         meta.get(&self.0.body, name)
@@ -166,7 +166,7 @@ impl Params {
     }
 }
 
-/// An object together with the text it lies in, ready to be copied with changes.
+/// An object with the text that contains it, for copies with changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     pub text: &'a [u8],
@@ -180,8 +180,8 @@ impl<'a> Raw<'a> {
             .map(|span| span.of(self.text))
     }
 
-    /// Copies the object to `out`; a member named in `edits` is replaced, or left out for `None`,
-    /// and a replacement whose member is missing is added at the end. All else stays as it was.
+    /// Copies the object to `out`. A member named in `edits` is replaced, or removed for `None`; a replacement
+    /// without a member is added at the end. All other members stay as they are.
     pub fn rewrite(&self, edits: &[(&str, Option<&[u8]>)], out: &mut Vec<u8>) {
         let mut first = true;
         let mut comma = |out: &mut Vec<u8>| {
@@ -241,7 +241,7 @@ pub struct Notification {
     pub params: Params,
 }
 
-/// What a peer answered. The result or error is kept as it came.
+/// The answer of a peer. The result or error is kept unchanged.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// Absent only in errors whose sender could not read our id.
@@ -308,7 +308,7 @@ pub enum Message {
     Response(Response),
 }
 
-/// What one body or line holds.
+/// The content of one body or line.
 #[derive(Debug)]
 pub enum Incoming {
     One(Message),
@@ -331,7 +331,7 @@ impl Incoming {
     }
 }
 
-/// The members of an envelope, before they are judged.
+/// The members of an envelope before validation.
 #[derive(Default)]
 struct Parts {
     version: Option<Span>,
@@ -518,8 +518,8 @@ pub fn write_result(id: &Id, result: &[u8], out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// An error response around a ready error object. Where no id could be read, older peers want
-/// `"id":null` (JSON-RPC 2.0); the schemas from 2025-11-25 on want it absent.
+/// An error response around a serialized error object. Where no id could be read, older peers need `"id":null`
+/// (JSON-RPC 2.0); the schemas from 2025-11-25 on require it absent.
 pub fn write_error_object(id: Option<&Id>, revision: Revision, error: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","#);
     let id = id
@@ -550,7 +550,7 @@ pub fn error_object(code: i64, message: &str, data: Option<&[u8]>) -> Vec<u8> {
     out
 }
 
-/// The beginning of a request, up to where its params go; finish with the params and `}`.
+/// The beginning of a request up to its params; the caller appends the params and `}`.
 pub fn begin_request(id: &[u8], method: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id);

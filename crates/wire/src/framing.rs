@@ -1,5 +1,4 @@
-//! What the two framings (SSE, stdio lines) share: a payload on one line, and a buffer that grows
-//! but never beyond its bound.
+//! Shared by the two framings (SSE, stdio lines): a payload on one line, and a buffer with a hard capacity bound.
 //!
 //! Not here: where a frame begins and ends (`sse`, `lines`).
 
@@ -7,8 +6,8 @@ use bytes::Bytes;
 
 /// Appends a JSON text on one line.
 ///
-/// In valid JSON a raw CR or LF stands only between tokens, so each run of them becomes one space.
-/// A space rather than nothing: text that is not valid JSON must not turn into other tokens.
+/// In valid JSON a raw CR or LF occurs only between tokens, so each run of them becomes one space. A space and not
+/// nothing, so that invalid JSON does not turn into other tokens.
 pub(crate) fn push_one_line(out: &mut Vec<u8>, json: &[u8]) {
     out.reserve(json.len());
     let mut rest = json;
@@ -21,8 +20,8 @@ pub(crate) fn push_one_line(out: &mut Vec<u8>, json: &[u8]) {
     out.extend_from_slice(rest);
 }
 
-/// The same for a payload that is already in a `Bytes`: free of charge when it is one line, which
-/// lets a large reply travel between a prefix and a suffix without being copied.
+/// Like [`push_one_line`] for a payload in a `Bytes`: returned unchanged when it is one line, so that a large reply
+/// can be sent between a prefix and a suffix without a copy.
 pub(crate) fn one_line(json: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &json).is_none() {
         return json;

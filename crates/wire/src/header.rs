@@ -1,7 +1,7 @@
 //! The codec of the `Mcp-*` request headers of revision 2026-07-28.
 //!
-//! A value travels as it is or, where a header could not carry it, as `=?base64?...?=`. Comparing
-//! always happens on the decoded value.
+//! A value is sent plainly or, where a header could not carry it, as `=?base64?...?=`. Comparisons use the decoded
+//! value.
 //!
 //! `header::params` knows the `x-mcp-header` annotations of a tool: which arguments are mirrored,
 //! under which header, and whether a request agrees with its body.
@@ -23,7 +23,7 @@ pub use number::parse_integer;
 pub const PROTOCOL_VERSION: &str = "MCP-Protocol-Version";
 pub const METHOD: &str = "Mcp-Method";
 pub const NAME: &str = "Mcp-Name";
-/// What stands before the name given by an `x-mcp-header` annotation.
+/// Prefix of the header name in an `x-mcp-header` annotation.
 pub const PARAM_PREFIX: &str = "Mcp-Param-";
 
 const SENTINEL_START: &str = "=?base64?";
@@ -40,8 +40,7 @@ pub enum DecodeError {
     Utf8,
 }
 
-/// A value fit for a header: integers in decimal, booleans as `true` or `false`, strings by
-/// [`encode`].
+/// A value for a header: integers in decimal, booleans as `true` or `false`, strings by [`encode`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar<'a> {
     String(&'a str),
@@ -71,7 +70,7 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// Encodes a string for a header, borrowed when it can travel as it is.
+/// Encodes a string for a header; borrowed when it needs no encoding.
 pub fn encode(value: &str) -> Cow<'_, str> {
     if travels_plain(value) {
         return Cow::Borrowed(value);
@@ -112,8 +111,8 @@ fn trim_ows(mut header: &[u8]) -> &[u8] {
     header
 }
 
-/// A tab within a value would be legal in a header; SEP-2243 counts it among the control
-/// characters, and base64 is understood by all.
+/// A tab within a value is legal in a header, but SEP-2243 counts it among the control characters, and every peer
+/// reads base64.
 fn travels_plain(value: &str) -> bool {
     let bytes = value.as_bytes();
     bytes.iter().all(|b| matches!(b, b' '..=b'~'))

@@ -1,10 +1,9 @@
-//! What an HTTP/1.1 server answers: the head, and where its body ends (RFC 9112).
+//! Parses an HTTP/1.1 answer: the head, and where its body ends (RFC 9112).
 //!
-//! Heads are `httparse`'s work; what is here is what a head means for the bytes after it. The caller
-//! reads into one buffer and takes from it, so a body that lies in the buffer is a slice of it.
+//! `httparse` parses the head; this module derives the framing of the body from it. The caller reads into one buffer
+//! and takes from it, so a body within the buffer is a slice of it.
 //!
-//! A server that leaves room for doubt about where its answer ends is refused: whoever guesses wrong
-//! reads one answer as the next.
+//! An answer with ambiguous length is rejected: a wrong guess would read one answer as the next.
 //!
 //! Not here: sockets, pooling, what was delivered (`sentinel-backends`).
 
@@ -17,9 +16,9 @@ use crate::json::Span;
 
 /// Header fields of one answer; more is refused.
 const FIELDS_MAX: usize = 100;
-/// Longest line that gives the size of a chunk, with whatever a server adds to it.
+/// Longest chunk-size line, extensions included.
 const SIZE_LINE_BYTES_MAX: usize = 4 * 1024;
-/// What may follow the last chunk; it is read and dropped.
+/// Trailers after the last chunk; they are read and dropped.
 const TRAILER_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,22 +43,22 @@ pub enum Problem {
 #[derive(Debug)]
 pub struct Head {
     pub status: u16,
-    /// The connection may be used again once the body was read.
+    /// The connection may be reused once the body was read.
     pub keeps_alive: bool,
     text: Bytes,
     fields: SmallVec<[(Span, Span); 12]>,
 }
 
 impl Head {
-    /// Takes a whole head, and how its body is framed, from the front of `buffer`; `None` if there is not
-    /// enough yet. Interim answers (1xx) are passed over.
+    /// Takes a whole head, and the framing of its body, from the front of `buffer`; `None` if it is incomplete.
+    /// Interim answers (1xx) are skipped.
     pub fn take(buffer: &mut BytesMut, bytes_max: usize) -> Result<Option<(Self, Body)>, Problem> {
         loop {
             let Some(head) = Self::parse(buffer, bytes_max)? else {
                 return Ok(None);
             };
             match head.status {
-                // Nobody offered to speak anything else.
+                // We never offer an upgrade.
                 101 => return Err(Problem::Upgrade(101)),
                 100..=199 => continue,
                 _ => {
@@ -101,7 +100,7 @@ impl Head {
             fields,
             text: buffer.split_to(len).freeze(),
         };
-        // Since HTTP/1.1 a connection stays unless somebody says otherwise.
+        // HTTP/1.1 connections persist by default.
         head.keeps_alive = match version {
             0 => head.has_token("connection", "keep-alive"),
             _ => !head.has_token("connection", "close"),
@@ -134,7 +133,7 @@ impl Head {
         }
         let mut codings = self.all("transfer-encoding").flat_map(tokens);
         if let Some(coding) = codings.next() {
-            // A length beside it is what request smuggling is made of.
+            // `Content-Length` beside `Transfer-Encoding` enables request smuggling.
             if self.get("content-length").is_some() {
                 return Err(Problem::Length);
             }
@@ -154,7 +153,7 @@ impl Head {
     }
 }
 
-/// The members of a comma-separated list, empty ones included: they are wrong wherever they matter.
+/// The members of a comma-separated list, empty ones included: callers must reject those.
 fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(|t| t.trim_ascii())
 }
@@ -164,41 +163,41 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     all_digits.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }
 
-/// What of a body is still to come.
+/// The unread part of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes.
+    /// A known number of bytes.
     Left(u64),
     Chunked(Chunked),
-    /// Whatever comes until the server closes the connection.
+    /// Everything until the server closes the connection.
     UntilClose,
 }
 
-/// Where in a chunked body the next byte belongs.
+/// The position within a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunked {
     /// Before the size of a chunk.
     Size,
-    /// So many bytes of a chunk are to come.
+    /// Bytes of the chunk that are still to come.
     Data(u64),
     /// Before the line end after a chunk.
     DataEnd,
-    /// After the last chunk; so many bytes of trailers were dropped.
+    /// After the last chunk; the bytes of trailers dropped so far.
     Trailer(usize),
     End,
 }
 
-/// The next of a body.
+/// The next part of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece {
     Data(Bytes),
-    /// There is not enough in the buffer.
+    /// The buffer is too short.
     Missing,
     End,
 }
 
 impl Body {
-    /// Takes what can be had from the front of `buffer`.
+    /// Takes the available part from the front of `buffer`.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Piece, Problem> {
         match self {
             Self::Left(0) => Ok(Piece::End),
@@ -224,7 +223,7 @@ impl Body {
         matches!(self, Self::Left(0) | Self::Chunked(Chunked::End))
     }
 
-    /// How many bytes are to come, where the server said it.
+    /// Bytes still to come, if known.
     pub fn left(&self) -> Option<u64> {
         match self {
             Self::Left(left) => Some(*left),
@@ -280,7 +279,7 @@ impl Chunked {
     }
 }
 
-/// Takes one line without its end; `None` if it is not whole yet.
+/// Takes one line without its end; `None` if it is incomplete.
 fn line(buffer: &mut BytesMut, bytes_max: usize) -> Result<Option<BytesMut>, Problem> {
     match memchr::memchr(b'\n', buffer) {
         Some(at) if at > bytes_max => Err(Problem::Chunk),
@@ -297,7 +296,7 @@ fn line(buffer: &mut BytesMut, bytes_max: usize) -> Result<Option<BytesMut>, Pro
     }
 }
 
-/// The size that a chunk begins with. Extensions mean nothing to us.
+/// The size at the beginning of a chunk. Extensions are ignored.
 fn size(line: &[u8]) -> Result<u64, Problem> {
     let end = line.iter().position(|b| !b.is_ascii_hexdigit());
     let (digits, rest) = line.split_at(end.unwrap_or(line.len()));

@@ -1,10 +1,9 @@
-//! One pass over JSON text: is it well formed, how deep is it, does any object repeat a key, and
-//! where do the members we care about lie.
+//! One pass over JSON text that checks grammar, depth and repeated keys, and locates members.
 //!
-//! The gateway forwards bytes, so it needs spans, not values. `serde_json`'s `RawValue` would give
-//! spans but accepts any depth and nested duplicate keys, and checking those in a second walk costs
-//! more than the parse; hence one hand-written scanner that does all of it at once. It never
-//! recurses, so hostile nesting costs memory in proportion to the input and no stack.
+//! The gateway forwards bytes, so it needs spans, not values. `serde_json`'s `RawValue` would give spans but accepts
+//! any depth and nested duplicate keys, and checking those in a second pass costs more than the parse; hence one
+//! hand-written scanner for all checks. It never recurses, so hostile nesting costs memory in proportion to the input
+//! and no stack.
 //!
 //! Not here: what the members mean (`envelope`), decoding into types (`serde_json`, off the path).
 
@@ -51,7 +50,7 @@ impl Span {
     }
 }
 
-/// What a text must obey beyond the grammar.
+/// Limits on a text beyond the grammar.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Deepest nesting allowed; the outermost container is level 1.
@@ -61,7 +60,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// For what callers send: parser differences between us and a backend would be a bypass.
+    /// For messages of callers: parser differences between us and a backend would allow bypassing checks.
     pub fn caller(depth_max: u32) -> Self {
         Self {
             depth_max,
@@ -69,7 +68,7 @@ impl Rules {
         }
     }
 
-    /// For what backends send: it passes as it is, once it is JSON at all.
+    /// For messages of backends: any JSON passes unchanged.
     pub fn backend() -> Self {
         Self {
             depth_max: u32::MAX,
@@ -87,7 +86,7 @@ pub enum Problem {
     Duplicate(String),
 }
 
-/// Why a text was refused, and at which byte.
+/// Why a text was rejected, and at which byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     pub problem: Problem,
@@ -116,7 +115,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A member's name as it stands in the text, without the quotes.
+/// A member's name as spelled in the text, without the quotes.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     pub span: Span,
@@ -144,7 +143,7 @@ impl Key {
     }
 }
 
-/// The kinds of JSON value, told apart by their first byte.
+/// The types of JSON value, recognised by their first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Object,
@@ -156,7 +155,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Kind of a value that was scanned before; `None` only for empty input.
+    /// Type of a value that was scanned before; `None` only for empty input.
     pub fn of(value: &[u8]) -> Option<Self> {
         Some(match value.first()? {
             b'{' => Self::Object,
@@ -169,14 +168,14 @@ impl Kind {
     }
 }
 
-/// One member of an object: the key and where its value lies.
+/// One member of an object: the key and the span of its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     pub key: Key,
     pub value: Span,
 }
 
-/// A shallow view of one object: its span and its members in the order they came.
+/// A shallow view of one object: its span and its members in order.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     pub span: Span,
@@ -184,8 +183,8 @@ pub struct Object {
 }
 
 impl Object {
-    /// Where the value of `name` lies. With repeated keys (backends only) the last one counts, as
-    /// it does for the parsers that callers use.
+    /// The span of the value of `name`. With repeated keys (backends only) the last one counts, as in the parsers
+    /// that callers use.
     pub fn get(&self, text: &[u8], name: &str) -> Option<Span> {
         self.members
             .iter()
@@ -222,7 +221,7 @@ pub fn elements(text: &[u8], rules: Rules) -> Result<Vec<Span>, Error> {
     Ok(spans)
 }
 
-/// The text of a JSON string that was scanned before, quotes included in `value`.
+/// The decoded text of a JSON string that was scanned before; `value` includes the quotes.
 pub fn decode_string(value: &[u8]) -> Option<Cow<'_, str>> {
     let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     Some(decode_contents(
@@ -236,7 +235,7 @@ pub fn encode_string(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("writing to a Vec cannot fail");
 }
 
-/// An object whose members are still being read.
+/// An object that is being read.
 #[derive(Clone, Copy)]
 enum Frame {
     Array,
@@ -244,7 +243,7 @@ enum Frame {
     Object(usize),
 }
 
-/// What messages usually stay below, so that scanning one allocates nothing.
+/// Inline capacities that most messages fit in, so that scanning one allocates nothing.
 const KEYS_USUAL: usize = 16;
 const DEPTH_USUAL: usize = 8;
 
@@ -253,7 +252,7 @@ pub struct Scanner<'a> {
     at: usize,
     depth: u32,
     rules: Rules,
-    /// Keys of all objects that are open, innermost last.
+    /// Keys of all open objects, innermost last.
     keys: SmallVec<[Key; KEYS_USUAL]>,
 }
 
@@ -280,7 +279,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// The kind of the value that comes next.
+    /// The type of the next value.
     pub fn peek(&mut self) -> Option<Kind> {
         self.space();
         Kind::of(&self.text[self.at..])
@@ -362,7 +361,7 @@ impl<'a> Scanner<'a> {
                 }
                 _ => self.scalar()?,
             }
-            // A value just ended: close what closes with it, then stand before the next one.
+            // A value ended: close the containers that end here, then stand before the next value.
             loop {
                 match open.last().copied() {
                     None => return Ok(Span::new(start, self.at)),
@@ -379,7 +378,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Nothing but white space may remain.
+    /// Only white space may remain.
     pub fn end(&mut self) -> Result<(), Error> {
         self.space();
         if self.at == self.text.len() {
@@ -509,7 +508,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Leaves an object: its keys must all differ.
+    /// Leaves an object and checks that its keys differ.
     fn ascend_object(&mut self, base: usize) -> Result<(), Error> {
         self.depth -= 1;
         if !self.rules.unique_keys {
@@ -573,8 +572,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// How many bytes from the start need no attention inside a string: no quote, no backslash, no
-/// control character. Eight at a time, because most bytes of large results are string contents.
+/// Length of the prefix without quote, backslash or control character. Eight bytes at a time, because most bytes of
+/// large results are string contents.
 pub(crate) fn plain_run(text: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -599,8 +598,8 @@ pub(crate) fn plain_run(text: &[u8]) -> usize {
         .unwrap_or(rest.len())
 }
 
-/// Small objects are compared pairwise; large ones go through a keyed hash set, so that crafted
-/// keys cannot make this quadratic.
+/// Small objects are compared pairwise; large ones go through a keyed hash set, so that crafted keys cannot make this
+/// quadratic.
 fn first_duplicate(text: &[u8], keys: &[Key]) -> Option<Key> {
     const PAIRWISE_MAX: usize = 16;
     if keys.len() <= PAIRWISE_MAX {
@@ -638,7 +637,7 @@ fn decode_contents(inner: &[u8], escaped: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// What a scanner has passed is UTF-8; checking that again is cheaper than repairing what is not.
+/// The scanner has accepted it as UTF-8, so this never replaces a character.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -646,7 +645,7 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Decodes one escape whose backslash was consumed; a lone surrogate becomes U+FFFD.
+/// Decodes one escape after its backslash; a lone surrogate becomes U+FFFD.
 fn decode_escape<'t>(rest: &'t [u8], out: &mut String) -> &'t [u8] {
     let Some((&kind, tail)) = rest.split_first() else {
         return rest;

@@ -1,4 +1,4 @@
-//! The wire: JSON-RPC and MCP as bytes, in every revision. Pure: no I/O, no clock, no runtime.
+//! JSON-RPC and MCP as bytes, in every revision. Pure: no I/O, no clock, no runtime.
 //!
 //! Not here: sockets and pipes (`backends`, `surfaces`), what a call is (`core`).
 

@@ -1,8 +1,7 @@
 //! stdio framing: one JSON-RPC message per line.
 //!
-//! `LineDecoder` reads from the caller's chunk and keeps only the unfinished line, so what it holds
-//! never passes the bound, whatever the child writes. A line that is too long costs one error and
-//! is skipped up to its newline; the caller decides what such a child deserves.
+//! `LineDecoder` reads from the caller's chunk and keeps only the unfinished line, so its memory stays within the
+//! bound, whatever the child writes. A line that is too long is reported as one error and skipped up to its newline.
 //!
 //! Not here: reading and writing (`sentinel-backends`, `sentinel-surfaces`), what a line means
 //! (`envelope`).
@@ -11,16 +10,16 @@ use bytes::Bytes;
 
 use crate::framing::{push_bounded, push_one_line};
 
-/// A line was longer than allowed; it was skipped and the next one is read as usual.
+/// A line exceeded the bound; it was skipped, and the next one is read as usual.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a line of {len} bytes is longer than the {max} allowed")]
 pub struct LineTooLong {
-    /// How long the line was, its line end apart.
+    /// Length of the line without its line end.
     pub len: u64,
     pub max: usize,
 }
 
-/// Cuts a byte stream into lines.
+/// Splits a byte stream into lines.
 #[derive(Debug)]
 pub struct LineDecoder {
     max_line: usize,
@@ -29,9 +28,9 @@ pub struct LineDecoder {
 
 #[derive(Debug)]
 enum State {
-    /// The beginning of a line whose newline has not come yet.
+    /// The beginning of an unfinished line.
     Keeping(Vec<u8>),
-    /// Within a line beyond the bound: only counted, not kept.
+    /// Within a line beyond the bound: counted, not kept.
     Skipping { len: u64, last: u8 },
 }
 
@@ -46,7 +45,7 @@ impl LineDecoder {
 
     /// Takes the next line off the front of `input`; `None` once all of `input` is consumed.
     ///
-    /// Blank lines are passed over, and CRLF ends a line as LF does.
+    /// Blank lines are skipped, and CRLF ends a line as LF does.
     pub fn next(&mut self, input: &mut &[u8]) -> Option<Result<Bytes, LineTooLong>> {
         while let Some(end) = memchr::memchr(b'\n', input) {
             let head = &input[..end];
@@ -60,13 +59,13 @@ impl LineDecoder {
         None
     }
 
-    /// The stream has ended: a last line without a newline counts as a line.
+    /// Ends the stream: a last line without a newline counts as a line.
     pub fn finish(&mut self) -> Option<Result<Bytes, LineTooLong>> {
         self.end_line(&[])
     }
 
-    /// How much of a line beyond the bound has been skipped so far; such a line is reported only
-    /// at its newline, and a child that never writes one should not go unnoticed.
+    /// Bytes skipped so far of a line beyond the bound. Such a line is reported at its newline; this shows one that
+    /// never ends.
     pub fn skipping(&self) -> Option<u64> {
         match self.state {
             State::Keeping(_) => None,
@@ -94,14 +93,14 @@ impl LineDecoder {
         }
     }
 
-    /// The usual case: the line lies in one chunk and is copied once.
+    /// The common case: the line lies in one chunk and is copied once.
     fn whole_line(&self, line: &[u8]) -> Option<Result<Bytes, LineTooLong>> {
         let line = without_cr(line);
         let verdict = self.judge(line)?;
         Some(verdict.map(|()| Bytes::copy_from_slice(line)))
     }
 
-    /// `None` for a blank line, which is no message and no mistake.
+    /// `None` for a blank line, which is neither a message nor an error.
     fn judge(&self, line: &[u8]) -> Option<Result<(), LineTooLong>> {
         if line.len() > self.max_line {
             return Some(Err(LineTooLong {
@@ -121,7 +120,7 @@ impl LineDecoder {
             }
             State::Keeping(line) => {
                 let len = line.len() + bytes.len();
-                // One byte more may still turn out to be the CR of a CRLF.
+                // One more byte may be the CR of a CRLF.
                 let with_cr = self.max_line.saturating_add(1);
                 if len <= self.max_line || (len == with_cr && newest == b'\r') {
                     push_bounded(line, bytes, with_cr);

@@ -7,7 +7,7 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const PROGRESS_TOKEN: &str = "progressToken";
-/// Ties a message to a task, in 2025-11-25 only.
+/// Links a message to a task, in 2025-11-25 only.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The W3C trace context, in either era.
 pub const TRACEPARENT: &str = "traceparent";

@@ -57,10 +57,10 @@ methods! {
     TasksGet = "tasks/get",
     TasksUpdate = "tasks/update",
     TasksCancel = "tasks/cancel",
-    // Of 2025-11-25 only: asked of legacy backends, and answered to nobody.
+    // Of 2025-11-25 only: sent to legacy backends, never accepted from callers.
     TasksResult = "tasks/result",
     TasksList = "tasks/list",
-    // Questions of legacy backends, and the kinds of input that modern ones ask for.
+    // Questions of legacy backends, and the kinds of input that modern ones request.
     Sample = "sampling/createMessage",
     Elicit = "elicitation/create",
     RootsList = "roots/list",
@@ -80,7 +80,7 @@ methods! {
 }
 
 impl Method {
-    /// Whether a caller of this revision may send it as a request at all.
+    /// Whether a caller of this revision may send it as a request.
     pub fn is_request_in(&self, revision: Revision) -> bool {
         match self {
             Self::ToolsList

@@ -1,11 +1,11 @@
-//! A response that is checked while it passes: large results are handed on before they have come to their end.
+//! Checks a response while it streams: large results are forwarded before they are complete.
 //!
-//! `json::Scanner` wants the whole text. This one takes it in pieces, split anywhere, and accepts exactly what
-//! `Message::parse` accepts as the response to a request whose result is an object. It says which part of each piece
-//! belongs to the result, and keeps nothing but the few members that decide what the answer is. It has one bit for every
-//! level that is open.
+//! `json::Scanner` needs the whole text. This parser takes pieces, split anywhere, and accepts exactly what
+//! `Message::parse` accepts as the response to a request whose result is an object. It reports which part of each
+//! piece belongs to the result, and keeps only the few members that classify the answer, and one bit for every open
+//! container.
 //!
-//! Not here: when a result may pass (`translate::is_verbatim`, and whoever reads the answer).
+//! Not here: when a result may be streamed (`translate::is_verbatim`, and the reader of the answer).
 
 use std::ops::Range;
 
@@ -15,16 +15,16 @@ use smallvec::SmallVec;
 use crate::envelope::Id;
 use crate::json::{Error, Problem, decode_string, plain_run};
 
-/// The longest name or value that is of interest, escapes included; longer ones are none that we know.
+/// The longest name or value that is recognised, escapes included; longer ones are unknown to us.
 const NOTE_BYTES_MAX: usize = 96;
 
-/// What a result says it is, by `resultType`. With repeated keys the last one counts, as everywhere.
+/// The `resultType` of a result. With repeated keys the last one counts, as everywhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResultType {
     #[default]
     Unsaid,
     Complete,
-    /// `input_required` or `task`: there is more to do than to hand it on.
+    /// `input_required` or `task`: the gateway must act on it.
     Unfinished,
     Other,
 }
@@ -43,26 +43,26 @@ enum Member {
     IsError,
 }
 
-/// Where in the grammar the next byte belongs.
+/// The position in the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Before a value.
     Value,
-    /// Behind `[`.
+    /// After `[`.
     FirstElement,
-    /// Behind `{`.
+    /// After `{`.
     FirstKey,
-    /// Behind a comma in an object.
+    /// After a comma in an object.
     Key,
     Colon,
-    /// Behind a value in a container.
+    /// After a value in a container.
     Behind,
-    /// Inside a string; is it a key?
+    /// Inside a string; true for a key.
     Text(bool, Escape),
-    /// Inside a word, so many bytes of it read.
+    /// Inside a literal, with the bytes of it read so far.
     Word(&'static [u8], usize),
     Number(Digits),
-    /// Behind everything.
+    /// After the whole value.
     End,
 }
 
@@ -70,7 +70,7 @@ enum State {
 enum Escape {
     None,
     Begun,
-    /// So many hexadecimal digits are to come.
+    /// Hexadecimal digits still to come.
     Digits(u8),
 }
 
@@ -87,7 +87,7 @@ enum Digits {
 }
 
 impl Digits {
-    /// What follows; `None` if the byte does not belong to the number.
+    /// The next position; `None` if the byte does not belong to the number.
     fn next(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
             (Self::Minus, b'0') => Self::Zero,
@@ -109,7 +109,7 @@ impl Digits {
     }
 }
 
-/// Containers that are open, innermost last: a bit each, set for objects.
+/// Stack of open containers: one bit each, set for objects.
 #[derive(Default)]
 struct Open {
     bits: Vec<u64>,
@@ -134,7 +134,7 @@ impl Open {
     }
 }
 
-/// A character whose bytes have not all come.
+/// An incomplete UTF-8 sequence at the end of a piece.
 #[derive(Default)]
 struct Cut {
     bytes: [u8; 4],
@@ -142,7 +142,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// Looks at the next piece of a text; the error is where in it the text ceases to be UTF-8.
+    /// Checks the next piece; the error is the position at which the text ceases to be UTF-8.
     fn take(&mut self, piece: &[u8]) -> Result<(), usize> {
         let mut text = piece;
         while self.len > 0
@@ -171,7 +171,7 @@ impl Cut {
     }
 }
 
-/// A name or a value that is of interest, as it stands in the text.
+/// A recognised name or value in its JSON spelling, collected across pieces.
 #[derive(Default)]
 struct Note {
     text: SmallVec<[u8; NOTE_BYTES_MAX]>,
@@ -196,7 +196,7 @@ impl Note {
         }
     }
 
-    /// Nothing for what is none that we know.
+    /// Empty if it was too long to be one that we know.
     fn end(&mut self) -> &[u8] {
         self.taking = false;
         match self.too_long {
@@ -206,19 +206,19 @@ impl Note {
     }
 }
 
-/// The reader of one response.
+/// The parser of one response.
 pub struct Passing {
     at: usize,
     state: State,
     open: Open,
     cut: Cut,
     note: Note,
-    /// Whose value comes or is being read, where that is of interest.
+    /// The member whose value is next or being read.
     member: Member,
     seen: [bool; 4],
     version: bool,
     id: Option<Id>,
-    /// The result began, and did not end.
+    /// Between the beginning and the end of the result.
     in_result: bool,
     result_type: ResultType,
     is_error: bool,
@@ -244,7 +244,7 @@ impl Default for Passing {
 }
 
 impl Passing {
-    /// How many bytes were taken.
+    /// Bytes taken so far.
     pub fn len(&self) -> usize {
         self.at
     }
@@ -253,12 +253,12 @@ impl Passing {
         self.at == 0
     }
 
-    /// The id, once it was seen and if it is one of ours.
+    /// The id, once read, if it is one of ours.
     pub fn id(&self) -> Option<u64> {
         self.id.as_ref().and_then(Id::as_u64)
     }
 
-    /// The result has begun and is not over.
+    /// The result has begun and has not ended.
     pub fn is_in_result(&self) -> bool {
         self.in_result
     }
@@ -272,7 +272,7 @@ impl Passing {
         self.is_error
     }
 
-    /// Takes the next piece of the text and says which part of it belongs to the result.
+    /// Takes the next piece and returns the part of it that belongs to the result.
     pub fn take(&mut self, piece: &[u8]) -> Result<Range<usize>, Error> {
         if let Err(at) = self.cut.take(piece) {
             return Err(Error {
@@ -295,7 +295,7 @@ impl Passing {
                     break;
                 }
             }
-            // What ends a number belongs to what follows.
+            // The byte that ends a number belongs to the next token.
             if let State::Number(digits) = self.state
                 && digits.next(piece[i]).is_none()
             {
@@ -316,7 +316,7 @@ impl Passing {
         Ok(part)
     }
 
-    /// Nothing more comes.
+    /// Ends the text.
     pub fn end(&self) -> Result<(), Error> {
         match self.state {
             State::End if self.cut.len > 0 => self.fail(0, "the text ends inside a character"),
@@ -442,7 +442,7 @@ impl Passing {
         Ok(())
     }
 
-    /// A key of the envelope or of the result was read, or another one that nobody asks for.
+    /// Handles the end of a key of the envelope or of the result; other keys are ignored.
     fn named(&mut self) -> Result<(), &'static str> {
         if !self.note.taking {
             return Ok(());
@@ -488,7 +488,7 @@ impl Passing {
         }
     }
 
-    /// Notes what the present member is; nothing for a container, which none of them should be.
+    /// Records the current member's value; none of the recorded members is a container.
     fn settle(&mut self, raw: SmallVec<[u8; NOTE_BYTES_MAX]>) {
         match (self.member, &raw[..]) {
             (Member::Version, raw) => self.version = raw == br#""2.0""#,

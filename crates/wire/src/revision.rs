@@ -12,7 +12,7 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// Legacy peers shake hands and keep sessions; modern ones say everything in each request.
+/// Legacy peers perform a handshake and keep sessions; modern ones send everything in each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
     Legacy,
@@ -30,7 +30,7 @@ impl Revision {
     /// The newest revision that begins with `initialize`.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
     pub const NEWEST: Self = Self::V2026_07_28;
-    /// What an HTTP request without a version header is taken to speak (2025-06-18 transports).
+    /// The revision assumed for an HTTP request without a version header (2025-06-18 transports).
     pub const WITHOUT_HEADER: Self = Self::V2025_03_26;
 
     pub fn as_str(self) -> &'static str {
@@ -59,8 +59,8 @@ impl Revision {
         self.era() == Era::Modern
     }
 
-    /// What a server answers to an `initialize` that asks for `requested`: a handshake always ends
-    /// in a legacy revision, and an unknown one is answered with our newest.
+    /// The server's answer to an `initialize` that asks for `requested`: a handshake always ends in a legacy
+    /// revision, and an unknown one is answered with our newest.
     pub fn negotiate(requested: &str) -> Self {
         Self::parse(requested)
             .filter(|r| !r.is_modern())

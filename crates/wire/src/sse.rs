@@ -1,13 +1,11 @@
 //! Server-sent events, read and written.
 //!
-//! `Decoder` follows the WHATWG event-stream rules and works on the chunks as they arrive: it keeps
-//! only the unfinished line and the fields of the unfinished event, both within one bound. A
-//! payload that lies in one chunk is a slice of that chunk; whoever keeps it for long (a cache)
-//! copies it first, or the whole chunk stays in memory.
+//! `Decoder` follows the WHATWG event-stream rules and works on chunks as they arrive: it keeps only the unfinished
+//! line and the fields of the unfinished event, both within one bound. A payload within one chunk is a slice of that
+//! chunk; to keep it for long (in a cache), copy it, or the whole chunk stays in memory.
 //!
-//! Two differences from a browser, both for MCP: an event without data is reported when it carries
-//! an `id` or a `retry` (the priming event of 2025-11-25), and bytes are not forced into UTF-8, for
-//! the JSON parser judges that.
+//! Two differences from a browser, both for MCP: an event without data is reported when it has an `id` or a `retry`
+//! (the priming event of 2025-11-25), and bytes are not converted to UTF-8, since the JSON parser checks that.
 //!
 //! Not here: reconnecting and `Last-Event-ID` (`sentinel-backends`), which stream gets a message
 //! (`sentinel-surfaces`).
@@ -32,14 +30,14 @@ pub struct Event {
     pub event: Option<Bytes>,
     /// The `data` lines joined by LF; empty when there was none.
     pub data: Bytes,
-    /// The `id` that this very event set; `Some("")` means "forget the last one".
+    /// The `id` that this event set; `Some("")` resets the last one.
     pub id: Option<Bytes>,
     /// Milliseconds to wait before reconnecting.
     pub retry: Option<u64>,
 }
 
 impl Event {
-    /// Whether this is an ordinary message: MCP names it `message` or not at all.
+    /// Whether this is a message: MCP names it `message` or not at all.
     pub fn is_message(&self) -> bool {
         match self.event.as_deref() {
             None => true,
@@ -48,32 +46,32 @@ impl Event {
     }
 }
 
-/// An event was larger than allowed; it was skipped and the next one is read as usual.
+/// An event exceeded the bound; it was skipped, and the next one is read as usual.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an event is larger than the {max} bytes allowed")]
 pub struct SseError {
     pub max: usize,
 }
 
-/// Cuts a byte stream into events.
+/// Splits a byte stream into events.
 #[derive(Debug)]
 pub struct Decoder {
     max_event: usize,
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of an unfinished line.
     partial: Vec<u8>,
-    /// The last byte taken was a CR, so an LF that follows belongs to it.
+    /// The last byte taken was a CR; a following LF belongs to it.
     after_cr: bool,
-    /// Nothing but the first line of a stream can begin with a byte order mark.
+    /// Only the first line of a stream can begin with a byte order mark.
     first_line: bool,
     skipping: Skipping,
     fields: Fields,
 }
 
-/// Whether the rest of an event beyond the bound is being passed over.
+/// Whether the rest of an oversized event is being skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Skipping {
     No,
-    /// At the beginning of a line: if that line is empty, the event is over.
+    /// At the beginning of a line: an empty line ends the event.
     AtLineStart,
     /// Within a line, which is therefore not empty.
     WithinLine,
@@ -86,7 +84,7 @@ struct Fields {
     data: Data,
     id: Option<Bytes>,
     retry: Option<u64>,
-    /// Bytes of the lines kept so far; what the bound is about.
+    /// Bytes of the lines kept so far; this is bounded.
     size: usize,
 }
 
@@ -94,7 +92,7 @@ struct Fields {
 enum Data {
     #[default]
     None,
-    /// The usual case, taken as it lies in its chunk.
+    /// The common case: a slice of its chunk.
     One(Bytes),
     Joined(Vec<u8>),
 }
@@ -114,7 +112,7 @@ impl Decoder {
 
     /// Takes the next event off the front of `input`; `None` once all of `input` is consumed.
     ///
-    /// When the stream ends, an unfinished event is dropped with the decoder, as WHATWG asks.
+    /// At the end of the stream an unfinished event is dropped with the decoder, as WHATWG requires.
     pub fn next(&mut self, input: &mut Bytes) -> Option<Result<Event, SseError>> {
         loop {
             if self.after_cr && !input.is_empty() {
@@ -135,7 +133,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the stream, ending here, would cut an event in two.
+    /// Whether the stream, ending here, would cut an event.
     pub fn is_mid_event(&self) -> bool {
         !self.partial.is_empty() || self.fields.size > 0 || self.skipping != Skipping::No
     }
@@ -163,7 +161,7 @@ impl Decoder {
         self.line(&line, &line)
     }
 
-    /// Keeps what `input` has of a line that is not finished.
+    /// Keeps the part of an unfinished line that is in `input`.
     fn keep(&mut self, input: &mut Bytes) -> Option<Result<Event, SseError>> {
         let rest = std::mem::take(input);
         if rest.is_empty() {
@@ -218,8 +216,8 @@ impl Fields {
                 self.retry = parse_millis(value).or(self.retry);
                 return;
             }
-            // A comment has an empty name. Neither it nor an unknown field is kept, so keep-alives
-            // do not add up to an event that is too large.
+            // A comment has an empty name. Neither comments nor unknown fields are kept, so keep-alives do not count
+            // toward the bound.
             _ => return,
         }
         self.size += line.len();
@@ -239,7 +237,7 @@ impl Fields {
 }
 
 impl Data {
-    /// The joined text is shorter than the lines it comes from, so the bound of those holds here.
+    /// The joined text is shorter than its lines, so their bound covers it.
     fn push(&mut self, source: &Bytes, value: &[u8], max: usize) {
         let mut joined = match std::mem::take(self) {
             Data::None => {
@@ -272,7 +270,7 @@ fn split_field(line: &[u8]) -> (&[u8], &[u8]) {
     (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// Digits only; anything else, or more than 64 bits hold, is as if the line were not there.
+/// Digits only; other values, and those beyond 64 bits, are ignored.
 fn parse_millis(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,22 +1,21 @@
 //! URI templates (RFC 6570) matched against URIs, to route `resources/read`.
 //!
-//! Level 1 is exact: `{x}` stands for one or more characters other than `/`. The operators of the
-//! higher levels are read generously, as wildcards, since a template only has to tell whose
-//! resource a URI is, not what its variables are: `{+x}` is anything but nothing, and `{/x}`,
-//! `{?x}`, `{&x}`, `{#x}`, `{.x}`, `{;x}` are nothing or their own character and whatever follows.
+//! Level 1 is exact: `{x}` stands for one or more characters other than `/`. The operators of the higher levels are
+//! treated as wildcards, since matching only has to find the resource's owner and not the variables: `{+x}` is one or
+//! more characters, and `{/x}`, `{?x}`, `{&x}`, `{#x}`, `{.x}`, `{;x}` are nothing or their own character and any
+//! rest.
 //!
-//! Matching keeps the set of positions that the pieces so far can reach, so its cost is at most
-//! the length of the URI times that of the template; there is no backtracking.
+//! Matching keeps the set of positions reachable so far, so its cost is at most the length of the URI times that of
+//! the template; there is no backtracking.
 //!
 //! Not here: expansion, and the choice between several matches (`sentinel-core`; it takes the one
 //! with the most literal characters).
 
-/// Templates beyond this are refused: real ones have some dozens of bytes.
+/// Longer templates are refused: real ones have some dozens of bytes.
 pub const TEMPLATE_LEN_MAX: usize = 2048;
-/// So are templates with more expressions than this; together the bounds keep the worst match at
-/// some milliseconds.
+/// Templates with more expressions are refused as well; both bounds keep the worst match at some milliseconds.
 pub const EXPRESSIONS_MAX: usize = 64;
-/// URIs beyond this match no template; bounds the work that a caller can cause.
+/// Longer URIs match no template; bounds the work that a caller can cause.
 pub const URI_LEN_MAX: usize = 16 * 1024;
 
 /// A template that cannot be read.
@@ -98,8 +97,7 @@ impl Template {
         if uri.len() > URI_LEN_MAX {
             return false;
         }
-        // Literals at both ends settle most cases at once, and leave a single wildcard in most
-        // others.
+        // Literals at both ends decide most cases at once, and leave a single wildcard in most others.
         let (mut pieces, mut uri) = (&self.pieces[..], uri);
         if let [Piece::Literal(first), rest @ ..] = pieces {
             let Some(stripped) = uri.strip_prefix(&first[..]) else {
@@ -148,10 +146,10 @@ impl Piece {
             }
             return next;
         }
-        // Whether some start to the left of this position is still open.
+        // Whether a start to the left of this position is still open.
         let mut open = false;
         for at in 0..=bytes.len() {
-            // Cutting a character in two would let `{a}{b}` match a single one.
+            // Splitting a character would let `{a}{b}` match a single one.
             next[at] = open && uri.is_char_boundary(at);
             let Some(byte) = bytes.get(at) else { break };
             match self {
@@ -178,7 +176,7 @@ fn positions(reached: &[bool]) -> impl Iterator<Item = usize> {
         .filter_map(|(at, reached)| reached.then_some(at))
 }
 
-/// What stands between the braces: an operator, then names that may carry `*` or `:length`.
+/// The text between the braces: an operator, then names that may have `*` or `:length`.
 fn parse_expression(text: &str) -> Option<Piece> {
     let operator = text.bytes().next()?;
     let (piece, names) = match operator {
@@ -199,7 +197,7 @@ fn is_variable(text: &str) -> bool {
         }
         None => text.strip_suffix('*').unwrap_or(text),
     };
-    // RFC 6570 allows letters, digits, `_`, `%` and dots; servers in the field also use `-`.
+    // RFC 6570 allows letters, digits, `_`, `%` and dots; real servers also use `-`.
     !name.is_empty()
         && name
             .bytes()

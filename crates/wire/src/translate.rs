@@ -1,8 +1,8 @@
-//! What changes between revisions, by splicing: params on the way to a backend, results, errors and
-//! list items on the way back. With the same revision on both sides nothing changes at all.
+//! Translates between revisions by splicing: params on the way to a backend; results, errors and list items on the
+//! way back. With the same revision on both sides nothing changes.
 //!
-//! The rules are those of the translation table: for each a line says which side needs it. Members
-//! that no rule names pass as they came, in their order.
+//! The rules are those of the translation table: for each a line says which side needs it. Members that no rule names
+//! pass unchanged, in their order.
 
 pub mod ask;
 
@@ -23,11 +23,11 @@ pub struct About<'a> {
     pub client_info: Option<&'a [u8]>,
     /// As a JSON string.
     pub log_level: Option<&'a [u8]>,
-    /// The trace it belongs to, as a JSON string, where that is not what the caller said. For either era.
+    /// The trace context as a JSON string, where it differs from what the caller sent. For either era.
     pub traceparent: Option<&'a [u8]>,
 }
 
-/// How the params of one request change on their way to a backend.
+/// How the params of one request change on the way to a backend.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
     pub method: &'a Method,
@@ -37,9 +37,9 @@ pub struct Outgoing<'a> {
     pub to: Revision,
     /// The backend's own name for the operation, if the caller used another.
     pub own_name: Option<&'a str>,
-    /// Our token in place of the caller's, as JSON; only where the caller sent one.
+    /// Our progress token in place of the caller's, as JSON; only where the caller sent one.
     pub progress_token: Option<&'a [u8]>,
-    /// What to ask for instead of a result, where it is a tool of 2025-11-25 that runs as a task only.
+    /// The `task` to request, for a 2025-11-25 tool that runs only as a task.
     pub task: Option<&'a [u8]>,
     /// Who is calling; used where `needs_introduction`.
     pub about: About<'a>,
@@ -52,7 +52,7 @@ pub fn needs_introduction(params: &Params, from: Revision, to: Revision) -> bool
 }
 
 impl Outgoing<'_> {
-    /// Appends the params as the backend must see them.
+    /// Appends the params in the form that the backend needs.
     pub fn write(&self, params: &Params, out: &mut Vec<u8>) {
         let meta = self.meta(params);
         let reference = self.reference(params);
@@ -74,7 +74,7 @@ impl Outgoing<'_> {
             edits.push(("inputResponses", None));
             edits.push(("requestState", None));
         }
-        // Whether a call becomes a task is between us and the server, whatever the caller wants.
+        // Whether a call becomes a task is agreed between gateway and server, independent of the caller.
         if *self.method == Method::ToolsCall
             && !self.to.is_modern()
             && (self.task.is_some() || params.get("task").is_some())
@@ -142,8 +142,8 @@ impl Outgoing<'_> {
     }
 }
 
-/// A result as a caller of revision `to` must see it. `None` of the rules applies within one
-/// revision, so that is the common, free case.
+/// A result in the form of revision `to`. Within one revision no rule applies, which is the common case and costs
+/// nothing.
 pub fn result<'p>(
     method: &Method,
     result: &'p Payload,
@@ -161,7 +161,7 @@ pub fn result<'p>(
         .flatten();
     let mut edits: Vec<(&str, Option<&[u8]>)> = Vec::new();
     if from.is_modern() && !to.is_modern() {
-        // Clients of the handshake era validate empty results strictly.
+        // Legacy clients validate empty results strictly.
         edits.extend([("resultType", None), ("ttlMs", None), ("cacheScope", None)]);
         let structured = result.get("structuredContent");
         if structured.is_some_and(|value| Kind::of(value) != Some(Kind::Object)) {
@@ -194,14 +194,14 @@ pub fn result<'p>(
     Cow::Owned(out)
 }
 
-/// Whether `result` leaves every result of this pair as it is, whatever is in it.
+/// Whether `result` leaves every result of this pair unchanged, whatever its content.
 pub fn is_verbatim(method: &Method, from: Revision, to: Revision) -> bool {
     let older =
         matches!(method, Method::ToolsCall | Method::PromptsGet) && to < Revision::V2025_06_18;
     from == to || (from.is_modern() == to.is_modern() && !older)
 }
 
-/// An error object that a backend produced, as a caller of revision `to` must see it.
+/// A backend's error object in the form of revision `to`.
 pub fn error(error: &Payload, to: Revision) -> Cow<'_, [u8]> {
     let code: Option<i64> = error
         .get("code")
@@ -215,7 +215,7 @@ pub fn error(error: &Payload, to: Revision) -> Cow<'_, [u8]> {
         Cow::Owned(out)
     };
     match code {
-        // Not an error object at all; the message is all we can give.
+        // Not an error object; only the message can be given.
         None => Cow::Owned(error_object(
             i64::from(INTERNAL_ERROR),
             "the backend answered with an error that has no code",
@@ -223,25 +223,25 @@ pub fn error(error: &Payload, to: Revision) -> Cow<'_, [u8]> {
         )),
         // "Resource not found" moved to the standard code.
         Some(-32002) if to.is_modern() => recode(INVALID_PARAMS),
-        // A client that does not know it can still tell its user where to go.
+        // A client that does not know this error can still show the URL to its user.
         Some(-32042) if !to.is_modern() && to < Revision::V2025_11_25 => Cow::Owned(error_object(
             i64::from(INTERNAL_ERROR),
             &urls_in_words(error),
             None,
         )),
-        // Reserved for implementations; modern callers must not be given a meaning for them.
+        // Reserved for implementations; modern callers must not read a meaning into them.
         Some(-32019..=-32000 | -32042) if to.is_modern() => Cow::Owned(error_object(
             i64::from(INTERNAL_ERROR),
             &error.string("message").unwrap_or("backend error".into()),
             Some(error.as_bytes()),
         )),
-        // These are between us and the backend; to a legacy caller they say nothing.
+        // These concern gateway and backend; they mean nothing to a legacy caller.
         Some(-32022..=-32020) if !to.is_modern() => recode(INTERNAL_ERROR),
         Some(_) => Cow::Borrowed(error.as_bytes()),
     }
 }
 
-/// What a "URL elicitation required" error asks for, in one sentence.
+/// The URLs of a "URL elicitation required" error, as one sentence.
 fn urls_in_words(error: &Payload) -> String {
     let mut words = error
         .string("message")
@@ -254,7 +254,7 @@ fn urls_in_words(error: &Payload) -> String {
     words
 }
 
-/// The elicitations of a "URL elicitation required" error; none in any other.
+/// The elicitations of a "URL elicitation required" error; none for other errors.
 pub fn elicitations(error: &Payload) -> Vec<Payload> {
     if error.get("code") != Some(b"-32042") {
         return Vec::new();
@@ -272,7 +272,7 @@ pub fn elicitations(error: &Payload) -> Vec<Payload> {
     all.collect()
 }
 
-/// A tool of a list as a caller of revision `to` must see it.
+/// A listed tool in the form of revision `to`.
 pub fn tool(raw: &Bytes, from: Revision, to: Revision) -> Cow<'_, [u8]> {
     if from.is_modern() == to.is_modern() {
         return Cow::Borrowed(raw);
@@ -286,7 +286,7 @@ pub fn tool(raw: &Bytes, from: Revision, to: Revision) -> Cow<'_, [u8]> {
     if to.is_modern() {
         edits.push(("execution", None));
     } else {
-        // One tool that a TypeScript client of that era cannot read costs it the whole list.
+        // A TypeScript client of that era rejects the whole list for one tool that it cannot read.
         if tool
             .get("outputSchema")
             .is_some_and(|schema| !is_object_schema(schema))
@@ -352,7 +352,7 @@ fn plain_properties(schema: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// `content` with blocks that the caller's revision does not know replaced by text.
+/// `content` with blocks unknown in the caller's revision replaced by text.
 fn older_content(result: &Payload, to: Revision) -> Option<Vec<u8>> {
     if to >= Revision::V2025_06_18 {
         return None;
@@ -372,7 +372,7 @@ fn older_content(result: &Payload, to: Revision) -> Option<Vec<u8>> {
     })))
 }
 
-/// The same for the messages of a prompt, each of which has one block.
+/// Like [`older_content`] for the messages of a prompt, each of which has one block.
 fn older_messages(result: &Payload, to: Revision) -> Option<Vec<u8>> {
     if to >= Revision::V2025_06_18 {
         return None;

@@ -1,4 +1,4 @@
-//! Envelopes: ids byte for byte, refusals with the right code, splicing that touches nothing else.
+//! Envelopes: ids byte for byte, rejections with the right code, splicing without side effects.
 
 use super::*;
 

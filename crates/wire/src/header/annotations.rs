@@ -1,8 +1,8 @@
 //! The `x-mcp-header` annotations of one tool's `inputSchema`.
 //!
-//! A tool that breaks a rule has to leave the list (an HTTP client MUST reject it), so the first
-//! violation is the answer. The walk knows JSON Schema only as far as it must: where schemas are,
-//! and where a key is data or a property's name and not a keyword.
+//! A tool that breaks a rule has to be removed from the list (an HTTP client MUST reject it), so the first violation
+//! is reported. The walk knows only as much JSON Schema as it needs: where subschemas are, and where a key is data or
+//! a property name.
 
 use serde_json::{Map, Value};
 
@@ -57,14 +57,14 @@ pub fn annotations(input_schema: &[u8]) -> Result<Vec<Param>, AnnotationError> {
     Ok(walk.found)
 }
 
-/// Spares nearly every tool the parse. An escape could spell the keyword, so it forbids the short
+/// Spares nearly every tool the parse. The keyword could be spelled with escapes, so any escape disables the short
 /// cut.
 fn cannot_be_annotated(input_schema: &[u8]) -> bool {
     memchr::memmem::find(input_schema, KEYWORD.as_bytes()).is_none()
         && memchr::memmem::find(input_schema, br"\u").is_none()
 }
 
-/// How a schema hangs together with the root.
+/// How a schema is reached from the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
     Root,
@@ -74,9 +74,9 @@ enum Reach {
 
 #[derive(Default)]
 struct Walk {
-    /// All keys on the way down, keywords included.
+    /// All keys on the path, keywords included.
     pointer: Vec<String>,
-    /// The property names on the way down.
+    /// The property names on the path.
     path: Vec<String>,
     found: Vec<Param>,
 }
@@ -125,7 +125,7 @@ impl Walk {
             ) => schemas.iter().try_for_each(|(name, schema)| {
                 self.below(name, |walk| walk.any(schema, Reach::Nowhere))
             }),
-            // Data, in which nothing is a keyword; and the annotation itself.
+            // Data, in which keywords have no meaning; and the annotation itself.
             ("const" | "enum" | "default" | "examples" | KEYWORD, _) => Ok(()),
             _ => self.any(value, Reach::Nowhere),
         }

@@ -1,7 +1,7 @@
-//! Integers compared by value, exactly: through `f64` a fraction beyond the sixteenth digit would
-//! vanish, and header and body could agree on numbers that differ.
+//! Integers compared exactly by value: `f64` drops fractions beyond the sixteenth digit, so header and body could
+//! agree on different numbers.
 
-/// The largest integer that `x-mcp-header` permits, 2^53 - 1, and its negative the smallest.
+/// The largest integer that `x-mcp-header` permits, 2^53 - 1; the smallest is its negative.
 pub(super) const SAFE_MAX: i64 = (1 << 53) - 1;
 const SAFE_DIGITS: usize = 16;
 

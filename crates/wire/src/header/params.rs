@@ -1,9 +1,9 @@
-//! Arguments mirrored into `Mcp-Param-*` headers: which to emit for a call, and whether those
-//! received agree with the body.
+//! Arguments mirrored into `Mcp-Param-*` headers: the headers to send with a call, and the check of received ones
+//! against the body.
 //!
-//! The value's own JSON type decides how it is written and compared, not the type in the schema:
-//! whether an argument fits its schema is judged elsewhere, and agreement is all that matters here.
-//! The arguments are read level by level along the annotated paths, the rest is skipped.
+//! The value's own JSON type decides how it is written and compared, not the type in the schema: validation against
+//! the schema is done elsewhere. The arguments are read level by level along the annotated paths; the rest is
+//! skipped.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::{DecodeError, Param, Scalar, parse_integer};
 
-/// An argument that cannot be mirrored: the call itself is at fault.
+/// An argument that cannot be mirrored; the caller's mistake.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
     #[error("the arguments are not a JSON object")]
@@ -61,8 +61,8 @@ pub fn headers<'p>(
     Ok(out)
 }
 
-/// Compares received headers with the body; `received` yields all headers of the request, names in
-/// any case. Headers that no annotation names are not looked at.
+/// Compares received headers with the body; `received` yields all headers of the request, names in any case. Headers
+/// without an annotation are ignored.
 pub fn check<'h, H>(
     params: &[Param],
     arguments: Option<&RawValue>,
@@ -181,7 +181,7 @@ impl<'a> Object<'a> {
         serde_json::from_str(raw.get()).ok()
     }
 
-    /// A key given twice is refused: reader and forwarder might pick different ones.
+    /// A repeated key is refused: gateway and backend might pick different ones.
     fn get(&self, key: &str) -> Result<Option<&'a RawValue>, Twice> {
         let mut found = self.0.iter().filter(|(name, _)| name == key);
         let value = found.next().map(|(_, raw)| *raw);

@@ -1,5 +1,5 @@
-//! A value in one form, however it was written: no space, keys in order, strings escaped alike. Numbers stay as they
-//! came, for `1` and `1.0` are not the same to everybody.
+//! Canonical form of a value: no white space, keys sorted, strings escaped uniformly. Numbers keep their spelling,
+//! since some readers tell `1` from `1.0`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{decode_string, encode_string};
 
-/// Of a value that was scanned before, so its depth is bounded; whatever is none stays as it is.
+/// The value must have been scanned, which bounds its depth; other text is returned unchanged.
 pub fn canonical(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     write(text.trim_ascii(), &mut out);

@@ -1,4 +1,4 @@
-//! G-47, P-R19: what passes in pieces is what passes as a whole, wherever it is split.
+//! G-47, P-R19: a response is accepted in pieces exactly if it is accepted as a whole.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::envelope::{Message, Outcome, Response};
 use crate::json::{Kind, Rules};
 
-/// What is read of a text: the result, the id, what it says of itself.
+/// What the parser reports: the result, the id, the classification.
 #[derive(Debug, PartialEq, Eq)]
 struct Read {
     result: Vec<u8>,
@@ -31,7 +31,7 @@ fn in_pieces<'t>(pieces: impl IntoIterator<Item = &'t [u8]>) -> Option<Read> {
     })
 }
 
-/// The same by the parser that wants the whole text.
+/// The same from the parser of whole texts.
 fn at_once(text: &[u8]) -> Option<Read> {
     let message = Message::parse(Bytes::copy_from_slice(text), Rules::backend()).ok()?;
     let Message::Response(Response {

@@ -1,12 +1,12 @@
-//! The writing half: events appended to a buffer that the caller flushes.
+//! Writes events to a buffer that the caller flushes.
 //!
-//! Every payload is put on one `data` line, since that is what all MCP clients are known to read.
+//! Every payload is put on one `data` line, which all MCP clients read.
 
 use bytes::Bytes;
 
 use crate::framing;
 
-/// What stands before and after a payload that is sent as a piece of its own; see [`one_line`].
+/// Written before and after a payload that is sent as a piece of its own; see [`one_line`].
 pub const DATA_START: &[u8] = b"data: ";
 pub const DATA_END: &[u8] = b"\n\n";
 
@@ -40,24 +40,24 @@ pub fn push_priming(out: &mut Vec<u8>, id: &str, retry_ms: Option<u64>) {
     out.extend_from_slice(DATA_END);
 }
 
-/// Appends the time a client shall wait before it reconnects, as sent before we close a stream.
+/// Appends the reconnection delay for the client, sent before we close a stream.
 pub fn push_retry(out: &mut Vec<u8>, retry_ms: u64) {
     push_field(out, b"retry: ", itoa::Buffer::new().format(retry_ms));
     out.push(b'\n');
 }
 
-/// Appends a comment: it keeps proxies from closing a quiet stream and is no event.
+/// Appends a comment, which keeps proxies from closing a quiet stream and is not an event.
 pub fn push_keep_alive(out: &mut Vec<u8>) {
     out.extend_from_slice(b":\n\n");
 }
 
-/// A payload fit to stand between [`DATA_START`] and [`DATA_END`], not copied if it already is.
+/// Puts a payload on one line for use between [`DATA_START`] and [`DATA_END`], without a copy if it is one already.
 pub fn one_line(json: Bytes) -> Bytes {
     framing::one_line(json)
 }
 
-/// Ids and names are ours, but a line end in one would forge a field, and a NUL would void an id:
-/// such bytes are left out.
+/// Ids and names come from us, but a line end in one would forge a field, and a NUL would void an id: such bytes are
+/// removed.
 fn push_field(out: &mut Vec<u8>, name: &[u8], value: &str) {
     out.extend_from_slice(name);
     for part in value.split(['\r', '\n', '\0']) {

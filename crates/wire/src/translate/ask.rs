@@ -1,6 +1,6 @@
-//! Questions to callers of older revisions: what a client can show, in the words it knows.
+//! Translates questions for callers of older revisions, into forms that their clients can show.
 //!
-//! Upward nothing changes: a newer client understands what an older server asks.
+//! A question from an older server needs no change for a newer client.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,7 @@ use crate::json::{self, Kind, Object, Rules};
 use crate::method::Method;
 use crate::revision::Revision;
 
-/// The params of a question as a client of revision `to` can read them; `None` where it has no way
-/// to show or answer it.
+/// The params of a question in the form of revision `to`; `None` where its clients cannot show or answer it.
 pub fn question<'p>(method: &Method, params: &'p Payload, to: Revision) -> Option<Cow<'p, [u8]>> {
     match method {
         Method::Elicit => elicitation(params, to),
@@ -51,7 +50,7 @@ fn rewritten(raw: Raw<'_>, edits: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
     out
 }
 
-/// A form of 2025-06-18: scalars, plain enumerations with names beside them, defaults for flags only.
+/// The form in 2025-06-18: scalars, plain enumerations with names beside them, defaults for flags only.
 fn older_schema(schema: &[u8]) -> Option<Vec<u8>> {
     let object = Object::parse(schema, Rules::backend()).ok()?;
     let Some(properties) = object.get(schema, "properties").map(|s| s.of(schema)) else {
@@ -84,7 +83,7 @@ fn older_property(property: &[u8]) -> Option<Vec<u8>> {
         object: &object,
     };
     match member("type")? {
-        // Several choices at once were not there yet.
+        // That revision has no multiple choice.
         br#""array""# => None,
         br#""boolean""# => Some(property.to_vec()),
         _ => {
@@ -180,8 +179,7 @@ fn uses_tools(block: &[u8]) -> bool {
     })
 }
 
-/// The params of a URL elicitation with the id that clients of 2025-11-25 want; those that have one
-/// keep it.
+/// The params of a URL elicitation with the id that clients of 2025-11-25 require; an existing id is kept.
 pub fn with_elicitation_id<'p>(params: &'p Payload, id: &str) -> Cow<'p, [u8]> {
     if params.get("elicitationId").is_some() {
         return Cow::Borrowed(params.as_bytes());
