@@ -9,7 +9,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use sentinel_backends::child::{self, Bounds, Command, Patience, ShimProgram, Tether, shim};
+use sentinel_backends::child::{
+    self, Bounds, Command, ProcessGuard, ShimProgram, StopTimeouts, shim,
+};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -54,7 +56,7 @@ async fn gateway(count: usize, command: Command) {
     let mut held = JoinSet::new();
     for _ in 0..count {
         let child = command.start().await.expect("the child starts");
-        let (pid, shim) = (child.tether.pid(), child.tether.shim_pid());
+        let (pid, shim) = (child.guard.pid(), child.guard.shim_pid());
         let mut stdout = BufReader::new(child.stdout);
         let mut line = String::new();
         stdout
@@ -62,7 +64,7 @@ async fn gateway(count: usize, command: Command) {
             .await
             .expect("a pipe can be read");
         writeln!(io::stdout(), "{pid} {shim} {}", line.trim_end()).expect("the test reads");
-        held.spawn(hold(child.stdin, stdout, child.tether, stopped.clone()));
+        held.spawn(hold(child.stdin, stdout, child.guard, stopped.clone()));
     }
     let word = tokio::task::spawn_blocking(|| io::stdin().lines().next()).await;
     if matches!(word, Ok(Some(Ok(word))) if word == "stop") {
@@ -75,15 +77,15 @@ async fn gateway(count: usize, command: Command) {
 async fn hold(
     stdin: pipe::Sender,
     _stdout: BufReader<pipe::Receiver>,
-    mut tether: Tether,
+    mut guard: ProcessGuard,
     mut stopped: watch::Receiver<bool>,
 ) {
     tokio::select! {
-        _ = tether.exited() => {}
+        _ = guard.exited() => {}
         _ = stopped.changed() => {
             drop(stdin);
             let brief = Duration::from_millis(200);
-            tether.stop(Patience { after_eof: brief, after_term: brief }).await;
+            guard.stop(StopTimeouts { after_eof: brief, after_term: brief }).await;
         }
     }
 }

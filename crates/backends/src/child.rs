@@ -1,8 +1,8 @@
-//! Starts programs so that nothing of them is left when they, or the gateway, are gone.
+//! Starts programs and guarantees that no process of theirs outlives them or the gateway.
 //!
-//! A [`Child`] is a program under a shim (`shim`): its three pipes, and a [`Tether`] to the shim. Whoever
-//! owns the tether decides: [`Tether::stop`] ends the tree politely and within bounds, dropping it kills
-//! the tree at once. The shim kills the tree by itself when this process dies. The nursery reaps shims.
+//! A [`Child`] is a program under a shim (`shim`): its three pipes, and a [`ProcessGuard`] for the shim.
+//! [`ProcessGuard::stop`] ends the process tree in bounded stages; dropping the guard kills the tree at once. The
+//! shim kills the tree by itself when this process dies. The shim table (`shims`) reaps shims.
 //!
 //! The shim is this same program, run with a hidden subcommand that `main` hands to [`shim::run`] first
 //! of all. Only this module starts processes.
@@ -15,8 +15,8 @@
 
 mod error;
 mod namespace;
-mod nursery;
 pub mod shim;
+mod shims;
 mod spec;
 mod tree;
 
@@ -40,26 +40,26 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 pub use error::{StartError, StartFailure};
-use nursery::Place;
-pub use nursery::{become_subreaper, living, reap_strangers};
+use shims::ShimEntry;
+pub use shims::{become_subreaper, reap_unknown_children, shim_count};
 use spec::{KILL, Report, Spec, TERMINATE};
 
-/// A shim answers within a millisecond or two; this much means a machine in distress.
+/// A shim answers within a millisecond or two; a longer wait means an overloaded machine.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// After SIGKILL only a process stuck inside the kernel remains; its shim goes on waiting for it.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Variables that any program may need and that are nobody's secret. Everything else of the gateway's
-/// environment, its own secrets above all, stays with the gateway.
-const HARMLESS: [&str; 8] = [
+/// Variables that many programs need and that hold no secrets. All others of the gateway's environment stay with the
+/// gateway.
+const INHERITED_VARIABLES: [&str; 8] = [
     "PATH", "HOME", "LANG", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR",
 ];
 
 /// A program to start.
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// Whose program it is; shown beside the shim in process lists.
+    /// The backend's name; shown beside the shim in process lists.
     pub label: String,
     pub program: OsString,
     pub args: Vec<OsString>,
@@ -67,12 +67,12 @@ pub struct Command {
     pub env: Vec<(OsString, OsString)>,
     pub cwd: Option<PathBuf>,
     pub bounds: Bounds,
-    /// As the first process of a PID namespace, where the system allows it.
+    /// In a PID namespace of its own, where the system allows that.
     pub pid_namespace: bool,
     pub shim: ShimProgram,
 }
 
-/// What each process of a program may use; 0 is no limit. Processes are counted for the user as a whole.
+/// Resource limits of each process of a program; 0 is no limit. The process limit counts all processes of the user.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Bounds {
     pub memory_bytes: u64,
@@ -88,11 +88,11 @@ pub enum ShimProgram {
     /// The running one, even if its file was replaced or removed by an upgrade.
     #[default]
     ThisProgram,
-    /// Another that calls [`shim::run`]: a test's process is not the gateway's.
+    /// Another program that calls [`shim::run`]: tests need it, since a test's executable is not the gateway.
     At(PathBuf),
 }
 
-/// The environment of a child: the harmless part of ours, or all of it, and `configured` on top.
+/// The environment of a child: the variables without secrets, or all of ours, and `configured` on top.
 pub fn environment<K: Into<OsString>, V: Into<OsString>>(
     inherit: bool,
     configured: impl IntoIterator<Item = (K, V)>,
@@ -107,7 +107,7 @@ fn choose<K: Into<OsString>, V: Into<OsString>>(
 ) -> Vec<(OsString, OsString)> {
     let harmless = |name: &OsString| {
         name.to_str()
-            .is_some_and(|name| HARMLESS.contains(&name) || name.starts_with("LC_"))
+            .is_some_and(|name| INHERITED_VARIABLES.contains(&name) || name.starts_with("LC_"))
     };
     let mut env: Vec<_> = ours.filter(|(name, _)| inherit || harmless(name)).collect();
     for (name, value) in configured {
@@ -125,15 +125,15 @@ pub struct Child {
     pub stdin: pipe::Sender,
     pub stdout: pipe::Receiver,
     pub stderr: pipe::Receiver,
-    pub tether: Tether,
+    pub guard: ProcessGuard,
 }
 
-/// How a program ended. By then nothing of its tree is left.
+/// How a program ended. None of its processes is left by then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Code(i32),
     Signal(i32),
-    /// Its shim was killed, so nobody saw the status.
+    /// Its shim was killed, so the exit status was lost.
     Lost,
 }
 
@@ -147,16 +147,16 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// How long each stage of [`Tether::stop`] may take.
+/// Longest duration of each stage of [`ProcessGuard::stop`].
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct StopTimeouts {
     /// After its standard input was closed, which asks every MCP server to end.
     pub after_eof: Duration,
     /// After SIGTERM to the whole tree.
     pub after_term: Duration,
 }
 
-impl Default for Patience {
+impl Default for StopTimeouts {
     fn default() -> Self {
         Self {
             after_eof: Duration::from_secs(2),
@@ -199,8 +199,8 @@ impl Command {
 
     async fn attach(&self, launched: Launched) -> Result<Child, StartError> {
         let gateway = |source| self.failed(StartFailure::Gateway, source);
-        let mut tether = Tether::new(launched.control, launched.place).map_err(gateway)?;
-        let report = timeout(REPORT_TIMEOUT, tether.report())
+        let mut guard = ProcessGuard::new(launched.control, launched.entry).map_err(gateway)?;
+        let report = timeout(REPORT_TIMEOUT, guard.report())
             .await
             .map_err(|late| self.failed(StartFailure::Shim, late.into()))?;
         match report {
@@ -211,7 +211,7 @@ impl Command {
                         "the system does not allow a PID namespace: it runs without one, under its shim"
                     );
                 }
-                tether.pid = pid;
+                guard.pid = pid;
             }
             Some(Report::Failed { stage, errno }) => {
                 let source = io::Error::from_raw_os_error(errno);
@@ -226,7 +226,7 @@ impl Command {
             stdin: pipe::Sender::from_owned_fd(launched.stdin).map_err(gateway)?,
             stdout: pipe::Receiver::from_owned_fd(launched.stdout).map_err(gateway)?,
             stderr: pipe::Receiver::from_owned_fd(launched.stderr).map_err(gateway)?,
-            tether,
+            guard,
         })
     }
 
@@ -240,10 +240,10 @@ struct Prepared {
     spec: Vec<u8>,
 }
 
-/// A shim with its command under way. Dropping it ends the shim, for the control socket closes.
+/// A shim with its command under way. Dropping it closes the control socket, which ends the shim.
 struct Launched {
     control: StdUnixStream,
-    place: Place,
+    entry: ShimEntry,
     stdin: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
@@ -255,10 +255,10 @@ impl Prepared {
         let (stdout, child_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, child_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
         let (control, shims_end) = StdUnixStream::pair()?;
-        let place = Place::enter(|| start_shim(label, shim, shims_end))?;
+        let entry = ShimEntry::enter(|| start_shim(label, shim, shims_end))?;
 
-        // As ancillary data the pipes need never be inheritable, so no other child started at the same
-        // moment on another thread can hold one open.
+        // Sent as ancillary data, the pipes are never inheritable: a child started at the same moment on another
+        // thread cannot hold one open.
         let fds = [
             child_stdin.as_fd(),
             child_stdout.as_fd(),
@@ -273,7 +273,7 @@ impl Prepared {
         io::Write::write_all(&mut &control, &self.spec[sent..])?;
         Ok(Launched {
             control,
-            place,
+            entry,
             stdin,
             stdout,
             stderr,
@@ -305,20 +305,20 @@ fn start_shim(label: &str, shim: &ShimProgram, control: StdUnixStream) -> io::Re
     Ok(Pid::from_raw(child.id() as i32).expect("a started process has a pid"))
 }
 
-/// The hold on a running program. Dropping it kills the program's whole tree.
+/// Owns a running program. Dropping it kills the program's whole process tree.
 #[derive(Debug)]
-pub struct Tether {
+pub struct ProcessGuard {
     control: UnixStream,
     pid: i32,
-    /// Part of a report that is still arriving; `report` may be dropped at any await.
+    /// Part of a report that is still arriving; kept here because `report` may be dropped at any await.
     partial: Vec<u8>,
     exit: Option<Exit>,
-    // Last, so that the control socket is closed before the reaper looks.
-    place: Place,
+    // Last, so that the control socket is closed before the reaper checks the shim.
+    entry: ShimEntry,
 }
 
-impl Tether {
-    fn new(control: StdUnixStream, place: Place) -> io::Result<Self> {
+impl ProcessGuard {
+    fn new(control: StdUnixStream, entry: ShimEntry) -> io::Result<Self> {
         control.set_nonblocking(true)?;
         let control = UnixStream::from_std(control)?;
         Ok(Self {
@@ -326,7 +326,7 @@ impl Tether {
             pid: 0,
             partial: Vec::with_capacity(Report::LEN),
             exit: None,
-            place,
+            entry,
         })
     }
 
@@ -337,10 +337,10 @@ impl Tether {
 
     /// The process id of its shim.
     pub fn shim_pid(&self) -> u32 {
-        self.place.shim().as_raw_pid() as u32
+        self.entry.shim().as_raw_pid() as u32
     }
 
-    /// Waits until the program ended and its tree is gone. May be dropped and called again.
+    /// Waits until the program ended and its tree is gone. Cancel-safe.
     pub async fn exited(&mut self) -> Exit {
         if let Some(exit) = self.exit {
             return exit;
@@ -368,13 +368,13 @@ impl Tether {
 
     /// Ends the program whose standard input was closed: waits, terminates, waits, kills.
     ///
-    /// `None` if something of it still hangs inside the kernel; its shim keeps waiting for that.
-    pub async fn stop(mut self, patience: Patience) -> Option<Exit> {
-        if let Some(exit) = within(patience.after_eof, self.exited()).await {
+    /// `None` if one of its processes still hangs inside the kernel; its shim keeps waiting for that one.
+    pub async fn stop(mut self, timeouts: StopTimeouts) -> Option<Exit> {
+        if let Some(exit) = within(timeouts.after_eof, self.exited()).await {
             return Some(exit);
         }
         self.terminate();
-        if let Some(exit) = within(patience.after_term, self.exited()).await {
+        if let Some(exit) = within(timeouts.after_term, self.exited()).await {
             return Some(exit);
         }
         self.kill();

@@ -1,8 +1,7 @@
-//! Finding out what a server is and what it offers, over whatever transport it speaks.
+//! Detects what a server speaks and what it offers, over any transport.
 //!
-//! A fresh server is probed with `server/discover`; whatever does not answer like a modern one is
-//! legacy and gets `initialize`. Then its lists are drained, page by page. One failing list never
-//! spoils the others.
+//! An unknown server is probed with `server/discover`; one that does not answer like a modern server is legacy and
+//! gets `initialize`. Then its lists are read page by page. A failing list does not affect the others.
 //!
 //! Not here: when to do this (`http`, `stdio`), merging the lists (`core::catalog`).
 
@@ -17,12 +16,12 @@ use sentinel_wire::{Method, Outcome, Payload, Revision, meta};
 
 use crate::relay;
 
-/// Pages read of one list: far more than any server has, few enough to end.
+/// Pages read of one list: more than any real server has, and a bound for endless ones.
 const PAGES_MAX: usize = 1_000;
 /// Items kept of one list.
 const ITEMS_MAX: usize = 100_000;
 
-/// A way to talk to one server. Ids, framing, deadlines and headers are its business.
+/// Sends requests to one server. Implementations own ids, framing, deadlines and headers.
 pub trait Peer: Send + Sync {
     fn request(
         &self,
@@ -39,11 +38,11 @@ pub trait Peer: Send + Sync {
 
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// The server answered, or hung up, in a way that says it does not know what we sent. During
-    /// the probe that means legacy.
+    /// The server refused or hung up in a way that shows it does not know the method. During the probe that means
+    /// legacy.
     #[error("the server did not understand")]
     NotSpoken(#[source] Fault),
-    /// It could not be reached or did not answer: no verdict on what it speaks.
+    /// The server could not be reached or did not answer: its era stays unknown.
     #[error("the server did not answer")]
     Failed(#[source] Fault),
 }
@@ -71,18 +70,19 @@ pub struct Greeting {
     pub extensions: Option<Bytes>,
     pub server_info: Option<Bytes>,
     pub instructions: Option<String>,
-    /// The capabilities that lists are asked for with; a legacy server heard them at its handshake.
+    /// The capabilities declared for reading the lists; a legacy server got them in its handshake.
     pub declared: Bytes,
-    /// Legacy revisions that a modern server names beside its own. Naming none says nothing: a server need not.
+    /// Legacy revisions that a modern server names beside its own. An empty list proves nothing: naming them is
+    /// optional.
     pub legacy: Vec<Revision>,
 }
 
-/// Params of a request of our own, as the revision wants them.
+/// Params of one of the gateway's own requests, in the form of the revision.
 pub fn own_params(revision: Revision, members: &str) -> Vec<u8> {
     params_declaring("{}", revision, members)
 }
 
-/// The params of `subscriptions/listen`: lists that change, and what callers want to hear of.
+/// Params of `subscriptions/listen`: changes of lists, and the resources and tasks that callers follow.
 pub fn wishes(revision: Revision, uris: &[Arc<str>], tasks: &[Arc<str>]) -> Vec<u8> {
     let uris = relay::json_strings(uris);
     let (capabilities, tasks) = match tasks {
@@ -124,7 +124,7 @@ pub async fn probe(peer: &impl Peer) -> Result<Probe, Fault> {
     }
 }
 
-/// A discovery that names no revision of ours is an advertisement of legacy ones.
+/// A discovery result without a revision that we support is taken as an advertisement of its legacy revisions.
 fn read_discovery(result: &Payload) -> Probe {
     let versions = result
         .get("supportedVersions")
@@ -144,7 +144,7 @@ fn read_discovery(result: &Payload) -> Probe {
     })
 }
 
-/// Only the codes that 2026-07-28 defines say "modern"; legacy servers refuse in many ways.
+/// Only the error codes that 2026-07-28 defines indicate a modern server; legacy servers refuse in many ways.
 fn judge_refusal(error: &Payload) -> Result<Probe, Fault> {
     let code = error.get("code").unwrap_or_default();
     if code != b"-32022" {
@@ -168,12 +168,12 @@ fn judge_refusal(error: &Payload) -> Result<Probe, Fault> {
     }
 }
 
-/// Shakes hands with a legacy server at its newest revision, declaring `capabilities` for its callers.
+/// Initializes a legacy server at its newest revision, declaring `capabilities` on behalf of its callers.
 pub async fn initialize(peer: &impl Peer, capabilities: &[u8]) -> Result<Greeting, PeerError> {
     initialize_at(peer, Revision::NEWEST_LEGACY, capabilities).await
 }
 
-/// The same, asking for a revision; the server may answer with another.
+/// Like [`initialize`], asking for a given revision; the server may answer with another.
 pub async fn initialize_at(
     peer: &impl Peer,
     asked: Revision,
@@ -233,12 +233,11 @@ fn greeting(revision: Revision, result: &Payload, server_info: Option<Bytes>) ->
 #[derive(Debug)]
 pub struct Lists {
     pub offer: Offer,
-    /// Why its tools are those of before.
+    /// Why the server refused its list of tools, if it did; the previous list is used then.
     pub tools_refused: Option<String>,
 }
 
-/// Reads everything the server lists. `before` is what it listed the last time: a list that it
-/// fails to give now is taken to be as it was.
+/// Reads all lists of the server. A list that it fails to give is taken over from `before`, its previous offer.
 pub async fn read_lists(
     peer: &impl Peer,
     greeting: &Greeting,
@@ -277,15 +276,15 @@ pub async fn read_lists(
 #[derive(Debug)]
 pub struct List {
     pub items: Vec<Item>,
-    /// Why the server did not give it: these are the items of before.
+    /// Why the server refused it, if it did; these are the previous items then.
     pub refused: Option<String>,
     fresh: Freshness,
-    /// Why it was not read to its end.
+    /// Why reading stopped before the end.
     cut: Option<String>,
 }
 
 impl List {
-    /// Takes the place of what the server offered of this kind before.
+    /// Replaces what the server offered of this kind.
     pub fn put_into(self, offer: &mut Offer, kind: ItemKind) {
         *offer.items_mut(kind) = self.items;
         offer.freshness[kind as usize] = self.fresh;
@@ -293,8 +292,8 @@ impl List {
     }
 }
 
-/// Drains one list. A server that does not know the method has none; one that refuses for another
-/// reason has what it had before; one that does not answer is failing.
+/// Reads one list to its end. A server that does not know the method has an empty list; one that refuses for another
+/// reason keeps its previous list; one that does not answer is failing.
 pub async fn read_list(
     peer: &impl Peer,
     revision: Revision,
@@ -305,7 +304,7 @@ pub async fn read_list(
     read_list_with(peer, (revision, b"{}"), kind, name, before).await
 }
 
-/// The same with capabilities declared.
+/// Like [`read_list`], with capabilities declared.
 async fn read_list_with(
     peer: &impl Peer,
     (revision, declared): (Revision, &[u8]),
@@ -378,8 +377,8 @@ async fn read_list_with(
     })
 }
 
-/// Takes what of a page callers can use. They read a merged list whole or not at all, so one entry that
-/// breaks the rules would take every other server's tools away from strict ones.
+/// Takes the valid entries of a page. Strict clients reject a merged list as a whole, so one invalid entry would take
+/// away the tools of all other servers.
 fn take_page(
     kind: ItemKind,
     page: &Payload,
@@ -398,7 +397,7 @@ fn take_page(
         );
     };
     for span in json::elements(&list, Rules::backend()).unwrap_or_default() {
-        // A copy of its own, so that one kept item does not keep the whole page.
+        // Copied, so that one kept item does not hold the whole page in memory.
         let raw = Bytes::copy_from_slice(span.of(&list));
         let lacks = lacks(kind, &raw);
         match Item::parse(kind, raw) {
@@ -421,7 +420,7 @@ fn take_page(
     }
 }
 
-/// What every revision asks of such an entry, if it is not there.
+/// The member that every revision requires of such an entry, if it is missing.
 fn lacks(kind: ItemKind, raw: &Bytes) -> Option<&'static str> {
     let entry = Payload::parse(raw.clone(), Rules::backend()).ok()?;
     match kind {
@@ -446,15 +445,15 @@ fn strings(array: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// A server whose tools must be as they were approved does not say what they are.
-pub(crate) fn keeps_its_tools(backend: &str, why: String) -> Fault {
+/// Tools of this server are pinned, and it does not list them.
+pub(crate) fn tools_refused(backend: &str, why: String) -> Fault {
     let text = format!(
         "backend `{backend}` does not give its list of tools, so nobody knows whether they are as they were approved; try again later"
     );
     Fault::new(Kind::BackendUnavailable, text).because(why)
 }
 
-/// The server does not speak the revision that its configuration names.
+/// The server does not support the configured revision.
 pub(crate) fn does_not_speak(revision: Revision) -> Fault {
     let text = format!("the backend does not speak MCP {revision}, which `revision` asks for");
     Fault::new(Kind::BackendUnavailable, text)

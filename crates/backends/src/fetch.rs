@@ -1,7 +1,7 @@
 //! One bounded GET of a URL that the configuration names: public keys, documents.
 //!
-//! Only the configuration says where to go: redirects are not followed, and nothing a caller sends gets
-//! here. One connection per fetch; whoever fetches decides how often.
+//! Targets come from the configuration only: redirects are not followed, and no input of a caller gets here. One
+//! connection per fetch; the component that fetches decides how often.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::http::wire::Request;
 
 const AGENT: &str = concat!("sentinel/", env!("CARGO_PKG_VERSION"));
 
-/// Why nothing came.
+/// Why a fetch failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     #[error("the URL cannot be used: {0}")]
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that says one thing, once.
+    /// A server that sends one fixed answer, once.
     async fn server(says: &'static str) -> Uri {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/keys", listener.local_addr().expect("bound"));

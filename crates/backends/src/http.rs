@@ -30,27 +30,27 @@ use crate::relay;
 
 mod advice;
 mod call;
-mod doubt;
-mod ear;
 mod eras;
-mod get;
-mod hook;
+mod freshness;
+mod http_sse;
 mod keep;
 mod kind;
 mod large;
 mod offers;
-mod old;
+mod plain;
 pub(crate) mod pool;
 mod post;
+mod session_stream;
 mod speak;
 mod upstream;
+mod webhook;
 pub(crate) mod wire;
 
-pub use get::{Plain, get};
-pub use hook::Hook;
+pub use plain::{PlainRequest, get};
+pub use webhook::Webhook;
 
-use doubt::Doubt;
 use eras::OtherEra;
+use freshness::Freshness;
 use post::Post;
 use upstream::{Sessions, Upstream};
 
@@ -59,12 +59,12 @@ pub const TYPE: &str = "http";
 
 pub struct Config {
     pub name: String,
-    /// The URL as operators may see it.
+    /// The URL without secrets, for operators.
     pub target: String,
     pub url: Uri,
-    /// A socket of this machine by which the URL is reached.
+    /// A Unix socket of this machine through which the URL is reached.
     pub socket: Option<PathBuf>,
-    /// Spoken with it whatever else it speaks; `None` finds out, and speaks to each caller's era.
+    /// The configured revision; `None` detects it, and serves each caller in its own era.
     pub revision: Option<Revision>,
     /// Sent with every request; values come from the environment.
     pub headers: Vec<(HeaderName, HeaderValue)>,
@@ -75,19 +75,19 @@ pub struct Config {
     pub health_interval: Duration,
     pub unhealthy_after: u32,
     pub reply_bytes_max: usize,
-    /// One event of a stream that is no reply.
+    /// Longest event of a stream that is not a reply.
     pub event_bytes_max: usize,
-    /// Tools that may be tried again even after they were delivered.
+    /// Tools whose calls may be sent again after delivery.
     pub idempotent_tools: Vec<Glob>,
 }
 
 /// Whether calls can be sent.
 #[derive(Clone)]
 enum State {
-    /// Not yet reached; calls wait, within their deadline.
+    /// Not yet reached; calls wait until their deadline.
     Starting,
     Ready(Ready),
-    /// Not to be reached for now; calls fail at once.
+    /// Unreachable; calls fail at once.
     Failed,
     Stopped,
 }
@@ -95,9 +95,9 @@ enum State {
 #[derive(Clone)]
 struct Ready {
     greeting: Arc<Greeting>,
-    /// For callers who cannot be asked anything, and for our own requests.
+    /// Shared by callers that cannot be asked anything and by the gateway's own requests.
     base: Arc<Upstream>,
-    /// Whether a modern server speaks to legacy callers in their own era.
+    /// Whether legacy callers of a modern server are served in their own era.
     other_era: Arc<OtherEra>,
 }
 
@@ -107,19 +107,19 @@ struct Inner {
     publisher: Publisher,
     state: watch::Sender<State>,
     sessions: Sessions,
-    /// One re-initialization at a time.
+    /// Serializes re-initialization.
     renewing: tokio::sync::Mutex<()>,
     next_id: AtomicU64,
-    /// Ends the pause between two attempts to reach the server.
+    /// Ends the pause before the next attempt to reach the server.
     find_now: Notify,
-    /// A list may have changed, and which ones the server said did.
+    /// A list may have changed; the bits name the lists that the server announced.
     refresh: Notify,
     announced: AtomicU8,
-    /// Its tools may be others by now.
-    doubt: Doubt,
-    /// Where the server tells us of its own accord, as long as it does.
-    heard_in: watch::Sender<Option<Arc<Upstream>>>,
-    /// It was reached before.
+    /// Whether the known list of tools may be outdated.
+    freshness: Freshness,
+    /// The session whose notification stream is open.
+    listening_in: watch::Sender<Option<Arc<Upstream>>>,
+    /// Set after the first successful contact.
     was_found: AtomicBool,
     status: Mutex<Status>,
     began: Instant,
@@ -151,15 +151,15 @@ impl HttpBackend {
             find_now: Notify::new(),
             refresh: Notify::new(),
             announced: AtomicU8::new(0),
-            doubt: Doubt::default(),
-            heard_in: watch::Sender::new(None),
+            freshness: Freshness::default(),
+            listening_in: watch::Sender::new(None),
             was_found: AtomicBool::new(false),
             status: Mutex::new(status),
             began: Instant::now(),
         })))
     }
 
-    /// Keeps the backend: discovery, health, changed lists. Ends after `stop`.
+    /// Runs the backend: discovery, health checks, changed lists. Ends after `stop`.
     pub async fn run(self) {
         keep::run(&self.0).await;
     }
@@ -195,8 +195,8 @@ impl Backend for HttpBackend {
     fn look(&self) -> BoxFuture<'static, Result<(), Fault>> {
         let inner = self.0.clone();
         Box::pin(async move {
-            inner.doubt.raise();
-            tokio::time::timeout(inner.config.timeout, inner.be_sure())
+            inner.freshness.invalidate();
+            tokio::time::timeout(inner.config.timeout, inner.ensure_fresh())
                 .await
                 .unwrap_or_else(|_| Err(inner.timed_out()))
         })
@@ -208,7 +208,7 @@ impl Backend for HttpBackend {
         }
         let inner = self.0.clone();
         Box::pin(async move {
-            inner.turn(State::Starting);
+            inner.enter(State::Starting);
             inner.find_now.notify_one();
             tokio::time::timeout(inner.config.timeout, inner.ready())
                 .await
@@ -224,7 +224,7 @@ impl Backend for HttpBackend {
             let read = tokio::time::timeout(inner.config.timeout, reading).await;
             read.unwrap_or_else(|_| Err(inner.timed_out())).map(Some)
         };
-        // What is published was read with nothing declared.
+        // The published lists were read with no capabilities declared.
         (set != CapabilitySet::NONE).then(|| reading.boxed())
     }
 
@@ -243,8 +243,8 @@ impl Inner {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Enters another state; a stop that came meanwhile stands.
-    fn turn(&self, next: State) {
+    /// Enters a state, unless the backend was stopped meanwhile.
+    fn enter(&self, next: State) {
         self.state.send_if_modified(|state| {
             let going = !matches!(state, State::Stopped);
             if going {
@@ -254,7 +254,7 @@ impl Inner {
         });
     }
 
-    /// What is known of the server, waiting while it is being found out.
+    /// The known way to address the server; waits while it is being detected.
     async fn ready(&self) -> Result<Ready, Fault> {
         if let State::Ready(ready) = &*self.state.borrow() {
             return Ok(ready.clone());
@@ -273,13 +273,13 @@ impl Inner {
         }
     }
 
-    /// The server says something of its own accord.
-    fn hear_of(&self, method: &Method, params: &Params) {
+    /// Handles a notification that belongs to no call.
+    fn on_notification(&self, method: &Method, params: &Params) {
         if let Some(change) = Change::of(method) {
             self.announced
                 .fetch_or(1 << change as u8, Ordering::Relaxed);
             if change == Change::Tools {
-                self.doubt.raise();
+                self.freshness.invalidate();
             }
             self.refresh.notify_one();
         } else if *method == Method::ResourceUpdated

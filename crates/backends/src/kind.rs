@@ -20,17 +20,17 @@ pub trait BackendKind {
     /// The `type` in the configuration.
     fn type_name(&self) -> &'static str;
 
-    /// Where it is or what it runs, for operators; secrets are shown as the variables they come from.
+    /// Its URL or command for operators; secrets are shown as the names of their variables.
     fn target(&self) -> String;
 
     /// Starts a backend on `context.runtime`. It publishes what it offers, keeps itself alive, and ends with
     /// [`Backend::stop`].
     fn start(&self, context: Context) -> Result<Arc<dyn Backend>, StartError>;
 
-    /// What to do about a problem that its status reports, by the words that this crate uses.
+    /// What to do about a problem that its status reports, recognised by the messages of this crate.
     fn advice(&self, problem: &str, stderr: &[String]) -> String;
 
-    /// Settings that take away a protection which the defaults give.
+    /// Settings that switch off a protection which is on by default.
     fn weakened(&self) -> Vec<String> {
         Vec::new()
     }
@@ -45,14 +45,14 @@ pub struct Context {
     pub runtime: Handle,
     /// Deadline of one call.
     pub timeout: Duration,
-    /// Zero: no health checks.
+    /// Zero switches health checks off.
     pub health_interval: Duration,
     /// Failed health checks in a row after which it leaves the catalog.
     pub unhealthy_after: u32,
-    /// Tools that may be sent again after they were delivered.
+    /// Tools whose calls may be sent again after delivery.
     pub idempotent_tools: Vec<String>,
     pub limits: MessageLimits,
-    /// Started at once and kept running, whatever the settings say: `doctor` looks at it.
+    /// Started at once and kept running, whatever the settings say: `doctor` inspects it.
     pub keep_running: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Context {
 pub struct MessageLimits {
     pub line: usize,
     pub reply: usize,
-    /// An event of a stream that is no reply.
+    /// Longest event of a stream that is not a reply.
     pub event: usize,
 }
 
@@ -82,7 +82,7 @@ impl StartError {
     }
 }
 
-/// The configured revision of MCP; `None` finds out what the server speaks.
+/// The configured revision of MCP; `None` detects what the server speaks.
 pub(crate) fn revision(configured: sentinel_config::Revision) -> Option<Revision> {
     use sentinel_config::Revision as Configured;
     match configured {

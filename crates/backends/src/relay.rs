@@ -1,5 +1,5 @@
-//! What every MCP connector does with a call: write it as its server must see it, read what came
-//! back. The transport is somebody else's.
+//! What every MCP connector does with a call: write it in the form that its server needs, and read the answer.
+//! Transports are elsewhere.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use sentinel_wire::envelope::{begin_request, error_object, write_notification};
 use sentinel_wire::translate::{About, Outgoing, needs_introduction};
 use sentinel_wire::{Method, Outcome, Params, Payload, Revision, json, meta};
 
-/// Who we say we are to servers.
+/// The name and version under which the gateway introduces itself to servers.
 pub fn client_info() -> &'static [u8] {
     concat!(
         r#"{"name":"sentinel-gateway","version":""#,
@@ -27,14 +27,14 @@ pub fn request(call: &Call, id: u64, to: Revision) -> Vec<u8> {
     out
 }
 
-/// The same, appended to a buffer. The progress token, where the caller wants progress, is our id
-/// as well: unique among all that is in flight to this server.
+/// Like [`request`], appended to a buffer. If the caller wants progress, the progress token is our id as well: it is
+/// unique among the requests in flight to this server.
 pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
     let id_text = itoa::Buffer::new().format(id).to_owned();
     let from = call.caller.revision;
     let is_stamped = needs_introduction(&call.params, from, to);
     let capabilities = match is_stamped {
-        // We poll for a caller that knows nothing of tasks.
+        // The gateway polls the task for a caller that does not support tasks.
         true if call.method == Method::ToolsCall => with_tasks(declared(&call.caller, to)),
         true if is_about_a_task(&call.method) => with_tasks(declared(&call.caller, to)),
         true => declared(&call.caller, to),
@@ -65,7 +65,7 @@ pub fn write_request(call: &Call, id: u64, to: Revision, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Requests that name a task. No question is about them, unless it says so.
+/// Requests that name a task. A question belongs to one of them only if it names that task.
 pub fn is_about_a_task(method: &Method) -> bool {
     matches!(
         method,
@@ -73,14 +73,14 @@ pub fn is_about_a_task(method: &Method) -> bool {
     )
 }
 
-/// The task whose result a call waits for: there its server asks what the task wants to know.
+/// The task whose result a call waits for: the server's questions about the task go to this call.
 pub fn awaited_task(call: &Call) -> Option<Box<str>> {
     let id = call.params.string("taskId");
     id.filter(|_| call.method == Method::TasksResult)
         .map(|id| id.into())
 }
 
-/// The task that a question of a server of 2025-11-25 belongs to.
+/// The task that a question of a 2025-11-25 server belongs to.
 pub fn related_task(params: &Params) -> Option<Box<str>> {
     let related = params.meta_bytes(meta::RELATED_TASK)?;
     let related = Payload::parse(related, json::Rules::backend()).ok()?;
@@ -96,13 +96,13 @@ fn with_tasks(mut declared: Vec<u8>) -> Vec<u8> {
     declared
 }
 
-/// What a caller can be asked for, to a server of this revision: no tasks, an empty `elicitation` spelled out, and
-/// nothing newer than the caller's revision. Only legacy peers tell each other that roots changed.
+/// The caller's capabilities as declared to a server of this revision: no tasks, an empty `elicitation` spelled out,
+/// and nothing newer than the caller's revision. `roots.listChanged` exists between legacy peers only.
 pub fn declared(caller: &Caller, to: Revision) -> Vec<u8> {
     declaration(&caller.capabilities.in_revision(caller.revision), to)
 }
 
-/// The same for capabilities that no caller in particular has.
+/// Like [`declared`], for capabilities without a particular caller.
 pub fn declaration(c: &ClientCapabilities, to: Revision) -> Vec<u8> {
     let mut parts: Vec<String> = Vec::new();
     let mut modes: Vec<&str> = Vec::new();
@@ -131,8 +131,8 @@ pub fn declaration(c: &ClientCapabilities, to: Revision) -> Vec<u8> {
     format!("{{{}}}", parts.join(",")).into_bytes()
 }
 
-/// A modern server has no `resources/subscribe`: what its callers want is kept in step by the
-/// connector, so the request is answered here.
+/// A modern server has no `resources/subscribe`: the connector maintains the subscriptions of all callers, so the
+/// request is answered here.
 pub fn answer_for_modern(call: &Call) -> Option<Reply> {
     let subscribing = matches!(
         call.method,
@@ -167,8 +167,8 @@ pub fn reply(call: &Call, outcome: Outcome, revision: Revision) -> Result<Reply,
     Ok(Reply { revision, outcome })
 }
 
-/// Whether we know what kind of result this is. A type that its client does not know makes a result invalid; for a modern
-/// caller that is its own to judge, for it may have declared an extension that we pass on.
+/// Whether the result type is known. Clients must reject unknown types, but a modern caller may have declared an
+/// extension that the gateway passes through, so it judges by itself.
 fn is_known_type(call: &Call, result: &Payload) -> bool {
     let may_be_task = call.method == Method::ToolsCall || is_about_a_task(&call.method);
     if call.caller.revision.is_modern() || result.get("resultType").is_none() {
@@ -181,8 +181,8 @@ fn is_known_type(call: &Call, result: &Payload) -> bool {
     }
 }
 
-/// A notice of the server for the call whose progress token is `token`; `None` for what callers
-/// are told in other ways or not at all.
+/// A notification as a notice for the call whose progress token is `token`; `None` for notifications that reach
+/// callers in other ways or not at all.
 pub fn notice(method: &Method, params: Payload) -> Option<Notice> {
     match method {
         Method::Progress => Some(Notice::Progress(params)),
@@ -192,13 +192,25 @@ pub fn notice(method: &Method, params: Payload) -> Option<Notice> {
     }
 }
 
-/// `why` is in our words: nothing that the backend said.
+/// `why` must be our own text and quote nothing of the backend.
 pub fn bad_reply(why: impl Display) -> Fault {
     let text = format!("the backend's answer could not be read: {why}");
     Fault::new(Kind::BackendBadReply, text)
 }
 
-/// The error object we answer a server's question with when no caller can be asked.
+/// A fault with all its causes, for the log and for operators.
+pub(crate) fn with_causes(fault: &Fault) -> String {
+    let mut text = fault.to_string();
+    let mut source = std::error::Error::source(fault);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// The error object for a server's question when no caller can be asked.
 pub fn nobody_to_ask(method: &Method) -> Bytes {
     let text = format!("{}: no caller can be asked", method.as_str());
     error_object(-32601, &text, None).into()

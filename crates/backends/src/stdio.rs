@@ -1,18 +1,18 @@
 //! MCP servers as supervised child processes.
 //!
-//! A [`Stdio`] backend keeps one child whose lists it publishes. With `isolation = "shared"` that child also
-//! takes every call; otherwise each caller gets a child of its own, and the shared one only lists. Whoever follows a
-//! resource does so at its own child and hears of nobody else's; a list that one of them says has changed is read anew
-//! at the shared one. A
-//! [`Keeper`](keeper::Keeper) owns each child; nothing here outlives [`Stdio::stop`] or the process itself.
+//! A [`Stdio`] backend has one shared child whose lists it publishes. With `isolation = "shared"` that child also
+//! takes every call; otherwise each caller gets a child of its own, and the shared one only lists. Subscriptions to
+//! resources belong to the caller's own child; when a child announces a changed list, the list is read again from the
+//! shared child. A [`Keeper`](keeper::Keeper) owns each child; nothing here outlives [`Stdio::stop`] or the process
+//! itself.
 //!
 //! | part | says |
 //! | --- | --- |
 //! | `supervisor` | when a child is started, restarted, pinged, stopped (pure) |
 //! | `keeper` | does what the supervisor says; what calls hold |
 //! | `life` | one process from start to end: greet, list, serve |
-//! | `talk` | the conversation: calls, notices, questions |
-//! | `talk::doubt` | whether its tools may be others by now |
+//! | `session` | the conversation: calls, notices, questions |
+//! | `session::doubt` | whether its tools may be others by now |
 //! | `pipe` | ids, the queue to the child, lines from it |
 //!
 //! Not here: starting processes (`crate::child`), finding out what a server is (`crate::discover`).
@@ -25,9 +25,9 @@ mod life;
 mod offers;
 mod overlong;
 mod pipe;
+mod session;
 mod stderr;
 pub mod supervisor;
-mod talk;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,21 +42,21 @@ use sentinel_core::{Backend, Call, Caller, CapabilitySet, Description, Fault, Re
 use sentinel_wire::Revision;
 use tokio::time::Instant;
 
-use crate::child::{Command, Patience};
+use crate::child::{Command, StopTimeouts};
 use isolated::Isolated;
 use keeper::Keeper;
 use life::Plan;
 use offers::Offers;
 use pipe::Closed;
 pub use sentinel_config::{Interactive, Isolation};
-pub use stderr::LastWords;
+use session::CallMode;
+pub use stderr::OutputTail;
 use supervisor::Policy;
-use talk::Manner;
 
 /// The `type` of these backends in the configuration.
 pub const TYPE: &str = "stdio";
 
-/// All that a caller may ever be asked for; who cannot answer is not asked.
+/// All capabilities a caller may have; questions that the actual caller cannot answer are refused.
 const EVERYTHING: &[u8] =
     br#"{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}"#;
 
@@ -64,21 +64,21 @@ const EVERYTHING: &[u8] =
 #[derive(Debug, Clone)]
 pub struct Config {
     pub name: String,
-    /// The command line as operators may see it.
+    /// The command line without secrets, for operators.
     pub target: String,
     pub command: Command,
     pub policy: Policy,
-    /// For one call, and for each request of the handshake.
+    /// Deadline of one call, and of each request of the handshake.
     pub timeout: Duration,
     /// Longest line read from the child, in bytes.
     pub line_max: usize,
     pub isolation: Isolation,
     pub interactive: Interactive,
-    /// Most children of callers at a time.
+    /// Most children that belong to callers at a time.
     pub max_children: usize,
-    /// Spoken with it whatever else it speaks; `None` finds out.
+    /// The configured revision; `None` detects it.
     pub revision: Option<Revision>,
-    pub patience: Patience,
+    pub timeouts: StopTimeouts,
 }
 
 /// A running backend.
@@ -90,7 +90,7 @@ pub struct Stdio {
 }
 
 impl Config {
-    /// Begins to run the backend in the present tokio runtime, which its children then belong to.
+    /// Starts the backend in the current tokio runtime, which its children then belong to.
     pub fn build(self, publisher: Publisher) -> Arc<Stdio> {
         let config = Arc::new(self);
         let serialize =
@@ -99,17 +99,17 @@ impl Config {
             config: config.clone(),
             name: config.name.as_str().into(),
             declared: Bytes::from_static(if serialize { EVERYTHING } else { b"{}" }),
-            manner: if serialize {
-                Manner::Interactive
+            mode: if serialize {
+                CallMode::Interactive
             } else {
-                Manner::Silent
+                CallMode::Parallel
             },
             lists: true,
             publisher,
             changed: Arc::default(),
             missed: AtomicBool::new(false),
             era: Arc::default(),
-            words: LastWords::default(),
+            output_tail: OutputTail::default(),
         });
         let isolated =
             (config.isolation != Isolation::Shared).then(|| Arc::new(Isolated::beside(&plan)));
@@ -144,13 +144,14 @@ impl Backend for Stdio {
         let deadline = Instant::now() + self.config.timeout;
         async move {
             let keeper = keeper?;
-            let talk = keeper.talk(deadline).await?;
-            match talk.call(&call, deadline).await {
+            let session = keeper.session(deadline).await?;
+            match session.call(&call, deadline).await {
                 Ok(reply) => reply,
-                // It was put to sleep, or died, between the two; nothing was sent, so once more is safe.
+                // The child was stopped or died between the two steps; nothing was sent, so a second attempt is safe.
                 Err(Closed) => {
-                    let talk = keeper.talk(deadline).await?;
-                    talk.call(&call, deadline)
+                    let session = keeper.session(deadline).await?;
+                    session
+                        .call(&call, deadline)
                         .await
                         .unwrap_or_else(|Closed| Err(keeper.ending()))
                 }
@@ -172,15 +173,15 @@ impl Backend for Stdio {
     }
 
     fn is_heard(&self) -> bool {
-        // Who listens for a task does so at the shared child, which takes no calls where each caller has its own.
+        // Tasks are followed at the shared child, which takes no calls where each caller has its own.
         self.isolated.is_none()
     }
 
     fn look(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        // What is listed is what the shared child says.
+        // The published lists are those of the shared child.
         let keeper = self.shared.clone();
         let deadline = Instant::now() + self.config.timeout;
-        async move { keeper.talk(deadline).await?.look(deadline).await }.boxed()
+        async move { keeper.session(deadline).await?.look(deadline).await }.boxed()
     }
 
     fn restart(&self) -> BoxFuture<'static, Result<(), Fault>> {

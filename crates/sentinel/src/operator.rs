@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use http::{HeaderValue, StatusCode, Uri};
-use sentinel_backends::http::Plain;
+use sentinel_backends::http::PlainRequest;
 use sentinel_core::Kind;
 use sentinel_surfaces::Gateway;
 use sentinel_surfaces::http::Door;
@@ -125,7 +125,7 @@ impl Reach {
     ) -> anyhow::Result<(StatusCode, Value)> {
         let url: Uri = format!("{}{what}", self.base).parse()?;
         let body = json.map(Value::to_string);
-        let request = Plain {
+        let request = PlainRequest {
             url: &url,
             socket: self.socket.as_deref(),
             credential: self.credential.as_ref(),

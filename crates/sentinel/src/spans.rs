@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::Context;
-use sentinel_backends::http::Hook;
+use sentinel_backends::http::Webhook;
 use sentinel_core::metrics::Metrics;
 use sentinel_core::trace::{Span, SpanKind, Spans, to_hex};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl Exporter {
     /// Sends to a collector's base URL, such as `http://127.0.0.1:4318`, from this runtime.
     pub(crate) fn start(endpoint: &http::Uri, metrics: Arc<Metrics>) -> anyhow::Result<Self> {
         let url = traces_url(endpoint)?;
-        let hook = Hook::new(&url)
+        let hook = Webhook::new(&url)
             .map_err(|error| anyhow::anyhow!(error))
             .context("telemetry.otlp_endpoint")?;
         let (spans, waiting) = mpsc::channel(QUEUE_LEN_MAX);
@@ -84,7 +84,7 @@ fn traces_url(endpoint: &http::Uri) -> anyhow::Result<http::Uri> {
     Ok(format!("{base}/v1/traces").parse()?)
 }
 
-async fn send(hook: Hook, mut waiting: mpsc::Receiver<Span>, metrics: Arc<Metrics>) {
+async fn send(hook: Webhook, mut waiting: mpsc::Receiver<Span>, metrics: Arc<Metrics>) {
     let mut failing = false;
     let mut batch = Vec::with_capacity(BATCH_LEN_MAX);
     while let Some(first) = waiting.recv().await {
@@ -120,7 +120,7 @@ async fn send(hook: Hook, mut waiting: mpsc::Receiver<Span>, metrics: Arc<Metric
     }
 }
 
-async fn post(hook: &Hook, body: bytes::Bytes) -> Result<(), String> {
+async fn post(hook: &Webhook, body: bytes::Bytes) -> Result<(), String> {
     match hook.post(body).await {
         Ok(status) if status.is_success() => Ok(()),
         Ok(status) => Err(status.to_string()),

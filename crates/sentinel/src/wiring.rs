@@ -323,7 +323,7 @@ async fn sweep(gateway: Arc<Gateway>) {
         let pause = SWEEP_MAX.min(gateway.limits().park_ttl);
         tokio::time::sleep(pause).await;
         gateway.sweep();
-        child::reap_strangers();
+        child::reap_unknown_children();
     }
 }
 

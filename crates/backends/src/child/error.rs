@@ -1,4 +1,4 @@
-//! Why a program could not be started, in words for the person who wrote its configuration.
+//! Why a program could not be started, worded for the author of its configuration.
 //!
 //! Not here: what a started program does wrong (`crate::stdio`).
 
@@ -17,7 +17,7 @@ pub struct StartError {
     pub source: io::Error,
 }
 
-/// What stood in the way.
+/// The cause of a failed start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartFailure {
     #[error("there is no such program on PATH ({path})")]

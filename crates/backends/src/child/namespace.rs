@@ -1,10 +1,10 @@
 //! A PID namespace for one child, where a backend asks for it and the system allows it.
 //!
-//! The child is the first process there: when it ends, the kernel ends everything else in it, and nothing in
-//! it sees or signals a process outside. It notices: its number is 1, a SIGTERM that it does not handle is
-//! ignored (the shim's SIGKILL is not), and whoever loses his parent becomes its child.
+//! The child is PID 1 in its namespace: when it ends, the kernel ends all other processes there, and none of them
+//! sees or signals a process outside. Visible differences for the child: its number is 1, a SIGTERM that it does not
+//! handle is ignored (the shim's SIGKILL is not), and orphaned processes become its children.
 //!
-//! Root may make one; anybody else gets a user namespace around it, in which he is himself.
+//! Creating one requires root; other users get a user namespace around it that maps their own ids.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use std::io;
 use rustix::process::{getgid, getuid};
 use rustix::thread::UnshareFlags;
 
-/// Whoever this process starts next begins a namespace; `false` where that is forbidden.
+/// The next process that this one starts begins a namespace; `false` where that is forbidden.
 pub(super) fn enter() -> io::Result<bool> {
     let (user, group) = (getuid(), getgid());
     if unshare(UnshareFlags::NEWPID).is_ok() {
@@ -21,7 +21,7 @@ pub(super) fn enter() -> io::Result<bool> {
     if unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWPID).is_err() {
         return Ok(false);
     }
-    // From here on there is no way back: without its numbers the child would be nobody.
+    // Irreversible from here: without mapped ids the child would run as the overflow user.
     let (user, group) = (user.as_raw(), group.as_raw());
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;

@@ -43,12 +43,11 @@ const PARENT_POLL: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// Between two rounds of killing: at first as fast as a scheduler, then patient with a process that
-/// hangs inside the kernel.
+/// Pause between two rounds of killing: short at first, longer for a process that hangs inside the kernel.
 const ROUND_MIN: Duration = Duration::from_micros(200);
 const ROUND_MAX: Duration = Duration::from_millis(50);
 
-/// A shim that fails says so with a status that shells leave free.
+/// Exit status of a shim that fails; shells leave it free.
 const SHIM_FAILED: u8 = 125;
 
 /// Signals that the gateway may have been started with ignored. Ignoring is inherited through exec,
@@ -85,8 +84,8 @@ struct Shim {
     ready: Result<(), Errno>,
 }
 
-/// Why the watch over a running child is over.
-enum Over {
+/// Why watching a running child ended.
+enum WatchEnd {
     Ended(WaitStatus),
     Killed,
 }
@@ -115,8 +114,8 @@ impl Shim {
     fn serve(mut self) -> io::Result<u8> {
         let (spec, pipes) = self.receive()?;
         let gateway = Pid::from_raw(spec.gateway_pid).ok_or(io::ErrorKind::InvalidData)?;
-        // Opened first, compared second: if the parent is still the gateway after the open, the
-        // descriptor is the gateway's and not that of a later process with the same number.
+        // Opened first, compared second: if the parent is still the gateway after the open, the descriptor belongs to
+        // the gateway and not to a later process with the same number.
         let pidfd = pidfd_open(gateway, PidfdFlags::empty()).ok();
         if getppid() != Some(gateway) {
             return Ok(SHIM_FAILED);
@@ -133,8 +132,8 @@ impl Shim {
             namespaced,
         });
 
-        let over = self.watch(pid, gateway, pidfd.as_ref());
-        let status = clear(pid, over);
+        let end = self.watch(pid, gateway, pidfd.as_ref());
+        let status = clear(pid, end);
         // No status: the kernel reaped the child itself, after the SIGKILL from here.
         let code = status.and_then(WaitStatus::exit_status);
         let signal = status.map_or(Some(Signal::KILL.as_raw()), WaitStatus::terminating_signal);
@@ -183,7 +182,7 @@ impl Shim {
         let at = |stage| move |error: io::Error| (stage, error.raw_os_error().unwrap_or(0));
         self.ready
             .map_err(|errno| (Stage::Shim, errno.raw_os_error()))?;
-        // Here, and not by `Command`: its error could not be told from that of a missing program.
+        // Checked here and not by `Command`, whose error looks like that of a missing program.
         if let Some(cwd) = &spec.cwd {
             std::env::set_current_dir(cwd).map_err(at(Stage::Cwd))?;
         }
@@ -201,12 +200,12 @@ impl Shim {
             .process_group(0)
             .spawn()
             .map_err(at(Stage::Program))?;
-        // Not waited for through the handle: `wait` below takes whoever ended.
+        // Not waited for through the handle: `reap_until` below reaps every process that ended.
         let pid = Pid::from_raw(child.id() as i32).expect("a started process has a pid");
         Ok((pid, namespaced))
     }
 
-    fn watch(&mut self, child: Pid, gateway: Pid, pidfd: Option<&OwnedFd>) -> Over {
+    fn watch(&mut self, child: Pid, gateway: Pid, pidfd: Option<&OwnedFd>) -> WatchEnd {
         loop {
             let [control, ended, gone] =
                 ready(&self.control, &self.ended, pidfd.map(|fd| fd.as_fd()));
@@ -214,21 +213,21 @@ impl Shim {
                 let mut told = [0; 64];
                 while matches!(self.ended.read(&mut told), Ok(1..)) {}
                 if let Some(status) = reap_until(child) {
-                    return Over::Ended(status);
+                    return WatchEnd::Ended(status);
                 }
             }
             if gone || getppid() != Some(gateway) {
-                return Over::Killed;
+                return WatchEnd::Killed;
             }
             if control {
                 let mut command = [0];
                 match self.control.read(&mut command) {
                     Ok(1) if command[0] == TERMINATE => tree::signal_descendants(Signal::TERM),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    // Told to kill, or the gateway let go of its end, which means the same.
+                    // Told to kill, or the gateway closed its end, which means the same.
                     read => {
                         debug_assert!(!matches!(read, Ok(1)) || command[0] == KILL);
-                        return Over::Killed;
+                        return WatchEnd::Killed;
                     }
                 }
             }
@@ -236,13 +235,13 @@ impl Shim {
     }
 
     fn report(&mut self, report: Report) {
-        // A gateway that is gone does not read it, and that is seen by `watch`.
+        // Nobody reads this if the gateway is gone, which `watch` detects.
         let _ = self.control.write_all(&report.encode());
     }
 }
 
-/// Takes the bounds upon this process, which hands them down to all it starts. Its own needs are small,
-/// and a bound set on the child afterwards could come too late.
+/// Sets the limits on this process, which all processes that it starts inherit. The shim itself needs little, and
+/// limits set on the child after its start could come too late.
 fn bound(bounds: Bounds) -> rustix::io::Result<()> {
     use Resource::{As, Cpu, Data, Nofile, Nproc};
     for (resource, most) in [Data, As, Nproc, Nofile, Cpu]
@@ -252,7 +251,7 @@ fn bound(bounds: Bounds) -> rustix::io::Result<()> {
         if most == 0 {
             continue;
         }
-        // A stricter one that is there already stays.
+        // A stricter existing limit stays.
         let now = getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let limit = Some(most.min(now));
         setrlimit(
@@ -266,9 +265,9 @@ fn bound(bounds: Bounds) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Waits for something to happen; says which of the three is ready.
+/// Waits for an event; says which of the three descriptors is ready.
 fn ready(control: &UnixStream, ended: &UnixStream, gone: Option<BorrowedFd<'_>>) -> [bool; 3] {
-    // Without a pidfd the third entry repeats the first, and the wait ends now and then by itself.
+    // Without a pidfd the third entry repeats the first, and the wait times out regularly.
     let timeout = gone.is_none().then_some(&PARENT_POLL);
     let third = gone.unwrap_or(control.as_fd());
     let mut fds = [control.as_fd(), ended.as_fd(), third]
@@ -296,17 +295,17 @@ fn reap_until(child: Pid) -> Option<WaitStatus> {
 
 /// Kills everything below this process until there is nothing left to wait for.
 ///
-/// A killed process hands its children up to the next subreaper, which is this process, so each round
-/// reaches one level deeper, and whoever forked meanwhile is in the next list. Direct children only: their
-/// numbers cannot be another's while this process has not waited for them.
-fn clear(child: Pid, over: Over) -> Option<WaitStatus> {
-    let mut status = match over {
-        Over::Ended(status) => Some(status),
-        Over::Killed => None,
+/// A killed process hands its children up to the next subreaper, which is this process, so each round reaches one
+/// level deeper and sees processes forked meanwhile. Only direct children are killed: their numbers cannot be reused
+/// before this process has waited for them.
+fn clear(child: Pid, end: WatchEnd) -> Option<WaitStatus> {
+    let mut status = match end {
+        WatchEnd::Ended(status) => Some(status),
+        WatchEnd::Killed => None,
     };
     let mut pause = ROUND_MIN;
     loop {
-        // The number of a child that was reaped may be another's already, and so its group's.
+        // The number of a reaped child may be reused already, and so may its group's.
         if status.is_none() {
             let _ = kill_process_group(child, Signal::KILL);
         }
@@ -318,7 +317,7 @@ fn clear(child: Pid, over: Over) -> Option<WaitStatus> {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, ended))) => {
-                    // One level less: the next one is there to be killed by now.
+                    // One level less: the next level consists of direct children by now.
                     pause = ROUND_MIN;
                     if pid == child {
                         status = Some(ended);

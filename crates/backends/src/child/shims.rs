@@ -1,9 +1,8 @@
-//! The one place that knows which children this process has.
+//! The table of shims that this process started.
 //!
-//! Every shim is entered here while it is started and leaves when it was reaped; a [`Place`] is the proof
-//! of entry, and dropping it hands the shim to the reaper thread, so no runtime is needed at that moment
-//! and no zombie stays. If this process is a subreaper, whatever a killed shim leaves behind becomes a
-//! child that is not entered here: a stranger, killed and reaped by the same thread.
+//! A shim is entered while it is started and removed when it was reaped. Dropping its [`ShimEntry`] hands the shim to
+//! the reaper thread, so that needs no runtime and leaves no zombie. If this process is a subreaper, processes that a
+//! killed shim leaves behind become children of this process without an entry; the same thread kills and reaps them.
 //!
 //! Not here: starting (`super`), what the shim does (`super::shim`).
 
@@ -21,45 +20,45 @@ use rustix::process::{
 
 use super::tree;
 
-/// Between two rounds while something is still to be reaped.
+/// Pause between two reaping rounds, doubled while nothing changes.
 const ROUND_MIN: Duration = Duration::from_micros(500);
 const ROUND_MAX: Duration = Duration::from_millis(50);
 
-/// Makes this process inherit what a killed shim leaves behind, so that it can be cleared away.
+/// Makes this process the subreaper of processes that a killed shim leaves behind, so that they can be killed.
 ///
-/// From now on every child of this process that was not started through this module is killed by the
-/// next sweep. For a gateway's `main`; a process that starts programs by other means must not call it.
+/// From now on the next sweep kills every child of this process that was not started through this module. For a
+/// gateway's `main`; a process that starts programs by other means must not call it.
 pub fn become_subreaper() -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
-    nursery().state.lock().subreaper = true;
+    shim_table().state.lock().subreaper = true;
     Ok(())
 }
 
-/// Asks for a sweep: children that nobody here started are killed and reaped in the background.
+/// Requests a sweep: children without an entry are killed and reaped in the background.
 ///
 /// It happens by itself whenever a shim ends. Does nothing before [`become_subreaper`].
-pub fn reap_strangers() {
-    let nursery = nursery();
-    nursery.state.lock().sweep = true;
-    nursery.work.notify_one();
+pub fn reap_unknown_children() {
+    let table = shim_table();
+    table.state.lock().sweep = true;
+    table.work.notify_one();
 }
 
 /// How many shims are alive or not yet reaped.
-pub fn living() -> usize {
-    nursery().state.lock().shims.len()
+pub fn shim_count() -> usize {
+    shim_table().state.lock().shims.len()
 }
 
 /// A shim's entry.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ShimEntry {
     shim: Pid,
 }
 
-impl Place {
-    /// Enters what `start` starts. The lock is held meanwhile: a sweep in between would take the new
-    /// shim for a stranger.
+impl ShimEntry {
+    /// Enters the shim that `start` starts. The lock is held meanwhile: a sweep in between would kill the new shim as
+    /// unknown.
     pub(super) fn enter(start: impl FnOnce() -> io::Result<Pid>) -> io::Result<Self> {
-        let mut state = nursery().state.lock();
+        let mut state = shim_table().state.lock();
         let shim = start()?;
         state.shims.insert(shim, Shim::Kept);
         Ok(Self { shim })
@@ -70,19 +69,19 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ShimEntry {
     fn drop(&mut self) {
-        let nursery = nursery();
-        let mut state = nursery.state.lock();
+        let table = shim_table();
+        let mut state = table.state.lock();
         state.shims.insert(self.shim, Shim::Leaving);
-        nursery.work.notify_one();
+        table.work.notify_one();
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shim {
     Kept,
-    /// Ended or about to: nobody holds its control socket any more.
+    /// Ended or ending: its control socket is closed.
     Leaving,
 }
 
@@ -94,20 +93,20 @@ struct State {
     shims: HashMap<Pid, Shim>,
 }
 
-struct Nursery {
+struct ShimTable {
     state: Mutex<State>,
     work: Condvar,
 }
 
-fn nursery() -> &'static Nursery {
-    static NURSERY: OnceLock<Nursery> = OnceLock::new();
-    NURSERY.get_or_init(|| {
+fn shim_table() -> &'static ShimTable {
+    static TABLE: OnceLock<ShimTable> = OnceLock::new();
+    TABLE.get_or_init(|| {
         thread::Builder::new()
             .name("reaper".into())
             .stack_size(128 * 1024)
             .spawn(reap_for_ever)
             .expect("a thread can be started while the process starts its first child");
-        Nursery {
+        ShimTable {
             state: Mutex::default(),
             work: Condvar::new(),
         }
@@ -115,14 +114,14 @@ fn nursery() -> &'static Nursery {
 }
 
 fn reap_for_ever() {
-    // Blocks until the initialiser above is done.
-    let nursery = nursery();
+    // Blocks until the initialiser above has finished.
+    let table = shim_table();
     let mut pause = ROUND_MIN;
     loop {
-        let mut state = nursery.state.lock();
+        let mut state = table.state.lock();
         while !state.has_work() {
             pause = ROUND_MIN;
-            nursery.work.wait(&mut state);
+            table.work.wait(&mut state);
         }
         let progress = state.round();
         pause = if progress {
@@ -145,16 +144,16 @@ impl State {
         self.shims
             .retain(|pid, shim| *shim == Shim::Kept || !reaped(*pid));
         let mut progress = self.shims.len() < before;
-        // A shim that is gone may have been killed; then its tree is here now.
+        // A shim that is gone may have been killed; its tree is below this process then.
         self.sweep |= progress;
         if self.sweep {
-            let strangers = if self.subreaper {
-                self.strangers()
+            let unknown = if self.subreaper {
+                self.unknown_children()
             } else {
                 Vec::new()
             };
-            self.sweep = !strangers.is_empty();
-            for pid in strangers {
+            self.sweep = !unknown.is_empty();
+            for pid in unknown {
                 let _ = kill_process(pid, Signal::KILL);
                 progress |= reaped(pid);
             }
@@ -162,8 +161,8 @@ impl State {
         progress
     }
 
-    /// Children of this process that were not started here.
-    fn strangers(&self) -> Vec<Pid> {
+    /// Children of this process without an entry.
+    fn unknown_children(&self) -> Vec<Pid> {
         let mut pids = tree::children();
         pids.retain(|pid| !self.shims.contains_key(pid));
         pids
@@ -174,7 +173,7 @@ impl State {
 fn reaped(pid: Pid) -> bool {
     match waitpid(Some(pid), WaitOptions::NOHANG) {
         Ok(None) | Err(Errno::INTR) => false,
-        // Ended, or no child of ours any more.
+        // It ended, or it is not our child any more.
         Ok(Some(_)) | Err(_) => true,
     }
 }

@@ -1,4 +1,4 @@
-//! What a shim is told to start, as bytes, and what it reports back.
+//! The command that a shim is told to start, as bytes, and the shim's reports.
 //!
 //! The command travels over the shim's control socket instead of its arguments: arguments are readable by
 //! every user of the machine (`ps`), and a backend's environment holds its secrets. Operating-system
@@ -21,7 +21,7 @@ pub(super) const KILL: u8 = b'K';
 /// One program to run, as the shim needs it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Spec {
-    /// The process whose end is the end of this tree.
+    /// The gateway process; its end ends this tree.
     pub(super) gateway_pid: i32,
     pub(super) cwd: Option<OsString>,
     pub(super) bounds: Bounds,
@@ -137,7 +137,7 @@ fn push(out: &mut Vec<u8>, field: &OsStr) -> Result<(), HasNul> {
 /// Where a start failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The shim could not set itself up, so starting anything would risk an orphan.
+    /// The shim could not set itself up; starting the program would risk an orphan.
     Shim = 1,
     Cwd = 2,
     Program = 3,
@@ -149,14 +149,14 @@ pub(super) enum Stage {
 pub(super) enum Report {
     Started {
         pid: i32,
-        /// As it was asked for.
+        /// Whether the requested PID namespace was set up.
         namespaced: bool,
     },
     Failed {
         stage: Stage,
         errno: i32,
     },
-    /// The child ended and nothing of its tree is left.
+    /// The child ended and none of its processes is left.
     Exited {
         code: i32,
         signal: i32,

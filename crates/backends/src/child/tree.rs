@@ -1,16 +1,16 @@
-//! Which processes are ours: the direct children of this process, and everything below them.
+//! Lists processes: the direct children of this process, and everything below them.
 //!
-//! A list read here is old as soon as it is read: processes fork and die meanwhile. Callers that must
-//! be exact repeat until the kernel says that there is no child left to wait for.
+//! A list is outdated as soon as it is read, since processes fork and die meanwhile. Callers that must be exact
+//! repeat until the kernel reports that no child is left to wait for.
 //!
-//! Not here: what happens to them (`super::shim`, `super::nursery`).
+//! Not here: what happens to them (`super::shim`, `super::shims`).
 
 use std::collections::HashSet;
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A tree beyond this is a fork bomb, which only a pids cgroup can hold.
+/// A larger tree is a fork bomb, which only a pids cgroup can hold.
 const TREE_MAX: usize = 65_536;
 
 /// The processes whose parent is this one, zombies included.
@@ -27,7 +27,7 @@ pub(super) fn signal_descendants(signal: Signal) {
         if seen.len() >= TREE_MAX || !seen.insert(pid) {
             continue;
         }
-        // The list first: a process that obeys at once takes its own list with it.
+        // The list is read first: a process that obeys at once takes its own list with it.
         let below = children_by_task(pid).unwrap_or_else(|| children_by_scan(pid));
         let _ = kill_process(pid, signal);
         todo.extend(below);
@@ -48,7 +48,7 @@ fn children_by_task(pid: Pid) -> Option<Vec<Pid>> {
     readable.then_some(found)
 }
 
-/// Every process whose `stat` names `parent`; slower, but there wherever `/proc` is.
+/// Every process whose `stat` names `parent`; slower, but available wherever `/proc` is.
 fn children_by_scan(parent: Pid) -> Vec<Pid> {
     let Ok(all) = fs::read_dir("/proc") else {
         return Vec::new();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A server whose every list is these pages.
+/// A server that gives these pages for every list.
 struct Lists(Vec<&'static str>);
 
 impl Peer for Lists {

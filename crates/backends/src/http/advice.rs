@@ -1,4 +1,4 @@
-//! What to do about a server that cannot be reached or refuses us, recognised by the words of this crate.
+//! Advice for operators about an unreachable or refusing server, recognised by the messages of this crate.
 
 pub(super) fn advice(problem: &str) -> String {
     let has = |words: &str| problem.contains(words);

@@ -1,4 +1,4 @@
-//! One call to an HTTP server, from the core's shape to bytes and back.
+//! One call to an HTTP server: writes the request, follows the answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use sentinel_wire::{
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::large::{self, Wanted};
+use super::large::{self, ExpectedAnswer};
 use super::post::{Answer, Envelope, Failure, Stream, header_name};
 use super::speak::Speaker;
 use super::upstream::{Key, Upstream};
-use super::{Inner, Ready, State, ear, eras, speak};
+use super::{Inner, Ready, State, eras, session_stream, speak};
 use crate::discover::Peer;
 use crate::relay;
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Answers to a server's questions, on their way back to it.
+/// Answers to a server's questions that are still to be sent.
 #[derive(Default)]
 struct Answers {
     coming: FuturesUnordered<BoxFuture<'static, Option<(Id, core::Answer)>>>,
-    /// Ends a question that the server withdrew.
+    /// Aborts a question that the server withdrew.
     withdraw: HashMap<Id, AbortHandle>,
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
     let outcome = match answer {
         Answer::Json { status, body, .. } => speak::read_json(&inner, status, body, id)?,
         Answer::Large(large) => {
-            // Nothing may come between the pieces.
+            // Other messages would interrupt the pieces of the answer.
             follower.hear_out(&mut outside, &call).await;
             Box::pin(large::pass(&inner, &call, *large)).await?
         }
@@ -104,7 +104,16 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
 async fn begin(
     inner: &Arc<Inner>,
     call: &Call,
-) -> Result<(Arc<Upstream>, u64, Answer, Guard, Option<ear::Heard>), Fault> {
+) -> Result<
+    (
+        Arc<Upstream>,
+        u64,
+        Answer,
+        Guard,
+        Option<session_stream::CallMessages>,
+    ),
+    Fault,
+> {
     let mut renewed = false;
     let mut lost = None;
     let mut attempts = inner.config.retries;
@@ -116,7 +125,7 @@ async fn begin(
         let outside = match &key {
             Some(key) if key.is_personal() => {
                 let task = relay::awaited_task(call);
-                Some(Box::pin(ear::hear(inner, &upstream, id, task)).await)
+                Some(Box::pin(session_stream::subscribe(inner, &upstream, id, task)).await)
             }
             _ => None,
         };
@@ -146,14 +155,16 @@ async fn begin(
             session: upstream.session.as_ref(),
             extra: &extra,
         };
-        let wanted = call.patience(upstream.revision).map(|patience| Wanted {
-            id,
-            revision: upstream.revision,
-            patience,
-        });
+        let wanted = call
+            .patience(upstream.revision)
+            .map(|patience| ExpectedAnswer {
+                id,
+                revision: upstream.revision,
+                patience,
+            });
         match inner.post.send_for(wanted, envelope, body).await {
             Ok(answer) if !renewed && is_unknown_session(&answer, &upstream) => {
-                // The server never saw the call: a session it does not know is refused unread.
+                // The server never saw the call: requests with an unknown session are refused unread.
                 guard.disarm();
                 renewed = true;
                 Box::pin(inner.renew(&ready, key, &upstream)).await?;
@@ -161,21 +172,21 @@ async fn begin(
             Ok(answer) => return Ok((upstream, id, answer, guard, outside)),
             Err(Failure::Lost(fault)) if attempts > 0 && inner.may_repeat(call) => {
                 guard.disarm();
-                inner.doubt.raise();
+                inner.freshness.invalidate();
                 lost = Some(fault);
                 attempts -= 1;
             }
             Err(failure) => {
                 guard.disarm();
-                // Whoever answers next may be another.
-                inner.doubt.raise();
+                // The next answer may come from another server.
+                inner.freshness.invalidate();
                 return Err(failure.into());
             }
         }
     }
 }
 
-/// The arguments that the server wants to see in headers as well.
+/// The arguments that the server wants repeated in headers.
 fn mirrored(call: &Call) -> Result<Vec<(HeaderName, HeaderValue)>, Fault> {
     let Some(params) = call
         .target
@@ -203,7 +214,7 @@ fn is_unknown_session(answer: &Answer, upstream: &Upstream) -> bool {
 }
 
 impl Inner {
-    /// The way to address the server for this caller.
+    /// The session or revision under which this caller's call is sent.
     async fn upstream(
         &self,
         ready: &Ready,
@@ -213,7 +224,7 @@ impl Inner {
             call.method,
             Method::ResourcesSubscribe | Method::ResourcesUnsubscribe
         );
-        // Updates arrive on the stream of the base session, so subscriptions belong to it.
+        // Updates arrive on the stream of the base session, so subscriptions belong to that session.
         let key = ready.session_of(&call.caller).filter(|_| !shared);
         let Some(key) = key else {
             return Ok((ready.base.clone(), None));
@@ -232,8 +243,8 @@ impl Inner {
         Ok((opened.clone(), Some(key)))
     }
 
-    /// Asks a legacy server for log lines as chatty as the caller wants them; callers that want
-    /// less are spared the rest on the way up.
+    /// Sets a legacy server's log level to what the caller wants; callers that want less are spared the rest on the
+    /// way up.
     async fn tell_level(&self, upstream: &Upstream, call: &Call) {
         let Some(rank) = call.caller.log_level.get() else {
             return;
@@ -260,8 +271,8 @@ impl Inner {
     ) -> Result<(), Fault> {
         if let Some(key) = key {
             self.sessions.forget(&key, stale);
-            // Others may be forgotten as well, because it is another server.
-            self.doubt.raise();
+            // The server was probably restarted, so the other sessions may be unknown as well.
+            self.freshness.invalidate();
             return Ok(());
         }
         let _one_at_a_time = self.renewing.lock().await;
@@ -270,14 +281,14 @@ impl Inner {
             return Ok(());
         }
         let fresh = speak::greet(self).await?;
-        self.doubt.raise();
-        self.turn(State::Ready(fresh));
+        self.freshness.invalidate();
+        self.enter(State::Ready(fresh));
         self.refresh.notify_one();
         Ok(())
     }
 
-    /// Whether running it twice does no harm, by the protocol or by our own configuration; what a
-    /// server claims of its tools does not count.
+    /// Whether running the call twice is harmless by the protocol or by our configuration; the server's own
+    /// annotations do not count.
     fn may_repeat(&self, call: &Call) -> bool {
         match call.method {
             Method::ResourcesRead | Method::PromptsGet | Method::Complete => true,
@@ -292,7 +303,7 @@ impl Inner {
     }
 }
 
-/// Where a stream can be taken up again.
+/// Where a stream can be resumed.
 struct Place {
     last_event: Option<Bytes>,
     pause: Duration,
@@ -330,7 +341,7 @@ impl Follower<'_> {
     async fn follow(
         &mut self,
         mut stream: Stream,
-        outside: &mut Option<ear::Heard>,
+        outside: &mut Option<session_stream::CallMessages>,
         deadline: Instant,
     ) -> Result<Outcome, Fault> {
         let mut decoder = sse::Decoder::new(self.inner.config.reply_bytes_max);
@@ -375,7 +386,7 @@ impl Follower<'_> {
                         self.answer(id, answer);
                     }
                     if answers.is_empty() && let Some(since) = waiting_since.take() {
-                        // The caller's time to think is not the server's.
+                        // The caller's time for an answer is not counted against the server.
                         let later = clock.deadline() + since.elapsed();
                         clock.as_mut().reset(later);
                     }
@@ -385,7 +396,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Whether the server begins its stream like one that can be taken up again, and says when.
+    /// Whether the server begins its stream with an id and a `retry`, as resumable streams do.
     fn is_primed(&self, event: &sse::Event) -> bool {
         self.upstream.revision >= Revision::V2025_11_25
             && event.data.is_empty()
@@ -394,7 +405,7 @@ impl Follower<'_> {
     }
 
     /// Passes on what the server logged for this call on the session's own stream before it answered.
-    async fn hear_out(&self, outside: &mut Option<ear::Heard>, call: &Call) {
+    async fn hear_out(&self, outside: &mut Option<session_stream::CallMessages>, call: &Call) {
         let wanted = call.caller.log_level.get().is_some();
         let Some(mut outside) = outside.take().filter(|_| wanted) else {
             return;
@@ -407,8 +418,8 @@ impl Follower<'_> {
         }
     }
 
-    /// A server of 2025-11-25 may close the connection before it answered: the stream goes on by
-    /// GET after the last event it numbered. The call's deadline bounds how often.
+    /// A 2025-11-25 server may close the connection before it answered: the stream continues by GET after its last
+    /// event id. The call's deadline bounds how often.
     async fn resume(&self, place: &mut Place) -> Result<Stream, Fault> {
         let ended = || relay::bad_reply("the stream ended without an answer");
         let after = place.last_event.clone().ok_or_else(ended)?;
@@ -427,7 +438,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Takes one event; the outcome if it is the answer to the call.
+    /// Handles one event; returns the outcome if it is the answer to the call.
     fn hear(&self, event: sse::Event, answers: &mut Answers) -> Result<Option<Outcome>, Fault> {
         if event.data.is_empty() || !event.is_message() {
             return Ok(None);
@@ -455,10 +466,10 @@ impl Follower<'_> {
         Ok(None)
     }
 
-    /// A message that is no answer and larger than allowed; whoever asks something is told so.
+    /// Drops a message, other than the answer, that exceeds the size limit; a question is answered with an error.
     fn pass_over(&self, message: Message, answers: &mut Answers) {
         let max = self.inner.config.event_bytes_max;
-        self.inner.complain_of_size(max);
+        self.inner.warn_of_size(max);
         if let Message::Request(request) = message
             && !self.upstream.revision.is_modern()
         {
@@ -468,7 +479,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Takes a message that is not the answer to the call.
+    /// Handles a message that is not the answer to the call.
     fn take(&self, message: Message, answers: &mut Answers) {
         match message {
             Message::Response(_) => {
@@ -481,7 +492,7 @@ impl Follower<'_> {
                 }
             }
             Message::Notification(notice) => self.pass_on(&notice.method, notice.params),
-            // Such a server must not ask, and we must not answer it.
+            // Servers of this revision must not ask, and must not be answered.
             Message::Request(request) if self.upstream.revision.is_modern() => {
                 if self.upstream.is_first_breach() {
                     let (name, method) = (&self.inner.config.name, request.method.as_str());
@@ -493,7 +504,7 @@ impl Follower<'_> {
     }
 
     fn pass_on(&self, method: &Method, params: sentinel_wire::Params) {
-        self.inner.hear_of(method, &params);
+        self.inner.on_notification(method, &params);
         let for_this_call = *method != Method::Progress
             || params
                 .get(meta::PROGRESS_TOKEN)
@@ -507,7 +518,7 @@ impl Follower<'_> {
         }
     }
 
-    /// The server asks something: of us, or of the caller.
+    /// Handles a question of the server: for the gateway itself, or for the caller.
     fn ask(&self, request: Request, answers: &mut Answers) {
         let answer: BoxFuture<'static, core::Answer> = match request.method {
             Method::Ping => Box::pin(std::future::ready(core::Answer::Result(
@@ -528,7 +539,7 @@ impl Follower<'_> {
         answers.await_for(request.id, answer);
     }
 
-    /// Sends an answer back in a request of its own, beside the stream.
+    /// Posts an answer to a question in a request of its own.
     fn answer(&self, id: Id, answer: core::Answer) {
         let mut body = Vec::new();
         match answer {
@@ -546,15 +557,15 @@ impl Follower<'_> {
     }
 }
 
-/// The next message for this call that came outside of its stream; never, where nothing can come.
-async fn overhear(outside: &mut Option<ear::Heard>) -> Option<Message> {
+/// The next message for this call on the session's own stream; pending for ever where there is no such stream.
+async fn overhear(outside: &mut Option<session_stream::CallMessages>) -> Option<Message> {
     match outside {
         Some(heard) => heard.messages.recv().await,
         None => std::future::pending().await,
     }
 }
 
-/// Posts something that nobody waits for.
+/// Posts a message whose answer nobody awaits.
 pub(super) fn post_aside(
     inner: Arc<Inner>,
     upstream: Arc<Upstream>,
@@ -576,7 +587,7 @@ pub(super) fn post_aside(
     });
 }
 
-/// Tells a legacy server when its call is dropped. A modern one hears the stream close.
+/// Sends `notifications/cancelled` to a legacy server when its call is dropped. A modern one sees its stream close.
 struct Guard {
     armed: Option<(Arc<Inner>, Arc<Upstream>, u64)>,
 }

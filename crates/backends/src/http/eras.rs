@@ -1,9 +1,9 @@
-//! Speaking to a server of both eras in the era of the caller.
+//! Serves legacy callers of a dual-era server in the legacy era.
 //!
-//! Such a server was found by its modern side, and lists, health and subscriptions stay there: there is one
-//! catalog. The calls of legacy callers go by a legacy session at their own revision, so that what is said on the
-//! way (questions, streams that are taken up again) is what their era knows, and passes untouched. A server need
-//! not say that it is legacy as well, so the first such call tries; a refusal is remembered.
+//! Such a server was detected by its modern side, and lists, health and subscriptions stay there: there is one
+//! catalog. Calls of legacy callers use a legacy session at their own revision, so that questions and resumable
+//! streams need no translation. A server need not announce its legacy side, so the first such call tries it; a
+//! refusal is remembered.
 //!
 //! Not here: the sessions themselves (`upstream`).
 
@@ -21,9 +21,9 @@ use super::{Inner, Ready, speak};
 use crate::discover::{self, Greeting, PeerError};
 use crate::relay;
 
-/// Longest wait for the handshake, and at most half of a call's time: the call itself can go on without.
+/// Longest wait for the handshake, and at most half of the call's time: the call can go on without it.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
-/// A handshake that failed without a verdict is not tried again for so long; calls go on in the modern era.
+/// Pause after a handshake that failed without a verdict; calls use the modern era meanwhile.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// What is known of the legacy side of a modern server.
@@ -34,7 +34,7 @@ pub(super) struct OtherEra {
     closed: Mutex<Closed>,
 }
 
-/// Whether legacy sessions are not to be tried.
+/// Why legacy sessions are not tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closed {
     No,
@@ -55,7 +55,7 @@ impl OtherEra {
         }
     }
 
-    /// Whether to try is no use now.
+    /// Whether trying is useless now.
     fn is_closed(&self) -> bool {
         match *self.closed.lock() {
             Closed::No => false,
@@ -64,7 +64,7 @@ impl OtherEra {
         }
     }
 
-    /// The revision to ask for on behalf of a caller; none if it is no use.
+    /// The revision to request for a caller; `None` if trying is useless.
     fn revision_for(&self, caller: Revision) -> Option<Revision> {
         let own = self.named.is_empty() || self.named.contains(&caller);
         let offered = match own {
@@ -74,7 +74,7 @@ impl OtherEra {
         offered.filter(|_| !self.is_closed())
     }
 
-    /// No session could be opened. A server that named such revisions is taken at its word, and tried again.
+    /// A handshake failed. A server that announced legacy revisions is tried again later.
     fn failed(&self, error: &PeerError) {
         let verdict = matches!(error, PeerError::NotSpoken(_)) && self.named.is_empty();
         *self.closed.lock() = match verdict {
@@ -99,8 +99,8 @@ impl Ready {
     }
 }
 
-/// The legacy session for a legacy caller's call to a modern server; `None` if the call is to be made in the
-/// modern era all the same.
+/// The legacy session for a legacy caller's call to a modern server; `None` if the call is to be made in the modern
+/// era.
 pub(super) async fn legacy(
     inner: &Inner,
     ready: &Ready,
@@ -119,10 +119,10 @@ pub(super) async fn legacy(
     (!as_task).then_some(upstream)
 }
 
-/// There is no legacy session to be had.
+/// No legacy session could be opened.
 struct NotOpened;
 
-/// Tries to open one, and remembers if that fails; so do those who waited meanwhile.
+/// Opens a session and remembers a failure; concurrent calls share the attempt.
 async fn open(inner: &Inner, era: &OtherEra, key: &Key) -> Result<Arc<Upstream>, NotOpened> {
     if era.is_closed() {
         return Err(NotOpened);
@@ -144,8 +144,8 @@ fn began_modern(call: &Call) -> bool {
     relay::is_about_a_task(&call.method) || goes_on("requestState") || goes_on("inputResponses")
 }
 
-/// Whether a tool runs as a task only in the legacy era. The catalog is modern and does not know. Such a call is
-/// made in the modern era, in which the server decides and the gateway waits.
+/// Whether a tool runs only as a task in the legacy era, which the modern catalog does not tell. Such a call is made
+/// in the modern era, in which the server decides and the gateway waits.
 async fn runs_as_task(inner: &Inner, upstream: &Upstream, call: &Call) -> bool {
     let own = call.target.as_ref().and_then(|t| t.own_name.as_deref());
     let name = call.params.string("name").unwrap_or_default();
@@ -162,7 +162,7 @@ async fn read_task_tools(inner: &Inner, upstream: &Upstream) -> TaskTools {
     let (name, revision) = (&inner.config.name, upstream.revision);
     let read = discover::read_list(&speaker, revision, ItemKind::Tool, name, &[]).await;
     let Ok(list) = read else {
-        // The call itself will show what is wrong.
+        // The call itself will report the problem.
         return TaskTools::default();
     };
     let tasks = list.items.into_iter().filter(|tool| tool.needs_task);

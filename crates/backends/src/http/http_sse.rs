@@ -1,12 +1,12 @@
-//! Servers of 2024-11-05: everything they say comes by one GET stream, everything they hear by POSTs to
-//! an address that the stream names first.
+//! HTTP+SSE servers of 2024-11-05: all their messages come by one GET stream, and messages to them are POSTed to an
+//! endpoint that the stream names first.
 //!
-//! To the rest of the connector they look like any other: a `Line` is one such stream, and its number
-//! stands for the session id. A request opens a stream of its own, on which it hears its response and
-//! whatever else can be told to be about it; the session's own stream hears the rest.
+//! The rest of the connector sees an ordinary server: an `SseSession` is one such stream, and its number serves as
+//! session id. A request gets a stream of its own with its response and the messages that can be attributed to it;
+//! the other messages go to the session's own stream.
 //!
-//! Nothing links a server's question to a call. So on a line whose client can be asked, calls take
-//! turns; on the others no question is expected, and one that comes all the same is refused.
+//! Nothing links a server's question to a call. So in a session whose client can be asked, calls take turns; in the
+//! others no question is expected, and one that comes anyway is refused.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,63 +31,63 @@ use crate::relay;
 
 /// Longest wait for the event that names where to POST.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Lines to one server; like sessions, the one used least recently goes first.
-const LINES_MAX: usize = 1024;
-/// A line that nobody used for this long is closed; the next call opens another.
+/// Sessions with one server; when full, the least recently used one is evicted.
+const SESSIONS_MAX: usize = 1024;
+/// A session unused for this long is closed; the next call opens another.
 const IDLE_MAX: Duration = Duration::from_secs(600);
-/// Messages on their way to one request; further notices are dropped, never the response.
+/// Queued messages for one request; further notices are dropped, never the response.
 const UNREAD_MAX: usize = 64;
 
-/// The lines to one server, once it was found to be that old.
+/// The sessions with one server, once it was detected as HTTP+SSE.
 #[derive(Default)]
-pub(super) struct Old {
+pub(super) struct HttpSse {
     is_on: AtomicBool,
     next: AtomicU64,
-    lines: Mutex<HashMap<HeaderValue, Arc<Line>>>,
+    sessions: Mutex<HashMap<HeaderValue, Arc<SseSession>>>,
 }
 
-/// One GET stream and the address that belongs to it.
-struct Line {
+/// One GET stream and the endpoint that belongs to it.
+struct SseSession {
     endpoint: Uri,
-    hearing: Arc<Hearing>,
+    dispatcher: Arc<Dispatcher>,
     reader: AbortHandle,
     /// Held by one call at a time where the client can be asked.
     turn: Option<Arc<Semaphore>>,
     used: Mutex<Instant>,
 }
 
-impl Drop for Line {
+impl Drop for SseSession {
     fn drop(&mut self) {
         self.reader.abort();
-        self.hearing.end();
+        self.dispatcher.end();
     }
 }
 
-/// Who waits for what on a line; nobody any more once it ended.
+/// Routes messages of one session to their requests; empty once the stream ended.
 #[derive(Default)]
-struct Hearing(Mutex<Waiting>);
+struct Dispatcher(Mutex<Subscribers>);
 
 #[derive(Default)]
-struct Waiting {
+struct Subscribers {
     has_ended: bool,
-    requests: HashMap<u64, Request>,
+    requests: HashMap<u64, PendingRequest>,
     outside: Option<mpsc::Sender<Bytes>>,
 }
 
-struct Request {
+struct PendingRequest {
     events: mpsc::Sender<Bytes>,
-    /// Room for the response, whatever else is unread.
+    /// A reserved slot for the response, however many notices are queued.
     response: mpsc::OwnedPermit<Bytes>,
 }
 
-/// What one request hears, framed like the stream of a newer server.
-pub(super) struct Heard {
+/// The messages for one request, framed like the stream of a newer server.
+pub(super) struct EventReceiver {
     events: mpsc::Receiver<Bytes>,
-    request: Option<(Arc<Hearing>, u64)>,
+    request: Option<(Arc<Dispatcher>, u64)>,
     _turn: Option<OwnedSemaphorePermit>,
 }
 
-impl Heard {
+impl EventReceiver {
     pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         match self.events.recv().await {
             Some(event) => Ok(Some(event)),
@@ -96,10 +96,10 @@ impl Heard {
     }
 }
 
-impl Drop for Heard {
+impl Drop for EventReceiver {
     fn drop(&mut self) {
-        if let Some((hearing, id)) = &self.request {
-            hearing.0.lock().requests.remove(id);
+        if let Some((dispatcher, id)) = &self.request {
+            dispatcher.0.lock().requests.remove(id);
         }
     }
 }
@@ -109,48 +109,50 @@ fn ended() -> Failure {
     Failure::Lost(Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000))
 }
 
-impl Hearing {
+impl Dispatcher {
     fn end(&self) {
-        let mut waiting = self.0.lock();
-        waiting.has_ended = true;
-        waiting.requests.clear();
-        waiting.outside = None;
+        let mut subscribers = self.0.lock();
+        subscribers.has_ended = true;
+        subscribers.requests.clear();
+        subscribers.outside = None;
     }
 
-    /// A place for the response to request `id`.
-    fn expect(self: &Arc<Self>, id: u64) -> Option<Heard> {
-        let mut waiting = self.0.lock();
-        if waiting.has_ended {
+    /// Registers request `id`, whose response will arrive here.
+    fn expect(self: &Arc<Self>, id: u64) -> Option<EventReceiver> {
+        let mut subscribers = self.0.lock();
+        if subscribers.has_ended {
             return None;
         }
-        let (events, heard) = mpsc::channel(UNREAD_MAX + 1);
+        let (events, receiver) = mpsc::channel(UNREAD_MAX + 1);
         let response = events.clone().try_reserve_owned();
         let response = response.expect("a new channel has room");
-        waiting.requests.insert(id, Request { events, response });
-        Some(Heard {
-            events: heard,
+        subscribers
+            .requests
+            .insert(id, PendingRequest { events, response });
+        Some(EventReceiver {
+            events: receiver,
             request: Some((self.clone(), id)),
             _turn: None,
         })
     }
 
-    /// What is about no request; an older listener's stream ends.
-    fn listen(&self) -> Option<Heard> {
-        let mut waiting = self.0.lock();
-        if waiting.has_ended {
+    /// Subscribes to messages that belong to no request; an earlier subscriber's stream ends.
+    fn listen(&self) -> Option<EventReceiver> {
+        let mut subscribers = self.0.lock();
+        if subscribers.has_ended {
             return None;
         }
-        let (events, heard) = mpsc::channel(UNREAD_MAX);
-        waiting.outside = Some(events);
-        Some(Heard {
-            events: heard,
+        let (events, receiver) = mpsc::channel(UNREAD_MAX);
+        subscribers.outside = Some(events);
+        Some(EventReceiver {
+            events: receiver,
             request: None,
             _turn: None,
         })
     }
 
-    /// Takes a message to whoever waits for it. What is to be said back at once is returned.
-    fn hear(&self, data: &Bytes) -> Option<Vec<u8>> {
+    /// Dispatches a message. Returns an answer that must be sent back at once.
+    fn dispatch(&self, data: &Bytes) -> Option<Vec<u8>> {
         let messages = match Incoming::parse(data.clone(), Rules::backend()) {
             Ok(Incoming::One(message)) => vec![message],
             Ok(Incoming::Batch(messages)) => messages.into_iter().flatten().collect(),
@@ -159,16 +161,16 @@ impl Hearing {
         let mut framed = Vec::new();
         sse::push_message(&mut framed, data);
         let event = Bytes::from(framed);
-        let mut waiting = self.0.lock();
+        let mut subscribers = self.0.lock();
         let mut answer = None;
         for message in messages {
-            answer = waiting.take(&message, &event).or(answer);
+            answer = subscribers.take(&message, &event).or(answer);
         }
         answer
     }
 }
 
-impl Waiting {
+impl Subscribers {
     fn take(&mut self, message: &Message, event: &Bytes) -> Option<Vec<u8>> {
         match message {
             Message::Response(response) => {
@@ -185,7 +187,7 @@ impl Waiting {
             Message::Notification(notice)
                 if matches!(notice.method, Method::LogMessage | Method::Cancelled) =>
             {
-                // Only where it can be nobody else's.
+                // Delivered only if there is a single request in flight.
                 let _ = self.only()?.events.try_send(event.clone());
             }
             Message::Notification(_) => {
@@ -211,14 +213,14 @@ impl Waiting {
     }
 
     /// The request in flight, if there is just one.
-    fn only(&self) -> Option<&Request> {
+    fn only(&self) -> Option<&PendingRequest> {
         let mut all = self.requests.values();
         all.next().filter(|_| all.next().is_none())
     }
 }
 
-impl Old {
-    /// Whether the server is spoken to in this way.
+impl HttpSse {
+    /// Whether the server was detected as HTTP+SSE.
     pub(super) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
@@ -226,12 +228,12 @@ impl Old {
     pub(super) fn switch(&self, on: bool) {
         self.is_on.store(on, Ordering::Relaxed);
         if !on {
-            let lines = std::mem::take(&mut *self.lines.lock());
-            drop(lines);
+            let sessions = std::mem::take(&mut *self.sessions.lock());
+            drop(sessions);
         }
     }
 
-    /// Sends one message by the line that its session names; `initialize` opens a new one.
+    /// Sends one message in the session that the envelope names; `initialize` opens a new session.
     pub(super) async fn send(
         &self,
         post: &Post,
@@ -242,7 +244,7 @@ impl Old {
             Some(session) => session.clone(),
             None => Box::pin(self.open(post, &body)).await?,
         };
-        let Some(line) = self.line(&session) else {
+        let Some(sse) = self.session_of(&session) else {
             return Ok(unknown());
         };
         let id = match Incoming::parse(body.clone(), Rules::backend()) {
@@ -250,72 +252,72 @@ impl Old {
             _ => None,
         };
         let Some(id) = id else {
-            let answer = post.deliver(&line.endpoint, body).await?;
+            let answer = post.deliver(&sse.endpoint, body).await?;
             return Ok(accepted(answer, session));
         };
-        let turn = match line.turn.as_ref().filter(|_| takes_turns(envelope.method)) {
+        let turn = match sse.turn.as_ref().filter(|_| takes_turns(envelope.method)) {
             Some(turn) => turn.clone().acquire_owned().await.ok(),
             None => None,
         };
-        let Some(mut heard) = line.hearing.expect(id) else {
+        let Some(mut receiver) = sse.dispatcher.expect(id) else {
             return Ok(unknown());
         };
-        heard._turn = turn;
-        match accepted(post.deliver(&line.endpoint, body).await?, session) {
+        receiver._turn = turn;
+        match accepted(post.deliver(&sse.endpoint, body).await?, session) {
             Answer::Nothing { session } => Ok(Answer::Stream {
                 session,
-                events: Stream::of(heard),
+                events: Stream::of(receiver),
             }),
             refused => Ok(refused),
         }
     }
 
-    /// The stream of what is said outside of any request.
+    /// The stream of messages outside of any request.
     pub(super) fn listen(&self, session: Option<&HeaderValue>) -> Answer {
-        let heard = session
-            .and_then(|session| self.line(session))
-            .and_then(|line| line.hearing.listen());
-        match heard {
-            Some(heard) => Answer::Stream {
+        let receiver = session
+            .and_then(|session| self.session_of(session))
+            .and_then(|sse| sse.dispatcher.listen());
+        match receiver {
+            Some(receiver) => Answer::Stream {
                 session: None,
-                events: Stream::of(heard),
+                events: Stream::of(receiver),
             },
             None => unknown(),
         }
     }
 
-    /// Hangs up.
+    /// Closes the session.
     pub(super) fn end(&self, session: Option<&HeaderValue>) -> Answer {
-        let line = session.and_then(|session| self.lines.lock().remove(session));
-        drop(line);
+        let sse = session.and_then(|session| self.sessions.lock().remove(session));
+        drop(sse);
         Answer::Nothing { session: None }
     }
 
-    fn line(&self, session: &HeaderValue) -> Option<Arc<Line>> {
-        let mut lines = self.lines.lock();
-        let line = lines.get(session)?.clone();
-        if line.hearing.0.lock().has_ended {
-            lines.remove(session);
+    fn session_of(&self, session: &HeaderValue) -> Option<Arc<SseSession>> {
+        let mut sessions = self.sessions.lock();
+        let sse = sessions.get(session)?.clone();
+        if sse.dispatcher.0.lock().has_ended {
+            sessions.remove(session);
             return None;
         }
-        *line.used.lock() = Instant::now();
-        Some(line)
+        *sse.used.lock() = Instant::now();
+        Some(sse)
     }
 
-    /// Opens a line for the client that `initialize` introduces.
+    /// Opens a session for the client that `initialize` introduces.
     async fn open(&self, post: &Post, initialize: &Bytes) -> Result<HeaderValue, Failure> {
         let opened = tokio::time::timeout(ENDPOINT_TIMEOUT, connect(post));
         let (events, decoder, endpoint) = opened.await.map_err(|_| no_endpoint())??;
-        let hearing = Arc::<Hearing>::default();
+        let dispatcher = Arc::<Dispatcher>::default();
         let reader = tokio::spawn(read(
-            hearing.clone(),
+            dispatcher.clone(),
             events,
             decoder,
-            post.mouth(endpoint.clone()),
+            post.poster(endpoint.clone()),
         ));
-        let line = Line {
+        let sse = SseSession {
             endpoint,
-            hearing,
+            dispatcher,
             reader: reader.abort_handle(),
             turn: can_be_asked(initialize).then(|| Arc::new(Semaphore::new(1))),
             used: Mutex::new(Instant::now()),
@@ -323,33 +325,34 @@ impl Old {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let session = HeaderValue::from(number);
         let mut gone = Vec::new();
-        let mut lines = self.lines.lock();
-        let is_stale =
-            |line: &Line| line.hearing.0.lock().has_ended || line.used.lock().elapsed() > IDLE_MAX;
-        let stale: Vec<HeaderValue> = lines
+        let mut sessions = self.sessions.lock();
+        let is_stale = |sse: &SseSession| {
+            sse.dispatcher.0.lock().has_ended || sse.used.lock().elapsed() > IDLE_MAX
+        };
+        let stale: Vec<HeaderValue> = sessions
             .iter()
-            .filter(|(_, line)| is_stale(line))
+            .filter(|(_, sse)| is_stale(sse))
             .map(|(session, _)| session.clone())
             .collect();
-        gone.extend(stale.iter().filter_map(|session| lines.remove(session)));
-        if lines.len() >= LINES_MAX {
-            let oldest = lines
+        gone.extend(stale.iter().filter_map(|session| sessions.remove(session)));
+        if sessions.len() >= SESSIONS_MAX {
+            let oldest = sessions
                 .iter()
-                .min_by_key(|(_, line)| *line.used.lock())
+                .min_by_key(|(_, sse)| *sse.used.lock())
                 .map(|(session, _)| session.clone());
-            gone.extend(oldest.and_then(|session| lines.remove(&session)));
+            gone.extend(oldest.and_then(|session| sessions.remove(&session)));
         }
-        lines.insert(session.clone(), Arc::new(line));
+        sessions.insert(session.clone(), Arc::new(sse));
         Ok(session)
     }
 }
 
-/// Calls that a server may ask something in the middle of.
+/// Calls during which a server may ask a question.
 fn takes_turns(method: &Method) -> bool {
     method.may_need_input()
 }
 
-/// Whether the client introduced by this request declared anything that it could be asked for.
+/// Whether this `initialize` declares a capability that allows questions.
 fn can_be_asked(initialize: &Bytes) -> bool {
     match Incoming::parse(initialize.clone(), Rules::backend()) {
         Ok(Incoming::One(Message::Request(request))) => request
@@ -374,7 +377,7 @@ fn accepted(answer: Answer, session: HeaderValue) -> Answer {
     }
 }
 
-/// What a session that ended is answered with everywhere.
+/// The answer to every request in a session that ended.
 fn unknown() -> Answer {
     Answer::Refused {
         status: StatusCode::NOT_FOUND,
@@ -388,7 +391,7 @@ fn no_endpoint() -> Failure {
     Failure::Undelivered(relay::bad_reply("no `endpoint` event came"))
 }
 
-/// Opens the stream and reads where to POST.
+/// Opens the stream and reads the endpoint.
 async fn connect(post: &Post) -> Result<(Stream, sse::Decoder, Uri), Failure> {
     let Answer::Stream { mut events, .. } = post.open_events().await? else {
         return Err(no_endpoint());
@@ -399,7 +402,7 @@ async fn connect(post: &Post) -> Result<(Stream, sse::Decoder, Uri), Failure> {
             let event = event.map_err(|_| no_endpoint())?;
             if event.event.as_deref() == Some(b"endpoint") {
                 let endpoint = resolve(post.path(), post.authority(), &event.data);
-                // Whatever came with it in one chunk is about nothing that was asked yet.
+                // Events behind it in the same chunk answer no request of ours.
                 return Ok((events, decoder, endpoint.ok_or_else(no_endpoint)?));
             }
         }
@@ -407,11 +410,11 @@ async fn connect(post: &Post) -> Result<(Stream, sse::Decoder, Uri), Failure> {
     Err(no_endpoint())
 }
 
-/// The address to POST to, as a path: it must not lead to another server.
+/// The endpoint as a path: it must not lead to another server.
 fn resolve(base: &Uri, authority: &[u8], said: &[u8]) -> Option<Uri> {
     let said = std::str::from_utf8(said).ok()?.trim();
     let uri: Uri = match said.starts_with('/') || said.contains("://") {
-        // Another host in the scheme at hand.
+        // Scheme-relative: names a host.
         true if said.starts_with("//") => format!("http:{said}").parse().ok()?,
         true => said.parse().ok()?,
         false => {
@@ -430,35 +433,40 @@ fn resolve(base: &Uri, authority: &[u8], said: &[u8]) -> Option<Uri> {
     uri.path_and_query()?.as_str().parse().ok()
 }
 
-/// Reads a line to its end.
-async fn read(hearing: Arc<Hearing>, mut events: Stream, mut decoder: sse::Decoder, mouth: Mouth) {
+/// Reads a session's stream to its end.
+async fn read(
+    dispatcher: Arc<Dispatcher>,
+    mut events: Stream,
+    mut decoder: sse::Decoder,
+    poster: DetachedPoster,
+) {
     while let Ok(Some(mut chunk)) = events.alone().await {
         while let Some(event) = decoder.next(&mut chunk) {
             let Ok(event) = event else {
-                return hearing.end();
+                return dispatcher.end();
             };
             if event.data.is_empty() || !event.is_message() {
                 continue;
             }
-            if let Some(answer) = hearing.hear(&event.data) {
-                mouth.say(answer);
+            if let Some(answer) = dispatcher.dispatch(&event.data) {
+                poster.post(answer);
             }
         }
     }
-    hearing.end();
+    dispatcher.end();
 }
 
-/// The way to POST beside everything else.
-pub(super) struct Mouth {
+/// Sends POSTs from tasks of their own.
+pub(super) struct DetachedPoster {
     pub(super) pool: Arc<super::pool::Pool>,
     /// Header fields of every request, as they are written.
     pub(super) fixed: Vec<u8>,
     pub(super) endpoint: Uri,
 }
 
-impl Mouth {
-    /// Says something that nobody waits for.
-    fn say(&self, body: Vec<u8>) {
+impl DetachedPoster {
+    /// Posts a message whose answer nobody awaits.
+    fn post(&self, body: Vec<u8>) {
         let mut request = Posted::new(&http::Method::POST, &self.endpoint);
         request.fields(&self.fixed);
         let request = request.with(body.into());
@@ -497,19 +505,22 @@ mod tests {
 
     #[test]
     fn a_question_goes_to_the_only_call_or_is_refused() {
-        let hearing = Arc::<Hearing>::default();
+        let dispatcher = Arc::<Dispatcher>::default();
         let ask = Bytes::from_static(br#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#);
-        assert!(hearing.hear(&ask).is_some(), "nobody is there to be asked");
-        let mut one = hearing.expect(1).expect("open");
-        assert_eq!(hearing.hear(&ask), None);
+        assert!(
+            dispatcher.dispatch(&ask).is_some(),
+            "nobody is there to be asked"
+        );
+        let mut one = dispatcher.expect(1).expect("open");
+        assert_eq!(dispatcher.dispatch(&ask), None);
         assert!(one.events.try_recv().is_ok());
-        let two = hearing.expect(2).expect("open");
-        assert!(hearing.hear(&ask).is_some(), "it could be either's");
+        let two = dispatcher.expect(2).expect("open");
+        assert!(dispatcher.dispatch(&ask).is_some(), "it could be either's");
         drop(two);
         let answer = Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-        assert_eq!(hearing.hear(&answer), None);
+        assert_eq!(dispatcher.dispatch(&answer), None);
         assert!(one.events.try_recv().is_ok());
-        hearing.end();
-        assert!(hearing.expect(3).is_none());
+        dispatcher.end();
+        assert!(dispatcher.expect(3).is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! Keeping an HTTP backend: find it, read its lists, watch it, read them again when they change.
+//! Runs an HTTP backend: detects the server, reads its lists, checks its health, reads the lists again when they
+//! change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,12 +21,13 @@ use super::speak::{self, Speaker};
 use super::upstream::Upstream;
 use super::{Inner, Ready, State};
 use crate::discover::{self, Greeting, Lists, Peer};
+use crate::relay;
 
-/// First and longest pause between attempts to reach a server.
+/// Reconnect backoff: doubles from `RETRY_MIN` to `RETRY_MAX`.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
-/// How long it may take until the server's stream is open in a new session.
-const HEARD_MAX: Duration = Duration::from_secs(5);
+/// Longest wait until the notification stream is open in a new session.
+const STREAM_OPEN_MAX: Duration = Duration::from_secs(5);
 /// Bursts of `list_changed` within this time are read once.
 const SETTLE: Duration = Duration::from_millis(100);
 
@@ -51,7 +53,7 @@ pub(super) async fn stop(inner: &Arc<Inner>) {
     }
 }
 
-/// Ends a session at the server. A courtesy: a server that does not answer expires it by itself.
+/// Ends a session at the server. Best effort: a server that does not answer expires it by itself.
 pub(super) async fn end_session(inner: &Inner, upstream: &Upstream) {
     let envelope = Envelope {
         method: &Method::Other("".into()),
@@ -95,20 +97,20 @@ async fn keep(inner: &Arc<Inner>) {
 }
 
 async fn find(inner: &Inner) -> Result<Ready, Fault> {
-    let doubts = inner.doubt.raised();
+    let invalidations = inner.freshness.invalidations();
     let ready = speak::greet(inner).await?;
     let speaker = Speaker::within(inner, &ready.base);
-    let _one_at_a_time = inner.doubt.looking.lock().await;
+    let _one_at_a_time = inner.freshness.reading.lock().await;
     let lists = read(inner, &speaker, &ready.greeting).await?;
-    // Whoever hears the news and calls at once waits for the moment until it is ready.
-    inner.turn(State::Starting);
-    // Before calls may go: they were found by what was remembered, and are confirmed by this.
+    // Calls made right after the publication wait until the state is ready.
+    inner.enter(State::Starting);
+    // Published before calls may go: they were resolved against remembered lists, and are checked against these.
     inner.publisher.publish(lists.offer);
     match lists.tools_refused {
-        None => inner.doubt.settle(doubts),
-        Some(_) => inner.doubt.raise(),
+        None => inner.freshness.cover(invalidations),
+        Some(_) => inner.freshness.invalidate(),
     }
-    inner.turn(State::Ready(ready.clone()));
+    inner.enter(State::Ready(ready.clone()));
     inner.note(Health::Up, Some(ready.greeting.revision), None);
     tracing::info!(backend = %inner.config.name, revision = %ready.greeting.revision, "ready");
     Ok(ready)
@@ -131,7 +133,7 @@ pub(super) async fn read(
             .ok()
             .and_then(|t| t.get_bytes("inputSchema"));
         let checked = header::annotations(&schema.unwrap_or_default());
-        // A schema that is missing or no JSON is not this rule's business.
+        // A schema that is missing or not JSON is outside this rule.
         match checked {
             Err(AnnotationError::NotJson) | Ok(_) => true,
             Err(why) => {
@@ -145,27 +147,27 @@ pub(super) async fn read(
 
 /// Watches a backend that is up; returns why it no longer is.
 async fn watch(inner: &Arc<Inner>, ready: Ready) -> Fault {
-    let again = inner.was_found.swap(true, Ordering::Relaxed);
-    let _listening = Beside(tokio::spawn(listen(inner.clone(), again)));
-    let _subscribing = Beside(tokio::spawn(keep_subscribed(inner.clone(), again)));
-    pings_and_changes(inner, ready).await
+    let reconnected = inner.was_found.swap(true, Ordering::Relaxed);
+    let _listening = AbortOnDrop(tokio::spawn(listen(inner.clone(), reconnected)));
+    let _subscribing = AbortOnDrop(tokio::spawn(keep_subscribed(inner.clone(), reconnected)));
+    check_and_refresh(inner, ready).await
 }
 
-/// A task that ends with whoever started it, also when that one is dropped.
-struct Beside(JoinHandle<()>);
+/// Aborts the task when it is dropped.
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for Beside {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
+async fn check_and_refresh(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
     let mut failures = 0;
     let mut next_ping = inner.config.health_interval;
     loop {
         let changed = tokio::select! {
-            // No interval, no pings.
+            // A zero interval switches pings off.
             () = tokio::time::sleep(next_ping), if !next_ping.is_zero() => false,
             () = inner.refresh.notified() => {
                 tokio::time::sleep(SETTLE).await;
@@ -176,14 +178,14 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
         if let State::Ready(current) = &*inner.state.borrow() {
             ready = current.clone();
         }
-        // Nothing is heard of the changes of a server that has no stream open, so reading its lists takes the place of
-        // the ping; one that lists nothing would not be asked anything by that.
+        // A server without an open notification stream announces no changes, so its lists are read in place of the
+        // ping; a server without lists is pinged, since reading nothing would be no check.
         let can = &ready.greeting.capabilities;
         let lists = can.tools || can.resources || can.prompts;
-        let untold = lists && inner.heard_in.borrow().is_none();
+        let untold = lists && inner.listening_in.borrow().is_none();
         let outcome = match changed || untold {
             true => {
-                let _one_at_a_time = inner.doubt.looking.lock().await;
+                let _one_at_a_time = inner.freshness.reading.lock().await;
                 inner.reread(&ready).await
             }
             false => ping(inner, &ready).await.map(|()| Reread::Published),
@@ -200,7 +202,7 @@ async fn pings_and_changes(inner: &Arc<Inner>, mut ready: Ready) -> Fault {
             Err(fault) => {
                 failures += 1;
                 inner.note(Health::Failing, None, Some(fault.to_string()));
-                // A failing server is looked at again soon, not after the whole interval.
+                // A failing server is checked again soon, not after the whole interval.
                 next_ping = RETRY_MIN;
                 if failures >= inner.config.unhealthy_after {
                     return fault;
@@ -218,7 +220,7 @@ async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
     } else {
         Method::Ping
     };
-    // Any answer is a sign of life, an error included.
+    // Any answer counts as alive, an error included.
     let outcome = speaker
         .request(method, discover::own_params(revision, ""))
         .await;
@@ -228,7 +230,8 @@ async fn ping(inner: &Inner, ready: &Ready) -> Result<(), Fault> {
     outcome.map(drop).map_err(Fault::from)
 }
 
-/// What the server said has changed, until callers are told: whoever reads the lists for a call may leave with it.
+/// Changes that the server announced and that are not published yet; put back if the reading is cancelled with its
+/// call.
 struct Announced<'a> {
     inner: &'a Inner,
     bits: u8,
@@ -257,15 +260,15 @@ impl Drop for Announced<'_> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reread {
     Published,
-    /// The same, but the server did not give its tools, and why.
+    /// The lists were published, but the server refused its tools: why.
     Refused(String),
-    /// The session was forgotten; there is a new one, in which they were not read yet.
+    /// The session was unknown and has been renewed; the lists are not read in it yet.
     Renewed,
 }
 
-/// Keeps our subscriptions at a legacy server in step with what callers want, in whatever session we have. A modern
-/// server is told with each `subscriptions/listen`. After a gap those who follow something are told that it changed, for
-/// it may have, and a subscription that is refused now can be noticed in no other way.
+/// Keeps the subscriptions at a legacy server in step with what callers follow, in whatever session is current. (A
+/// modern server gets them with `subscriptions/listen`.) After a gap, followers are told that their resources
+/// changed, since updates may have been missed and a refused subscription shows in no other way.
 async fn keep_subscribed(inner: Arc<Inner>, mut gap: bool) {
     let mut changes = inner.publisher.wanted_changes();
     let mut states = inner.state.subscribe();
@@ -280,7 +283,7 @@ async fn keep_subscribed(inner: Arc<Inner>, mut gap: bool) {
             return;
         }
         if at.as_ref().is_none_or(|at| !Arc::ptr_eq(at, &ready.base)) {
-            // Another session: it knows nothing of what was asked of the one before.
+            // A new session has no subscriptions yet.
             gap |= at.is_some();
             subscribed.clear();
             at = Some(ready.base.clone());
@@ -302,14 +305,14 @@ async fn keep_subscribed(inner: Arc<Inner>, mut gap: bool) {
         }
         subscribed = wanted;
         if std::mem::take(&mut gap) {
-            let here = |heard: &Option<Arc<Upstream>>| {
-                heard
+            let here = |listened: &Option<Arc<Upstream>>| {
+                listened
                     .as_ref()
                     .is_some_and(|at| Arc::ptr_eq(at, &ready.base))
             };
-            // From then on nothing is missed any more; a server without such a stream says nothing anyway.
-            let mut heard_in = inner.heard_in.subscribe();
-            let _ = timeout(HEARD_MAX, heard_in.wait_for(here)).await;
+            // From then on no update is missed; a server without such a stream sends none.
+            let mut listening_in = inner.listening_in.subscribe();
+            let _ = timeout(STREAM_OPEN_MAX, listening_in.wait_for(here)).await;
             inner.publisher.missed_resources().await;
         }
         tokio::select! {
@@ -319,53 +322,53 @@ async fn keep_subscribed(inner: Arc<Inner>, mut gap: bool) {
     }
 }
 
-/// Hears what the server says of its own accord: on the GET stream of a legacy session, or by
-/// `subscriptions/listen`. `gap` if it was heard before.
+/// Keeps the notification stream open: the GET stream of a legacy session, or `subscriptions/listen`. `gap`: it was
+/// open before.
 async fn listen(inner: Arc<Inner>, mut gap: bool) {
     let mut pause = RETRY_MIN;
-    let mut heard_at: Option<Arc<Upstream>> = None;
+    let mut listened_at: Option<Arc<Upstream>> = None;
     loop {
         let State::Ready(ready) = inner.state.borrow().clone() else {
             return;
         };
         let base = &ready.base;
-        let same = heard_at.as_ref().is_some_and(|at| Arc::ptr_eq(at, base));
-        // In another legacy session `keep_subscribed` has to subscribe first.
+        let same = listened_at.as_ref().is_some_and(|at| Arc::ptr_eq(at, base));
+        // In a new legacy session `keep_subscribed` subscribes first.
         gap = match base.revision.is_modern() {
-            true => gap || heard_at.is_some(),
+            true => gap || listened_at.is_some(),
             false => same,
         };
-        let heard = hear(&inner, &ready, gap).await;
-        if inner.heard_in.send_replace(None).is_some() {
-            inner.doubt.raise();
-            heard_at = Some(base.clone());
+        let end = listen_once(&inner, &ready, gap).await;
+        if inner.listening_in.send_replace(None).is_some() {
+            inner.freshness.invalidate();
+            listened_at = Some(base.clone());
         }
-        match heard {
-            Heard::NotOffered => {
-                // Nobody need wait for what never comes.
+        match end {
+            ListenEnd::NotOffered => {
+                // Releases components that wait for a subscription which will never exist.
                 inner.publisher.told(u64::MAX);
                 return;
             }
-            Heard::Ended if !inner.is_current(base) => {
+            ListenEnd::Ended if !inner.is_current(base) => {
                 pause = RETRY_MIN;
                 continue;
             }
-            Heard::Ended => pause = RETRY_MIN,
-            // Where it was never heard, it may be the stream that the server does not know.
-            Heard::Lost if same && inner.renew(&ready, None, base).await.is_ok() => {
+            ListenEnd::Ended => pause = RETRY_MIN,
+            // If the stream was never open, the 404 may be about the stream and not about the session.
+            ListenEnd::Lost if same && inner.renew(&ready, None, base).await.is_ok() => {
                 pause = RETRY_MIN;
                 continue;
             }
-            Heard::Lost | Heard::Failed => pause = (pause * 2).min(RETRY_MAX),
+            ListenEnd::Lost | ListenEnd::Failed => pause = (pause * 2).min(RETRY_MAX),
         }
         tokio::time::sleep(pause).await;
-        // Whatever was said in between was lost.
+        // Notifications sent in between were lost.
         inner.publisher.missed();
         inner.refresh.notify_one();
     }
 }
 
-enum Heard {
+enum ListenEnd {
     NotOffered,
     Ended,
     Failed,
@@ -373,17 +376,17 @@ enum Heard {
     Lost,
 }
 
-async fn hear(inner: &Inner, ready: &Ready, gap: bool) -> Heard {
+async fn listen_once(inner: &Inner, ready: &Ready, gap: bool) -> ListenEnd {
     let modern = ready.base.revision.is_modern();
     let mut wishes = inner.publisher.wanted_changes();
     let wish = *wishes.borrow_and_update();
     let mut stream = match open(inner, ready).await {
         Ok(stream) => stream,
-        Err(heard) => return heard,
+        Err(end) => return end,
     };
-    inner.heard_in.send_replace(Some(ready.base.clone()));
+    inner.listening_in.send_replace(Some(ready.base.clone()));
     inner.publisher.told(wish);
-    // What changed after the lists were read and before this was said to nobody.
+    // Covers changes after the lists were read and before the stream was open.
     inner.refresh.notify_one();
     if gap {
         inner.publisher.missed();
@@ -393,13 +396,13 @@ async fn hear(inner: &Inner, ready: &Ready, gap: bool) -> Heard {
     loop {
         let chunk = tokio::select! {
             chunk = stream.chunk(&inner.post) => chunk,
-            // Callers want to hear of other resources. The new stream is there before the old one
-            // goes; what the old one had said and nobody read is read from the lists.
+            // Callers follow other resources. The new stream is opened before the old one is dropped; unread
+            // notifications of the old one are covered by reading the lists.
             Ok(()) = wishes.changed(), if modern => {
                 let wish = *wishes.borrow();
                 stream = match open(inner, ready).await {
                     Ok(stream) => stream,
-                    Err(heard) => return heard,
+                    Err(end) => return end,
                 };
                 inner.publisher.told(wish);
                 decoder = inner.notices();
@@ -411,23 +414,23 @@ async fn hear(inner: &Inner, ready: &Ready, gap: bool) -> Heard {
         match chunk {
             Ok(Some(mut chunk)) => {
                 while let Some(event) = decoder.next(&mut chunk) {
-                    let Some(event) = inner.of_fit_size(event) else {
+                    let Some(event) = inner.within_limit(event) else {
                         continue;
                     };
                     if refuses_listening(&event.data) {
-                        return Heard::NotOffered;
+                        return ListenEnd::NotOffered;
                     }
-                    inner.hear_event(event.data);
+                    inner.on_event(event.data);
                 }
             }
-            Ok(None) => return Heard::Ended,
-            Err(_) => return Heard::Failed,
+            Ok(None) => return ListenEnd::Ended,
+            Err(_) => return ListenEnd::Failed,
         }
     }
 }
 
-/// Opens the stream on which the server speaks of its own accord.
-async fn open(inner: &Inner, ready: &Ready) -> Result<Stream, Heard> {
+/// Opens the notification stream.
+async fn open(inner: &Inner, ready: &Ready) -> Result<Stream, ListenEnd> {
     let upstream = &ready.base;
     let method = Method::Listen;
     let envelope = Envelope {
@@ -454,10 +457,10 @@ async fn open(inner: &Inner, ready: &Ready) -> Result<Stream, Heard> {
     };
     match answer {
         Ok(Answer::Stream { events, .. }) => Ok(events),
-        // Listening goes on in the session that takes the place of a forgotten one.
-        Ok(answer) if upstream.session.is_some() && answer.is_unknown() => Err(Heard::Lost),
-        Ok(_) => Err(Heard::NotOffered),
-        Err(_) => Err(Heard::Failed),
+        // Listening goes on in the session that replaces the unknown one.
+        Ok(answer) if upstream.session.is_some() && answer.is_unknown() => Err(ListenEnd::Lost),
+        Ok(_) => Err(ListenEnd::NotOffered),
+        Err(_) => Err(ListenEnd::Failed),
     }
 }
 
@@ -471,14 +474,14 @@ fn refuses_listening(data: &Bytes) -> bool {
 }
 
 impl Inner {
-    /// Reads the lists again and publishes them; `Doubt::looking` is held.
+    /// Reads the lists again and publishes them; the caller holds `Freshness::reading`.
     pub(super) async fn reread(&self, ready: &Ready) -> Result<Reread, Fault> {
-        let doubts = self.doubt.raised();
+        let invalidations = self.freshness.invalidations();
         let said = Announced::take(self);
         let speaker = Speaker::within(self, &ready.base);
         let lists = read(self, &speaker, &ready.greeting).await;
         if speaker.has_lost_session() {
-            // Renewing has the lists read again.
+            // Renewing the session reads the lists as well.
             self.renew(ready, None, &ready.base).await?;
             return Ok(Reread::Renewed);
         }
@@ -486,65 +489,51 @@ impl Inner {
         self.publisher.publish_changed(lists.offer, &said.done());
         self.sessions.forget_tools();
         if let Some(why) = lists.tools_refused {
-            self.doubt.raise();
+            self.freshness.invalidate();
             return Ok(Reread::Refused(why));
         }
-        self.doubt.settle(doubts);
+        self.freshness.cover(invalidations);
         Ok(Reread::Published)
     }
 
-    /// Whether our own requests still go this way.
+    /// Whether this is still the base session.
     fn is_current(&self, base: &Arc<Upstream>) -> bool {
         matches!(&*self.state.borrow(), State::Ready(now) if Arc::ptr_eq(&now.base, base))
     }
 
-    /// Reads a stream on which no replies come.
+    /// A decoder for streams without replies.
     pub(super) fn notices(&self) -> sse::Decoder {
         sse::Decoder::new(self.config.event_bytes_max)
     }
 
-    /// One event that is too large costs itself, not those that follow.
-    pub(super) fn of_fit_size(
+    /// Drops an event that exceeds the limit, and only that one.
+    pub(super) fn within_limit(
         &self,
         event: Result<sse::Event, sse::SseError>,
     ) -> Option<sse::Event> {
-        event
-            .inspect_err(|error| self.complain_of_size(error.max))
-            .ok()
+        event.inspect_err(|error| self.warn_of_size(error.max)).ok()
     }
 
-    pub(super) fn complain_of_size(&self, max: usize) {
+    pub(super) fn warn_of_size(&self, max: usize) {
         tracing::warn!(
             backend = %self.config.name,
             "dropped a message larger than the {max} bytes allowed (limits.event_mb)"
         );
     }
 
-    fn hear_event(&self, data: Bytes) {
+    fn on_event(&self, data: Bytes) {
         if let Ok(Incoming::One(Message::Notification(notice))) =
             Incoming::parse(data, Rules::backend())
         {
-            self.hear_of(&notice.method, &notice.params);
+            self.on_notification(&notice.method, &notice.params);
         }
     }
 
     fn fail(&self, fault: &Fault) {
-        self.turn(State::Failed);
+        self.enter(State::Failed);
         self.sessions.drain();
-        let why = chain(fault);
+        let why = relay::with_causes(fault);
         tracing::warn!(backend = %self.config.name, "not usable: {why}");
         self.note(Health::Down, None, Some(why));
     }
-}
-
-/// A fault with all its causes, for the log and for operators.
-fn chain(fault: &Fault) -> String {
-    let mut text = fault.to_string();
-    let mut source = std::error::Error::source(fault);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -1,9 +1,9 @@
-//! A JSON answer that is handed on before it has come to its end.
+//! Passes on a JSON answer while it is still being received.
 //!
-//! The beginning of every answer is gathered, and nearly all are over by then. Of a longer one the beginning must show that
-//! it is ours (its id), that it is a result, and from a modern server that there is nothing left to do for it
-//! (`resultType`); then the rest passes from the server's connection to the caller's, checked on its way. An answer whose
-//! beginning does not show all that is gathered as before, so nothing of it reaches the caller unless all of it is good.
+//! The beginning of every answer is buffered, and nearly all answers are complete by then. The beginning of a longer
+//! one must show our id, that it is a result, and from a modern server a `resultType` that needs no further work
+//! here; then the rest streams from the server's connection to the caller's, checked on the way. Other answers are
+//! buffered to the end, so the caller sees none of an answer that turns out to be invalid.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -18,44 +18,44 @@ use super::Inner;
 use super::wire::Wire;
 use crate::relay;
 
-/// The answer that is waited for.
+/// The expected answer.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct ExpectedAnswer {
     pub(super) id: u64,
     pub(super) revision: Revision,
     /// How long a piece of it may wait for the caller.
     pub(super) patience: Duration,
 }
 
-/// One that may be handed on.
-pub(super) struct Large {
+/// An answer that is passed on while it arrives.
+pub(super) struct LargeAnswer {
     pub(super) wire: Wire,
     pub(super) first: Bytes,
-    pub(super) begun: Box<Begun>,
+    pub(super) begun: Box<AnswerHead>,
 }
 
-/// What its beginning shows.
-pub(super) struct Begun {
+/// What the beginning of an answer shows.
+pub(super) struct AnswerHead {
     passing: Passing,
-    /// The part of the beginning that belongs to the result.
+    /// The part of the result that the beginning contains.
     part: Range<usize>,
     patience: Duration,
 }
 
-impl Wanted {
-    /// Looks at the beginning of an answer; nothing if the answer must be gathered. Boxed, for the futures of small calls
-    /// have room for it.
-    pub(super) fn judge(self, beginning: &[u8]) -> Option<Box<Begun>> {
+impl ExpectedAnswer {
+    /// Inspects the beginning of an answer; `None` if the answer must be buffered. Boxed to keep the futures of small
+    /// calls small.
+    pub(super) fn judge(self, beginning: &[u8]) -> Option<Box<AnswerHead>> {
         let mut passing = Passing::default();
         let part = passing.take(beginning).ok()?;
         let is_complete = match self.revision.is_modern() {
             true => passing.result_type() == ResultType::Complete,
-            // Nothing that an older server says by that name means anything, but what it must not say does.
+            // `resultType` has no meaning in older revisions, but some results are not allowed there.
             false => passing.result_type() != ResultType::Unfinished,
         };
         let passes = passing.id() == Some(self.id) && passing.is_in_result() && is_complete;
         passes.then(|| {
-            Box::new(Begun {
+            Box::new(AnswerHead {
                 passing,
                 part,
                 patience: self.patience,
@@ -64,14 +64,14 @@ impl Wanted {
     }
 }
 
-/// Hands the answer on, piece by piece, and says in the end what of it matters to us.
-pub(super) async fn pass(inner: &Inner, call: &Call, large: Large) -> Result<Outcome, Fault> {
-    let Large {
+/// Streams the answer piece by piece; returns the members that the gateway itself evaluates.
+pub(super) async fn pass(inner: &Inner, call: &Call, large: LargeAnswer) -> Result<Outcome, Fault> {
+    let LargeAnswer {
         mut wire,
         first,
         begun,
     } = large;
-    let Begun {
+    let AnswerHead {
         mut passing,
         part,
         patience,
@@ -79,7 +79,7 @@ pub(super) async fn pass(inner: &Inner, call: &Call, large: Large) -> Result<Out
     let feed = call.line.begin(first.slice(part), patience);
     drop(first);
     loop {
-        // The call's deadline was for the beginning; from there on the server has that long for each piece.
+        // The call's deadline covers the beginning; from here on each piece has that long.
         let next = tokio::time::timeout(inner.config.timeout, wire.chunk());
         let next = tokio::select! {
             biased;
@@ -100,11 +100,11 @@ pub(super) async fn pass(inner: &Inner, call: &Call, large: Large) -> Result<Out
     }
     passing.end().map_err(relay::bad_reply)?;
     inner.post.give_back(wire);
-    Ok(Outcome::Result(what_matters(&passing)))
+    Ok(Outcome::Result(evaluated_members(&passing)))
 }
 
-/// The members of a result that has gone by which somebody still goes.
-fn what_matters(passing: &Passing) -> Payload {
+/// The members of a streamed result that later steps evaluate.
+fn evaluated_members(passing: &Passing) -> Payload {
     let text: &'static [u8] = match passing.is_error() {
         true => br#"{"isError":true}"#,
         false => b"{}",

@@ -1,6 +1,6 @@
-//! What the server offers to callers who can be asked.
+//! The server's offer to callers who can be asked.
 //!
-//! A modern server hears the capabilities of each request. A legacy one hears them at the handshake, so a session is
+//! A modern server gets the capabilities with each request. A legacy one gets them in its handshake, so a session is
 //! opened for the reading and ended after it.
 
 use sentinel_core::{CapabilitySet, Fault, Kind, Offer};

@@ -1,4 +1,4 @@
-//! A plain exchange with another gateway, outside MCP: whether it is ready, or an operator's wish.
+//! A plain HTTP exchange with another gateway, outside MCP: readiness, or an operator's command.
 
 use std::io;
 use std::path::Path;
@@ -13,13 +13,13 @@ use super::wire::Request;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is sent, and by which way.
+/// One request and how to reach its target.
 #[derive(Clone, Copy)]
-pub struct Plain<'a> {
+pub struct PlainRequest<'a> {
     pub url: &'a Uri,
-    /// A socket of this machine by which the URL is reached.
+    /// A Unix socket of this machine through which the URL is reached.
     pub socket: Option<&'a Path>,
-    /// `Authorization`, where somebody wants to see it.
+    /// `Authorization`, where the target requires it.
     pub credential: Option<&'a HeaderValue>,
     /// The JSON of a POST; `None` is a GET.
     pub json: Option<&'a str>,
@@ -33,7 +33,7 @@ pub async fn get(
     socket: Option<&Path>,
     bytes_max: usize,
 ) -> io::Result<(StatusCode, Bytes)> {
-    let plain = Plain {
+    let plain = PlainRequest {
         url,
         socket,
         credential: None,
@@ -44,7 +44,7 @@ pub async fn get(
     plain.send().await
 }
 
-impl Plain<'_> {
+impl PlainRequest<'_> {
     pub async fn send(&self) -> io::Result<(StatusCode, Bytes)> {
         tokio::time::timeout(self.timeout, self.exchange())
             .await

@@ -1,10 +1,9 @@
 //! Connections to one HTTP server, kept per thread.
 //!
-//! Each worker thread has its own shelf of idle connections, so a call never wakes another thread
-//! to be written. Nor does it wake another task: a connection moves with whoever holds it (`Wire`),
-//! an idle one not at all. A connection idles at most `IDLE_MAX`: servers close theirs after five
-//! seconds or more, and a request written into a closing connection may or may not have been
-//! delivered.
+//! Each worker thread has its own shelf of idle connections, so sending a request wakes no other thread. It wakes no
+//! other task either: a connection (`Wire`) is polled by its current user only, and an idle one not at all. A
+//! connection idles at most `IDLE_MAX`: servers close theirs after five seconds or more, and a request written into a
+//! closing connection may or may not have been delivered.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +22,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use super::wire::{Socket, Wire};
 
 const IDLE_MAX: Duration = Duration::from_secs(4);
-/// Idle connections kept per thread; more callers than that at once open and close extra ones.
+/// Idle connections kept per thread; beyond that, connections are opened and closed per request.
 const IDLE_LEN_MAX: usize = 256;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Threads beyond this many share shelves; there are as many workers as cores.
@@ -34,13 +33,13 @@ thread_local! {
     static SHELF: usize = NEXT_SHELF.fetch_add(1, Ordering::Relaxed) % SHELVES;
 }
 
-/// Where a server is and how to get there.
+/// Host, port and transport of a server.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) tls: Option<TlsConnector>,
-    /// A socket of this machine, in place of host and port.
+    /// A Unix socket of this machine, in place of host and port.
     socket: Option<PathBuf>,
 }
 
@@ -60,7 +59,7 @@ impl Address {
         })
     }
 
-    /// The same place, reached by a socket of this machine.
+    /// The same address, reached through a Unix socket.
     pub(crate) fn by(self, socket: Option<&Path>) -> Self {
         Self {
             socket: socket.map(Path::to_owned),
@@ -114,14 +113,14 @@ impl Pool {
         let mut shelf = self.shelves[SHELF.with(|s| *s)].lock();
         let idle = shelf.pop_back()?;
         if idle.since.elapsed() > IDLE_MAX {
-            // The older ones below are no fresher.
+            // The connections below it have been idle for longer.
             shelf.clear();
             return None;
         }
         Some(idle.wire)
     }
 
-    /// Whether a connection of this thread is open still: whoever is at its other end is who was there before.
+    /// Whether a connection of this thread is still open, so that the server behind it has not been replaced.
     pub(super) async fn is_unbroken(&self) -> bool {
         let Some(mut wire) = self.take_idle() else {
             return false;
@@ -133,7 +132,7 @@ impl Pool {
         unbroken
     }
 
-    /// Gives a connection back; one that is good for nothing more is closed.
+    /// Returns a connection; one that cannot be reused is closed.
     pub(super) fn give(&self, mut wire: Wire) {
         if !wire.is_free() {
             return;
@@ -149,7 +148,7 @@ impl Pool {
         });
     }
 
-    /// Closes connections that nobody needs any more, for as long as this is polled.
+    /// Closes connections that idled too long, for as long as this is polled.
     pub(super) async fn tidy(&self) {
         let mut every = tokio::time::interval(IDLE_MAX);
         loop {

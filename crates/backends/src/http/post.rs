@@ -1,4 +1,4 @@
-//! One POST to a server: headers as its revision wants them, and what kind of answer came.
+//! One POST to a server: headers for its revision, and the kind of answer.
 
 use std::io;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use sentinel_core::{Fault, Kind};
 use sentinel_wire::http1::Head;
 use sentinel_wire::{Method, Params, Revision, header, sse};
 
-use super::large::{self, Large, Wanted};
-use super::old::{self, Old};
+use super::http_sse::{self, HttpSse};
+use super::large::{self, ExpectedAnswer, LargeAnswer};
 use super::pool::Pool;
 use super::wire::{self, Gathered, Request, SendError, Wire};
 
@@ -25,13 +25,13 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Everything about a server that does not change from request to request.
+/// Everything about a server that is the same for every request.
 pub(super) struct Post {
     pool: Arc<Pool>,
-    /// How the server is spoken to if it turns out to be one of 2024-11-05.
-    pub(super) old: Old,
+    /// In use once the server was detected as HTTP+SSE of 2024-11-05.
+    pub(super) http_sse: HttpSse,
     path: Uri,
-    /// Header fields of every request, as they are written.
+    /// Header fields of every request, already serialized.
     fixed: Vec<u8>,
     authority: HeaderValue,
     reply_bytes_max: usize,
@@ -42,7 +42,7 @@ pub(super) struct Post {
 #[derive(Clone, Copy)]
 pub(super) struct Envelope<'a> {
     pub(super) method: &'a Method,
-    /// The name that a modern server also wants in a header, decoded.
+    /// The target's name, decoded; a modern server wants it in a header too.
     pub(super) name: Option<&'a str>,
     pub(super) revision: Option<Revision>,
     pub(super) session: Option<&'a HeaderValue>,
@@ -50,7 +50,7 @@ pub(super) struct Envelope<'a> {
     pub(super) extra: &'a [(HeaderName, HeaderValue)],
 }
 
-/// What came back.
+/// The answer to a POST.
 pub(super) enum Answer {
     /// A JSON body, whole.
     Json {
@@ -58,8 +58,8 @@ pub(super) enum Answer {
         session: Option<HeaderValue>,
         body: Bytes,
     },
-    /// The beginning of a JSON body that may be handed on as it comes.
-    Large(Box<Large>),
+    /// The beginning of a JSON body that may be passed on while it arrives.
+    Large(Box<LargeAnswer>),
     /// A stream of events.
     Stream {
         session: Option<HeaderValue>,
@@ -67,18 +67,18 @@ pub(super) enum Answer {
     },
     /// Accepted; nothing to read.
     Nothing { session: Option<HeaderValue> },
-    /// Neither: the status, when to come back, and the beginning of what it said.
+    /// None of these: the status, `Retry-After`, and the beginning of the body.
     Refused {
         status: StatusCode,
         retry_after_ms: Option<u64>,
-        /// What the body says it is.
+        /// Its `Content-Type`.
         kind: Option<HeaderValue>,
         body: Bytes,
     },
 }
 
 impl Answer {
-    /// 404, which in a session means that the server does not know it (any more).
+    /// 404, which within a session means that the server does not know the session.
     pub(super) fn is_unknown(&self) -> bool {
         matches!(
             self,
@@ -87,7 +87,7 @@ impl Answer {
     }
 }
 
-/// Why nothing came back.
+/// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// Nothing was delivered: trying again is safe.
@@ -104,13 +104,13 @@ impl From<Failure> for Fault {
     }
 }
 
-/// An event stream; gives its connection back when it was read to the end.
+/// An event stream; returns its connection to the pool when read to the end.
 pub(super) struct Stream(Source);
 
 enum Source {
     Wire(Option<Wire>),
-    /// A part of the one stream of an old server.
-    Old(old::Heard),
+    /// A part of the one stream of an HTTP+SSE server.
+    HttpSse(http_sse::EventReceiver),
 }
 
 impl Stream {
@@ -126,17 +126,17 @@ impl Stream {
         Ok(chunk)
     }
 
-    /// The same, for a connection that is of no use afterwards.
+    /// Like `chunk`, for a connection that is not reused afterwards.
     pub(super) async fn alone(&mut self) -> Result<Option<Bytes>, Failure> {
         match &mut self.0 {
             Source::Wire(Some(wire)) => wire.chunk().await.map_err(lost),
             Source::Wire(None) => Ok(None),
-            Source::Old(heard) => heard.chunk().await,
+            Source::HttpSse(heard) => heard.chunk().await,
         }
     }
 
-    pub(super) fn of(heard: old::Heard) -> Self {
-        Self(Source::Old(heard))
+    pub(super) fn of(heard: http_sse::EventReceiver) -> Self {
+        Self(Source::HttpSse(heard))
     }
 }
 
@@ -158,7 +158,7 @@ impl Post {
             ACCEPT,
             HeaderValue::from_static("application/json, text/event-stream"),
         );
-        // Without a word about it any encoding would be welcome.
+        // Without this header any encoding would be acceptable.
         fixed.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         for (name, value) in configured {
             fixed.insert(name, value.clone());
@@ -170,7 +170,7 @@ impl Post {
             .expect("a path of a URI");
         Self {
             pool: Arc::new(pool),
-            old: Old::default(),
+            http_sse: HttpSse::default(),
             path,
             fixed: wire::written(&fixed),
             authority,
@@ -179,7 +179,7 @@ impl Post {
         }
     }
 
-    /// Sends a body. Tries again, with growing pauses, only while nothing was delivered.
+    /// Sends a body. Retries with backoff, but only while nothing was delivered.
     pub(super) async fn send(
         &self,
         envelope: Envelope<'_>,
@@ -188,33 +188,33 @@ impl Post {
         self.send_for(None, envelope, body).await
     }
 
-    /// The same for a caller who takes a large answer in pieces.
+    /// Like `send`, for a caller that takes a large answer in pieces.
     pub(super) async fn send_for(
         &self,
-        wanted: Option<Wanted>,
+        wanted: Option<ExpectedAnswer>,
         envelope: Envelope<'_>,
         body: Bytes,
     ) -> Result<Answer, Failure> {
-        if self.old.is_on() {
-            return Box::pin(self.old.send(self, envelope, body)).await;
+        if self.http_sse.is_on() {
+            return Box::pin(self.http_sse.send(self, envelope, body)).await;
         }
         let request = self.request(&Verb::POST, envelope, None);
         self.exchange(request.with(body), wanted).await
     }
 
-    /// A connection whose answer was read to its end.
+    /// Returns a connection whose answer was read to its end.
     pub(super) fn give_back(&self, wire: Wire) {
         self.pool.give(wire);
     }
 
-    /// Opens the server's own stream, resuming after an event where one is named.
+    /// Opens the session's own stream, resuming after an event id where one is given.
     pub(super) async fn listen(
         &self,
         envelope: Envelope<'_>,
         after: Option<&[u8]>,
     ) -> Result<Answer, Failure> {
-        if self.old.is_on() {
-            return Ok(self.old.listen(envelope.session));
+        if self.http_sse.is_on() {
+            return Ok(self.http_sse.listen(envelope.session));
         }
         let request = self.request(&Verb::GET, envelope, after);
         self.exchange(request.end(), None).await
@@ -222,30 +222,30 @@ impl Post {
 
     /// Ends a session.
     pub(super) async fn delete(&self, envelope: Envelope<'_>) -> Result<Answer, Failure> {
-        if self.old.is_on() {
-            return Ok(self.old.end(envelope.session));
+        if self.http_sse.is_on() {
+            return Ok(self.http_sse.end(envelope.session));
         }
         let request = self.request(&Verb::DELETE, envelope, None);
         self.exchange(request.end(), None).await
     }
 
-    /// Opens the one stream of an old server.
+    /// Opens the one stream of an HTTP+SSE server.
     pub(super) async fn open_events(&self) -> Result<Answer, Failure> {
         let mut request = Request::new(&Verb::GET, &self.path);
         request.fields(&self.fixed);
         self.exchange(request.end(), None).await
     }
 
-    /// Delivers one message to the address that an old server named.
+    /// Posts one message to the endpoint that an HTTP+SSE server named.
     pub(super) async fn deliver(&self, endpoint: &Uri, body: Bytes) -> Result<Answer, Failure> {
         let mut request = Request::new(&Verb::POST, endpoint);
         request.fields(&self.fixed);
         self.exchange(request.with(body), None).await
     }
 
-    /// The same for whoever cannot wait.
-    pub(super) fn mouth(&self, endpoint: Uri) -> old::Mouth {
-        old::Mouth {
+    /// Like `deliver`, for components that cannot await it.
+    pub(super) fn poster(&self, endpoint: Uri) -> http_sse::DetachedPoster {
+        http_sse::DetachedPoster {
             pool: self.pool.clone(),
             fixed: self.fixed.clone(),
             endpoint,
@@ -256,7 +256,7 @@ impl Post {
         self.pool.is_unbroken().await
     }
 
-    /// Closes connections that nobody needs any more, for as long as this is polled.
+    /// Closes connections that idled too long, for as long as this is polled.
     pub(super) async fn tidy(&self) {
         self.pool.tidy().await;
     }
@@ -273,13 +273,17 @@ impl Post {
         sse::Decoder::new(self.reply_bytes_max)
     }
 
-    async fn exchange(&self, request: Request, wanted: Option<Wanted>) -> Result<Answer, Failure> {
+    async fn exchange(
+        &self,
+        request: Request,
+        wanted: Option<ExpectedAnswer>,
+    ) -> Result<Answer, Failure> {
         let mut attempt = 0;
         loop {
             let failed = match self.pool.take().await {
                 Ok(mut wire) => match wire.send(&request).await {
                     Ok(head) => return self.read(wire, head, wanted).await,
-                    // The server closed it while it lay idle; the next one may be better.
+                    // The server closed an idle connection; the next one may be open.
                     Err(SendError::Undelivered(_)) if wire.reused => continue,
                     Err(SendError::Undelivered(error)) => error,
                     Err(SendError::Lost(error)) => return Err(lost(error)),
@@ -294,7 +298,7 @@ impl Post {
         }
     }
 
-    /// The beginning of a request, with all but the end of its head.
+    /// The request up to its own header fields, with the head left open.
     fn request(&self, verb: &Verb, envelope: Envelope<'_>, after: Option<&[u8]>) -> Request {
         let mut request = Request::new(verb, &self.path);
         request.fields(&self.fixed);
@@ -327,7 +331,7 @@ impl Post {
         &self,
         mut wire: Wire,
         head: Head,
-        wanted: Option<Wanted>,
+        wanted: Option<ExpectedAnswer>,
     ) -> Result<Answer, Failure> {
         let status = StatusCode::from_u16(head.status).map_err(lost)?;
         let session = head
@@ -356,7 +360,7 @@ impl Post {
         });
         let body = match (gathered.await.map_err(lost)?, begun) {
             (Gathered::Beginning(first), Some(begun)) => {
-                return Ok(Answer::Large(Box::new(Large { wire, first, begun })));
+                return Ok(Answer::Large(Box::new(LargeAnswer { wire, first, begun })));
             }
             (Gathered::Whole(body) | Gathered::Beginning(body), _) => body,
             (Gathered::TooLarge, _) => return Err(Failure::Lost(large::too_large(bytes_max))),
@@ -390,7 +394,7 @@ fn retry_after_ms(head: &Head) -> Option<u64> {
     Some(seconds.trim().parse::<u64>().ok()?.saturating_mul(1000))
 }
 
-/// A body in an encoding that was not asked for cannot be read.
+/// A body in an encoding that was not requested cannot be read.
 fn encoding(head: &Head) -> Option<Failure> {
     let encoding = std::str::from_utf8(head.get("content-encoding")?).unwrap_or("?");
     let named = encoding.get(..64).unwrap_or(encoding).trim();

@@ -1,9 +1,9 @@
-//! The own stream of a session whose callers can be asked.
+//! The session's own stream, for callers who can be asked.
 //!
-//! Many servers put their questions there and not on the stream of the call that caused them, where
-//! nothing says whose they are. So they go to the only call in flight in the session, if there is just
-//! one, and are refused otherwise. A question of a task names the task, and goes to whoever waits for its result. The stream is open before the first call is sent, for a server that
-//! finds none says nothing.
+//! Many servers send their questions there and not on the stream of the call that caused them, where nothing names
+//! the call. Such a question goes to the only call in flight in the session, and is refused if there are several or
+//! none. A question of a task names the task, and goes to the call that waits for its result. The stream is opened
+//! before the first call is sent, since a server without an open stream sends nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -23,125 +23,125 @@ use super::post::{Answer, Envelope, Stream};
 use super::upstream::Upstream;
 use crate::relay;
 
-/// How long the first call waits for the stream to be there.
+/// How long the first call waits until the stream is open.
 const OPEN_MAX: Duration = Duration::from_secs(1);
-/// Before a stream that ended is opened again.
+/// Pause before a stream that ended is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long an answer waits for what was said before it on the session's stream.
+/// How long an answer waits for messages that the server sent before it on the session's stream.
 const CATCH_UP_MAX: Duration = Duration::from_millis(100);
-/// What has arrived by the time it is looked for is seen within this: the runtime asks the kernel in between.
-const LOOK: Duration = Duration::from_millis(1);
-/// Calls that wait for that at once; further ones do without.
-const MARKS_MAX: usize = 64;
-/// Messages on their way to one call.
-const UNHEARD_MAX: usize = 16;
+/// Bytes that have arrived are read within this time, since the runtime polls the kernel in between.
+const READ_GRACE: Duration = Duration::from_millis(1);
+/// Calls that wait for a flush at once; further ones skip it.
+const FLUSHES_MAX: usize = 64;
+/// Queued messages for one call.
+const QUEUE_LEN_MAX: usize = 16;
 
-/// Who is in flight in one session, and who listens for them.
+/// Dispatches messages of the session's stream to the calls in flight.
 #[derive(Default)]
-pub(super) struct Ear {
-    calls: Mutex<HashMap<u64, Place>>,
-    listening: Mutex<Option<Listening>>,
+pub(super) struct SessionStream {
+    calls: Mutex<HashMap<u64, PendingCall>>,
+    reader: Mutex<Option<Reader>>,
 }
 
-struct Place {
-    tell: mpsc::Sender<Message>,
+struct PendingCall {
+    sender: mpsc::Sender<Message>,
     /// The task whose result it waits for.
     task: Option<Box<str>>,
 }
 
-struct Listening {
+struct Reader {
     task: AbortHandle,
-    /// True once the stream is open, or known never to be.
+    /// True once the stream is open, or known not to exist.
     settled: watch::Receiver<bool>,
-    marks: Marks,
+    flushes: FlushRequests,
 }
 
-/// Dropped once everything that had arrived before it was told.
-type Mark = oneshot::Sender<()>;
-type Marks = mpsc::Sender<Mark>;
+/// Dropped once everything that had arrived before it was dispatched.
+type Flush = oneshot::Sender<()>;
+type FlushRequests = mpsc::Sender<Flush>;
 
-impl std::fmt::Debug for Ear {
+impl std::fmt::Debug for SessionStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ear")
+        f.write_str("SessionStream")
     }
 }
 
-impl Drop for Ear {
+impl Drop for SessionStream {
     fn drop(&mut self) {
-        if let Some(listening) = self.listening.lock().take() {
-            listening.task.abort();
+        if let Some(reader) = self.reader.lock().take() {
+            reader.task.abort();
         }
     }
 }
 
-/// A call's place; dropping it gives the place up.
-pub(super) struct Heard {
+/// The messages for one call; dropping it ends the subscription.
+pub(super) struct CallMessages {
     upstream: Arc<Upstream>,
     id: u64,
     pub(super) messages: mpsc::Receiver<Message>,
-    marks: Marks,
+    flushes: FlushRequests,
 }
 
-impl Heard {
-    /// Waits until what has arrived on the session's stream by now was told. It is another connection, read by
-    /// another task, and nothing orders the two.
+impl CallMessages {
+    /// Waits until everything that has arrived on the session's stream by now was dispatched. The stream is another
+    /// connection read by another task, so there is no order between the two.
     pub(super) async fn catch_up(&self) {
-        let (mark, passed) = oneshot::channel();
-        if self.marks.try_send(mark).is_ok() {
-            let _ = tokio::time::timeout(CATCH_UP_MAX, passed).await;
+        let (flush, flushed) = oneshot::channel();
+        if self.flushes.try_send(flush).is_ok() {
+            let _ = tokio::time::timeout(CATCH_UP_MAX, flushed).await;
         }
     }
 }
 
-impl Drop for Heard {
+impl Drop for CallMessages {
     fn drop(&mut self) {
-        self.upstream.ear.calls.lock().remove(&self.id);
+        self.upstream.session_stream.calls.lock().remove(&self.id);
     }
 }
 
-/// Hears for one call what is said outside of its stream.
-pub(super) async fn hear(
+/// Subscribes a call to the messages outside of its own stream, opening the session's stream if needed.
+pub(super) async fn subscribe(
     inner: &Arc<Inner>,
     upstream: &Arc<Upstream>,
     id: u64,
     task: Option<Box<str>>,
-) -> Heard {
-    let (tell, messages) = mpsc::channel(UNHEARD_MAX);
-    let place = Place { tell, task };
-    upstream.ear.calls.lock().insert(id, place);
-    let (mut settled, marks) = {
-        let mut listening = upstream.ear.listening.lock();
-        let listening = listening.get_or_insert_with(|| begin(inner, upstream));
-        (listening.settled.clone(), listening.marks.clone())
+) -> CallMessages {
+    let (sender, messages) = mpsc::channel(QUEUE_LEN_MAX);
+    let place = PendingCall { sender, task };
+    upstream.session_stream.calls.lock().insert(id, place);
+    let (mut settled, flushes) = {
+        let mut reader = upstream.session_stream.reader.lock();
+        let reader = reader.get_or_insert_with(|| begin(inner, upstream));
+        (reader.settled.clone(), reader.flushes.clone())
     };
-    let heard = Heard {
+    let messages_of_call = CallMessages {
         upstream: upstream.clone(),
         id,
         messages,
-        marks,
+        flushes,
     };
     let _ = tokio::time::timeout(OPEN_MAX, settled.wait_for(|settled| *settled)).await;
-    heard
+    messages_of_call
 }
 
-fn begin(inner: &Arc<Inner>, upstream: &Arc<Upstream>) -> Listening {
+fn begin(inner: &Arc<Inner>, upstream: &Arc<Upstream>) -> Reader {
     let (settle, settled) = watch::channel(false);
-    let (marks, marked) = mpsc::channel(MARKS_MAX);
+    let (flushes, requested) = mpsc::channel(FLUSHES_MAX);
     let upstream = Arc::downgrade(upstream);
-    let task = tokio::spawn(listen(inner.clone(), upstream, settle, marked));
-    Listening {
+    let task = tokio::spawn(read(inner.clone(), upstream, settle, requested));
+    Reader {
         task: task.abort_handle(),
         settled,
-        marks,
+        flushes,
     }
 }
 
-/// Listens for as long as the session is in use; the session's end aborts it.
-async fn listen(
+/// Reads the stream for as long as the session is in use; the session's end aborts it.
+async fn read(
     inner: Arc<Inner>,
     upstream: Weak<Upstream>,
     settle: watch::Sender<bool>,
-    mut marks: mpsc::Receiver<Mark>,
+    mut flushes: mpsc::Receiver<Flush>,
 ) {
     loop {
         let opened = match upstream.upgrade() {
@@ -151,30 +151,30 @@ async fn listen(
         settle.send_replace(true);
         let Some(mut stream) = opened else { return };
         let mut decoder = inner.notices();
-        let mut owed: Vec<Mark> = Vec::new();
+        let mut owed: Vec<Flush> = Vec::new();
         loop {
             let chunk = tokio::select! {
                 biased;
                 chunk = stream.chunk(&inner.post) => chunk,
-                Some(mark) = marks.recv() => {
-                    owed.push(mark);
+                Some(flush) = flushes.recv() => {
+                    owed.push(flush);
                     continue;
                 }
-                () = tokio::time::sleep(LOOK), if !owed.is_empty() => {
+                () = tokio::time::sleep(READ_GRACE), if !owed.is_empty() => {
                     owed.clear();
                     continue;
                 }
             };
             let Ok(Some(mut chunk)) = chunk else { break };
             while let Some(event) = decoder.next(&mut chunk) {
-                let Some(event) = inner.of_fit_size(event) else {
+                let Some(event) = inner.within_limit(event) else {
                     continue;
                 };
                 let Some(upstream) = upstream.upgrade() else {
                     return;
                 };
                 if event.is_message() && !event.data.is_empty() {
-                    take(&inner, &upstream, event.data);
+                    dispatch_all(&inner, &upstream, event.data);
                 }
             }
         }
@@ -197,14 +197,14 @@ async fn open(inner: &Inner, upstream: &Upstream) -> Option<Stream> {
     }
 }
 
-fn take(inner: &Arc<Inner>, upstream: &Arc<Upstream>, data: Bytes) {
+fn dispatch_all(inner: &Arc<Inner>, upstream: &Arc<Upstream>, data: Bytes) {
     let messages = match Incoming::parse(data, Rules::backend()) {
         Ok(Incoming::One(message)) => vec![message],
         Ok(Incoming::Batch(messages)) => messages.into_iter().flatten().collect(),
         Err(_) => return,
     };
     for message in messages {
-        if let Some(answer) = upstream.ear.tell(message) {
+        if let Some(answer) = upstream.session_stream.sender(message) {
             post_aside(
                 inner.clone(),
                 upstream.clone(),
@@ -215,21 +215,21 @@ fn take(inner: &Arc<Inner>, upstream: &Arc<Upstream>, data: Bytes) {
     }
 }
 
-impl Ear {
-    /// Tells the call that a message is for. What is to be said back at once is returned.
-    fn tell(&self, message: Message) -> Option<Vec<u8>> {
+impl SessionStream {
+    /// Dispatches a message to its call. Returns an answer that must be sent back at once.
+    fn sender(&self, message: Message) -> Option<Vec<u8>> {
         let calls = self.calls.lock();
-        // Whoever waits for a task is not meant, unless nobody else is there.
+        // Calls that wait for a task are considered only if there is no other call.
         let only = || {
             let plain = calls.values().filter(|call| call.task.is_none());
-            let mut all: Vec<&Place> = plain.collect();
+            let mut all: Vec<&PendingCall> = plain.collect();
             if all.is_empty() {
                 all = calls.values().collect();
             }
             all.pop().filter(|_| all.is_empty())
         };
         match message {
-            // To nothing that we asked.
+            // A response: no request of ours is answered on this stream.
             Message::Response(_) => None,
             Message::Notification(ref notice) => {
                 let call = match notice.method {
@@ -240,7 +240,7 @@ impl Ear {
                     }
                     _ => only(),
                 };
-                let _ = call?.tell.try_send(message);
+                let _ = call?.sender.try_send(message);
                 None
             }
             Message::Request(request) if request.method == Method::Ping => {
@@ -251,9 +251,9 @@ impl Ear {
             Message::Request(request) => {
                 let id = request.id.clone();
                 let task = relay::related_task(&request.params);
-                let waits = |call: &&Place| task.is_some() && call.task == task;
+                let waits = |call: &&PendingCall| task.is_some() && call.task == task;
                 let call = calls.values().find(waits).or_else(only);
-                let told = call.map(|call| call.tell.try_send(Message::Request(request)).is_ok());
+                let told = call.map(|call| call.sender.try_send(Message::Request(request)).is_ok());
                 match told {
                     Some(true) => None,
                     _ => Some(refusal(&id)),

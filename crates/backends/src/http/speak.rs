@@ -1,4 +1,4 @@
-//! Our own requests to the server: the probe, the handshake, lists and pings.
+//! The gateway's own requests to the server: probe, handshake, lists and pings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::relay;
 /// Longest wait for an answer to one of our own requests.
 const OWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The server as `discover` talks to it: at a revision and session that become known on the way.
+/// Sends requests for `discover`, at a revision and session that become known on the way.
 pub(super) struct Speaker<'a> {
     inner: &'a Inner,
     known: Mutex<Known>,
@@ -32,12 +32,12 @@ struct Known {
     session: Option<HeaderValue>,
     /// The server no longer knows the session.
     is_lost: bool,
-    /// What the last request was refused with.
+    /// Why the last request was refused.
     refused: Option<StatusCode>,
 }
 
 impl<'a> Speaker<'a> {
-    /// At a server that nobody has spoken to yet.
+    /// For a server whose revision is unknown.
     pub(super) fn fresh(inner: &'a Inner) -> Self {
         Self {
             inner,
@@ -50,7 +50,7 @@ impl<'a> Speaker<'a> {
         }
     }
 
-    /// Within an established way of speaking.
+    /// For an established session.
     pub(super) fn within(inner: &'a Inner, upstream: &Upstream) -> Self {
         let known = Known {
             revision: Some(upstream.revision),
@@ -64,18 +64,18 @@ impl<'a> Speaker<'a> {
         }
     }
 
-    /// Whether the server said that it does not know our session any more.
+    /// Whether the server answered that it does not know our session.
     pub(super) fn has_lost_session(&self) -> bool {
         self.known.lock().is_lost
     }
 
-    /// Whether the server does not even take POSTs at this address.
+    /// Whether the server does not take POSTs at this address at all.
     fn is_turned_away(&self) -> bool {
         let refused = self.known.lock().refused;
         refused.is_some_and(|status| matches!(status.as_u16(), 400 | 404 | 405))
     }
 
-    /// Tells the server something about a resource; an error is a refusal, or that nothing came back.
+    /// Sends a request about a resource; an error is a refusal, or a missing answer.
     pub(super) async fn tell(&self, method: Method, uri: &str) -> Result<(), String> {
         let params = serde_json::json!({ "uri": uri }).to_string().into_bytes();
         match self.request(method, params).await {
@@ -142,7 +142,7 @@ impl Peer for Speaker<'_> {
             && self.known.lock().session.is_some()
             && answer.is_unknown()
         {
-            // An error in such an answer says nothing about what was asked.
+            // An error in such an answer is not about the method.
             self.known.lock().is_lost = true;
             let text = format!(
                 "backend `{}` has forgotten the session",
@@ -162,7 +162,7 @@ impl Peer for Speaker<'_> {
                     .await
                     .map_err(|_| PeerError::Failed(self.inner.timed_out()))??
             }
-            // Nobody asked for pieces of it.
+            // Not requested here.
             Answer::Nothing { .. } | Answer::Large(_) => return Err(PeerError::NotSpoken(empty())),
             Answer::Refused {
                 status,
@@ -192,35 +192,35 @@ impl Peer for Speaker<'_> {
     }
 }
 
-/// Probes or shakes hands, whatever the server wants, and tells what came of it. A server that takes
-/// no POST at its address may be one of 2024-11-05, which wants a GET there.
+/// Probes or initializes the server, and returns what was found. A server that takes no POST at its address may be
+/// one of 2024-11-05, which wants a GET there.
 pub(super) async fn greet(inner: &Inner) -> Result<Ready, Fault> {
-    let old = &inner.post.old;
-    let was_old = old.is_on();
+    let http_sse = &inner.post.http_sse;
+    let was_http_sse = http_sse.is_on();
     let speaker = Speaker::fresh(inner);
-    let refusal = match shake_hands(&speaker, was_old).await {
+    let refusal = match shake_hands(&speaker, was_http_sse).await {
         Ok(greeting) => return Ok(ready(speaker, greeting)),
         Err(fault) => fault,
     };
-    // A server that was old may have been replaced by a newer one; anything else is as it was.
-    if !was_old && !speaker.is_turned_away() {
+    // An HTTP+SSE server may have been replaced by a newer one; any other failure leaves the detection as it was.
+    if !was_http_sse && !speaker.is_turned_away() {
         return Err(refusal);
     }
-    old.switch(!was_old);
+    http_sse.switch(!was_http_sse);
     let speaker = Speaker::fresh(inner);
-    match shake_hands(&speaker, !was_old).await {
+    match shake_hands(&speaker, !was_http_sse).await {
         Ok(greeting) => Ok(ready(speaker, greeting)),
         Err(_) => {
-            old.switch(was_old);
+            http_sse.switch(was_http_sse);
             Err(refusal)
         }
     }
 }
 
-async fn shake_hands(speaker: &Speaker<'_>, is_old: bool) -> Result<Greeting, Fault> {
+async fn shake_hands(speaker: &Speaker<'_>, is_http_sse: bool) -> Result<Greeting, Fault> {
     let configured = speaker.inner.config.revision;
     let may_be_modern = configured.is_none_or(Revision::is_modern);
-    if !is_old && may_be_modern {
+    if !is_http_sse && may_be_modern {
         if let Probe::Modern(greeting) = discover::probe(speaker).await? {
             return Ok(greeting);
         }
@@ -242,13 +242,13 @@ fn ready(speaker: Speaker<'_>, greeting: Greeting) -> Ready {
     }
 }
 
-/// Opens a legacy session for callers of one kind.
+/// Opens a legacy session for callers with the same capabilities and revision.
 pub(super) async fn open_session(inner: &Inner, key: &Key) -> Result<Arc<Upstream>, PeerError> {
     let (upstream, _) = introduce(inner, key.revision(), key.capabilities()).await?;
     Ok(upstream)
 }
 
-/// Shakes hands at a revision, with these capabilities declared.
+/// Initializes at a revision, declaring these capabilities.
 pub(super) async fn introduce(
     inner: &Inner,
     revision: Revision,
@@ -280,7 +280,7 @@ pub(super) fn read_json(
                 Outcome::Result(_) if !ours || response.id.is_none() => Err(PeerError::NotSpoken(
                     relay::bad_reply("it has the id of another request"),
                 )),
-                // An error without a readable id can only be about what we just sent.
+                // An error without a readable id can only belong to the request just sent.
                 outcome => Ok(outcome),
             }
         }
@@ -306,12 +306,12 @@ pub(super) fn read_json(
     }
 }
 
-/// A request was taken, and nothing said to it.
+/// The server accepted a request without answering it.
 pub(super) fn empty() -> Fault {
     relay::bad_reply("the request was accepted, but there is no body")
 }
 
-/// Waits for the response among the events of a stream.
+/// Reads a stream up to the response.
 async fn first_response(inner: &Inner, mut stream: Stream, id: u64) -> Result<Outcome, PeerError> {
     let mut decoder = sentinel_wire::sse::Decoder::new(inner.config.reply_bytes_max);
     loop {
@@ -339,8 +339,7 @@ async fn first_response(inner: &Inner, mut stream: Stream, id: u64) -> Result<Ou
     }
 }
 
-/// A status that is no answer of MCP. Some say "I do not speak this", the others say nothing about
-/// what the server is.
+/// A status that is no MCP answer. Some mean "method not supported"; the others tell nothing about the server.
 fn refused(status: StatusCode, fault: Fault) -> PeerError {
     match status.as_u16() {
         401 | 403 | 429 | 500.. => PeerError::Failed(fault),
@@ -385,7 +384,7 @@ impl Inner {
     }
 }
 
-/// What a body says that it is, for people to read.
+/// The `Content-Type` of a body, for people.
 fn content(kind: Option<&HeaderValue>) -> String {
     let kind = kind.and_then(|kind| kind.to_str().ok());
     let word = kind.and_then(|kind| kind.split(';').next()).map(str::trim);

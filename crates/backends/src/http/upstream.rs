@@ -1,9 +1,9 @@
-//! The legacy sessions we hold at one server.
+//! The legacy sessions held at one server.
 //!
-//! A legacy session fixes at `initialize` what its client can be asked for. Callers who cannot be
-//! asked anything and want no log lines share the base session, or one per revision where the base is
-//! modern (`eras`); the others share one per (caller, capabilities, revision), and what the server asks is
-//! attributed by the stream of the call it asks on, or else by being the only one (`ear`).
+//! `initialize` fixes what a legacy session's client can be asked for. Callers who cannot be asked anything and want
+//! no log lines share the base session, or one per revision where the base is modern (`eras`); the others share one
+//! per (caller, capabilities, revision). A question belongs to the call on whose stream it comes, otherwise to the
+//! only call in flight (`session_stream`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use sentinel_wire::Revision;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::ear::Ear;
+use super::session_stream::SessionStream;
 use crate::discover::Greeting;
 use crate::relay;
 
-/// Sessions for callers who can be asked, per server; the one used least recently goes first.
+/// Sessions for callers who can be asked, per server; when full, the least recently used one is evicted.
 const SESSIONS_MAX: usize = 1024;
 
 /// Names of tools.
 pub(super) type TaskTools = Arc<HashSet<String>>;
 
-/// How to address the server for one group of callers.
+/// The session and revision under which requests of a group of callers are sent.
 #[derive(Debug)]
 pub(super) struct Upstream {
     pub(super) revision: Revision,
     /// Absent at modern servers and at legacy ones that keep no sessions.
     pub(super) session: Option<HeaderValue>,
-    /// Whether the server said that it logs, and that calls may become tasks.
+    /// Whether the server declared logging, and tasks for calls.
     pub(super) logs: bool,
     pub(super) has_tasks: bool,
-    /// Tools that run as tasks only, once that was looked at (`eras`).
+    /// Tools that run as tasks only, once they were read (`eras`).
     pub(super) task_tools: Mutex<Option<TaskTools>>,
     /// The least urgent log level asked of this session so far.
     log_level: AtomicU8,
-    /// It asked, in an era in which servers do not.
+    /// The server asked a question in an era that has none.
     has_asked: AtomicBool,
-    /// What the server says on the session's own stream, for callers who can be asked.
-    pub(super) ear: Ear,
+    /// The session's own stream, for callers who can be asked.
+    pub(super) session_stream: SessionStream,
 }
 
 impl Upstream {
@@ -56,16 +56,16 @@ impl Upstream {
             task_tools: Mutex::default(),
             log_level: AtomicU8::new(LogLevel::NONE),
             has_asked: AtomicBool::new(false),
-            ear: Ear::default(),
+            session_stream: SessionStream::default(),
         })
     }
 
-    /// Notes that the server asked where it must not; says yes once.
+    /// Records a question in an era that has none; true the first time.
     pub(super) fn is_first_breach(&self) -> bool {
         !self.has_asked.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether a caller that wants `rank` must be made known to the server first; says yes once.
+    /// Whether the server must be given a lower log level for this caller; true once per level.
     pub(super) fn needs_level(&self, rank: u8) -> bool {
         !self.revision.is_modern() && self.log_level.fetch_min(rank, Ordering::Relaxed) > rank
     }
@@ -73,10 +73,10 @@ impl Upstream {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    /// Nobody in particular, where nobody is spoken to.
+    /// `None` where no caller can be asked.
     subject: Option<Arc<str>>,
     capabilities: Bytes,
-    /// What is asked for at the handshake.
+    /// The capabilities declared in the handshake.
     revision: Revision,
 }
 
@@ -97,7 +97,7 @@ impl Key {
         }
     }
 
-    /// Whether it belongs to one caller, who is spoken to.
+    /// Whether it belongs to one caller, who can be asked.
     pub(super) fn is_personal(&self) -> bool {
         self.subject.is_some()
     }
@@ -111,8 +111,8 @@ impl Key {
     }
 }
 
-/// Whether a server may say something to this caller in particular that no stream of a call attributes: a question, or
-/// a log line it wants. Many servers say those on the session's own stream.
+/// Whether a server may send this caller questions or log lines outside the stream of a call, as many servers do on
+/// the session's own stream.
 pub(super) fn is_spoken_to(caller: &Caller) -> bool {
     caller.capabilities.can_be_asked() || caller.log_level.get().is_some()
 }
@@ -125,13 +125,13 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// A session that is there already.
+    /// An existing session.
     pub(super) fn find(&self, key: &Key) -> Option<Arc<Upstream>> {
         let open = self.open.lock();
         open.get(key).and_then(|(cell, _)| cell.get().cloned())
     }
 
-    /// The place of a session, to be filled by whoever comes first.
+    /// The cell of a session, filled by the first caller.
     pub(super) fn cell(&self, key: &Key) -> Cell {
         let mut open = self.open.lock();
         if open.len() >= SESSIONS_MAX && !open.contains_key(key) {
@@ -148,7 +148,7 @@ impl Sessions {
         entry.0.clone()
     }
 
-    /// The server no longer knows this session; the next call opens another.
+    /// Removes a session that the server no longer knows; the next call opens another.
     pub(super) fn forget(&self, key: &Key, stale: &Arc<Upstream>) {
         let mut open = self.open.lock();
         let same = |cell: &Cell| {
@@ -160,7 +160,7 @@ impl Sessions {
         }
     }
 
-    /// The server's tools may be others by now.
+    /// The server's tools may have changed.
     pub(super) fn forget_tools(&self) {
         for (cell, _) in self.open.lock().values() {
             if let Some(upstream) = cell.get() {
@@ -169,7 +169,7 @@ impl Sessions {
         }
     }
 
-    /// Takes all sessions out, to be ended or because the server forgot them.
+    /// Takes all sessions out, to be ended or because the server no longer knows them.
     pub(super) fn drain(&self) -> Vec<Arc<Upstream>> {
         self.open
             .lock()

@@ -1,4 +1,4 @@
-//! A URL that is told about something: JSON posted once, and nothing waits for the answer.
+//! A webhook: posts JSON to a URL once; nothing waits for the answer.
 
 use std::io;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use super::pool::{Address, Pool};
 use super::wire::{Request, written};
 
-/// Whoever takes longer to listen is not told.
-const HOOK_TIMEOUT: Duration = Duration::from_secs(5);
+/// A slower receiver misses the message.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub struct Hook {
+pub struct Webhook {
     pool: Pool,
     path: Uri,
     fixed: Vec<u8>,
 }
 
-impl Hook {
+impl Webhook {
     pub fn new(url: &Uri) -> Result<Self, String> {
         let authority = url.authority().ok_or("the URL has no host")?;
         let host = HeaderValue::from_str(authority.as_str()).map_err(|error| error.to_string())?;
@@ -44,7 +44,7 @@ impl Hook {
             let head = wire.send(&request).await?;
             StatusCode::from_u16(head.status).map_err(io::Error::other)
         };
-        match tokio::time::timeout(HOOK_TIMEOUT, sent).await {
+        match tokio::time::timeout(WEBHOOK_TIMEOUT, sent).await {
             Ok(answer) => answer,
             Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
         }

@@ -1,10 +1,9 @@
 //! One HTTP/1.1 connection to a server, with at most one request on its way.
 //!
-//! It moves only while somebody waits for it, so a call is one task from its caller's socket to the
-//! backend's. hyper's client is made for connections that are driven beside their requests: it hands
-//! every request and every piece of an answer through channels, which cost a small call more than
-//! its bytes do. What is left to do by hand is small, for heads are `httparse`'s work and the framing of
-//! answers is `sentinel_wire::http1`.
+//! It is polled only by its current user, so a call is one task from its caller's socket to the backend's. hyper's
+//! client expects connections that are driven by tasks of their own: it passes every request and every piece of an
+//! answer through channels, which cost a small call more than its bytes do. Little is left to do by hand: `httparse`
+//! parses heads, and `sentinel_wire::http1` frames answers.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -22,17 +21,17 @@ use tokio_rustls::client::TlsStream;
 
 /// Largest head of an answer.
 const HEAD_BYTES_MAX: usize = 512 * 1024;
-/// Room for one read: what small answers need, and what large ones are read by.
+/// Room for one read: enough for small answers, growing for large ones.
 const READ_BYTES_MIN: usize = 8 * 1024;
 const READ_BYTES_MAX: usize = 256 * 1024;
-/// A body up to this is gathered before anybody looks at it.
+/// A body up to this size is buffered completely.
 pub(crate) const WHOLE_BYTES_MIN: usize = 256 * 1024;
-/// A body up to this is copied behind its head and leaves with it; a larger one is written from where it is.
+/// A body up to this size is copied behind its head and sent with it; a larger one is written from where it is.
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
-/// A request as it is written.
+/// A serialized request.
 pub(crate) struct Request {
-    /// The head, and the body behind it where that is small.
+    /// The head, followed by the body if that is small.
     front: Vec<u8>,
     body: Bytes,
 }
@@ -58,7 +57,7 @@ impl Request {
         write_field(name, value, &mut self.front);
     }
 
-    /// Fields that were written before.
+    /// Fields that are already serialized.
     pub(crate) fn fields(&mut self, written: &[u8]) {
         self.front.extend_from_slice(written);
     }
@@ -90,7 +89,7 @@ impl Request {
         self.front.len() + self.body.len()
     }
 
-    /// What is still to be written.
+    /// The bytes that are still to be written.
     fn after(&self, written: usize) -> [IoSlice<'_>; 2] {
         let in_front = written.min(self.front.len());
         [
@@ -100,7 +99,7 @@ impl Request {
     }
 }
 
-/// Fields as they stand in a head.
+/// Header fields, serialized.
 pub(crate) fn written(fields: &HeaderMap) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in fields {
@@ -134,7 +133,7 @@ impl From<SendError> for io::Error {
     }
 }
 
-/// A connection by whatever means.
+/// A connection over any transport.
 pub(super) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -143,11 +142,11 @@ pub(super) enum Socket {
 
 pub(crate) struct Wire {
     socket: Socket,
-    /// What came and was not taken yet.
+    /// Received and not consumed yet.
     inbound: BytesMut,
-    /// What of the present answer is to come.
+    /// The rest of the current answer.
     body: Body,
-    /// The server will take another request after this one.
+    /// The server accepts another request after this one.
     keeps_alive: bool,
     /// Whether it was used before.
     pub(super) reused: bool,
@@ -155,10 +154,10 @@ pub(crate) struct Wire {
     read_bytes_max: usize,
 }
 
-/// What was read of an answer's body.
+/// The body of an answer, as far as it was read.
 pub(crate) enum Gathered {
     Whole(Bytes),
-    /// All that came so far, for somebody who takes the rest as it comes.
+    /// Everything received so far, for a reader that takes the rest as it arrives.
     Beginning(Bytes),
     TooLarge,
 }
@@ -175,8 +174,8 @@ impl Wire {
         }
     }
 
-    /// Sends a request and waits for the head of the answer. Dropping this halfway leaves a connection
-    /// that is good for nothing.
+    /// Sends a request and waits for the head of the answer. Dropping this halfway leaves a connection that cannot be
+    /// reused.
     pub(crate) async fn send(&mut self, request: &Request) -> Result<Head, SendError> {
         self.keeps_alive = false;
         self.read_bytes_max = READ_BYTES_MAX;
@@ -197,7 +196,7 @@ impl Wire {
             Poll::Ready(Err(error)) => Some(error),
             Poll::Ready(Ok(())) | Poll::Pending => None,
         };
-        // A server may answer before it has read everything, and then read no more.
+        // A server may answer before it has read the whole request, and stop reading.
         loop {
             let lost = |error: io::Error| Poll::Ready(Err(SendError::Lost(error)));
             match Head::take(&mut self.inbound, HEAD_BYTES_MAX) {
@@ -242,7 +241,7 @@ impl Wire {
             }
             *written += n;
         }
-        // TLS may hold something back until it is flushed.
+        // TLS may buffer data until it is flushed.
         Pin::new(&mut self.socket).poll_flush(cx)
     }
 
@@ -283,8 +282,8 @@ impl Wire {
         })
     }
 
-    /// The same. Whoever can take a long one as it comes is shown its beginning, once, and
-    /// says whether to leave it at that.
+    /// Like [`Wire::whole`]. `suffices` is asked once, with the beginning of a long body, whether the caller takes
+    /// the rest as it arrives.
     pub(crate) async fn whole_or(
         &mut self,
         bytes_max: usize,
@@ -321,7 +320,7 @@ impl Wire {
         Ok(Gathered::Whole(whole.freeze()))
     }
 
-    /// A body of a known length, in one piece.
+    /// A body of known length, in one piece.
     async fn gathered(
         &mut self,
         len: usize,
@@ -343,7 +342,7 @@ impl Wire {
         Ok(Gathered::Whole(self.chunk().await?.unwrap_or_default()))
     }
 
-    /// Reads until so much is there.
+    /// Reads until `len` bytes are buffered.
     async fn fill(&mut self, len: usize) -> io::Result<()> {
         while self.inbound.len() < len {
             if poll_fn(|cx| self.poll_read(cx)).await? == 0 {
@@ -353,12 +352,12 @@ impl Wire {
         Ok(())
     }
 
-    /// The answer was read to its end, nothing came behind it, and the server waits for another request.
+    /// The answer was read to its end without trailing bytes, and the server accepts another request.
     pub(super) fn is_free(&self) -> bool {
         self.keeps_alive && self.body.is_over() && self.inbound.is_empty()
     }
 
-    /// Whether the server said nothing since, such as good-bye.
+    /// Whether the idle connection has received nothing, such as end of file.
     pub(super) async fn is_silent(&mut self) -> bool {
         poll_fn(|cx| Poll::Ready(self.poll_read(cx).is_pending())).await
     }

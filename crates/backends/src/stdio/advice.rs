@@ -1,7 +1,7 @@
-//! What to do about a child that cannot be started or talked to.
+//! Advice for operators about a child that cannot be started or used.
 //!
-//! Recognised by the words of this crate (`crate::child::error`, `super::talk`) and of common runtimes; anything
-//! else gets the advice to run the program by hand.
+//! Recognised by the messages of this crate (`crate::child::error`, `super::session`) and of common runtimes; any
+//! other problem gets the advice to run the program by hand.
 
 /// `command` is the program; arguments may hold secrets.
 pub(super) fn advice(problem: &str, stderr: &[String], command: &str) -> String {

@@ -1,8 +1,8 @@
 //! Children that belong to one caller each.
 //!
-//! A child of its own is started by its caller's first call and lives until it is idle for long, until its
-//! place is needed for another caller, or until the backend stops; it is not idle while its caller follows a resource. Callers of different capabilities never
-//! share one: a legacy server hears them once, at its handshake.
+//! A caller's first call starts its child, which lives until it was idle for long, until its slot is needed for
+//! another caller, or until the backend stops; a child whose caller follows a resource is not idle. Callers of
+//! different capabilities never share one: a legacy server gets them once, in its handshake.
 //!
 //! Not here: which lists are shown (the shared child's, `super`).
 
@@ -20,12 +20,12 @@ use tokio::time::Instant;
 
 use super::keeper::Keeper;
 use super::life::Plan;
+use super::session::{CallMode, ChangedLists};
 use super::supervisor::Policy;
-use super::talk::{Changed, Manner};
-use super::{Config, Isolation, LastWords};
+use super::{Config, Isolation, OutputTail};
 use crate::relay;
 
-/// Whose a child is.
+/// The key of a child: the callers that share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Owner {
     who: Arc<str>,
@@ -39,7 +39,7 @@ impl Owner {
     }
 }
 
-struct Kept {
+struct OwnedChild {
     keeper: Arc<Keeper>,
     last_use: Instant,
 }
@@ -47,21 +47,21 @@ struct Kept {
 pub(crate) struct Isolated {
     config: Arc<Config>,
     publisher: Publisher,
-    changed: Arc<Changed>,
-    words: LastWords,
+    changed: Arc<ChangedLists>,
+    output_tail: OutputTail,
     era: Arc<Mutex<Option<Era>>>,
     /// At most `max_children`.
-    kept: Mutex<HashMap<Owner, Kept>>,
+    kept: Mutex<HashMap<Owner, OwnedChild>>,
 }
 
 impl Isolated {
-    /// Beside the child that `plan` is for.
+    /// Creates the set for the backend whose shared child has this plan.
     pub(crate) fn beside(plan: &Plan) -> Self {
         Self {
             config: plan.config.clone(),
             publisher: plan.publisher.clone(),
             changed: plan.changed.clone(),
-            words: plan.words.clone(),
+            output_tail: plan.output_tail.clone(),
             era: plan.era.clone(),
             kept: Mutex::default(),
         }
@@ -70,7 +70,7 @@ impl Isolated {
     fn owner(&self, caller: &Caller) -> Owner {
         let who = match (self.config.isolation, &caller.session) {
             (Isolation::Session, Some(session)) => session.clone(),
-            // Modern callers have no session; who they are stands for it.
+            // Modern callers have no session; their identity is used in its place.
             _ => caller.principal(),
         };
         Owner {
@@ -79,7 +79,7 @@ impl Isolated {
         }
     }
 
-    /// A name for all who have this caller's child.
+    /// A key common to all callers that share this caller's child.
     pub(crate) fn audience(&self, caller: &Caller) -> Arc<str> {
         self.owner(caller).audience()
     }
@@ -91,7 +91,7 @@ impl Isolated {
             .map(|kept| kept.keeper.clone())
     }
 
-    /// The child of this caller, to be started if it is new.
+    /// The child of this caller, created if needed.
     pub(crate) fn of(&self, caller: &Caller) -> Result<Arc<Keeper>, Fault> {
         let owner = self.owner(caller);
         let mut kept = self.kept.lock();
@@ -103,7 +103,7 @@ impl Isolated {
             self.make_room(&mut kept)?;
         }
         let keeper = Arc::new(self.begin(&owner));
-        let entry = Kept {
+        let entry = OwnedChild {
             keeper: keeper.clone(),
             last_use: Instant::now(),
         };
@@ -111,10 +111,11 @@ impl Isolated {
         Ok(keeper)
     }
 
-    /// Lets go of the child that was idle longest; its keeper's end ends it.
-    fn make_room(&self, kept: &mut HashMap<Owner, Kept>) -> Result<(), Fault> {
-        // A call has its keeper from here, under this lock, until its end: it may not have begun to talk yet.
-        let is_held = |kept: &Kept| Arc::strong_count(&kept.keeper) > 1;
+    /// Evicts the child that was idle longest; dropping its keeper ends it.
+    fn make_room(&self, kept: &mut HashMap<Owner, OwnedChild>) -> Result<(), Fault> {
+        // A call holds its keeper from here, under this lock, until its end, so a keeper in use is not evicted even
+        // before it talks.
+        let is_held = |kept: &OwnedChild| Arc::strong_count(&kept.keeper) > 1;
         let idle = kept
             .iter()
             .filter(|(_, kept)| !is_held(kept) && kept.keeper.is_idle());
@@ -140,28 +141,28 @@ impl Isolated {
             config: self.config.clone(),
             name: self.config.name.as_str().into(),
             declared: owner.declared.clone(),
-            manner: if nobody {
-                Manner::Silent
+            mode: if nobody {
+                CallMode::Parallel
             } else {
-                Manner::Interactive
+                CallMode::Interactive
             },
             lists: false,
             publisher: self.publisher.for_audience(&owner.audience()),
             changed: self.changed.clone(),
             missed: AtomicBool::new(false),
             era: self.era.clone(),
-            words: self.words.clone(),
+            output_tail: self.output_tail.clone(),
         };
         let policy = Policy {
             lazy: true,
-            // Its backend stays listed whatever becomes of it, so a call starts it again, with backoff.
+            // The backend stays listed in any case, so a call starts the child again, with backoff.
             max_restarts: None,
             ..self.config.policy.clone()
         };
         Keeper::begin(Arc::new(plan), policy)
     }
 
-    /// Ends every child; the next call of its caller starts a new one.
+    /// Ends every child; the next call of a caller starts a new one.
     pub(crate) fn restart(&self) {
         for (_, kept) in self.kept.lock().drain() {
             drop(kept.keeper.stop());

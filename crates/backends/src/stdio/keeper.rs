@@ -1,8 +1,8 @@
 //! Keeps one child alive: the thin shell around the supervisor.
 //!
-//! [`Keeper`] is the handle that calls hold: it gives them the running conversation, or the reason why there is none.
-//! Its task ([`Shell`]) owns the supervisor and the current process, does what the supervisor says, and ends when
-//! it was stopped and no process is left; if the task is dropped, the process goes with it.
+//! [`Keeper`] is the handle that calls hold: it gives them the running session, or the reason why there is none. Its
+//! task ([`Shell`]) owns the supervisor and the current process, performs the supervisor's actions, and ends when it
+//! was stopped and no process is left; if the task is dropped, the process is killed.
 //!
 //! Not here: when a child is started or stopped (`super::supervisor`), one process from start to end
 //! (`super::life`).
@@ -22,10 +22,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::life::{Ended, Plan, Ready, live};
+use super::session::ChildSession;
 use super::supervisor::{self, Action, Admission, Event, Policy, Presence, Supervisor};
-use super::talk::Talk;
 
-/// Requests for a restart that wait to be taken up, and that wait for its end.
+/// Restarts that are requested and not begun, and those that wait for completion.
 const RESTARTS_MAX: usize = 8;
 
 /// One child, as its callers see it.
@@ -33,14 +33,14 @@ pub(crate) struct Keeper {
     name: Arc<str>,
     phase: watch::Receiver<Phase>,
     wanted: Arc<Notify>,
-    /// Answered when the child is up or has failed.
+    /// Replied to when the child is up or has failed.
     restart: mpsc::Sender<oneshot::Sender<()>>,
     stop: watch::Sender<bool>,
     facts: Arc<Mutex<Facts>>,
     plan: Arc<Plan>,
 }
 
-/// What a call finds.
+/// What a call sees of the child.
 #[derive(Clone)]
 enum Phase {
     /// Not running; a call may start it from `not_before` on.
@@ -49,17 +49,17 @@ enum Phase {
     },
     /// Calls wait for it.
     Starting,
-    Up(Arc<Talk>),
-    /// Restarting, or given up and tried again then.
+    Up(Arc<ChildSession>),
+    /// Restarting, or given up; the time of the next start.
     Later {
         at: Instant,
     },
     Never,
 }
 
-/// What operators are told.
+/// The status for operators.
 struct Facts {
-    /// When it is started next, if it was given up.
+    /// The next start of a child that was given up.
     next_start: Option<Instant>,
     health: Health,
     revision: Option<Revision>,
@@ -69,7 +69,7 @@ struct Facts {
 }
 
 impl Keeper {
-    /// Begins to keep the child, in a task of the present runtime.
+    /// Starts keeping the child, in a task of the current runtime.
     pub(crate) fn begin(plan: Arc<Plan>, policy: Policy) -> Self {
         let now = Instant::now();
         let (phase, seen) = watch::channel(Phase::Asleep { not_before: now });
@@ -100,14 +100,14 @@ impl Keeper {
             life: JoinSet::new(),
             ready: None,
             end: None,
-            talk: None,
+            session: None,
             offer_known: false,
             ping: None,
             spawned: now,
             asked_to_stop: false,
             died: false,
         };
-        // The first actions come before the handle exists, so that a call made at once waits for an eager start.
+        // The first actions run before the handle exists, so that a call made at once waits for an eager start.
         tokio::spawn(shell.begun().run());
         Self {
             name: plan.name.clone(),
@@ -120,11 +120,11 @@ impl Keeper {
         }
     }
 
-    /// The conversation with the running child. Starts it if it sleeps; waits for a first start, until
-    /// `deadline`; does not wait for a restart.
-    pub(crate) async fn talk(&self, deadline: Instant) -> Result<Arc<Talk>, Fault> {
-        if let Phase::Up(talk) = &*self.phase.borrow() {
-            return Ok(talk.clone());
+    /// The session with the running child. Starts a sleeping child; waits for a first start until `deadline`, but not
+    /// for a restart.
+    pub(crate) async fn session(&self, deadline: Instant) -> Result<Arc<ChildSession>, Fault> {
+        if let Phase::Up(session) = &*self.phase.borrow() {
+            return Ok(session.clone());
         }
         timeout_at(deadline, self.wait()).await.unwrap_or_else(|_| {
             let text = format!("backend `{}` did not start in time", self.name);
@@ -132,12 +132,12 @@ impl Keeper {
         })
     }
 
-    async fn wait(&self) -> Result<Arc<Talk>, Fault> {
+    async fn wait(&self) -> Result<Arc<ChildSession>, Fault> {
         let mut phase = self.phase.clone();
         loop {
             let now = Instant::now();
             match phase.borrow_and_update().clone() {
-                Phase::Up(talk) => return Ok(talk),
+                Phase::Up(session) => return Ok(session),
                 Phase::Starting => {}
                 Phase::Asleep { not_before } if not_before <= now => self.wanted.notify_one(),
                 Phase::Asleep { not_before: at } | Phase::Later { at } => {
@@ -151,7 +151,7 @@ impl Keeper {
         }
     }
 
-    /// For a call that found the conversation over while the process was not yet known to have ended.
+    /// For a call that found the session closed before the end of the process was reported.
     pub(crate) fn ending(&self) -> Fault {
         self.unavailable(Some(supervisor::SOON))
     }
@@ -168,7 +168,7 @@ impl Keeper {
         let mut fault = Fault::new(Kind::BackendUnavailable, text);
         if let Some(after) = retry_after {
             let after = after.max(supervisor::SOON);
-            // Not counted by the circuit, which would keep callers from the new child after it is up.
+            // Not counted by the circuit breaker, which would keep callers from the new child after it is up.
             fault = fault.retry_after_ms(after.as_millis() as u64).unheard();
         }
         match self.facts.lock().problem.clone() {
@@ -177,7 +177,7 @@ impl Keeper {
         }
     }
 
-    /// Starts it anew at once, ending the process that runs; returns when it is up or has failed.
+    /// Restarts at once, ending the running process; returns when the new one is up or has failed.
     pub(crate) fn restart(self: &Arc<Self>) -> BoxFuture<'static, Result<(), Fault>> {
         let keeper = self.clone();
         async move {
@@ -196,17 +196,17 @@ impl Keeper {
         .boxed()
     }
 
-    /// Tells a legacy child that runs that its caller's roots changed; one that starts later asks for them.
+    /// Tells a running legacy child that its caller's roots changed; one that starts later asks for them.
     pub(crate) fn tell_roots_changed(&self) {
-        if let Phase::Up(talk) = &*self.phase.borrow() {
-            talk.roots_changed();
+        if let Phase::Up(session) = &*self.phase.borrow() {
+            session.roots_changed();
         }
     }
 
-    /// Whether nobody would miss it: no call waits for it, and nobody follows what it says.
+    /// Whether it can be ended unnoticed: no call in flight, and no resource followed.
     pub(crate) fn is_idle(&self) -> bool {
         let works = match &*self.phase.borrow() {
-            Phase::Up(talk) => talk.calls_in_flight() > 0,
+            Phase::Up(session) => session.calls_in_flight() > 0,
             Phase::Starting => true,
             _ => false,
         };
@@ -224,11 +224,11 @@ impl Keeper {
             start_up: facts.start_up,
             restarts: facts.restarts,
             problem: facts.problem.clone(),
-            stderr: self.plan.words.lines(),
+            stderr: self.plan.output_tail.lines(),
         }
     }
 
-    /// Ends the child for good; returns when nothing is left of it.
+    /// Ends the child for good; returns when all its processes are gone.
     pub(crate) fn stop(&self) -> BoxFuture<'static, ()> {
         self.stop.send_replace(true);
         let mut phase = self.phase.clone();
@@ -244,7 +244,7 @@ struct Shell {
     phase: watch::Sender<Phase>,
     wanted: Arc<Notify>,
     restarts: mpsc::Receiver<oneshot::Sender<()>>,
-    /// Waits for the restart that is under way; at most [`RESTARTS_MAX`].
+    /// Replies for the restart under way; at most [`RESTARTS_MAX`].
     restarting: Vec<oneshot::Sender<()>>,
     stopping: watch::Receiver<bool>,
     facts: Arc<Mutex<Facts>>,
@@ -252,12 +252,12 @@ struct Shell {
     life: JoinSet<Ended>,
     ready: Option<oneshot::Receiver<Ready>>,
     end: Option<oneshot::Sender<()>>,
-    talk: Option<Arc<Talk>>,
+    session: Option<Arc<ChildSession>>,
     offer_known: bool,
     ping: Option<BoxFuture<'static, bool>>,
     spawned: Instant,
     asked_to_stop: bool,
-    /// The last process ended without being asked to.
+    /// The last process ended without having been stopped.
     died: bool,
 }
 
@@ -275,7 +275,7 @@ enum Woken {
 impl Shell {
     fn begun(mut self) -> Self {
         self.on(Event::Begin);
-        // Nothing is remembered of a lazy backend that never ran: it has to be seen once to be listed.
+        // Nothing is remembered of a lazy backend that never ran: it must run once to be listed.
         if self.plan.lists && self.plan.publisher.offer().is_none() {
             self.plan.publisher.first_asked();
             self.on(Event::Wanted);
@@ -328,10 +328,13 @@ impl Shell {
                 self.on(if ok { Event::Pong } else { Event::PingFailed });
             }
             Woken::Time => {
-                let in_flight = self.talk.as_ref().map_or(0, |talk| talk.calls_in_flight());
-                let last_call = match &self.talk {
+                let in_flight = self
+                    .session
+                    .as_ref()
+                    .map_or(0, |session| session.calls_in_flight());
+                let last_call = match &self.session {
                     _ if self.plan.is_followed() => Instant::now(),
-                    Some(talk) => talk.last_call(),
+                    Some(session) => session.last_call(),
                     None => self.spawned,
                 };
                 self.on(Event::Tick {
@@ -350,7 +353,7 @@ impl Shell {
     fn up(&mut self, ready: Ready) {
         self.ready = None;
         let start_up = self.spawned.elapsed();
-        let revision = ready.talk.revision();
+        let revision = ready.session.revision();
         tracing::info!(backend = %self.plan.name, %revision, start_up_ms = start_up.as_millis() as u64, "up");
         {
             let mut facts = self.facts.lock();
@@ -359,18 +362,18 @@ impl Shell {
             facts.problem = None;
         }
         if let Some(offer) = ready.offer {
-            // A caller that is told of the new lists and calls at once waits until it is up.
+            // Calls made right after the publication wait until the child is up.
             self.phase.send_replace(Phase::Starting);
             self.plan.publisher.publish(offer);
             self.offer_known = true;
         }
-        self.talk = Some(ready.talk);
+        self.session = Some(ready.session);
         self.on(Event::Ready);
     }
 
     fn down(&mut self, ended: Ended) {
-        let was_up = self.talk.take().is_some();
-        // The sender is used up when the life is asked to end.
+        let was_up = self.session.take().is_some();
+        // The sender is consumed when the process is asked to end.
         self.died = self.end.take().is_some();
         (self.ready, self.ping) = (None, None);
         let why = &ended.why;
@@ -388,7 +391,7 @@ impl Shell {
         }
     }
 
-    /// A lazy child is started again without a call if callers follow its resources.
+    /// Restarts a lazy child without a call if callers follow its resources.
     fn come_back(&self) {
         if let Some(at) = self
             .supervisor
@@ -410,9 +413,9 @@ impl Shell {
                 Action::End => drop(self.end.take().map(|end| end.send(()))),
                 Action::Ping => {
                     self.ping = self
-                        .talk
+                        .session
                         .clone()
-                        .map(|talk| async move { talk.ping().await }.boxed());
+                        .map(|session| async move { session.ping().await }.boxed());
                 }
                 // Waiting calls see the phase that is set below.
                 Action::FailWaiting => {}
@@ -440,7 +443,7 @@ impl Shell {
     fn set_phase(&mut self) {
         let now = Instant::now();
         let phase = match self.supervisor.admit(now) {
-            Admission::Go => self.talk.clone().map_or(Phase::Starting, Phase::Up),
+            Admission::Go => self.session.clone().map_or(Phase::Starting, Phase::Up),
             Admission::Wait => Phase::Starting,
             Admission::Later { retry_after } => match self.supervisor.sleeps_until() {
                 Some(not_before) => Phase::Asleep { not_before },
@@ -453,7 +456,7 @@ impl Shell {
         self.phase.send_replace(phase);
         if self.supervisor.is_settled() {
             for settled in self.restarting.drain(..) {
-                // The operator may have left.
+                // The operator's connection may be closed.
                 let _ = settled.send(());
             }
         }
@@ -495,7 +498,7 @@ impl Shell {
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // An error: every handle is gone, and with them every caller.
+    // An error means that every handle was dropped, and with them every caller.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
@@ -505,7 +508,7 @@ async fn arrived(ready: &mut Option<oneshot::Receiver<Ready>>) -> Ready {
     };
     match receiver.await {
         Ok(value) => value,
-        // The life ended first; its end is reported apart.
+        // The process ended first, which is reported separately.
         Err(_) => {
             *ready = None;
             pending().await

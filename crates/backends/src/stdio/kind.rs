@@ -7,7 +7,7 @@ use sentinel_core::Backend;
 
 use super::supervisor::Policy;
 use super::{Config, TYPE};
-use crate::child::{self, Patience, ShimProgram};
+use crate::child::{self, ShimProgram, StopTimeouts};
 use crate::kind::{BackendKind, Context, StartError, revision};
 
 impl BackendKind for Settings {
@@ -53,7 +53,7 @@ impl BackendKind for Settings {
             interactive: self.interactive,
             max_children: self.max_children as usize,
             revision: revision(self.revision),
-            patience: Patience::default(),
+            timeouts: StopTimeouts::default(),
         };
         let _inside = context.runtime.enter();
         Ok(config.build(context.publisher))

@@ -1,9 +1,9 @@
-//! One life of a child: started, greeted, listed, served, and ended with nothing left of it.
+//! One process of a child from start to end: started, initialized, listed, served, and ended.
 //!
-//! [`live`] runs it to its end in a task of its own, which owns the process: dropping that task kills the
-//! whole tree. It says once through `ready` that calls may come, and is asked to end through `end`.
+//! [`live`] runs in a task of its own, which owns the process: dropping that task kills the whole process tree. It
+//! signals `ready` once when calls may come, and stops when `end` is signalled.
 //!
-//! Not here: when there is another life (`super::keeper`), what is said (`super::talk`).
+//! Not here: when the next process starts (`super::keeper`), the messages (`super::session`).
 
 use std::collections::HashSet;
 use std::future::{Future, pending};
@@ -24,45 +24,46 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Config;
 use super::pipe::read_lines;
-use super::stderr::{self, LastWords};
-use super::talk::{Changed, Manner, PROBE_TIMEOUT, Talk};
-use crate::child::{Child, Exit, Patience, Tether};
+use super::session::{CallMode, ChangedLists, ChildSession, PROBE_TIMEOUT};
+use super::stderr::{self, OutputTail};
+use crate::child::{Child, Exit, ProcessGuard, StopTimeouts};
 use crate::discover::{self, Greeting, Peer, Probe};
+use crate::relay;
 
-/// List changes come in bursts: one reading for all of them.
+/// Bursts of `list_changed` within this time are read once.
 const SETTLE: Duration = Duration::from_millis(100);
-/// First and longest pause until a child that did not give its list of tools is asked again.
+/// Backoff for asking a child again that refused its list of tools: doubles from the first to the second.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// What a dead child had still written is read within this; its pipe has ended by then.
+/// Longest time for reading the remaining output of a dead child; its pipe is closed by then.
 const LAST_LINES: Duration = Duration::from_millis(500);
-/// A child that has hung up, or that we could not talk to, is not waited for as long as a working one.
-const HUNG_UP: Patience = Patience {
+/// Stages of stopping a child that closed its output or failed its handshake: shorter than for a working one.
+const HUNG_UP_TIMEOUTS: StopTimeouts = StopTimeouts {
     after_eof: Duration::from_millis(500),
     after_term: Duration::from_millis(500),
 };
 
-/// What every life of one child has in common.
+/// What all processes of one child have in common.
 pub(crate) struct Plan {
     pub(crate) config: Arc<Config>,
     pub(crate) name: Arc<str>,
-    /// The capabilities that a legacy server is told its client has.
+    /// The client capabilities declared to a legacy server.
     pub(crate) declared: Bytes,
-    pub(crate) manner: Manner,
-    /// Whether its lists are those of the backend; those of a child that belongs to one caller are not.
+    pub(crate) mode: CallMode,
+    /// Whether its lists are those of the backend; false for a child that belongs to one caller.
     pub(crate) lists: bool,
-    /// Where its lists and its news go.
+    /// Receives its lists and notifications.
     pub(crate) publisher: Publisher,
-    /// Which lists are said to have changed, by this child or by another of the backend.
-    pub(crate) changed: Arc<Changed>,
-    /// Somebody followed a resource when the last life ended, and has missed a while of it.
+    /// Lists that this child, or another of the same backend, said have changed.
+    pub(crate) changed: Arc<ChangedLists>,
+    /// A resource was followed when the last process ended, so updates may have been missed.
     pub(crate) missed: AtomicBool,
-    /// The era that an earlier process was found to speak. Children of callers share it with the one that lists.
+    /// The era of an earlier process. Children of callers share it with the child that lists.
     pub(crate) era: Arc<Mutex<Option<Era>>>,
-    pub(crate) words: LastWords,
+    pub(crate) output_tail: OutputTail,
 }
 
 impl Plan {
-    /// The era of its server, as far as it is configured or was found out.
+    /// The era of its server, if configured or detected.
     fn era_known(&self) -> Option<Era> {
         let configured = self.config.revision.map(Revision::era);
         configured.or(*self.era.lock())
@@ -74,16 +75,16 @@ impl Plan {
     }
 }
 
-/// Calls may come.
+/// Sent when calls may come.
 pub(crate) struct Ready {
-    pub(crate) talk: Arc<Talk>,
+    pub(crate) session: Arc<ChildSession>,
     pub(crate) offer: Option<Offer>,
 }
 
-/// How a life ended.
+/// How a process ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// It had answered somebody.
+    /// It had answered a call.
     pub(crate) served: bool,
     pub(crate) why: String,
 }
@@ -120,7 +121,7 @@ pub(crate) async fn live(
         let process = Process::new(&plan, era);
         let ended = process.run(child, &mut ready, &mut end).await;
         match other.take() {
-            // Some servers end at a first request of an era that they do not speak.
+            // Some servers exit at a first request of an era that they do not support.
             Some(other) if process.died_of_greeting.load(Ordering::Relaxed) => era = other,
             _ => return ended,
         }
@@ -129,28 +130,28 @@ pub(crate) async fn live(
 
 struct Process<'a> {
     plan: &'a Plan,
-    talk: Arc<Talk>,
-    /// In which it is greeted first.
+    session: Arc<ChildSession>,
+    /// The era of the first handshake attempt.
     era: Era,
-    /// Its first request is not answered yet.
+    /// Its first request is unanswered.
     is_greeted: AtomicBool,
     died_of_greeting: AtomicBool,
 }
 
 impl<'a> Process<'a> {
     fn new(plan: &'a Plan, era: Era) -> Self {
-        let talk = Talk::new(
+        let session = ChildSession::new(
             plan.name.clone(),
             plan.config.timeout,
-            plan.manner,
+            plan.mode,
             plan.lists,
             plan.publisher.clone(),
             plan.changed.clone(),
-            plan.words.clone(),
+            plan.output_tail.clone(),
         );
         Self {
             plan,
-            talk,
+            session,
             era,
             is_greeted: AtomicBool::new(false),
             died_of_greeting: AtomicBool::new(false),
@@ -167,21 +168,21 @@ impl<'a> Process<'a> {
             stdin,
             stdout,
             stderr,
-            mut tether,
+            mut guard,
         } = child;
         let config = &self.plan.config;
         let mut reading =
-            pin!(read_lines(stdout, config.line_max, |line| self.talk.hear(line)).fuse());
-        let mut writing = pin!(self.talk.pipe.write_to(stdin).fuse());
-        let mut errors = pin!(stderr::read(&self.plan.name, stderr, &self.plan.words).fuse());
+            pin!(read_lines(stdout, config.line_max, |line| self.session.on_line(line)).fuse());
+        let mut writing = pin!(self.session.pipe.write_to(stdin).fuse());
+        let mut errors = pin!(stderr::read(&self.plan.name, stderr, &self.plan.output_tail).fuse());
         let mut serving = pin!(self.serve(ready).fuse());
 
         let verdict = tokio::select! {
             biased;
             _ = &mut reading => Verdict::HungUp,
-            // It closed its input: nothing can be asked of it any more.
+            // It closed its standard input, so it can take no more requests.
             _ = &mut writing => Verdict::HungUp,
-            exit = tether.exited() => Verdict::Exited(exit),
+            exit = guard.exited() => Verdict::Exited(exit),
             _ = end => Verdict::Told,
             fault = &mut serving => Verdict::Failed(fault),
             () = async { errors.as_mut().await; pending().await } => unreachable!("it waits for ever"),
@@ -193,8 +194,8 @@ impl<'a> Process<'a> {
             *self.plan.era.lock() = None;
         }
 
-        // Input and output go on while it ends: it may still answer, and must not block on a full pipe.
-        let ending = self.end(&verdict, tether);
+        // Input and output continue while it ends: it may still answer, and must not block on a full pipe.
+        let ending = self.end(&verdict, guard);
         let exit = {
             let io = async {
                 tokio::join!(rest(&mut writing), rest(&mut errors), rest(&mut reading));
@@ -202,28 +203,28 @@ impl<'a> Process<'a> {
             };
             tokio::select! { exit = ending => exit, () = io => unreachable!("it waits for ever") }
         };
-        // What it wrote before its death still counts.
+        // Output written before its end still counts.
         let _ = timeout(LAST_LINES, async {
             tokio::join!(rest(&mut reading), rest(&mut errors))
         })
         .await;
-        self.talk.close();
+        self.session.close();
         if self.plan.is_followed() {
             self.plan.missed.store(true, Ordering::Relaxed);
         }
         self.ended(verdict, exit)
     }
 
-    async fn end(&self, verdict: &Verdict, tether: Tether) -> Option<Exit> {
+    async fn end(&self, verdict: &Verdict, guard: ProcessGuard) -> Option<Exit> {
         match verdict {
             Verdict::Told => {
-                self.talk.pipe.finish();
-                tether.stop(self.plan.config.patience).await
+                self.session.pipe.finish();
+                guard.stop(self.plan.config.timeouts).await
             }
             Verdict::Exited(exit) => Some(*exit),
             Verdict::HungUp | Verdict::Failed(_) => {
-                self.talk.close();
-                tether.stop(HUNG_UP).await
+                self.session.close();
+                guard.stop(HUNG_UP_TIMEOUTS).await
             }
         }
     }
@@ -231,17 +232,17 @@ impl<'a> Process<'a> {
     fn ended(&self, verdict: Verdict, exit: Option<Exit>) -> Ended {
         let exit = exit.map_or_else(|| "does not end".to_owned(), |exit| exit.to_string());
         let why = match verdict {
-            Verdict::Failed(fault) => chain(&fault),
+            Verdict::Failed(fault) => relay::with_causes(&fault),
             Verdict::HungUp | Verdict::Exited(_) => format!("it {exit}"),
             Verdict::Told => "stopped".into(),
         };
         Ended {
-            served: self.talk.has_served(),
+            served: self.session.has_served(),
             why,
         }
     }
 
-    /// Greets, lists, says `ready`, then re-reads lists as they change. Returns only when it cannot.
+    /// Initializes, lists, sends `ready`, then reads lists again as they change. Returns only on failure.
     async fn serve(&self, ready: &mut Option<oneshot::Sender<Ready>>) -> Fault {
         let greeting = match self.greet().await {
             Ok(greeting) => greeting,
@@ -251,16 +252,17 @@ impl<'a> Process<'a> {
             }
         };
         *self.plan.era.lock() = Some(greeting.revision.era());
-        self.talk
+        self.session
             .agree(greeting.revision, greeting.capabilities.logging);
         let offer = match self.plan.lists {
             false => None,
             true => {
                 let (name, before) = (&self.plan.name, self.plan.publisher.offer());
-                let read = discover::read_lists(&self.talk, &greeting, name, before.as_deref());
+                let read = discover::read_lists(&self.session, &greeting, name, before.as_deref());
                 match read.await {
                     Ok(lists) => {
-                        self.talk.settle(0, Some(self.told(lists.tools_refused)));
+                        self.session
+                            .settle(0, Some(self.list_outcome(lists.tools_refused)));
                         Some(lists.offer)
                     }
                     Err(fault) => return fault,
@@ -269,7 +271,7 @@ impl<'a> Process<'a> {
         };
         if let Some(ready) = ready.take() {
             let _ = ready.send(Ready {
-                talk: self.talk.clone(),
+                session: self.session.clone(),
                 offer: offer.clone(),
             });
         }
@@ -287,9 +289,9 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Greets it in the era that is known or configured, else as a legacy server first: a legacy conversation can be
-    /// translated for callers of both eras, while a server of both refuses to ask its client anything in a modern one,
-    /// and keeps to the era of the first request.
+    /// Initializes it in the known or configured era, otherwise as a legacy server first: a legacy session can be
+    /// translated for callers of both eras, whereas a dual-era server refuses questions in a modern one, and keeps to
+    /// the era of the first request.
     async fn greet(&self) -> Result<Greeting, Fault> {
         self.is_greeted.store(true, Ordering::Relaxed);
         let greeting = match self.era {
@@ -303,7 +305,7 @@ impl<'a> Process<'a> {
     async fn initialize(&self) -> Result<Greeting, Fault> {
         let configured = self.plan.config.revision;
         let revision = configured.unwrap_or(Revision::NEWEST_LEGACY);
-        let asked = discover::initialize_at(&self.talk, revision, &self.plan.declared);
+        let asked = discover::initialize_at(&self.session, revision, &self.plan.declared);
         if configured.is_some() {
             return Ok(asked.await?);
         }
@@ -311,17 +313,17 @@ impl<'a> Process<'a> {
         let refusal = match timeout(PROBE_TIMEOUT, &mut asked).await {
             Ok(Ok(greeting)) => return Ok(greeting),
             Ok(Err(refusal)) => refusal.into(),
-            // It is slow to start, or modern and silent about what it does not know.
+            // It is slow to start, or modern and silent about unknown methods.
             Err(_) => tokio::select! {
                 biased;
                 greeted = &mut asked => return Ok(greeted?),
-                found = discover::probe(&self.talk) => match found? {
+                found = discover::probe(&self.session) => match found? {
                     Probe::Modern(greeting) => return Ok(greeting),
                     Probe::Legacy => return Ok(asked.await?),
                 },
             },
         };
-        match discover::probe(&self.talk).await? {
+        match discover::probe(&self.session).await? {
             Probe::Modern(greeting) => Ok(greeting),
             Probe::Legacy => Err(refusal),
         }
@@ -330,11 +332,11 @@ impl<'a> Process<'a> {
     async fn discover(&self) -> Result<Greeting, Fault> {
         let began = Instant::now();
         loop {
-            let answered = self.talk.pipe.seen().answered;
-            if let Probe::Modern(greeting) = discover::probe(&self.talk).await? {
+            let answered = self.session.pipe.seen().answered;
+            if let Probe::Modern(greeting) = discover::probe(&self.session).await? {
                 return Ok(greeting);
             }
-            let is_silent = self.talk.pipe.seen().answered == answered;
+            let is_silent = self.session.pipe.seen().answered == answered;
             if !is_silent || began.elapsed() >= self.plan.config.timeout {
                 break;
             }
@@ -342,21 +344,21 @@ impl<'a> Process<'a> {
         if let Some(revision) = self.plan.config.revision {
             return Err(discover::does_not_speak(revision));
         }
-        // Another program than before.
-        Ok(discover::initialize(&self.talk, &self.plan.declared).await?)
+        // The program was replaced by another.
+        Ok(discover::initialize(&self.session, &self.plan.declared).await?)
     }
 
-    /// Publishes the lists anew whenever the child says that they changed.
+    /// Publishes the lists again whenever the child announces a change.
     async fn follow(&self, mut offer: Offer, hearing: impl Future<Output = ()>) -> Fault {
         let revision = offer.revision;
         let mut hearing = pin!(hearing);
         let mut pause = ASK_AGAIN.0;
         loop {
-            let (kinds, doubts) = tokio::select! {
-                changes = self.talk.changes(SETTLE) => changes,
-                () = sleep(pause), if self.talk.keeps_its_tools() => {
+            let (kinds, invalidations) = tokio::select! {
+                changes = self.session.changes(SETTLE) => changes,
+                () = sleep(pause), if self.session.refuses_tools() => {
                     pause = (pause * 2).min(ASK_AGAIN.1);
-                    self.talk.tools_changed();
+                    self.session.tools_changed();
                     continue;
                 }
                 () = &mut hearing => unreachable!("it waits for ever"),
@@ -366,7 +368,7 @@ impl<'a> Process<'a> {
             for kind in kinds {
                 said.extend(Change::of_kind(kind));
                 match discover::read_list(
-                    &self.talk,
+                    &self.session,
                     revision,
                     kind,
                     &self.plan.name,
@@ -376,12 +378,12 @@ impl<'a> Process<'a> {
                 {
                     Ok(mut list) => {
                         if kind == ItemKind::Tool {
-                            tools = Some(self.told(list.refused.take()));
+                            tools = Some(self.list_outcome(list.refused.take()));
                         }
                         list.put_into(&mut offer, kind);
                     }
                     Err(fault) => {
-                        let why = chain(&fault);
+                        let why = relay::with_causes(&fault);
                         tracing::warn!(backend = %self.plan.name, "could not read its changed list: {why}");
                         if kind == ItemKind::Tool {
                             tools = Some(Err(why));
@@ -390,16 +392,16 @@ impl<'a> Process<'a> {
                 }
             }
             self.plan.publisher.publish_changed(offer.clone(), &said);
-            // After that: whoever waits for it is confirmed by what is published.
-            self.talk.settle(doubts, tools);
-            if !self.talk.keeps_its_tools() {
+            // Settled after the publication: a waiting call is checked against what is published.
+            self.session.settle(invalidations, tools);
+            if !self.session.refuses_tools() {
                 pause = ASK_AGAIN.0;
             }
         }
     }
 
-    /// Whether it gave its list of tools; says so where it did not.
-    fn told(&self, refused: Option<String>) -> Result<(), String> {
+    /// Whether it listed its tools; logs a refusal.
+    fn list_outcome(&self, refused: Option<String>) -> Result<(), String> {
         let Some(why) = refused else {
             return Ok(());
         };
@@ -407,10 +409,10 @@ impl<'a> Process<'a> {
         Err(why)
     }
 
-    /// Keeps the child informed of which resources callers want to hear of. Never ends.
+    /// Keeps the child informed of the resources that callers follow. Never ends.
     async fn hear_of_resources(&self, modern: bool, subscribe: bool) {
         let publisher = &self.plan.publisher;
-        // What was said between two lives was heard by nobody.
+        // Updates between two processes were missed.
         let mut gap = self.plan.missed.swap(false, Ordering::Relaxed);
         let mut wishes = publisher.wanted_changes();
         let mut subscribed: HashSet<Arc<str>> = HashSet::new();
@@ -423,10 +425,10 @@ impl<'a> Process<'a> {
                 let listening = async {
                     let begun = || {
                         publisher.told(wish);
-                        // What was said between two of them was heard by nobody.
+                        // Updates between two streams were missed.
                         publisher.missed();
                     };
-                    self.talk.listen(&uris, &tasks, begun).await;
+                    self.session.listen(&uris, &tasks, begun).await;
                     pending::<()>().await
                 };
                 let told = async {
@@ -462,7 +464,7 @@ impl<'a> Process<'a> {
 
     async fn tell(&self, method: Method, uri: &str) {
         let params = serde_json::json!({ "uri": uri }).to_string().into_bytes();
-        let why = match self.talk.request(method, params).await {
+        let why = match self.session.request(method, params).await {
             Ok(Outcome::Result(_)) => return,
             Ok(Outcome::Error(error)) => error.string("message").unwrap_or_default().into_owned(),
             Err(error) => error.to_string(),
@@ -471,21 +473,9 @@ impl<'a> Process<'a> {
     }
 }
 
-/// Runs what is left of a future that may have ended before.
+/// Polls a fused future to its end.
 async fn rest<F: FusedFuture + Unpin>(work: &mut F) {
     if !work.is_terminated() {
         work.await;
     }
-}
-
-/// A fault with its causes, for operators.
-fn chain(fault: &Fault) -> String {
-    let mut text = fault.to_string();
-    let mut source = std::error::Error::source(fault);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -1,8 +1,8 @@
-//! What the server offers to callers who can be asked.
+//! The server's offer to callers who can be asked.
 //!
-//! A modern child hears the capabilities of each request, so the shared one is asked. A legacy child hears them once,
-//! at its handshake: another one is started, asked and ended. Its callers reach such tools only where a child may ask
-//! them (`isolation`, `interactive`), so elsewhere none is started.
+//! A modern child gets the capabilities with each request, so the shared child is asked. A legacy child gets them
+//! once, in its handshake: a further process is started, asked and ended. Callers reach such tools only where a child
+//! may ask questions (`isolation`, `interactive`), so elsewhere none is started.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,11 +17,11 @@ use tokio::time::{Instant, timeout};
 
 use super::keeper::Keeper;
 use super::life::{Plan, live};
-use super::talk::Manner;
+use super::session::CallMode;
 use crate::discover::{self, Greeting};
 use crate::relay;
 
-/// Reads offers beside the child that lists.
+/// Reads offers for capability sets.
 pub(crate) struct Offers {
     plan: Arc<Plan>,
     /// Callers have children of their own.
@@ -39,7 +39,7 @@ impl Offers {
         })
     }
 
-    /// Reads the offer to a capability set; `None` if it is what the shared child published.
+    /// Reads the offer for a capability set; `None` if it equals what the shared child published.
     pub(crate) fn of(
         self: &Arc<Self>,
         set: CapabilitySet,
@@ -50,32 +50,32 @@ impl Offers {
             let reading = async move { this.ask_shared(set, &shared).await.map(Some) };
             return (set != CapabilitySet::NONE).then(|| reading.boxed());
         }
-        let published = match self.plan.manner {
-            Manner::Interactive => CapabilitySet::ALL,
-            Manner::Silent => CapabilitySet::NONE,
+        let published = match self.plan.mode {
+            CallMode::Interactive => CapabilitySet::ALL,
+            CallMode::Parallel => CapabilitySet::NONE,
         };
-        let may_ask = self.is_isolated || self.plan.manner == Manner::Interactive;
+        let may_ask = self.is_isolated || self.plan.mode == CallMode::Interactive;
         let reading = async move { this.ask_another(set).await.map(Some) };
         (may_ask && set != published).then(|| reading.boxed())
     }
 
     async fn ask_shared(&self, set: CapabilitySet, shared: &Keeper) -> Result<Offer, Fault> {
-        let talk = shared
-            .talk(Instant::now() + self.plan.config.timeout)
+        let session = shared
+            .session(Instant::now() + self.plan.config.timeout)
             .await?;
         let published = self.plan.publisher.offer();
         let published = published.ok_or_else(|| self.failed("it lists nothing yet"))?;
         let greeting = Greeting {
-            revision: talk.revision(),
+            revision: session.revision(),
             capabilities: published.capabilities,
             extensions: published.extensions.clone(),
             server_info: published.server_info.clone(),
             instructions: published.instructions.clone(),
-            declared: relay::declaration(&set.capabilities(), talk.revision()).into(),
+            declared: relay::declaration(&set.capabilities(), session.revision()).into(),
             legacy: Vec::new(),
         };
         let name = &self.plan.name;
-        let lists = discover::read_lists(&talk, &greeting, name, Some(&published)).await?;
+        let lists = discover::read_lists(&session, &greeting, name, Some(&published)).await?;
         match lists.tools_refused {
             None => Ok(lists.offer),
             Some(why) => Err(self.failed(&why)),
@@ -89,14 +89,14 @@ impl Offers {
             config: plan.config.clone(),
             name: plan.name.clone(),
             declared: relay::declaration(&set.capabilities(), revision).into(),
-            manner: Manner::Silent,
+            mode: CallMode::Parallel,
             lists: true,
-            // Nothing that this child says is for anybody.
+            // Notifications of this child are dropped.
             publisher: plan.publisher.for_audience(&"\0offers".into()),
             changed: Arc::default(),
             missed: AtomicBool::new(false),
             era: Arc::new(Mutex::new(*plan.era.lock())),
-            words: plan.words.clone(),
+            output_tail: plan.output_tail.clone(),
         };
         let (ready, arriving) = oneshot::channel();
         let (end, ending) = oneshot::channel();
@@ -107,7 +107,7 @@ impl Offers {
             ended = &mut life => return Err(self.failed(&ended.why)),
             () = tokio::time::sleep(limit) => None,
         };
-        // Some servers take seconds to end; dropping the life afterwards kills what is left of it.
+        // Some servers take seconds to end; dropping the future afterwards kills the rest of the tree.
         tokio::spawn(async move {
             drop(end);
             let _ = timeout(limit, life).await;

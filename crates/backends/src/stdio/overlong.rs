@@ -1,9 +1,8 @@
-//! Which request a line was for that is too long to be kept.
+//! Finds the request id of a line that is too long to be kept.
 //!
-//! A line beyond the bound is skipped while it arrives, but its caller should hear of it at once rather
-//! than at its deadline. Servers write the id either before the result or after it, so the first and last
-//! few bytes of a line show it. Only the exact spelling of an envelope is taken: `"id":7` somewhere inside
-//! a result is not an id.
+//! A line beyond the bound is skipped while it arrives, but its call should fail at once rather than at its deadline.
+//! Servers write the id either before the result or after it, so the first and last few bytes of a line contain it.
+//! Only the exact spelling of an envelope counts: `"id":7` somewhere inside a result is not an id.
 
 use bytes::Bytes;
 use sentinel_wire::lines::LineTooLong;
@@ -21,7 +20,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Remembers the ends of an unfinished line, of which `part` is the newest piece.
+    /// Remembers the ends of an unfinished line; `part` is its newest piece.
     pub(crate) fn keep(&mut self, part: &[u8]) {
         let missing = KEPT.saturating_sub(self.head.len());
         self.head
@@ -31,7 +30,7 @@ impl Ends {
         self.tail.drain(..self.tail.len().saturating_sub(KEPT));
     }
 
-    /// The line is complete; `read` is what of it came with the newest read, line end included.
+    /// Completes the line; `read` is its part in the newest read, line end included.
     pub(crate) fn judge(&mut self, line: Result<Bytes, LineTooLong>, read: &[u8]) -> Line {
         let judged = match line {
             Ok(line) => Line::Whole(line),
@@ -57,8 +56,8 @@ fn id_in_head(head: &[u8]) -> Option<u64> {
     (rest.get(digits) == Some(&b',')).then(|| number(&rest[..digits]))?
 }
 
-/// `,"id":N}` or `,"jsonrpc":"2.0","id":N}` or `,"id":N,"jsonrpc":"2.0"}` at the very end. One closing
-/// brace after the number: it belongs to the outermost object.
+/// `,"id":N}` or `,"jsonrpc":"2.0","id":N}` or `,"id":N,"jsonrpc":"2.0"}` at the very end. A single closing brace
+/// follows, so it belongs to the outermost object.
 fn id_in_tail(tail: &[u8]) -> Option<u64> {
     let text = spaceless(tail);
     let text = text.strip_suffix(b"}")?;

@@ -1,12 +1,12 @@
-//! The conversation with one process: who waits for which id, what is still to be written.
+//! The JSON-RPC pipe to one process: pending ids, and the queue of lines to write.
 //!
-//! A call enters with [`Pipe::begin`], which mints its id and queues its line in one step; its [`Ticket`]
-//! is its place in the table. Dropping the ticket frees the place and, if no answer came, tells the child
-//! that the request was cancelled. The owner of the process runs [`Pipe::write_to`], which writes whatever
-//! was queued since the last time in one go, and [`read_lines`], and takes entries out by the ids that come
-//! back. [`Pipe::close`] drops every entry: whoever waits sees its sender gone.
+//! A call enters with [`Pipe::begin`], which mints its id and queues its line in one step; its [`Ticket`] is its
+//! entry in the table. Dropping the ticket removes the entry and, if no answer came, sends `notifications/cancelled`.
+//! The owner of the process runs [`Pipe::write_to`], which writes all queued lines in one batch, and [`read_lines`],
+//! and takes entries out by the ids of answers. [`Pipe::close`] drops every entry: waiting calls see their sender
+//! dropped.
 //!
-//! Not here: what an entry is and what lines mean (`super::talk`).
+//! Not here: what an entry is and what lines mean (`super::session`).
 
 use std::collections::HashMap;
 use std::io;
@@ -20,28 +20,28 @@ use tokio::sync::Notify;
 
 use super::overlong::Ends;
 
-/// Bytes queued for a child that does not read. Beyond it callers wait for room, within their own
-/// deadlines, so a stuck child costs this much and no more; one line of the largest size may come on top.
+/// Bytes queued for a child that does not read. Beyond it callers wait for room until their deadlines, so a stuck
+/// child costs no more than this and one line of the largest size.
 const QUEUED_MAX: usize = 1024 * 1024;
 
-/// What one read takes: the capacity of a pipe, so that one call empties it.
+/// Size of one read: the capacity of a pipe, so that one call empties it.
 const READ_LEN: usize = 64 * 1024;
 
-/// A write buffer that grew beyond this for one large line is not kept.
+/// A larger write buffer, grown for one long line, is freed after use.
 const KEPT_CAPACITY: usize = 256 * 1024;
 
-/// The process is gone or going; nothing more can be sent to it.
+/// The process ended or is being ended; nothing more can be sent to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the process no longer takes requests")]
 pub(crate) struct Closed;
 
-/// The table of one process.
+/// The pending requests and queued lines of one process.
 #[derive(Debug)]
 pub(crate) struct Pipe<T> {
     state: Mutex<State<T>>,
-    /// There is something to write, or nothing will come any more.
+    /// There are lines to write, or the pipe was finished or closed.
     filled: Notify,
-    /// There is room again in the queue.
+    /// The queue has room again.
     drained: Notify,
 }
 
@@ -55,21 +55,21 @@ struct State<T> {
     seen: Use,
 }
 
-/// What was seen of a process so far.
+/// Counts of the answers of a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Use {
-    /// Answers that somebody waited for.
+    /// Answers that a call waited for.
     pub(crate) answered: u64,
-    /// Answers that nobody waits for: unknown, late or repeated ids.
+    /// Answers without an entry: unknown, late or repeated ids.
     pub(crate) strays: u64,
 }
 
-/// One call's place in the table.
+/// One call's entry in the table.
 #[derive(Debug)]
 pub(crate) struct Ticket<T> {
     pipe: Arc<Pipe<T>>,
     id: u64,
-    /// Dropping it does not cancel the request at the child.
+    /// Dropping it sends no cancellation.
     silent: bool,
 }
 
@@ -91,7 +91,7 @@ impl<T> Pipe<T> {
         })
     }
 
-    /// Enters a request: `write` appends its JSON under the id that it is given.
+    /// Enters a request: `write` appends its JSON with the given id.
     ///
     /// Waits while the queue is full. May be dropped at any time; then nothing was sent.
     pub(crate) async fn begin(
@@ -117,8 +117,8 @@ impl<T> Pipe<T> {
         })
     }
 
-    /// Waits until the queue is below its bound. Several may pass at once and exceed it by their lines;
-    /// each of those is a call that admission let in.
+    /// Waits until the queue is below its bound. Several calls may pass at once and exceed it by their lines; each of
+    /// those was admitted.
     pub(crate) async fn room(&self) {
         while self.is_full() {
             let mut drained = std::pin::pin!(self.drained.notified());
@@ -138,9 +138,8 @@ impl<T> Pipe<T> {
         self.state.lock().closed
     }
 
-    /// Queues a line that nobody waits for: a notification, or an answer to the child. It passes the bound
-    /// that makes callers wait, but not its double: a child that asks without end and does not read goes
-    /// without answers.
+    /// Queues a line without an entry: a notification, or an answer to the child. Allowed up to twice the bound of
+    /// calls; beyond that it is dropped, so a child that asks without end and does not read goes without answers.
     pub(crate) fn post(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state.lock();
         if !state.closed && state.queued.len() < 2 * QUEUED_MAX {
@@ -150,7 +149,7 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// Takes the entry that an answer is for.
+    /// Removes the entry that an answer is for.
     pub(crate) fn take(&self, id: Option<u64>) -> Option<T> {
         let mut state = self.state.lock();
         let entry = id.and_then(|id| state.pending.remove(&id));
@@ -162,12 +161,12 @@ impl<T> Pipe<T> {
         entry
     }
 
-    /// Looks at the entry of a request that goes on, such as one that made progress.
+    /// Accesses the entry of a request that goes on, such as one that made progress.
     pub(crate) fn with<R>(&self, id: u64, look: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.state.lock().pending.get_mut(&id).map(look)
     }
 
-    /// The one entry that `is_it`; `None` if there is none or more than one.
+    /// The one entry that satisfies `is_it`; `None` if there is none or more than one.
     pub(crate) fn only<R>(
         &self,
         is_it: impl Fn(&T) -> bool,
@@ -181,7 +180,7 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// How many entries there are of a kind.
+    /// Number of entries that satisfy `is_it`.
     pub(crate) fn count(&self, is_it: impl Fn(&T) -> bool) -> usize {
         self.state
             .lock()
@@ -195,14 +194,14 @@ impl<T> Pipe<T> {
         self.state.lock().seen
     }
 
-    /// No more requests. What is queued is still written; then the child's input ends.
+    /// Accepts no more requests. Queued lines are still written; then the child's input is closed.
     pub(crate) fn finish(&self) {
         self.state.lock().closed = true;
         self.filled.notify_one();
         self.drained.notify_waiters();
     }
 
-    /// The process is gone: every entry is dropped, and nothing more is written.
+    /// The process is gone: drops every entry and the queue.
     pub(crate) fn close(&self) {
         let entries = {
             let mut state = self.state.lock();
@@ -212,12 +211,12 @@ impl<T> Pipe<T> {
         };
         self.filled.notify_one();
         self.drained.notify_waiters();
-        // Outside the lock: dropping an entry wakes whoever waits for it.
+        // Outside the lock: dropping an entry wakes its waiting call.
         drop(entries);
     }
 
-    /// Writes what is queued until the pipe is finished or the child stops reading for good. The sink is
-    /// dropped at the end, which is end of file for the child.
+    /// Writes queued lines until the pipe is finished or the child stops reading for good. The sink is dropped at the
+    /// end, which is end of file for the child.
     pub(crate) async fn write_to(&self, mut sink: impl AsyncWrite + Unpin) -> io::Result<()> {
         let mut batch = Vec::new();
         loop {
@@ -236,14 +235,14 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// Exchanges the queue for an empty buffer; true if nothing will be added to it.
+    /// Exchanges the queue for an empty buffer; true if the pipe takes no more lines.
     fn swap_queued(&self, batch: &mut Vec<u8>) -> bool {
         let mut state = self.state.lock();
         std::mem::swap(&mut state.queued, batch);
         state.closed
     }
 
-    /// Frees an entry whose caller went away, and tells the child.
+    /// Removes the entry of a dropped call, and tells the child.
     fn abandon(&self, id: u64) {
         let mut state = self.state.lock();
         let Some(entry) = state.pending.remove(&id) else {
@@ -267,8 +266,8 @@ impl<T> State<T> {
     }
 }
 
-/// In JSON a raw line end stands only between tokens, where a space does as well. Callers over HTTP may
-/// send such text; on stdio it would end the message.
+/// In JSON a raw line end occurs only between tokens, where a space is equivalent. Callers over HTTP may send such
+/// text; on stdio it would end the message.
 fn one_line(json: &mut [u8]) {
     while let Some(at) = memchr::memchr2(b'\n', b'\r', json) {
         json[at] = b' ';
@@ -303,11 +302,11 @@ impl<T> Drop for Ticket<T> {
     }
 }
 
-/// What a child printed.
+/// One line of a child's standard output.
 #[derive(Debug)]
 pub(crate) enum Line {
     Whole(Bytes),
-    /// Skipped; `id` if the line's ends show which request it answered.
+    /// Skipped; `id` if the ends of the line show which request it answered.
     TooLong {
         error: LineTooLong,
         id: Option<u64>,

@@ -1,17 +1,16 @@
-//! The MCP conversation with one process: calls out, answers, notices and questions in.
+//! The MCP session with one process: calls, answers, notices and questions.
 //!
-//! A [`Talk`] is shared by the calls (any thread) and by the process's own task, which feeds it every line
-//! (`hear`). Each call owns its [`Ticket`]; dropping the call's future frees it and cancels at the child.
-//! Questions run as tasks of their own, ended by [`Talk::close`].
+//! A [`ChildSession`] is shared by the calls (any thread) and by the process's own task, which passes every line to
+//! it (`on_line`). Each call owns its [`Ticket`]; dropping the call's future frees it and cancels the request at the
+//! child. Questions run as tasks of their own, ended by [`ChildSession::close`].
 //!
-//! A legacy server's question names no call. It is put to a caller only where there can be but one: the
-//! child then takes one call at a time (`Manner::Interactive`). Requests about tasks run beside it, for a
-//! question of a task names the task. Otherwise the child was told that nobody
-//! can be asked, and a question is refused at once.
+//! A legacy server's question names no call. It goes to a caller only where there can be but one: such a child takes
+//! one call at a time (`CallMode::Interactive`). Requests about tasks run beside it, for a question of a task names
+//! the task. In the other mode the child was told that no caller can be asked, and questions are refused at once.
 //!
 //! Not here: the process (`super::life`), ids and queues (`super::pipe`).
 
-mod doubt;
+mod freshness;
 
 use std::collections::HashMap;
 use std::future::{Future, pending};
@@ -37,92 +36,92 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use self::doubt::{Doubt, Own};
+use self::freshness::{Freshness, OwnTools};
 use super::pipe::{Closed, Line, Pipe, Ticket};
-use super::stderr::{Allowance, LastWords, Quota};
+use super::stderr::{Allowance, OutputTail, Quota};
 use crate::discover::{self, Peer, PeerError};
 use crate::relay;
 
 /// A server may not answer a request of the other era at all; both official SDKs wait this long.
 pub(super) const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A busy child may be late; the next ping is not far.
+/// A busy child may answer late; the next ping is soon.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long calls wait behind one whose caller was sent away with a question: time enough for a program to come back,
-/// not for a person.
+/// How long calls wait behind one that is parked with a question: enough for a program to come back, not for a
+/// person.
 const PUT_OFF_MAX: Duration = Duration::from_secs(2);
-/// How often a call looks whether its caller has answered, once its own time is over.
-const ASKING_AGAIN: Duration = Duration::from_secs(1);
-/// Questions of one child that wait for people. One call may ask several things, not endlessly many.
+/// Interval at which a call past its deadline checks whether its caller has answered.
+const ANSWER_POLL: Duration = Duration::from_secs(1);
+/// Open questions of one child. A call may ask several, but not without bound.
 const ASKS_MAX: usize = 32;
-/// Lines of one child that are no message and still reach the log.
-const GARBAGE_PER_SECOND: u32 = 2;
+/// Invalid lines of one child that are logged.
+const INVALID_LINES_PER_SECOND: u32 = 2;
 
-/// How a child may treat its callers.
+/// Whether calls run in parallel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// Many calls at once; nobody can be asked.
-    Silent,
+pub(crate) enum CallMode {
+    /// Many calls at once; callers cannot be asked.
+    Parallel,
     /// One call at a time, whose caller can be asked.
     Interactive,
 }
 
-/// Somebody who waits for an answer.
-pub(crate) struct Waiter {
+/// A request that waits for its answer.
+pub(crate) struct PendingRequest {
     reply: oneshot::Sender<Result<Outcome, Fault>>,
-    /// Absent for requests of our own.
+    /// Absent for requests of the gateway itself.
     side: Option<CallerSide>,
 }
 
-/// The way back to a caller while its call runs.
+/// The link to a caller while its call runs.
 struct CallerSide {
     caller: Arc<Caller>,
     line: CallerLine,
-    /// It is a request about a task, and which one where it waits for its result.
+    /// Whether it is a request about a task, and the task if it waits for its result.
     is_about_a_task: bool,
     awaits: Option<Box<str>>,
-    /// Questions that its caller has not answered yet, and since when there are any.
-    asking: u32,
+    /// Unanswered questions to its caller, and the start of the oldest wait.
+    open_questions: u32,
     since: Instant,
-    /// How long its caller thought about those before.
-    thought: Duration,
+    /// Time its caller took for earlier answers.
+    answer_time: Duration,
 }
 
-pub(crate) struct Talk {
+pub(crate) struct ChildSession {
     name: Arc<str>,
-    /// What it printed beside its messages, for whoever asks what is wrong with it.
-    words: LastWords,
-    pub(crate) pipe: Arc<Pipe<Waiter>>,
+    /// Invalid lines of its standard output, for operators.
+    output_tail: OutputTail,
+    pub(crate) pipe: Arc<Pipe<PendingRequest>>,
     revision: OnceLock<Revision>,
-    /// Held by the one call that runs, where only one may.
+    /// Held by the running call in `Interactive` mode.
     turn: Option<Semaphore>,
-    /// What the caller of that one is being asked.
-    asked: watch::Sender<Option<Asked>>,
+    /// The question that the caller of the running call is being asked.
+    asked: watch::Sender<Option<OpenQuestion>>,
     timeout: Duration,
-    changed: Arc<Changed>,
-    /// Whether its tools may be others by now.
-    doubt: Doubt,
-    /// What it says of its tools itself, where they are not those that are listed.
-    own: Option<Own>,
-    /// Where news of resources go.
+    changed: Arc<ChangedLists>,
+    /// Whether its known list of tools may be outdated.
+    freshness: Freshness,
+    /// Its own list of tools, where it is not the child whose lists are published.
+    own: Option<OwnTools>,
+    /// Receives notifications about resources.
     publisher: Publisher,
     /// The least urgent log level asked of the child so far.
     log_level: AtomicU8,
-    /// Whether it said that it logs.
+    /// Whether it declared logging.
     logs: AtomicBool,
-    /// Questions of the child, each with the call it belongs to.
+    /// Open questions, each with the call that it belongs to.
     asks: Mutex<HashMap<Id, (u64, AbortHandle)>>,
-    garbage: Mutex<Quota>,
+    invalid_lines: Mutex<Quota>,
     served: AtomicBool,
-    born: Instant,
-    /// When the newest call began or ended, in milliseconds since `born`.
+    started_at: Instant,
+    /// When the newest call began or ended, in milliseconds since `started_at`.
     last_call_ms: AtomicU64,
 }
 
-/// A question that the one call that runs waits for.
+/// An open question that blocks the running call.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct OpenQuestion {
     since: Instant,
-    /// Its caller was sent away with it, and may never come back.
+    /// Its call is parked with it, and the caller may never come back.
     is_parked: bool,
 }
 
@@ -138,21 +137,21 @@ impl From<Fault> for Failure {
     }
 }
 
-/// Which lists the child said have changed.
+/// Which lists the child announced as changed.
 #[derive(Debug, Default)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedLists {
     kinds: AtomicU8,
     some: Notify,
 }
 
-impl Changed {
+impl ChangedLists {
     fn set(&self, kinds: &[ItemKind]) {
         let bits = kinds.iter().fold(0, |bits, kind| bits | bit(*kind));
         self.kinds.fetch_or(bits, Ordering::Relaxed);
         self.some.notify_one();
     }
 
-    /// Waits for a change, then a little longer, for they come in bursts.
+    /// Waits for a change and then for `settle`, since changes come in bursts.
     async fn some(&self, settle: Duration) {
         self.some.notified().await;
         tokio::time::sleep(settle).await;
@@ -171,45 +170,45 @@ fn bit(kind: ItemKind) -> u8 {
     1 << kind as u8
 }
 
-impl Talk {
+impl ChildSession {
     pub(crate) fn new(
         name: Arc<str>,
         timeout: Duration,
-        manner: Manner,
+        mode: CallMode,
         lists: bool,
         publisher: Publisher,
-        changed: Arc<Changed>,
-        words: LastWords,
+        changed: Arc<ChangedLists>,
+        output_tail: OutputTail,
     ) -> Arc<Self> {
         Arc::new(Self {
             name,
-            words,
+            output_tail,
             pipe: Pipe::new(),
             revision: OnceLock::new(),
-            turn: (manner == Manner::Interactive).then(|| Semaphore::new(1)),
+            turn: (mode == CallMode::Interactive).then(|| Semaphore::new(1)),
             asked: watch::Sender::new(None),
             timeout,
             changed,
-            doubt: Doubt::default(),
-            own: (!lists).then(Own::default),
+            freshness: Freshness::default(),
+            own: (!lists).then(OwnTools::default),
             publisher,
             log_level: AtomicU8::new(LogLevel::NONE),
             logs: AtomicBool::new(false),
             asks: Mutex::default(),
-            garbage: Mutex::new(Quota::new(GARBAGE_PER_SECOND)),
+            invalid_lines: Mutex::new(Quota::new(INVALID_LINES_PER_SECOND)),
             served: AtomicBool::new(false),
-            born: Instant::now(),
+            started_at: Instant::now(),
             last_call_ms: AtomicU64::new(0),
         })
     }
 
-    /// The handshake is over.
+    /// Records the result of the handshake.
     pub(crate) fn agree(&self, revision: Revision, logs: bool) {
         let _ = self.revision.set(revision);
         self.logs.store(logs, Ordering::Relaxed);
     }
 
-    /// What is spoken; the newest legacy revision until the handshake is over.
+    /// The negotiated revision; the newest legacy one during the handshake.
     pub(crate) fn revision(&self) -> Revision {
         self.revision
             .get()
@@ -229,26 +228,26 @@ impl Talk {
 
     /// When the newest call began or ended.
     pub(crate) fn last_call(&self) -> Instant {
-        self.born + Duration::from_millis(self.last_call_ms.load(Ordering::Relaxed))
+        self.started_at + Duration::from_millis(self.last_call_ms.load(Ordering::Relaxed))
     }
 
     fn touch(&self) {
-        let now = self.born.elapsed().as_millis() as u64;
+        let now = self.started_at.elapsed().as_millis() as u64;
         self.last_call_ms.store(now, Ordering::Relaxed);
     }
 
     /// The process is gone: everything that waits fails now.
     pub(crate) fn close(&self) {
         self.pipe.close();
-        // Nobody reads its lists any more; whoever waits for that finds it gone.
-        self.doubt.settle(u64::MAX, None);
+        // Its lists are not read any more; calls that wait for that find the child gone.
+        self.freshness.cover(u64::MAX, None);
         for (_, (_, ask)) in self.asks.lock().drain() {
             ask.abort();
         }
     }
 
-    /// Runs one call to its end. Dropping the future cancels it at the child. `Closed` if the child was
-    /// gone before anything was sent to it.
+    /// Runs one call to its end. Dropping the future cancels it at the child. `Closed` if the child was gone before
+    /// anything was sent.
     pub(crate) async fn call(
         self: &Arc<Self>,
         call: &Call,
@@ -287,11 +286,11 @@ impl Talk {
             line: call.line.clone(),
             is_about_a_task: relay::is_about_a_task(&call.method),
             awaits: relay::awaited_task(call),
-            asking: 0,
+            open_questions: 0,
             since: Instant::now(),
-            thought: Duration::ZERO,
+            answer_time: Duration::ZERO,
         };
-        let waiter = Waiter {
+        let waiter = PendingRequest {
             reply,
             side: Some(side),
         };
@@ -304,7 +303,7 @@ impl Talk {
             match self.in_time(&mut time, &mut answer).await {
                 Ok(Ok(outcome)) => break outcome?,
                 Ok(Err(dropped)) => return Err(self.gone().because(dropped).into()),
-                Err(late) => match self.longer(&ticket, deadline) {
+                Err(late) => match self.extended_deadline(&ticket, deadline) {
                     Some(until) => time.as_mut().reset(until),
                     None => return Err(late.into()),
                 },
@@ -313,8 +312,8 @@ impl Talk {
         Ok(relay::reply(call, outcome, revision)?)
     }
 
-    /// Waits for a turn. A question to another caller may keep the child for very long: whoever waits behind one that was
-    /// put off hears so soon, and behind one that is being answered when its own time is over.
+    /// Waits until the running call ends. A question to its caller may block the child for very long: behind a parked
+    /// call the wait ends after `PUT_OFF_MAX`, behind one that is being answered at the deadline of the waiting call.
     async fn take_turn<'t>(
         &self,
         turn: &'t Semaphore,
@@ -335,7 +334,7 @@ impl Talk {
         }
     }
 
-    /// Ends when the caller of the call that runs was sent away with a question, a while ago.
+    /// Completes when the running call has been parked with a question for `PUT_OFF_MAX`.
     async fn is_put_off(&self) {
         let mut asked = self.asked.subscribe();
         loop {
@@ -366,8 +365,8 @@ impl Talk {
         Fault::new(Kind::BackendBusy, text).retry_after_ms(ms)
     }
 
-    /// Asks a legacy child for log lines as chatty as the caller wants them; the first caller that
-    /// wants more than all before it waits for the answer.
+    /// Sets a legacy child's log level to what the caller wants; the first caller that wants more than all before it
+    /// waits for the answer.
     async fn tell_level(&self, caller: &Caller) {
         let Some(rank) = caller.log_level.get() else {
             return;
@@ -380,7 +379,7 @@ impl Talk {
                 .map(String::from_utf8_lossy)
                 .unwrap_or_default();
             let params = format!(r#"{{"level":{level}}}"#).into_bytes();
-            let told = self.ask_child(Method::SetLevel, params, PING_TIMEOUT, Leave::Cancelled);
+            let told = self.request_own(Method::SetLevel, params, PING_TIMEOUT, OnTimeout::Cancel);
             if let Err(fault) = Box::pin(told).await {
                 tracing::debug!(backend = %self.name, "logging/setLevel: {fault}");
             }
@@ -402,24 +401,33 @@ impl Talk {
         }
     }
 
-    /// Until when to wait instead. People take their time: while one is asked the clock stands still,
-    /// also for a call that was set aside and is looked at again only after the answer.
-    fn longer(&self, ticket: &Ticket<Waiter>, deadline: Instant) -> Option<Instant> {
-        let side = |waiter: &mut Waiter| waiter.side.as_ref().map(|s| (s.asking, s.thought));
-        let (asking, thought) = self.pipe.with(ticket.id(), side).flatten()?;
-        if asking > 0 {
-            return Some(Instant::now() + ASKING_AGAIN);
+    /// The extended deadline, if any. The clock stands still while a caller is being asked, also for a call that was
+    /// parked and is polled again only after the answer.
+    fn extended_deadline(
+        &self,
+        ticket: &Ticket<PendingRequest>,
+        deadline: Instant,
+    ) -> Option<Instant> {
+        let side = |waiter: &mut PendingRequest| {
+            waiter
+                .side
+                .as_ref()
+                .map(|s| (s.open_questions, s.answer_time))
+        };
+        let (open_questions, answer_time) = self.pipe.with(ticket.id(), side).flatten()?;
+        if open_questions > 0 {
+            return Some(Instant::now() + ANSWER_POLL);
         }
-        Some(deadline + thought).filter(|until| *until > Instant::now())
+        Some(deadline + answer_time).filter(|until| *until > Instant::now())
     }
 
-    /// One question less that the caller thinks about.
-    fn answered(&self, call: u64) {
+    /// Counts a question as answered.
+    fn count_answer(&self, call: u64) {
         self.pipe.with(call, |waiter| {
             if let Some(side) = &mut waiter.side {
-                side.asking = side.asking.saturating_sub(1);
-                if side.asking == 0 {
-                    side.thought += side.since.elapsed();
+                side.open_questions = side.open_questions.saturating_sub(1);
+                if side.open_questions == 0 {
+                    side.answer_time += side.since.elapsed();
                     if !side.is_about_a_task {
                         self.asked.send_replace(None);
                     }
@@ -441,21 +449,21 @@ impl Talk {
 
     /// Whether the child answers at all.
     pub(crate) async fn ping(&self) -> bool {
-        // Modern servers have no ping; this is the request that every one of them knows.
+        // Modern servers have no ping; every one of them knows this request.
         let (method, params) = match self.revision().era() {
             Era::Legacy => (Method::Ping, b"{}".to_vec()),
             Era::Modern => (Method::Discover, discover::own_params(self.revision(), "")),
         };
-        let answer = self.ask_child(method, params, PING_TIMEOUT, Leave::Cancelled);
+        let answer = self.request_own(method, params, PING_TIMEOUT, OnTimeout::Cancel);
         matches!(answer.await, Ok(Outcome::Result(_)))
     }
 
-    /// Opens a modern server's stream of changed lists and of the resources and tasks that callers want to
-    /// hear of; `begun` is called once that is on its way to the child. It has no end; dropping the future cancels it at the child.
+    /// Opens a modern server's stream of changed lists and of the resources and tasks that callers follow; `begun` is
+    /// called once the request is queued. It has no end; dropping the future cancels it at the child.
     pub(crate) async fn listen(&self, uris: &[Arc<str>], tasks: &[Arc<str>], begun: impl FnOnce()) {
         let params = discover::wishes(self.revision(), uris, tasks);
         let (reply, ended) = oneshot::channel();
-        let waiter = Waiter { reply, side: None };
+        let waiter = PendingRequest { reply, side: None };
         let write = |id: u64, out: &mut Vec<u8>| write_request(id, &Method::Listen, &params, out);
         if let Ok(mut ticket) = self.pipe.begin(waiter, write).await {
             begun();
@@ -464,50 +472,50 @@ impl Talk {
         }
     }
 
-    async fn ask_child(
+    async fn request_own(
         &self,
         method: Method,
         params: Vec<u8>,
         limit: Duration,
-        leave: Leave,
+        on_timeout: OnTimeout,
     ) -> Result<Outcome, Fault> {
         let mut time = pin!(sleep_until(Instant::now() + limit));
         let (reply, mut answer) = oneshot::channel();
-        let waiter = Waiter { reply, side: None };
+        let waiter = PendingRequest { reply, side: None };
         let write = |id: u64, out: &mut Vec<u8>| write_request(id, &method, &params, out);
         let entered = self
             .in_time(&mut time, self.pipe.begin(waiter, write))
             .await?;
         let mut ticket = entered.map_err(|closed| self.gone().because(closed))?;
-        if leave == Leave::Silent {
+        if on_timeout == OnTimeout::Silent {
             ticket.silence();
         }
         let answered = self.in_time(&mut time, &mut answer).await;
         answered?.map_err(|dropped| self.gone().because(dropped))?
     }
 
-    /// Takes in one line of the child. Never blocks: it runs in the task that reads.
-    pub(crate) fn hear(self: &Arc<Self>, line: Line) {
+    /// Handles one line of the child. Never blocks: it runs in the task that reads.
+    pub(crate) fn on_line(self: &Arc<Self>, line: Line) {
         let line = match line {
             Line::Whole(line) => line,
             Line::TooLong { error, id } => return self.too_long(error, id),
         };
         match Incoming::parse(line, Rules::backend()) {
-            Ok(Incoming::One(message)) => self.message(message),
+            Ok(Incoming::One(message)) => self.on_message(message),
             // Only 2025-03-26 has batches, but reading one costs nothing in any revision.
             Ok(Incoming::Batch(messages)) => {
                 for message in messages {
                     match message {
-                        Ok(message) => self.message(message),
-                        Err(refusal) => self.garbage(&refusal),
+                        Ok(message) => self.on_message(message),
+                        Err(refusal) => self.invalid_line(&refusal),
                     }
                 }
             }
-            Err(refusal) => self.garbage(&refusal),
+            Err(refusal) => self.invalid_line(&refusal),
         }
     }
 
-    fn message(self: &Arc<Self>, message: Message) {
+    fn on_message(self: &Arc<Self>, message: Message) {
         match message {
             Message::Response(response) => {
                 let id = response.id.as_ref().and_then(Id::as_u64);
@@ -515,18 +523,18 @@ impl Talk {
                     if waiter.side.is_some() {
                         self.served.store(true, Ordering::Relaxed);
                     }
-                    // Whoever waited may have left a moment ago.
+                    // The waiting call may have been dropped just now.
                     let _ = waiter.reply.send(Ok(response.outcome));
                 } else {
                     tracing::debug!(backend = %self.name, id = ?response.id, "an answer that nobody waits for");
                 }
             }
-            Message::Notification(notification) => self.notification(notification),
-            Message::Request(request) => self.request_of_child(request),
+            Message::Notification(notification) => self.on_notification(notification),
+            Message::Request(request) => self.on_request(request),
         }
     }
 
-    fn notification(&self, notification: Notification) {
+    fn on_notification(&self, notification: Notification) {
         let Notification { method, params } = notification;
         match method {
             Method::Progress => {
@@ -537,7 +545,7 @@ impl Talk {
                 let line = id.and_then(|id| self.pipe.with(id, |w| w.line()).flatten());
                 self.pass_on(line, &method, params.as_bytes());
             }
-            // Log lines name no request: they reach a caller only when there is no other.
+            // These notifications name no request: they reach a caller only if there is no other.
             Method::LogMessage | Method::ElicitationComplete => {
                 let line = self
                     .pipe
@@ -572,9 +580,9 @@ impl Talk {
         }
     }
 
-    fn request_of_child(self: &Arc<Self>, request: Request) {
+    fn on_request(self: &Arc<Self>, request: Request) {
         if self.revision().is_modern() {
-            // Such a server must not ask, and we must not answer it.
+            // Servers of this revision must not ask, and must not be answered.
             tracing::debug!(backend = %self.name, method = request.method.as_str(), "a request from a modern server");
             return;
         }
@@ -597,19 +605,19 @@ impl Talk {
         if self.turn.is_none() {
             return self.refuse(&id, relay::nobody_to_ask(&method));
         }
-        let begin = |call: u64, waiter: &mut Waiter| {
+        let begin = |call: u64, waiter: &mut PendingRequest| {
             let side = waiter.side.as_mut()?;
             can_answer(&side.caller, &method).then(|| {
-                if side.asking == 0 {
+                if side.open_questions == 0 {
                     side.since = Instant::now();
                     if !side.is_about_a_task {
-                        self.asked.send_replace(Some(Asked {
+                        self.asked.send_replace(Some(OpenQuestion {
                             since: side.since,
                             is_parked: side.caller.revision.is_modern(),
                         }));
                     }
                 }
-                side.asking += 1;
+                side.open_questions += 1;
                 (call, side.line.clone())
             })
         };
@@ -619,7 +627,7 @@ impl Talk {
         let found = match task {
             _ if full => Some(None),
             Some(task) => self.pipe.only(|w| w.awaits(&task), begin),
-            None => self.pipe.only(Waiter::is_of_a_call, begin),
+            None => self.pipe.only(PendingRequest::is_of_a_call, begin),
         };
         let (call, line) = match found {
             Some(Some(found)) => found,
@@ -634,15 +642,15 @@ impl Talk {
             }
         };
         let answer = line.ask(method, Bytes::copy_from_slice(params.as_bytes()));
-        let talk = Arc::clone(self);
+        let session = Arc::clone(self);
         let asked = id.clone();
-        let task = tokio::spawn(async move { talk.answer(call, &asked, answer.await) });
+        let task = tokio::spawn(async move { session.answer(call, &asked, answer.await) });
         asks.insert(id, (call, task.abort_handle()));
     }
 
     fn answer(&self, call: u64, id: &Id, answer: Option<Answer>) {
         self.asks.lock().remove(id);
-        self.answered(call);
+        self.count_answer(call);
         match answer {
             Some(Answer::Result(result)) => self.pipe.post(|out| write_result(id, &result, out)),
             Some(Answer::Error(error)) => self.refuse(id, error),
@@ -653,13 +661,13 @@ impl Talk {
         }
     }
 
-    /// The child no longer wants to know.
+    /// The child cancelled its question.
     fn withdraw_ask(&self, id: Option<&[u8]>) {
         let id = id.map(Bytes::copy_from_slice).and_then(Id::from_raw);
         let found = id.and_then(|id| self.asks.lock().remove(&id));
         if let Some((call, ask)) = found {
             ask.abort();
-            self.answered(call);
+            self.count_answer(call);
         }
     }
 
@@ -668,14 +676,14 @@ impl Talk {
             .post(|out| write_error_object(Some(id), Revision::NEWEST_LEGACY, &error, out));
     }
 
-    /// Not a message. If it at least carries an id of ours, its caller should not wait for another.
-    fn garbage(&self, refusal: &Refusal) {
+    /// Handles an invalid line. If it has an id of ours, that request fails at once.
+    fn invalid_line(&self, refusal: &Refusal) {
         let id = refusal.id.as_ref().and_then(Id::as_u64);
         if let Some(waiter) = id.and_then(|id| self.pipe.take(Some(id))) {
             let fault = relay::bad_reply(&refusal.message);
             let _ = waiter.reply.send(Err(fault));
         }
-        let left_out = match self.garbage.lock().take(Instant::now()) {
+        let left_out = match self.invalid_lines.lock().take(Instant::now()) {
             Allowance::Yes => 0,
             Allowance::YesAfter(left_out) => left_out,
             Allowance::No => return,
@@ -685,15 +693,15 @@ impl Talk {
             refusal.message
         );
         tracing::warn!(backend = %self.name, left_out, "{text}");
-        self.words.push(format!("({text})"));
+        self.output_tail.push(format!("({text})"));
     }
 
     fn too_long(&self, error: impl std::error::Error + Send + Sync + 'static, id: Option<u64>) {
-        // Where the line itself does not say whose it was, it can only be the only one's.
+        // Without a readable id it is attributed to the only request in flight, if there is one.
         let id = id.or_else(|| self.pipe.only(|_| true, |id, _| id));
         tracing::warn!(backend = %self.name, "{error}");
         if let Some(waiter) = id.and_then(|id| self.pipe.take(Some(id))) {
-            let text = "the backend's answer is longer than `limits.line_mb` allows";
+            let text = "the backend's answer is extended_deadline than `limits.line_mb` allows";
             let _ = waiter
                 .reply
                 .send(Err(Fault::new(Kind::BackendBadReply, text).because(error)));
@@ -701,14 +709,14 @@ impl Talk {
     }
 }
 
-impl Waiter {
-    /// Whether it is the result of this task that is waited for.
+impl PendingRequest {
+    /// Whether it waits for the result of this task.
     fn awaits(&self, task: &str) -> bool {
         let side = self.side.as_ref();
         side.is_some_and(|side| side.awaits.as_deref() == Some(task))
     }
 
-    /// Whether questions that name no task may be of this one.
+    /// Whether questions that name no task may belong to it.
     fn is_of_a_call(&self) -> bool {
         let side = self.side.as_ref();
         side.is_some_and(|side| !side.is_about_a_task)
@@ -719,28 +727,28 @@ impl Waiter {
     }
 }
 
-/// What happens at the child when an answer did not come in time.
+/// What happens when no answer came in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leave {
-    Cancelled,
-    /// Handshakes cannot be cancelled, and nothing may precede them.
+enum OnTimeout {
+    Cancel,
+    /// Sends no cancellation: handshakes cannot be cancelled.
     Silent,
 }
 
-impl Peer for Arc<Talk> {
+impl Peer for Arc<ChildSession> {
     async fn request(&self, method: Method, params: Vec<u8>) -> Result<Outcome, PeerError> {
         match method {
-            // During the probe silence is an answer: a legacy server may ignore what it does not know.
+            // During the probe silence counts as an answer: a legacy server may ignore unknown requests.
             Method::Discover => self
-                .ask_child(method, params, PROBE_TIMEOUT, Leave::Silent)
+                .request_own(method, params, PROBE_TIMEOUT, OnTimeout::Silent)
                 .await
                 .map_err(PeerError::NotSpoken),
             Method::Initialize => self
-                .ask_child(method, params, self.timeout, Leave::Silent)
+                .request_own(method, params, self.timeout, OnTimeout::Silent)
                 .await
                 .map_err(PeerError::Failed),
             _ => self
-                .ask_child(method, params, self.timeout, Leave::Cancelled)
+                .request_own(method, params, self.timeout, OnTimeout::Cancel)
                 .await
                 .map_err(PeerError::Failed),
         }

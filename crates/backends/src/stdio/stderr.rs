@@ -1,8 +1,7 @@
-//! What a child says on its standard error: into the log under the backend's name, the last lines kept
-//! for `doctor` and for the message of a child that died.
+//! A child's standard error: logged under the backend's name, with the last lines kept for `doctor` and for the
+//! message about a child that died.
 //!
-//! A child may print without end; the log takes a bounded number of lines a second and says how many it
-//! left out.
+//! The log takes a bounded number of lines per second and counts those left out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,18 +12,17 @@ use sentinel_wire::lines::LineDecoder;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 
-/// Enough for a stack trace's last words.
+/// Enough for the end of a stack trace.
 const LINES_KEPT: usize = 20;
-/// Longer lines are cut: they are for people.
+/// Longer lines are cut: only people read them.
 const LINE_MAX: usize = 4 * 1024;
 const LOGGED_PER_SECOND: u32 = 50;
 
-/// The newest lines of one backend's standard error, across restarts, and of its standard output what does not
-/// belong there.
+/// The newest lines of one backend's standard error, across restarts, and the invalid lines of its standard output.
 #[derive(Debug, Clone, Default)]
-pub struct LastWords(Arc<Mutex<VecDeque<String>>>);
+pub struct OutputTail(Arc<Mutex<VecDeque<String>>>);
 
-impl LastWords {
+impl OutputTail {
     /// Oldest first.
     pub fn lines(&self) -> Vec<String> {
         self.0.lock().iter().cloned().collect()
@@ -40,7 +38,7 @@ impl LastWords {
 }
 
 /// Reads until the child closes its standard error.
-pub(crate) async fn read(backend: &str, mut source: impl AsyncRead + Unpin, kept: &LastWords) {
+pub(crate) async fn read(backend: &str, mut source: impl AsyncRead + Unpin, kept: &OutputTail) {
     let mut decoder = LineDecoder::new(LINE_MAX);
     let mut quota = Quota::new(LOGGED_PER_SECOND);
     let mut chunk = vec![0; 4 * 1024];
@@ -70,7 +68,7 @@ pub(crate) async fn read(backend: &str, mut source: impl AsyncRead + Unpin, kept
     }
 }
 
-/// So many a second; for the log lines that a child can cause.
+/// A rate limit for log lines that a child can cause.
 #[derive(Debug)]
 pub(crate) struct Quota {
     per_second: u32,
@@ -82,7 +80,7 @@ pub(crate) struct Quota {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Allowance {
     Yes,
-    /// Yes, and so many were left out before.
+    /// Allowed, with the number of lines left out before.
     YesAfter(u64),
     No,
 }
@@ -126,7 +124,7 @@ mod tests {
         }
         text.push_str(&"x".repeat(10_000));
         text.push_str("\nlast");
-        let kept = LastWords::default();
+        let kept = OutputTail::default();
         read("b", text.as_bytes(), &kept).await;
         let lines = kept.lines();
         assert_eq!(lines.len(), LINES_KEPT);

@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Pause before the first restart: long enough for a port or lock of the dead child to be released, short
-/// enough that with a handshake of half a second the backend is back within two seconds.
+/// Pause before the first restart: long enough for a port or lock of the dead child to be released, and short enough
+/// that with a handshake of half a second the backend is back within two seconds.
 const FIRST_RESTART: (Duration, Duration) =
     (Duration::from_millis(100), Duration::from_millis(250));
-/// Shortest `retry_after` given to callers: a start that is under way takes a moment as well.
+/// Shortest `retry_after` given to callers: even a start under way takes a moment.
 pub(super) const SOON: Duration = FIRST_RESTART.1;
 /// Restart backoff: doubles from `BACKOFF_MIN` to `BACKOFF_MAX`.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// The same once `max_restarts` is used up. It goes on for ever, so that a repaired program comes back.
+/// Backoff once `max_restarts` is used up. It goes on for ever, so that a repaired program comes back.
 const GIVEN_UP_MIN: Duration = Duration::from_secs(5);
 const GIVEN_UP_MAX: Duration = Duration::from_secs(300);
 /// Bound on automatic starts, whatever the backoff allows.
@@ -40,23 +40,23 @@ pub struct Policy {
     pub max_restarts: Option<u32>,
     /// Started by the first call instead of at once.
     pub lazy: bool,
-    /// Stopped after so long without a call.
+    /// Stopped after this time without a call.
     pub idle_stop: Option<Duration>,
     pub ping_interval: Option<Duration>,
     /// Failed pings in a row after which it is out of the catalog.
     pub unhealthy_after: u32,
 }
 
-/// What happened.
+/// Input of the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The backend is built.
     Begin,
-    /// An operator wants it started anew, whatever its state.
+    /// An operator requests a restart, whatever the state.
     Restart,
     /// A call needs the child.
     Wanted,
-    /// Started, greeted, its lists read.
+    /// Started, initialized, its lists read.
     Ready,
     /// The process ended, or could not be started. `served`: it had answered a call.
     Exited {
@@ -69,32 +69,32 @@ pub enum Event {
         in_flight: usize,
         last_call: Instant,
     },
-    /// The gateway ends, or the backend is no longer configured.
+    /// The gateway ends, or the backend was removed from the configuration.
     Stop,
 }
 
-/// What is to be done.
+/// Output of the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Spawn,
     /// Close its input, then signal it; `Exited` follows.
     End,
     Ping,
-    /// Calls that wait for a start fail now.
+    /// Calls that wait for a start must fail now.
     FailWaiting,
     Show(Presence),
 }
 
-/// How the catalog should see the backend.
+/// The backend's state in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// Listed and served.
     Up,
-    /// Listed; calls fail at once until about then.
+    /// Listed; calls fail until about then.
     Restarting { until: Instant },
     /// Listed; the next call starts it.
     Asleep,
-    /// Not listed until it recovers. `next_start`: it was given up and is tried again then.
+    /// Not listed until it recovers. `next_start`: the next start of a child that was given up.
     Out { next_start: Option<Instant> },
 }
 
@@ -102,9 +102,9 @@ pub enum Presence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     Go,
-    /// It is being started, or about to: wait for `Ready` or `FailWaiting`.
+    /// A start is under way or due: wait for `Ready` or `FailWaiting`.
     Wait,
-    /// Not now; try again after this time.
+    /// Refused; try again after this time.
     Later {
         retry_after: Duration,
     },
@@ -114,7 +114,7 @@ pub enum Admission {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No process and no need for one. Not started again before `not_before`.
+    /// No process, and none needed. Not started again before `not_before`.
     Asleep {
         not_before: Instant,
     },
@@ -130,7 +130,7 @@ enum State {
     },
     /// The process was asked to end; `then` follows its exit.
     Ending {
-        then: Then,
+        then: AfterStop,
     },
     /// It ended and `restart_on_exit` is false.
     Down,
@@ -139,11 +139,11 @@ enum State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum AfterStop {
     Sleep,
     /// As after a crash, with backoff.
     Restart,
-    /// At once, with all restarts to spend again.
+    /// At once, with the restart counters reset.
     StartAnew,
     Over,
 }
@@ -153,11 +153,11 @@ enum Then {
 pub struct Supervisor {
     policy: Policy,
     state: State,
-    /// Restarts since it was last healthy for long, against `max_restarts`.
+    /// Restarts since it last ran long enough to be healthy, against `max_restarts`.
     restarts: u32,
     /// Processes in a row that answered no call: the exponent of the backoff.
     fruitless: u32,
-    /// When it was started lately; at most [`STARTS_PER_MINUTE`] entries.
+    /// Recent starts; at most [`STARTS_PER_MINUTE`] entries.
     starts: VecDeque<Instant>,
     pings_failed: u32,
     ping_at: Option<Instant>,
@@ -184,15 +184,16 @@ impl Supervisor {
     /// What a call may do now. Report [`Event::Wanted`] first.
     pub fn admit(&self, now: Instant) -> Admission {
         match self.state {
-            // Out of the lists, and about to answer or to be replaced.
+            // Unlisted, and about to answer or to be replaced.
             State::Operational { .. } if self.is_unhealthy() => Admission::Later {
                 retry_after: PING_AGAIN,
             },
             State::Operational { .. } => Admission::Go,
-            // One that is put to sleep for being idle is started again as soon as it has gone.
-            State::Starting { patient: true } | State::Ending { then: Then::Sleep } => {
-                Admission::Wait
-            }
+            // A child that is being stopped for idleness is started again as soon as it has ended.
+            State::Starting { patient: true }
+            | State::Ending {
+                then: AfterStop::Sleep,
+            } => Admission::Wait,
             State::Starting { patient: false } => Admission::Later { retry_after: SOON },
             State::Backoff { until } | State::Asleep { not_before: until } => {
                 let left = until.saturating_duration_since(now);
@@ -200,12 +201,16 @@ impl Supervisor {
                     retry_after: left.max(SOON),
                 }
             }
-            State::Ending { then: Then::Over } | State::Down | State::Over => Admission::Never,
+            State::Ending {
+                then: AfterStop::Over,
+            }
+            | State::Down
+            | State::Over => Admission::Never,
             State::Ending { .. } => Admission::Later { retry_after: SOON },
         }
     }
 
-    /// When a call may start it, if it is asleep.
+    /// When a call may start it, if it sleeps.
     pub fn sleeps_until(&self) -> Option<Instant> {
         match self.state {
             State::Asleep { not_before } => Some(not_before),
@@ -213,7 +218,7 @@ impl Supervisor {
         }
     }
 
-    /// When [`Event::Tick`] is next needed.
+    /// When [`Event::Tick`] is due next.
     pub fn next_wake(&self) -> Option<Instant> {
         match self.state {
             State::Backoff { until } => Some(until),
@@ -222,7 +227,7 @@ impl Supervisor {
         }
     }
 
-    /// No process is about to start or to end.
+    /// No process is starting or ending.
     pub fn is_settled(&self) -> bool {
         !matches!(self.state, State::Starting { .. } | State::Ending { .. })
     }
@@ -232,7 +237,7 @@ impl Supervisor {
         self.state == State::Over
     }
 
-    /// Handles an event and returns what is to be done.
+    /// Handles an event and returns the actions to perform.
     pub fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
         match event {
             Event::Begin => self.begin(now),
@@ -259,7 +264,7 @@ impl Supervisor {
     }
 
     fn restart(&mut self, now: Instant) -> Vec<Action> {
-        let then = Then::StartAnew;
+        let then = AfterStop::StartAnew;
         match self.state {
             State::Asleep { .. } | State::Backoff { .. } | State::Down => self.start_anew(now),
             State::Starting { .. } | State::Operational { .. } => {
@@ -267,7 +272,10 @@ impl Supervisor {
                 let restarting = Presence::Restarting { until: now };
                 vec![Action::Show(restarting), Action::End]
             }
-            State::Ending { then: Then::Over } | State::Over => vec![],
+            State::Ending {
+                then: AfterStop::Over,
+            }
+            | State::Over => vec![],
             State::Ending { .. } => {
                 self.state = State::Ending { then };
                 vec![]
@@ -312,14 +320,18 @@ impl Supervisor {
         let was = self.state;
         let mut actions = vec![Action::FailWaiting];
         match was {
-            State::Ending { then: Then::Over } => self.state = State::Over,
-            State::Ending { then: Then::Sleep } => {
+            State::Ending {
+                then: AfterStop::Over,
+            } => self.state = State::Over,
+            State::Ending {
+                then: AfterStop::Sleep,
+            } => {
                 self.state = State::Asleep {
                     not_before: self.earliest(now),
                 };
             }
             State::Ending {
-                then: Then::StartAnew,
+                then: AfterStop::StartAnew,
             } => actions.extend(self.start_anew(now)),
             State::Starting { .. } | State::Operational { .. } | State::Ending { .. } => {
                 actions.push(Action::Show(self.plan_restart(was, served, now)));
@@ -349,7 +361,7 @@ impl Supervisor {
         self.restarts = self.restarts.saturating_add(1);
         self.fruitless = self.fruitless.saturating_add(1);
         if given_up {
-            // By the clock, lazy or not: what is not listed is not called either.
+            // Timed even if lazy: an unlisted backend gets no calls that could start it.
             self.state = State::Backoff { until };
             let next_start = Some(until);
             Presence::Out { next_start }
@@ -376,7 +388,7 @@ impl Supervisor {
         full.mul_f64(0.5 + 0.5 * self.jitter.next())
     }
 
-    /// The first moment at which one more start keeps within [`STARTS_PER_MINUTE`].
+    /// The earliest time at which one more start keeps within [`STARTS_PER_MINUTE`].
     fn earliest(&self, now: Instant) -> Instant {
         match self.starts.front() {
             Some(oldest) if self.starts.len() == STARTS_PER_MINUTE => now.max(*oldest + MINUTE),
@@ -412,7 +424,7 @@ impl Supervisor {
         };
         self.pings_failed = self.pings_failed.saturating_add(1);
         self.ping_at = Some(now + interval.min(PING_AGAIN));
-        // Once, when the line is crossed; `tick` decides what becomes of it.
+        // Reported once, when the threshold is crossed; `tick` decides about a restart.
         if self.pings_failed == self.policy.unhealthy_after {
             vec![Action::Show(Presence::Out { next_start: None })]
         } else {
@@ -437,7 +449,9 @@ impl Supervisor {
         if let Some(idle) = self.policy.idle_stop {
             let quiet_until = last_call + idle;
             if in_flight == 0 && quiet_until <= now {
-                self.state = State::Ending { then: Then::Sleep };
+                self.state = State::Ending {
+                    then: AfterStop::Sleep,
+                };
                 return vec![Action::Show(Presence::Asleep), Action::End];
             }
             self.idle_at = Some(if in_flight == 0 {
@@ -449,16 +463,16 @@ impl Supervisor {
         if self.ping_at.is_none_or(|at| now < at) {
             return vec![];
         }
-        // A child that works may be too busy, in its only thread, to answer. Its calls have deadlines of
-        // their own; the ping waits for a pause.
+        // A working child may be too busy, in its only thread, to answer. Its calls have deadlines of their own; the
+        // ping waits for a pause.
         if in_flight > 0 {
             self.ping_at = Some(now + PING_AGAIN);
             return vec![];
         }
-        // It neither works nor answers: a new one is the only recovery.
+        // It neither works nor answers: only a new process can recover.
         if self.is_unhealthy() {
             self.state = State::Ending {
-                then: Then::Restart,
+                then: AfterStop::Restart,
             };
             return vec![Action::End];
         }
@@ -477,12 +491,14 @@ impl Supervisor {
                 return vec![Action::FailWaiting];
             }
         };
-        self.state = State::Ending { then: Then::Over };
+        self.state = State::Ending {
+            then: AfterStop::Over,
+        };
         std::iter::once(Action::FailWaiting).chain(end).collect()
     }
 }
 
-/// A xorshift generator: enough to spread restarts.
+/// A xorshift generator: sufficient to spread restarts.
 #[derive(Debug)]
 struct Jitter(u64);
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use sentinel_backends::child::Patience;
+use sentinel_backends::child::StopTimeouts;
 use sentinel_backends::stdio::supervisor::Policy;
 use sentinel_backends::stdio::{Config, Interactive, Isolation, Stdio};
 use sentinel_core::catalog::Listing;
@@ -60,7 +60,7 @@ pub(crate) fn house_with(
         interactive: Interactive::Off,
         max_children: 4,
         revision: None,
-        patience: Patience::default(),
+        timeouts: StopTimeouts::default(),
     };
     change(&mut config);
     let registry = Registry::new(vec![Listing::new("odd")]);

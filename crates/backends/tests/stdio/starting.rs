@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use sentinel_backends::child::{Bounds, Child, Command, Exit, Patience, StartFailure, living};
+use sentinel_backends::child::{
+    Bounds, Child, Command, Exit, StartFailure, StopTimeouts, shim_count,
+};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use crate::processes::{command, mark, marked, soon, tree_command, zombies_of};
 
 /// For those who will not listen.
-const QUICK: Patience = Patience {
+const QUICK: StopTimeouts = StopTimeouts {
     after_eof: Duration::from_millis(300),
     after_term: Duration::from_millis(300),
 };
@@ -28,7 +30,7 @@ async fn output(command: &Command) -> String {
     let mut child = command.start().await.unwrap();
     let mut out = String::new();
     child.stdout.read_to_string(&mut out).await.unwrap();
-    child.tether.exited().await;
+    child.guard.exited().await;
     out
 }
 
@@ -131,7 +133,7 @@ async fn p_r12_a_child_beyond_its_limit_is_killed() {
     let mut busy = command("sh", &["-c", "while :; do :; done"], "-");
     busy.bounds.cpu_seconds = 1;
     let mut child = busy.start().await.unwrap();
-    let exit = tokio::time::timeout(Duration::from_secs(30), child.tether.exited()).await;
+    let exit = tokio::time::timeout(Duration::from_secs(30), child.guard.exited()).await;
     assert_eq!(exit.expect("it is ended"), Exit::Signal(9));
 }
 
@@ -162,7 +164,7 @@ async fn an_environment_larger_than_a_socket_buffer_arrives() {
 async fn a_child_that_ends_by_itself_takes_its_daemons_along() {
     let mark = mark("left");
     let mut child = ready(&tree_command("daemon-left-behind", &mark)).await;
-    assert_eq!(child.tether.exited().await, Exit::Code(7));
+    assert_eq!(child.guard.exited().await, Exit::Code(7));
     assert_eq!(
         marked(&mark),
         [0u32; 0],
@@ -174,31 +176,31 @@ async fn a_child_that_ends_by_itself_takes_its_daemons_along() {
 async fn a_child_that_kills_its_group_does_not_hit_its_shim() {
     let mark = mark("group");
     let mut child = ready(&tree_command("kills-its-group", &mark)).await;
-    assert_eq!(child.tether.exited().await, Exit::Signal(9));
+    assert_eq!(child.guard.exited().await, Exit::Signal(9));
     assert_eq!(marked(&mark), [0u32; 0]);
 }
 
 #[tokio::test]
 async fn stopping_goes_from_polite_to_final() {
-    let patience = |after_eof, after_term| Patience {
+    let timeouts = |after_eof, after_term| StopTimeouts {
         after_eof,
         after_term,
     };
     let quick = QUICK.after_eof;
-    for (kind, expected, patience, at_least) in [
+    for (kind, expected, timeouts, at_least) in [
         (
             "polite",
             Exit::Code(0),
-            patience(LONG, LONG),
+            timeouts(LONG, LONG),
             Duration::ZERO,
         ),
-        ("obeys-term", Exit::Signal(15), patience(quick, LONG), quick),
+        ("obeys-term", Exit::Signal(15), timeouts(quick, LONG), quick),
         ("deaf", Exit::Signal(9), QUICK, quick + QUICK.after_term),
     ] {
-        let Child { stdin, tether, .. } = ready(&tree_command(kind, "-")).await;
+        let Child { stdin, guard, .. } = ready(&tree_command(kind, "-")).await;
         let start = Instant::now();
         drop(stdin);
-        assert_eq!(tether.stop(patience).await, Some(expected), "{kind}");
+        assert_eq!(guard.stop(timeouts).await, Some(expected), "{kind}");
         let took = start.elapsed();
         assert!(
             took >= at_least && took < at_least + LONG / 2,
@@ -211,7 +213,7 @@ async fn stopping_goes_from_polite_to_final() {
 async fn dropping_a_child_kills_it_at_once_and_leaves_no_zombie() {
     let mark = mark("dropped");
     let child = ready(&tree_command("daemon", &mark)).await;
-    let shim = child.tether.shim_pid();
+    let shim = child.guard.shim_pid();
     drop(child);
     soon("dropped", || marked(&mark));
     soon("the shim", || {
@@ -236,8 +238,8 @@ async fn p_r12_a_hundred_starts_and_stops_leave_no_child_and_no_descriptor() {
             0 => drop(child),
             1 => assert_eq!(
                 child
-                    .tether
-                    .stop(Patience {
+                    .guard
+                    .stop(StopTimeouts {
                         after_eof: Duration::ZERO,
                         after_term: LONG,
                     })
@@ -248,7 +250,7 @@ async fn p_r12_a_hundred_starts_and_stops_leave_no_child_and_no_descriptor() {
                 let Child {
                     stdin,
                     stdout,
-                    tether,
+                    guard,
                     ..
                 } = child;
                 drop(stdin);
@@ -256,11 +258,11 @@ async fn p_r12_a_hundred_starts_and_stops_leave_no_child_and_no_descriptor() {
                     BufReader::new(stdout).lines().next_line().await.unwrap(),
                     None
                 );
-                let patience = Patience {
+                let timeouts = StopTimeouts {
                     after_eof: LONG,
                     after_term: LONG,
                 };
-                assert_eq!(tether.stop(patience).await, Some(Exit::Code(0)));
+                assert_eq!(guard.stop(timeouts).await, Some(Exit::Code(0)));
             }
         }
     }
@@ -275,5 +277,5 @@ async fn p_r12_a_hundred_starts_and_stops_leave_no_child_and_no_descriptor() {
         "{before} before, {} after",
         descriptors()
     );
-    assert!(living() < 30, "{} shims", living());
+    assert!(shim_count() < 30, "{} shims", shim_count());
 }

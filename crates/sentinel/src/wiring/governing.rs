@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use sentinel_backends::http::Hook as Webhook;
+use sentinel_backends::http::Webhook;
 use sentinel_core::admission::{Admission, AdmissionConfig, Bounds, Hook, Overload};
 use sentinel_core::policy::{
     CONFIGURED, ConfirmConfig, KillSwitch, Killed, RateConfig, Role, Roles, Scope, Settings,

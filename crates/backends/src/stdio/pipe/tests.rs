@@ -18,7 +18,7 @@ async fn begin(pipe: &Arc<Pipe<Reply>>) -> (Ticket<Reply>, oneshot::Receiver<u64
     (pipe.begin(sender, request).await.unwrap(), receiver)
 }
 
-/// Everything that was queued, as the child would read it.
+/// All queued lines, as the child would read them.
 async fn written(pipe: &Pipe<Reply>) -> Vec<Value> {
     pipe.finish();
     let mut out = Vec::new();
@@ -150,7 +150,7 @@ async fn g_77_a_child_that_does_not_read_makes_callers_wait_not_memory_grow() {
     );
     assert!(pipe.state.lock().queued.len() < QUEUED_MAX + 200 * 1024);
 
-    // When the child reads again, whoever waited goes on.
+    // Once the child reads again, the waiting calls go on.
     let (sender, _receiver) = oneshot::channel();
     let waiting = pipe.begin(sender, large);
     let mut sink = tokio::io::sink();

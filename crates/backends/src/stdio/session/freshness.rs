@@ -1,7 +1,7 @@
-//! Whether what is known of a child's tools may no longer be so.
+//! Whether the known list of a child's tools may be outdated.
 //!
-//! A child raises a doubt when it says that its tools changed, and an operator by wanting to know. Whoever reads the list
-//! settles those that were raised before it began. Calls of tools that must be as they were approved wait for that.
+//! A child invalidates the list by announcing a change, an operator by requesting a check. Reading the list covers
+//! the invalidations made before the read began. Calls of pinned tools wait for that.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -13,45 +13,45 @@ use sentinel_core::{Call, Fault, ItemKind};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::{Failure, Talk};
+use super::{ChildSession, Failure};
 use crate::discover;
 
 #[derive(Debug)]
-pub(crate) struct Doubt {
-    raised: AtomicU64,
-    settled: watch::Sender<Settled>,
+pub(crate) struct Freshness {
+    invalidations: AtomicU64,
+    covered: watch::Sender<Coverage>,
 }
 
 #[derive(Debug, Default)]
-struct Settled {
+struct Coverage {
     upto: u64,
-    /// Why the list could not be read, the last time that it was asked for.
+    /// Why the last reading of the list failed.
     problem: Option<String>,
 }
 
-impl Default for Doubt {
+impl Default for Freshness {
     fn default() -> Self {
         Self {
-            raised: AtomicU64::new(0),
-            settled: watch::Sender::new(Settled::default()),
+            invalidations: AtomicU64::new(0),
+            covered: watch::Sender::new(Coverage::default()),
         }
     }
 }
 
-impl Doubt {
-    pub(crate) fn raise(&self) {
-        self.raised.fetch_add(1, Ordering::SeqCst);
+impl Freshness {
+    pub(crate) fn invalidate(&self) {
+        self.invalidations.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many there were so far.
-    pub(crate) fn raised(&self) -> u64 {
-        self.raised.load(Ordering::SeqCst)
+    /// Number of invalidations so far.
+    pub(crate) fn invalidations(&self) -> u64 {
+        self.invalidations.load(Ordering::SeqCst)
     }
 
-    /// The first `upto` of them need nobody any more: the list was read after them, or could not be. `None` if it was
-    /// not asked for.
-    pub(crate) fn settle(&self, upto: u64, tools: Option<Result<(), String>>) {
-        self.settled.send_modify(|settled| {
+    /// Covers the first `upto` invalidations: the list was read after them, or could not be read. `None`: it was not
+    /// requested.
+    pub(crate) fn cover(&self, upto: u64, tools: Option<Result<(), String>>) {
+        self.covered.send_modify(|settled| {
             settled.upto = settled.upto.max(upto);
             if let Some(read) = tools {
                 settled.problem = read.err();
@@ -60,59 +60,61 @@ impl Doubt {
     }
 
     pub(crate) fn has_problem(&self) -> bool {
-        self.settled.borrow().problem.is_some()
+        self.covered.borrow().problem.is_some()
     }
 
-    /// Waits until those that were raised so far are settled; an error says why the list could not be read.
-    pub(crate) async fn is_settled(&self) -> Result<(), String> {
-        let raised = self.raised();
-        let mut settled = self.settled.subscribe();
-        let settled = settled.wait_for(|settled| settled.upto >= raised).await;
+    /// Waits until all invalidations so far are covered; an error says why the list could not be read.
+    pub(crate) async fn covered(&self) -> Result<(), String> {
+        let invalidations = self.invalidations();
+        let mut settled = self.covered.subscribe();
+        let settled = settled
+            .wait_for(|settled| settled.upto >= invalidations)
+            .await;
         let settled = settled.expect("the sender lives as long as `self`");
         settled.problem.clone().map_or(Ok(()), Err)
     }
 }
 
-/// What a child that belongs to one caller says of its tools, and how many doubts there had been when it was asked.
-pub(super) type Own = tokio::sync::Mutex<Option<(u64, Arc<Said>)>>;
+/// The tools of a child that belongs to one caller, and the number of invalidations when they were read.
+pub(super) type OwnTools = tokio::sync::Mutex<Option<(u64, Arc<Said>)>>;
 
-impl Talk {
-    /// Waits until lists are said to have changed: which, and how many doubts are settled by reading them now.
+impl ChildSession {
+    /// Waits until lists are announced as changed: which, and how many invalidations reading them now covers.
     pub(crate) async fn changes(&self, settle: Duration) -> (Vec<ItemKind>, u64) {
         self.changed.some(settle).await;
-        // A doubt is raised after what it is about was noted.
-        let raised = self.doubt.raised();
-        (self.changed.take(), raised)
+        // The invalidation is counted after the change is recorded.
+        let invalidations = self.freshness.invalidations();
+        (self.changed.take(), invalidations)
     }
 
-    /// The lists were read after so many doubts, and among them that of tools, or it could not be.
-    pub(crate) fn settle(&self, doubts: u64, tools: Option<Result<(), String>>) {
-        self.doubt.settle(doubts, tools);
+    /// The lists were read after so many invalidations; `tools` if the list of tools was among them.
+    pub(crate) fn settle(&self, invalidations: u64, tools: Option<Result<(), String>>) {
+        self.freshness.cover(invalidations, tools);
     }
 
-    /// The last time it was asked for its tools it did not give them.
-    pub(crate) fn keeps_its_tools(&self) -> bool {
-        self.doubt.has_problem()
+    /// Whether the last reading of its tools was refused.
+    pub(crate) fn refuses_tools(&self) -> bool {
+        self.freshness.has_problem()
     }
 
-    /// The list of tools is to be read again.
+    /// Requests a new reading of the list of tools.
     pub(crate) fn tools_changed(&self) {
         self.changed.set(&[ItemKind::Tool]);
-        self.doubt.raise();
+        self.freshness.invalidate();
     }
 
-    /// Has the list of tools read again, and waits for it.
+    /// Requests a new reading of the list of tools, and waits for it.
     pub(crate) async fn look(&self, deadline: Instant) -> Result<(), Fault> {
         self.tools_changed();
         let mut time = pin!(sleep_until(deadline));
-        let settled = self.in_time(&mut time, self.doubt.is_settled()).await?;
+        let settled = self.in_time(&mut time, self.freshness.covered()).await?;
         if self.pipe.is_closed() {
             return Err(self.gone());
         }
-        settled.map_err(|why| discover::keeps_its_tools(&self.name, why))
+        settled.map_err(|why| discover::tools_refused(&self.name, why))
     }
 
-    /// Looks at a call of a pinned tool once more, when nothing is left to wait for.
+    /// Checks a call of a pinned tool again, directly before it is sent.
     pub(super) async fn confirm(
         self: &Arc<Self>,
         call: &Call,
@@ -122,11 +124,11 @@ impl Talk {
             self.pipe.room().await;
             match &self.own {
                 None => {
-                    if self.doubt.is_settled().await.is_err() {
-                        // Perhaps it gives its list now.
+                    if self.freshness.covered().await.is_err() {
+                        // It may give its list now.
                         self.tools_changed();
-                        let again = self.doubt.is_settled().await;
-                        again.map_err(|why| discover::keeps_its_tools(&self.name, why))?;
+                        let again = self.freshness.covered().await;
+                        again.map_err(|why| discover::tools_refused(&self.name, why))?;
                     }
                     Ok(self.publisher.confirm(call))
                 }
@@ -143,20 +145,20 @@ impl Talk {
         looked?.map_err(|held| call.turned_back(held).into())
     }
 
-    /// What this child says of its tools, asked again if it said since that they changed.
-    async fn own_tools(self: &Arc<Self>, own: &Own) -> Result<Arc<Said>, Fault> {
+    /// The tools of this child, read again if it announced a change since.
+    async fn own_tools(self: &Arc<Self>, own: &OwnTools) -> Result<Arc<Said>, Fault> {
         let mut known = own.lock().await;
-        let raised = self.doubt.raised();
-        if let Some((_, said)) = known.as_ref().filter(|(at, _)| *at == raised) {
+        let invalidations = self.freshness.invalidations();
+        if let Some((_, said)) = known.as_ref().filter(|(at, _)| *at == invalidations) {
             return Ok(said.clone());
         }
         let (kind, revision) = (ItemKind::Tool, self.revision());
         let list = discover::read_list(self, revision, kind, &self.name, &[]).await?;
         if let Some(why) = list.refused {
-            return Err(discover::keeps_its_tools(&self.name, why));
+            return Err(discover::tools_refused(&self.name, why));
         }
         let said = Arc::new(Said::of(&list.items));
-        *known = Some((raised, said.clone()));
+        *known = Some((invalidations, said.clone()));
         Ok(said)
     }
 }

@@ -1,4 +1,4 @@
-//! The supervisor's choices one by one, and then any mix of events against a small model of the world.
+//! The supervisor's decisions one by one, and then random event sequences against a small model.
 
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ fn operational(policy: Policy) -> (Supervisor, Instant) {
     (supervisor, now)
 }
 
-/// Lets the child die at `now`; when it is started again, if it is.
+/// Lets the child die at `now`; returns when it is started again, if it is.
 fn crash(supervisor: &mut Supervisor, served: bool, now: Instant) -> Option<Instant> {
     supervisor.on(Event::Exited { served }, now);
     let until = supervisor.next_wake()?;
@@ -311,7 +311,7 @@ fn a_child_that_neither_works_nor_answers_is_replaced() {
     assert_eq!(supervisor.on(tick(now), now), [Action::Spawn]);
 }
 
-/// What may happen in the model's world. Numbers are milliseconds.
+/// Events in the model. Numbers are milliseconds.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Call,
@@ -339,7 +339,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A world with one backend: what the shell would hold.
+/// A model with one backend: the state that the shell would hold.
 struct World {
     supervisor: Supervisor,
     now: Instant,
