@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::processes::{command, mark, marked, soon};
 
-pub(crate) struct House {
+pub(crate) struct TestGateway {
     pub(crate) registry: Arc<Registry>,
     pub(crate) backend: Arc<Stdio>,
     pub(crate) walk: Walk,
@@ -27,18 +27,18 @@ pub(crate) struct House {
     dir: tempfile::TempDir,
 }
 
-/// The house with a server of this era, changed a little.
-pub(crate) fn house(era: &str, change: impl FnOnce(&mut Config)) -> House {
-    house_with(era, change, |_| {})
+/// The gateway with a server of this era, changed a little.
+pub(crate) fn gateway(era: &str, change: impl FnOnce(&mut Config)) -> TestGateway {
+    gateway_with(era, change, |_| {})
 }
 
-pub(crate) fn house_with(
+pub(crate) fn gateway_with(
     era: &str,
     change: impl FnOnce(&mut Config),
     before: impl FnOnce(&Arc<Registry>),
-) -> House {
+) -> TestGateway {
     let dir = tempfile::tempdir().unwrap();
-    let mark = mark(&format!("house-{}", dir.path().display()));
+    let mark = mark(&format!("gateway-{}", dir.path().display()));
     let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stdio/server.py");
     let state = dir.path().join("state");
     let args = [server.to_str().unwrap(), era, state.to_str().unwrap()];
@@ -67,7 +67,7 @@ pub(crate) fn house_with(
     before(&registry);
     let backend = config.build(registry.publisher(0));
     registry.attach(0, backend.clone());
-    House {
+    TestGateway {
         walk: walk(
             sentinel_core::Policy::new(
                 registry.clone(),
@@ -102,7 +102,7 @@ pub(crate) fn anybody() -> Arc<Caller> {
     caller("s", json!({}))
 }
 
-impl House {
+impl TestGateway {
     /// Begins a call and does not wait for it. The name is the server's own.
     pub(crate) fn begin(&self, caller: Arc<Caller>, tool: &str, args: Value) -> Conversation {
         let params = json!({"name": tool, "arguments": args, "_meta": {"progressToken": "mine"}});

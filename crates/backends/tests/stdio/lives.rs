@@ -7,7 +7,7 @@ use sentinel_backends::stdio::Isolation;
 use sentinel_core::{Backend, Health, Kind};
 use serde_json::{Value, json};
 
-use crate::house::{anybody, caller, house, house_with, kill};
+use crate::gateway::{anybody, caller, gateway, gateway_with, kill};
 use crate::processes::{marked, soon};
 
 /// The bound of P-R03.
@@ -15,13 +15,13 @@ const BACK_WITHIN: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn a_dead_child_fails_its_waiting_calls_at_once() {
-    let house = house("legacy", |_| {});
-    house.up().await;
+    let gateway = gateway("legacy", |_| {});
+    gateway.up().await;
     let start = Instant::now();
     let (waiting, _) = tokio::join!(
         // Fewer than open the circuit.
-        join_all((0..3).map(|_| house.call("hang", json!({})))),
-        house.call("crash", json!({}))
+        join_all((0..3).map(|_| gateway.call("hang", json!({})))),
+        gateway.call("crash", json!({}))
     );
     for fault in waiting.into_iter().map(Result::unwrap_err) {
         assert_eq!(fault.kind, Kind::BackendUnavailable);
@@ -31,28 +31,28 @@ async fn a_dead_child_fails_its_waiting_calls_at_once() {
     let took = start.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}");
     // Until it is back, calls do not wait for it, and it stays listed.
-    let refused = house.echo("now?").await.unwrap_err();
+    let refused = gateway.echo("now?").await.unwrap_err();
     assert_eq!(refused.kind, Kind::BackendUnavailable);
     assert!(refused.retry_after_ms.is_some());
-    house.until(Health::Failing).await;
-    house.up().await;
-    assert_eq!(house.backend.status().restarts, 1);
-    house.stop().await;
+    gateway.until(Health::Failing).await;
+    gateway.up().await;
+    assert_eq!(gateway.backend.status().restarts, 1);
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn p_r03_a_killed_child_is_back_within_two_seconds_every_time() {
-    let house = house("legacy", |_| {});
-    house.up().await;
+    let gateway = gateway("legacy", |_| {});
+    gateway.up().await;
     let mut slowest = Duration::ZERO;
     for _ in 0..6 {
         // The best of three: a busy machine may spoil one.
         let mut best = Duration::MAX;
         for _ in 0..3 {
-            kill(&house.call("pid", json!({})).await.unwrap());
+            kill(&gateway.call("pid", json!({})).await.unwrap());
             // The kill is seen when calls fail; only then does the recovery begin.
-            while house.echo("still there").await.is_ok() {}
-            best = best.min(house.up().await);
+            while gateway.echo("still there").await.is_ok() {}
+            best = best.min(gateway.up().await);
             if best < BACK_WITHIN {
                 break;
             }
@@ -64,48 +64,48 @@ async fn p_r03_a_killed_child_is_back_within_two_seconds_every_time() {
         slowest.as_millis()
     );
     assert!(slowest < BACK_WITHIN, "{slowest:?}");
-    house.stop().await;
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn an_answer_written_just_before_the_end_still_arrives() {
-    let house = house("legacy", |_| {});
-    house.up().await;
+    let gateway = gateway("legacy", |_| {});
+    gateway.up().await;
     for _ in 0..3 {
-        assert_eq!(house.call("last-words", json!({})).await.unwrap(), "bye");
+        assert_eq!(gateway.call("last-words", json!({})).await.unwrap(), "bye");
         tokio::time::sleep(Duration::from_millis(50)).await;
-        house.up().await;
+        gateway.up().await;
     }
-    house.stop().await;
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_child_that_stops_reading_is_replaced() {
-    let house = house("legacy", |config| config.timeout = Duration::from_secs(3));
-    house.up().await;
+    let gateway = gateway("legacy", |config| config.timeout = Duration::from_secs(3));
+    gateway.up().await;
     assert_eq!(
-        house.call("deaf", json!({})).await.unwrap(),
+        gateway.call("deaf", json!({})).await.unwrap(),
         "cannot hear you"
     );
     let start = Instant::now();
-    while house.echo("anyone?").await.is_err() {
+    while gateway.echo("anyone?").await.is_err() {
         assert!(start.elapsed() < Duration::from_secs(10));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(house.starts(), 2);
-    house.stop().await;
+    assert_eq!(gateway.starts(), 2);
+    gateway.stop().await;
 }
 
 /// A child that hung up has half a second to end. Calls that come meanwhile are not sent, so they are no failures of its
 /// for which callers would be sent away for long.
 #[tokio::test]
 async fn p_r03_calls_while_a_child_ends_are_turned_back_at_once_and_open_no_circuit() {
-    let house = house("legacy", |_| {});
-    house.up().await;
-    let hung_up = house.call("hang-up", json!({})).await.unwrap_err();
+    let gateway = gateway("legacy", |_| {});
+    gateway.up().await;
+    let hung_up = gateway.call("hang-up", json!({})).await.unwrap_err();
     assert_eq!(hung_up.kind, Kind::BackendUnavailable);
     let mut turned_back = 0;
-    while let Err(refused) = house.echo("now?").await {
+    while let Err(refused) = gateway.echo("now?").await {
         assert_eq!(refused.kind, Kind::BackendUnavailable, "{refused}");
         assert!(refused.retry_after_ms >= Some(250), "{refused:?}");
         turned_back += 1;
@@ -114,43 +114,50 @@ async fn p_r03_calls_while_a_child_ends_are_turned_back_at_once_and_open_no_circ
     }
     // As many as open a circuit, several times.
     assert!(turned_back >= 20, "{turned_back}");
-    house.stop().await;
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn spent_restarts_take_it_out_of_the_catalog() {
-    let house = house("legacy", |config| config.policy.max_restarts = Some(1));
-    house.up().await;
-    let _ = house.call("crash", json!({})).await;
-    house.up().await;
-    let _ = house.call("crash", json!({})).await;
-    house.until(Health::Down).await;
-    let refused = house.echo("gone").await.unwrap_err();
+    let gateway = gateway("legacy", |config| config.policy.max_restarts = Some(1));
+    gateway.up().await;
+    let _ = gateway.call("crash", json!({})).await;
+    gateway.up().await;
+    let _ = gateway.call("crash", json!({})).await;
+    gateway.until(Health::Down).await;
+    let refused = gateway.echo("gone").await.unwrap_err();
     assert_eq!(refused.kind, Kind::BackendUnavailable);
     assert!(refused.retry_after_ms.is_some(), "{refused}");
-    assert!(house.backend.status().problem.unwrap().contains("status 3"));
-    house.stop().await;
+    assert!(
+        gateway
+            .backend
+            .status()
+            .problem
+            .unwrap()
+            .contains("status 3")
+    );
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_program_that_cannot_be_started_is_named_in_the_status() {
-    let house = house("legacy", |config| {
+    let gateway = gateway("legacy", |config| {
         config.command.program = "no-such-mcp-server".into()
     });
-    while !house.registry.all_tried() {
+    while !gateway.registry.all_tried() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let problem = house.backend.status().problem.unwrap();
+    let problem = gateway.backend.status().problem.unwrap();
     assert!(
         problem.contains("`no-such-mcp-server`") && problem.contains("PATH"),
         "{problem}"
     );
-    house.stop().await;
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_lazy_child_is_listed_from_memory_and_started_once_by_its_first_calls() {
-    let remembered = house("legacy", |_| {});
+    let remembered = gateway("legacy", |_| {});
     remembered.up().await;
     let offer = remembered.registry.publisher(0).offer().unwrap();
     remembered.stop().await;
@@ -159,77 +166,80 @@ async fn a_lazy_child_is_listed_from_memory_and_started_once_by_its_first_calls(
         config.policy.lazy = true;
         config.policy.idle_stop = Some(Duration::from_millis(600));
     };
-    let house = house_with("legacy", lazy, |registry| {
+    let gateway = gateway_with("legacy", lazy, |registry| {
         registry.publisher(0).remember((*offer).clone());
     });
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(
-        (house.starts(), house.backend.status().health),
+        (gateway.starts(), gateway.backend.status().health),
         (0, Health::Asleep)
     );
-    for reply in join_all((0..50).map(|_| house.echo("first"))).await {
+    for reply in join_all((0..50).map(|_| gateway.echo("first"))).await {
         assert_eq!(reply.unwrap(), "first");
     }
-    assert_eq!(house.starts(), 1);
+    assert_eq!(gateway.starts(), 1);
 
     // Idle, it is stopped; calls keep it awake, and one during its end starts it anew.
-    house.call("slow", json!({"seconds": 1.0})).await.unwrap();
-    assert_eq!(house.starts(), 1);
-    house.until(Health::Asleep).await;
-    assert_eq!(house.echo("again").await.unwrap(), "again");
-    assert_eq!((house.starts(), house.backend.status().restarts), (2, 0));
-    house.stop().await;
+    gateway.call("slow", json!({"seconds": 1.0})).await.unwrap();
+    assert_eq!(gateway.starts(), 1);
+    gateway.until(Health::Asleep).await;
+    assert_eq!(gateway.echo("again").await.unwrap(), "again");
+    assert_eq!(
+        (gateway.starts(), gateway.backend.status().restarts),
+        (2, 0)
+    );
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn a_lazy_child_that_nobody_remembers_is_seen_once() {
-    let house = house("legacy", |config| config.policy.lazy = true);
-    house.up().await;
-    assert_eq!(house.starts(), 1);
-    house.stop().await;
+    let gateway = gateway("legacy", |config| config.policy.lazy = true);
+    gateway.up().await;
+    assert_eq!(gateway.starts(), 1);
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn g_71_a_child_that_hangs_is_pinged_and_replaced() {
-    let house = house("legacy", |config| {
+    let gateway = gateway("legacy", |config| {
         config.policy.ping_interval = Some(Duration::from_millis(100));
         config.policy.unhealthy_after = 1;
     });
-    house.up().await;
-    let pid = house.call("pid", json!({})).await.unwrap();
-    house.until_heard("ping", 2).await;
+    gateway.up().await;
+    let pid = gateway.call("pid", json!({})).await.unwrap();
+    gateway.until_heard("ping", 2).await;
     // Stopped, not dead: only a ping notices. Its time-out is ten seconds.
     let stop = std::process::Command::new("kill")
         .args(["-STOP", &pid])
         .status()
         .unwrap();
     assert!(stop.success());
-    house.until(Health::Down).await;
-    let refused = house.echo("out").await.unwrap_err();
+    gateway.until(Health::Down).await;
+    let refused = gateway.echo("out").await.unwrap_err();
     assert_eq!(refused.kind, Kind::BackendUnavailable, "at once: {refused}");
-    house.until(Health::Up).await;
-    assert_eq!(house.echo("back").await.unwrap(), "back");
-    assert_ne!(house.call("pid", json!({})).await.unwrap(), pid);
-    house.stop().await;
+    gateway.until(Health::Up).await;
+    assert_eq!(gateway.echo("back").await.unwrap(), "back");
+    assert_ne!(gateway.call("pid", json!({})).await.unwrap(), pid);
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn each_session_has_its_own_child_which_is_told_what_its_caller_can_do() {
-    let house = house("legacy", |config| {
+    let gateway = gateway("legacy", |config| {
         config.isolation = Isolation::Session;
         config.max_children = 2;
     });
-    house.up().await;
+    gateway.up().await;
     let able = caller("a", json!({"elicitation": {}, "sampling": {}}));
     let plain = caller("b", json!({}));
-    let pid = |who| house.call_as(who, "pid", json!({}));
+    let pid = |who| gateway.call_as(who, "pid", json!({}));
     let (a, b) = (
         pid(able.clone()).await.unwrap(),
         pid(plain.clone()).await.unwrap(),
     );
     assert_ne!(a, b);
     assert_eq!(pid(able.clone()).await.unwrap(), a);
-    let declared = house
+    let declared = gateway
         .call_as(able.clone(), "declared", json!({}))
         .await
         .unwrap();
@@ -243,38 +253,38 @@ async fn each_session_has_its_own_child_which_is_told_what_its_caller_can_do() {
     let third = caller("c", json!({}));
     assert_ne!(pid(third.clone()).await.unwrap(), a);
     soon("the child of b", || {
-        marked(&house.mark)
+        marked(&gateway.mark)
             .into_iter()
             .filter(|p| p.to_string() == b)
             .collect()
     });
-    let calls = house.count("tools/call");
+    let calls = gateway.count("tools/call");
     let refused = async {
-        house.until_heard("tools/call", calls + 2).await;
+        gateway.until_heard("tools/call", calls + 2).await;
         pid(plain).await.unwrap_err()
     };
     let refused = tokio::select! {
-        _ = house.call_as(able, "hang", json!({})) => panic!("it hangs"),
-        _ = house.call_as(third, "hang", json!({})) => panic!("it hangs"),
+        _ = gateway.call_as(able, "hang", json!({})) => panic!("it hangs"),
+        _ = gateway.call_as(third, "hang", json!({})) => panic!("it hangs"),
         refused = refused => refused,
     };
     assert_eq!(refused.kind, Kind::BackendUnavailable);
-    house.stop().await;
+    gateway.stop().await;
 }
 
 #[tokio::test]
 async fn g_76_stopping_answers_what_runs_and_leaves_no_process() {
-    let house = house("legacy", |_| {});
-    house.up().await;
-    let running = house.call_as(anybody(), "slow", json!({"seconds": 0.2}));
+    let gateway = gateway("legacy", |_| {});
+    gateway.up().await;
+    let running = gateway.call_as(anybody(), "slow", json!({"seconds": 0.2}));
     let stop = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        house.backend.stop().await;
+        gateway.backend.stop().await;
     };
     let (_, ()) = tokio::join!(running, stop);
-    soon("the server", || marked(&house.mark));
+    soon("the server", || marked(&gateway.mark));
     assert_eq!(
-        house.echo("after").await.unwrap_err().kind,
+        gateway.echo("after").await.unwrap_err().kind,
         Kind::BackendUnavailable
     );
 }
@@ -285,12 +295,12 @@ fn a_runtime_that_is_dropped_takes_the_processes_along() {
         .enable_all()
         .build()
         .unwrap();
-    let house = runtime.block_on(async {
-        let house = house("legacy", |_| {});
-        house.up().await;
-        house
+    let gateway = runtime.block_on(async {
+        let gateway = gateway("legacy", |_| {});
+        gateway.up().await;
+        gateway
     });
-    assert!(!marked(&house.mark).is_empty());
+    assert!(!marked(&gateway.mark).is_empty());
     drop(runtime);
-    soon("the server", || marked(&house.mark));
+    soon("the server", || marked(&gateway.mark));
 }

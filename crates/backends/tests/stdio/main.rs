@@ -10,9 +10,10 @@
     reason = "tests start, kill and time processes themselves"
 )]
 
-mod house;
+mod gateway;
 mod lives;
 mod orphans;
+mod proc;
 mod processes;
 mod serving;
 mod starting;

@@ -43,11 +43,8 @@ fn assert_seen(records: &[Value], surface: &str, wanted: &[[&str; 6]]) {
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-#[test]
-fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
-    let server = Server::start(&[]);
-    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
-    let address = &gateway.address;
+/// Sends a request of each kind, valid and refused.
+fn send_all_kinds(address: &str) {
     let session = open_session(address, "i1");
     let own = ("mcp-session-id", session.as_str());
     let say = |verb: &str, path: &str, headers: &[(&str, &str)], body: &str| {
@@ -117,96 +114,50 @@ fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
         200
     );
     assert_eq!(say("POST", "/admin/api/kill", &[JSON], "{}"), 400);
+}
+
+#[test]
+fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    send_all_kinds(&gateway.address);
     let mut process = gateway.process;
     process.signal("TERM");
     process.wait();
     let records = export(&gateway.house);
-    assert_seen(
-        &records,
-        "http",
-        &[
-            ["initialize", "i1", "local", "allow", "success", ""],
-            ["tools/call", "c1", "local", "allow", "success", ""],
-            [
-                "tools/call",
-                "c2",
-                "local",
-                "deny",
-                "denied",
-                "unknown_name",
-            ],
-            ["tools/list", "l1", "local", "allow", "success", ""],
-            [
-                "no/such",
-                "m1",
-                "local",
-                "deny",
-                "error",
-                "method_not_found",
-            ],
-            [
-                "tools/call",
-                "b1",
-                "local",
-                "deny",
-                "error",
-                "invalid_request",
-            ],
-            [
-                "tools/call",
-                "b2",
-                "local",
-                "deny",
-                "error",
-                "invalid_request",
-            ],
-            [
-                "tools/call",
-                "s1",
-                "local",
-                "deny",
-                "error",
-                "not_initialized",
-            ],
-            [
-                "tools/call",
-                "s2",
-                "local",
-                "deny",
-                "error",
-                "unknown_session",
-            ],
-            ["", "", "local", "deny", "error", "parse_error"],
-            ["", "", "local", "deny", "error", "invalid_request"],
-            ["", "", "local", "deny", "error", "unsupported_media_type"],
-            ["", "", "local", "deny", "error", "not_acceptable"],
-            ["", "", "local", "deny", "error", "unknown_session"],
-            ["POST", "", "local", "deny", "error", "not_found"],
-            ["GET", "", "local", "deny", "error", "method_not_allowed"],
-            ["GET", "", "local", "deny", "error", "not_acceptable"],
-            ["DELETE", "", "local", "deny", "error", "unknown_session"],
-            ["PATCH", "", "local", "deny", "error", "method_not_allowed"],
-            [
-                "tools/list",
-                "n1",
-                "local",
-                "deny",
-                "error",
-                "header_mismatch",
-            ],
-            ["tools/list", "n2", "local", "allow", "success", ""],
-        ],
-    );
-    assert_seen(
-        &records,
-        "admin",
-        &[
-            ["admin/status", "", "local", "allow", "success", ""],
-            ["admin/nothing", "", "local", "deny", "error", "not_found"],
-            ["admin/kill", "", "local", "allow", "success", ""],
-            ["admin/kill", "", "local", "deny", "error", "invalid_params"],
-        ],
-    );
+    #[rustfmt::skip] // a table has columns
+    let expected = [
+        ["initialize", "i1", "local", "allow", "success", ""],
+        ["tools/call", "c1", "local", "allow", "success", ""],
+        ["tools/call", "c2", "local", "deny", "denied", "unknown_name"],
+        ["tools/list", "l1", "local", "allow", "success", ""],
+        ["no/such", "m1", "local", "deny", "error", "method_not_found"],
+        ["tools/call", "b1", "local", "deny", "error", "invalid_request"],
+        ["tools/call", "b2", "local", "deny", "error", "invalid_request"],
+        ["tools/call", "s1", "local", "deny", "error", "not_initialized"],
+        ["tools/call", "s2", "local", "deny", "error", "unknown_session"],
+        ["", "", "local", "deny", "error", "parse_error"],
+        ["", "", "local", "deny", "error", "invalid_request"],
+        ["", "", "local", "deny", "error", "unsupported_media_type"],
+        ["", "", "local", "deny", "error", "not_acceptable"],
+        ["", "", "local", "deny", "error", "unknown_session"],
+        ["POST", "", "local", "deny", "error", "not_found"],
+        ["GET", "", "local", "deny", "error", "method_not_allowed"],
+        ["GET", "", "local", "deny", "error", "not_acceptable"],
+        ["DELETE", "", "local", "deny", "error", "unknown_session"],
+        ["PATCH", "", "local", "deny", "error", "method_not_allowed"],
+        ["tools/list", "n1", "local", "deny", "error", "header_mismatch"],
+        ["tools/list", "n2", "local", "allow", "success", ""],
+    ];
+    assert_seen(&records, "http", &expected);
+    #[rustfmt::skip] // a table has columns
+    let expected = [
+        ["admin/status", "", "local", "allow", "success", ""],
+        ["admin/nothing", "", "local", "deny", "error", "not_found"],
+        ["admin/kill", "", "local", "allow", "success", ""],
+        ["admin/kill", "", "local", "deny", "error", "invalid_params"],
+    ];
+    assert_seen(&records, "admin", &expected);
     let find =
         |name: &str, value: &str| records.iter().find(|r| r[name] == value).expect("a record");
     let called = find("request_id", "c1");
@@ -278,47 +229,17 @@ fn p_a06_every_request_over_stdio_leaves_one_record_too() {
     }
     drop(input);
     process.wait().expect("it ends");
-    assert_seen(
-        &export(&house),
-        "stdio",
-        &[
-            ["initialize", "i1", "local", "allow", "success", ""],
-            [
-                "tools/list",
-                "e1",
-                "local",
-                "deny",
-                "error",
-                "not_initialized",
-            ],
-            ["ping", "p1", "local", "allow", "success", ""],
-            [
-                "tools/call",
-                "b1",
-                "local",
-                "deny",
-                "error",
-                "invalid_request",
-            ],
-            [
-                "tools/call",
-                "b2",
-                "local",
-                "deny",
-                "error",
-                "invalid_request",
-            ],
-            ["", "", "local", "deny", "error", "parse_error"],
-            [
-                "tools/call",
-                "c1",
-                "local",
-                "deny",
-                "denied",
-                "unknown_name",
-            ],
-        ],
-    );
+    #[rustfmt::skip] // a table has columns
+    let expected = [
+        ["initialize", "i1", "local", "allow", "success", ""],
+        ["tools/list", "e1", "local", "deny", "error", "not_initialized"],
+        ["ping", "p1", "local", "allow", "success", ""],
+        ["tools/call", "b1", "local", "deny", "error", "invalid_request"],
+        ["tools/call", "b2", "local", "deny", "error", "invalid_request"],
+        ["", "", "local", "deny", "error", "parse_error"],
+        ["tools/call", "c1", "local", "deny", "denied", "unknown_name"],
+    ];
+    assert_seen(&export(&house), "stdio", &expected);
 }
 
 #[test]

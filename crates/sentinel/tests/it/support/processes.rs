@@ -1,50 +1,21 @@
 //! What the tests see of the machine's processes.
 
-use std::collections::HashSet;
+#[path = "../../../../backends/tests/stdio/proc.rs"]
+mod proc;
+
 use std::fs;
 use std::time::Duration;
 
+use self::proc::with_variable;
+pub(crate) use self::proc::{alive, below, mark};
 use crate::support::house::{signal, within};
 
 /// The bound of P-R11.
 const SOON: Duration = Duration::from_secs(2);
 
-/// A value that no other process has in its environment.
-pub(crate) fn mark(test: &str) -> String {
-    format!(
-        "{test}-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    )
-}
-
 /// Living processes that were started with this mark in `IT_MARK`.
 pub(crate) fn marked(mark: &str) -> Vec<u32> {
-    let wanted = format!("IT_MARK={mark}");
-    let has = |pid: &u32| {
-        fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|env| env.split(|b| *b == 0).any(|var| var == wanted.as_bytes()))
-    };
-    all().filter(has).collect()
-}
-
-/// There and not a zombie.
-pub(crate) fn alive(pid: u32) -> bool {
-    state(pid).is_some_and(|(state, _)| state != 'Z')
-}
-
-/// Everything below `top`, however deep.
-pub(crate) fn below(top: u32) -> HashSet<u32> {
-    let parents: Vec<_> = all().filter_map(|pid| Some((pid, state(pid)?.1))).collect();
-    let mut found = HashSet::from([top]);
-    while let Some((pid, _)) = parents
-        .iter()
-        .find(|(pid, parent)| found.contains(parent) && !found.contains(pid))
-    {
-        found.insert(*pid);
-    }
-    found.remove(&top);
-    found
+    with_variable(&format!("IT_MARK={mark}"))
 }
 
 /// Children of a gateway that run this program, by the end of its name.
@@ -67,18 +38,6 @@ pub(crate) fn gone(what: &str, left: impl Fn() -> Vec<u32>) -> Duration {
 
 pub(crate) fn kill(pid: u32) {
     signal(pid, "KILL");
-}
-
-/// A process's state letter and its parent.
-fn state(pid: u32) -> Option<(char, u32)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut rest = stat.rsplit(')').next()?.split_whitespace();
-    Some((rest.next()?.chars().next()?, rest.next()?.parse().ok()?))
-}
-
-fn all() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Resident memory of a process.
