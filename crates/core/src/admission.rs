@@ -1,7 +1,7 @@
-//! Admission: how many calls run at once, how many wait, and what the others are told.
+//! Admission: bounds on running and queued calls, and the refusal of the others.
 //!
-//! `Scheduler` decides; here are the clock, the error object and the hook. A call holds its permit in
-//! a `Slot`, which gives it back while the call waits for somebody rather than for its backend.
+//! `Scheduler` decides; this module adds the clock, the error object and the hook. A call holds its permit in a
+//! `PermitSlot`, which releases it while the call waits for its caller rather than for its backend.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ mod scheduler;
 pub use scheduler::{Bounds, Figures, Reason, Refused};
 use scheduler::{Entry, Scheduler, State};
 
-/// What callers are told to wait; a queue moves in less.
+/// `retry_after` of refusals; a queue usually moves in less.
 const RETRY_AFTER_MS: u64 = 1000;
-/// Overloads are logged this often at most.
+/// Minimum interval between log lines about overloads.
 const LOG_EVERY_MS: u64 = 1000;
 
 type Permit = scheduler::Permit<Mutex<State>>;
@@ -36,7 +36,7 @@ pub struct AdmissionConfig {
     pub backends: Vec<Bounds>,
 }
 
-/// One overload, for the hook.
+/// One overload, as passed to the hook.
 #[derive(Clone, Copy, Debug)]
 pub struct Overload {
     pub refused: Refused,
@@ -68,14 +68,14 @@ impl Overload {
 /// Called on each overload; must not wait.
 pub type Hook = Box<dyn Fn(&Overload) + Send + Sync>;
 
-/// What is said to those who wait or are refused.
-struct Manners {
+/// How overloads are reported.
+struct OverloadReporting {
     queue_timeout: Duration,
     code: i32,
     hook: Option<Hook>,
 }
 
-impl Manners {
+impl OverloadReporting {
     fn new(config: &AdmissionConfig, hook: Option<Hook>) -> Self {
         Self {
             queue_timeout: config.queue_timeout,
@@ -87,7 +87,7 @@ impl Manners {
 
 pub struct Admission {
     scheduler: Arc<Scheduler<Mutex<State>>>,
-    manners: ArcSwap<Manners>,
+    reporting: ArcSwap<OverloadReporting>,
     began: Instant,
     /// When an overload was last logged, in milliseconds since then, plus one.
     logged_ms: AtomicU64,
@@ -98,27 +98,28 @@ impl Admission {
     pub fn new(config: &AdmissionConfig, hook: Option<Hook>) -> Arc<Self> {
         Arc::new(Self {
             scheduler: Scheduler::new(config.bounds, config.backends.iter().copied()),
-            manners: ArcSwap::from_pointee(Manners::new(config, hook)),
+            reporting: ArcSwap::from_pointee(OverloadReporting::new(config, hook)),
             began: Instant::now(),
             logged_ms: AtomicU64::new(0),
             unlogged: AtomicU64::new(0),
         })
     }
 
-    /// New bounds, in force for every call that comes from now on; `places` says where each of the
-    /// configured backends is. Calls that run or wait stay.
+    /// Replaces the bounds for calls that arrive from now on; `places` gives the registry index of each configured
+    /// backend. Running and queued calls stay.
     pub fn reconfigure(&self, config: &AdmissionConfig, places: &[usize], hook: Option<Hook>) {
-        self.manners.store(Arc::new(Manners::new(config, hook)));
+        self.reporting
+            .store(Arc::new(OverloadReporting::new(config, hook)));
         let rooms = places.iter().copied().zip(config.backends.iter().copied());
         self.scheduler.reconfigure(config.bounds, rooms);
     }
 
-    /// Waits for a place; a fault when there is none to wait for, or not in time.
+    /// Waits for a permit; a fault if the queue is full or the wait too long.
     async fn admit(&self, subject: &Arc<str>, backend: usize) -> Result<Permit, Fault> {
         match self.scheduler.enter(subject, backend) {
             Ok(Entry::Now(permit)) => Ok(permit),
             Ok(Entry::Wait(mut ticket)) => {
-                let patience = self.manners.load().queue_timeout;
+                let patience = self.reporting.load().queue_timeout;
                 tokio::select! {
                     biased;
                     given = &mut ticket => given.map_err(|refused| self.overloaded(refused)),
@@ -131,7 +132,7 @@ impl Admission {
         }
     }
 
-    /// Waits for a place for as long as it takes.
+    /// Waits for a permit without a time limit.
     async fn admit_again(&self, subject: &Arc<str>, backend: usize) -> Permit {
         match self.scheduler.enter_again(subject, backend) {
             Entry::Now(permit) => permit,
@@ -143,17 +144,17 @@ impl Admission {
     }
 
     fn overloaded(&self, refused: Refused) -> Fault {
-        let manners = self.manners.load();
+        let reporting = self.reporting.load();
         let overload = Overload {
             refused,
-            queue_timeout_ms: manners.queue_timeout.as_millis() as u64,
+            queue_timeout_ms: reporting.queue_timeout.as_millis() as u64,
         };
         self.log(&overload);
-        if let Some(hook) = &manners.hook {
+        if let Some(hook) = &reporting.hook {
             hook(&overload);
         }
         Fault::new(Kind::Overloaded, "SERVER_OVERLOADED")
-            .legacy_code(manners.code)
+            .legacy_code(reporting.code)
             .retry_after_ms(RETRY_AFTER_MS)
             .with_data(overload.members())
     }
@@ -191,36 +192,35 @@ impl Admission {
     }
 }
 
-/// Where a call holds its permit. Clones are the same slot.
+/// Holds a call's permit. Clones share the slot.
 #[derive(Clone, Default)]
-pub struct Slot(Arc<Place>);
+pub struct PermitSlot(Arc<SlotState>);
 
 #[derive(Default)]
-struct Place {
+struct SlotState {
     permit: Mutex<Option<Permit>>,
-    claim: Mutex<Option<Claim>>,
-    /// Set aside from outside: not to be driven before it has a permit again.
+    claim: Mutex<Option<Admitted>>,
+    /// Set aside by the surface: the call must not be polled before it has a permit again.
     parked: AtomicBool,
-    /// Questions of the call that its caller has not answered yet.
-    asking: AtomicUsize,
+    /// Unanswered questions to the caller.
+    open_questions: AtomicUsize,
 }
 
 #[derive(Clone)]
-struct Claim {
+struct Admitted {
     admission: Arc<Admission>,
     subject: Arc<str>,
     backend: usize,
 }
 
-impl std::fmt::Debug for Slot {
+impl std::fmt::Debug for PermitSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Slot")
+        f.write_str("PermitSlot")
     }
 }
 
-impl Slot {
-    /// Begins a call's work once there is a permit, and drives it while holding that; it gives it
-    /// back while the call is parked.
+impl PermitSlot {
+    /// Runs a call's work once it has a permit, and releases the permit while the call is parked.
     pub(crate) async fn run<T, W: Future<Output = Result<T, Fault>>>(
         &self,
         admission: &Arc<Admission>,
@@ -229,13 +229,13 @@ impl Slot {
         begin: impl FnOnce() -> W,
     ) -> Result<T, Fault> {
         let permit = admission.admit(subject, backend).await?;
-        *self.0.claim.lock() = Some(Claim {
+        *self.0.claim.lock() = Some(Admitted {
             admission: admission.clone(),
             subject: subject.clone(),
             backend,
         });
         *self.0.permit.lock() = Some(permit);
-        let _emptied = Emptied(self);
+        let _release = ReleaseOnDrop(self);
         let mut work = pin!(begin());
         loop {
             let parked = &self.0.parked;
@@ -255,26 +255,26 @@ impl Slot {
         }
     }
 
-    /// The caller is being waited for, and nothing runs meanwhile: the permit goes back, and the call
-    /// takes another before its next step.
+    /// The call waits for its caller and is not polled meanwhile: its permit is released, and its next step takes
+    /// another.
     pub fn park(&self) {
         if self.set_aside() {
             self.0.parked.store(true, Ordering::Release);
         }
     }
 
-    /// For a backend that waits for somebody in the middle of a call: gives the permit back, true if
-    /// there was one. Before going on: `resume`.
+    /// For a backend that waits for something else in the middle of a call: releases the permit, true if there was
+    /// one. `resume` before going on.
     pub fn set_aside(&self) -> bool {
         let permit = self.0.permit.lock().take();
         permit.is_some()
     }
 
-    /// Takes a permit again, in turn with other calls but never refused: the call was admitted once.
-    /// Nothing if there never was one.
+    /// Takes a permit again, queued with other calls but never refused, since the call was admitted before. No effect
+    /// if it had none.
     pub async fn resume(&self) -> Result<(), Fault> {
         let claim = self.0.claim.lock().clone();
-        if let Some(Claim {
+        if let Some(Admitted {
             admission,
             subject,
             backend,
@@ -286,42 +286,42 @@ impl Slot {
         Ok(())
     }
 
-    /// The caller is asked something: its time to think is nobody's place. The call is driven on, for
-    /// its backend may have more to say.
-    pub(crate) fn ask(&self) -> Asking {
-        if self.0.asking.fetch_add(1, Ordering::AcqRel) == 0 {
+    /// A question to the caller begins: the permit is released meanwhile. The call is still polled, since its backend
+    /// may send more.
+    pub(crate) fn ask(&self) -> OpenQuestion {
+        if self.0.open_questions.fetch_add(1, Ordering::AcqRel) == 0 {
             self.set_aside();
         }
-        Asking(self.clone())
+        OpenQuestion(self.clone())
     }
 }
 
-/// A question that waits for its answer. Dropped without one (its backend withdrew it), the call goes
-/// on without a place until the next.
-pub(crate) struct Asking(Slot);
+/// An open question. If it is dropped unanswered (withdrawn by the backend), the call goes on without a permit until
+/// the next question.
+pub(crate) struct OpenQuestion(PermitSlot);
 
-impl Asking {
-    /// It was answered, or nobody will; the last answer takes a permit again before it goes on.
+impl OpenQuestion {
+    /// Ends the question; after the last open one the call takes a permit again.
     pub(crate) async fn answered(self) {
         let slot = self.0.clone();
         drop(self);
-        let is_last = slot.0.asking.load(Ordering::Acquire) == 0;
+        let is_last = slot.0.open_questions.load(Ordering::Acquire) == 0;
         if is_last && !slot.0.parked.load(Ordering::Acquire) {
             let _ = slot.resume().await;
         }
     }
 }
 
-impl Drop for Asking {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
-        self.0.0.asking.fetch_sub(1, Ordering::AcqRel);
+        self.0.0.open_questions.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Gives the permit back however the call ends.
-struct Emptied<'a>(&'a Slot);
+/// Releases the permit however the call ends.
+struct ReleaseOnDrop<'a>(&'a PermitSlot);
 
-impl Drop for Emptied<'_> {
+impl Drop for ReleaseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.0.claim.lock().take();
         let permit = self.0.0.permit.lock().take();

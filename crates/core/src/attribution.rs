@@ -1,6 +1,6 @@
-//! Who asks: a person must see which server a question comes from, and to the client it all comes
-//! from the gateway. So the backend's configured name is put before the message, or into `_meta` where a
-//! question has none.
+//! Names the asking backend in questions: a person must see which server asks, and to the client every question comes
+//! from the gateway. So the backend's configured name is put before the message, or into `_meta` where a question has
+//! none.
 
 use bytes::Bytes;
 use sentinel_wire::json::{Object, Rules, encode_string};
@@ -12,7 +12,7 @@ use crate::reply::Reply;
 /// The member of `_meta` that names the backend which asks for a sample or for roots.
 pub(crate) const ASKED_BY: &str = "sentinel-gateway/backend";
 
-/// The params of a question, with the asker's name in what a person will read.
+/// The params of a question, with the backend's name in the text that a person reads.
 pub(crate) fn sign(method: &Method, params: Bytes, asker: &str) -> Bytes {
     let Ok(payload) = Payload::parse(params.clone(), Rules::backend()) else {
         return params;
@@ -50,8 +50,7 @@ fn sign_meta(params: &Payload, asker: &str) -> Option<Bytes> {
     Some(out.into())
 }
 
-/// The same for everything that an `input_required` asks, be it of a call or of a task; any other reply is
-/// left alone.
+/// Like [`sign`] for all questions of an `input_required`, of a call or of a task; other replies are unchanged.
 pub(crate) fn sign_reply(reply: Reply, asker: &str) -> Reply {
     let result = match &reply.outcome {
         Outcome::Result(result) => result,
@@ -85,7 +84,7 @@ pub(crate) fn sign_reply(reply: Reply, asker: &str) -> Reply {
     }
 }
 
-/// The same for a task that a modern backend tells of.
+/// Like [`sign`] for the state of a task that a modern backend sends.
 pub(crate) fn sign_task(task: Payload, asker: &str) -> Payload {
     let Some(signed) = sign_inputs(&task, asker) else {
         return task;
@@ -96,7 +95,7 @@ pub(crate) fn sign_task(task: Payload, asker: &str) -> Payload {
     Payload::parse(out.into(), Rules::backend()).unwrap_or(task)
 }
 
-/// "URL elicitation required" asks in an error.
+/// "URL elicitation required" is a question in an error.
 fn sign_error(error: &Payload, asker: &str) -> Option<Payload> {
     let asked = elicitations(error);
     if asked.is_empty() {

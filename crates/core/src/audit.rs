@@ -1,20 +1,20 @@
-//! Audit: one record for each request, whoever refused or answered it.
+//! Audit: one record per request, however it ended.
 //!
-//! A surface opens an `Entry` when it has read a request and finishes it with the answer in hand,
-//! before the answer leaves. An entry that is dropped unfinished is a cancelled request, so every
-//! request ends in exactly one record. The walk notes on the entry's `Trail` where the call went.
-//! `Auditor` counts the request and hands the record to a `Sink`, which keeps it.
+//! A surface opens an `Entry` when it has read a request and finishes it with the answer, before the answer is sent.
+//! An entry dropped unfinished records a cancelled request, so every request ends in exactly one record. The walk
+//! notes the call's target on the entry's `AuditTrail`. `Auditor` counts the request and passes the record to a
+//! `Sink`, which stores it.
 //!
 //! Not here: files and tables (`sentinel_stores`), and requests that are not audited: health,
 //! metrics, notifications.
 
 mod batch;
 mod codec;
-mod doorstep;
 mod entry;
 pub mod moment;
 mod record;
 mod redact;
+mod rejections;
 mod shown;
 mod store;
 
@@ -23,20 +23,20 @@ mod tests;
 
 pub use batch::{Batch, Entered, Gathering};
 pub use codec::{Corrupt, FORMAT, decode, encode};
-pub use entry::{Auditor, Ending, Entry, Keeps, OUTCOMES, Request, Trail};
+pub use entry::{AuditSettings, AuditTrail, Auditor, Ending, Entry, OUTCOMES, Request};
 pub use record::{Draft, Guarantee, Key, Record, SEQ_MAX, Stored, Surface, chain, genesis, link};
 pub use redact::Arguments;
 pub use store::{AuditStore, Broken, Cut, Query, StoreFailure};
 
 use futures_util::future::BoxFuture;
 
-/// Keeps records. Never fails a request: what cannot be kept is counted and announced by a gap.
+/// Stores records. Never fails a request: lost records are counted and announced by a gap.
 pub trait Sink: Send + Sync + 'static {
-    /// Keeps one record as its guarantee says, before this returns.
+    /// Stores one record as its guarantee requires, before this returns.
     fn append(&self, draft: &Draft<'_>);
 
-    /// Puts an intent on disk, fsynced, before the backend sees the call; gives its number. An error
-    /// means that the call must not be made.
+    /// Writes an intent with fsync before the backend sees the call; returns its number. On an error the call must
+    /// not be made.
     fn intend(&self, draft: &Draft<'_>) -> BoxFuture<'static, Result<u64, NotKept>>;
 }
 

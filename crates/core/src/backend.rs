@@ -1,4 +1,4 @@
-//! Whatever is upstream and does the work, as the core sees it.
+//! A backend as the core sees it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,55 +16,55 @@ mod call;
 
 pub use call::{Call, Target};
 
-/// What a backend answers when it is asked for a capability set; `None`: the same as it published.
+/// A backend's answer about a capability set; `None` if its offer equals the published one.
 pub type OfferFor = BoxFuture<'static, Result<Option<Offer>, Fault>>;
 
-/// One configured backend. Implementations keep themselves alive, discover what they offer and
-/// publish it to the `Registry`; the core only sends calls.
+/// One configured backend. Implementations keep themselves alive, discover their offer and publish it to the
+/// `Registry`; the core only sends calls.
 pub trait Backend: Send + Sync + 'static {
     /// The configured name.
     fn name(&self) -> &str;
 
-    /// What it is and how it is reached, for operators; without secrets.
+    /// Its type and target, for operators; without secrets.
     fn describe(&self) -> Description {
         Description::default()
     }
 
-    /// Runs one call to its end. Dropping the future cancels the call at the backend and frees
-    /// everything it held. `call.target` is this backend.
+    /// Runs one call to its end. Dropping the future cancels the call at the backend and frees everything it held.
+    /// `call.target` is this backend.
     fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>>;
 
-    /// Whether it is a part of the gateway: such a backend says nothing about the world outside.
+    /// Whether it is part of the gateway: readiness and metrics of external servers ignore it.
     fn is_builtin(&self) -> bool {
         false
     }
 
-    /// The roots of a legacy caller changed: the server that it can be asked by, if there is one, is told.
+    /// The roots of a legacy caller changed; the server that serves this caller is told, if there is one.
     fn roots_changed(&self, _caller: &Caller) {}
 
-    /// The callers who share a server with this one, by any name, where the backend keeps several: what that server says
-    /// of its own accord is for them only.
+    /// A key common to the callers that share a server with this one, where the backend runs several: notifications
+    /// of that server are for these callers only.
     fn audience(&self, _caller: &Caller) -> Option<Arc<str>> {
         None
     }
 
-    /// Whether the server that takes calls is the one whose own messages are heard.
+    /// Whether the server that takes calls is the one whose notifications are received.
     fn is_heard(&self) -> bool {
         true
     }
 
-    /// Reads again what it offers and publishes that, starting it if it sleeps; within its own time. An error: nobody knows
-    /// what it offers now.
+    /// Reads its offer again and publishes it, starting it if it sleeps; bounded by its own time-outs. An error: the
+    /// current offer is unknown.
     fn look(&self) -> BoxFuture<'static, Result<(), Fault>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Starts it anew, or looks for it again, at once; returns when it answers or has failed, within its own time.
+    /// Restarts or reconnects it at once; returns when it answers or has failed, bounded by its own time-outs.
     fn restart(&self) -> BoxFuture<'static, Result<(), Fault>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Reads what it offers to callers of a capability set; `None` where that does not depend on the caller. Bounded by
+    /// Reads its offer to callers of a capability set; `None` where that does not depend on the caller. Bounded by
     /// its own time-outs.
     fn offer_for(&self, _set: CapabilitySet) -> Option<OfferFor> {
         None
@@ -100,7 +100,7 @@ pub enum Health {
     Starting,
     /// Answers.
     Up,
-    /// Stopped on purpose until it is called (`start = "lazy"`, `idle_stop`).
+    /// Stopped until the next call (`start = "lazy"`, `idle_stop`).
     Asleep,
     /// Restarting or failing pings, still listed.
     Failing,
@@ -128,16 +128,16 @@ pub struct Status {
     /// From launch (or first connection) to the first usable answer.
     pub start_up: Option<Duration>,
     pub restarts: u32,
-    /// Until it is tried again, while it is out of the catalog and that is known.
+    /// Time until the next attempt, while it is out of the catalog and that is known.
     pub retry_in: Option<Duration>,
-    /// The last failure in words, while it matters.
+    /// The last failure, while it is relevant.
     pub problem: Option<String>,
     /// The last lines a child wrote to stderr.
     pub stderr: Vec<String>,
 }
 
 impl Status {
-    /// Nothing else is known yet.
+    /// A status of which only the health is known.
     pub fn of(health: Health) -> Self {
         Self {
             health,

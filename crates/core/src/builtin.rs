@@ -1,11 +1,11 @@
-//! Tools that the gateway has itself: one declaration each, served as a backend like any other.
+//! Built-in tools of the gateway: one declaration each, served as a backend like any other.
 //!
-//! A declaration names the tool, says what it is for, tags it and gives its handler. Both schemas
-//! come from the handler's own types, so what is listed is what is accepted and returned. The
-//! catalog, policy and audit see an ordinary backend; only its work is done in this process.
+//! A declaration has the tool's name, description, tags and handler. Both schemas are derived from the handler's
+//! types, so the listed schema is the accepted one. The catalog, policy and audit see an ordinary backend; only its
+//! work is done in this process.
 //!
-//! A handler that refuses (`Refused`) makes a tool result with `isError`, which the model reads;
-//! a fault would be for somebody else. Handlers must not block: waiting is an await.
+//! A handler's refusal (`Refused`) becomes a tool result with `isError`, which the model reads; a fault would reach
+//! the client program instead. Handlers must not block: waiting is an await.
 //!
 //! Not here: any particular tool.
 
@@ -25,18 +25,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::admission::Slot;
+use crate::admission::PermitSlot;
 use crate::backend::{Backend, Call, Health, Status};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind};
 use crate::offer::{Freshness, Item, ItemKind, Offer, ServerCapabilities};
 use crate::reply::Reply;
 
-/// Why a tool did not do what it was asked, for the model that asked.
+/// Why a tool refused a request, for the model that sent it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
-    /// A stable word for programs, such as `stale_claim`.
+    /// A stable identifier for programs, such as `stale_claim`.
     pub kind: &'static str,
     pub message: String,
 }
@@ -50,50 +50,51 @@ impl Refused {
     }
 }
 
-/// What calling a tool does to the world, for its annotations.
+/// The side effects of a tool, for its annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Reads,
-    /// Adds something at every call.
+    /// Each call adds something.
     Writes,
-    /// Adds something once; the same call again changes nothing.
+    /// The first call adds something; repeating it changes nothing.
     WritesOnce,
 }
 
-/// The declaration of a tool, apart from its handler.
+/// The declaration of a tool without its handler.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     pub name: &'static str,
     pub title: &'static str,
-    /// For a model that has to choose among many tools.
+    /// Written for a model that chooses among many tools.
     pub description: &'static str,
     pub tags: &'static [&'static str],
     pub effect: Effect,
 }
 
-/// Who called, and the place the call holds.
-pub struct Asked {
+/// The caller of a tool, and the call's permit.
+pub struct ToolContext {
     pub caller: Arc<Caller>,
-    slot: Slot,
+    slot: PermitSlot,
 }
 
-impl Asked {
-    pub fn new(caller: Arc<Caller>, slot: Slot) -> Self {
+impl ToolContext {
+    pub fn new(caller: Arc<Caller>, slot: PermitSlot) -> Self {
         Self { caller, slot }
     }
 
-    /// Gives the call's place among those that run to somebody else: from here on it only waits, and
-    /// whoever lets it wait bounds how many do. What is left afterwards is writing the answer, for
-    /// which it takes no place again, so that an answer that was waited for is never refused.
-    pub fn only_waits(&self) {
+    /// Releases the call's permit for good: from here on the call only waits, and the component that lets it wait
+    /// bounds the number of waiting calls. Writing the answer afterwards takes no permit, so an answer that was
+    /// waited for is never refused.
+    pub fn release_permit(&self) {
         self.slot.set_aside();
     }
 }
 
-type Run<S> =
-    Box<dyn Fn(Arc<S>, Asked, Bytes) -> BoxFuture<'static, Result<String, Refused>> + Send + Sync>;
+type Run<S> = Box<
+    dyn Fn(Arc<S>, ToolContext, Bytes) -> BoxFuture<'static, Result<String, Refused>> + Send + Sync,
+>;
 
-/// Arguments as their type. To JSON Schema, by which they were checked, `2.0` is an integer; serde reads none from it.
+/// Decodes arguments into their type. JSON Schema, which checked them, accepts `2.0` as an integer; serde does not.
 fn decode<In: DeserializeOwned>(arguments: &[u8]) -> serde_json::Result<In> {
     serde_json::from_slice(arguments).or_else(|_| {
         let mut value: Value = serde_json::from_slice(arguments)?;
@@ -103,7 +104,7 @@ fn decode<In: DeserializeOwned>(arguments: &[u8]) -> serde_json::Result<In> {
 }
 
 fn make_whole(value: &mut Value) {
-    /// From here on a float no longer tells neighbours apart.
+    /// Beyond this, floats no longer distinguish neighbouring integers.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -120,7 +121,7 @@ fn make_whole(value: &mut Value) {
     }
 }
 
-/// A declared tool over some state `S`.
+/// A declared tool over shared state `S`.
 pub struct Tool<S> {
     about: About,
     input: Schema,
@@ -133,16 +134,16 @@ impl<S: Send + Sync + 'static> Tool<S> {
         self.about.name
     }
 
-    /// Declares a tool. `In` must be an object that refuses unknown members, or a slip of the model
-    /// would go unnoticed; `Out` must be an object.
+    /// Declares a tool. `In` must be an object that denies unknown members, so that mistakes of a model are reported;
+    /// `Out` must be an object.
     pub fn new<In, Out, F, Fut>(about: About, handler: F) -> Self
     where
         In: DeserializeOwned + JsonSchema + Send,
         Out: Serialize + JsonSchema,
-        F: Fn(Arc<S>, Asked, In) -> Fut + Send + Sync + 'static,
+        F: Fn(Arc<S>, ToolContext, In) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Out, Refused>> + Send + 'static,
     {
-        let run: Run<S> = Box::new(move |state, asked, arguments| {
+        let run: Run<S> = Box::new(move |state, context, arguments| {
             let arguments = match decode::<In>(&arguments) {
                 Ok(arguments) => arguments,
                 Err(error) => {
@@ -150,7 +151,7 @@ impl<S: Send + Sync + 'static> Tool<S> {
                     return ready(Err(refused)).boxed();
                 }
             };
-            let work = handler(state, asked, arguments);
+            let work = handler(state, context, arguments);
             async move {
                 let document = work.await?;
                 serde_json::to_string(&document)
@@ -193,7 +194,7 @@ impl<S: Send + Sync + 'static> Tool<S> {
     }
 }
 
-/// Schemas as every client reads them: no references, no number formats of Rust's.
+/// Schemas in a form that every client reads: no references, no Rust number formats.
 fn schema<T: JsonSchema>() -> Schema {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -201,7 +202,7 @@ fn schema<T: JsonSchema>() -> Schema {
         settings.transforms.push(Box::new(Plain));
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    // The name and words of a Rust type tell a model nothing.
+    // The name and description of a Rust type are useless to a model.
     schema.remove("title");
     schema.remove("description");
     schema
@@ -226,14 +227,14 @@ impl Transform for Plain {
 
 type Read<S> = fn(Arc<S>, String) -> BoxFuture<'static, Result<Option<String>, Refused>>;
 
-/// A family of documents that can be read by URI. Whoever keeps them tells the `Publisher` of changes;
-/// listeners are the registry's business.
+/// A family of documents read by URI. The component that stores them reports changes to the `Publisher`; the registry
+/// manages listeners.
 pub struct Documents<S> {
     pub uri_template: &'static str,
     pub name: &'static str,
     pub description: &'static str,
     pub mime_type: &'static str,
-    /// The document at a URI; `None` where there is none.
+    /// Returns the document at a URI; `None` if there is none.
     pub read: Read<S>,
 }
 
@@ -279,7 +280,7 @@ impl<S: Send + Sync + 'static> Builtin<S> {
         self
     }
 
-    /// What to publish to the registry.
+    /// The offer to publish to the registry.
     pub fn offer(&self) -> Offer {
         let templates = self.documents.iter().filter_map(|documents| {
             let declared = json!({
@@ -328,12 +329,12 @@ impl<S: Send + Sync + 'static> Builtin<S> {
             .get_bytes("arguments")
             .unwrap_or_else(|| Bytes::from_static(b"{}"));
         let tools = self.tools.clone();
-        let asked = Asked::new(call.caller.clone(), call.slot.clone());
-        let work = (tools[&*name].run)(self.state.clone(), asked, arguments);
+        let context = ToolContext::new(call.caller.clone(), call.slot.clone());
+        let work = (tools[&*name].run)(self.state.clone(), context, arguments);
         async move { Ok(reply(result(work.await))) }.boxed()
     }
 
-    /// Answers a call that names a document with what `answer` makes of its text.
+    /// Answers a request that names a document; `answer` builds the reply from its text.
     fn document(
         &self,
         call: &Call,
@@ -372,7 +373,7 @@ impl<S: Send + Sync + 'static> Backend for Builtin<S> {
                     "cacheScope": "private",
                 })
             }),
-            // Only what is there can be followed.
+            // Only existing documents can be followed.
             Method::ResourcesSubscribe => {
                 self.document(&call, |_, _, _| json!({ "resultType": "complete" }))
             }
@@ -407,7 +408,7 @@ fn unknown_resource(uri: &str) -> Fault {
     Fault::new(Kind::UnknownResource, "no such resource").with_data(format!("\"uri\":{uri_json}"))
 }
 
-/// The document twice: as structure for programs, as text for clients that only show text.
+/// The document twice: as structure for programs, as text for clients that show only text.
 fn result(outcome: Result<String, Refused>) -> String {
     match outcome {
         Ok(document) => {
@@ -416,7 +417,7 @@ fn result(outcome: Result<String, Refused>) -> String {
                 r#"{{"resultType":"complete","content":[{{"type":"text","text":{text}}}],"structuredContent":{document},"isError":false}}"#
             )
         }
-        // No `structuredContent`: clients check it against the schema even in errors.
+        // Without `structuredContent`: clients validate it against the output schema even in errors.
         Err(Refused { kind, message }) => {
             let text = json!({ "error": kind, "message": message }).to_string();
             let content = json!([{ "type": "text", "text": text }]);

@@ -1,11 +1,10 @@
-//! Answers of `resources/read` that their backend allows to be kept for a while.
+//! Cache of `resources/read` answers.
 //!
-//! A backend of 2026-07-28 says with each answer for how long it stays fresh and who may see it.
-//! `public` answers serve every caller who may read the resource; `private` ones only the caller who
-//! got them. Whatever the backend says about a resource, or about its list, ends what is kept.
+//! A 2026-07-28 backend says with each answer how long it stays fresh and who may see it. `public` answers serve
+//! every caller who may read the resource; `private` ones only the caller who got them. A change notification for the
+//! resource, or for its list, evicts them.
 //!
-//! Not here: whether a caller may read it (the walk asks before it looks here), and lists, which are
-//! kept as the catalog.
+//! Not here: whether a caller may read it (earlier steps of the walk decide), and lists, which the catalog holds.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,13 +20,13 @@ use crate::caller::Caller;
 use crate::offer::Freshness;
 use crate::reply::Reply;
 
-/// Answers kept by one gateway, and their bytes: enough to spare backends what is read again and
-/// again, small beside everything else. The oldest go first.
+/// Bounds of a gateway's cache: enough for resources that are read repeatedly, small beside the rest of the memory.
+/// The oldest entries are evicted.
 const ENTRIES_MAX: usize = 4096;
 const BYTES_MAX: usize = 32 * 1024 * 1024;
-/// An answer above this is not worth what it displaces.
+/// Larger answers are not cached: they would displace too many others.
 const ENTRY_BYTES_MAX: usize = 1024 * 1024;
-/// What a request may say in `_meta` without asking for something else.
+/// Members of `_meta` that do not affect the answer.
 const NEUTRAL_META: [&str; 8] = [
     meta::PROTOCOL_VERSION,
     meta::CLIENT_CAPABILITIES,
@@ -39,18 +38,18 @@ const NEUTRAL_META: [&str; 8] = [
     "baggage",
 ];
 
-/// Whose answer it is: everybody's, or that of one caller with the rights it had.
+/// The scope of an answer: all callers, or one caller with its rights.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Whose(Option<Arc<str>>);
+struct Audience(Option<Arc<str>>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     backend: usize,
-    whose: Whose,
+    whose: Audience,
     uri: Arc<str>,
 }
 
-struct Kept {
+struct CachedAnswer {
     reply: Reply,
     until: Instant,
     /// Tells this entry from an earlier one under the same key.
@@ -59,20 +58,20 @@ struct Kept {
 
 #[derive(Default)]
 struct Store {
-    kept: HashMap<Key, Kept>,
-    /// As they came; those that were replaced meanwhile are skipped.
+    kept: HashMap<Key, CachedAnswer>,
+    /// In order of insertion; entries that were replaced are skipped.
     order: VecDeque<(Key, u64)>,
     bytes: usize,
     next: u64,
-    /// How often something was said to have changed, per backend.
+    /// Number of change notifications per backend.
     changes: Vec<u64>,
 }
 
 /// One per gateway.
 pub struct Cache(Mutex<Store>);
 
-/// A question whose answer may be kept: what it is, and what had changed before it was asked.
-pub(crate) struct Asked {
+/// A cacheable request: its key, and the count of changes before it was sent.
+pub(crate) struct CacheMiss {
     backend: usize,
     uri: Arc<str>,
     caller: Arc<str>,
@@ -87,15 +86,15 @@ impl Cache {
         }))
     }
 
-    /// Makes room for backends up to so many.
+    /// Adds room for backends up to this index.
     pub(crate) fn grow(&self, backends: usize) {
         let mut store = self.0.lock();
         let len = store.changes.len().max(backends);
         store.changes.resize(len, 0);
     }
 
-    /// What is known already, or what to note once it is; neither for anything but plain reads.
-    pub(crate) fn look(&self, call: &Call) -> Option<Result<Reply, Asked>> {
+    /// The cached answer, or the token to store the future one; `None` unless it is a plain read.
+    pub(crate) fn look(&self, call: &Call) -> Option<Result<Reply, CacheMiss>> {
         if call.method != Method::ResourcesRead {
             return None;
         }
@@ -103,13 +102,13 @@ impl Cache {
         Some(self.get(call.target().index, uri.into(), identity(&call.caller)))
     }
 
-    fn get(&self, backend: usize, uri: Arc<str>, caller: Arc<str>) -> Result<Reply, Asked> {
+    fn get(&self, backend: usize, uri: Arc<str>, caller: Arc<str>) -> Result<Reply, CacheMiss> {
         let mut store = self.0.lock();
         let now = Instant::now();
         for whose in [None, Some(caller.clone())] {
             let key = Key {
                 backend,
-                whose: Whose(whose),
+                whose: Audience(whose),
                 uri: uri.clone(),
             };
             let Some(kept) = store.kept.get(&key) else {
@@ -121,7 +120,7 @@ impl Cache {
             }
             return Ok(aged(&kept.reply, kept.until - now));
         }
-        Err(Asked {
+        Err(CacheMiss {
             backend,
             uri,
             caller,
@@ -129,8 +128,8 @@ impl Cache {
         })
     }
 
-    /// Notes an answer, if its backend allows it and nothing was said to have changed since.
-    pub(crate) fn note(&self, asked: Asked, reply: &Reply) {
+    /// Stores an answer, if its backend allows that and no change was announced since.
+    pub(crate) fn note(&self, asked: CacheMiss, reply: &Reply) {
         let Outcome::Result(result) = &reply.outcome else {
             return;
         };
@@ -146,13 +145,13 @@ impl Cache {
         }
         let key = Key {
             backend: asked.backend,
-            whose: Whose((!fresh.shared).then_some(asked.caller)),
+            whose: Audience((!fresh.shared).then_some(asked.caller)),
             uri: asked.uri,
         };
         store.insert(key, reply.clone(), Instant::now() + fresh.ttl);
     }
 
-    /// A resource changed, and with it whatever lies below it.
+    /// A resource changed, and with it everything below it.
     pub(crate) fn changed(&self, backend: usize, uri: &str) {
         let mut store = self.0.lock();
         store.forget(backend, |kept| {
@@ -161,7 +160,7 @@ impl Cache {
         });
     }
 
-    /// Anything of this backend may have changed.
+    /// Any resource of this backend may have changed.
     pub(crate) fn all_changed(&self, backend: usize) {
         self.0.lock().forget(backend, |_| true);
     }
@@ -176,7 +175,7 @@ impl Store {
         self.order.push_back((key.clone(), number));
         self.kept.insert(
             key,
-            Kept {
+            CachedAnswer {
                 reply,
                 until,
                 number,
@@ -190,7 +189,7 @@ impl Store {
                 self.remove(&oldest);
             }
         }
-        // Places of what was replaced or expired must not pile up either.
+        // Entries of replaced or expired answers must not accumulate either.
         if self.order.len() > 2 * ENTRIES_MAX {
             let kept = &self.kept;
             self.order
@@ -220,7 +219,7 @@ fn size(reply: &Reply) -> usize {
     }
 }
 
-/// The same answer, fresh for as long as is left.
+/// The answer with its remaining time to live.
 fn aged(reply: &Reply, left: Duration) -> Reply {
     let Outcome::Result(result) = &reply.outcome else {
         return reply.clone();
@@ -239,7 +238,7 @@ fn aged(reply: &Reply, left: Duration) -> Reply {
     }
 }
 
-/// Whatever a token or key says about who calls: other rights, another cache.
+/// A digest of the rights of a caller: callers with other rights do not share private answers.
 fn identity(caller: &Caller) -> Arc<str> {
     let tenant = caller.tenant.as_deref().unwrap_or_default();
     let mut all = format!("{}\0{}\0{tenant}", caller.subject, caller.role);
@@ -250,8 +249,8 @@ fn identity(caller: &Caller) -> Arc<str> {
     all.into()
 }
 
-/// The URI, where nothing else in the request can change the answer. The answers of retries depend on
-/// what was answered, so they are nobody else's.
+/// The URI, if nothing else in the request can change the answer. Answers of retries depend on the input given, so
+/// they are not shared.
 fn plain_uri(params: &Params) -> Option<String> {
     let raw = params.as_raw();
     let all = raw.object.members.iter();

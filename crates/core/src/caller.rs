@@ -1,4 +1,4 @@
-//! Whoever is downstream, as far as one call needs to know.
+//! The caller of one request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,30 +11,30 @@ use crate::capabilities::{CapabilitySet, ClientCapabilities};
 use crate::identity::Identity;
 use crate::tags;
 
-/// One caller at one revision. Legacy sessions share one; a modern request makes its own.
+/// One caller at one revision. A legacy session has one; each modern request creates its own.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Who it is; `local` while nobody is asked to prove it.
+    /// The subject; `local` without authentication.
     pub subject: Arc<str>,
-    /// What it may do; `admin` while nobody is asked to prove anything.
+    /// The role; `admin` without authentication.
     pub role: Arc<str>,
-    /// Of its token; empty for others.
+    /// Scopes of its token; empty for other credentials.
     pub scopes: Arc<[Arc<str>]>,
     pub tenant: Option<Arc<str>>,
     pub revision: Revision,
     pub capabilities: ClientCapabilities,
-    /// `clientInfo` as it was sent, for backends to see.
+    /// `clientInfo` as it was sent, for backends.
     pub client_info: Option<Bytes>,
     /// The legacy session or stdio connection this belongs to.
     pub session: Option<Arc<str>>,
-    /// The tools that it wants to see, where it does not want all.
-    pub tags: Option<tags::Wanted>,
-    /// The least urgent log line it wants.
+    /// The tags that it filters tools by.
+    pub tags: Option<tags::TagFilter>,
+    /// The least urgent log level it wants.
     pub log_level: LogLevel,
 }
 
 impl Caller {
-    /// Somebody of whom only the identity is known: it offers nothing and is in no session.
+    /// A caller of whom only the identity is known: no capabilities, no session.
     pub fn of(identity: &Identity) -> Self {
         Self {
             subject: identity.subject.clone(),
@@ -50,7 +50,7 @@ impl Caller {
         }
     }
 
-    /// Who it is, and of which tenant: whatever is one caller's alone is bound to this.
+    /// Subject and tenant: the key for everything that belongs to a single caller.
     pub fn principal(&self) -> Arc<str> {
         match &self.tenant {
             None => self.subject.clone(),
@@ -58,7 +58,7 @@ impl Caller {
         }
     }
 
-    /// Whether it declared that it can be asked this, in a revision that has it.
+    /// Whether it declared the capability for this question, in a revision that has it.
     pub fn can_answer(&self, method: &Method, params: &Payload) -> bool {
         let can = &self.capabilities;
         match method {
@@ -72,19 +72,18 @@ impl Caller {
         }
     }
 
-    /// The group of callers with which it shares its lists.
+    /// The capability set by which callers share lists.
     pub fn capability_set(&self) -> CapabilitySet {
         CapabilitySet::of(&self.capabilities.in_revision(self.revision))
     }
 
-    /// Whether a call of its may be answered with a task. Under a legacy revision the extension's name
-    /// means nothing.
+    /// Whether its calls may be answered with a task. The extension has no meaning in legacy revisions.
     pub fn takes_tasks(&self) -> bool {
         self.revision.is_modern() && self.capabilities.tasks
     }
 }
 
-/// A log level that a caller may change while it is connected; none until it names one.
+/// A log level that a caller may change while connected; initially none.
 #[derive(Clone, Debug)]
 pub struct LogLevel(Arc<AtomicU8>);
 
@@ -103,7 +102,7 @@ const LEVELS: [&[u8]; 8] = [
 impl LogLevel {
     pub const NONE: u8 = u8::MAX;
 
-    /// The rank of a level given as a JSON string; `None` for anything else.
+    /// The rank of a level given as a JSON string; `None` for other values.
     pub fn rank(name: &[u8]) -> Option<u8> {
         LEVELS
             .iter()

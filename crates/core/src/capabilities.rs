@@ -1,4 +1,4 @@
-//! What clients can be asked for: sampling, elicitation, roots.
+//! Client capabilities that allow questions: sampling, elicitation, roots.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sentinel_wire::json::{Kind, Object, Rules};
 use sentinel_wire::{Payload, Revision};
 
-/// What the caller's client can be asked for: as it was declared, and as questions to it.
+/// A client's declared capabilities, raw and decoded.
 #[derive(Clone, Debug, Default)]
 pub struct ClientCapabilities {
     raw: Option<Bytes>,
@@ -15,9 +15,9 @@ pub struct ClientCapabilities {
     pub sampling: bool,
     pub sampling_tools: bool,
     pub roots: bool,
-    /// It says when its roots change; in legacy revisions only.
+    /// It announces changes of its roots; in legacy revisions only.
     pub roots_changed: bool,
-    /// It understands tasks, the extension of 2026-07-28.
+    /// It declared the tasks extension of 2026-07-28.
     pub tasks: bool,
 }
 
@@ -56,7 +56,7 @@ impl ClientCapabilities {
         self.raw.as_deref().unwrap_or(b"{}")
     }
 
-    /// What it can be asked for, in a byte; see `of_questions`.
+    /// The kinds of question it can answer, as bits; see `of_questions`.
     pub fn questions(&self) -> u8 {
         let all = [
             self.elicit_form,
@@ -69,7 +69,7 @@ impl ClientCapabilities {
         (all.iter().enumerate()).fold(0, |bits, (at, can)| bits | (u8::from(*can) << at))
     }
 
-    /// A client that can be asked for so much, and that declared nothing else.
+    /// A client that declared exactly these kinds of question.
     pub fn of_questions(bits: u8) -> Self {
         let can = |at: u8| bits & (1 << at) != 0;
         Self {
@@ -84,7 +84,7 @@ impl ClientCapabilities {
         }
     }
 
-    /// What of it a client of this revision can really be asked for.
+    /// The capabilities that exist in this revision.
     pub fn in_revision(&self, revision: Revision) -> Self {
         let newer = revision >= Revision::V2025_11_25;
         Self {
@@ -99,14 +99,14 @@ impl ClientCapabilities {
         }
     }
 
-    /// Whether a backend may put any question to this caller.
+    /// Whether a backend may ask this caller anything.
     pub fn can_be_asked(&self) -> bool {
         self.elicit_form || self.elicit_url || self.sampling || self.roots
     }
 }
 
-/// What callers can be asked for, as far as lists depend on it: the lower bits of `ClientCapabilities::questions`.
-/// Whether a client announces changes of its roots is left out: no server's tools depend on it.
+/// The capabilities that lists may depend on: the lower bits of `ClientCapabilities::questions`. `roots.listChanged`
+/// is left out: no server's tools depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CapabilitySet(u8);
 
@@ -145,7 +145,7 @@ impl fmt::Display for CapabilitySet {
     }
 }
 
-/// Some of the capability sets that there can be, one bit for each.
+/// A set of capability sets, one bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapabilitySets(u32);
 
@@ -163,11 +163,6 @@ impl CapabilitySets {
 
     pub fn contains(self, set: CapabilitySet) -> bool {
         self.0 & (1 << set.0) != 0
-    }
-
-    /// The same; `set` is called only where these are not all sets, which is rare.
-    pub fn contain(self, set: impl FnOnce() -> CapabilitySet) -> bool {
-        self == Self::ALL || self.contains(set())
     }
 
     #[must_use]

@@ -1,8 +1,8 @@
 //! The catalog: an immutable snapshot of every operation, and the registry that makes new ones.
 //!
-//! Backends publish what they offer through a `Publisher`; the registry merges all offers into a
-//! new `Catalog` and swaps it in. Readers never wait. Names are given out once and keep their owner
-//! for the life of the process, so a blip can never re-route a name to somebody else.
+//! Backends publish their offers through a `Publisher`; the registry merges all offers into a new `Catalog` and swaps
+//! it in. Readers never wait. Names are assigned once and keep their owner for the life of the process, so a short
+//! failure never re-routes a name to another backend.
 //!
 //! Not here: how an offer is read from a server (`backends::discover`).
 
@@ -31,7 +31,7 @@ use crate::invocation::View;
 use crate::offer::{ItemKind, Offer};
 use crate::operation::Operation;
 use crate::operation::unknown::unknown_method;
-use crate::updates::{Followers, Hear, HearTask, Ticket, Updates};
+use crate::updates::{Followers, OnTask, OnUpdate, Ticket, Updates};
 
 mod cold_start;
 mod confirm;
@@ -45,8 +45,8 @@ mod variants;
 
 pub use glob::Glob;
 pub use naming::Prefix;
-pub use pins::{Pin, Pinned, Pinning, Pins, Said};
-pub use plan::{Plan, Retired, Wanted};
+pub use pins::{Pin, Pinned, Pinning, Pins, ToolDefinitions};
+pub use plan::{Plan, PlannedBackend, Retired};
 pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
 
@@ -55,10 +55,9 @@ use naming::Names;
 use snapshot::Offers;
 use variants::Variants;
 
-/// Complaints about names that are logged and kept for `doctor`; servers may make up any number.
+/// Name conflicts that are logged and kept for `doctor`; bounded, since servers may invent names without end.
 const COMPLAINTS_MAX: usize = 1_000;
-/// Of the resources that count as changed after a gap, so many are told at once, and then the next after a pause: less than
-/// a listener may leave unread.
+/// Resources reported as changed at once after a gap; then a pause follows. Less than a listener's queue holds.
 const MISSED_AT_ONCE: usize = 32;
 const MISSED_PAUSE: Duration = Duration::from_millis(20);
 
@@ -73,8 +72,8 @@ pub struct Listing {
     pub rename: HashMap<String, String>,
     pub circuit: circuit::Config,
     pub pin: Pinning,
-    /// It is a gateway that judges itself what may be called: what it does not list is called all the same, at
-    /// its own endpoint.
+    /// It is a gateway that decides itself what may be called: at its own endpoint, names that it does not list are
+    /// called as well.
     pub defers: bool,
 }
 
@@ -92,12 +91,12 @@ impl Listing {
         }
     }
 
-    /// Whether operations are called the same under both.
+    /// Whether both give operations the same names.
     fn names_alike(&self, other: &Self) -> bool {
         (self.prefix, &self.rename) == (other.prefix, &other.rename)
     }
 
-    /// Whether the configuration shows this tool at all.
+    /// Whether the configuration exposes this tool.
     fn shows(&self, own: &str) -> bool {
         (self.include.is_empty() || self.include.iter().any(|g| g.matches(own)))
             && !self.exclude.iter().any(|g| g.matches(own))
@@ -105,28 +104,28 @@ impl Listing {
 }
 
 /// A running backend, from its start to its end.
-struct Tenant {
+struct RunningBackend {
     backend: OnceLock<Arc<dyn Backend>>,
-    facts: Arc<Facts>,
+    facts: Arc<BackendState>,
     calls: Arc<InFlight>,
 }
 
-/// What a backend says about itself. Apart from the tenant, because the backend itself holds it.
-struct Facts {
+/// The state that a backend reports. Separate from the tenant, because the backend itself holds it.
+struct BackendState {
     circuit: Arc<Circuit>,
-    /// Its pins are enforced: see `confirm`. The listing says so too, but calls are not to look there.
+    /// Its pins are enforced (see `confirm`). Copied from the listing, so that calls need not lock it.
     enforced: AtomicBool,
-    /// When it was first asked what it offers.
+    /// When it was first asked for its offer.
     asked_at: Instant,
     /// Locked after `Inner`, never before.
     known: Mutex<Known>,
 }
 
-impl Tenant {
+impl RunningBackend {
     fn new(listing: &Listing, known: Known) -> Arc<Self> {
-        let tenant = Self {
+        let running = Self {
             backend: OnceLock::new(),
-            facts: Arc::new(Facts {
+            facts: Arc::new(BackendState {
                 circuit: Circuit::new(listing.circuit),
                 enforced: AtomicBool::default(),
                 asked_at: Instant::now(),
@@ -134,30 +133,30 @@ impl Tenant {
             }),
             calls: Arc::default(),
         };
-        tenant.govern(listing);
-        Arc::new(tenant)
+        running.govern(listing);
+        Arc::new(running)
     }
 
-    /// Takes up what a new listing says of a backend that stays.
+    /// Applies a new listing to a backend that stays.
     fn govern(&self, listing: &Listing) {
         let enforced = listing.pin == Pinning::Enforce;
         self.facts.enforced.store(enforced, Ordering::Relaxed);
     }
 }
 
-/// A backend's place. It belongs to a name for the life of the process: sessions, limits and names
-/// that were given out refer to it.
+/// A backend's slot. It belongs to a name for the life of the process: sessions, limits and assigned names refer to
+/// it.
 #[derive(Clone)]
 struct Slot {
     listing: Arc<Listing>,
-    tenant: Arc<Tenant>,
+    running: Arc<RunningBackend>,
 }
 
-/// All places, immutable; a reload makes a new one.
+/// All slots, immutable; a reload makes a new layout.
 #[derive(Default)]
 struct Layout {
     slots: Vec<Slot>,
-    /// The places in use, in the order of the configuration.
+    /// The slots in use, in the order of the configuration.
     order: Vec<usize>,
 }
 
@@ -167,30 +166,30 @@ impl Layout {
     }
 }
 
-/// What is known of one backend at the moment.
+/// The current knowledge about one backend.
 #[derive(Clone, Default)]
 struct Known {
     offer: Option<Arc<Offer>>,
-    /// The same with what only certain callers are offered (`variants`).
+    /// The published offer with the operations that only certain callers are offered (`variants`).
     shown: Option<Arc<Offer>>,
     variants: Variants,
-    /// Health keeps it in the catalog.
+    /// Its health keeps it in the catalog.
     listed: bool,
     /// It was reached, or failed, at least once; or neither readiness nor names wait for it.
     tried: bool,
-    /// Its first answer came, or its first failure.
+    /// Its first answer or first failure came.
     answered: bool,
-    /// What it offered before the restart is known, and its names are reserved.
+    /// Its offer before the restart is remembered, and its names are reserved.
     remembered: bool,
 }
 
 impl Known {
-    /// Its first answer or failure is there.
+    /// Records its first answer or failure.
     fn settle(&mut self) {
         (self.tried, self.answered) = (true, true);
     }
 
-    /// What the next backend of this name begins with; its offers per capability set are unknown.
+    /// The initial state of the backend that replaces it; its offers per capability set are dropped.
     fn successor(&self) -> Self {
         let mut next = Self {
             variants: Variants::default(),
@@ -203,14 +202,14 @@ impl Known {
 
 struct Inner {
     names: Names,
-    /// What was already complained about, so that each complaint is logged once.
+    /// Conflicts that were logged already; each is logged once.
     complained: HashSet<String>,
     /// Bare names no longer wait for backends configured earlier.
     names_settled: bool,
 }
 
 impl Inner {
-    /// Whether a complaint is worth a line: each is made once, and there is an end to them.
+    /// Whether a conflict has not been logged; bounded by `COMPLAINTS_MAX`.
     fn is_new(&mut self, complaint: &str) -> bool {
         self.complained.len() < COMPLAINTS_MAX && self.complained.insert(complaint.to_owned())
     }
@@ -221,12 +220,12 @@ pub struct Registry {
     layout: ArcSwap<Layout>,
     started: Instant,
     first_answer_wait: Mutex<Duration>,
-    /// Some backend is being asked for the first time. While none is, lists do not look at backends.
+    /// A backend is being asked for the first time. While this is false, lists skip the check of backends.
     awaits_any: AtomicBool,
-    /// Capability sets that every backend was asked for, and those that callers have.
+    /// Capability sets that every backend was asked for, and those in use by callers.
     known_sets: AtomicU32,
     wanted_sets: AtomicU32,
-    /// Wakes lists that wait for answers of backends.
+    /// Wakes lists that wait for backends.
     answered: Notify,
     inner: Mutex<Inner>,
     catalog: ArcSwap<Catalog>,
@@ -234,22 +233,22 @@ pub struct Registry {
     updates: Arc<Updates>,
     cache: Cache,
     pins: Pins,
-    /// Who we say we are, where that is not the gateway.
+    /// The `serverInfo` for callers, where it is not the gateway's own.
     introduction: OnceLock<Bytes>,
 }
 
 impl Registry {
-    /// A registry with one place per configured backend, in configuration order.
+    /// A registry with one slot per configured backend, in configuration order.
     pub fn new(listings: Vec<Listing>) -> Arc<Self> {
         Self::with_pins(listings, Pins::default())
     }
 
-    /// The same, with the definitions that were pinned before.
+    /// Like [`Registry::new`], with the stored pins.
     pub fn with_pins(listings: Vec<Listing>, pins: Pins) -> Arc<Self> {
         let slots: Vec<Slot> = listings
             .into_iter()
             .map(|listing| Slot {
-                tenant: Tenant::new(&listing, Known::default()),
+                running: RunningBackend::new(&listing, Known::default()),
                 listing: Arc::new(listing),
             })
             .collect();
@@ -282,10 +281,10 @@ impl Registry {
         registry
     }
 
-    /// Puts the running backend in its place. Once per index, before the first call.
+    /// Puts the running backend in its slot. Once per index, before the first call.
     pub fn attach(&self, index: usize, backend: Arc<dyn Backend>) {
         let layout = self.layout.load();
-        let fresh = layout.slots[index].tenant.backend.set(backend).is_ok();
+        let fresh = layout.slots[index].running.backend.set(backend).is_ok();
         debug_assert!(fresh, "a backend is attached once");
     }
 
@@ -293,7 +292,7 @@ impl Registry {
         Publisher {
             registry: self.clone(),
             index,
-            facts: self.layout.load().slots[index].tenant.facts.clone(),
+            facts: self.layout.load().slots[index].running.facts.clone(),
             followers: self.updates.of(index, None),
         }
     }
@@ -306,31 +305,31 @@ impl Registry {
         self.catalog.load_full()
     }
 
-    /// Wakes when a list may look different; compare generations to see which.
+    /// Wakes when a list may have changed; compare generations to see which.
     pub fn changes(&self) -> watch::Receiver<Arc<Generations>> {
         self.changes.subscribe()
     }
 
-    /// The running backends, in the order of the configuration.
+    /// The running backends, in configuration order.
     pub fn backends(&self) -> Vec<(usize, Arc<dyn Backend>)> {
         let layout = self.layout.load();
         let running = layout.in_use();
         running
-            .filter_map(|(index, slot)| Some((index, slot.tenant.backend.get()?.clone())))
+            .filter_map(|(index, slot)| Some((index, slot.running.backend.get()?.clone())))
             .collect()
     }
 
-    /// The running backend of this name, if the configuration has one.
+    /// The running backend of this name, if configured.
     pub fn running(&self, name: &str) -> Option<Arc<dyn Backend>> {
         let index = self.index_of(name)?;
         self.layout.load().slots[index]
-            .tenant
+            .running
             .backend
             .get()
             .cloned()
     }
 
-    /// The place of the backend of this name, if the configuration has one.
+    /// The slot of the backend of this name, if configured.
     pub fn index_of(&self, name: &str) -> Option<usize> {
         let layout = self.layout.load();
         let mut all = layout.in_use();
@@ -338,7 +337,7 @@ impl Registry {
             .map(|(index, _)| index)
     }
 
-    /// The name of the backend in a place, while the configuration has it.
+    /// The name of the backend in a slot, while it is configured.
     pub(crate) fn name_of(&self, index: usize) -> Option<String> {
         let layout = self.layout.load();
         let mut all = layout.in_use();
@@ -346,7 +345,7 @@ impl Registry {
         found.map(|(_, slot)| slot.listing.name.clone())
     }
 
-    /// The tools of a backend as they are remembered, whether or not it is listed at the moment.
+    /// The remembered tools of a backend, listed or not.
     pub(crate) fn tools_given(&self, index: usize) -> Vec<Operation> {
         let Some(backend) = self.name_of(index).map(Arc::from) else {
             return Vec::new();
@@ -361,7 +360,7 @@ impl Registry {
             .collect()
     }
 
-    /// Callers are told this `serverInfo` in place of the gateway's. Once, before the first call.
+    /// Replaces the gateway's `serverInfo` for callers. Once, before the first call.
     pub fn introduce_as(&self, server_info: Bytes) {
         let _ = self.introduction.set(server_info);
     }
@@ -370,34 +369,34 @@ impl Registry {
         self.introduction.get()
     }
 
-    /// Every backend was tried once, so the catalog is as full as it gets for now.
+    /// Every backend was tried once, so the catalog is as complete as possible for now.
     pub fn all_tried(&self) -> bool {
         let layout = self.layout.load();
         let mut all = layout.in_use();
-        all.all(|(_, slot)| slot.tenant.facts.known.lock().tried)
+        all.all(|(_, slot)| slot.running.facts.known.lock().tried)
     }
 
-    /// Finds where a call goes.
+    /// Resolves a call to its target.
     pub fn resolve(&self, call: &Call) -> Result<Target, Fault> {
         loop {
             let found = self.catalog.load().resolve_call(call)?;
             let layout = self.layout.load();
-            let tenant = &layout.slots[found.operation.index].tenant;
-            let Some(hold) = tenant.calls.hold() else {
+            let running = &layout.slots[found.operation.index].running;
+            let Some(hold) = running.calls.hold() else {
                 if !layout.order.contains(&found.operation.index) {
                     return Err(unknown_method(&call.method));
                 }
-                // It was replaced this moment: look again, its successor is there.
+                // It was replaced just now: resolve again, which finds its successor.
                 continue;
             };
-            let backend = tenant.backend.get();
+            let backend = running.backend.get();
             return Ok(Target {
                 backend: backend
                     .expect("backends are attached before the first call")
                     .clone(),
                 index: found.operation.index,
                 own_name: found.own_name,
-                circuit: tenant.facts.circuit.clone(),
+                circuit: running.facts.circuit.clone(),
                 mirrored: found.operation.mirrored.clone(),
                 operation: found.operation,
                 hold,
@@ -417,7 +416,7 @@ impl Registry {
         Some(found.operation)
     }
 
-    /// Whether a backend names this URI itself: in a list, or by a template.
+    /// Whether a backend names this URI itself, in a list or by a template.
     pub(crate) fn names_uri(&self, operation: &Operation) -> bool {
         self.catalog.load().lists_uri(operation) || operation.template.is_some()
     }
@@ -432,7 +431,7 @@ impl Registry {
         self.catalog.load().tool(view, name).cloned()
     }
 
-    /// Tells everybody that lists may look different, although no backend changed: policy did.
+    /// Announces changed lists after a change of policy.
     pub fn announce(&self) {
         let _in_order = self.inner.lock();
         self.changes.send_modify(|current| {
@@ -442,13 +441,21 @@ impl Registry {
         });
     }
 
-    /// Listens for changes of a resource; `None` if nobody owns it, or too many listen.
-    pub fn listen(&self, view: View, caller: &Caller, uri: &str, hear: Hear) -> Option<Ticket> {
+    /// Listens for changes of a resource; `None` if it has no owner, or too many listeners.
+    pub fn listen(
+        &self,
+        view: View,
+        caller: &Caller,
+        uri: &str,
+        on_update: OnUpdate,
+    ) -> Option<Ticket> {
         let owner = self.catalog.load().owner(view, uri)?;
         let layout = self.layout.load();
-        let backend = layout.slots[owner].tenant.backend.get();
+        let backend = layout.slots[owner].running.backend.get();
         let audience = backend.and_then(|backend| backend.audience(caller));
-        self.updates.of(owner, audience.as_ref()).listen(uri, hear)
+        self.updates
+            .of(owner, audience.as_ref())
+            .listen(uri, on_update)
     }
 
     /// Tells the backends of a view that the roots of a legacy caller changed.
@@ -459,29 +466,30 @@ impl Registry {
             View::Only(only) => only == *index,
         };
         for (index, slot) in layout.in_use() {
-            if let Some(backend) = slot.tenant.backend.get().filter(|_| of_view(&index)) {
+            if let Some(backend) = slot.running.backend.get().filter(|_| of_view(&index)) {
                 backend.roots_changed(caller);
             }
         }
     }
 
-    /// Listens for how a task of a backend goes on; `None` if it does not tell, or too many listen.
-    pub fn follow(&self, owner: usize, task: &str, hear: HearTask) -> Option<Ticket> {
+    /// Listens for the progress of a backend's task; `None` if the backend does not report it, or there are too many
+    /// listeners.
+    pub fn follow(&self, owner: usize, task: &str, on_update: OnTask) -> Option<Ticket> {
         let layout = self.layout.load();
-        let backend = layout.slots[owner].tenant.backend.get()?;
+        let backend = layout.slots[owner].running.backend.get()?;
         let tells = backend.is_heard() && self.catalog.load().tells_of_tasks(owner);
         tells
-            .then(|| self.updates.of(owner, None).follow(task, hear))
+            .then(|| self.updates.of(owner, None).follow(task, on_update))
             .flatten()
     }
 
-    /// Waits until a backend was told what callers want to hear of.
+    /// Waits until a backend knows the current subscriptions.
     pub async fn are_told(&self, owner: usize) {
         self.updates.of(owner, None).are_told().await;
     }
 
-    /// Merges all offers into a new catalog and swaps it in. What a backend announced is announced
-    /// on, even where the list looks the same.
+    /// Merges all offers into a new catalog and swaps it in. A change that a backend announced is announced to
+    /// callers even if its list looks the same.
     fn rebuild(&self, announced: Option<(usize, &[Change])>) {
         let mut inner = self.inner.lock();
         self.rebuild_in(&mut inner, announced);
@@ -499,7 +507,7 @@ impl Registry {
             }
         }
         let listings: Vec<&Listing> = layout.slots.iter().map(|slot| &*slot.listing).collect();
-        // Before anybody can see it: a definition that must be held back is never usable.
+        // Before the catalog is visible, so that a held definition is never usable.
         let held = |index: usize, offer: &Offer| {
             let listing = listings[index];
             let shows = |own: &str| listing.shows(own);
@@ -536,22 +544,21 @@ impl Registry {
         &self.pins
     }
 
-    /// Takes a backend's tools, or one of them, as they are now; says which were not before. Blocks on
-    /// the disk.
+    /// Pins a backend's current tools, or one of them; returns those that were not pinned so. Blocks on the disk.
     pub fn approve(&self, backend: &str, tool: Option<&str>) -> std::io::Result<Vec<String>> {
         let approved = self.pins.approve(backend, tool)?;
         self.rebuild(None);
         Ok(approved)
     }
 
-    /// Writes new pins down, and takes up what another process approved. Blocks on the disk.
+    /// Saves new pins and loads approvals of other processes. Blocks on the disk.
     pub fn keep_pins(&self) {
         if self.pins.keep() {
             self.rebuild(None);
         }
     }
 
-    /// What was wrong with names so far, for `doctor`.
+    /// The name conflicts so far, for `doctor`.
     pub fn complaints(&self) -> Vec<String> {
         let mut all: Vec<String> = self.inner.lock().complained.iter().cloned().collect();
         all.sort();
@@ -559,7 +566,7 @@ impl Registry {
     }
 }
 
-/// Gives each tool and prompt of an offer its exposed name, if it has none yet.
+/// Assigns an exposed name to each new tool and prompt of an offer.
 fn name_items(index: usize, listing: &Listing, offer: &Offer, inner: &mut Inner) {
     inner.names.begin();
     for kind in [ItemKind::Tool, ItemKind::Prompt] {
@@ -581,7 +588,7 @@ fn name_items(index: usize, listing: &Listing, offer: &Offer, inner: &mut Inner)
     inner.names.end(index);
 }
 
-/// Says which lists are not whole.
+/// Logs which lists are incomplete.
 fn note_cuts(backend: &str, offer: &Offer, inner: &mut Inner) {
     for cut in offer.cut.iter().flatten() {
         let complaint = format!("backend `{backend}`: {cut}");
@@ -591,30 +598,30 @@ fn note_cuts(backend: &str, offer: &Offer, inner: &mut Inner) {
     }
 }
 
-/// What backends offered that health keeps out of the lists. Their names stay theirs, so that calls reach the backend
-/// and are told when it is back.
+/// Offers of unhealthy backends. Their names stay reserved, so that calls reach the backend and are told when it is
+/// back.
 fn withdrawn_offers(layout: &Layout) -> Offers {
     let mut withdrawn = vec![None; layout.slots.len()];
     for (index, slot) in layout.in_use() {
-        let known = slot.tenant.facts.known.lock();
+        let known = slot.running.facts.known.lock();
         withdrawn[index] = known.shown.clone().filter(|_| !known.listed);
     }
     withdrawn
 }
 
-/// One backend's way to the registry.
+/// One backend's access to the registry.
 #[derive(Clone)]
 pub struct Publisher {
     registry: Arc<Registry>,
     index: usize,
-    /// What a backend says after it was replaced concerns nobody.
-    facts: Arc<Facts>,
-    /// Who hears what it says.
+    /// Publications of a replaced backend are ignored.
+    facts: Arc<BackendState>,
+    /// Receivers of its notifications.
     followers: Arc<Followers>,
 }
 
 impl Publisher {
-    /// For a server that the backend keeps for these callers only: they alone hear its news.
+    /// For a server that the backend runs for these callers only: only they get its notifications.
     pub fn for_audience(&self, audience: &Arc<str>) -> Self {
         Self {
             followers: self.registry.updates.of(self.index, Some(audience)),
@@ -631,9 +638,9 @@ impl Publisher {
         self.registry.rebuild(None);
     }
 
-    /// This is what the backend offers now.
+    /// Publishes the backend's offer.
     pub fn publish(&self, offer: Offer) {
-        // Whatever was said while nobody listened was not heard.
+        // Notifications before the first publication were missed.
         self.registry.cache.all_changed(self.index);
         self.facts.circuit.reset();
         self.update(|known| {
@@ -644,12 +651,12 @@ impl Publisher {
         self.variants_changed();
     }
 
-    /// The same after its lists were read again; the backend itself said that these changed.
+    /// Publishes the offer of a new reading; `changed` are the lists that the backend announced as changed.
     pub fn publish_changed(&self, offer: Offer, changed: &[Change]) {
         if changed.contains(&Change::Resources) {
             self.registry.cache.all_changed(self.index);
         }
-        // Many are read again and again only to see that they are as they were.
+        // Repeated readings usually find no change.
         if changed.is_empty() && self.offer().is_some_and(|known| *known == offer) {
             return;
         }
@@ -668,7 +675,7 @@ impl Publisher {
         self.followers.tell(uri);
     }
 
-    /// A task of the backend changed: this is how it is now.
+    /// A task of the backend changed to this state.
     pub fn task_changed(&self, task: &Params) {
         let raw = Bytes::copy_from_slice(task.as_bytes());
         if let (Some(id), Ok(now)) = (task.string("taskId"), Payload::parse(raw, Rules::backend()))
@@ -680,29 +687,29 @@ impl Publisher {
         }
     }
 
-    /// The tasks that somebody wants to hear of.
+    /// The tasks that callers follow.
     pub fn wanted_tasks(&self) -> Vec<Arc<str>> {
         self.followers.wanted_tasks()
     }
 
-    /// The backend knows what was wanted after so many of `wanted_changes`.
+    /// The backend knows the subscriptions as of this value of `wanted_changes`.
     pub fn told(&self, changes: u64) {
         self.followers.told(changes);
     }
 
-    /// Waits until it does, within a bound.
+    /// Waits for that, within a bound.
     pub async fn are_told(&self) {
         self.followers.are_told().await;
     }
 
-    /// It may have said something that nobody heard.
+    /// Notifications may have been missed.
     pub fn missed(&self) {
         self.registry.cache.all_changed(self.index);
         self.followers.missed();
     }
 
-    /// News of the resources that somebody follows may have been lost, so each of them counts as changed: its
-    /// followers read it again, and see what became of it. A few at a time, for whoever follows many must keep up.
+    /// Updates of followed resources may have been missed, so each is reported as changed and its followers read it
+    /// again. A few at a time, since a caller that follows many must keep up.
     pub async fn missed_resources(&self) {
         for (n, uri) in self.wanted().iter().enumerate() {
             if n % MISSED_AT_ONCE == MISSED_AT_ONCE - 1 {
@@ -713,7 +720,7 @@ impl Publisher {
         }
     }
 
-    /// The resources whose changes somebody wants to hear of.
+    /// The resources that callers follow.
     pub fn wanted(&self) -> Vec<Arc<str>> {
         self.followers.wanted()
     }
@@ -723,7 +730,7 @@ impl Publisher {
         self.followers.changes()
     }
 
-    /// This is what it offered before the restart: listed until we know better.
+    /// The offer before the restart: listed until the backend publishes its own.
     pub fn remember(&self, offer: Offer) {
         self.update(|known| {
             known.offer = Some(Arc::new(offer));
@@ -732,12 +739,12 @@ impl Publisher {
         });
     }
 
-    /// It was tried and is not usable for now; what it offered before stays listed.
+    /// It was tried and is unusable for now; its previous offer stays listed.
     pub fn tried(&self) {
         self.update(Known::settle);
     }
 
-    /// Out of the lists until it recovers.
+    /// Removes it from the lists until it recovers.
     pub fn withdraw(&self) {
         self.update(|known| {
             known.listed = false;
@@ -745,7 +752,7 @@ impl Publisher {
         });
     }
 
-    /// It recovered and offers what it offered before.
+    /// It recovered with its previous offer.
     pub fn restore(&self) {
         self.facts.circuit.reset();
         self.update(|known| known.listed = true);

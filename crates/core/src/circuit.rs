@@ -1,5 +1,5 @@
-//! One circuit breaker per backend: after enough failures in a row, calls fail at once; after a
-//! pause a single one is let through to see.
+//! One circuit breaker per backend: after a number of failures in a row calls fail at once; after a pause a single
+//! probe is let through.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,11 +45,11 @@ pub struct Circuit {
 #[derive(Debug)]
 struct Present {
     state: State,
-    /// How often the past was forgotten.
+    /// Number of resets.
     age: u64,
 }
 
-/// The circuit is open; try again after so many milliseconds.
+/// The circuit is open; retry after this many milliseconds.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Open {
     pub retry_after_ms: u64,
@@ -66,7 +66,7 @@ impl Circuit {
         })
     }
 
-    /// Lets a call pass, or says when to come back.
+    /// Admits a call, or says when to retry.
     pub fn admit(self: &Arc<Self>) -> Result<Pass, Open> {
         let mut present = self.present.lock();
         let age = present.age;
@@ -97,8 +97,8 @@ impl Circuit {
         !matches!(self.present.lock().state, State::Closed { .. })
     }
 
-    /// The backend came back by another way (a new child, a good ping): forget the past, and how calls that began then
-    /// will end.
+    /// The backend recovered by other means (a new child, a good ping): forgets the failures, and ignores the results
+    /// of calls that began before.
     pub fn reset(&self) {
         let mut present = self.present.lock();
         present.state = State::Closed { failures: 0 };
@@ -125,7 +125,7 @@ impl Circuit {
                 }
             }
             (Some(false), State::HalfOpen) if probe => open,
-            // The probing call was dropped without a verdict: the next one may probe at once.
+            // The probe was dropped without a result: the next call may probe at once.
             (None, State::HalfOpen) if probe => State::Open {
                 until: Instant::now(),
             },
@@ -134,7 +134,7 @@ impl Circuit {
     }
 }
 
-/// A call's passage; say how it ended, or drop it for no verdict (the caller left).
+/// A call's pass; report its result, or drop it for none (the caller left).
 #[derive(Debug)]
 pub struct Pass {
     circuit: Option<Arc<Circuit>>,

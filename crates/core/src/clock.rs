@@ -1,8 +1,8 @@
 //! Time of day, and time since the machine started.
 //!
-//! Deadlines that must survive a restart of the program cannot use tokio's clock, and those that
-//! must survive a step of the wall clock cannot use that. `Moment` has both; the boot id tells
-//! whether two moments may be compared by boot time.
+//! Deadlines that survive a restart of the program cannot use tokio's clock, and deadlines that survive a step of the
+//! wall clock cannot use the wall clock. `Moment` has both; the boot id tells whether two moments may be compared by
+//! boot time.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,9 +12,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Moment {
     /// Milliseconds since 1970, UTC; may jump.
     pub wall_ms: i64,
-    /// Milliseconds since the machine started, sleep included; never jumps.
+    /// Milliseconds since boot, sleep included; never jumps.
     pub boot_ms: i64,
-    /// Which start of the machine `boot_ms` counts from.
+    /// The boot that `boot_ms` counts from.
     pub boot_id: Arc<str>,
 }
 
@@ -36,8 +36,7 @@ pub struct SystemClock {
 
 impl SystemClock {
     pub fn new() -> Self {
-        // Where there is no boot id, every start of the program counts as one, so deadlines are
-        // compared by wall time.
+        // Without a boot id every start of the program counts as a boot, so deadlines are compared by wall time.
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
             .map(|text| text.trim().to_owned())
             .unwrap_or_else(|_| crate::random::uuid());
@@ -79,8 +78,8 @@ pub fn iso(wall_ms: i64) -> String {
     )
 }
 
-/// The Gregorian date of a day counted from 1970-01-01. Years begin in March here, so that the
-/// leap day is the last of its year.
+/// The Gregorian date of a day counted from 1970-01-01. Years begin in March here, so that the leap day is the last
+/// of its year.
 fn civil(days: i64) -> (i64, i64, i64) {
     let since_0000_03_01 = days + 719_468;
     let era = since_0000_03_01.div_euclid(146_097);

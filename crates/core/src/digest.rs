@@ -1,9 +1,9 @@
-//! SHA-256 on the way of every call.
+//! SHA-256 for the path of every call.
 
 use sha2::{Digest, Sha256};
 
-/// Three times for each call, of a few hundred bytes at most: whatever a digest costs besides its blocks counts here. Not
-/// inlined, so that the three share what they need of the caches.
+/// Called three times per call with a few hundred bytes at most, so fixed costs matter. Not inlined, so that the
+/// three callers share the instruction cache.
 #[inline(never)]
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()

@@ -1,7 +1,7 @@
-//! A failure as the whole gateway knows it: what kind, whose side, whether trying again helps.
+//! A failure inside the gateway: its kind, its side, and whether a retry may help.
 //!
-//! `Kind` decides everything else; the numbers and statuses live in one table, `surfaces::rescue`.
-//! A fault has two messages: `public` goes to callers, the source goes to the log.
+//! `Kind` determines everything else; codes and statuses are in one table, `surfaces::rescue`. A fault has two
+//! messages: `public` for callers, the source for the log.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -142,7 +142,7 @@ pub enum Side {
 #[derive(Debug)]
 pub struct Fault {
     pub kind: Kind,
-    /// For the caller: says what to do, names nothing private.
+    /// For the caller: says what to do, without private names.
     pub public: Cow<'static, str>,
     /// When trying again may help, in milliseconds.
     pub retry_after_ms: Option<u64>,
@@ -150,7 +150,7 @@ pub struct Fault {
     pub data: Option<String>,
     /// A configured code for callers up to 2025-11-25, in place of the kind's own.
     pub legacy_code: Option<i32>,
-    /// The backend heard nothing of the call and is about to be back: its failures are not one more by this.
+    /// The backend did not receive the call and will recover soon: the circuit breaker does not count it.
     pub is_unheard: bool,
     source: Option<Box<dyn Error + Send + Sync>>,
 }

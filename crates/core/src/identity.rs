@@ -1,13 +1,13 @@
-//! Who a caller is: credentials in, an `Identity` or a `Reject` out. No sockets, no files.
+//! Authentication: turns credentials into an `Identity` or a `Reject`. No sockets, no files.
 //!
-//! `Authenticator` is shared by all doors. It holds the keys that tokens are checked with, remembers
-//! tokens that were good, and asks the `KeyStore` about API keys. Whoever fetches public keys calls
-//! `replace_public_keys` and waits on `keys_wanted`; a token can ask for fresh keys but never says where
-//! they are, nor how often they are fetched: what is asked while the fetcher rests is one wish.
+//! All surfaces share one `Authenticator`. It holds the keys for checking tokens, caches verified tokens, and asks
+//! the `KeyStore` about API keys. The component that fetches public keys calls `replace_public_keys` and waits on
+//! `keys_wanted`; a token can trigger a fetch but neither its URL nor its rate: requests made while the fetcher
+//! pauses are one request.
 //!
-//! Verification stands directly on `ring`, which seals and speaks TLS here already: the ready-made
-//! crates read the header into types that drop unknown and repeated members, and let the token's own
-//! `alg` choose among what a key could do. Here each key has exactly one algorithm.
+//! Verification uses `ring` directly, which is also used for sealing and TLS: existing crates decode the header into
+//! types that drop unknown and repeated members, and let the token's own `alg` choose among the algorithms of a key.
+//! Here each key has exactly one algorithm.
 //!
 //! Not here: headers and statuses (`surfaces::http::auth`), what a role may do, fetching and files.
 
@@ -33,21 +33,21 @@ use remembered::Remembered;
 
 use crate::digest::sha256;
 
-/// Longest credential that is looked at; real tokens are one or two kilobytes.
+/// Longer credentials are rejected unread; real tokens have one or two kilobytes.
 pub const CREDENTIAL_BYTES_MAX: usize = 16 * 1024;
 /// How long a request waits for the keys it asked for.
 const ASK_PATIENCE: Duration = Duration::from_secs(3);
-/// Nobody sleeps longer until a credential expires: the wall clock may be set.
+/// Longest sleep until a credential expires: the wall clock may be changed.
 const EXPIRY_LOOK: Duration = Duration::from_secs(60);
 
-/// The subject of every caller while nobody is asked to prove anything.
+/// The subject of every caller without authentication.
 pub const LOCAL: &str = "local";
 /// The subject of callers without credentials where those are allowed.
 pub const ANONYMOUS: &str = "anonymous";
-/// Begins the subject of callers with an API key.
+/// Prefix of the subject of callers with an API key.
 pub const KEY_PREFIX: &str = "key:";
 
-/// A caller whose credential was checked, or who needs none.
+/// An authenticated caller, or one that needs no credential.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Identity {
     pub subject: Arc<str>,
@@ -55,18 +55,18 @@ pub struct Identity {
     pub tenant: Option<Arc<str>>,
     /// From the token; empty for API keys and local callers.
     pub scopes: Arc<[Arc<str>]>,
-    /// What it rests on, so that it can be asked again whether it still holds.
+    /// The credential behind it, so that its validity can be checked again.
     pub proof: Proof,
 }
 
-/// What an identity rests on.
+/// The credential behind an identity.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Nothing: local or anonymous.
+    /// None: local or anonymous.
     None,
-    /// A token, good until this second, checked with this key.
+    /// A token with its expiry in seconds and its key.
     Token { until: u64, key: jwk::Thumbprint },
-    /// The API key of this id.
+    /// The API key with this id.
     ApiKey { id: Box<str> },
 }
 
@@ -87,7 +87,7 @@ impl Identity {
     }
 }
 
-/// Why a credential is not accepted. The words go to the caller and say nothing secret.
+/// Why a credential is rejected. The message goes to the caller and must contain no secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reject {
     #[error("the credential is longer than {CREDENTIAL_BYTES_MAX} bytes")]
@@ -126,7 +126,7 @@ pub struct Config {
     pub api_keys: Option<Arc<dyn KeyStore>>,
     /// Empty refuses callers without credentials.
     pub anonymous_role: String,
-    /// Whether somebody fetches public keys.
+    /// Whether public keys are fetched.
     pub has_key_source: bool,
 }
 
@@ -138,11 +138,11 @@ pub struct Authenticator {
     api_keys: Option<Arc<dyn KeyStore>>,
     anonymous: Option<Arc<Identity>>,
     wanted: Notify,
-    /// Whoever fetches keys does so as soon as it is asked, or is at it.
+    /// Keys are fetched as soon as one is requested, or a fetch is under way.
     is_fetcher_ready: AtomicBool,
-    /// Counts fetches that ended, well or not.
+    /// Counts completed fetches, successful or not.
     fetched: watch::Sender<u64>,
-    /// Counts what may have ended identities: keys replaced, API keys changed.
+    /// Counts events that may have ended identities: replaced keys, changed API keys.
     changed: watch::Sender<u64>,
 }
 
@@ -165,12 +165,12 @@ impl Authenticator {
         })
     }
 
-    /// Who callers without credentials are, if there may be any.
+    /// The identity of callers without credentials, if allowed.
     pub fn anonymous(&self) -> Option<Arc<Identity>> {
         self.anonymous.clone()
     }
 
-    /// Checks a token or an API key against everything known at this moment.
+    /// Checks a token or an API key with the current keys.
     pub fn verify(&self, credential: &str) -> Result<Arc<Identity>, Reject> {
         self.verify_at(credential, now())
     }
@@ -179,7 +179,7 @@ impl Authenticator {
         if credential.len() > CREDENTIAL_BYTES_MAX {
             return Err(Reject::TooLong);
         }
-        // No token begins like that: its first byte would have to be a brace.
+        // No token begins like that: its header would not be JSON.
         if credential.starts_with(api_key::PREFIX) {
             return self.api_key(credential, now);
         }
@@ -202,7 +202,7 @@ impl Authenticator {
         });
         self.remembered
             .put(digest, identity.clone(), claims.until, now);
-        // Keys that were replaced meanwhile cleared the memory, perhaps just before this entry.
+        // Replaced keys cleared the cache, possibly just before this insertion.
         if !self.keys.load().has(&signed.key) {
             self.remembered.clear();
             return Err(Reject::UnknownKey);
@@ -226,7 +226,7 @@ impl Authenticator {
         }))
     }
 
-    /// Whether an identity that was given out is still good (P-S07).
+    /// Whether an identity is still valid (P-S07).
     pub fn holds(&self, identity: &Identity) -> bool {
         match &identity.proof {
             Proof::None => true,
@@ -239,8 +239,8 @@ impl Authenticator {
         }
     }
 
-    /// Whether what an identity rests on was taken back. An expiry is no such thing: what began in time
-    /// may end.
+    /// Whether the credential behind an identity was revoked. Expiry does not count: a stream that began in time may
+    /// end.
     pub fn is_revoked(&self, identity: &Identity) -> bool {
         match &identity.proof {
             Proof::None => false,
@@ -252,7 +252,7 @@ impl Authenticator {
         }
     }
 
-    /// Resolves when an identity was taken back.
+    /// Resolves when an identity was revoked.
     pub async fn revoked(&self, identity: &Identity) {
         let mut changed = self.changed.subscribe();
         while !self.is_revoked(identity) {
@@ -267,7 +267,7 @@ impl Authenticator {
         self.changed.subscribe()
     }
 
-    /// Resolves when an identity no longer holds.
+    /// Resolves when an identity is no longer valid.
     pub async fn ended(&self, identity: &Identity) {
         let mut changed = self.changed.subscribe();
         loop {
@@ -284,7 +284,7 @@ impl Authenticator {
         }
     }
 
-    /// How long an identity has until it may expire; `None` if it rests on nothing.
+    /// Time until an identity may expire; `None` without a credential.
     fn left(&self, identity: &Identity) -> Option<Duration> {
         let until = match &identity.proof {
             Proof::None => return None,
@@ -298,12 +298,12 @@ impl Authenticator {
         Some(until.map_or(EXPIRY_LOOK, left))
     }
 
-    /// Tells everybody who holds an identity to look again: API keys were changed.
+    /// API keys were changed: identities must be checked again.
     pub fn look_again(&self) {
         self.changed.send_modify(|n| *n += 1);
     }
 
-    /// Takes fresh public keys; tokens of keys that are gone are refused from now on.
+    /// Replaces the public keys; tokens of removed keys are rejected from now on.
     pub fn replace_public_keys(&self, public: KeySet) {
         let keys = self.secret.iter().cloned().chain(public.into_keys());
         self.keys.store(Arc::new(KeySet::new(keys.collect())));
@@ -311,22 +311,22 @@ impl Authenticator {
         self.look_again();
     }
 
-    /// Says that a fetch ended, well or not, to those who wait for it.
+    /// Reports the end of a fetch, successful or not, to requests that wait for it.
     pub fn fetch_ended(&self) {
         self.fetched.send_modify(|n| *n += 1);
     }
 
-    /// Resolves when a token named a key we do not know, now or since the last time.
+    /// Resolves when a token named an unknown key, now or since the last time.
     pub async fn keys_wanted(&self) {
         self.wanted.notified().await;
     }
 
-    /// Whether keys are fetched as soon as a token asks for them. Whoever asks while they are not is not kept waiting.
+    /// Whether keys are fetched as soon as a token asks for them. If not, requests do not wait for a fetch.
     pub fn set_fetcher_ready(&self, ready: bool) {
         self.is_fetcher_ready.store(ready, Ordering::Relaxed);
     }
 
-    /// Asks for fresh keys and waits for them. `false`: nothing new can be expected at the moment.
+    /// Requests a fetch and waits for it. `false`: no new keys can be expected now.
     pub async fn ask_for_keys(&self) -> bool {
         let mut fetched = self.fetched.subscribe();
         self.wanted.notify_one();
@@ -337,13 +337,13 @@ impl Authenticator {
         matches!(waited.await, Ok(Ok(())))
     }
 
-    /// Tokens that are remembered at the moment.
+    /// Number of cached tokens.
     pub fn remembered_len(&self) -> usize {
         self.remembered.len()
     }
 }
 
-/// Seconds since 1970, by the wall clock: that is what tokens are dated in.
+/// Seconds since 1970 by the wall clock, the unit of dates in tokens.
 pub fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

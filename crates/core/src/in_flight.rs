@@ -1,4 +1,4 @@
-//! Counts what still uses something that was replaced, so that it is ended after its last call.
+//! Reference count of a replaced component, which is ended after its last user.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -9,28 +9,28 @@ use tokio::sync::Notify;
 pub(crate) struct InFlight {
     count: AtomicUsize,
     closed: AtomicBool,
-    /// Told when the last one went after `close`.
+    /// Notified when the last user is gone after `close`.
     empty: Notify,
 }
 
-/// One user, counted while it lives.
+/// One user; counted while it lives.
 pub struct Hold(Arc<InFlight>);
 
 impl InFlight {
-    /// Counts one more; `None` once nothing more begins here.
+    /// Counts one more user; `None` after `close`.
     pub(crate) fn hold(self: &Arc<Self>) -> Option<Hold> {
-        // Counted first: whoever closes sees this one, or this one sees that it is closed.
+        // Incremented first: either `close` sees this user, or this user sees the closed flag.
         self.count.fetch_add(1, SeqCst);
         let hold = Hold(self.clone());
         (!self.closed.load(SeqCst)).then_some(hold)
     }
 
-    /// Nothing more begins here.
+    /// Admits no more users.
     pub(crate) fn close(&self) {
         self.closed.store(true, SeqCst);
     }
 
-    /// Resolves when nobody is left, after `close`.
+    /// Resolves when no user is left after `close`.
     pub(crate) async fn ended(&self) {
         loop {
             let told = self.empty.notified();

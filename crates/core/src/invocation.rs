@@ -1,8 +1,8 @@
-//! What a caller asks for, whatever surface it came in by.
+//! A caller's request, independent of its surface.
 //!
-//! Inside the core the input of an operation is MCP's: one JSON object with its name or URI and the raw arguments. An MCP
-//! surface hands its method and params over untouched (`Invocation::mcp`). Other surfaces name an operation and give raw
-//! arguments (`tool`, `resource`, `prompt`); the params are written here.
+//! Inside the core the input of an operation has MCP's form: one JSON object with name or URI and raw arguments. An
+//! MCP surface passes its method and params unchanged (`Invocation::mcp`). Other surfaces name an operation and give
+//! raw arguments (`tool`, `resource`, `prompt`); the params are written here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use sentinel_wire::{Method, Params};
 use crate::caller::Caller;
 use crate::random;
 
-/// Which endpoint a call came in by, and so which names it may use.
+/// The endpoint of a call, which determines the names it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum View {
     /// `/mcp`: all backends, exposed names.
     Merged,
-    /// `/mcp/<backend>`: one backend, its own names. The index is the backend's place in the registry,
-    /// which it keeps for the life of the process.
+    /// `/mcp/<backend>`: one backend, its own names. The index is the backend's slot in the registry, which it keeps
+    /// for the life of the process.
     Only(usize),
 }
 
-/// What we know of a task besides its id.
+/// Facts about a task besides its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskOf {
-    /// The tool that became the task, by its backend's own name: policy decides on it.
+    /// The tool that became the task, by its backend's own name; policy decides on it.
     pub tool: Arc<str>,
-    /// What its caller could be asked for when it began (`ClientCapabilities::questions`): a legacy server
+    /// The kinds of question its caller could answer when it began (`ClientCapabilities::questions`): a legacy server
     /// knows the task in the session of such callers.
     pub questions: u8,
     /// The call that became the task.
@@ -73,8 +73,8 @@ impl fmt::Display for CallId {
     }
 }
 
-/// One round of a call. What counts calls (rate limits, audit intents) counts first rounds only: later ones continue a
-/// call that was counted.
+/// One round of a call. Counters of calls (rate limits, audit intents) count first rounds only: later ones continue a
+/// counted call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     pub call: CallId,
@@ -121,7 +121,7 @@ impl Round {
     }
 }
 
-/// What is to be done.
+/// The requested operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     CallTool,
@@ -156,7 +156,7 @@ impl Action {
         }
     }
 
-    /// The method that MCP has for it, and the task that it is about.
+    /// Its method in MCP, and the task it is about.
     pub(crate) fn into_method(self) -> (Method, Option<Arc<TaskOf>>) {
         match self {
             Self::CallTool => (Method::ToolsCall, None),
@@ -173,17 +173,17 @@ impl Action {
     }
 }
 
-/// How a caller hears that its call was refused for what it sent.
+/// The form of a refusal caused by the caller's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refusals {
-    /// As its MCP revision has it: as a tool's own error where a model may correct itself.
+    /// The form of its MCP revision: a tool error where a model may correct itself.
     #[default]
     ByRevision,
-    /// As a fault with details, for surfaces whose callers are programs.
+    /// A fault with details, for surfaces whose callers are programs.
     Faults,
 }
 
-/// A request of a caller, ready for `Walk::begin`.
+/// A caller's request, ready for `Walk::begin`.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     pub round: Round,
@@ -193,7 +193,7 @@ pub struct Invocation {
     /// Name or URI, arguments and `_meta` as MCP's params.
     pub input: Params,
     pub refusals: Refusals,
-    /// The token by which a caller confirms a call, where it did not come in `_meta`.
+    /// The confirmation token of the call, where it did not come in `_meta`.
     pub confirmation: Option<Arc<str>>,
 }
 
@@ -210,7 +210,7 @@ impl Invocation {
         }
     }
 
-    /// A request that came as MCP; it may continue a call that began earlier.
+    /// A request that came over MCP; it may continue an earlier call.
     pub fn mcp(
         round: Round,
         caller: Arc<Caller>,
@@ -235,7 +235,7 @@ impl Invocation {
         Self::new(caller, view, Action::ReadResource, input)
     }
 
-    /// The same resource, to be told of its changes.
+    /// A subscription to a resource.
     pub fn subscription(caller: Arc<Caller>, view: View, uri: &str) -> Self {
         Self {
             action: Action::Subscribe,
@@ -244,7 +244,7 @@ impl Invocation {
     }
 
     /// A request about a task of the backend at `owner`; it continues the call that became the task. `members` are
-    /// further members of the params, each with a comma before it.
+    /// further members of the params, each preceded by a comma.
     pub fn task(
         caller: Arc<Caller>,
         owner: usize,
@@ -257,7 +257,7 @@ impl Invocation {
         Self::about_task(caller, owner, action, of, input)
     }
 
-    /// The same with params that came as MCP.
+    /// Like [`Invocation::task`], with params that came over MCP.
     pub fn about_task(
         caller: Arc<Caller>,
         owner: usize,
@@ -281,9 +281,9 @@ impl Invocation {
     }
 }
 
-/// MCP's params for an operation that is named beside its raw arguments, as surfaces other than MCP have them. `members`
-/// are further members, each with a comma before it, written by the gateway. An error says why the arguments are not
-/// JSON within `rules`.
+/// MCP's params for an operation whose name and raw arguments are separate, as on other surfaces. `members` are
+/// further members, each preceded by a comma, written by the gateway. An error says why the arguments are not JSON
+/// within `rules`.
 pub fn params_named(
     name: &str,
     arguments: &[u8],
@@ -302,8 +302,8 @@ pub fn params_named(
     };
     match params {
         Ok(params) if is_whole(&params) => Ok(params),
-        // Alone, the arguments show where they are wrong. What goes on behind their end is wrong, too: it would be read
-        // as members beside them. `rules` bound the depth of the arguments, not of what is written around them.
+        // Parsed alone first, so that errors refer to the arguments and text after their end is rejected: it would be
+        // read as further members. `rules` bound the depth of the arguments, not of the object around them.
         _ => {
             Params::parse(arguments.to_vec().into(), rules)?;
             let members = [b",\"arguments\":", arguments, members];

@@ -1,8 +1,8 @@
-//! The middle of the gateway: what a call is, who may answer it, and the walk it takes.
+//! The core: calls, policy, catalog, and the walk of each call.
 //!
-//! The core is modern-shaped and speaks neither era of MCP: surfaces adapt their callers up to
-//! `Call`, `Ask`, `Notice` and `Reply`; backends adapt those down to their servers. So there are
-//! two adapters, not four combinations.
+//! The core has the shape of the modern era and speaks neither: surfaces translate their callers to `Call`, `Ask`,
+//! `Notice` and `Reply`, and backends translate those to their servers. So there are two adapters, not four
+//! combinations.
 //!
 //! Not here: sockets, processes, HTTP statuses and JSON-RPC codes (`surfaces::rescue`).
 

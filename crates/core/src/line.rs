@@ -1,9 +1,9 @@
-//! The line between a call and its caller while the call runs.
+//! The channel between a call and its caller.
 //!
-//! A backend holds the `Line`: it sends notices and asks. The surface holds the `Conversation`: it
-//! hears them and, last, the reply. Dropping the conversation is cancellation: the backend's future
-//! goes with it and frees whatever it held. A conversation can be set aside (parked) and taken up
-//! again later, on another thread; nothing runs in between but what the backend does by itself.
+//! A backend holds the `Line`: it sends notices and questions. The surface holds the `Conversation`: it receives
+//! these and, last, the reply. Dropping the conversation cancels the call: the backend's future is dropped with it
+//! and frees its resources. A conversation can be parked and resumed later, on another thread; meanwhile the call is
+//! not polled.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -16,39 +16,39 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload};
 use tokio::sync::oneshot;
 
-use crate::admission::Slot;
+use crate::admission::PermitSlot;
 use crate::attribution;
-use crate::audit::Trail;
+use crate::audit::AuditTrail;
 use crate::fault::Fault;
 use crate::pieces::{Beginning, Feed, feed};
-use crate::queue::{Listener, Teller, Weigh, queue};
+use crate::queue::{Receiver, Sender, Weigh, queue};
 use crate::reply::Reply;
 use relation::{related, unrelated};
 
 pub(crate) mod relation;
 
-/// Notices a caller may lag behind before further ones are dropped: enough for a burst, small
-/// enough that ten thousand calls cannot hold much.
+/// Unread notices of a call before further ones are dropped: enough for a burst, and little memory for ten thousand
+/// calls.
 const QUEUE_LEN_MAX: usize = 64;
-/// The same in bytes, unless told (`limits.stream_buffer_kb`). A notice that is alone passes whatever its size.
+/// The default bound in bytes (`limits.stream_buffer_kb`). A lone notice is accepted at any size.
 pub(crate) const UNREAD_BYTES_MAX: usize = 256 * 1024;
 
-/// A one-way message on the way to the caller.
+/// A one-way message to the caller.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// Params of `notifications/progress`; the surface puts in the caller's own token.
+    /// Params of `notifications/progress`; the surface inserts the caller's own token.
     Progress(Payload),
     /// Params of `notifications/message`.
     Log(Payload),
     /// Params of `notifications/elicitation/complete`.
     Elicited(Payload),
-    /// The backend began a stream that it may let go of, to be taken up again.
+    /// The backend began a resumable stream.
     Primed,
-    /// The backend closed its stream before it answered; the answer comes by another one, later.
+    /// The backend closed its stream before it answered; the answer follows on another stream.
     Pause,
 }
 
-/// How a caller answered an ask.
+/// A caller's answer to a question.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The raw result object.
@@ -63,12 +63,12 @@ pub struct Ask {
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
     pub method: Method,
     pub params: Bytes,
-    /// Closed when the backend no longer wants to know.
+    /// Closed when the backend withdraws the question.
     pub answer: oneshot::Sender<Answer>,
 }
 
 impl Weigh for Event {
-    /// Questions weigh nothing, for somebody waits for their answers. A reply has bounds of its own.
+    /// Questions have no weight, since their answers are awaited. A reply has bounds of its own.
     fn weight(&self) -> usize {
         match self {
             Self::Notice(notice) => match &**notice {
@@ -82,37 +82,36 @@ impl Weigh for Event {
     }
 }
 
-/// Boxed, so that a queue of them is small.
+/// Boxed to keep queues small.
 #[derive(Debug)]
 pub enum Event {
     Notice(Box<Notice>),
     Ask(Box<Ask>),
-    /// The reply begins; the rest of it comes beside the line, and the outcome last.
+    /// The reply begins; the rest arrives through `Beginning`, and the outcome last.
     Begins(Box<Beginning>),
 }
 
 /// The backend's end.
 #[derive(Clone)]
 pub struct Line {
-    said: Teller<Event>,
-    /// Whose questions these are; known once the call was routed.
+    events: Sender<Event>,
+    /// The backend named in questions; set when the call is routed.
     asker: Option<Arc<str>>,
-    /// The call's place, which is given up while somebody is asked.
-    slot: Slot,
-    /// The call is a task at its server only: to the caller nothing may speak of it.
+    /// The call's permit, released while the caller is asked.
+    slot: PermitSlot,
+    /// The call is a task at its server only: messages to the caller must not mention the task.
     hides_task: bool,
 }
 
 /// The surface's end of a line.
-pub type Events = Listener<Event>;
+pub type Events = Receiver<Event>;
 
 impl Line {
-    /// A line of the call that has this place among those that run; its caller may lag behind by so many
-    /// bytes.
-    pub fn open(slot: Slot, unread_bytes_max: usize) -> (Self, Events) {
-        let (said, events) = queue(QUEUE_LEN_MAX, unread_bytes_max);
+    /// A line for a call with this permit; unread messages of its caller are bounded in bytes.
+    pub fn open(slot: PermitSlot, unread_bytes_max: usize) -> (Self, Events) {
+        let (sender, events) = queue(QUEUE_LEN_MAX, unread_bytes_max);
         let line = Self {
-            said,
+            events: sender,
             asker: None,
             slot,
             hides_task: false,
@@ -120,8 +119,8 @@ impl Line {
         (line, events)
     }
 
-    /// The same line, for a call that runs as a task of which its caller knows nothing, or that it knows by another name:
-    /// the server's name for it stays here. Answers name the task again, as such a server wants it.
+    /// A clone for a call that runs as a task which the caller does not know, or knows by another name: the server's
+    /// task id is removed from messages and added to answers, as the server requires.
     pub(crate) fn hiding_task(&self) -> Self {
         Self {
             hides_task: true,
@@ -129,12 +128,12 @@ impl Line {
         }
     }
 
-    /// Names the backend in everything that is asked from now on.
+    /// Sets the backend's name for questions.
     pub(crate) fn sign(&mut self, asker: &Arc<str>) {
         self.asker = Some(asker.clone());
     }
 
-    /// Tells the caller something; dropped when the caller does not keep up.
+    /// Sends a notice; dropped when the caller does not keep up.
     pub fn notice(&self, mut notice: Notice) {
         if self.hides_task
             && let Notice::Progress(said) | Notice::Log(said) | Notice::Elicited(said) = &mut notice
@@ -142,18 +141,18 @@ impl Line {
         {
             *said = plain;
         }
-        self.said.tell(Event::Notice(Box::new(notice)));
+        self.events.send(Event::Notice(Box::new(notice)));
     }
 
-    /// Begins the reply of a call whose caller takes it in pieces, and waits for each that long.
+    /// Begins the reply for a caller that takes it in pieces; each piece may wait for `patience`.
     pub fn begin(&self, first: Bytes, patience: Duration) -> Feed {
         let (feed, beginning) = feed(first, patience);
-        self.said.tell(Event::Begins(Box::new(beginning)));
+        self.events.send(Event::Begins(Box::new(beginning)));
         feed
     }
 
-    /// Asks the caller, now; ends without a value when the caller is gone. The call gives its place
-    /// up meanwhile and has it again when this ends.
+    /// Asks the caller; resolves without a value when the caller is gone. The call's permit is released until the
+    /// answer.
     pub fn ask(
         &self,
         method: Method,
@@ -172,7 +171,7 @@ impl Line {
             Some(asker) => attribution::sign(&method, params, asker),
             None => params,
         };
-        self.said.tell(Event::Ask(Box::new(Ask {
+        self.events.send(Event::Ask(Box::new(Ask {
             method,
             params,
             answer,
@@ -191,30 +190,30 @@ impl Line {
     }
 }
 
-/// What happens next in a conversation.
+/// The next event of a conversation.
 #[derive(Debug)]
 pub enum Step {
     Event(Event),
     Done(Result<Reply, Fault>),
 }
 
-/// The surface's end: the running call and what it says on the way.
+/// The surface's end of a running call.
 pub struct Conversation {
-    /// The last progress that was passed on.
+    /// The last progress value sent to the caller.
     progress: f64,
     reply: BoxFuture<'static, Result<Reply, Fault>>,
     events: Events,
     done: Option<Result<Reply, Fault>>,
-    trail: Arc<Trail>,
-    slot: Slot,
+    trail: Arc<AuditTrail>,
+    slot: PermitSlot,
 }
 
 impl Conversation {
     pub fn new(
         reply: BoxFuture<'static, Result<Reply, Fault>>,
         events: Events,
-        trail: Arc<Trail>,
-        slot: Slot,
+        trail: Arc<AuditTrail>,
+        slot: PermitSlot,
     ) -> Self {
         Self {
             progress: f64::NEG_INFINITY,
@@ -226,18 +225,17 @@ impl Conversation {
         }
     }
 
-    /// What the walk noted about the call.
-    pub fn trail(&self) -> &Trail {
+    /// The walk's notes about the call.
+    pub fn trail(&self) -> &AuditTrail {
         &self.trail
     }
 
-    /// Gives the call's place to others while its caller thinks; the next step takes one again.
+    /// Releases the call's permit while the caller thinks; the next step takes another.
     pub fn set_aside(&self) {
         self.slot.park();
     }
 
-    /// The next event, or the reply once every event before it was heard. Not to be called again
-    /// after `Done`.
+    /// The next event, or the reply after all events that precede it. Must not be called again after `Done`.
     pub async fn next(&mut self) -> Step {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -248,8 +246,7 @@ impl Conversation {
         {
             self.done = Some(outcome);
         }
-        // Whatever was said before the reply comes before it; the reply's future may have ended
-        // the line just now, so look at the events after polling it.
+        // Events sent before the reply precede it, so the queue is checked after polling the reply's future.
         loop {
             match self.events.poll_next(cx) {
                 Poll::Ready(event) if !self.is_progress(&event) => {}
@@ -264,8 +261,8 @@ impl Conversation {
         }
     }
 
-    /// Progress must go up, which not every server sees to; whatever is no progress is of no use to a
-    /// caller. Other events pass.
+    /// Whether an event is acceptable progress: values must increase, which not every server ensures. Other events
+    /// pass.
     fn is_progress(&mut self, event: &Event) -> bool {
         let Event::Notice(notice) = event else {
             return true;
@@ -298,13 +295,13 @@ mod tests {
 
     #[tokio::test]
     async fn notices_come_before_the_reply_that_followed_them() {
-        let (line, events) = Line::open(Slot::default(), UNREAD_BYTES_MAX);
+        let (line, events) = Line::open(PermitSlot::default(), UNREAD_BYTES_MAX);
         let reply = Box::pin(async move {
             line.notice(log(r#"{"n":1}"#));
             line.notice(log(r#"{"n":2}"#));
             Err(Fault::new(Kind::Internal, "end"))
         });
-        let mut talk = Conversation::new(reply, events, Arc::default(), Slot::default());
+        let mut talk = Conversation::new(reply, events, Arc::default(), PermitSlot::default());
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Event(Event::Notice(_))));
         assert!(matches!(talk.next().await, Step::Done(Err(_))));
@@ -313,7 +310,7 @@ mod tests {
     /// G-24: progress is strictly increasing, whatever the server says.
     #[tokio::test]
     async fn only_progress_that_rises_is_passed_on() {
-        let (line, events) = Line::open(Slot::default(), UNREAD_BYTES_MAX);
+        let (line, events) = Line::open(PermitSlot::default(), UNREAD_BYTES_MAX);
         let reply = Box::pin(async move {
             for n in ["5", "3", "5", "\"x\"", "null", "7", "7.5"] {
                 let said = format!(r#"{{"progressToken":1,"progress":{n}}}"#);
@@ -322,7 +319,7 @@ mod tests {
             }
             Err(Fault::new(Kind::Internal, "end"))
         });
-        let mut talk = Conversation::new(reply, events, Arc::default(), Slot::default());
+        let mut talk = Conversation::new(reply, events, Arc::default(), PermitSlot::default());
         let mut heard = Vec::new();
         while let Step::Event(Event::Notice(notice)) = talk.next().await {
             let Notice::Progress(said) = *notice else {
@@ -338,7 +335,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_reaches_the_backend_that_asked() {
-        let (line, events) = Line::open(Slot::default(), UNREAD_BYTES_MAX);
+        let (line, events) = Line::open(PermitSlot::default(), UNREAD_BYTES_MAX);
         let reply = Box::pin(async move {
             let Some(Answer::Result(raw)) =
                 line.ask(Method::Elicit, Bytes::from_static(b"{}")).await
@@ -350,7 +347,7 @@ mod tests {
                 String::from_utf8_lossy(&raw).into_owned(),
             ))
         });
-        let mut talk = Conversation::new(reply, events, Arc::default(), Slot::default());
+        let mut talk = Conversation::new(reply, events, Arc::default(), PermitSlot::default());
         let Step::Event(Event::Ask(ask)) = talk.next().await else {
             panic!("expected an ask")
         };
@@ -367,7 +364,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_said_of_a_hidden_task_does_not_name_it_and_answers_do() {
         let relation = r#""io.modelcontextprotocol/related-task":{"taskId":"t-1"}"#;
-        let (line, mut events) = Line::open(Slot::default(), UNREAD_BYTES_MAX);
+        let (line, mut events) = Line::open(PermitSlot::default(), UNREAD_BYTES_MAX);
         let line = line.hiding_task();
         let said = format!(r#"{{"level":"info","_meta":{{{relation},"v":1}}}}"#);
         let said = Payload::parse(said.into(), Rules::backend()).expect("json");
@@ -397,7 +394,7 @@ mod tests {
     /// P-R10: what a slow reader leaves unread is bounded in bytes, too.
     #[tokio::test]
     async fn a_caller_who_does_not_listen_holds_so_many_bytes_and_hears_questions_all_the_same() {
-        let (line, mut events) = Line::open(Slot::default(), 20);
+        let (line, mut events) = Line::open(PermitSlot::default(), 20);
         line.notice(log(r#"{"data":"longer than the bound, but alone"}"#));
         line.notice(log(r#"{"n":1}"#));
         drop(line.ask(Method::Elicit, Bytes::from_static(b"{}")));

@@ -1,7 +1,7 @@
-//! Counters: plain atomics, read when somebody asks for `/metrics`.
+//! Counters as plain atomics, read for `/metrics`.
 //!
-//! Labels come from the catalog and from words of ours, never from what a caller sent: a name that
-//! did not resolve has no label. Only what was called is counted, and there is an end to names.
+//! Labels come from the catalog and from our own constants, never from callers: an unresolved name has no label. Only
+//! called operations are counted, and their number is bounded.
 //!
 //! Not here: how they are written down (`surfaces::http::metrics`).
 
@@ -20,7 +20,7 @@ pub const BUCKETS_US: [u64; 12] = [
     30_000_000,
 ];
 
-/// How requests end, in the order of `Operation::ended`.
+/// Outcomes of requests, in the order of `Operation::ended`.
 pub const STATUSES: [&str; 9] = [
     "success",
     "error",
@@ -33,9 +33,10 @@ pub const STATUSES: [&str; 9] = [
     "input_required",
 ];
 
-/// Operations counted apart. Each has some 16 lines on the page, 1.7 kB, and whoever scrapes keeps a series of each.
+/// Operations with series of their own. Each has some 16 lines (1.7 kB) in the output, and a series each in the
+/// scraper.
 const OPERATIONS_MAX: usize = 1_000;
-/// What the tools of a backend that are called beyond that are counted as, together.
+/// The label under which further tools of a backend are counted together.
 const OTHER: &str = "other";
 
 #[derive(Default)]
@@ -44,7 +45,7 @@ pub struct Metrics {
     pub audit: AuditMetrics,
     pub sessions: AtomicU64,
     pub streams: AtomicU64,
-    /// Spans that no collector will ever see.
+    /// Spans that were lost.
     pub spans_dropped: AtomicU64,
 }
 
@@ -57,23 +58,23 @@ struct Operations {
     len: usize,
 }
 
-/// What is counted of one operation.
+/// The counters of one operation.
 #[derive(Default)]
 pub struct Operation {
     pub ended: [AtomicU64; STATUSES.len()],
     pub buckets: [AtomicU64; BUCKETS_US.len() + 1],
     pub sum_us: AtomicU64,
-    /// By kind, which are few.
+    /// By kind of fault, of which there are few.
     pub errors: Mutex<Vec<(&'static str, u64)>>,
 }
 
-/// What the audit's writers and readers count.
+/// Counters of the audit's writers and readers.
 #[derive(Default)]
 pub struct AuditMetrics {
     pub enabled: AtomicU64,
     /// Records written to the ring or the spool.
     pub records: AtomicU64,
-    /// Records that no store will ever see.
+    /// Records that were lost.
     pub dropped: AtomicU64,
     pub gaps: AtomicU64,
     /// Records that reached the store.
@@ -90,7 +91,7 @@ impl AuditMetrics {
     }
 }
 
-/// One row as it is rendered.
+/// One row of the output.
 pub struct Row {
     pub method: &'static str,
     pub backend: String,
@@ -109,7 +110,7 @@ impl Metrics {
         latency: Duration,
     ) {
         let method = label(method);
-        // Only tools have names of their own here; URIs and prompts would be as many as callers like.
+        // Only tools have labels of their own: callers could make up any number of URIs and prompts.
         let tool = if method == "tools/call" { own_name } else { "" };
         self.operation(method, backend, tool)
             .count(status, kind, latency);
@@ -123,7 +124,7 @@ impl Metrics {
         known.unwrap_or_else(|| self.operations.write().add(method, backend, tool))
     }
 
-    /// Everything counted so far, in a steady order.
+    /// All counters in a stable order.
     pub fn rows(&self) -> Vec<Row> {
         let operations = self.operations.read();
         let mut rows = Vec::with_capacity(operations.len);
@@ -153,7 +154,7 @@ impl Operations {
         self.len >= OPERATIONS_MAX
     }
 
-    /// Where an operation is counted; `None` if there is no such place yet.
+    /// The counters of an operation; `None` if they must be added.
     fn find(&self, method: &str, backend: &str, tool: &str) -> Option<&Arc<Operation>> {
         let other = || self.get(method, backend, OTHER);
         let found = self.get(method, backend, tool);
@@ -164,7 +165,7 @@ impl Operations {
         if let Some(found) = self.find(method, backend, tool) {
             return found.clone();
         }
-        // Methods and backends are few, and what has no name of its own needs no other.
+        // Methods and backends are few, and operations without a label are counted per method.
         let tool = match self.is_full() && !tool.is_empty() {
             true => OTHER,
             false => tool,
@@ -198,7 +199,7 @@ impl Operation {
     }
 }
 
-/// The method in words of the protocol; whatever a caller made up is `other`.
+/// The method's protocol name; unknown methods are `other`.
 fn label(method: Option<&Method>) -> &'static str {
     method.map_or("", |method| method.known().unwrap_or("other"))
 }

@@ -1,4 +1,4 @@
-//! What one backend has to offer: its lists, drained and kept as they were sent.
+//! One backend's offer: its lists, read completely and kept unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use bytes::Bytes;
 use sentinel_wire::header::{self, Param};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload, Revision};
+use serde::{Deserialize, Serialize};
 
 use crate::arguments::Schema;
 use crate::capabilities::CapabilitySets;
@@ -54,18 +55,18 @@ impl ItemKind {
     }
 }
 
-/// One tool, resource, template or prompt: its key and its JSON, untouched.
+/// One tool, resource, template or prompt: its key and its unchanged JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub key: String,
     pub raw: Bytes,
-    /// Arguments that a caller of 2026-07-28 repeats in headers; tools only, and usually none.
+    /// Arguments that 2026-07-28 callers repeat in headers; tools only, usually none.
     pub mirrored: Arc<[Param]>,
-    /// What its arguments must look like; tools only.
+    /// The input schema; tools only.
     pub schema: Arc<Schema>,
-    /// A tool of 2025-11-25 that runs as a task only.
+    /// A 2025-11-25 tool that runs only as a task.
     pub needs_task: bool,
-    /// A tool that says it changes nothing (`annotations.readOnlyHint`).
+    /// A tool that declares itself read-only (`annotations.readOnlyHint`).
     pub is_read_only: bool,
     /// What a tool is tagged with.
     pub tags: Arc<[Box<str>]>,
@@ -74,14 +75,14 @@ pub struct Item {
 }
 
 impl Item {
-    /// `None` when it is no object or lacks the member that identifies it.
+    /// `None` when it is no object or lacks its key.
     pub fn parse(kind: ItemKind, raw: Bytes) -> Option<Self> {
         let payload = Payload::parse(raw.clone(), Rules::backend()).ok()?;
         let key = payload.string(kind.key_member())?.into_owned();
         let schema = payload
             .get("inputSchema")
             .filter(|_| kind == ItemKind::Tool);
-        // Annotations that break the rules count as none; over HTTP such a tool is left out.
+        // Invalid annotations count as none; over HTTP such a tool is left out.
         let mirrored = schema
             .and_then(|schema| header::annotations(schema).ok())
             .unwrap_or_default();
@@ -121,7 +122,7 @@ fn has_member(tool: &Payload, outer: &str, member: &str, value: &[u8]) -> bool {
 }
 
 /// Which features a server declares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerCapabilities {
     pub tools: bool,
     pub resources: bool,
@@ -129,13 +130,13 @@ pub struct ServerCapabilities {
     pub prompts: bool,
     pub completions: bool,
     pub logging: bool,
-    /// Calls of tools may become tasks of 2025-11-25.
+    /// Calls of tools may become tasks of 2025-11-25. Absent in files of earlier versions.
+    #[serde(default)]
     pub tasks: bool,
 }
 
 impl ServerCapabilities {
-    /// A backend never yet discovered counts as having every feature, so that nobody's handshake
-    /// has to wait for it.
+    /// Assumed for a backend that was never discovered, so that no handshake has to wait for it.
     pub const UNKNOWN: Self = Self {
         tools: true,
         resources: true,
@@ -185,8 +186,7 @@ impl ServerCapabilities {
     }
 }
 
-/// For how long an answer stays fresh, and whether it is the same for everybody: the hints that
-/// 2026-07-28 puts on what can be kept.
+/// How long an answer stays fresh, and whether it is the same for all callers: the caching hints of 2026-07-28.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
     pub ttl: Duration,
@@ -195,7 +195,7 @@ pub struct Freshness {
 }
 
 impl Default for Freshness {
-    /// What no hint means.
+    /// The meaning of absent hints.
     fn default() -> Self {
         Self {
             ttl: Duration::ZERO,
@@ -205,15 +205,15 @@ impl Default for Freshness {
 }
 
 impl Freshness {
-    /// Nobody believes in more than a day, nor do the SDKs.
+    /// Longer times are capped at a day, as in the SDKs.
     const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
-    /// What never changes by itself, and for nobody.
+    /// Unchanging and the same for all callers.
     pub const LASTING: Self = Self {
         ttl: Self::TTL_MAX,
         shared: true,
     };
 
-    /// The hints of a result; absent and absurd ones read as none.
+    /// The hints of a result; absent and invalid ones count as none.
     pub fn of(result: &Payload) -> Self {
         let ttl = result.get("ttlMs").and_then(|raw| {
             let ms: f64 = std::str::from_utf8(raw).ok()?.parse().ok()?;
@@ -225,7 +225,7 @@ impl Freshness {
         }
     }
 
-    /// Of two parts of one answer the stricter hints hold.
+    /// The stricter hints of two parts of one answer.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -237,11 +237,11 @@ impl Freshness {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The revision these were read at.
+    /// The revision the lists were read at.
     pub revision: Revision,
     /// How long each list stays fresh, in the order of `ItemKind::ALL`.
     pub freshness: [Freshness; 4],
-    /// Why each list was not read to its end, in the same order.
+    /// Why a list was not read to its end, in the same order.
     pub cut: [Option<String>; 4],
     pub capabilities: ServerCapabilities,
     /// `capabilities.extensions` as declared.
@@ -255,7 +255,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Of a server that offers nothing, so far.
+    /// The offer of a server without operations.
     pub fn empty(revision: Revision) -> Self {
         Self {
             revision,
@@ -281,7 +281,7 @@ impl Offer {
         }
     }
 
-    /// The hints for one of its lists, where it has that kind of thing at all.
+    /// The hints of one of its lists, if it has that kind of operation.
     pub(crate) fn fresh(&self, kind: ItemKind) -> Option<Freshness> {
         let has = match kind {
             ItemKind::Tool => self.capabilities.tools,

@@ -1,4 +1,4 @@
-//! One operation as policy knows it: whose it is and what it is called, whatever name a caller used.
+//! One operation as policy sees it: its backend and names, independent of the name a caller used.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use sentinel_wire::template::Template;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Schema;
+use crate::caller::Caller;
 use crate::capabilities::CapabilitySets;
 use crate::invocation::View;
 use crate::offer::{Item, ItemKind};
@@ -21,33 +22,33 @@ use uri::{Forms, Reading, Spellings, begun_like};
 pub struct Operation {
     /// `None` for a method that only one backend knows (`/mcp/<backend>`).
     pub kind: Option<ItemKind>,
-    /// The backend's place in the registry.
+    /// The backend's slot in the registry.
     pub index: usize,
     pub backend: Arc<str>,
     /// The backend's own name for it, or the URI.
     pub own: Arc<str>,
     /// Its name in the merged catalog; the own name where it has none there.
     pub exposed: Arc<str>,
-    /// The listed template that a URI was found by, however it is read.
+    /// The listed template that matched the URI, in any reading.
     pub template: Option<Arc<str>>,
-    /// A URI's normal forms, where it is not written in them: what is granted must be so in all of them.
+    /// A URI's normal forms that differ from its spelling: a grant must cover all of them.
     pub forms: Forms,
-    /// Whatever else a URI may be taken for, and the templates it may have been made by: what is denied is so in
-    /// any of these.
+    /// All other readings of a URI, and the templates that may have produced it: a denial of any of them denies the
+    /// operation.
     pub also: Vec<Arc<str>>,
-    /// What a tool's arguments must look like.
+    /// The input schema.
     pub schema: Option<Arc<Schema>>,
-    /// Arguments to repeat in headers, where the backend wants that.
+    /// Arguments repeated in headers, where the backend requires that.
     pub mirrored: Option<Arc<[Param]>>,
-    /// A tool of 2025-11-25 that runs as a task only.
+    /// A 2025-11-25 tool that runs only as a task.
     pub needs_task: bool,
-    /// A tool that says it changes nothing.
+    /// A tool that declares itself read-only.
     pub is_read_only: bool,
     /// What a tool is tagged with.
     pub tags: Arc<[Box<str>]>,
-    /// The callers that it is offered to; it does not exist for others.
+    /// The callers that it is offered to; unknown to others.
     pub offered_to: CapabilitySets,
-    /// Its definition is not the one that was pinned: hidden, and not to be used until it is approved.
+    /// Its definition differs from the pinned one: hidden and unusable until it is approved.
     pub held: Option<Difference>,
 }
 
@@ -59,27 +60,24 @@ impl Operation {
         item: &Item,
         exposed: Option<Arc<str>>,
     ) -> Self {
-        let own: Arc<str> = item.key.as_str().into();
+        let unlisted = Self::unlisted(Some(kind), index, backend, &item.key);
         Self {
-            kind: Some(kind),
-            index,
-            backend: backend.clone(),
-            exposed: exposed.unwrap_or_else(|| own.clone()),
-            own,
-            template: None,
-            forms: Forms::default(),
-            also: Vec::new(),
+            exposed: exposed.unwrap_or_else(|| unlisted.own.clone()),
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
-            needs_task: false,
             is_read_only: item.is_read_only,
             tags: item.tags.clone(),
             offered_to: item.offered_to,
-            held: None,
+            ..unlisted
         }
     }
 
-    /// Something that is in no list: a URI, or a method of the backend's own.
+    /// Whether callers with this caller's capabilities are offered it. Nearly all operations are offered to all.
+    pub(crate) fn is_offered_to(&self, caller: &Caller) -> bool {
+        self.offered_to == CapabilitySets::ALL || self.offered_to.contains(caller.capability_set())
+    }
+
+    /// An operation that is in no list: a URI, or a backend's own method.
     pub fn unlisted(kind: Option<ItemKind>, index: usize, backend: &Arc<str>, name: &str) -> Self {
         let name: Arc<str> = name.into();
         Self {
@@ -101,8 +99,7 @@ impl Operation {
         }
     }
 
-    /// Knows what a URI may be taken for, and which of its backend's templates may have made it; the best
-    /// first.
+    /// Determines the readings of a URI, and which of the backend's templates may have produced it; best match first.
     pub fn spelt_out<'t>(
         mut self,
         templates: impl Iterator<Item = (&'t Template, &'t Arc<str>)>,
@@ -110,7 +107,7 @@ impl Operation {
         let Spellings { forms, slashed } = Spellings::of(&self.own);
         for (template, name) in templates {
             let made = |uri: &str| template.matches(uri);
-            // To whoever reads all of it as one path.
+            // For readers that take all of it as one path.
             let made_by_path =
                 |uri: &str| made(uri) || begun_like(uri, name).is_some_and(|uri| made(&uri));
             let slashed = slashed.iter().map(String::as_str);
@@ -135,7 +132,7 @@ impl Operation {
         self
     }
 
-    /// What callers of an endpoint call it.
+    /// Its name at the caller's endpoint.
     pub fn name_in(&self, view: View) -> &str {
         match view {
             View::Merged => &self.exposed,
@@ -143,25 +140,25 @@ impl Operation {
         }
     }
 
-    /// Every name that denies it. What must be granted is its own name, and each form to those who read it so.
+    /// All names by which it can be denied. A grant must cover its own name and each normal form.
     pub(crate) fn any_name(&self) -> impl Iterator<Item = &str> {
         let further = self.forms.iter().chain(&self.also);
         further.chain([&self.own]).map(|name| &**name)
     }
 }
 
-/// How a definition is not what was pinned.
+/// How a definition differs from the pinned one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Difference {
-    /// What models read.
+    /// The text that models read.
     Words,
     /// A schema.
     Shape,
     Both,
-    /// It was not there when its backend was pinned.
+    /// A new tool of a pinned backend.
     New,
-    /// What was pinned cannot be read.
+    /// The stored pins cannot be read.
     Unknown,
 }
 

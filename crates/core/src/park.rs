@@ -1,9 +1,8 @@
-//! Calls set aside while their caller thinks.
+//! Parked calls, which wait for their caller's answer.
 //!
-//! A legacy backend asks in the middle of a call; a modern caller can only be answered. So the
-//! answer says "input required", the conversation is parked here, and the caller's retry takes it
-//! up again. A place is taken once: whoever holds the sealed id and asks a second time finds
-//! nothing, so no call ever runs twice and no answer is given twice.
+//! A legacy backend asks in the middle of a call, but a modern caller can only be answered. So the answer is
+//! `input_required`, the conversation is parked here, and the caller's retry resumes it. An entry is taken once: a
+//! second retry with the same sealed id finds nothing, so no call runs twice and no answer is delivered twice.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,38 +20,38 @@ use crate::invocation::{CallId, Round};
 use crate::line::{Ask, Conversation};
 use crate::seal::random_id;
 
-/// Parked calls at once, over all callers and for one: each holds a call open at a backend.
+/// Bounds on parked calls, in total and per caller: each holds a call open at a backend.
 const PARKED_MAX: usize = 4096;
 const PARKED_PER_CALLER_MAX: usize = 64;
 
 /// A call that waits for its caller.
 pub struct Parked {
     pub talk: Conversation,
-    /// What was asked, by the key the caller knows it under.
+    /// The open questions by the keys that the caller knows.
     pub asks: Vec<(String, Ask)>,
-    /// How often the caller was asked so far.
+    /// Number of times the caller was asked.
     pub rounds: u32,
-    /// The round of the call that it was in.
+    /// The round of the call in which it was parked.
     pub round: Round,
 }
 
-struct Place {
+struct Entry {
     parked: Parked,
     subject: Arc<str>,
     until: Instant,
 }
 
-pub struct Lot {
-    places: Mutex<HashMap<String, Place>>,
-    /// How long a caller may think, in milliseconds.
+pub struct ParkedCalls {
+    places: Mutex<HashMap<String, Entry>>,
+    /// How long a call may stay parked, in milliseconds.
     ttl_ms: AtomicU64,
 }
 
-/// There is no room; the call is dropped, which cancels it.
+/// The table is full; the call is dropped, which cancels it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full;
 
-impl Lot {
+impl ParkedCalls {
     pub fn new(ttl: Duration) -> Self {
         Self {
             places: Mutex::default(),
@@ -60,12 +59,12 @@ impl Lot {
         }
     }
 
-    /// How long callers may think whose calls are set aside from now on.
+    /// Sets the time to live of calls parked from now on.
     pub fn set_ttl(&self, ttl: Duration) {
         self.ttl_ms.store(ttl.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Sets a call aside and returns the id to find it by.
+    /// Parks a call and returns its id.
     pub fn park(&self, subject: &Arc<str>, parked: Parked) -> Result<String, Full> {
         let mut places = self.places.lock();
         let of_caller = places
@@ -79,7 +78,7 @@ impl Lot {
         let until = Instant::now() + Duration::from_millis(self.ttl_ms.load(Ordering::Relaxed));
         places.insert(
             id.clone(),
-            Place {
+            Entry {
                 parked,
                 subject: subject.clone(),
                 until,
@@ -88,8 +87,8 @@ impl Lot {
         Ok(id)
     }
 
-    /// Takes a call up again; `None` if it was taken, expired, or never here. What `check` refuses stays, for
-    /// the caller to do better.
+    /// Resumes a call; `None` if it was taken, expired, or never here. If `check` refuses, the call stays parked for
+    /// a better retry.
     pub fn take<E>(
         &self,
         id: &str,
@@ -107,10 +106,10 @@ impl Lot {
         (place.until > Instant::now()).then_some(Ok(place.parked))
     }
 
-    /// Drops the calls whose callers took too long.
+    /// Drops expired calls.
     pub fn sweep(&self) {
         let now = Instant::now();
-        let expired: Vec<Place> = {
+        let expired: Vec<Entry> = {
             let mut places = self.places.lock();
             let ids: Vec<String> = places
                 .iter()
@@ -119,7 +118,7 @@ impl Lot {
                 .collect();
             ids.iter().filter_map(|id| places.remove(id)).collect()
         };
-        // Outside the lock: dropping a call tells its backend.
+        // Outside the lock: dropping a call notifies its backend.
         drop(expired);
     }
 
@@ -132,26 +131,26 @@ impl Lot {
     }
 }
 
-/// Uncounted continuations that are remembered. Evicting the oldest is safe: its retry is counted like a new call.
+/// Bound on stored continuations. Evicting the oldest is safe: its retry is counted like a new call.
 const CONTINUATIONS_MAX: usize = 16 * 1024;
-/// Rounds of one call that are not counted; a backend that asks for ever must not make calls free.
+/// Uncounted rounds per call, so that a backend which asks without end does not make calls free.
 const ROUNDS_UNCOUNTED_MAX: u8 = 10;
 
-/// The rounds that callers may go on with uncounted. A relayed retry carries its round in a sealed state, which a caller
-/// can send any number of times: the first time it continues its call, after that it is counted as a call of its own.
+/// Rounds that may continue uncounted. A relayed retry has its round in a sealed state, which a caller can send any
+/// number of times: the first time it continues its call, after that it is counted as a new call.
 #[derive(Default)]
 pub struct Continuations(Mutex<Issued>);
 
 #[derive(Default)]
 struct Issued {
-    /// The round that each call may continue with.
+    /// The round with which each call may continue.
     open: HashMap<CallId, u8>,
-    /// Oldest first; entries of rounds that were taken are skipped.
+    /// Oldest first; entries of consumed rounds are skipped.
     order: VecDeque<(CallId, u8)>,
 }
 
 impl Continuations {
-    /// The round after this one, which may be taken once.
+    /// Issues the next round, which may be taken once.
     pub fn issue(&self, round: Round) -> Round {
         let next = round.next();
         if next.number() > ROUNDS_UNCOUNTED_MAX {
@@ -170,7 +169,7 @@ impl Continuations {
         next
     }
 
-    /// This round if it was issued and not taken before, otherwise the first of a new call.
+    /// This round if it was issued and not yet taken, otherwise the first of a new call.
     pub fn take(&self, round: Round) -> Round {
         let mut issued = self.0.lock();
         if issued.open.get(&round.call) != Some(&round.number()) {
@@ -181,7 +180,7 @@ impl Continuations {
     }
 }
 
-/// Questions of a legacy backend as a modern caller is asked them: `{"key":{"method":…,"params":…},…}`
+/// A legacy backend's questions in the form for modern callers: `{"key":{"method":…,"params":…},…}`
 pub fn input_requests<'a>(asks: impl IntoIterator<Item = &'a (String, Ask)>) -> String {
     let mut out = vec![b'{'];
     for (key, ask) in asks {
@@ -199,7 +198,7 @@ pub fn input_requests<'a>(asks: impl IntoIterator<Item = &'a (String, Ask)>) -> 
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 
-/// A legacy question in modern words: no `elicitationId`, and no tokens of the backend's.
+/// A legacy question in modern form: no `elicitationId`, and no tokens of the backend's.
 fn modern_params(ask: &Ask) -> Bytes {
     let Ok(params) = Payload::parse(ask.params.clone(), Rules::backend()) else {
         return ask.params.clone();
@@ -221,7 +220,7 @@ fn modern_params(ask: &Ask) -> Bytes {
     out.into()
 }
 
-/// Of `_meta` only what we put there.
+/// Keeps only the members of `_meta` that we added.
 fn asked_by(params: &Payload) -> Option<Vec<u8>> {
     let meta = Payload::parse(params.get_bytes("_meta")?, Rules::backend()).ok()?;
     let name = meta.get(ASKED_BY)?;
@@ -236,18 +235,18 @@ fn asked_by(params: &Payload) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::Slot;
+    use crate::admission::PermitSlot;
     use crate::line::Line;
 
     const TTL: Duration = Duration::from_secs(600);
 
     fn parked() -> Parked {
-        let (_, events) = Line::open(Slot::default(), 0);
+        let (_, events) = Line::open(PermitSlot::default(), 0);
         let talk = Conversation::new(
             Box::pin(std::future::pending()),
             events,
             Arc::default(),
-            Slot::default(),
+            PermitSlot::default(),
         );
         Parked {
             talk,
@@ -257,36 +256,39 @@ mod tests {
         }
     }
 
-    fn taken(lot: &Lot, id: &str) -> bool {
-        lot.take(id, |_| Ok::<_, ()>(())).is_some()
+    fn taken(parked_calls: &ParkedCalls, id: &str) -> bool {
+        parked_calls.take(id, |_| Ok::<_, ()>(())).is_some()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_place_is_taken_once_and_expires() {
-        let lot = Lot::new(TTL);
+        let parked_calls = ParkedCalls::new(TTL);
         let alice: Arc<str> = "alice".into();
-        let id = lot.park(&alice, parked()).expect("room");
-        assert_eq!(lot.take(&id, |_| Err(())).expect("there").err(), Some(()));
-        assert!(taken(&lot, &id), "what was refused is still there");
-        assert!(!taken(&lot, &id));
-        let id = lot.park(&alice, parked()).expect("room");
+        let id = parked_calls.park(&alice, parked()).expect("room");
+        assert_eq!(
+            parked_calls.take(&id, |_| Err(())).expect("there").err(),
+            Some(())
+        );
+        assert!(taken(&parked_calls, &id), "what was refused is still there");
+        assert!(!taken(&parked_calls, &id));
+        let id = parked_calls.park(&alice, parked()).expect("room");
         tokio::time::advance(TTL + Duration::from_secs(1)).await;
-        assert!(!taken(&lot, &id));
-        lot.park(&alice, parked()).expect("room");
+        assert!(!taken(&parked_calls, &id));
+        parked_calls.park(&alice, parked()).expect("room");
         tokio::time::advance(TTL + Duration::from_secs(1)).await;
-        lot.sweep();
-        assert!(lot.is_empty());
+        parked_calls.sweep();
+        assert!(parked_calls.is_empty());
     }
 
     #[tokio::test]
     async fn one_caller_cannot_fill_the_lot() {
-        let lot = Lot::new(TTL);
+        let parked_calls = ParkedCalls::new(TTL);
         let (alice, bob): (Arc<str>, Arc<str>) = ("alice".into(), "bob".into());
         for _ in 0..PARKED_PER_CALLER_MAX {
-            lot.park(&alice, parked()).expect("room");
+            parked_calls.park(&alice, parked()).expect("room");
         }
-        assert_eq!(lot.park(&alice, parked()).err(), Some(Full));
-        assert!(lot.park(&bob, parked()).is_ok());
+        assert_eq!(parked_calls.park(&alice, parked()).err(), Some(Full));
+        assert!(parked_calls.park(&bob, parked()).is_ok());
     }
 
     #[test]

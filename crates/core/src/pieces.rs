@@ -1,10 +1,10 @@
-//! A reply that is handed on while it still comes.
+//! A reply that is streamed to the caller while it is received.
 //!
-//! The backend holds the `Feed`, whoever answers the caller the `Beginning`. Between them lie a few pieces and no more: a
-//! caller who reads slowly slows the reading from the backend. The call goes on meanwhile, with its place, its circuit
-//! and under the kill switch, and its outcome says how the reply ended; until then nobody knows whether it is good.
+//! The backend holds the `Feed`, the surface the `Beginning`. A few pieces are buffered between them, so a slow
+//! caller slows the reading from the backend. The call continues meanwhile with its permit, its circuit and under the
+//! kill switch, and its outcome says how the reply ended; until then the reply is not known to be valid.
 //!
-//! Not here: which replies may be handed on like this (`Call::patience` and the connector).
+//! Not here: which replies may be streamed (`Call::patience` and the connector).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,27 +17,27 @@ use crate::fault::{Fault, Kind};
 
 /// Largest piece.
 pub const PIECE_BYTES_MAX: usize = 64 * 1024;
-/// Pieces on their way: one is written while the next one is read.
+/// Buffered pieces: one is written while the next one is read.
 const PIECES_MAX: usize = 2;
 
-/// What the caller's side gets.
+/// The surface's end.
 #[derive(Debug)]
 pub struct Beginning {
     /// The beginning of the result.
     pub first: Bytes,
-    /// The rest of it; it ends where the backend's part in it ends, well or not.
+    /// The rest of the result; ends when the backend's end is dropped, in success or failure.
     pub rest: mpsc::Receiver<Bytes>,
     handed: Arc<AtomicUsize>,
 }
 
 impl Beginning {
-    /// How many bytes of the result were handed on; asked when it is over.
+    /// The number of bytes passed on, once the reply has ended.
     pub fn count(&self) -> Count {
         Count(self.handed.clone())
     }
 }
 
-/// The bytes of a result that were handed on.
+/// Counter of the bytes passed on.
 pub struct Count(Arc<AtomicUsize>);
 
 impl Count {
@@ -46,7 +46,7 @@ impl Count {
     }
 }
 
-/// The backend's side.
+/// The backend's end.
 pub struct Feed {
     rest: mpsc::Sender<Bytes>,
     patience: Duration,
@@ -70,7 +70,7 @@ pub(crate) fn feed(first: Bytes, patience: Duration) -> (Feed, Beginning) {
 }
 
 impl Feed {
-    /// Hands on what comes next, once there is room for it.
+    /// Passes on the next bytes once there is room for them.
     pub async fn give(&self, mut bytes: Bytes) -> Result<(), Fault> {
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(PIECE_BYTES_MAX));
@@ -97,7 +97,7 @@ impl Feed {
         }
     }
 
-    /// Resolves when nobody wants the rest any more.
+    /// Resolves when the surface dropped its end.
     pub async fn unwanted(&self) -> Fault {
         self.rest.closed().await;
         left()

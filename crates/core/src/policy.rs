@@ -1,8 +1,7 @@
-//! What governs calls: who sees and calls what, what is switched off, how often, with which
-//! arguments, and how many at once.
+//! Policy: visibility and permission, the kill switch, rate limits, and admission.
 //!
-//! One `Policy` per gateway. The walk asks it on the way of every call, surfaces ask it for lists;
-//! both go through `grant`, so that what is listed and what can be called agree everywhere.
+//! One `Policy` per gateway. The walk asks it for every call, surfaces ask it for lists; both use `grant`, so a
+//! listed operation is callable exactly as far as it is granted.
 //!
 //! Not here: who a caller is (surfaces), what codes refusals have (`surfaces::rescue`).
 
@@ -32,7 +31,7 @@ mod rates;
 mod roles;
 mod scopes;
 mod shared;
-mod sights;
+mod visibility;
 mod visible;
 
 pub(crate) use confirmations::Bound;
@@ -41,24 +40,24 @@ pub(crate) use kill::disabled;
 pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, RateFigures, Rates};
 pub use roles::{ADMIN, Grant, Role, Roles};
-pub use shared::{Allowance, Said, SharedFigures, SharedRates, Unavailable};
+pub use shared::{Allowance, Decision, SharedFigures, SharedRates};
 
 pub use visible::{Visible, VisibleId};
 
 use roles::Unlisted;
-use sights::Sights;
+use visibility::BackendVisibility;
 
-/// What a policy is made of.
+/// The parts of a policy.
 pub struct Settings {
     pub roles: Roles,
     pub kills: KillSwitch,
     pub rates: RateConfig,
     pub confirm: ConfirmConfig,
-    /// `None`: limits are this gateway's own.
+    /// `None`: limits are local to this gateway.
     pub shared_rates: Option<Arc<dyn SharedRates>>,
-    /// `None`: nobody waits and nobody is refused.
+    /// `None`: no admission control.
     pub admission: Option<Arc<Admission>>,
-    /// Nobody is asked who it is, so that every caller sees the same.
+    /// No authentication, so that every caller sees the same.
     pub is_open: bool,
 }
 
@@ -86,24 +85,24 @@ pub struct Policy {
     confirmations: Confirmations,
     admission: Option<Arc<Admission>>,
     is_open: AtomicBool,
-    /// What each role sees, by the scopes that narrow it; one entry for all roles that nobody configured.
+    /// The view of each role by scopes; all unconfigured roles share one entry.
     views: Mutex<HashMap<ViewKey, RoleView>>,
-    sights: Sights,
+    visibility: BackendVisibility,
 }
 
-/// A role, those scopes of a token that say something here, in order, the tags that are asked for, and what can be asked
-/// for, where that matters.
+/// A role, the relevant scopes of a token in order, the tag filter, and the capability set where lists depend on it.
 type ViewKey = (
     Option<Arc<str>>,
     Vec<Arc<str>>,
-    Option<tags::Wanted>,
+    Option<tags::TagFilter>,
     Option<CapabilitySet>,
 );
 
-/// Roles times sets of scopes and tags: issuers give out few sets and clients ask for few; whoever does not makes lists slower only.
+/// Bound on cached views. Issuers use few sets of scopes and clients few filters; beyond the bound lists are computed
+/// each time.
 const VIEWS_MAX: usize = 1024;
 
-/// A role's view, and what it was made from.
+/// A role's view, and the catalog it was made from.
 struct RoleView {
     catalog: Arc<Catalog>,
     roles: Arc<Roles>,
@@ -124,7 +123,7 @@ impl Policy {
             admission: settings.admission,
             is_open: AtomicBool::new(settings.is_open),
             views: Mutex::default(),
-            sights: Sights::default(),
+            visibility: BackendVisibility::default(),
         })
     }
 
@@ -132,17 +131,16 @@ impl Policy {
         &self.registry
     }
 
-    /// What a caller may do with an operation, before anything is switched off.
+    /// The caller's grant for an operation, before the kill switch.
     pub fn grant(&self, caller: &Caller, operation: &Operation) -> Grant {
         let roles = self.roles.load();
         let role = roles.get(&caller.role);
         role.map_or(Grant::NONE, |role| self.granted(role, caller, operation))
     }
 
-    /// The predicate itself: what both the role and the token's scopes let through.
+    /// The predicate itself: allowed by both the role and the token's scopes.
     fn granted(&self, role: &Role, caller: &Caller, operation: &Operation) -> Grant {
-        let set = || caller.capability_set();
-        if !operation.offered_to.contain(set) {
+        if !operation.is_offered_to(caller) {
             return Grant::NONE;
         }
         if let Some(wanted) = &caller.tags
@@ -162,9 +160,8 @@ impl Policy {
         }
     }
 
-    /// Whether there is anything of this backend for somebody to see, switched off or not. For whoever sees nothing of
-    /// it there is no such backend. While nobody knows what it offers, what it offered before counts, and rules that
-    /// are about all of it.
+    /// Whether the identity sees any operation of this backend, killed or not. To callers that see none, the backend
+    /// does not exist. While its offer is unknown, the remembered offer counts, and rules about the whole backend.
     pub fn sees_backend(&self, identity: &Identity, index: usize) -> bool {
         let roles = self.roles.load();
         let Some(role) = roles.get(&identity.role) else {
@@ -176,12 +173,12 @@ impl Policy {
         let catalog = self.registry.catalog();
         let look = || self.looks_for(role, &identity.scopes, &catalog, index);
         let made_from = (&catalog, &*roles);
-        self.sights.sees(made_from, identity, index, look)
+        self.visibility.sees(made_from, identity, index, look)
     }
 
-    /// Looks whether there is something.
+    /// Computes the answer of `sees_backend`.
     fn looks_for(&self, role: &Role, scopes: &[Arc<str>], catalog: &Catalog, index: usize) -> bool {
-        // It was added this moment.
+        // It was added after this catalog was built.
         if index >= catalog.places() {
             return false;
         }
@@ -198,7 +195,7 @@ impl Policy {
         if before.iter().any(sees) {
             return true;
         }
-        // What is in no list can be granted by its name: a URI, a method of the backend's own.
+        // Unlisted operations can be granted by name: a URI, a backend's own method.
         let is_known = is_listed || !before.is_empty();
         let unlisted = match catalog.capabilities(View::Only(index)).resources {
             _ if !is_known || catalog.defers(index) => Unlisted::Anything,
@@ -211,7 +208,7 @@ impl Policy {
         })
     }
 
-    /// Whether there is nothing that this caller may not use at the moment.
+    /// Whether this caller may currently use every operation.
     pub(crate) fn permits_all(&self, caller: &Caller) -> bool {
         let roles = self.roles.load();
         roles.get(&caller.role).is_some_and(|role| role.is_full())
@@ -220,7 +217,7 @@ impl Policy {
             && self.kills.now().is_empty()
     }
 
-    /// Whether somebody may know of everything there is: all figures, and so the names in them, are for such.
+    /// Whether the identity may see all operations: required for complete figures, which contain their names.
     pub fn sees_everything(&self, identity: &Identity) -> bool {
         let roles = self.roles.load();
         let Some(role) = roles.get(&identity.role) else {
@@ -230,7 +227,7 @@ impl Policy {
         !narrowed && (role.is_admin() || role.sees_all())
     }
 
-    /// Whether some resource of this backend may be hidden from this caller.
+    /// Whether a resource of this backend may be hidden from this caller.
     pub(crate) fn hides_resources(&self, caller: &Caller, backend: &str) -> bool {
         let roles = self.roles.load();
         let role = roles.get(&caller.role);
@@ -244,7 +241,7 @@ impl Policy {
         role.is_some_and(|role| role.is_admin()) && scopes::leave_admin(&caller.scopes)
     }
 
-    /// Resolves when there are new roles without this one.
+    /// Resolves when the roles are replaced by a set without this one.
     pub async fn role_removed(&self, role: &str) {
         let mut changes = self.role_changes.subscribe();
         while changes.changed().await.is_ok() {
@@ -254,7 +251,7 @@ impl Policy {
         }
     }
 
-    /// Sees every later change of the roles.
+    /// Signals every later change of the roles.
     pub fn role_changes(&self) -> watch::Receiver<()> {
         self.role_changes.subscribe()
     }
@@ -263,7 +260,7 @@ impl Policy {
         self.roles.load().get(role).is_some()
     }
 
-    /// New roles, in force for every call that begins after this.
+    /// Replaces the roles, for every call that begins after this.
     pub fn set_roles(&self, roles: Roles) {
         self.confirmations.roles_changed(roles.confirm());
         self.roles.store(Arc::new(roles));
@@ -271,7 +268,7 @@ impl Policy {
         self.registry.announce();
     }
 
-    /// Whether callers are told apart, for every list from now on.
+    /// Sets whether callers are distinguished, for every list from now on.
     pub fn set_open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::Relaxed);
     }
@@ -287,14 +284,13 @@ impl Policy {
         saved
     }
 
-    /// What the configuration itself switches off, after a reload.
+    /// Replaces the configuration's own kill list, after a reload.
     pub fn reconfigure_kills(&self, configured: Vec<Killed>) {
         self.kills.reconfigure(configured);
         self.registry.announce();
     }
 
-    /// How many operations something would switch off at the moment; `None` where that is no question
-    /// of operations.
+    /// Number of operations that a kill would hit now; `None` where it is not about operations.
     pub fn hits(&self, one: &Killed) -> Option<usize> {
         if matches!(one.scope, Scope::Caller | Scope::All) {
             return None;
@@ -308,14 +304,14 @@ impl Policy {
         )
     }
 
-    /// Takes up what another process switched off or on. Blocks on the disk.
+    /// Loads kills of other processes. Blocks on the disk.
     pub fn look_at_kills(&self) {
         if self.kills.look_again() {
             self.registry.announce();
         }
     }
 
-    /// Switches something on again. Blocks on the disk.
+    /// Revokes a kill. Blocks on the disk.
     pub fn revive(&self, scope: Scope, name: &str) -> std::io::Result<bool> {
         let revived = self.kills.revive(scope, name)?;
         self.registry.announce();
@@ -326,7 +322,7 @@ impl Policy {
         &self.rates
     }
 
-    /// New tools that need a confirmation; tokens that were given out hold on.
+    /// Replaces the patterns of confirmed tools; issued tokens stay valid.
     pub fn reconfigure_confirmations(&self, config: &ConfirmConfig) {
         let of_roles = self.roles.load().confirm();
         self.confirmations.reconfigure(config, of_roles);
@@ -336,7 +332,7 @@ impl Policy {
         &self.confirmations
     }
 
-    /// Whether anything at all needs a confirmation.
+    /// Whether any tool requires confirmation.
     pub(crate) fn uses_confirmations(&self) -> bool {
         self.confirmations.is_used()
     }
@@ -355,7 +351,7 @@ impl Policy {
         self.admission.as_ref()
     }
 
-    /// The result of a list method for this caller: one page, or the one that a cursor leads to.
+    /// The result of a list method for this caller: the first page, or that of a cursor.
     pub fn list(
         &self,
         caller: &Caller,
@@ -377,7 +373,7 @@ impl Policy {
         })
     }
 
-    /// What the backends that this caller sees say about themselves.
+    /// The instructions of the backends that this caller sees.
     pub fn instructions(&self, caller: &Caller, view: View) -> Option<String> {
         match self.seen(caller, view) {
             Seen::Everything(catalog) => catalog.instructions(view).map(str::to_owned),
@@ -385,13 +381,13 @@ impl Policy {
         }
     }
 
-    /// A tool by the name it has in a view, if this caller may call it.
+    /// A tool by its name in a view, if this caller may call it.
     pub fn callable_tool(&self, caller: &Caller, view: View, name: &str) -> Option<Arc<Operation>> {
         let tool = self.registry.tool(view, name)?;
         self.grant(caller, &tool).call.then_some(tool)
     }
 
-    /// The scopes that narrow what a caller sees.
+    /// The scopes that narrow the caller's view.
     fn scopes_of(&self, caller: &Caller) -> Vec<Arc<str>> {
         let ours = caller.scopes.iter();
         let mut ours: Vec<Arc<str>> = ours
@@ -443,7 +439,7 @@ impl Policy {
         if caller.tags.as_ref().is_some_and(|tags| !tags.is_usual()) {
             return Seen::Part(seen);
         }
-        // Roles that a reload took away are forgotten with their views.
+        // Drops the views of roles that a reload removed.
         views.retain(|(role, ..), _| role.as_ref().is_none_or(|role| roles.get(role).is_some()));
         if views.len() >= VIEWS_MAX {
             views.clear();
@@ -459,7 +455,7 @@ impl Policy {
     }
 }
 
-/// Whether a name in a rule that takes away or limits means this operation.
+/// Whether a name in a denial or limit refers to this operation.
 pub fn means(name: &str, operation: &Operation) -> bool {
     roles::Pattern::new(name).matches(operation)
 }

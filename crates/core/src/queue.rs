@@ -1,7 +1,7 @@
-//! A bounded queue with one listener, for what is said during a call.
+//! A bounded queue with one receiver, for messages during a call.
 //!
-//! Most calls say nothing, so it allocates nothing but itself until one does; tokio's channels come with
-//! room for a block of messages each. What does not fit is dropped: whoever speaks never waits.
+//! Most calls send none, so it allocates nothing until the first message; tokio's channels reserve a block of
+//! messages each. Messages that do not fit are dropped: the sender never waits.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -10,57 +10,57 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// How many bytes something holds while it waits; what weighs nothing is bounded in number only.
+/// Bytes that a queued item holds; items of weight zero are bounded by count only.
 pub trait Weigh {
     fn weight(&self) -> usize;
 }
 
 struct State<T> {
-    said: VecDeque<T>,
+    items: VecDeque<T>,
     bytes: usize,
     listener: Option<Waker>,
     len_max: usize,
     bytes_max: usize,
-    /// The listener is gone; nothing more is taken.
+    /// The receiver was dropped; further items are discarded.
     closed: bool,
 }
 
-/// The end that speaks; clones speak to the same listener.
-pub struct Teller<T>(Arc<Mutex<State<T>>>);
+/// The sending end; clones send to the same receiver.
+pub struct Sender<T>(Arc<Mutex<State<T>>>);
 
-/// The end that listens.
-pub struct Listener<T>(Arc<Mutex<State<T>>>);
+/// The receiving end.
+pub struct Receiver<T>(Arc<Mutex<State<T>>>);
 
-/// A queue that holds so many, and so many bytes; what is alone passes whatever its weight.
-pub fn queue<T: Weigh>(len_max: usize, bytes_max: usize) -> (Teller<T>, Listener<T>) {
+/// Bounded by count and weight; a lone item is accepted at any weight.
+pub fn queue<T: Weigh>(len_max: usize, bytes_max: usize) -> (Sender<T>, Receiver<T>) {
     let state = Arc::new(Mutex::new(State {
-        said: VecDeque::new(),
+        items: VecDeque::new(),
         bytes: 0,
         listener: None,
         len_max,
         bytes_max,
         closed: false,
     }));
-    (Teller(state.clone()), Listener(state))
+    (Sender(state.clone()), Receiver(state))
 }
 
-impl<T> Clone for Teller<T> {
+impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T: Weigh> Teller<T> {
-    /// Says something; dropped when the listener is gone or does not keep up.
-    pub fn tell(&self, what: T) {
+impl<T: Weigh> Sender<T> {
+    /// Sends an item; dropped when the receiver is gone or does not keep up.
+    pub fn send(&self, what: T) {
         let mut state = self.0.lock();
         let weight = what.weight();
         let is_too_much = weight > 0 && state.bytes > 0 && state.bytes + weight > state.bytes_max;
-        if state.closed || state.said.len() >= state.len_max || is_too_much {
+        if state.closed || state.items.len() >= state.len_max || is_too_much {
             return;
         }
         state.bytes += weight;
-        state.said.push_back(what);
+        state.items.push_back(what);
         let listener = state.listener.take();
         drop(state);
         if let Some(listener) = listener {
@@ -71,23 +71,22 @@ impl<T: Weigh> Teller<T> {
 
 impl<T: Weigh> State<T> {
     fn take(&mut self) -> Option<T> {
-        let said = self.said.pop_front()?;
-        self.bytes -= said.weight();
-        Some(said)
+        let items = self.items.pop_front()?;
+        self.bytes -= items.weight();
+        Some(items)
     }
 }
 
-impl<T: Weigh> Listener<T> {
-    /// The next that is said. It stays pending when nobody is left to speak: whoever listens to a call
-    /// hears from the call itself that it is over.
+impl<T: Weigh> Receiver<T> {
+    /// The next item. It stays pending when no sender is left: the end of a call is reported by the call itself.
     pub async fn next(&mut self) -> T {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<T> {
         let mut state = self.0.lock();
-        if let Some(said) = state.take() {
-            return Poll::Ready(said);
+        if let Some(items) = state.take() {
+            return Poll::Ready(items);
         }
         match &mut state.listener {
             Some(listener) => listener.clone_from(cx.waker()),
@@ -96,18 +95,18 @@ impl<T: Weigh> Listener<T> {
         Poll::Pending
     }
 
-    /// What was said already.
+    /// The next item that is queued already.
     pub fn try_next(&mut self) -> Option<T> {
         self.0.lock().take()
     }
 }
 
-impl<T> Drop for Listener<T> {
+impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.closed = true;
-        // Whoever asked hears that there is no answer; not under the lock.
-        let unheard = std::mem::take(&mut state.said);
+        // Dropping a question answers it as gone; not under the lock.
+        let unheard = std::mem::take(&mut state.items);
         state.listener = None;
         drop(state);
         drop(unheard);
@@ -132,11 +131,11 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_said_is_heard_in_order_and_wakes_the_listener() {
-        let (teller, mut listener) = queue(8, 100);
+        let (sender, mut listener) = queue(8, 100);
         let speaker = tokio::spawn(async move {
             tokio::task::yield_now().await;
             for n in 0..3 {
-                teller.tell(n);
+                sender.send(n);
             }
         });
         assert_eq!(listener.next().await, 0);
@@ -147,24 +146,24 @@ mod tests {
 
     #[test]
     fn a_listener_who_does_not_listen_holds_a_bounded_queue() {
-        let (teller, mut listener) = queue(4, 100);
-        (0..100).for_each(|n| teller.tell(n));
+        let (sender, mut listener) = queue(4, 100);
+        (0..100).for_each(|n| sender.send(n));
         let mut heard = || std::iter::from_fn(|| listener.try_next()).collect::<Vec<_>>();
         assert_eq!(heard(), [0, 1, 2, 3]);
         // In bytes as well, but what is alone passes, and what weighs nothing always does.
-        [200, 1, 0].into_iter().for_each(|n| teller.tell(n));
+        [200, 1, 0].into_iter().for_each(|n| sender.send(n));
         assert_eq!(heard(), [200, 0]);
-        [60, 50, 40].into_iter().for_each(|n| teller.tell(n));
+        [60, 50, 40].into_iter().for_each(|n| sender.send(n));
         assert_eq!(heard(), [60, 40]);
     }
 
     #[test]
     fn nothing_is_kept_for_a_listener_who_left() {
-        let (teller, listener) = queue(4, 0);
+        let (sender, listener) = queue(4, 0);
         let token = Arc::new(());
-        teller.tell(token.clone());
+        sender.send(token.clone());
         drop(listener);
-        teller.tell(token.clone());
+        sender.send(token.clone());
         assert_eq!(Arc::strong_count(&token), 1);
     }
 }

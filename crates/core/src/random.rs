@@ -23,7 +23,7 @@ pub fn uuid() -> String {
     parts.join("-")
 }
 
-/// SplitMix64 with a random seed per thread: for ids that must differ but may be guessed, at a few nanoseconds each.
+/// SplitMix64 with a random seed per thread, at a few nanoseconds each: for ids that must differ but may be guessed.
 pub(crate) fn fast_u64() -> u64 {
     thread_local! {
         static STATE: Cell<u64> = {
@@ -40,7 +40,7 @@ pub(crate) fn fast_u64() -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Whether a text is spelled like a UUID, in lower case.
+/// Whether a text has the form of a UUID in lower case.
 pub fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {

@@ -3,7 +3,7 @@
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Outcome, Payload, Revision};
 
-/// The answer as it came, and the revision it was written in.
+/// The unchanged answer, and its revision.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub revision: Revision,
@@ -11,7 +11,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// A tool's own error of one text, for a model to read: what the gateway says in a tool's place.
+    /// A tool error with one text, written by the gateway for a model to read.
     pub(crate) fn tool_error(text: &str, revision: Revision) -> Self {
         let mut out = Vec::with_capacity(text.len() + 128);
         out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);

@@ -1,7 +1,7 @@
-//! Sealed text: what we hand to callers and must be able to trust when it comes back.
+//! Sealed text: data that callers keep for us and cannot alter.
 //!
-//! ChaCha20-Poly1305 with a key made at start, so nothing sealed outlives the process; the
-//! associated data binds a seal to its use (caller, method, target).
+//! ChaCha20-Poly1305 with a key made at start, so nothing sealed outlives the process; the associated data binds a
+//! seal to its use (caller, method, target).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -42,7 +42,7 @@ impl Sealer {
         URL_SAFE_NO_PAD.encode(sealed)
     }
 
-    /// `None` for anything we did not seal for exactly this use.
+    /// `None` unless we sealed it for exactly this use.
     pub fn open(&self, sealed: &str, bound_to: &[u8]) -> Option<Vec<u8>> {
         let mut sealed = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         if sealed.len() < NONCE_LEN {
@@ -66,7 +66,7 @@ impl Default for Sealer {
     }
 }
 
-/// Random bytes as visible ASCII, for ids that nobody may guess.
+/// Random bytes as visible ASCII, for unguessable ids.
 pub fn random_id() -> String {
     let mut bytes = [0; 24];
     SystemRandom::new()

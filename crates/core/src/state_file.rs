@@ -1,8 +1,7 @@
-//! A small JSON file that several processes share: what was switched off, which keys are good, which
-//! definitions are approved.
+//! A small JSON file that several processes share: kills, API keys, pins.
 //!
-//! The file is replaced, not written into, so a reader sees the old one or the new one; whoever changes
-//! it holds a lock beside it meanwhile. Its owner alone may read it. All of this blocks on the disk.
+//! The file is replaced as a whole, so a reader sees the old one or the new one; a writer holds a lock beside it.
+//! Only its owner may read it. All of this blocks on the disk.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,7 +18,7 @@ pub struct StateFile<T> {
     contents: PhantomData<fn() -> T>,
 }
 
-/// Tells one file of this name from the next: inode, length, and when it was made.
+/// Identifies one version of the file: inode, length and times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version(Option<(u64, u64, i64, i64)>);
 
@@ -29,12 +28,12 @@ impl Version {
         Self(Some((m.ino(), m.size(), m.ctime(), m.ctime_nsec())))
     }
 
-    /// The file that a path leads to at the moment; all that do not exist are alike.
+    /// The version at a path now; all missing files are equal.
     pub fn at(path: &Path) -> Self {
         fs::metadata(path).map_or(Self::default(), |m| Self::of(&m))
     }
 
-    /// There is no file.
+    /// The file does not exist.
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }
@@ -57,7 +56,7 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
         Version::at(&self.path)
     }
 
-    /// What it says, and the version that was read; a file that is not there says nothing.
+    /// The content and its version; a missing file has the default content.
     pub fn read(&self) -> io::Result<(Version, T)> {
         let mut file = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
@@ -66,7 +65,7 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
         let version = Version::of(&file.metadata()?);
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
-        // A list would be taken for the members in their order, and an empty one for nothing to say.
+        // A list would be decoded as the members in order, and an empty one as no members.
         if !text.trim_ascii_start().starts_with(b"{") {
             let text = "what it holds is no JSON object";
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
@@ -74,7 +73,7 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
         Ok((version, serde_json::from_slice(&text)?))
     }
 
-    /// Changes the file while no other process does; it is on disk when this returns.
+    /// Changes the file under its lock; it is on disk when this returns.
     pub fn change<R>(&self, change: impl FnOnce(&mut T) -> io::Result<R>) -> io::Result<R> {
         self.rewrite(|read| {
             let mut contents = read?;
@@ -83,7 +82,7 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
         })
     }
 
-    /// The same for whoever knows what to write even if the file cannot be read.
+    /// Like [`StateFile::change`], for content that replaces an unreadable file.
     pub fn rewrite<R>(
         &self,
         rewrite: impl FnOnce(io::Result<T>) -> io::Result<(T, R)>,
@@ -106,7 +105,7 @@ impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
     }
 }
 
-/// A file that its owner alone may read.
+/// A file that only its owner may read.
 fn private(path: &Path, truncate: bool) -> io::Result<File> {
     OpenOptions::new()
         .write(true)

@@ -1,7 +1,7 @@
-//! Tags of tools, and callers who want only some of them (`/mcp?tags=`).
+//! Tags of tools, and tag filters of callers (`/mcp?tags=`).
 //!
-//! A filter is one more reason not to see a tool: lists leave it out, and a call of it is answered like one of a name that does
-//! not exist. It narrows what a caller asked to see and protects nothing; whoever may open the endpoint may leave the filter away.
+//! A filter hides tools: lists leave them out, and a call of one is answered like a call of an unknown name. It is no
+//! protection, since any caller of the endpoint can omit it.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use bytes::Bytes;
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Payload, json::decode_string};
 
-/// Where servers say them below `_meta`: plainly, as the built-in tools do, or in FastMCP's own corner.
+/// Where servers put tags below `_meta`: plainly, as the built-in tools do, or under FastMCP's key.
 const CORNERS: [&str; 2] = ["fastmcp", "_fastmcp"];
-/// A filter up to this is worth remembering what it shows.
+/// Views of longer filters are not cached.
 const USUAL_BYTES_MAX: usize = 512;
 
 /// The tags that a tool's definition names.
@@ -34,12 +34,12 @@ fn strings(list: &[u8]) -> Vec<Box<str>> {
     texts.map(|text| text.into()).collect()
 }
 
-/// Tags of which a tool must have one to be seen; in order, each once.
+/// Tags of which a tool must have one to be visible; sorted and unique.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Wanted(Arc<[Box<str>]>);
+pub struct TagFilter(Arc<[Box<str>]>);
 
-impl Wanted {
-    /// The tags that a query asks for, `None` if it does not ask: `tags=a,b`, also several times.
+impl TagFilter {
+    /// The filter of a query, `None` if it has none: `tags=a,b`, also repeated.
     pub fn in_query(query: &str) -> Option<Self> {
         let asked = query
             .split('&')
@@ -57,7 +57,7 @@ impl Wanted {
         Some(Self(tags.into()))
     }
 
-    /// Whether a tool with these tags is to be seen.
+    /// Whether a tool with these tags is visible.
     pub(crate) fn shows(&self, tags: &[Box<str>]) -> bool {
         tags.iter().any(|tag| self.0.binary_search(tag).is_ok())
     }
@@ -66,13 +66,13 @@ impl Wanted {
         self.0.iter().map(|tag| tag.len()).sum::<usize>() <= USUAL_BYTES_MAX
     }
 
-    /// The same in one line.
+    /// The tags in one line.
     pub fn joined(&self) -> String {
         self.0.join(",")
     }
 }
 
-/// A part of a query without its escapes; what is no escape stays.
+/// Decodes percent-encoding in a part of a query; invalid escapes stay.
 fn decoded(part: &str) -> String {
     let mut out = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn wanted(query: &str) -> Option<String> {
-        Wanted::in_query(query).map(|wanted| wanted.joined())
+        TagFilter::in_query(query).map(|wanted| wanted.joined())
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! Traces: the W3C trace context of a request, and spans on their way to a collector.
 //!
-//! A caller names its trace in `_meta` (`traceparent`, as MCP says) or in the header of the same name;
-//! what stands in `_meta` wins, for it travels with the message. Where spans are collected, the request is
-//! a span of that trace and its backend hears of a span below it; where they are not, what the caller
-//! said goes on unchanged.
+//! A caller names its trace in `_meta` (`traceparent`, as MCP specifies) or in the header of the same name; `_meta`
+//! wins, since it travels with the message. Where spans are collected, the request is a span of that trace and its
+//! backend gets a span below it; otherwise the caller's context is forwarded unchanged.
 //!
 //! Not here: how spans reach a collector (the binary).
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// Where in which trace something happens.
+/// A position in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
     pub trace: [u8; 16],
@@ -20,7 +19,7 @@ pub struct Context {
 const SAMPLED: u8 = 1;
 
 impl Context {
-    /// Reads a `traceparent`. Of a later version only what this one knows is read, as W3C asks.
+    /// Parses a `traceparent`. Of a later version only the known part is read, as W3C requires.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(text).ok()?.trim();
         let mut parts = text.splitn(5, '-');
@@ -50,7 +49,7 @@ impl Context {
         }
     }
 
-    /// A trace of its own.
+    /// A new trace.
     pub fn root() -> Self {
         Self {
             trace: random(),
@@ -69,7 +68,7 @@ impl Context {
     }
 }
 
-/// Lower case only, as W3C has it.
+/// Lower case only, as W3C requires.
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     let good = |d: &u8| matches!(d, b'0'..=b'9' | b'a'..=b'f');
@@ -95,16 +94,16 @@ fn random<const N: usize>() -> [u8; N] {
     out
 }
 
-/// Which end of a request a span is.
+/// The side of a request that a span is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// From the caller's request read to its answer ready.
+    /// From reading the caller's request to its answer.
     Server,
-    /// From its backend called to that answer.
+    /// From calling the backend to that answer.
     Client,
 }
 
-/// Something that took time, as a collector will see it.
+/// A time span as a collector sees it.
 #[derive(Clone, Debug)]
 pub struct Span {
     pub context: Context,
@@ -119,7 +118,7 @@ pub struct Span {
     pub error: Option<&'static str>,
 }
 
-/// Takes spans. Never waits: what it cannot take is dropped and counted.
+/// Receives spans. Never waits: spans that do not fit are dropped and counted.
 pub trait Spans: Send + Sync + 'static {
     fn take(&self, span: Span);
 }
@@ -130,12 +129,12 @@ pub(crate) struct Traced {
     /// The request's own span and its client span below, where spans are collected.
     pub(crate) spans: Option<(Context, Context)>,
     pub(crate) parent: Option<[u8; 8]>,
-    /// What its backend is told where `_meta` does not say it already.
+    /// The context for the backend, where `_meta` does not have it already.
     pub(crate) onward: Option<Box<str>>,
 }
 
 impl Traced {
-    /// `meta` is what the request says itself, `header` what came with it.
+    /// `meta` is the context in the request, `header` the one of HTTP.
     pub(crate) fn new(collected: bool, meta: Option<&[u8]>, header: Option<&[u8]>) -> Self {
         let said = meta.and_then(Context::parse);
         let parent = said.or_else(|| header.and_then(Context::parse));

@@ -1,7 +1,7 @@
-//! Who wants to hear that a resource changed, or how a task of a modern backend goes on.
+//! Subscriptions to changed resources and to the progress of modern backends' tasks.
 //!
-//! Surfaces add listeners and hold their tickets; dropping a ticket ends it. Backends look at what
-//! is wanted of them, keep their own subscriptions in step with it, and report what they hear.
+//! Surfaces add listeners and hold their tickets; dropping a ticket ends a subscription. Backends read which
+//! resources and tasks are wanted, keep their own subscriptions in step, and report notifications.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -12,44 +12,43 @@ use sentinel_wire::Payload;
 use tokio::sync::watch;
 
 /// Called with the URI that changed. Must not block: it runs where a backend is read.
-pub type Hear = Arc<dyn Fn(&str) + Send + Sync>;
+pub type OnUpdate = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Called with the task as it is now, or with nothing when news of it may have been lost. Must not block
-/// either.
-pub type HearTask = Arc<dyn Fn(Option<&Payload>) + Send + Sync>;
+/// Called with the task's state, or with `None` when notifications may have been lost. Must not block either.
+pub type OnTask = Arc<dyn Fn(Option<&Payload>) + Send + Sync>;
 
-/// How long a listener waits for its backend to be told what is wanted.
+/// Longest wait until a backend knows the current subscriptions.
 const TOLD_MAX: Duration = Duration::from_secs(5);
-/// Listeners for one resource of one backend: enough for any crowd, and an end to a leak.
+/// Bound on listeners for one resource of one backend: enough for any real use, and a limit for leaks.
 const LISTENERS_MAX: usize = 20_000;
 
-/// By what they listen for, and their numbers.
+/// By resource or task, and by number.
 type Listeners<H> = BTreeMap<Arc<str>, HashMap<u64, H>>;
 
 #[derive(Default)]
-struct Wanted {
-    listeners: Listeners<Hear>,
-    tasks: Listeners<HearTask>,
+struct Subscriptions {
+    listeners: Listeners<OnUpdate>,
+    tasks: Listeners<OnTask>,
     next_id: u64,
 }
 
-/// Those who listen to one server: to a backend's, or to the one that a backend keeps for some callers only.
+/// Listeners for one server: a backend's, or one that a backend runs for some callers only.
 pub(crate) struct Followers {
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<Subscriptions>,
     /// Counts changes of the set of URIs and tasks.
     changed: watch::Sender<u64>,
-    /// Up to which of them a modern server was told.
+    /// The count as of which a modern server knows the set.
     told: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct OfBackend {
     all: Arc<Followers>,
-    /// By the callers that a server is kept for; gone with the last who listens and with the server.
+    /// By audience; an entry is removed with its last listener and its server.
     some: Mutex<HashMap<Arc<str>, Weak<Followers>>>,
 }
 
-/// One per gateway, with a place for each backend.
+/// One per gateway, with an entry for each backend.
 #[derive(Default)]
 pub struct Updates {
     backends: RwLock<Vec<Arc<OfBackend>>>,
@@ -62,7 +61,7 @@ impl Updates {
         this
     }
 
-    /// Makes places up to so many.
+    /// Adds entries up to this index.
     pub(crate) fn grow(&self, backends: usize) {
         let mut places = self.backends.write();
         while places.len() < backends {
@@ -70,7 +69,7 @@ impl Updates {
         }
     }
 
-    /// Those who listen to a backend's server, or to the one that it keeps for this audience.
+    /// Listeners of a backend's server, or of the one that it runs for this audience.
     pub(crate) fn of(&self, backend: usize, audience: Option<&Arc<str>>) -> Arc<Followers> {
         let place = self.backends.read()[backend].clone();
         let Some(audience) = audience else {
@@ -99,12 +98,12 @@ impl Default for Followers {
 
 impl Followers {
     /// Adds a listener; `None` when there are too many.
-    pub(crate) fn listen(self: &Arc<Self>, uri: &str, hear: Hear) -> Option<Ticket> {
+    pub(crate) fn listen(self: &Arc<Self>, uri: &str, hear: OnUpdate) -> Option<Ticket> {
         self.add(uri, hear, |wanted| &mut wanted.listeners, What::Resource)
     }
 
-    /// The same for a task, by the backend's own name for it.
-    pub(crate) fn follow(self: &Arc<Self>, task: &str, hear: HearTask) -> Option<Ticket> {
+    /// Like [`Followers::listen`] for a task, by the backend's own name for it.
+    pub(crate) fn follow(self: &Arc<Self>, task: &str, hear: OnTask) -> Option<Ticket> {
         self.add(task, hear, |wanted| &mut wanted.tasks, What::Task)
     }
 
@@ -112,7 +111,7 @@ impl Followers {
         self: &Arc<Self>,
         name: &str,
         hear: H,
-        table: fn(&mut Wanted) -> &mut Listeners<H>,
+        table: fn(&mut Subscriptions) -> &mut Listeners<H>,
         what: fn(Arc<str>) -> What,
     ) -> Option<Ticket> {
         let mut wanted = self.wanted.lock();
@@ -134,21 +133,21 @@ impl Followers {
         })
     }
 
-    /// A backend says how a task is.
+    /// A backend reports the state of a task.
     pub(crate) fn tell_task(&self, task: &str, now: &Payload) {
         for hear in self.followers(|id| id == task) {
             hear(Some(now));
         }
     }
 
-    /// A backend may have said something of its tasks that nobody heard.
+    /// Notifications of a backend about tasks may have been missed.
     pub(crate) fn missed(&self) {
         for hear in self.followers(|_| true) {
             hear(None);
         }
     }
 
-    fn followers(&self, of: impl Fn(&str) -> bool) -> Vec<HearTask> {
+    fn followers(&self, of: impl Fn(&str) -> bool) -> Vec<OnTask> {
         let wanted = self.wanted.lock();
         let lists = wanted.tasks.iter().filter(|(id, _)| of(id));
         lists
@@ -161,13 +160,13 @@ impl Followers {
         wanted.tasks.keys().cloned().collect()
     }
 
-    /// A modern backend knows what was wanted after so many changes.
+    /// A modern backend knows the set as of this count.
     pub(crate) fn told(&self, changes: u64) {
         self.told.send_replace(changes);
     }
 
-    /// Waits until a modern backend was told what its callers want to hear of by now; within a bound, for
-    /// a server that cannot be told is no reason to refuse.
+    /// Waits until a modern backend knows the current set; bounded, since a server that cannot be told is no reason
+    /// to refuse.
     pub(crate) async fn are_told(&self) {
         let wanted = *self.changed.borrow();
         let mut told = self.told.subscribe();
@@ -175,9 +174,9 @@ impl Followers {
         let _ = tokio::time::timeout(TOLD_MAX, known).await;
     }
 
-    /// A backend says that a resource changed; it may lie below the one that was subscribed to.
+    /// A backend reports a changed resource, which may lie below the subscribed one.
     pub(crate) fn tell(&self, uri: &str) {
-        let hearers: Vec<Hear> = {
+        let hearers: Vec<OnUpdate> = {
             let wanted = self.wanted.lock();
             let concerned = |listened: &str| {
                 uri.strip_prefix(listened).is_some_and(|rest| {
@@ -197,9 +196,9 @@ impl Followers {
         }
     }
 
-    /// News of a resource may have been lost: those who follow this very one are told that it changed.
+    /// Updates of a resource may have been lost: its own followers are told that it changed.
     pub(crate) fn tell_followers(&self, uri: &str) {
-        let hearers: Vec<Hear> = {
+        let hearers: Vec<OnUpdate> = {
             let wanted = self.wanted.lock();
             let listeners = wanted.listeners.get(uri);
             listeners.map_or_else(Vec::new, |all| all.values().cloned().collect())
@@ -219,7 +218,7 @@ impl Followers {
     }
 }
 
-/// One listener's place; dropping it gives the place up.
+/// A subscription; dropping it ends it.
 pub struct Ticket {
     followers: Arc<Followers>,
     what: What,
@@ -244,7 +243,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Takes one listener out; says whether it was the last.
+/// Removes one listener; says whether it was the last.
 fn remove<H>(all: &mut BTreeMap<Arc<str>, HashMap<u64, H>>, what: &Arc<str>, id: u64) -> bool {
     let Some(listeners) = all.get_mut(what) else {
         return false;
@@ -261,7 +260,7 @@ fn remove<H>(all: &mut BTreeMap<Arc<str>, HashMap<u64, H>>, what: &Arc<str>, id:
 mod tests {
     use super::*;
 
-    fn notes() -> (Arc<Mutex<Vec<String>>>, Hear) {
+    fn notes() -> (Arc<Mutex<Vec<String>>>, OnUpdate) {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let note = heard.clone();
         (heard, Arc::new(move |uri| note.lock().push(uri.to_owned())))

@@ -16,8 +16,8 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tower::layer::layer_fn;
 use tower::{Layer, Service, ServiceBuilder};
 
-use crate::admission::Slot;
-use crate::audit::{Auditor, Trail};
+use crate::admission::PermitSlot;
+use crate::audit::{AuditTrail, Auditor};
 use crate::backend::Call;
 use crate::caller::Caller;
 use crate::fault::Fault;
@@ -112,7 +112,7 @@ impl Walk {
     }
 
     /// Starts a call. The conversation owns it: drop it to cancel.
-    pub fn begin(&self, invocation: Invocation, trail: Arc<Trail>) -> Conversation {
+    pub fn begin(&self, invocation: Invocation, trail: Arc<AuditTrail>) -> Conversation {
         let (call, events) = self.call(invocation, trail.clone());
         let (slot, shared) = (call.slot.clone(), self.shared.clone());
         let reply = (self.start)(CallContext { call, shared });
@@ -120,8 +120,8 @@ impl Walk {
     }
 
     /// A call before its first step, and the other end of its line.
-    fn call(&self, invocation: Invocation, trail: Arc<Trail>) -> (Box<Call>, Events) {
-        let slot = Slot::default();
+    fn call(&self, invocation: Invocation, trail: Arc<AuditTrail>) -> (Box<Call>, Events) {
+        let slot = PermitSlot::default();
         let (line, events) = Line::open(slot.clone(), self.unread_bytes_max);
         let call = Call::new(invocation, line, trail, slot);
         (Box::new(call), events)
@@ -142,7 +142,7 @@ impl Walk {
 
     /// Whether the caller may make such a call now, by the steps that a call takes; it is not made. For what began
     /// earlier and goes on now: a parked call, a subscription.
-    pub fn permits(&self, invocation: Invocation, trail: Arc<Trail>) -> Result<(), Fault> {
+    pub fn permits(&self, invocation: Invocation, trail: Arc<AuditTrail>) -> Result<(), Fault> {
         let (mut call, _) = self.call(invocation, trail);
         resolve::find(&self.shared, &mut call)?;
         authorize::check(&self.shared, &call)?;

@@ -20,7 +20,7 @@ use crate::store::{
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use sentinel_core::Caller;
-use sentinel_core::builtin::{Asked, Refused};
+use sentinel_core::builtin::{Refused, ToolContext};
 use sentinel_core::catalog::Publisher;
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -90,13 +90,13 @@ pub struct Service {
 #[derive(Clone, Copy)]
 pub struct WaitOptions<'a> {
     pub wait: Duration,
-    pub asked: Option<&'a Asked>,
+    pub context: Option<&'a ToolContext>,
 }
 
 impl WaitOptions<'_> {
     pub const NONE: Self = Self {
         wait: Duration::ZERO,
-        asked: None,
+        context: None,
     };
 }
 
@@ -374,8 +374,8 @@ impl Service {
                     return Ok(seen);
                 };
                 waiting = Some(permit);
-                if let Some(asked) = options.asked {
-                    asked.only_waits();
+                if let Some(context) = options.context {
+                    context.release_permit();
                 }
             }
             tokio::select! {

@@ -1,10 +1,10 @@
-//! The audit of this process: where records go, and how it ends.
+//! The audit of this process: the destination of records, and the flush at the end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use sentinel_core::audit::{Arguments, Auditor, Guarantee, Keeps};
+use sentinel_core::audit::{Arguments, AuditSettings, Auditor, Guarantee};
 use sentinel_core::metrics::Metrics;
 use sentinel_stores::audit::Ingest;
 use sentinel_stores::spool::{Limits, Recorder};
@@ -15,19 +15,19 @@ use crate::database::Database;
 use crate::spans::Exporter;
 use crate::workers;
 
-/// How long the end waits for the store; what is left then is in the spool.
+/// Longest wait for the store at the end; remaining records stay in the spool.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Audit {
     pub(crate) auditor: Arc<Auditor>,
-    /// Where records go, and whatever else is kept there.
+    /// The store of records and reviews.
     pub(crate) db: Option<Database>,
     ingest: Option<Ingest>,
     exporter: Option<Exporter>,
 }
 
 impl Audit {
-    /// Keeps no records.
+    /// Records nothing.
     pub(crate) fn off() -> Self {
         Self {
             auditor: Auditor::off(),
@@ -37,7 +37,7 @@ impl Audit {
         }
     }
 
-    /// Begins to record, as the configuration says, and to trace. Called within a runtime.
+    /// Starts recording and tracing as configured. Called within a runtime.
     pub(crate) fn start(config: &Config) -> anyhow::Result<Self> {
         let mut this = Self::record(config)?;
         if let Some(endpoint) = &config.telemetry.otlp_endpoint {
@@ -52,9 +52,9 @@ impl Audit {
         let metrics = Arc::<Metrics>::default();
         let guarantees = config.backends.iter().filter(|b| b.enabled);
         let by_backend = guarantees.map(|b| Some(guarantee(b.guarantee))).collect();
-        let keeps = keeps(config, by_backend);
+        let settings = settings(config, by_backend);
         if !config.gateway.audit_enabled {
-            let auditor = Auditor::new(metrics, None, keeps);
+            let auditor = Auditor::new(metrics, None, settings);
             return Ok(Self {
                 auditor,
                 db: None,
@@ -69,7 +69,7 @@ impl Audit {
         let db = Database::open(config)?;
         let ingest = Ingest::start(recorder.clone(), db.records(), data_dir, retention)
             .context("starting the audit")?;
-        let auditor = Auditor::new(metrics, Some(recorder), keeps);
+        let auditor = Auditor::new(metrics, Some(recorder), settings);
         Ok(Self {
             auditor,
             db: Some(db),
@@ -78,7 +78,7 @@ impl Audit {
         })
     }
 
-    /// Brings what is left into the store, within bounds.
+    /// Flushes the remaining records to the store, within bounds.
     pub(crate) async fn finish(self) {
         self.auditor.close();
         if let Some(exporter) = self.exporter {
@@ -112,9 +112,9 @@ pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result
     })
 }
 
-/// What is kept of requests; `by_backend` are the backends' own guarantees, by place.
-pub(crate) fn keeps(config: &Config, by_backend: Vec<Option<Guarantee>>) -> Keeps {
-    Keeps {
+/// The settings for records; `by_backend` are the backends' own guarantees, by slot.
+pub(crate) fn settings(config: &Config, by_backend: Vec<Option<Guarantee>>) -> AuditSettings {
+    AuditSettings {
         arguments: match config.audit.arguments {
             AuditArguments::Off => Arguments::Off,
             AuditArguments::Digest => Arguments::Digest,

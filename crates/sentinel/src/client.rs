@@ -1,11 +1,11 @@
-//! Asks a gateway on behalf of a person at a terminal.
+//! A gateway client for command-line users.
 //!
-//! Which one: `--url`, else the running gateway of this data directory, else the backends of the
-//! configuration, started in this process. All three become a small gateway of our own (a remote one
-//! is its HTTP backend), so lists, eras, streams and TLS are what they are for every other caller.
-//! `Client::end` stops what was started; if the process is killed instead, the shims clear up.
+//! It uses `--url`, else the running gateway of this data directory, else the backends of the configuration, started
+//! in this process. All three become a small in-process gateway (a remote one is its HTTP backend), so lists, eras,
+//! streams and TLS work as for other callers. `Client::end` stops what was started; if the process is killed instead,
+//! the shims clean up.
 //!
-//! Not here: how answers are shown (`commands`).
+//! Not here: the presentation of answers (`commands`).
 
 mod owners;
 mod pipe;
@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 pub(crate) use owners::Listed;
 pub(crate) use pipe::Answer;
-pub(crate) use remote::{Way, endpoint, ready_of};
+pub(crate) use remote::{GatewayAddress, endpoint, ready_of};
 
 use crate::audit::Audit;
 use crate::cli::{Global, Target};
@@ -39,25 +39,25 @@ use crate::progress::{self, Progress};
 use crate::runfile::RunFile;
 use crate::{logging, wiring};
 
-/// How long backends may take before a list is shown without them.
+/// Longest wait for backends before a list is shown without them.
 const START_MAX: Duration = Duration::from_secs(10);
-/// By then a backend has its names, whatever the earlier ones do.
+/// By then a backend has its names, whatever the state of earlier ones.
 const NAMED_MAX: Duration = Duration::from_secs(3);
-/// How long children may take to end.
+/// Longest time for children to end.
 const STOP_MAX: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The backend that is not in the configuration: the tools of the review broker.
+/// The backend without a configuration entry: the tools of the review broker.
 const BUILT_IN: &str = sentinel_review::tools::NAME;
 
-/// What a command is after; it decides what has to be waited for.
+/// The operation of a command, which determines what to wait for.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Wish<'a> {
     pub(crate) backend: Option<&'a str>,
     pub(crate) tool: Option<&'a str>,
 }
 
-/// A backend that could not be used.
+/// A backend that is unusable.
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
     pub(crate) backend: String,
@@ -69,7 +69,7 @@ impl Trouble {
     pub(crate) fn of(backend: &str, status: Status) -> Self {
         let silent = (status.health == Health::Starting).then(|| "it does not answer".to_owned());
         let problem = status.problem.or(silent);
-        // What a program said last is usually why it went.
+        // The last output of a program usually explains its end.
         let problem = match (problem, status.stderr.last()) {
             (Some(problem), Some(last)) => Some(format!("{problem}: {last}")),
             (problem, _) => problem,
@@ -92,14 +92,14 @@ impl Trouble {
 pub(crate) struct Client {
     gateway: Arc<Gateway>,
     view: View,
-    /// Backends whose own lists are known, so that an item's owner can be told.
+    /// Backends with a list of their own, which tells the owner of an item.
     parts: Vec<(String, View)>,
     pub(crate) troubles: Vec<Trouble>,
-    /// Calls of a gateway in this process are on record like all others.
+    /// Calls through a gateway in this process are recorded like all others.
     audit: Audit,
 }
 
-/// Connects, lets `work` ask, and stops what was started.
+/// Connects, runs `work`, and stops what was started.
 pub(crate) fn with_client(
     global: &Global,
     target: &Target,
@@ -118,7 +118,7 @@ pub(crate) fn with_client(
     })
 }
 
-/// Runs a command that asks backends. One person asks: one thread is enough.
+/// Runs a command that uses backends, on one thread.
 pub(crate) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -127,11 +127,11 @@ pub(crate) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
 }
 
 pub(crate) async fn stop(gateway: &Gateway) {
-    // A child that does not end in time goes with its shim, which sees this process end.
+    // A child that does not end in time is killed by its shim when this process ends.
     let _ = tokio::time::timeout(STOP_MAX, wiring::stop(gateway)).await;
 }
 
-/// Commands are quiet unless asked: what went wrong is in what they print.
+/// Commands log nothing by default: their output contains the errors.
 pub(crate) fn begin_logs(global: &Global, config: &Config) -> anyhow::Result<()> {
     match global.overrides().log_level {
         Some(_) => logging::begin(config),
@@ -153,7 +153,7 @@ async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Re
     };
     if let Some(url) = &target.url {
         begin_logs(global, &defaults()?)?;
-        let way = Way {
+        let way = GatewayAddress {
             endpoint: endpoint(url)?,
             socket: None,
             token: target.token.as_deref(),
@@ -161,7 +161,7 @@ async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Re
         return remote::connect(&way, wish).await;
     }
     let loaded = config::load(&overrides, &environment);
-    // A running gateway can be asked even if, say, a variable is missing in this shell.
+    // A running gateway can be used even if, say, a variable is missing in this shell.
     let running = match &loaded {
         Ok(loaded) => running(&loaded.config.gateway.data_dir),
         Err(mistakes) => mistakes.data_dir().and_then(|dir| running(dir)),
@@ -177,9 +177,9 @@ async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Re
                 file.pid
             ));
         }
-        // With a token as the caller it names; without one as the operator, who needs none.
+        // With a token as its caller; without one as the operator.
         let socket = file.socket().filter(|_| target.token.is_none());
-        let way = Way {
+        let way = GatewayAddress {
             endpoint: endpoint(socket.as_ref().map_or(url.as_str(), |_| operator::HERE))?,
             socket,
             token: target.token.as_deref(),
@@ -191,8 +191,8 @@ async fn connect(global: &Global, target: &Target, wish: Wish<'_>) -> anyhow::Re
     local(&loaded, wish).await
 }
 
-/// The gateway that listens for callers on this data directory, and its endpoint; the one started last,
-/// if several.
+/// The gateway of this data directory that listens for callers, and its endpoint; the newest one, if there are
+/// several.
 pub(crate) fn running(data_dir: &Path) -> Option<(RunFile, String)> {
     let listening = RunFile::find(data_dir).into_iter();
     let (file, mut address) = listening.rev().find_map(|file| {
@@ -200,7 +200,7 @@ pub(crate) fn running(data_dir: &Path) -> Option<(RunFile, String)> {
         Some((file, address))
     })?;
     if address.ip().is_unspecified() {
-        // It listens everywhere, so also here.
+        // It listens on all addresses, so also on loopback.
         address.set_ip(match address.ip() {
             IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
@@ -209,15 +209,15 @@ pub(crate) fn running(data_dir: &Path) -> Option<(RunFile, String)> {
     Some((file, format!("http://{address}/mcp")))
 }
 
-/// The admin APIs that a command speaks to.
-pub(crate) struct Reached {
+/// The admin APIs that a command uses.
+pub(crate) struct AdminApis {
     /// None: no gateway runs on this data directory.
     pub(crate) gateways: Vec<Reach>,
     pub(crate) data_dir: PathBuf,
 }
 
 /// The gateway at `--url`, else every gateway of the data directory.
-pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<Reached> {
+pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<AdminApis> {
     let environment = config::environment()?;
     let overrides = global.overrides();
     let data_dir = match config::load(&overrides, &environment) {
@@ -225,7 +225,7 @@ pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<Reached>
             begin_logs(global, &loaded.config)?;
             loaded.config.gateway.data_dir
         }
-        // What is wrong with the file is no reason not to reach a gateway that runs.
+        // An invalid file does not prevent using a running gateway.
         Err(mistakes) => match mistakes.data_dir().cloned() {
             Some(data_dir) => {
                 commands::warn("the configuration has mistakes; `sentinel check` shows them");
@@ -247,17 +247,17 @@ pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<Reached>
             reached
         }
     };
-    Ok(Reached { gateways, data_dir })
+    Ok(AdminApis { gateways, data_dir })
 }
 
-/// The gateways of a data directory that can be reached by their sockets.
+/// The gateways of a data directory whose sockets accept connections.
 pub(crate) fn sockets(data_dir: &Path) -> Vec<Reach> {
     let running = RunFile::find(data_dir);
     let sockets = running.iter().filter_map(RunFile::socket);
     sockets.map(Reach::socket).collect()
 }
 
-/// Starts the backends of the configuration here.
+/// Starts the configured backends in this process.
 async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
     let mut names: Vec<&str> = enabled(&loaded.config);
     let built_in = loaded.config.review.enabled;
@@ -289,7 +289,7 @@ async fn local(loaded: &Loaded, wish: Wish<'_>) -> anyhow::Result<Client> {
     };
     let running = wiring::build(&loaded.config, home, &audit)?;
     let gateway = running.gateway.clone();
-    // What is built in is not there if its store cannot be opened.
+    // Built-in tools are missing if their store cannot be opened.
     let place = |name: &str| gateway.registry.index_of(name).map(View::Only);
     let view = match wish.backend {
         Some(name) => {
@@ -316,7 +316,7 @@ pub(crate) fn enabled(config: &Config) -> Vec<&str> {
     enabled.map(|backend| backend.name.as_str()).collect()
 }
 
-/// Where a backend stands among the known ones.
+/// The index of a backend among the known ones.
 fn position(name: &str, names: &[&str]) -> anyhow::Result<usize> {
     names
         .iter()
@@ -331,10 +331,10 @@ fn position(name: &str, names: &[&str]) -> anyhow::Result<usize> {
 }
 
 impl Client {
-    /// What callers see, with its owner where that is known.
+    /// The callers' list, with the owner of each item where known.
     pub(crate) fn list(&self, kind: ItemKind) -> anyhow::Result<Vec<Listed>> {
         let mut parts = Vec::with_capacity(self.parts.len());
-        // A single backend's items are its own, however alike another's may be.
+        // Items of a single backend are its own, whatever similar items others have.
         let alone = self.parts.iter().any(|(_, view)| *view == self.view);
         for (name, view) in &self.parts {
             if alone && *view != self.view {
@@ -358,7 +358,7 @@ impl Client {
         Ok(all)
     }
 
-    /// Calls a tool; `arguments` is a JSON object, sent as it is.
+    /// Calls a tool; `arguments` is a JSON object, sent unchanged.
     pub(crate) async fn call(
         &self,
         name: &str,
@@ -368,19 +368,19 @@ impl Client {
         pipe::call(&self.gateway, self.view, name, arguments, progress).await
     }
 
-    /// Backends in the order of their configuration, for grouping.
+    /// Backends in configuration order, for grouping.
     pub(crate) fn backends(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Whether a backend may be there and not be shown yet, because names of earlier ones come first.
+    /// Whether a backend may still be hidden because names of earlier ones take precedence.
     fn is_unnamed(&self, name: &str) -> bool {
         let registry = &self.gateway.registry;
         let shows_nothing = |index| registry.catalog().operations(index).next().is_none();
         !registry.all_tried() && registry.index_of(name).is_some_and(shows_nothing)
     }
 
-    /// Waits until every backend was tried, or until the one that is needed answers.
+    /// Waits until every backend was tried, or until the required one answers.
     async fn wait(&self, wish: Wish<'_>) {
         let mut progress = Progress::begin();
         let began = Instant::now();
@@ -409,7 +409,7 @@ impl Client {
         }
     }
 
-    /// Whether a tool's backend is among those that answered.
+    /// Whether a tool's backend has answered.
     fn is_served(&self, tool: &str, waiting: &[&str]) -> bool {
         let listed = self.list(ItemKind::Tool).unwrap_or_default();
         listed.iter().any(|item| {
@@ -434,10 +434,10 @@ impl Client {
             .collect()
     }
 
-    /// Why no configured backend that the command is about can be used, if none can.
+    /// Why none of the command's configured backends is usable, if so.
     pub(crate) fn unreachable(&self, wish: Wish<'_>) -> Option<Unreachable> {
         let of_interest = |name: &str| wish.backend.is_none_or(|wanted| wanted == name);
-        // Built-in tools are always there, and do not make up for the others.
+        // Built-in tools are always available, and do not count.
         let asked = self
             .backends()
             .filter(|name| of_interest(name) && (wish.backend.is_some() || *name != BUILT_IN))
@@ -454,8 +454,8 @@ impl Client {
         Some(Unreachable(text))
     }
 
-    /// Whether callers see anything that the command is about: built-in tools, or what a backend that is away
-    /// offered before.
+    /// Whether callers see any operation of this kind: a built-in tool, or a remembered one of an unreachable
+    /// backend.
     fn lists_any(&self, wish: Wish<'_>) -> bool {
         let kinds = match wish.tool {
             Some(_) => &[ItemKind::Tool][..],

@@ -33,15 +33,15 @@ use anstyle::{AnsiColor, Style};
 use crate::config::mistake::{self, Mistakes};
 pub(crate) use tame::{one_line, plain};
 
-/// The exit code for it.
+/// Exit code for [`Unreachable`].
 pub(crate) const EXIT_UNREACHABLE: u8 = 3;
 
-/// Nobody who could answer can be reached.
+/// No gateway or backend can be reached.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unreachable(pub(crate) String);
 
-/// What was asked for cannot be meant: a mistake on the command line that its grammar does not see.
+/// A mistake on the command line that its grammar does not detect.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Misuse(pub(crate) String);
@@ -57,13 +57,13 @@ pub(crate) fn print(text: &str) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Tells the user something beside the result.
+/// Prints a message beside the result.
 pub(crate) fn say(text: &str) {
-    // There is nowhere left to complain if standard error is gone.
+    // If standard error is closed, errors cannot be reported.
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Tells the user something worth attention.
+/// Prints a warning.
 pub(crate) fn warn(text: &str) {
     const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
     say(&format!("{YELLOW}warning{YELLOW:#}: {text}"));

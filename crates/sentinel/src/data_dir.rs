@@ -1,15 +1,15 @@
-//! The data directory: made for its owner alone, for records, reviews and catalogs are nobody else's.
+//! The data directory, created for its owner only, since it holds records, reviews and catalogs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A directory that is there keeps its permissions; `doctor` says what they mean.
+/// An existing directory keeps its permissions; `doctor` explains them.
 pub(crate) use sentinel_stores::make_folder as make;
 
-/// A file in it: for its owner alone, like everything there.
+/// Creates a file in it for its owner only.
 pub(crate) use sentinel_stores::create_file as create;
 
-/// Whether other users of this machine can look into it.
+/// Whether other users of this machine can read it.
 pub(crate) fn is_open_to_others(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|found| found.permissions().mode() & 0o077 != 0)

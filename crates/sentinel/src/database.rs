@@ -23,8 +23,8 @@ pub(crate) enum Database {
 }
 
 impl Database {
-    /// Opens what the configuration names, within a runtime. PostgreSQL is reached when it is there; the
-    /// start does not wait for it.
+    /// Opens the configured database, within a runtime. PostgreSQL is connected when it becomes reachable; the start
+    /// does not wait for it.
     pub(crate) fn open(config: &Config) -> anyhow::Result<Self> {
         if let Some(postgres) = &config.postgres {
             let connections = postgres.max_connections as usize;

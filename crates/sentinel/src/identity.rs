@@ -1,8 +1,8 @@
-//! Identity from the configuration: the authenticator, its keys kept fresh, and who is on stdio.
+//! Authentication from the configuration: the authenticator, its keys, and the identity on stdio.
 //!
-//! `keep_fresh` runs as long as the gateway. It reads the configured key source again after an interval, or
-//! sooner when a token names a key that is unknown: a file at once, a URL once in a short while. A set that cannot be
-//! read changes nothing.
+//! `keep_fresh` runs as long as the gateway. It reads the configured key source again after an interval, or sooner
+//! when a token names an unknown key: a file at once, a URL at most once per pause. An unreadable set changes
+//! nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use crate::neighbours;
 
 /// Providers rotate keys over hours or days and publish a new one well before they use it.
 const FETCH_INTERVAL: Duration = Duration::from_secs(300);
-/// After a fetch that failed.
+/// Interval after a failed fetch.
 const FETCH_AGAIN: Duration = Duration::from_secs(30);
-/// Between two fetches, whatever tokens ask for: anybody can name an unknown key.
+/// Minimum time between two fetches, since anybody can name an unknown key.
 const FETCH_PAUSE: Duration = Duration::from_secs(5);
-/// What an operator can do about keys that cannot be read.
+/// Advice for operators about unreadable keys.
 const STAY: &str = "the keys read before stay good. Publish a set with the keys that should be, or take out auth.jwks and \
     reload to trust none";
-/// A set of keys is a few kilobytes.
+/// Largest set of keys; real ones have a few kilobytes.
 const FETCH_BYTES_MAX: usize = 1 << 20;
 const FETCH_TIME_MAX: Duration = Duration::from_secs(10);
-/// How often the files of keys are looked at; bearers of revoked keys lose their streams within this.
+/// Polling interval of key files; streams of revoked keys end within it.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Who may come in by HTTP, and as whom.
+/// The admission rules for HTTP callers.
 pub(crate) fn access(config: &Config, home: &Handle) -> anyhow::Result<Guard> {
     let Some(auth) = &config.auth else {
         tracing::warn!(
@@ -61,11 +61,11 @@ pub(crate) fn access(config: &Config, home: &Handle) -> anyhow::Result<Guard> {
                 required_scopes: auth.required_scopes.clone(),
             },
         },
-        keeping: Some(Keeping(keeping.abort_handle())),
+        keeping: Some(KeyRefresh(keeping.abort_handle())),
     })
 }
 
-/// Bearers of revoked keys lose their streams and calls at once where the system tells of the changed file.
+/// Streams and calls of revoked keys end at once where the kernel reports changed files.
 fn hear_of_keys(config: &Config, authenticator: &Arc<Authenticator>) {
     let authenticator = Arc::downgrade(authenticator);
     let act = move || match authenticator.upgrade() {
@@ -80,22 +80,22 @@ fn hear_of_keys(config: &Config, authenticator: &Arc<Authenticator>) {
     }
 }
 
-/// Who may come in, and the task that keeps the keys for it fresh.
+/// The admission rules, and the task that refreshes their keys.
 pub(crate) struct Guard {
     pub(crate) access: Access,
-    pub(crate) keeping: Option<Keeping>,
+    pub(crate) keeping: Option<KeyRefresh>,
 }
 
-/// Ended when dropped.
-pub(crate) struct Keeping(AbortHandle);
+/// Aborts the task when dropped.
+pub(crate) struct KeyRefresh(AbortHandle);
 
-impl Drop for Keeping {
+impl Drop for KeyRefresh {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Who the caller on stdio is: settled once, at the start (C-6).
+/// The identity of the caller on stdio, fixed at the start (C-6).
 pub(crate) async fn of_stdio(config: &Config) -> anyhow::Result<Arc<Identity>> {
     let checked = config
         .auth
@@ -123,12 +123,12 @@ pub(crate) async fn of_stdio(config: &Config) -> anyhow::Result<Arc<Identity>> {
     })
 }
 
-/// The canonical URI has no slash at its end.
+/// The canonical URI, without a trailing slash.
 fn resource(auth: &Auth) -> &str {
     auth.resource.trim_end_matches('/')
 }
 
-/// Whether a gateway of this configuration would take a token.
+/// Whether a gateway with this configuration accepts a token.
 pub(crate) fn judge(
     auth: &Auth,
     config: &Config,
@@ -143,7 +143,7 @@ fn build(
     config: &Config,
 ) -> anyhow::Result<(Arc<Authenticator>, Option<Arc<KeyFile>>)> {
     let mut audiences = vec![auth.jwt_audience.clone()];
-    // Tokens of OAuth name the resource they are for; with or without its slash it is this gateway.
+    // OAuth tokens name their resource; a trailing slash makes no difference here.
     if !auth.resource.is_empty() {
         audiences.push(resource(auth).to_owned());
         audiences.push(format!("{}/", resource(auth)));
@@ -192,8 +192,8 @@ async fn keep_fresh(
     }
 }
 
-/// Looks whether the files of API keys and public keys were replaced, and at once for a token of an unknown key: that
-/// costs a look at the folder.
+/// Checks whether the files of API keys and public keys were replaced: at an interval, and at once for a token of an
+/// unknown key, which costs one look at the folder.
 async fn watch_files(
     authenticator: &Authenticator,
     source: &KeySource,
@@ -222,7 +222,7 @@ async fn watch_files(
             *known = found;
             take_keys(authenticator, path);
         }
-        // Whoever asks while a look by the clock is under way waits for one of its own.
+        // A request made during a periodic check gets a check of its own.
         if is_wanted {
             authenticator.fetch_ended();
         }
@@ -243,8 +243,7 @@ fn take_keys(authenticator: &Authenticator, path: &Path) {
     }
 }
 
-/// One fetch at a time: at the start, after each interval, and when a token asks for it, but never one right after
-/// another.
+/// Fetches at the start, after each interval, and when a token requires it; one at a time, with a pause in between.
 async fn fetch_again_and_again<F>(authenticator: &Authenticator, fetch: impl Fn() -> F)
 where
     F: Future<Output = anyhow::Result<KeySet>>,

@@ -1,4 +1,4 @@
-//! Takes over the servers of an MCP client's configuration.
+//! Imports the servers of an MCP client's configuration.
 //!
 //! The walk: `find` the files, `read` their JSON into servers, `convert` each server into a backend while
 //! credentials move into named environment variables, `write` the TOML and the export lines. Nothing here
@@ -38,22 +38,22 @@ pub(crate) enum Client {
     Generic,
 }
 
-/// What an import yields.
+/// The result of an import.
 #[derive(Debug)]
 pub(crate) struct Imported {
-    /// The configuration file; it holds no credential.
+    /// The configuration file, without credentials.
     pub(crate) toml: String,
-    /// Shell lines that set the variables which the configuration names; these hold the credentials.
+    /// Shell lines that set the variables named in the configuration, with the credentials.
     pub(crate) exports: String,
     /// Names of the backends, in order.
     pub(crate) backends: Vec<String>,
     /// Names of the variables.
     pub(crate) variables: Vec<String>,
-    /// What could not be taken over as it was.
+    /// Settings that could not be imported unchanged.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads the sources and converts what they hold.
+/// Reads the sources and converts their servers.
 pub(crate) fn import(
     sources: &[Source],
     environment: &Environment<'_>,

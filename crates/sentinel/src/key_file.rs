@@ -1,8 +1,8 @@
 //! API keys in a file, `<data_dir>/keys.json`: hashes, never secrets, readable by its owner alone.
 //!
-//! The file is replaced, not written into, so a reader sees the old one or the new one. A reader looks at
-//! its stamp each time it is asked for a key, which costs less than a microsecond and means that a key
-//! revoked by another process is refused by the very next request (P-S07).
+//! The file is replaced as a whole, so a reader sees the old one or the new one. Its version is checked for each
+//! lookup, which costs less than a microsecond, so a key revoked by another process is rejected by the next request
+//! (P-S07).
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) const NAME: &str = "keys.json";
 
-/// Keys of one gateway; a program that makes them in a loop is stopped here.
+/// Bound on keys, which stops a program that creates them in a loop.
 const KEYS_MAX: usize = 10_000;
 
 pub(crate) struct KeyFile {
@@ -24,7 +24,7 @@ pub(crate) struct KeyFile {
     known: RwLock<Known>,
 }
 
-/// What the file said when it was last read.
+/// The content at the last reading.
 #[derive(Clone, Default)]
 struct Known {
     version: Version,
@@ -57,11 +57,11 @@ impl KeyFile {
                 return known.keys.clone();
             }
         }
-        // The version that was read may be newer than the one looked at.
+        // The version that was read may be newer than the one compared.
         let (version, contents) = match self.file.read() {
             Ok(read) => read,
             Err(error) => {
-                // Whoever cannot read which keys are revoked must accept none.
+                // If revocations are unreadable, no key is accepted.
                 let file = self.file.path().display();
                 tracing::error!("{file}: {error}: no API key is accepted");
                 (version, Contents::default())
@@ -76,7 +76,7 @@ impl KeyFile {
         fresh.keys
     }
 
-    /// The subjects of the keys that somebody means by a name; none if they cannot be read.
+    /// The subjects of the keys that a name refers to; none if the file is unreadable.
     pub(crate) fn subjects(&self, name: &str) -> Vec<String> {
         api_key::subjects(self.keys().values(), name)
     }
@@ -119,7 +119,7 @@ impl KeyStore for KeyFile {
                     "there are {KEYS_MAX} keys already"
                 )));
             }
-            // Names are how people mean one of them.
+            // People refer to keys by name.
             let taken =
                 |key: &&KeyRecord| key.name == record.name && key.is_good(record.created_at);
             if let Some(key) = keys.iter().find(taken) {

@@ -9,12 +9,12 @@ use tracing_subscriber::reload::Handle;
 
 use crate::config::{Config, LogFormat};
 
-/// Puts another filter in force, whatever the format is.
+/// Replaces the filter, whatever the format.
 type Refilter = Box<dyn Fn(EnvFilter) + Send + Sync>;
 
 static REFILTER: OnceLock<Refilter> = OnceLock::new();
 
-/// Begins to log as the configuration says. Once per process.
+/// Starts logging as configured. Once per process.
 pub(crate) fn begin(config: &Config) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.gateway.log_level).context("gateway.log_level")?;
     let logs = tracing_subscriber::fmt()
@@ -45,7 +45,7 @@ fn remember<S: 'static>(handle: Handle<EnvFilter, S>) {
     }));
 }
 
-/// Logs what another configuration wants logged. Its level was checked with the rest of it.
+/// Applies the log level of another configuration, which has been validated.
 pub(crate) fn follow(config: &Config) {
     let filter = EnvFilter::try_new(&config.gateway.log_level);
     if let (Some(refilter), Ok(filter)) = (REFILTER.get(), filter) {

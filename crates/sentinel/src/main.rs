@@ -30,12 +30,12 @@ use clap::Parser;
 use cli::{Cli, Command};
 use sentinel_backends::child::shim;
 
-/// A call makes some forty small allocations: with glibc they were an eighth of its instructions.
+/// A call makes some forty small allocations; with glibc they took an eighth of its instructions.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    // A child's shim is this same program; it must not become anything bigger first.
+    // Before anything else: a child's shim is this program and must stay small.
     if std::env::args_os()
         .nth(1)
         .is_some_and(|arg| arg == shim::SUBCOMMAND)

@@ -1,8 +1,7 @@
-//! Hears what other processes of the data directory change, as soon as they do.
+//! Watches files that other processes of the data directory change.
 //!
-//! The kernel tells of each file that is put in place (`inotify`), so that what one gateway switches off is off in
-//! all within milliseconds. Where it cannot tell (a network file system, no watches left) whoever is interested
-//! looks by itself twice a second as well, which is the bound.
+//! The kernel reports each replaced file (`inotify`), so a kill in one gateway is in force in all within
+//! milliseconds. Where it cannot (a network file system, no watches left), polling twice a second is the bound.
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -11,11 +10,11 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 
-/// Room for some hundred events at once.
+/// Buffer for some hundred events.
 const EVENTS_BYTES: usize = 16 * 1024;
 
-/// Calls `act` on a thread of its own whenever a file of the folder with such a name was replaced, until it
-/// says `false`.
+/// Calls `act` on a thread of its own whenever a file of the folder with such a name was replaced, until it returns
+/// `false`.
 pub(crate) fn watch(
     folder: &Path,
     names: &'static [&'static str],
@@ -33,7 +32,7 @@ pub(crate) fn watch(
         loop {
             let Ok(event) = events.next() else { return };
             let name = event.file_name().map(|name| name.to_bytes());
-            // Events that were lost may have been about anything.
+            // Lost events may concern any file.
             let concerns = name.is_none_or(|name| {
                 let name = OsStr::from_bytes(name);
                 names.iter().any(|known| *known == name)

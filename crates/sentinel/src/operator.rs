@@ -1,7 +1,7 @@
-//! The operator's door: a socket in the data directory that only the gateway's own user can open.
+//! The operator socket in the data directory, which only the gateway's own user can open.
 //!
-//! Whoever can open it could as well read the gateway's memory, so nobody is asked for a token there.
-//! `Reach` is the other side: how commands reach the gateways of a data directory, or a remote one.
+//! A user who can open it could also read the gateway's memory, so it requires no token. `Reach` is the client side:
+//! it connects commands to the gateways of a data directory, or to a remote one.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -27,25 +27,25 @@ use crate::commands::{Unreachable, plain};
 use crate::progress::Progress;
 use crate::runfile;
 
-/// After an accept that failed, so that the loop does not spin.
+/// Pause after a failed accept, so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Between two looks at whether to say what is waited for.
+/// Polling interval for showing the progress line.
 const PROGRESS: Duration = Duration::from_millis(250);
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// An operator who was not answered by then wants to know. As long as `tools` and its like take.
+/// Deadline of a command, the same as for `tools`.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
-/// What is approved is what a backend says when it is asked, and its program may have to start first.
+/// An approval asks the backend for its tools, so its program may have to start first.
 pub(crate) const APPROVED_MAX: Duration = Duration::from_secs(60);
-/// The name under which a gateway is addressed through its socket.
+/// The URL by which a gateway is addressed through its socket.
 pub(crate) const HERE: &str = "http://localhost/mcp";
 
-/// Opens the door on `home`. A gateway without one still serves.
+/// Opens the socket on `home`. A gateway without one still serves.
 pub(crate) fn open(data_dir: &Path, gateway: &Arc<Gateway>, home: &Handle) -> anyhow::Result<()> {
     let path = runfile::own_socket(data_dir)?;
     let _inside = home.enter();
     let listener =
         UnixListener::bind(&path).with_context(|| format!("opening {}", path.display()))?;
-    // The folder lets nobody else in meanwhile.
+    // The permissions of the folder protect the socket until its own are set.
     fs::set_permissions(&path, Permissions::from_mode(0o600))?;
     let door = Door::operator(gateway.clone());
     home.spawn(async move {
@@ -66,7 +66,7 @@ pub(crate) fn open(data_dir: &Path, gateway: &Arc<Gateway>, home: &Handle) -> an
     Ok(())
 }
 
-/// A gateway's admin API, and how it is reached.
+/// The admin API of a gateway, and how to connect to it.
 #[derive(Clone)]
 pub(crate) struct Reach {
     /// `<...>/admin/api/`
@@ -87,7 +87,7 @@ impl Reach {
         }
     }
 
-    /// The gateway whose MCP endpoint this is.
+    /// The gateway of an MCP endpoint.
     pub(crate) fn remote(endpoint: &Uri, token: Option<&str>) -> anyhow::Result<Self> {
         let path = endpoint.path();
         let beside = path.rfind("/mcp").map_or("", |at| &path[..at]);
@@ -108,7 +108,7 @@ impl Reach {
         })
     }
 
-    /// The same gateway for who waits longer for an answer.
+    /// The same gateway with a longer deadline.
     #[must_use]
     pub(crate) fn patient(&self, answer_max: Duration) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Reach {
         }
     }
 
-    /// Asks with a GET, or a POST of `json`. Whatever the gateway says is an answer.
+    /// Sends a GET, or a POST of `json`. Any response of the gateway counts as an answer.
     pub(crate) async fn ask(
         &self,
         what: &str,
@@ -160,7 +160,7 @@ impl Reach {
         Unreachable(format!("{} cannot be asked: {why}", self.place()))
     }
 
-    /// Asks, and takes anything but a gateway's own answer for a failure.
+    /// Sends a request; any response other than a gateway's own answer is an error.
     pub(crate) async fn wish<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -170,15 +170,15 @@ impl Reach {
         self.granted(status, answer)
     }
 
-    /// What an answer says, if it is a gateway's own and no refusal.
+    /// The content of a successful answer of a gateway.
     pub(crate) fn granted<T: DeserializeOwned>(
         &self,
         status: StatusCode,
         answer: Value,
     ) -> anyhow::Result<T> {
         if status.is_success() || status.is_redirection() {
-            // A redirection, or anything else, is no answer of a gateway. A list of values would be taken for the
-            // members of an object in their order.
+            // Redirections and other responses are no answers of a gateway. A list would be decoded as the members of
+            // an object in order.
             let is_own = |answer: &Value| match answer {
                 Value::Array(items) => items.iter().all(Value::is_object),
                 answer => answer.is_object(),

@@ -1,13 +1,13 @@
-//! One line on the terminal that says what is being waited for; nothing anywhere else.
+//! A progress line on the terminal, which shows what a command waits for.
 //!
-//! It goes away when it is dropped, so that results begin on a clean line.
+//! It is erased when dropped, so that results begin on a clean line.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What takes less time needs no explanation, and a line that flashes up irritates.
+/// Shorter waits show no line, which would only flicker.
 const PATIENCE: Duration = Duration::from_millis(200);
 const WIDTH_UNKNOWN: usize = 80;
 
@@ -26,7 +26,7 @@ impl Progress {
         }
     }
 
-    /// Whether anybody will see it.
+    /// Whether it is shown.
     pub(crate) fn is_seen(&self) -> bool {
         self.terminal
     }
@@ -36,7 +36,7 @@ impl Progress {
             return;
         }
         let cut: String = text.chars().take(width(std::io::stderr()) - 1).collect();
-        // A terminal that went away is no reason to stop.
+        // A closed terminal does not stop the command.
         let _ = write!(std::io::stderr(), "\r{cut}\x1b[K");
         self.shown = text.to_owned();
     }

@@ -1,7 +1,7 @@
-//! When the configuration is read again: on SIGHUP, when the file changed, and when an operator says so.
+//! Triggers of a reload: SIGHUP, a changed file, and an operator's command.
 //!
-//! One task does it, one reload at a time. A file with mistakes changes nothing; all of them are in the
-//! log and in the answer.
+//! One task performs reloads one at a time. A file with mistakes changes nothing; all of them are logged and
+//! reported.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use crate::config::{self, Loaded, Place};
 use crate::key_file::KeyFile;
 use crate::wiring::Running;
 
-/// How often the file is looked at. It is read when it looked the same twice, so that one that is being
-/// written is not read by halves.
+/// Polling interval of the file. It is read when it was unchanged for one interval, so that a partially written file
+/// is not read.
 const LOOK: Duration = Duration::from_millis(500);
-/// Operators who wait for an answer at once.
+/// Operators waiting for an answer.
 const WISHES_MAX: usize = 64;
 
-/// How long reading may take; a disk that does not answer is not waited for.
+/// Longest time for reading the file; a hanging disk is given up.
 const READ_MAX: Duration = Duration::from_secs(5);
 
-/// Reads the configuration as the command that was started does.
+/// Reads the configuration like the command that was started.
 pub(crate) type Load = Arc<dyn Fn(Place) -> anyhow::Result<Loaded> + Send + Sync>;
 
 type Answer = Result<Reloaded, Fault>;
@@ -48,14 +48,14 @@ pub(crate) struct Reloader {
     file: Option<(PathBuf, Version)>,
 }
 
-/// The operators' side.
+/// The operators' handle.
 struct Handle {
     running: Arc<Running>,
     wishes: mpsc::Sender<oneshot::Sender<Answer>>,
 }
 
 impl Reloader {
-    /// Takes over from a configuration that was just read from `file`.
+    /// Starts from the configuration that was just read from `file`.
     pub(crate) fn new(
         running: Arc<Running>,
         load: Load,
@@ -79,7 +79,7 @@ impl Reloader {
         })
     }
 
-    /// Reloads whenever there is a reason to; never ends.
+    /// Reloads on every trigger; never ends.
     pub(crate) async fn run(mut self) {
         let mut seen = self.version();
         loop {
@@ -106,8 +106,7 @@ impl Reloader {
         file.map_or_else(Version::default, |(path, _)| Version::at(path))
     }
 
-    /// A file that is gone does not hand over to the next place where one is looked for: that would be somebody else's
-    /// roles, or none.
+    /// If the file is missing, no other default location is used: its roles would be unrelated.
     fn same_file(&self, found: Option<&PathBuf>) -> anyhow::Result<()> {
         match &self.file {
             Some((file, _)) if found != Some(file) => {
@@ -120,8 +119,8 @@ impl Reloader {
         }
     }
 
-    /// A file that was emptied is one that somebody is about to write, or a disk that is full: it does not mean that all
-    /// backends, roles and limits shall go. One that was empty from the start may stay so.
+    /// An emptied file is about to be written, or the disk is full: it does not remove all backends, roles and
+    /// limits. One that was empty at the start may stay so.
     fn not_emptied(&self, loaded: &Loaded) -> anyhow::Result<()> {
         let in_force = || config::normalised(&self.running.config());
         if loaded.is_empty && config::normalised(&loaded.config) != in_force() {
@@ -132,7 +131,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// Reads the file, on a thread of its own that nobody waits for at the end of the process.
+    /// Reads the file on a thread that the end of the process does not wait for.
     async fn read(&mut self) -> anyhow::Result<Loaded> {
         if let Some(late) = &mut self.late
             && matches!(late.try_recv(), Err(TryRecvError::Empty))

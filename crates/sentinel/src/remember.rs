@@ -1,7 +1,7 @@
 //! Catalogs remembered across restarts: one file per backend in the data directory.
 //!
-//! A remembered catalog lists a lazy backend before it was ever started, and reserves the names of
-//! an eager one until it is up. It belongs to a command or URL; when that changes, it is forgotten.
+//! A remembered catalog lists a lazy backend before it was ever started, and reserves the names of an eager one until
+//! it is up. It belongs to a command or URL; when that changes, the file is ignored.
 
 use std::fs;
 use std::io::Write;
@@ -18,13 +18,13 @@ use serde_json::value::RawValue;
 
 use crate::data_dir;
 
-/// An offer as it is kept: every item as the server sent it.
+/// A stored offer: every item unchanged.
 #[derive(Serialize, Deserialize)]
-struct Kept {
-    /// What it was read from.
+struct StoredOffer {
+    /// The command or URL it was read from.
     source: String,
     revision: String,
-    capabilities: KeptCapabilities,
+    capabilities: ServerCapabilities,
     #[serde(skip_serializing_if = "Option::is_none")]
     extensions: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,27 +37,14 @@ struct Kept {
     prompts: Vec<Box<RawValue>>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct KeptCapabilities {
-    tools: bool,
-    resources: bool,
-    subscribe: bool,
-    prompts: bool,
-    completions: bool,
-    logging: bool,
-    /// Absent in what earlier versions wrote.
-    #[serde(default)]
-    tasks: bool,
-}
-
-/// One backend's place in the memory.
-pub(crate) struct Place {
+/// The file of one backend.
+pub(crate) struct OfferFile {
     file: PathBuf,
     source: String,
 }
 
-impl Place {
-    /// `source` says what the backend is, without secrets: its URL or command line.
+impl OfferFile {
+    /// `source` is the backend's URL or command line without secrets.
     pub(crate) fn new(data_dir: &Path, name: &str, source: String) -> Self {
         Self {
             file: data_dir.join("catalogs").join(format!("{name}.json")),
@@ -71,14 +58,14 @@ impl Place {
 
     pub(crate) fn load(&self) -> Option<Offer> {
         let text = fs::read(&self.file).ok()?;
-        let kept: Kept = serde_json::from_slice(&text).ok()?;
+        let kept: StoredOffer = serde_json::from_slice(&text).ok()?;
         if kept.source != self.source {
             return None;
         }
         kept.offer()
     }
 
-    /// Writes the offer beside the old one, then puts it in its place.
+    /// Writes the offer beside the old one, then replaces it.
     pub(crate) fn save(&self, offer: &Offer) -> anyhow::Result<()> {
         let folder = self.file.parent().expect("the file lies in a folder");
         data_dir::make(folder)?;
@@ -86,13 +73,13 @@ impl Place {
             .file
             .with_extension(format!("{}.new", std::process::id()));
         let mut file = data_dir::create(&fresh)?;
-        file.write_all(&serde_json::to_vec(&Kept::of(offer, &self.source)?)?)?;
+        file.write_all(&serde_json::to_vec(&StoredOffer::of(offer, &self.source)?)?)?;
         fs::rename(&fresh, &self.file)?;
         Ok(())
     }
 }
 
-impl Kept {
+impl StoredOffer {
     fn of(offer: &Offer, source: &str) -> anyhow::Result<Self> {
         let raw = |bytes: &Bytes| -> anyhow::Result<Box<RawValue>> {
             Ok(RawValue::from_string(String::from_utf8(bytes.to_vec())?)?)
@@ -104,19 +91,10 @@ impl Kept {
                 .map(|item| raw(&item.raw))
                 .collect()
         };
-        let c = offer.capabilities;
         Ok(Self {
             source: source.to_owned(),
             revision: offer.revision.as_str().to_owned(),
-            capabilities: KeptCapabilities {
-                tools: c.tools,
-                resources: c.resources,
-                subscribe: c.subscribe,
-                prompts: c.prompts,
-                completions: c.completions,
-                logging: c.logging,
-                tasks: c.tasks,
-            },
+            capabilities: offer.capabilities,
             extensions: offer.extensions.as_ref().map(raw).transpose()?,
             server_info: offer.server_info.as_ref().map(raw).transpose()?,
             instructions: offer.instructions.clone(),
@@ -134,21 +112,12 @@ impl Kept {
                 .filter_map(|value| Item::parse(kind, raw(value)))
                 .collect()
         };
-        let c = self.capabilities;
         Some(Offer {
-            // Nobody knows how old it is.
+            // Its age is unknown.
             freshness: Default::default(),
             cut: Default::default(),
             revision: Revision::parse(&self.revision)?,
-            capabilities: ServerCapabilities {
-                tools: c.tools,
-                resources: c.resources,
-                subscribe: c.subscribe,
-                prompts: c.prompts,
-                completions: c.completions,
-                logging: c.logging,
-                tasks: c.tasks,
-            },
+            capabilities: self.capabilities,
             extensions: self.extensions.map(raw),
             server_info: self.server_info.map(raw),
             instructions: self.instructions,
@@ -160,19 +129,19 @@ impl Kept {
     }
 }
 
-/// The backends whose offers are written down; a reload puts others in.
+/// The backends whose offers are stored; changed by a reload.
 #[derive(Clone, Default)]
-pub(crate) struct Places(Arc<Mutex<Vec<Remembering>>>);
+pub(crate) struct OfferFiles(Arc<Mutex<Vec<RememberedBackend>>>);
 
-pub(crate) struct Remembering {
+pub(crate) struct RememberedBackend {
     publisher: Publisher,
-    place: Place,
+    place: OfferFile,
     written: Option<Arc<Offer>>,
 }
 
-impl Remembering {
-    /// Begins with what is known already, which is what the file says.
-    pub(crate) fn new(publisher: Publisher, place: Place) -> Self {
+impl RememberedBackend {
+    /// Starts from the content of the file.
+    pub(crate) fn new(publisher: Publisher, place: OfferFile) -> Self {
         Self {
             written: publisher.offer(),
             publisher,
@@ -196,25 +165,25 @@ impl Remembering {
     }
 }
 
-impl Places {
-    /// Takes up a backend, in place of the one of the same name.
-    pub(crate) fn put(&self, one: Remembering) {
+impl OfferFiles {
+    /// Adds a backend, replacing the one of the same name.
+    pub(crate) fn put(&self, one: RememberedBackend) {
         let mut all = self.0.lock();
         all.retain(|known| known.place.file != one.place.file);
         all.push(one);
     }
 
-    /// Keeps those that `stays` names.
+    /// Removes all others than those for which `stays` is true.
     pub(crate) fn retain(&self, stays: impl Fn(&Path) -> bool) {
         self.0.lock().retain(|one| stays(&one.place.file));
     }
 
-    /// Writes down every new offer, until the registry is gone.
+    /// Stores every new offer, until the registry is dropped.
     pub(crate) async fn keep_writing(self, registry: Arc<Registry>) {
         let mut changes = registry.changes();
-        // A backend may have been faster than this task, so the first round waits for no change.
+        // A backend may have published before this task started, so the first round waits for no change.
         loop {
-            self.0.lock().iter_mut().for_each(Remembering::write);
+            self.0.lock().iter_mut().for_each(RememberedBackend::write);
             if changes.changed().await.is_err() {
                 return;
             }
@@ -244,12 +213,12 @@ mod tests {
             )],
             ..Offer::empty(Revision::V2025_11_25)
         };
-        let place = Place::new(folder.path(), "x", "npx x".into());
+        let place = OfferFile::new(folder.path(), "x", "npx x".into());
         assert!(place.load().is_none());
         place.save(&offer).expect("written");
         assert_eq!(place.load(), Some(offer));
         assert!(
-            Place::new(folder.path(), "x", "npx y".into())
+            OfferFile::new(folder.path(), "x", "npx y".into())
                 .load()
                 .is_none()
         );

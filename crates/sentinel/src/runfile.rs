@@ -1,5 +1,5 @@
-//! How others find a running gateway: `<data_dir>/run/<pid>.json`, and beside it `<pid>.sock`, the
-//! operator's door. The folder is its owner's alone, and so is everything in it.
+//! Run files, by which commands find a running gateway: `<data_dir>/run/<pid>.json`, and beside it `<pid>.sock`, the
+//! operator socket. Only their owner can access the folder.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::data_dir;
 pub(crate) struct RunFile {
     pub(crate) pid: u32,
     pub(crate) version: String,
-    /// Where it listens, with the real port; none on standard input and output.
+    /// Its address with the actual port; none on standard input and output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) listen: Option<String>,
     /// The second listener, for probes.
@@ -31,16 +31,16 @@ pub(crate) struct RunFile {
 
 /// Present while this process runs; removed when dropped.
 #[derive(Debug)]
-pub(crate) struct Announced(PathBuf);
+pub(crate) struct RunFileGuard(PathBuf);
 
-impl Drop for Announced {
+impl Drop for RunFileGuard {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
         let _ = fs::remove_file(self.0.with_extension("sock"));
     }
 }
 
-/// The folder of run files, for its owner alone.
+/// The folder of run files, accessible to its owner only.
 fn folder(data_dir: &Path) -> anyhow::Result<PathBuf> {
     let folder = data_dir.join("run");
     fs::create_dir_all(&folder)?;
@@ -48,7 +48,7 @@ fn folder(data_dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Where this process's own operator's door is to be; whatever was there is gone.
+/// The path of this process's operator socket; an old file there is removed.
 pub(crate) fn own_socket(data_dir: &Path) -> anyhow::Result<PathBuf> {
     let path = folder(data_dir)?.join(format!("{}.sock", std::process::id()));
     match fs::remove_file(&path) {
@@ -63,7 +63,7 @@ impl RunFile {
         listen: Option<String>,
         health_listen: Option<String>,
         listeners: Vec<String>,
-    ) -> anyhow::Result<Announced> {
+    ) -> anyhow::Result<RunFileGuard> {
         let pid = std::process::id();
         let folder = folder(data_dir)?;
         let file = folder.join(format!("{pid}.json"));
@@ -78,24 +78,23 @@ impl RunFile {
         };
         data_dir::create(&fresh)?.write_all(&serde_json::to_vec(&this)?)?;
         fs::rename(&fresh, &file)?;
-        Ok(Announced(file))
+        Ok(RunFileGuard(file))
     }
 
-    /// Its operator's door, if it has one.
+    /// Its operator socket, if it has one.
     pub(crate) fn socket(&self) -> Option<PathBuf> {
         let path = self.folder.join(format!("{}.sock", self.pid));
         path.exists().then_some(path)
     }
 
-    /// Nobody listens at its socket: another process has its number by now, or nobody has taken note of
-    /// its end.
+    /// Its socket accepts no connection: the process has ended, and its number may be in use again.
     fn is_deserted(&self) -> bool {
         let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
         self.socket()
             .is_some_and(|socket| UnixStream::connect(socket).is_err_and(refused))
     }
 
-    /// The gateways of a data directory that are alive; files of dead ones are cleared away.
+    /// The running gateways of a data directory; files of dead ones are removed.
     pub(crate) fn find(data_dir: &Path) -> Vec<Self> {
         let folder = data_dir.join("run");
         let Ok(entries) = fs::read_dir(&folder) else {
@@ -116,7 +115,7 @@ impl RunFile {
             });
             match read {
                 Some(file) if is_alive(file.pid) && !file.is_deserted() => found.push(file),
-                _ => drop(Announced(path)),
+                _ => drop(RunFileGuard(path)),
             }
         }
         found.sort_by_key(|file| file.pid);

@@ -1,8 +1,8 @@
-//! Spans to a collector: OTLP over HTTP in its JSON form, in batches.
+//! Exports spans to a collector: OTLP over HTTP in its JSON form, in batches.
 //!
-//! Nothing waits for the collector: one that is slow or gone costs spans, which are counted.
+//! Nothing waits for the collector: a slow or missing one costs spans, which are counted.
 //!
-//! Not here: what a span says (`sentinel_core::trace`, `sentinel_core::audit`).
+//! Not here: the content of spans (`sentinel_core::trace`, `sentinel_core::audit`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,18 +16,18 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Spans that may wait: some seconds of a busy gateway.
+/// Queued spans: some seconds of a busy gateway.
 const QUEUE_LEN_MAX: usize = 8192;
 /// Spans in one request: a few hundred kilobytes.
 const BATCH_LEN_MAX: usize = 512;
-/// How long the first of a batch waits for more.
+/// Longest wait for filling a batch.
 const BATCH_AGE_MAX: Duration = Duration::from_secs(1);
-/// A batch is tried again once after this; then it is dropped.
+/// Pause before the single retry of a batch.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long the end waits for the collector.
+/// Longest wait for the collector at the end.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
 
-/// Takes spans until it is finished.
+/// Accepts spans until it is finished.
 pub(crate) struct Exporter {
     queue: Arc<Queue>,
     sending: JoinHandle<()>,
@@ -67,14 +67,14 @@ impl Exporter {
         self.queue.clone()
     }
 
-    /// Sends what is left, within bounds.
+    /// Sends the remaining spans, within bounds.
     pub(crate) async fn finish(self) {
         drop(self.queue.spans.lock().take());
         let _ = tokio::time::timeout(FLUSH_MAX, self.sending).await;
     }
 }
 
-/// As OpenTelemetry says: the path of traces is added, unless it is there.
+/// As OpenTelemetry requires, the path of traces is added unless present.
 fn traces_url(endpoint: &http::Uri) -> anyhow::Result<http::Uri> {
     let text = endpoint.to_string();
     let base = text.trim_end_matches('/');

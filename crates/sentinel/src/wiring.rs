@@ -1,4 +1,4 @@
-//! From the configuration to a running gateway: the rooms' own configurations, built and joined.
+//! Builds a running gateway from the configuration.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -22,9 +22,9 @@ use crate::audit::Audit;
 use crate::config::{self, Config};
 use crate::data_dir;
 use crate::database::Database;
-use crate::identity::{self, Keeping};
+use crate::identity::{self, KeyRefresh};
 use crate::neighbours;
-use crate::remember::{Place, Places, Remembering};
+use crate::remember::{OfferFile, OfferFiles, RememberedBackend};
 
 mod governing;
 mod reload;
@@ -33,40 +33,40 @@ mod strangers;
 pub(crate) use governing::kill_file;
 pub(crate) use strangers::strangers;
 
-/// How often expired sessions and parked calls are swept; a shorter `park_ttl` makes it oftener.
+/// Interval of sweeping expired sessions and parked calls; a shorter `park_ttl` shortens it.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
-/// How often the files that other processes may have changed are looked at.
+/// Polling interval of files that other processes may change.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Names the runtime that a backend lives on.
+/// Chooses the runtime of a backend.
 type Home = Arc<dyn Fn(usize) -> Handle + Send + Sync>;
 
-/// A gateway that runs, and what a new configuration is compared with.
+/// A running gateway, and the state that a new configuration is compared with.
 pub(crate) struct Running {
     pub(crate) gateway: Arc<Gateway>,
     home: Home,
-    places: Places,
-    /// What it was started with: what only a restart changes stays like this.
+    places: OfferFiles,
+    /// The configuration at the start, for settings that only a restart changes.
     first: Config,
-    /// What is in force.
+    /// The configuration in force.
     current: Mutex<Config>,
     entrance: Mutex<Option<Entrance>>,
-    /// Where audit records end up, if any are kept.
+    /// The store of audit records, if they are stored.
     pub(crate) records: Option<Arc<dyn AuditStore>>,
     reviews: Option<Arc<Service>>,
 }
 
-/// The door for callers over HTTP.
+/// The HTTP server for callers.
 struct Entrance {
     door: Arc<Door>,
     /// Where it listens.
     addresses: Vec<SocketAddr>,
-    _keeping: Option<Keeping>,
+    _keeping: Option<KeyRefresh>,
 }
 
 const TALLY_EVERY: Duration = Duration::from_secs(1);
 
-/// Builds the gateway and sets its backends going, each on the runtime that `home` names for it.
+/// Builds the gateway and starts its backends, each on the runtime that `home` chooses.
 pub(crate) fn build(
     config: &Config,
     home: impl Fn(usize) -> Handle + Send + Sync + 'static,
@@ -75,7 +75,7 @@ pub(crate) fn build(
     build_with(config, home, audit, false)
 }
 
-/// The same; `keep_running` starts lazy backends at once and lets none stop for being idle.
+/// Like `start`; `keep_running` starts lazy backends at once and stops none for idleness.
 pub(crate) fn build_with(
     config: &Config,
     home: impl Fn(usize) -> Handle + Send + Sync + 'static,
@@ -85,17 +85,17 @@ pub(crate) fn build_with(
     let enabled = enabled(config);
     let reviews = reviews(config, audit.db.clone());
     let mut listings: Vec<Listing> = enabled.iter().map(|backend| listing(backend)).collect();
-    // Built-ins come last, so that a contested name is the configured backend's.
+    // Built-in tools come last, so that a configured backend wins a name conflict.
     listings.extend(
         reviews
             .iter()
             .map(|_| Listing::new(sentinel_review::tools::NAME)),
     );
-    // Catalogs and run files go there too. Whoever cannot write says so.
+    // Catalogs and run files are stored there too; those writers report their own errors.
     let _ = data_dir::make(&config.gateway.data_dir);
     let registry = Registry::with_pins(listings, Pins::open(pin_file(&config.gateway.data_dir)));
     registry.set_first_answer_wait(config.gateway.first_list_timeout);
-    let places = Places::default();
+    let places = OfferFiles::default();
     for (index, backend) in enabled.iter().enumerate() {
         let publisher = registry.publisher(index);
         let place = place(config, backend);
@@ -110,7 +110,7 @@ pub(crate) fn build_with(
             keep_running,
         )?;
         registry.attach(index, running);
-        places.put(Remembering::new(publisher, place));
+        places.put(RememberedBackend::new(publisher, place));
     }
     if let Some(service) = &reviews {
         attach_reviews(
@@ -218,12 +218,12 @@ fn enabled(config: &Config) -> Vec<&config::Backend> {
     config.backends.iter().filter(|b| b.enabled).collect()
 }
 
-fn place(config: &Config, backend: &config::Backend) -> Place {
-    Place::new(&config.gateway.data_dir, &backend.name, source(backend))
+fn place(config: &Config, backend: &config::Backend) -> OfferFile {
+    OfferFile::new(&config.gateway.data_dir, &backend.name, source(backend))
 }
 
-/// The review broker, if it is wanted and its store opens. A gateway whose disk is broken still serves
-/// its backends; `review serve` asks the store itself first and fails.
+/// The review broker, if enabled and its store opens. Without its store the gateway still serves backends; `review
+/// serve` checks the store itself first and fails.
 fn reviews(config: &Config, db: Option<Database>) -> Option<Arc<Service>> {
     if !config.review.enabled {
         return None;
@@ -268,20 +268,19 @@ fn attach_reviews(
     home.spawn(service.run());
 }
 
-/// Stops every backend; children get their time to end.
+/// Stops every backend; children get time to end.
 pub(crate) async fn stop(gateway: &Gateway) {
     let running = gateway.registry.backends().into_iter();
     join_all(running.map(|(_, backend)| backend.stop())).await;
     gateway.registry.keep_pins();
 }
 
-/// Where a data directory keeps what its backends' tools said when they were first seen or approved.
+/// The file of pins in a data directory.
 pub(crate) fn pin_file(data_dir: &Path) -> PathBuf {
     data_dir.join("pins.json")
 }
 
-/// Takes up what was switched off, or approved, through another gateway of the data directory, and writes
-/// new pins down.
+/// Loads kills and approvals of other gateways of the data directory, and saves new pins.
 async fn watch_files(policy: Arc<Policy>) {
     loop {
         tokio::time::sleep(LOOK).await;
@@ -294,9 +293,9 @@ async fn watch_files(policy: Arc<Policy>) {
     }
 }
 
-/// The same at once, where the system tells.
+/// The same immediately, where the kernel reports changes.
 fn hear_neighbours(data_dir: &Path, policy: &Arc<Policy>) {
-    // Whoever is gone needs to hear nothing.
+    // A dropped receiver needs no event.
     let policy = Arc::downgrade(policy);
     let act = move || {
         let Some(policy) = policy.upgrade() else {
@@ -310,7 +309,7 @@ fn hear_neighbours(data_dir: &Path, policy: &Arc<Policy>) {
     }
 }
 
-/// Records those who were turned away, second by second.
+/// Records rejections every second.
 async fn tally(auditor: Arc<Auditor>) {
     loop {
         tokio::time::sleep(TALLY_EVERY).await;
@@ -379,7 +378,7 @@ fn listing(backend: &config::Backend) -> Listing {
     }
 }
 
-/// What a backend is, without secrets; a remembered catalog belongs to it.
+/// The backend's target without secrets; identifies a remembered catalog.
 fn source(backend: &config::Backend) -> String {
     serde_json::to_string(&backend.kind).unwrap_or_default()
 }

@@ -21,14 +21,14 @@ pub(crate) const COLUMNS: &str = "node, lane, seq, at_ms, request_id, surface, r
      tenant, method, backend, operation, decision, outcome, kind, latency_us, bytes_in, bytes_out, \
      args_digest, args, policy_version, guarantee, intent, hash";
 
-/// `None` for a word that no record is written with.
+/// `None` for a word that is no guarantee.
 pub(crate) fn guarantee(word: &str) -> Option<Guarantee> {
     [Guarantee::Memory, Guarantee::Spool, Guarantee::Sync]
         .into_iter()
         .find(|guarantee| guarantee.as_str() == word)
 }
 
-/// A key before every record that a store can hold.
+/// A key before all records of a store.
 pub(crate) fn beginning() -> Key {
     Key {
         node: String::new(),
@@ -37,7 +37,7 @@ pub(crate) fn beginning() -> Key {
     }
 }
 
-/// A number as stores keep it, saturating.
+/// A number in the stores' integer type, saturating.
 pub(crate) fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -32,13 +32,13 @@ pub enum StoreError {
     /// The store is closed, or the closure panicked.
     #[error("closed: the store no longer runs")]
     Closed,
-    /// Anything else that SQL can say.
+    /// Any other SQL error.
     #[error("sql: {0}")]
     Sql(String),
 }
 
 impl StoreError {
-    /// The word for callers and metrics.
+    /// The identifier for callers and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::StorageFull => "storage_full",

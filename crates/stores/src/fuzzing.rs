@@ -1,12 +1,12 @@
-//! Entrances for the fuzz targets (`fuzz/`) to readers that are private otherwise. Nothing else calls them.
+//! Entry points of the fuzz targets (`fuzz/`) to private readers. Nothing else calls them.
 
 use crate::redis::resp;
 use crate::spool::frame::{self, Found, HEADER_LEN, Kind, Start};
 
-/// The segment that the frames among the seeds belong to.
+/// The segment of the frames among the seeds.
 const SEGMENT: u64 = 1;
 
-/// A frame lies within what was read, a reader gets past everything, and no changed byte goes unnoticed.
+/// Frames lie within the input, readers make progress, and changed bytes are detected.
 pub fn spool_frames(data: &[u8]) {
     let (mut rest, mut frames) = (data, 0);
     while let Found::Frame(found) = frame::look(rest, SEGMENT) {
@@ -39,7 +39,7 @@ pub fn spool_frames(data: &[u8]) {
     );
 }
 
-/// A reply is read only when it is whole, and nothing behind it is taken.
+/// A reply is parsed only when it is complete, and nothing behind it is consumed.
 pub fn redis_reply(data: &[u8]) {
     let Ok(Some((reply, used))) = resp::parse(data) else {
         return;

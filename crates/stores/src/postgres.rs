@@ -1,4 +1,4 @@
-//! PostgreSQL as a store: a `sentinel_pg::Pool` whose connections bring our tables up to date.
+//! PostgreSQL as a store: a `sentinel_pg::Pool` whose connections migrate our tables.
 //!
 //! Each new connection runs the migrations first, so a gateway may start before its database does. A
 //! process opens a database once and shares the handle, so that `max_connections` is its total.
@@ -21,7 +21,7 @@ use sentinel_pg::{BadUrl, OnConnect, Params, Pool, PoolOptions, Session};
 use crate::Migrations;
 use crate::error::StoreError;
 
-/// Acknowledged transactions are on the server's disk, whatever its default is.
+/// Acknowledged transactions are on the server's disk, whatever the server's default.
 const DURABLE: &str = "SET client_min_messages = warning;
     SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'";
@@ -33,8 +33,8 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Reads the URL and connects to nothing yet. `migrations` are those of every component that uses
-    /// this handle or a clone of it. Called within the runtime that drives the connections.
+    /// Parses the URL without connecting. `migrations` are those of every component that uses this handle or a clone
+    /// of it. Must be called within the runtime that drives the connections.
     pub fn new(
         url: &str,
         max_connections: usize,
@@ -101,7 +101,7 @@ fn on_connect(migrations: Arc<[Migrations]>) -> OnConnect {
     })
 }
 
-/// Queries whose failures are the store's.
+/// Queries whose errors are `StoreError`s.
 pub(crate) trait Queries {
     fn rows(
         &mut self,

@@ -1,11 +1,11 @@
-//! Redis as the keeper of rate limits that many gateways share.
+//! Redis as the store of rate limits that several gateways share.
 //!
-//! One bucket per caller and tool, which one script moves on by the server's own clock (`bucket.lua`). `Redis` is
-//! asked from any thread; a task of its own holds the one connection (`connection`), and answers come back in the
-//! order of the questions. While the server is away, or took too long once, nobody waits for it: the task tries again
-//! by itself, and until then every question is answered at once with `Unavailable`.
+//! One bucket per caller and tool, updated by one script with the server's clock (`bucket.lua`). `Redis` is called
+//! from any thread; a task of its own owns the single connection (`connection`), and answers arrive in the order of
+//! requests. While the server is unreachable or too slow no call waits for it: the task reconnects, and until then
+//! every request is answered at once with `Decision::Unavailable`.
 //!
-//! Not here: what holds in the meantime (`sentinel_core::policy`).
+//! Not here: the limits that apply in the meantime (`sentinel_core::policy`).
 
 mod connection;
 pub(crate) mod resp;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use ring::digest;
 use sentinel_core::operation::Operation;
-use sentinel_core::policy::{Allowance, Limited, Said, SharedFigures, SharedRates, Unavailable};
+use sentinel_core::policy::{Allowance, Decision, Limited, SharedFigures, SharedRates};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -34,37 +34,37 @@ pub use connection::Trouble;
 use resp::Reply;
 pub use url::BadUrl;
 
-/// A call waits no longer to hear whether it is one too many.
+/// Longest wait of a call for a decision.
 const ANSWER_MAX: Duration = Duration::from_millis(100);
-/// Questions on their way at once. A server near enough to be asked for every call answers that many in some
-/// milliseconds; who comes on top is answered by its own gateway.
+/// Bound on pending requests. A server close enough to be asked for every call answers that many in some
+/// milliseconds; further calls are decided by the gateway itself.
 const IN_FLIGHT_MAX: usize = 1024;
-/// Whose keys they are.
+/// Prefix of our keys.
 const PREFIX: &str = "sentinel:rate:";
-/// What a bucket may hold for the script to be exact: below 2^53 units.
+/// Largest burst for which the script is exact: below 2^53 units.
 const BURST_MAX: u32 = 150_000_000;
 
-/// A handle on the server; dropping the last one ends its connection.
+/// A handle on the server; dropping the last one closes the connection.
 pub struct Redis {
     jobs: mpsc::Sender<Job>,
     state: Arc<State>,
 }
 
-/// What is known of the server.
+/// The observed state of the server.
 struct State {
-    /// Asked questions are answered, as far as anybody knows.
+    /// Requests are currently answered.
     is_up: AtomicBool,
     decided: AtomicU64,
     alone: AtomicU64,
 }
 
 impl Redis {
-    /// Reads the URL; the connection is made on `home`, now and whenever it was lost.
+    /// Parses the URL; the connection is made on `home`, now and after each loss.
     pub fn new(url: &str, home: &Handle) -> Result<Self, BadUrl> {
         let place = url::read(url)?;
         let (jobs, asked) = mpsc::channel(IN_FLIGHT_MAX);
         let state = Arc::new(State {
-            // Calls that come before the first connection may wait for it.
+            // Calls before the first connection may wait for it.
             is_up: AtomicBool::new(true),
             decided: AtomicU64::new(0),
             alone: AtomicU64::new(0),
@@ -73,12 +73,12 @@ impl Redis {
         Ok(Self { jobs, state })
     }
 
-    /// Whether `new` would take this URL.
+    /// Whether `new` would accept this URL.
     pub fn check(url: &str) -> Result<(), BadUrl> {
         url::read(url).map(drop)
     }
 
-    /// Whether a server is there that lets us in and keeps a bucket; where it is, in any case.
+    /// Checks that a server accepts our login and runs the script; also returns its address.
     pub async fn probe(url: &str) -> Result<(String, Result<(), Trouble>), BadUrl> {
         let place = url::read(url)?;
         let found = connection::connect(&place).await.map(drop);
@@ -92,7 +92,7 @@ impl SharedRates for Redis {
         subject: &str,
         tool: &Operation,
         allowance: Allowance,
-    ) -> BoxFuture<'static, Said> {
+    ) -> BoxFuture<'static, Decision> {
         let (jobs, state) = (self.jobs.clone(), self.state.clone());
         let bucket = Bucket {
             key: key(subject, &tool.backend, &tool.own),
@@ -100,17 +100,17 @@ impl SharedRates for Redis {
             burst: allowance.burst.min(BURST_MAX),
         };
         Box::pin(async move {
-            let said = match state.is_up.load(Relaxed) {
-                true => timeout(ANSWER_MAX, ask(&jobs, bucket)).await,
-                false => Ok(Err(Unavailable)),
+            let decision = match state.is_up.load(Relaxed) {
+                true => timeout(ANSWER_MAX, ask(&jobs, bucket)).await.ok(),
+                false => None,
             };
-            let said = said.unwrap_or(Err(Unavailable));
-            let count = match said {
-                Ok(_) => &state.decided,
-                Err(Unavailable) => &state.alone,
+            let decision = decision.unwrap_or(Decision::Unavailable);
+            let count = match decision {
+                Decision::Unavailable => &state.alone,
+                _ => &state.decided,
             };
             count.fetch_add(1, Relaxed);
-            said
+            decision
         })
     }
 
@@ -123,7 +123,7 @@ impl SharedRates for Redis {
     }
 }
 
-/// What is asked of the script.
+/// Arguments of the script.
 #[derive(Clone, Debug)]
 struct Bucket {
     key: String,
@@ -131,7 +131,7 @@ struct Bucket {
     burst: u32,
 }
 
-/// A key that says nothing of what callers send: it has one length, and only our own characters.
+/// A fixed-length digest, so that a key contains no text of callers.
 fn key(subject: &str, backend: &str, tool: &str) -> String {
     let mut hash = digest::Context::new(&digest::SHA256);
     for part in [subject, backend, tool] {
@@ -146,35 +146,32 @@ fn key(subject: &str, backend: &str, tool: &str) -> String {
     key
 }
 
-/// Asks by the script's hash, and once more with all of it where the server has forgotten it.
-async fn ask(jobs: &mpsc::Sender<Job>, bucket: Bucket) -> Said {
-    match question(jobs, bucket.clone(), false).await? {
-        Reply::Error(_) => judge(&question(jobs, bucket, true).await?),
-        reply => judge(&reply),
-    }
+/// Calls the script by its hash, and with its source if the server has forgotten it.
+async fn ask(jobs: &mpsc::Sender<Job>, bucket: Bucket) -> Decision {
+    let reply = match question(jobs, bucket.clone(), false).await {
+        Some(Reply::Error(_)) => question(jobs, bucket, true).await,
+        reply => reply,
+    };
+    reply.map_or(Decision::Unavailable, |reply| decision(&reply))
 }
 
-async fn question(
-    jobs: &mpsc::Sender<Job>,
-    bucket: Bucket,
-    whole: bool,
-) -> Result<Reply, Unavailable> {
+async fn question(jobs: &mpsc::Sender<Job>, bucket: Bucket, whole: bool) -> Option<Reply> {
     let (reply, answer) = oneshot::channel();
     let job = Job {
         bucket,
         whole,
         reply,
     };
-    jobs.try_send(job).map_err(|_| Unavailable)?;
-    answer.await.map_err(|_| Unavailable)
+    jobs.try_send(job).ok()?;
+    answer.await.ok()
 }
 
-fn judge(reply: &Reply) -> Said {
+fn decision(reply: &Reply) -> Decision {
     match reply {
-        Reply::Number(0) => Ok(Ok(())),
-        Reply::Number(ms) if *ms > 0 => Ok(Err(Limited {
+        Reply::Number(0) => Decision::Allowed,
+        Reply::Number(ms) if *ms > 0 => Decision::Limited(Limited {
             retry_after_ms: ms.unsigned_abs(),
-        })),
-        _ => Err(Unavailable),
+        }),
+        _ => Decision::Unavailable,
     }
 }

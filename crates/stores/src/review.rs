@@ -1,11 +1,10 @@
-//! Reviews in SQLite: one transaction per action, its event in the same transaction.
-//! `postgres` does the same for many gateways.
+//! Reviews in SQLite: one transaction per action, with its event. `postgres` does the same for several gateways.
 //!
-//! Every acknowledged action is on the disk (`synchronous=FULL`). The decision of `act` runs in the
-//! writer's transaction, on the row as it is then. `write` holds the named queries that change
-//! something, `read` those that do not, `chain` the hashes over the history.
+//! Every acknowledged action is on disk (`synchronous=FULL`). The decision of `act` runs in the writer's transaction,
+//! on the current row. `write` holds the queries that change rows, `read` the others, `chain` the hashes over the
+//! history.
 //!
-//! Not here: what may be done when (`sentinel_review::machine`).
+//! Not here: which actions are allowed (`sentinel_review::machine`).
 
 mod backup;
 mod chain;
@@ -39,13 +38,13 @@ pub const MIGRATIONS: Migrations = Migrations {
     steps: &[include_str!("review/tables.sql")],
 };
 
-/// Events covered by one answer of `changes`; callers ask again for the rest.
+/// Events in one answer of `changes`; callers request the rest.
 const CHANGES_MAX: i64 = 256;
 
-/// Resubmissions shown in a chain; more is a loop of agents, not a discussion.
+/// Resubmissions shown in a chain; a longer one is a loop of agents, not a discussion.
 const CHAIN_LEN_MAX: usize = 200;
 
-/// Decides what becomes of a claim whose lease may be over.
+/// Decides about a claim whose lease may have ended.
 pub type Expire = fn(&Review, &Moment) -> Option<sentinel_review::store::Effect>;
 
 impl From<StoreError> for ReviewError {
@@ -57,7 +56,7 @@ impl From<StoreError> for ReviewError {
     }
 }
 
-/// SQL failures inside a closure, as troubles.
+/// SQL errors inside a closure.
 fn sql(error: rusqlite::Error) -> ReviewError {
     StoreError::from(error).into()
 }
@@ -86,7 +85,7 @@ impl SqliteReviews {
         async move { db.read(work).await }.boxed()
     }
 
-    /// Time is read in the transaction, so that it grows with the history.
+    /// Reads the clock in the transaction, so that times increase with the history.
     fn writing<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &Moment) -> Result<T, ReviewError> + Send + 'static,

@@ -27,20 +27,20 @@ use crate::private;
 pub use migrate::Migrations;
 use writer::{Job, Writer};
 
-/// How long a write waits for another process.
+/// Longest wait of a write for another process.
 const BUSY_MAX: Duration = Duration::from_secs(5);
-/// Writes that may wait for the writer: the callers beyond wait in `send`, not in memory of ours.
+/// Writes queued for the writer; further callers wait in `send`, without memory here.
 const QUEUE_LEN_MAX: usize = 256;
-/// Connections for reading: reads are short, and each costs a page cache.
+/// Reader connections: reads are short, and each connection costs a page cache.
 const READERS_MAX: usize = 4;
 
-/// Statements that a connection keeps parsed: more than all rooms together use.
+/// Prepared statements per connection: more than all components together use.
 const STATEMENTS_MAX: usize = 64;
 
-/// When a commit counts as done.
+/// When a commit is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronous {
-    /// Survives kill -9 of this process, not a power failure.
+    /// Survives kill -9 of this process, but not a power failure.
     Normal,
     /// Survives a power failure.
     Full,
@@ -65,8 +65,8 @@ struct Readers {
 }
 
 impl Sqlite {
-    /// Opens the file, making it and its folder when missing, and brings every component's tables
-    /// up to date. Blocks; call it while starting.
+    /// Opens the file, creating it and its folder if missing, and migrates every component's tables. Blocks; call it
+    /// while starting.
     pub fn open(
         path: &Path,
         synchronous: Synchronous,
@@ -100,7 +100,7 @@ impl Sqlite {
         Ok(Self { inner, synchronous })
     }
 
-    /// Whether there is a database of ours with the tables of a component. Changes nothing.
+    /// Whether there is a database with the tables of a component. Changes nothing.
     pub fn holds(path: &Path, migrations: &Migrations) -> Result<bool, StoreError> {
         migrate::holds(&open_reading(path)?, migrations)
     }
@@ -118,8 +118,8 @@ impl Sqlite {
         &self.inner.path
     }
 
-    /// Runs `work` in a transaction and returns once it is committed. An error of `work` rolls back
-    /// what it did. Dropping the future does not stop a closure that the queue already holds.
+    /// Runs `work` in a transaction and returns once it is committed. An error of `work` rolls back its changes.
+    /// Dropping the future does not stop a queued closure.
     pub async fn write<T, E, F>(&self, work: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -136,7 +136,7 @@ impl Sqlite {
             .unwrap_or_else(|_| Err(StoreError::Closed.into()))
     }
 
-    /// Runs `work` on a connection that cannot write. It sees everything acknowledged before.
+    /// Runs `work` on a read-only connection. It sees every acknowledged write.
     pub async fn read<T, E, F>(&self, work: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -155,7 +155,7 @@ impl Sqlite {
                 None => open_reading(&path)?,
             };
             let outcome = work(&connection);
-            // A closure that left a statement or transaction open loses the connection, not us.
+            // A closure that panicked or left a transaction open loses the connection.
             if connection.is_autocommit() {
                 readers.lock().push(connection);
             }
@@ -168,8 +168,8 @@ impl Sqlite {
 }
 
 impl Sqlite {
-    /// Like `read`, and given up after a while, or when nobody waits for it any more: for what may have to
-    /// look at everything.
+    /// Like `read`, with a time limit, and interrupted when the future is dropped: for queries that may scan
+    /// everything.
     pub async fn read_within<T, E, F>(&self, limit: Duration, work: F) -> Result<T, E>
     where
         T: Send + 'static,
@@ -183,7 +183,7 @@ impl Sqlite {
             is_over: false,
         };
         let mut reading = pin!(self.read(move |connection| {
-            // Whoever waited may have gone before it began.
+            // The caller may have left before it began.
             let told = tell.send(connection.get_interrupt_handle());
             told.map_err(|_| StoreError::Busy)?;
             work(connection)
@@ -200,10 +200,10 @@ impl Sqlite {
     }
 }
 
-/// An interrupt just before a statement begins has no effect.
+/// An interrupt just before a statement begins has no effect, so it is repeated.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// A read that may be given up.
+/// A read that may be interrupted.
 struct Begun {
     told: oneshot::Receiver<InterruptHandle>,
     handle: Option<InterruptHandle>,
@@ -211,7 +211,7 @@ struct Begun {
 }
 
 impl Begun {
-    /// Ends it if it has begun; otherwise it will not begin.
+    /// Interrupts it if it has begun; otherwise it will not begin.
     fn interrupt(&mut self) {
         self.told.close();
         self.handle = self.told.try_recv().ok().or(self.handle.take());

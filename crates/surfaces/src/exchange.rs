@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use sentinel_core::audit::{self, Ending, Surface, Trail};
+use sentinel_core::audit::{self, AuditTrail, Ending, Surface};
 use sentinel_core::{Beginning, Caller, Conversation, Entry, Fault, Identity, Kind, Reply};
 use sentinel_wire::envelope::{PARSE_ERROR, Refusal, write_result};
 use sentinel_wire::{Id, Message, Method, Outcome, Params, Request, Revision};
@@ -28,13 +28,13 @@ use crate::gateway::Gateway;
 use crate::mcp::{Large, fault_message, outcome_message};
 use crate::rescue;
 
-/// By which way a message came, and from whom.
+/// The origin of a message: surface and identity.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) surface: Surface,
     pub(crate) identity: &'a Identity,
-    /// The header of that name, where there are headers.
+    /// The header of that name, if any.
     pub(crate) traceparent: Option<&'a [u8]>,
 }
 
@@ -72,24 +72,24 @@ impl OperationExchange {
         Self { entry }
     }
 
-    /// Where the walk notes what became of the call.
-    pub(crate) fn trail(&self) -> Arc<Trail> {
+    /// The trail on which the walk notes facts about the call.
+    pub(crate) fn trail(&self) -> Arc<AuditTrail> {
         self.entry.trail()
     }
 
-    /// The answer is ready, and on record when this returns.
+    /// Records the outcome; the answer may be sent when this returns.
     pub(crate) fn end(self, ending: &Ending, bytes_out: usize) {
         self.entry.finish(ending, bytes_out);
     }
 }
 
-/// What a handler made of a request.
+/// The outcome of a handler.
 pub(crate) enum Handled {
     /// The gateway's own result, as JSON.
     Result(Bytes),
-    /// A backend's answer, or one in its place.
+    /// A backend's answer, or the gateway's in its place.
     Reply(Reply),
-    /// A large answer whose beginning is here; the rest of the call brings the rest.
+    /// A large answer that has begun; the call produces the rest.
     Begins(Box<Beginning>, Box<Conversation>),
 }
 
@@ -100,12 +100,12 @@ pub(crate) enum Answer {
         /// For MCP over HTTP.
         status: StatusCode,
     },
-    /// It goes out while it comes in; its record is made before its last byte.
+    /// Sent while it is received; recorded before its last byte.
     Large(Box<Large>),
 }
 
 impl Answer {
-    /// The message in one piece, where it cannot go out in several.
+    /// The message as a whole.
     pub(crate) async fn whole(self) -> Vec<u8> {
         match self {
             Self::Whole { message, .. } => message,
@@ -115,7 +115,8 @@ impl Answer {
 }
 
 impl MessageExchange {
-    /// A request was read. Errors are written in the newest handshake revision until the caller is identified.
+    /// Opens the exchange of a request. Errors are written in the newest handshake revision until the caller is
+    /// identified.
     pub(crate) fn open(arrival: &Arrival<'_>, request: &Request, bytes_in: usize) -> Self {
         let mut entry = arrival.gateway.auditor.open(&audit::Request {
             surface: arrival.surface,
@@ -140,19 +141,19 @@ impl MessageExchange {
         self
     }
 
-    /// The caller can take a large answer in pieces, each of which may wait for so many seconds.
+    /// The caller accepts a large answer in pieces, each of which may wait for this many seconds.
     pub(crate) fn takes_pieces(&self, patience_s: u32) {
         self.entry.takes_pieces(patience_s);
     }
 
-    /// Who sent it, and in which revision it is answered.
+    /// Sets the caller, and the revision of the answer.
     pub(crate) fn identify(&mut self, caller: &Caller) {
         self.revision = caller.revision;
         self.entry.by(caller);
     }
 
-    /// Where the walk notes what became of the call.
-    pub(crate) fn trail(&self) -> Arc<Trail> {
+    /// The trail on which the walk notes facts about the call.
+    pub(crate) fn trail(&self) -> Arc<AuditTrail> {
         self.entry.trail()
     }
 
@@ -194,17 +195,17 @@ impl MessageExchange {
         Answer::Whole { message, status }
     }
 
-    /// The request opened a stream that lives on by itself: it is on record from here on.
+    /// Records a request that opened a stream which lives on.
     pub(crate) fn opened(self, bytes_out: usize) {
         self.entry.finish(&Ending::Success, bytes_out);
     }
 
-    /// The end of a large answer of which so many bytes went out.
+    /// Records the end of a large answer of which this many bytes were sent.
     pub(crate) fn ended(self, outcome: &Result<Reply, Fault>, bytes_out: usize) {
         self.entry.finish(&Ending::of(outcome), bytes_out);
     }
 
-    /// The error message of a large answer that failed before any of it went out.
+    /// The error message for a large answer that failed before any of it was sent.
     pub(crate) fn failure(&self, fault: &Fault) -> Vec<u8> {
         fault_message(Some(&self.id), self.revision, fault)
     }
@@ -231,7 +232,7 @@ impl MessageExchange {
 }
 
 impl Arrival<'_> {
-    /// Something came that is no request: the record of its refusal.
+    /// Records a refused message that is no request.
     fn record(&self, id: Option<&Id>, kind: Kind, bytes_in: usize, bytes_out: usize) {
         let request = audit::Request {
             surface: self.surface,
@@ -246,7 +247,7 @@ impl Arrival<'_> {
         entry.finish(&Ending::Refused(kind), bytes_out);
     }
 
-    /// The answer to a message that could not be read, on record.
+    /// Answers and records an unreadable message.
     pub(crate) fn malformed(
         &self,
         refusal: &Refusal,
@@ -261,7 +262,7 @@ impl Arrival<'_> {
         self.refuse(refusal.id.as_ref(), &fault, revision, bytes_in)
     }
 
-    /// The answer to what is refused without having been read as a request, on record.
+    /// Answers and records a message that is refused unread.
     pub(crate) fn refuse(
         &self,
         id: Option<&Id>,
@@ -275,8 +276,7 @@ impl Arrival<'_> {
         Answer::Whole { message, status }
     }
 
-    /// A batch that is refused as a whole: each of its requests has a record, and the refusal where it has
-    /// none.
+    /// Refuses a batch: each of its requests gets a record, or the refusal itself if there is none.
     pub(crate) fn refuse_batch(&self, messages: &[Result<Message, Refusal>], fault: &Fault) {
         let mut recorded = false;
         for message in messages {

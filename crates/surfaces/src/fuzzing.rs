@@ -1,8 +1,8 @@
-//! An entrance for a fuzz target (`fuzz/`) to a reader that is private otherwise. Nothing else calls it.
+//! Entry point of a fuzz target (`fuzz/`) to a private reader. Nothing else calls it.
 
 use crate::http::resume::{event_id, parse_id};
 
-/// What is read names the same event when it is written.
+/// A parsed event id names the same event when printed.
 pub fn last_event_id(data: &[u8]) {
     let Ok(id) = std::str::from_utf8(data) else {
         return;

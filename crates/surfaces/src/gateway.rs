@@ -1,4 +1,4 @@
-//! What every surface shares: the walk, the catalog, the limits, and whether we are going down.
+//! State shared by all surfaces: the walk, the catalog, the limits, and whether the gateway is draining.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use sentinel_core::audit::AuditStore;
 use sentinel_core::catalog::Registry;
 use sentinel_core::identity::KeyStore;
-use sentinel_core::park::{Continuations, Lot};
+use sentinel_core::park::{Continuations, ParkedCalls};
 use sentinel_core::seal::Sealer;
 use sentinel_core::{Auditor, Fault, Policy, Walk, walk};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::http::Pace;
 use crate::http::admin::reload::Reloaded;
 
-/// Bounds on what callers can make us hold; each has its key in the configuration.
+/// Bounds on the memory and work that callers can cause; each has a key in the configuration.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// One HTTP request body.
@@ -25,21 +25,21 @@ pub struct Limits {
     /// One HTTP request head, and its fields.
     pub head_bytes_max: usize,
     pub head_fields_max: usize,
-    /// How slow an HTTP peer may be.
+    /// Time limits of HTTP peers.
     pub pace: Pace,
     /// One line on stdio.
     pub line_bytes_max: usize,
     pub json_depth_max: u32,
-    /// Legacy sessions at once.
+    /// Concurrent legacy sessions.
     pub sessions_max: usize,
     pub session_idle: Duration,
     /// Open event streams at once.
     pub streams_max: usize,
-    /// The same for one caller, where callers can be told apart.
+    /// The bound per caller, where callers are authenticated.
     pub streams_per_caller_max: usize,
-    /// What one slow reader of a stream may leave unread, answers apart. Read once.
+    /// Bytes that a slow reader of a stream may leave unread, answers excluded. Read once.
     pub stream_bytes_max: usize,
-    /// How long a caller may think about a question.
+    /// Longest time for a caller's answer to a question.
     pub park_ttl: Duration,
 }
 
@@ -63,25 +63,24 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What one caller may have of so many streams, unless configured: a sixteenth, as of sessions, but enough for the
-    /// windows of one person.
+    /// The default share of one caller: a sixteenth, as for sessions, but enough for the windows of one person.
     pub fn streams_per_caller(streams: usize) -> usize {
         (streams / 16).max(64)
     }
 }
 
-/// What operators ask of the program around the gateway.
+/// Operations of the program around the gateway, for operators.
 pub trait Control: Send + Sync {
-    /// Reads the configuration again and puts it in force; the fault names every mistake in it.
+    /// Reads the configuration again and applies it; the fault names every mistake in it.
     fn reload(&self) -> BoxFuture<'static, Result<Reloaded, Fault>>;
 
     /// The configuration in force, without secrets.
     fn config(&self) -> Value;
 
-    /// Where API keys are kept.
+    /// The store of API keys.
     fn key_store(&self) -> Arc<dyn KeyStore>;
 
-    /// Where audit records end up, if any are kept.
+    /// The store of audit records, if records are kept.
     fn records(&self) -> Option<Arc<dyn AuditStore>>;
 }
 
@@ -92,7 +91,7 @@ pub struct Gateway {
     pub auditor: Arc<Auditor>,
     limits: ArcSwap<Limits>,
     pub(crate) sealer: Sealer,
-    pub(crate) lot: Lot,
+    pub(crate) parked_calls: ParkedCalls,
     pub(crate) continuations: Continuations,
     control: OnceLock<Arc<dyn Control>>,
     draining: watch::Sender<bool>,
@@ -107,7 +106,7 @@ impl Gateway {
             auditor,
             registry: policy.registry().clone(),
             policy,
-            lot: Lot::new(limits.park_ttl),
+            parked_calls: ParkedCalls::new(limits.park_ttl),
             continuations: Continuations::default(),
             limits: ArcSwap::from_pointee(limits),
             sealer: Sealer::new(),
@@ -121,19 +120,18 @@ impl Gateway {
         self.limits.load()
     }
 
-    /// How slow an HTTP peer may be.
+    /// Time limits of HTTP peers.
     pub(crate) fn pace(&self) -> Pace {
         self.limits.load().pace
     }
 
-    /// Bounds for what comes from now on: connections, requests, sessions and questions that are there keep
-    /// theirs.
+    /// Sets the bounds for new connections, requests, sessions and questions; existing ones keep theirs.
     pub fn set_limits(&self, limits: Limits) {
-        self.lot.set_ttl(limits.park_ttl);
+        self.parked_calls.set_ttl(limits.park_ttl);
         self.limits.store(Arc::new(limits));
     }
 
-    /// Operators find the program here. Once.
+    /// Sets the operations of the program. Once.
     pub fn controlled_by(&self, control: Arc<dyn Control>) {
         let _ = self.control.set(control);
     }
@@ -142,8 +140,7 @@ impl Gateway {
         self.control.get()
     }
 
-    /// From now on readiness says no, streams end in order, and connections close after their
-    /// present request.
+    /// Starts draining: readiness fails, streams end in order, and connections close after their current request.
     pub fn drain(&self) {
         self.draining.send_replace(true);
     }
@@ -152,14 +149,14 @@ impl Gateway {
         *self.draining.borrow()
     }
 
-    /// Resolves once draining began.
+    /// Resolves when draining has begun.
     pub async fn drained(&self) {
         let mut draining = self.draining.subscribe();
         let _ = draining.wait_for(|draining| *draining).await;
     }
 
-    /// Drops what waits for callers who never came back; called every few seconds.
+    /// Drops expired parked calls; called every few seconds.
     pub fn sweep(&self) {
-        self.lot.sweep();
+        self.parked_calls.sweep();
     }
 }

@@ -1,9 +1,9 @@
-//! The HTTP door: one listener for MCP, the admin API, health, readiness and metrics.
+//! The HTTP server: one listener for MCP, the admin API, health, readiness and metrics.
 //!
-//! `Door` is shared by all connections; `serve` drives one of them to its end. Each connection is a
-//! task of the worker that accepted it, and so is everything its requests do.
+//! `Door` is shared by all connections; `serve` runs one of them to its end. Each connection is a task of the worker
+//! that accepted it, and so is all the work of its requests.
 //!
-//! Not here: the way of one request (`exchange`), what is at which path (`routes`), what MCP messages mean (`mcp`),
+//! Not here: the processing of one request (`exchange`), the paths (`routes`), the meaning of MCP messages (`mcp`),
 //! binding and accepting (the binary).
 
 use std::convert::Infallible;
@@ -69,14 +69,14 @@ use session::Sessions;
 use streams::{OpenStreams, StreamPlace};
 use wake_filter::WakeFilter;
 
-/// What a connection may buffer, if heads may not be larger.
+/// Buffer of a connection whose heads may not be larger.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// hyper's own bound on header fields. Only another one is set, for that costs an allocation per request.
+/// hyper's default bound on header fields. Only a different one is set, since that costs an allocation per request.
 const HEAD_FIELDS_USUAL: usize = 100;
 
 pub struct Door {
     gateway: Arc<Gateway>,
-    /// Who may come in, as the configuration says at the moment.
+    /// Which callers the current configuration admits.
     entrance: ArcSwap<Entrance>,
     sessions: Sessions,
     sse_connections: sse2024::Connections,
@@ -92,10 +92,10 @@ struct Entrance {
     epoch: Arc<auth::AccessEpoch>,
 }
 
-/// Where a request comes in: what is to be seen there, and which tools of it. Sessions are bound to it.
+/// The endpoint of a request: its view and tool filter. Sessions are bound to it.
 struct Endpoint {
     view: View,
-    tags: Option<tags::Wanted>,
+    tags: Option<tags::TagFilter>,
 }
 
 impl Entrance {
@@ -114,10 +114,10 @@ enum Serves {
     Everything,
     /// For a listener that orchestrators reach and callers must not.
     ProbesOnly {
-        /// The door for those.
+        /// The listener for callers.
         beside: Arc<Door>,
     },
-    /// Everything, for whoever runs the gateway: the admin API asks for no role.
+    /// Everything, for the operator: the admin API requires no role.
     Operator,
 }
 
@@ -137,8 +137,8 @@ impl Door {
         Self::serving(Serves::Everything, gateway, entrance, scrape)
     }
 
-    /// A door with `/health`, `/ready` and `/metrics` and nothing else, beside the one for callers. Where callers must
-    /// prove who they are, metrics are here for whoever has their token only.
+    /// A listener with `/health`, `/ready` and `/metrics` only, beside the one for callers. If callers authenticate,
+    /// metrics require their token here.
     pub fn probes_only(beside: &Arc<Self>) -> Arc<Self> {
         // Nobody comes further than the probes, whoever it is.
         let entrance = Entrance::trusting(Identity::local(""));
@@ -147,7 +147,7 @@ impl Door {
         Self::serving(Serves::ProbesOnly { beside }, gateway, entrance, scrape)
     }
 
-    /// A door for a socket that only the gateway's own user can open.
+    /// A listener on a socket that only the gateway's own user can open.
     pub fn operator(gateway: Arc<Gateway>) -> Arc<Self> {
         let entrance = Entrance::trusting(Identity::local(ADMIN));
         Self::serving(Serves::Operator, gateway, entrance, Scrape::Open)
@@ -174,7 +174,7 @@ impl Door {
 
     /// Applies a new configuration of who may come in and what is served where. Where it has another `access`, open streams
     /// end, so that their callers show their credentials again.
-    pub fn readmit(&self, allowed: Allowed, mounts: Mounts, access: Option<Access>) {
+    pub fn set_access(&self, allowed: Allowed, mounts: Mounts, access: Option<Access>) {
         let before = self.entrance.load_full();
         let epoch = match access {
             Some(access) => auth::AccessEpoch::new(access),
@@ -210,8 +210,8 @@ impl Door {
                 Ok::<_, Infallible>(poll_fn(|cx| filter.poll(cx, answer.as_mut())).await)
             }
         });
-        // Whoever comes while we go down may still ask how we are, or answer or cancel a call in
-        // flight, once.
+        // A connection opened while draining gets one request: a probe, or an answer or cancellation for a call in
+        // flight.
         let late = self.gateway.is_draining();
         let limits = self.gateway.limits().clone();
         let (stream, timer) = pace::paced(stream, &limits.pace, late);
@@ -219,7 +219,7 @@ impl Door {
         http.header_read_timeout(timer.longest())
             .timer(timer)
             .max_buf_size(BUFFER_BYTES_MAX.max(limits.head_bytes_max))
-            // The buffer alone does not bound a head, for one read may go beyond.
+            // The buffer alone does not bound a head, since one read may exceed it.
             .max_header_size(limits.head_bytes_max)
             .keep_alive(!late);
         if limits.head_fields_max != HEAD_FIELDS_USUAL {
@@ -239,12 +239,12 @@ impl Door {
         }
     }
 
-    /// Calls of sessions that run, also those whose connections are gone.
+    /// Calls in flight of sessions, including those whose connections are gone.
     pub fn session_calls(&self) -> usize {
         self.sessions.calls()
     }
 
-    /// Ends sessions nobody used for too long; called every few seconds.
+    /// Ends expired sessions; called every few seconds.
     pub fn sweep(&self) {
         self.sessions.bound(&self.gateway.limits());
         self.sessions.sweep();
@@ -256,18 +256,14 @@ impl Door {
         metrics.streams.store(streams, Ordering::Relaxed);
     }
 
-    pub fn sessions_len(&self) -> usize {
-        self.sessions.len()
-    }
-
-    /// Counts one more event stream of this caller, unless there are too many.
+    /// Counts one more event stream of this caller, unless a bound is reached.
     fn stream_place(&self, identity: &Identity) -> Result<StreamPlace, Fault> {
         let (all_max, by_caller_max) = self.stream_bounds();
         let caller = Caller::of(identity).principal();
         self.streams.open(caller, all_max, by_caller_max)
     }
 
-    /// Answers with an event stream, unless there are too many already.
+    /// Answers with an event stream, unless a bound is reached.
     fn events(
         &self,
         identity: &Identity,
@@ -277,14 +273,14 @@ impl Door {
         Ok(reply::stream(place, chunks))
     }
 
-    /// Whether a stream that need not be could be opened.
+    /// Whether an optional stream could be opened.
     fn has_room_for_events(&self, identity: &Identity) -> bool {
         let (all_max, by_caller_max) = self.stream_bounds();
         let caller = Caller::of(identity).principal();
         self.streams.has_room(&caller, all_max, by_caller_max)
     }
 
-    /// The bounds in all and by caller. Where callers cannot be told apart all of them are one.
+    /// The bounds in total and per caller. Without authentication all callers count as one.
     fn stream_bounds(&self) -> (usize, usize) {
         let limits = self.gateway.limits();
         let by_caller = match self.entrance.load().epoch.access.is_guarded() {
@@ -294,8 +290,8 @@ impl Door {
         (limits.streams_max, by_caller)
     }
 
-    /// Ends the sessions of callers whose credential was taken back (P-S07) or whose role was removed, and so their calls
-    /// and streams; never ends.
+    /// Ends the sessions of callers whose credential was revoked (P-S07) or whose role was removed, and so their
+    /// calls and streams; runs for ever.
     pub async fn watch_revocations(self: Arc<Self>) {
         let policy = &self.gateway.policy;
         let mut roles = policy.role_changes();
@@ -306,8 +302,8 @@ impl Door {
                 epoch.access.is_revoked(identity) || !policy.has_role(&identity.role)
             };
             tokio::select! {
-                // The epoch closed: other rules, so everybody begins anew.
-                () = epoch.at_each_change(|| self.sessions.end_those(is_out)) => {
+                // The epoch closed: all callers must authenticate again.
+                () = epoch.on_each_change(|| self.sessions.end_those(is_out)) => {
                     self.sessions.end_those(|_| true);
                 }
                 Ok(()) = roles.changed() => self.sessions.end_those(is_out),

@@ -1,10 +1,9 @@
-//! Surfaces: the doors callers come in by.
+//! Surfaces: the protocols by which callers reach the gateway.
 //!
-//! A surface adapts its callers, of any revision, up to the core's `Call`, and what comes back down
-//! to them. `mcp` is what all MCP doors share; `http` and `stdio` are the doors.
+//! A surface translates its callers' requests, of any revision, to the core's `Call`, and the answers back. `mcp` is
+//! shared by all MCP surfaces; `http` and `stdio` are the transports.
 //!
-//! Not here: what a call may do and where it goes (`core`), processes and sockets to servers
-//! (`backends`).
+//! Not here: permissions and routing of calls (`core`), connections to servers (`backends`).
 
 mod exchange;
 #[doc(hidden)]

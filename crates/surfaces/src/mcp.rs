@@ -1,5 +1,4 @@
-//! MCP, whatever the transport: what the gateway answers itself, sessions and calls of legacy callers, calls of modern
-//! ones.
+//! MCP on any transport: answers of the gateway itself, sessions and calls of legacy callers, calls of modern ones.
 //!
 //! Not here: framing, headers and event streams (`http`, `stdio`).
 
@@ -25,10 +24,10 @@ pub(crate) use in_flight::CallGuard;
 pub(crate) use introduction::{Introduction, unsupported_version};
 pub(crate) use large::{Large, Unfinished};
 pub(crate) use listen::{Changes, Listener, change_message};
-pub(crate) use modern::{Manner, Talk, Turn};
+pub(crate) use modern::{CallOptions, ModernCall, Turn};
 pub(crate) use render::{fault_message, outcome_message};
 pub(crate) use session::{LegacySession, Opening, PendingCall, ReadyAt, no_batches};
 pub(crate) use sink::{CallerSink, StreamItem};
 
-/// Nothing to say for this long turns an answer into a stream, and keeps a stream alive.
+/// Time without a message after which an answer becomes a stream, and the keep-alive interval of streams.
 pub(crate) const SILENCE_MAX: std::time::Duration = std::time::Duration::from_secs(15);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use sentinel_core::audit::{Draft, Keeps, NotKept, Sink};
+use sentinel_core::audit::{AuditSettings, Draft, NotKept, Sink};
 use sentinel_core::catalog::Listing;
 use sentinel_core::identity::{self, Authenticator, KeyRecord, KeyStore, StoreProblem};
 use sentinel_core::policy::Settings;
@@ -173,7 +173,7 @@ fn house() -> House {
         ..Offer::empty(Revision::NEWEST)
     });
     let seen = Arc::new(Seen::default());
-    let auditor = Auditor::new(Arc::default(), Some(seen.clone()), Keeps::default());
+    let auditor = Auditor::new(Arc::default(), Some(seen.clone()), AuditSettings::default());
     let policy = Policy::new(registry, Settings::default());
     let gateway = Gateway::new(policy, Limits::default(), auditor);
     House {

@@ -30,8 +30,6 @@ impl Revision {
     /// The newest revision that begins with `initialize`.
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
     pub const NEWEST: Self = Self::V2026_07_28;
-    /// The revision assumed for an HTTP request without a version header (2025-06-18 transports).
-    pub const WITHOUT_HEADER: Self = Self::V2025_03_26;
 
     pub fn as_str(self) -> &'static str {
         match self {

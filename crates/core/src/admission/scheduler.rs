@@ -1,18 +1,16 @@
-//! Who runs, who waits and who is refused: plain state under one lock.
+//! Decides which calls run, wait or are refused: plain state under one lock.
 //!
-//! A call needs a place globally and one at its backend (its room). Whoever finds both free runs at
-//! once; others wait if both queues have space, each caller's in the order they came, callers in
-//! turn: a freed place goes to the caller who was served longest ago among those it can be given to.
-//! So while any place is free, nobody waits who could take it. When a queue is full, somebody is refused at
-//! once: whoever comes, unless another caller has more calls waiting; then the newest of those makes room,
-//! so that one caller's burst does not keep the others out.
+//! A call needs a permit globally and one at its backend (its room). If both are free it runs at once; otherwise it
+//! waits if both queues have space. Calls of one caller wait in order of arrival. A freed permit goes to the eligible
+//! caller that was served longest ago, so no call waits that could run. When a queue is full, the newest call of the
+//! caller with the longest queue is evicted if that queue is longer than the arriving caller's by two or more;
+//! otherwise the arrival is refused. So one caller's burst does not keep the others out.
 //!
-//! A call that ran before and gave its place up meanwhile comes back in turn with the others, but is no newcomer: it
-//! takes nothing of the queue's bound, is never refused and makes room for nobody.
+//! A call that ran before and released its permit returns into the same queues, but is no new arrival: it does not
+//! count toward the queue's bound, is never refused and evicts no other call.
 //!
-//! Permits and tickets are owned: dropping one, for whatever reason, gives everything back. The lock
-//! is a parameter so that the interleaving checker can put its own in place of the real one; there
-//! is no other shared state and no clock here.
+//! Permits and tickets are owned: dropping one gives everything back. The lock is a parameter so that the
+//! interleaving checker can substitute its own; there is no other shared state and no clock here.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -36,7 +34,7 @@ impl<T: Send> Lock<T> for parking_lot::Mutex<T> {
     }
 }
 
-/// How many run, how many wait.
+/// Most running and most waiting calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     pub max_concurrent: u32,
@@ -64,7 +62,7 @@ impl Reason {
     }
 }
 
-/// A refusal, with the figures of whatever refused: everything, or one backend.
+/// A refusal, with the figures of the bound that caused it: global, or one backend's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub reason: Reason,
@@ -78,7 +76,7 @@ pub struct Refused {
 pub struct Figures {
     pub active: u32,
     pub queued: u32,
-    /// They ran before, and wait for a place to go on in.
+    /// Returning calls that wait for a permit.
     pub returning: u32,
     pub admitted: u64,
     /// By `Reason`.
@@ -89,11 +87,11 @@ pub struct Figures {
 struct Room {
     bounds: Bounds,
     active: u32,
-    /// Newcomers that wait.
+    /// Waiting calls that are new.
     queued: u32,
-    /// Those that wait and ran before.
+    /// Waiting calls that ran before.
     returning: u32,
-    /// Callers with calls waiting for this room, by when they were last served.
+    /// Callers with calls waiting for this room, by the time they were last served.
     ring: BTreeMap<u64, Arc<str>>,
 }
 
@@ -119,7 +117,7 @@ impl Room {
         self.active < self.bounds.max_concurrent
     }
 
-    /// Why nobody can join the queue, if so.
+    /// Why the queue takes no call, if so.
     fn full(&self) -> Option<Refused> {
         (self.queued >= self.bounds.queue_size).then(|| {
             self.refused(match self.bounds.queue_size {
@@ -139,17 +137,17 @@ impl Room {
     }
 }
 
-/// One caller with calls that wait.
+/// One caller with waiting calls.
 struct Waiting {
     turn: u64,
     rooms: BTreeMap<usize, Queue>,
 }
 
-/// A caller's calls that wait for one room: order of arrival to place in the slab.
+/// A caller's calls that wait for one room: order of arrival to slab key.
 #[derive(Default)]
 struct Queue {
     new: BTreeMap<u64, usize>,
-    /// Apart, so that nobody who looks for a newcomer walks over them.
+    /// Separate, so that a search for new calls does not visit them.
     returning: BTreeMap<u64, usize>,
 }
 
@@ -161,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// Who came first, newcomer or not.
+    /// The first in order of arrival, new or returning.
     fn first(&self) -> Option<usize> {
         let firsts = [&self.new, &self.returning].map(BTreeMap::first_key_value);
         let (_, key) = firsts.into_iter().flatten().min()?;
@@ -183,12 +181,12 @@ struct Waiter {
     waker: Option<Waker>,
 }
 
-/// What became of a call that waits.
+/// The result of waiting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     None,
     Granted,
-    /// It made room for another caller's; it is in no queue any more.
+    /// It was evicted for another caller's call and is in no queue any more.
     Displaced(Refused),
 }
 
@@ -226,7 +224,7 @@ impl State {
             self.occupy(room);
             return Entered::Runs;
         }
-        // What is full answers first.
+        // The bound that is full determines the answer.
         let refused = if self.all.has_place() {
             here.full().or_else(|| self.all.full())
         } else {
@@ -242,8 +240,8 @@ impl State {
         Entered::Waits(self.enqueue(subject, room, false), woken)
     }
 
-    /// Takes the newest call of whoever has most waiting out of a full queue, if that is fair to a caller
-    /// who has fewer; with its waker. `None` if nobody has to go.
+    /// Evicts the newest call of the caller with the longest queue from a full queue, if the arriving caller has a
+    /// shorter one; returns it with its waker. `None` if no call is evicted.
     fn displace(
         &mut self,
         subject: &Arc<str>,
@@ -253,7 +251,7 @@ impl State {
         if refused.reason != Reason::QueueFull {
             return None;
         }
-        // A full room needs one of its own calls to go; otherwise any will do.
+        // A full room evicts one of its own calls; otherwise any call will do.
         let room_is_full = self.rooms[room].full().is_some();
         let counts = |waiting: &Waiting| match room_is_full {
             true => waiting.rooms.get(&room).map_or(0, |queue| queue.new.len()),
@@ -264,7 +262,7 @@ impl State {
         let (most, _, whose) = others
             .map(|(whose, waiting)| (counts(waiting), waiting.turn, whose))
             .max()?;
-        // Otherwise the two would displace each other in turn.
+        // Otherwise two callers would evict each other in turn.
         if most < mine + 2 {
             return None;
         }
@@ -290,7 +288,7 @@ impl State {
             verdict: Verdict::None,
             waker: None,
         });
-        // Whoever joins is served after those who wait already.
+        // A caller that joins is served after those that wait already.
         let caller = self
             .callers
             .entry(subject.clone())
@@ -332,7 +330,7 @@ impl State {
         }
     }
 
-    /// Forgets a call that waits no longer, and says what had become of it.
+    /// Removes a call that waits no longer, and returns its verdict.
     fn leave(&mut self, key: usize) -> Verdict {
         if self.waiters[key].verdict == Verdict::None {
             self.dequeue(key);
@@ -346,7 +344,7 @@ impl State {
         self.grant_next()
     }
 
-    /// Gives a free place to whoever is next, if anybody can use it.
+    /// Gives a free permit to the next call that can use it.
     fn grant_next(&mut self) -> Option<Waker> {
         if self.callers.is_empty() || !self.all.has_place() {
             return None;
@@ -381,10 +379,10 @@ impl State {
     }
 }
 
-/// What `State::enter` decided.
+/// The decision of `State::enter`.
 enum Entered {
     Runs,
-    /// At this key; another's call may have made room, and is to be woken.
+    /// Queued at this key; an evicted call is to be woken.
     Waits(usize, Option<Waker>),
     Refused(Refused),
 }
@@ -393,7 +391,7 @@ pub(super) struct Scheduler<L> {
     state: L,
 }
 
-/// What becomes of a call that wants to run.
+/// The result of entering the scheduler.
 pub(super) enum Entry<L: Lock<State>> {
     Now(Permit<L>),
     Wait(Ticket<L>),
@@ -414,7 +412,7 @@ impl<L: Lock<State>> Scheduler<L> {
         })
     }
 
-    /// New bounds, for rooms that are there and for new ones; whoever waits and fits now, runs.
+    /// Replaces the bounds, for existing and new rooms; waiting calls that fit now run.
     pub(super) fn reconfigure(
         &self,
         all: Bounds,
@@ -457,8 +455,8 @@ impl<L: Lock<State>> Scheduler<L> {
         }
     }
 
-    /// For a call that ran before and gave its place up while it waited for somebody: it is never
-    /// refused, whatever the queues hold. How many there are is bounded where they wait.
+    /// For a call that ran before and released its permit while it waited for its caller: never refused, whatever the
+    /// queues hold. The number of such calls is bounded where they are parked.
     pub(super) fn enter_again(self: &Arc<Self>, subject: &Arc<str>, room: usize) -> Entry<L> {
         let key = self.state.with(|state| {
             let free = state.all.has_place() && state.rooms[room].has_place();
@@ -492,13 +490,13 @@ impl<L: Lock<State>> Scheduler<L> {
             .with(|state| (state.rooms[room].active, state.rooms[room].queued))
     }
 
-    /// Whether every bound holds and every count agrees with what it counts.
+    /// Whether every bound holds and every count agrees with the entries.
     #[cfg(test)]
     pub(super) fn is_consistent(&self) -> bool {
         self.agrees() && self.excess().iter().all(|over| *over == (0, 0))
     }
 
-    /// How many run and how many are queued beyond the bounds: of everything, then of each room.
+    /// By how many running and queued calls the bounds are exceeded: globally, then per room.
     #[cfg(test)]
     pub(super) fn excess(&self) -> Vec<(u32, u32)> {
         let over = |room: &Room| {
@@ -517,7 +515,7 @@ impl<L: Lock<State>> Scheduler<L> {
         })
     }
 
-    /// Whether every count agrees with what it counts, and nobody waits who could run.
+    /// Whether every count agrees with the entries, and no call waits that could run.
     #[cfg(test)]
     pub(super) fn agrees(&self) -> bool {
         self.state.with(|state| {
@@ -588,7 +586,7 @@ impl<L: Lock<State>> Drop for Permit<L> {
     }
 }
 
-/// A call's place in the queue; it becomes a permit. Dropping it leaves the queue.
+/// A call's entry in the queue; it becomes a permit. Dropping it leaves the queue.
 pub(super) struct Ticket<L: Lock<State>> {
     scheduler: Arc<Scheduler<L>>,
     key: usize,
@@ -624,7 +622,7 @@ impl<L: Lock<State>> Future for Ticket<L> {
 }
 
 impl<L: Lock<State>> Ticket<L> {
-    /// Waiting took too long. A place that was given at the last moment is taken.
+    /// The wait timed out. A permit granted at the last moment is taken.
     pub(super) fn give_up(mut self) -> Result<Permit<L>, Refused> {
         self.done = true;
         let (key, room) = (self.key, self.room);

@@ -251,7 +251,7 @@ async fn p_1_the_hook_hears_of_each_overload() {
 async fn decision_18_a_parked_call_gives_its_place_back_and_takes_one_to_go_on() {
     let one = admission(1, 1, 1000);
     let alice: Arc<str> = "alice".into();
-    let slot = Slot::default();
+    let slot = PermitSlot::default();
     let (answer, answered) = tokio::sync::oneshot::channel::<()>();
     let call = {
         let (one, slot, alice) = (one.clone(), slot.clone(), alice.clone());
@@ -297,7 +297,7 @@ async fn decision_18_a_call_whose_caller_is_asked_holds_no_place_and_is_not_refu
  {
     let one = admission(1, 0, 1000);
     let alice: Arc<str> = "alice".into();
-    let slot = Slot::default();
+    let slot = PermitSlot::default();
     let (answer, answered) = tokio::sync::oneshot::channel::<()>();
     let call = {
         let (one, slot, alice) = (one.clone(), slot.clone(), alice.clone());
@@ -377,8 +377,8 @@ async fn a_call_that_is_dropped_gives_everything_back_wherever_it_is() {
     let one = admission(1, 1, 10_000);
     let alice: Arc<str> = "alice".into();
     for _ in 0..100 {
-        let slots = [Slot::default(), Slot::default()];
-        let run = |slot: &Slot| {
+        let slots = [PermitSlot::default(), PermitSlot::default()];
+        let run = |slot: &PermitSlot| {
             let (slot, one, alice) = (slot.clone(), one.clone(), alice.clone());
             tokio::spawn(async move {
                 let work = std::future::pending::<Result<(), Fault>>;

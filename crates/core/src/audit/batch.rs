@@ -1,7 +1,7 @@
-//! Records on their way into a store, as the spool holds them.
+//! Batches of records on the way into a store, in the spool's encoding.
 //!
-//! They stay bytes until a store binds them to its statement: nothing is copied or allocated for a
-//! record in between, and whoever must try again keeps the same bytes.
+//! Records stay bytes until a store binds them to its statement: nothing is copied or allocated per record, and a
+//! retry uses the same bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Row {
     hash: [u8; 32],
 }
 
-/// One of them, borrowed from the batch.
+/// One record, borrowed from the batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Entered<'a> {
     pub seq: u64,
@@ -47,7 +47,7 @@ impl Entered<'_> {
     }
 }
 
-/// A batch in the making, over bytes that hold records at known places.
+/// Builds a batch over bytes that hold records at known positions.
 #[derive(Debug, Default)]
 pub struct Gathering {
     rows: Vec<Row>,
@@ -55,8 +55,8 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// Adds the record encoded at `at` and returns it. Refused unless it is the one encoding of that
-    /// record: verification encodes the stored record again, and compares hashes.
+    /// Adds the record encoded at `at` and returns it. Refused unless these bytes are the record's only encoding:
+    /// verification encodes the stored record again and compares hashes.
     pub fn add<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -98,7 +98,7 @@ impl Batch {
         self.rows.is_empty()
     }
 
-    /// Number and hash of the last one.
+    /// Number and hash of the last record.
     pub fn last(&self) -> Option<(u64, &[u8; 32])> {
         self.rows.last().map(|row| (row.seq, &row.hash))
     }
@@ -112,7 +112,7 @@ impl Batch {
         })
     }
 
-    /// The same from records that were decoded already; for tests and repairs. They must be of one lane.
+    /// A batch of decoded records, for tests and repairs. They must be of one lane.
     pub fn of(records: &[Stored]) -> Self {
         let mut bytes = Vec::new();
         let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! One request on its way to becoming a record.
+//! A request's audit entry, from reading the request to its record.
 
 mod spans;
 
@@ -12,9 +12,9 @@ use sentinel_wire::{Method, Outcome, Params, Revision, json, meta};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::doorstep::{Doorstep, Knocks};
 use super::record::{Draft, Guarantee, Surface};
-use super::redact::{Said, without_userinfo};
+use super::redact::{RecordedArguments, without_userinfo};
+use super::rejections::{RejectionCount, Rejections};
 use super::{Arguments, NotKept, Sink};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind};
@@ -30,51 +30,51 @@ const NS_PER_MS: u64 = 1_000_000;
 pub struct Auditor {
     pub metrics: Arc<Metrics>,
     sink: Option<Arc<dyn Sink>>,
-    keeps: ArcSwap<Keeps>,
+    settings: ArcSwap<AuditSettings>,
     policy_version: AtomicU64,
-    doorstep: Doorstep,
+    rejections: Rejections,
     spans: OnceLock<Arc<dyn Spans>>,
 }
 
-/// What is kept of a request, and how surely; a reload may change it.
+/// Which arguments are recorded, and with which guarantee; a reload may change it.
 #[derive(Clone, Debug, Default)]
-pub struct Keeps {
+pub struct AuditSettings {
     pub arguments: Arguments,
     pub guarantee: Guarantee,
-    /// By the backends' places, where it differs.
+    /// By backend slot, where it differs.
     pub by_backend: Vec<Option<Guarantee>>,
 }
 
-/// What a surface has read.
+/// The request as a surface read it.
 pub struct Request<'a> {
     pub surface: Surface,
-    /// The id as it was sent; `None` where none could be read.
+    /// The id as it was sent; `None` if unreadable.
     pub id: Option<&'a [u8]>,
     pub method: Option<&'a Method>,
     pub params: Option<&'a Params>,
     pub bytes_in: usize,
-    /// The header of that name, where there are headers.
+    /// The header of that name, if any.
     pub traceparent: Option<&'a [u8]>,
 }
 
-/// What is known of a request, shared by the surface that answers it and the walk it takes.
+/// The facts about a request, shared by the surface that answers it and its walk.
 #[derive(Default)]
-pub struct Trail {
+pub struct AuditTrail {
     facts: Option<Facts>,
-    /// Where the catalog sent it.
+    /// The operation it resolved to.
     went: OnceLock<Arc<Operation>>,
     dispatched: AtomicBool,
-    /// When, where somebody collects spans.
+    /// When it was sent to its backend, where spans are collected.
     dispatched_at: OnceLock<Instant>,
     intent: AtomicU64,
     refused: OnceLock<Kind>,
-    /// What it is about, where the request's own members do not say.
+    /// The target, where the request's own members do not name it.
     about: OnceLock<Box<str>>,
-    /// For how many seconds a piece of the answer may wait; 0 if it cannot come in pieces.
+    /// Seconds that a piece of the answer may wait; 0 if the answer must be whole.
     patience_s: AtomicU32,
 }
 
-/// A short text, which needs no allocation of its own.
+/// A short text, stored inline.
 struct Text(SmallVec<[u8; 32]>);
 
 impl Text {
@@ -82,7 +82,7 @@ impl Text {
         Self(SmallVec::from_slice(bytes))
     }
 
-    /// What a caller sent was scanned before, so it is UTF-8.
+    /// Callers' texts were scanned before, so this is UTF-8.
     fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -93,15 +93,15 @@ struct Facts {
     request_id: Text,
     method: Option<Method>,
     operation: Text,
-    arguments: Said,
+    arguments: RecordedArguments,
     at_ns: u64,
     began: Instant,
     bytes_in: usize,
     traced: Traced,
 }
 
-/// Every word that a record's `outcome` may be: how requests end, and two of `sync`, for a call that was begun and one
-/// whose end nobody knows.
+/// All values of a record's `outcome`: the outcomes of requests, and two of `sync`, for a call that was begun and one
+/// whose end is unknown.
 pub const OUTCOMES: [&str; STATUSES.len() + 2] = {
     let mut all = ["intent"; STATUSES.len() + 2];
     all[STATUSES.len() + 1] = "unknown";
@@ -113,14 +113,14 @@ pub const OUTCOMES: [&str; STATUSES.len() + 2] = {
     all
 };
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy)]
 pub enum Ending {
     /// The gateway or the backend answered.
     Success,
-    /// The backend's tool said `isError`, or the backend answered with an error of its own.
+    /// The backend's tool set `isError`, or the backend answered with an error of its own.
     BackendError,
-    /// The caller is asked for input first.
+    /// The caller is asked for input.
     InputRequired,
     Refused(Kind),
 }
@@ -148,7 +148,7 @@ impl Ending {
         }
     }
 
-    /// The outcome and the kind, as records and metrics name them.
+    /// Outcome and kind, as named in records and metrics.
     fn words(&self) -> (&'static str, &'static str) {
         match self {
             Self::Success => ("success", ""),
@@ -169,66 +169,73 @@ impl Ending {
 }
 
 impl Auditor {
-    pub fn new(metrics: Arc<Metrics>, sink: Option<Arc<dyn Sink>>, keeps: Keeps) -> Arc<Self> {
+    pub fn new(
+        metrics: Arc<Metrics>,
+        sink: Option<Arc<dyn Sink>>,
+        settings: AuditSettings,
+    ) -> Arc<Self> {
         let this = Self {
             metrics,
             sink,
-            keeps: ArcSwap::default(),
+            settings: ArcSwap::default(),
             policy_version: AtomicU64::new(0),
-            doorstep: Doorstep::default(),
+            rejections: Rejections::default(),
             spans: OnceLock::new(),
         };
-        this.keep(keeps);
+        this.reconfigure(settings);
         Arc::new(this)
     }
 
-    /// What is kept of requests from now on.
-    pub fn keep(&self, mut keeps: Keeps) {
+    /// Sets what is recorded of later requests.
+    pub fn reconfigure(&self, mut settings: AuditSettings) {
         if self.sink.is_none() {
-            keeps.arguments = Arguments::Off;
+            settings.arguments = Arguments::Off;
         }
-        self.keeps.store(Arc::new(keeps));
+        self.settings.store(Arc::new(settings));
     }
 
-    /// Requests from now on are spans, too.
+    /// Reports later requests as spans, too.
     pub fn trace_to(&self, spans: Arc<dyn Spans>) {
         let _ = self.spans.set(spans);
     }
 
-    /// Records from now on say that this version of the policy decided.
+    /// Sets the policy version of later records.
     pub fn governed_by(&self, version: u64) {
         self.policy_version.store(version, Ordering::Relaxed);
     }
 
-    /// Somebody was not let in; what it wanted was not even read.
+    /// Records a request that was rejected unread.
     pub fn turned_away(&self, address: IpAddr, kind: Kind) {
         let (outcome, word) = Ending::Refused(kind).words();
         let took = Duration::ZERO;
         self.metrics.ended(None, "", "", outcome, word, took);
         if self.sink.is_some() {
-            let told = self.doorstep.knock(address, kind, now_ms() / 1000);
-            told.iter().for_each(|knocks| self.knocked(knocks));
+            let told = self.rejections.count_one(address, kind, now_ms() / 1000);
+            told.iter()
+                .for_each(|rejections| self.record_rejections(rejections));
         }
     }
 
-    /// Called every second: records those who were turned away in the seconds before.
+    /// Called every second: records the rejections of earlier seconds.
     pub fn sweep(&self) {
-        let over = self.doorstep.sweep(now_ms() / 1000);
-        over.iter().for_each(|knocks| self.knocked(knocks));
+        let over = self.rejections.sweep(now_ms() / 1000);
+        over.iter()
+            .for_each(|rejections| self.record_rejections(rejections));
     }
 
-    /// The same at the end, when there is no next second.
+    /// Records the remaining rejections at shutdown.
     pub fn close(&self) {
-        let over = self.doorstep.sweep(u64::MAX);
-        over.iter().for_each(|knocks| self.knocked(knocks));
+        let over = self.rejections.sweep(u64::MAX);
+        over.iter()
+            .for_each(|rejections| self.record_rejections(rejections));
     }
 
-    fn knocked(&self, knocks: &Knocks) {
+    fn record_rejections(&self, rejections: &RejectionCount) {
         let Some(sink) = &self.sink else { return };
-        let (outcome, kind) = Ending::Refused(knocks.kind).words();
-        let (address, count) = (knocks.address, knocks.count);
+        let (outcome, kind) = Ending::Refused(rejections.kind).words();
+        let (address, count) = (rejections.address, rejections.count);
         sink.append(&Draft {
-            at_ms: knocks.second * 1000,
+            at_ms: rejections.second * 1000,
             surface: Surface::Http.as_str(),
             role: "-",
             decision: "deny",
@@ -236,25 +243,25 @@ impl Auditor {
             kind,
             args: Some(&format!(r#"{{"address":"{address}","count":{count}}}"#)),
             policy_version: self.policy_version.load(Ordering::Relaxed),
-            guarantee: self.keeps.load().guarantee,
+            guarantee: self.settings.load().guarantee,
             ..Draft::default()
         });
     }
 
-    /// Counts, but keeps no records.
+    /// Counts requests, but records none.
     pub fn off() -> Arc<Self> {
-        Self::new(Arc::default(), None, Keeps::default())
+        Self::new(Arc::default(), None, AuditSettings::default())
     }
 
-    /// A request was read.
+    /// Opens the entry of a request that was read.
     pub fn open(self: &Arc<Self>, request: &Request<'_>) -> Entry {
         let params = request.params;
         let named = request.method.and_then(Method::name_member);
         let operation = named.and_then(|member| params?.string(member));
         let operation = operation.unwrap_or_default();
-        let keeps = self.keeps.load().arguments;
-        // A URI may name a password.
-        let blanked = match keeps {
+        let settings = self.settings.load().arguments;
+        // A URI may contain a password.
+        let blanked = match settings {
             Arguments::Full => None,
             _ => without_userinfo(&operation),
         };
@@ -265,15 +272,15 @@ impl Auditor {
             request_id: Text::of(request.id.unwrap_or_default()),
             method: request.method.cloned(),
             operation: Text::of(operation.as_bytes()),
-            arguments: keeps.of(arguments),
+            arguments: settings.of(arguments),
             at_ns: now_ns(),
             began: Instant::now(),
             bytes_in: request.bytes_in,
             traced: self.traced(request),
         };
-        let trail = Trail {
+        let trail = AuditTrail {
             facts: Some(facts),
-            ..Trail::default()
+            ..AuditTrail::default()
         };
         Entry {
             auditor: self.clone(),
@@ -296,17 +303,17 @@ impl Auditor {
         Traced::new(collected, said, request.traceparent)
     }
 
-    fn guarantee(&self, trail: &Trail) -> Guarantee {
-        let keeps = self.keeps.load();
+    fn guarantee(&self, trail: &AuditTrail) -> Guarantee {
+        let settings = self.settings.load();
         let went = trail.went.get();
-        went.and_then(|went| *keeps.by_backend.get(went.index)?)
-            .unwrap_or(keeps.guarantee)
+        went.and_then(|went| *settings.by_backend.get(went.index)?)
+            .unwrap_or(settings.guarantee)
     }
 
     /// For the guarantee `sync`: the future that puts the intent on disk. `None` for the others.
     pub(crate) fn intend(
         &self,
-        trail: &Arc<Trail>,
+        trail: &Arc<AuditTrail>,
         caller: &Caller,
     ) -> Option<impl Future<Output = Result<(), NotKept>> + Send + 'static> {
         let sink = self.sink.as_ref()?;
@@ -342,13 +349,13 @@ fn now_ms() -> u64 {
     now_ns() / NS_PER_MS
 }
 
-impl Trail {
-    /// The catalog knows where it goes.
+impl AuditTrail {
+    /// Notes the operation that the call resolved to.
     pub(crate) fn resolved(&self, operation: &Arc<Operation>) {
         let _ = self.went.set(operation.clone());
     }
 
-    /// Nothing stands between the call and its backend any more.
+    /// Notes that the call is being sent to its backend.
     pub(crate) fn dispatched(&self) {
         self.dispatched.store(true, Ordering::Relaxed);
         if self
@@ -360,33 +367,33 @@ impl Trail {
         }
     }
 
-    /// Its connector turned it back: the backend heard nothing of it.
+    /// Notes that the connector refused the call: the backend did not receive it.
     pub(crate) fn turned_back(&self) {
         self.dispatched.store(false, Ordering::Relaxed);
     }
 
-    /// The `traceparent` that the backend is told, where it is not what the request says itself.
+    /// The `traceparent` for the backend, where it differs from the request's own.
     pub fn traceparent(&self) -> Option<&str> {
         self.facts.as_ref()?.traced.onward.as_deref()
     }
 
-    /// For how long a piece of the answer may wait, if whoever asked takes it in pieces.
+    /// How long a piece of the answer may wait, if the caller takes it in pieces.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let seconds = self.patience_s.load(Ordering::Relaxed);
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// Whoever drops the entry refused the request for this reason.
+    /// Notes why the request is refused, for an entry that is then dropped.
     pub fn refuse(&self, kind: Kind) {
         let _ = self.refused.set(kind);
     }
 
-    /// What the request turned out to be about.
+    /// Notes the request's target.
     pub fn about(&self, what: &str) {
         let _ = self.about.set(what.into());
     }
 
-    /// This request goes on with a call that an earlier one began.
+    /// Links this request to the call that an earlier one began.
     pub fn continues(&self, earlier: &Self) {
         if let Some(went) = earlier.went.get() {
             let _ = self.went.set(went.clone());
@@ -421,35 +428,35 @@ impl Trail {
     }
 }
 
-/// The record in the making. Whoever answers finishes it; dropping it means nobody was left to.
+/// An unfinished record. Dropping it records that the caller left.
 pub struct Entry {
     auditor: Arc<Auditor>,
-    trail: Arc<Trail>,
+    trail: Arc<AuditTrail>,
     who: Option<Who>,
     has_ended: bool,
 }
 
-/// As whom a request came, as far as that is known.
+/// The caller of a request, as far as known.
 struct Who {
     subject: Arc<str>,
     role: Arc<str>,
     tenant: Option<Arc<str>>,
-    /// Of the protocol; `None` until the request or its session said.
+    /// The protocol revision; `None` until the request or its session named it.
     revision: Option<Revision>,
 }
 
 impl Entry {
-    /// For the walk.
-    pub fn trail(&self) -> Arc<Trail> {
+    /// The trail for the walk.
+    pub fn trail(&self) -> Arc<AuditTrail> {
         self.trail.clone()
     }
 
-    /// A large answer may come in pieces, each of which waits for so many seconds at most.
+    /// Allows a large answer in pieces, each of which may wait for this many seconds.
     pub fn takes_pieces(&self, patience_s: u32) {
         self.trail.patience_s.store(patience_s, Ordering::Relaxed);
     }
 
-    /// Who was let in, before anything is known about what it speaks.
+    /// Notes the authenticated identity.
     pub fn from(&mut self, identity: &Identity) {
         self.who = Some(Who {
             subject: identity.subject.clone(),
@@ -459,7 +466,7 @@ impl Entry {
         });
     }
 
-    /// Who it is, once known.
+    /// Notes the caller.
     pub fn by(&mut self, caller: &Caller) {
         self.who = Some(Who {
             subject: caller.subject.clone(),
@@ -469,7 +476,7 @@ impl Entry {
         });
     }
 
-    /// The answer is ready and has not left: it must not before this returns.
+    /// Records the outcome. The answer must not be sent before this returns.
     pub fn finish(mut self, ending: &Ending, bytes_out: usize) {
         self.end(ending, bytes_out);
     }
@@ -480,13 +487,13 @@ impl Entry {
         let began = trail.facts.as_ref().map(|facts| facts.began);
         let latency = began.map_or(Duration::ZERO, |began| began.elapsed());
         let dispatched = trail.dispatched.load(Ordering::Relaxed);
-        // What we refused and answered with a result is still a refusal.
+        // A refusal that the gateway answered with a result is still recorded as a refusal.
         let refused = trail.refused.get().filter(|_| !dispatched);
         let refused = refused.map(|kind| Ending::Refused(*kind));
         let ending = refused.as_ref().unwrap_or(ending);
         let (outcome, kind) = ending.words();
         let refused = match ending {
-            // Whoever left was not turned away.
+            // A caller that left was not rejected.
             Ending::Refused(kind) => *kind != Kind::Cancelled,
             _ => false,
         };
@@ -508,7 +515,7 @@ impl Entry {
         let Some(sink) = &self.auditor.sink else {
             return;
         };
-        // Filled where it lies, for a draft is large and made for every call.
+        // Filled in place, since a draft is large and made for every call.
         let mut draft = trail.draft();
         draft.role = "-";
         if let Some(who) = &self.who {
@@ -535,7 +542,7 @@ impl Drop for Entry {
             return;
         }
         let refused = self.trail.refused.get();
-        // Nobody waits for it any more.
+        // Nobody waits for this record.
         let kind = refused.copied().unwrap_or(Kind::Cancelled);
         self.end(&Ending::Refused(kind), 0);
     }

@@ -1,8 +1,8 @@
-//! Moments as people type and read them.
+//! Parses and prints points in time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A text that is no moment.
+/// A text that is no point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a time: use 15m, 2h, 7d or 2026-07-28T10:00:00Z")]
 pub struct NoMoment;

@@ -1,25 +1,25 @@
-//! What a record says.
+//! Audit records.
 
 use sha2::{Digest, Sha256};
 
 use super::codec;
 use crate::digest::sha256;
 
-/// No lane has as many records, and every store can count as far.
+/// Far more than a lane has records, and within the range of every store.
 pub const SEQ_MAX: u64 = (1 << 56) - 1;
 
-/// A lane's record number; together they name a record for ever.
+/// Node, lane and number, which identify a record permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// The data directory's name for itself.
+    /// The data directory's random name.
     pub node: String,
-    /// One writer: a process that ran once. Chains are per lane.
+    /// One writer, which is one run of a process. Chains are per lane.
     pub lane: i64,
-    /// From 1, without holes unless a gap record says so.
+    /// From 1, without holes except where a gap record says so.
     pub seq: u64,
 }
 
-/// The door a request came in by.
+/// The surface of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
     Http,
@@ -30,7 +30,7 @@ pub enum Surface {
     Rpc,
     /// The admin API.
     Admin,
-    /// Records of the audit about itself: starts, anchors, gaps.
+    /// Records of the audit itself: starts, anchors, gaps.
     Gateway,
 }
 
@@ -47,12 +47,12 @@ impl Surface {
     }
 }
 
-/// What is promised about a record before its reply leaves.
+/// The durability of a record at the moment its reply leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Guarantee {
-    /// It is in a bounded ring; the oldest may be dropped.
+    /// In a bounded ring; the oldest may be dropped.
     Memory,
-    /// It is in a file and survives kill -9.
+    /// In a file; survives kill -9.
     #[default]
     Spool,
     /// As `Spool`, and an intent was fsynced before the backend saw the call.
@@ -69,7 +69,7 @@ impl Guarantee {
     }
 }
 
-/// A record about to be written, borrowed from the request it is about.
+/// A record to be written, borrowed from its request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Draft<'a> {
     pub at_ms: u64,
@@ -85,7 +85,7 @@ pub struct Draft<'a> {
     /// `allow` or `deny`.
     pub decision: &'a str,
     pub outcome: &'a str,
-    /// The fault's kind, where there was one.
+    /// The kind of fault, if any.
     pub kind: &'a str,
     pub latency_us: u64,
     pub bytes_in: u64,
@@ -126,7 +126,7 @@ impl Draft<'_> {
     }
 }
 
-/// The same, owned: as it is read back from a spool or a store.
+/// The owned form, as read from a spool or a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     pub at_ms: u64,
@@ -180,7 +180,7 @@ impl Record {
     }
 }
 
-/// A record with its place in the chain.
+/// A record with its hash in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub key: Key,

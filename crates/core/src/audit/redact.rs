@@ -1,4 +1,4 @@
-//! What a record says of a call's arguments.
+//! Arguments as recorded: omitted, hashed, redacted or whole.
 
 use serde_json::Value;
 
@@ -7,24 +7,24 @@ use crate::digest::sha256;
 /// `audit.arguments`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arguments {
-    /// Nothing at all.
+    /// Not recorded.
     Off,
     /// Their SHA-256, as they were sent.
     #[default]
     Digest,
-    /// The digest and the arguments, secrets blanked by the names of their keys, and in URLs.
+    /// The digest and the arguments; secrets are redacted by the names of their keys, and in URLs.
     Redacted,
     /// The digest and the arguments as they were sent.
     Full,
 }
 
-/// Arguments beyond this are left out of the record; the digest stays.
+/// Longer arguments are not recorded; their digest is.
 const KEPT_LEN_MAX: usize = 256 * 1024;
 
-/// What stands for a secret.
+/// Replaces a secret.
 const BLANK: &str = "[redacted]";
 
-/// A key that contains one of these, whatever its case and separators, holds a secret.
+/// A key that contains one of these, ignoring case and separators, holds a secret.
 const SECRET: &[&str] = &[
     "password",
     "passwd",
@@ -42,23 +42,23 @@ const SECRET: &[&str] = &[
     "sessionid",
     "signature",
 ];
-/// These are common inside other words: they must be the whole key.
+/// Common inside other words, so they must be the whole key.
 const WHOLE: &[&str] = &[
     "pin", "pass", "pw", "auth", "xauth", "cred", "creds", "jwt", "otp",
 ];
 
-/// What will be said of a call's arguments.
+/// The recorded form of a call's arguments.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct RecordedArguments {
     pub(super) digest: Option<[u8; 32]>,
     pub(super) text: Option<String>,
 }
 
 impl Arguments {
-    /// What a record says of these arguments.
-    pub(super) fn of(self, raw: Option<&[u8]>) -> Said {
+    /// The recorded form of these arguments.
+    pub(super) fn of(self, raw: Option<&[u8]>) -> RecordedArguments {
         let Some(raw) = raw.filter(|_| self != Self::Off) else {
-            return Said::default();
+            return RecordedArguments::default();
         };
         let text = match self {
             Self::Off | Self::Digest => None,
@@ -66,7 +66,7 @@ impl Arguments {
             Self::Full => Some(String::from_utf8_lossy(raw).into_owned()),
             Self::Redacted => Some(redacted(raw)),
         };
-        Said {
+        RecordedArguments {
             digest: Some(sha256(raw)),
             text,
         }
@@ -104,8 +104,8 @@ fn blank(value: &mut Value) {
     }
 }
 
-/// A text whose URLs name no user and no password, if one of them does: `https://user:secret@host` anywhere in it. One
-/// look at each byte, for texts may be long.
+/// The text with user and password removed from its URLs (`https://user:secret@host`), if it has any. One look at
+/// each byte, since texts may be long.
 pub(super) fn without_userinfo(text: &str) -> Option<String> {
     const SIGN: &str = "://";
     let mut out = String::new();
@@ -115,7 +115,7 @@ pub(super) fn without_userinfo(text: &str) -> Option<String> {
         let ends = |c: char| c.is_whitespace() || c.is_control() || "/?#\\\"'<>`|".contains(c);
         let end = authority.find(ends).unwrap_or(authority.len());
         out.push_str(before);
-        // A password may have an `@` of its own.
+        // A password may contain `@`.
         if let Some(user) = authority[..end].rfind('@').filter(|user| *user > 0) {
             out.push_str(BLANK);
             rest = &authority[user..];

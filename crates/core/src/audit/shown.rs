@@ -1,4 +1,4 @@
-//! A record for programs to read: the same from the command line and the admin API.
+//! JSON form of a record, the same on the command line and in the admin API.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::moment;
 use super::record::Stored;
 
-/// The whole record as one JSON object, on one line.
+/// The whole record as one JSON object on one line.
 #[derive(Serialize, JsonSchema)]
 struct Shown<'a> {
     node: &'a str,
@@ -87,8 +87,8 @@ impl Serialize for Stored {
     }
 }
 
-/// JSON that somebody sent, with each number as it was spelt. A string in its place is what is none any more, for it was
-/// cut, and what a reader may choke on: half of a surrogate pair, a number without bounds, depth.
+/// JSON as a client sent it, with the spelling of its numbers. Shown as a string where it is no longer valid because
+/// it was truncated, or where readers may fail on it: unpaired surrogates, unbounded numbers, depth.
 #[derive(JsonSchema)]
 struct AsSent<'a>(#[schemars(with = "Value")] Option<&'a str>);
 
@@ -97,7 +97,7 @@ impl Serialize for AsSent<'_> {
         let Some(text) = self.0 else {
             return serializer.serialize_none();
         };
-        // Line breaks are between its values only, and a record is one line.
+        // Line breaks occur between values only, and a record is one line.
         let line = match text.contains(['\n', '\r']) {
             true => Cow::Owned(text.replace(['\n', '\r'], " ")),
             false => Cow::Borrowed(text),

@@ -1,4 +1,4 @@
-//! What a store of audit records can do. SQLite and PostgreSQL do it (`sentinel_stores`).
+//! The store of audit records, implemented by SQLite and PostgreSQL (`sentinel_stores`).
 
 use std::error::Error;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use futures_util::future::BoxFuture;
 use super::batch::Batch;
 use super::record::{Key, Stored};
 
-/// Why a store did not do it.
+/// Why a store failed.
 pub type StoreFailure = Box<dyn Error + Send + Sync>;
 
-/// What to look for; empty members match everything.
+/// A search; empty members match everything.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub caller: Option<String>,
@@ -19,27 +19,27 @@ pub struct Query {
     pub operation: Option<String>,
     pub backend: Option<String>,
     pub outcome: Option<String>,
-    /// From here on, inclusive.
+    /// Inclusive start.
     pub since_ms: Option<u64>,
-    /// Before this.
+    /// Exclusive end.
     pub until_ms: Option<u64>,
     /// Newest first.
     pub newest: bool,
-    /// Only what comes after this record, in the order that was asked for.
+    /// Continues after this record, in the requested order.
     pub after: Option<(u64, Key)>,
     pub limit: usize,
-    /// How long the store may look. What matches seldom makes it read everything.
+    /// Time limit of the search. A rare match makes it read everything.
     pub within: Option<Duration>,
 }
 
-/// Where retention cut a lane: everything up to `key` is gone, and its hash was this.
+/// A retention cut in a lane: everything up to `key` was deleted, and its hash was this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub key: Key,
     pub hash: [u8; 32],
 }
 
-/// The first record that cannot be what was written.
+/// The first record that was altered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub key: Key,
@@ -47,7 +47,7 @@ pub struct Broken {
 }
 
 pub trait AuditStore: Send + Sync + 'static {
-    /// Keeps records; those that are there already are left alone.
+    /// Inserts records; existing ones are left alone.
     fn insert(&self, batch: Batch) -> BoxFuture<'_, Result<(), StoreFailure>>;
 
     /// Records in the order of time, then of keys.
@@ -60,10 +60,9 @@ pub trait AuditStore: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>>;
 
-    /// Where retention cut.
+    /// The retention cuts.
     fn cuts(&self) -> BoxFuture<'_, Result<Vec<Cut>, StoreFailure>>;
 
-    /// Drops whole stretches of lanes that are older than this, up to an anchor; gives how many
-    /// records went.
+    /// Deletes runs of records older than this, up to an anchor; returns their number.
     fn retain(&self, since_ms: u64) -> BoxFuture<'_, Result<u64, StoreFailure>>;
 }

@@ -30,9 +30,9 @@ impl Sink for Kept {
 
 fn auditor(arguments: Arguments) -> (Arc<Auditor>, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
-    let keeps = Keeps {
+    let keeps = AuditSettings {
         arguments,
-        ..Keeps::default()
+        ..AuditSettings::default()
     };
     let auditor = Auditor::new(Arc::default(), Some(kept.clone()), keeps);
     (auditor, kept)

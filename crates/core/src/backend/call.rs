@@ -1,4 +1,4 @@
-//! One request in flight, and what comes back for it.
+//! One request in flight, and its target.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use sentinel_wire::header::Param;
 use sentinel_wire::{Method, Params, Revision, translate};
 
 use super::Backend;
-use crate::admission::Slot;
-use crate::audit::Trail;
+use crate::admission::PermitSlot;
+use crate::audit::AuditTrail;
 use crate::caller::Caller;
 use crate::circuit::Circuit;
 use crate::fault::Fault;
@@ -17,51 +17,56 @@ use crate::invocation::{Invocation, Refusals, Round, TaskOf, View};
 use crate::line::Line;
 use crate::operation::Operation;
 
-/// Where a call goes: found in the catalog, before any policy looks at it.
+/// The target of a call, found in the catalog before any policy check.
 #[derive(Clone)]
 pub struct Target {
     pub backend: Arc<dyn Backend>,
-    /// The backend's place in the registry.
+    /// The backend's slot in the registry.
     pub index: usize,
     /// The backend's own name for the operation, where the caller used another.
     pub own_name: Option<Arc<str>>,
     pub circuit: Arc<Circuit>,
-    /// Arguments to repeat in headers, where the backend wants that.
+    /// Arguments repeated in headers, where the backend requires that.
     pub mirrored: Option<Arc<[Param]>>,
-    /// What policy decides on.
+    /// The operation that policy decides on.
     pub operation: Arc<Operation>,
-    /// Keeps the backend from being stopped, should a reload replace it.
+    /// Keeps the backend running, should a reload replace it.
     pub hold: Hold,
 }
 
 pub struct Call {
-    /// Which call it is, and which round of it.
+    /// The call and its round.
     pub round: Round,
     pub caller: Arc<Caller>,
     pub view: View,
     pub method: Method,
     pub params: Params,
-    /// How its caller hears of a refusal.
+    /// The form of refusals for its caller.
     pub refusals: Refusals,
-    /// The token by which its caller confirms it, where it came beside the params.
+    /// The confirmation token, where it came beside the params.
     pub confirmation: Option<Arc<str>>,
-    /// The task that it is about, where it is about one.
+    /// The task that it is about, if any.
     pub about: Option<Arc<TaskOf>>,
-    /// It shall become a task at a server of 2025-11-25, to be kept for so long.
+    /// The time to live of the task that it shall become at a 2025-11-25 server.
     pub task_ttl_ms: Option<u64>,
-    /// The way back to the caller for notices and asks.
+    /// Sends notices and questions to the caller.
     pub line: Line,
-    /// Set by the walk's first step.
+    /// Set by the first step of the walk.
     pub target: Option<Target>,
-    /// What its audit record will say.
-    pub trail: Arc<Trail>,
-    /// Its place among the calls that run; to be given back while it waits for a person.
-    pub slot: Slot,
+    /// Facts for its audit record.
+    pub trail: Arc<AuditTrail>,
+    /// Its permit, released while it waits for a person.
+    pub slot: PermitSlot,
 }
 
 impl Call {
     /// A call before its first step.
-    pub(crate) fn new(invocation: Invocation, line: Line, trail: Arc<Trail>, slot: Slot) -> Self {
+    pub(crate) fn new(
+        invocation: Invocation,
+        line: Line,
+        trail: Arc<AuditTrail>,
+        slot: PermitSlot,
+    ) -> Self {
         let (method, about) = invocation.action.into_method();
         Self {
             round: invocation.round,
@@ -84,21 +89,21 @@ impl Call {
         self.target.as_ref().expect("resolved by the first step")
     }
 
-    /// It only has a task ended, by a handle that its caller was given. That does no harm, so neither a tool that is
-    /// switched off nor one that the caller may no longer use stands in its way.
+    /// Whether it only cancels a task by a handle that its caller was given. That is harmless, so it is allowed even
+    /// if the tool is switched off or no longer permitted.
     pub(crate) fn ends_a_task(&self) -> bool {
         self.method == Method::TasksCancel && self.about.is_some()
     }
 
-    /// Its connector did not send it, and answers with this: on record it was refused like any that goes no further.
+    /// Records that the connector refused the call without sending it, with this fault.
     pub fn turned_back(&self, fault: Fault) -> Fault {
         self.trail.turned_back();
         fault
     }
 
-    /// How long a piece of its reply may wait for the caller, if the reply may be handed on in pieces: nobody
-    /// on the way looks into it or changes it, and the caller takes it so. Kept answers, tasks and whatever differs
-    /// between the two revisions need the whole.
+    /// How long a piece of its reply may wait for the caller, if the reply may be streamed: no step inspects or
+    /// changes it, and the caller accepts pieces. Cached answers, tasks and revisions that differ need the whole
+    /// reply.
     pub fn patience(&self, from: Revision) -> Option<Duration> {
         let patience = self.trail.patience()?;
         let plain = matches!(self.method, Method::ToolsCall | Method::PromptsGet)

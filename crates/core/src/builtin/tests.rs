@@ -1,4 +1,4 @@
-//! Declared tools as a backend: what is listed, what is refused, what comes back.
+//! Declared tools as a backend: lists, refusals, results.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ struct Sum {
     sum: u32,
 }
 
-async fn add(offset: Arc<u32>, _: Asked, add: Add) -> Result<Sum, Refused> {
+async fn add(offset: Arc<u32>, _: ToolContext, add: Add) -> Result<Sum, Refused> {
     let sum = add.a.checked_add(add.b.unwrap_or(*offset));
     sum.map(|sum| Sum { sum })
         .ok_or_else(|| Refused::new("too_big", "the sum is too big"))

@@ -19,7 +19,7 @@ fn answer(ttl_ms: u64, scope: &str) -> Reply {
     ))
 }
 
-fn asked(cache: &Cache, uri: &str, caller: &str) -> Result<Reply, Asked> {
+fn asked(cache: &Cache, uri: &str, caller: &str) -> Result<Reply, CacheMiss> {
     cache.get(0, uri.into(), caller.into())
 }
 

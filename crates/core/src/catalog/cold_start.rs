@@ -1,8 +1,9 @@
-//! What is listed before every backend has answered for the first time.
+//! Lists before every backend has answered for the first time.
 //!
-//! A list waits for first answers, so that a caller of a gateway that was just started does not see an empty one. Bare
-//! names wait as well: they go by configuration order, not by which backend was faster. Both waits share one bound and
-//! are counted from the moment a backend is first asked, so a hanging backend delays lists once, not again and again.
+//! A list waits for first answers, so that callers of a gateway that was just started do not get an empty one. Bare
+//! names wait as well: they are assigned in configuration order, not by which backend was faster. Both waits share
+//! one bound, counted from the moment a backend is first asked, so a hanging backend delays lists once and not
+//! repeatedly.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use super::{Inner, Known, Layout, Prefix, Publisher, Registry, Slot};
 use crate::invocation::View;
 use crate::offer::Offer;
 
-/// Default of `Registry::set_first_answer_wait`: most servers start faster, and few callers give up earlier.
+/// Default of `Registry::set_first_answer_wait`: longer than most servers need, shorter than most callers wait.
 pub(super) const FIRST_ANSWER_WAIT: Duration = Duration::from_secs(2);
 
 impl Known {
-    /// It is being asked for the first time, and nothing is remembered of it.
+    /// It is being asked for the first time, without a remembered offer.
     fn is_awaited(&self) -> bool {
         !self.answered && self.offer.is_none()
     }
@@ -43,7 +44,7 @@ impl Registry {
         *self.first_answer_wait.lock() = wait;
     }
 
-    /// Waits until every backend that a view lists has answered or failed once, or had its time to.
+    /// Waits until every backend of a view has answered or failed once, or its time is over.
     pub async fn first_answers(&self, view: View) {
         while self.awaits_any.load(Ordering::Relaxed) {
             let mut answered = pin!(self.answered.notified());
@@ -63,18 +64,18 @@ impl Registry {
         self.awaits_any.load(Ordering::Relaxed) && self.first_answers_due(view).is_some()
     }
 
-    /// Until when a list of this view waits.
+    /// The time until which a list of this view waits.
     fn first_answers_due(&self, view: View) -> Option<Instant> {
         let wait = *self.first_answer_wait.lock();
         let now = Instant::now();
         let due = |slot: &Slot| {
-            let asked_at = slot.tenant.facts.asked_at.max(self.started);
+            let asked_at = slot.running.facts.asked_at.max(self.started);
             Some(asked_at + wait).filter(|due| *due > now)
         };
         let layout = self.layout.load();
         let mut latest = None;
         for (index, slot) in layout.in_use() {
-            let known = slot.tenant.facts.known.lock();
+            let known = slot.running.facts.known.lock();
             let is_viewed = match view {
                 View::Merged => true,
                 View::Only(only) => only == index,
@@ -85,7 +86,7 @@ impl Registry {
             };
             latest = latest.max(is_awaited.then(|| due(slot)).flatten());
             if is_viewed && view != View::Merged {
-                // Its names do not depend on the backends before it, or these are counted already.
+                // Its names do not depend on earlier backends, or these are counted already.
                 let alone = !slot.waits_for_names(&known);
                 let own = known.is_awaited().then(|| due(slot)).flatten();
                 return if alone { own } else { latest };
@@ -94,7 +95,7 @@ impl Registry {
         latest.filter(|_| view == View::Merged)
     }
 
-    /// Ends the wait of bare names; the owner of the registry runs it once.
+    /// Ends the wait of bare names; run once by the owner of the registry.
     pub async fn end_cold_start(self: Arc<Self>) {
         let wait = *self.first_answer_wait.lock();
         sleep_until(self.started + wait).await;
@@ -117,21 +118,21 @@ impl Registry {
 
     /// Called with each new catalog.
     pub(super) fn note_answers(&self, layout: &Layout) {
-        let awaited = |slot: &Slot| slot.tenant.facts.known.lock().is_awaited();
+        let awaited = |slot: &Slot| slot.running.facts.known.lock().is_awaited();
         let any = layout.in_use().any(|(_, slot)| awaited(slot));
         self.awaits_any.store(any, Ordering::Relaxed);
         self.answered.notify_waiters();
     }
 }
 
-/// What each place shows. On a cold start a backend shows nothing while an earlier one was not tried yet, not even at
-/// its own endpoint: rules go by the name that it does not have yet. Prefixed and remembered names take no other
-/// backend's name, so they do not wait.
+/// The visible offer of each slot. On a cold start a backend is hidden while an earlier one was not tried, even at
+/// its own endpoint, since rules use the name that it does not have yet. Prefixed and remembered names cannot
+/// conflict, so they do not wait.
 pub(super) fn visible_offers(layout: &Layout, cold: bool) -> Vec<Option<Arc<Offer>>> {
     let mut waiting = false;
     let mut visible = vec![None; layout.slots.len()];
     for (index, slot) in layout.in_use() {
-        let known = slot.tenant.facts.known.lock();
+        let known = slot.running.facts.known.lock();
         let shown = known.listed && !(cold && waiting && slot.waits_for_names(&known));
         waiting |= known.holds_names();
         visible[index] = known.shown.clone().filter(|_| shown);

@@ -1,9 +1,8 @@
-//! A second look at a call, directly before it is sent.
+//! The check of a call directly before it is sent.
 //!
-//! A call is resolved by what is known of its backend, and that may be what was remembered: the child sleeps, the
-//! server is still looked for. Until it can be sent the lists were read and compared with the pins. So a connector
-//! asks once more where pins are enforced, when nothing stands between the call and the wire any more; elsewhere that
-//! costs the look at a flag.
+//! A call may be resolved by a remembered offer, while the child sleeps or the server is being detected. Before it is
+//! sent the lists are read and compared with the pins. So where pins are enforced, a connector checks the call once
+//! more when it is ready to be written; elsewhere this costs the check of a flag.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,14 +10,14 @@ use std::sync::atomic::Ordering;
 use sentinel_wire::Method;
 
 use super::pins::Pin;
-use super::{Publisher, Said};
+use super::{Publisher, ToolDefinitions};
 use crate::backend::Call;
 use crate::fault::Fault;
 use crate::offer::ItemKind;
 use crate::operation::Difference;
 use crate::operation::unknown::{held, unseen};
 
-/// What becomes of a call after the second look.
+/// The result of the check.
 enum Look {
     Fine,
     Held(Difference),
@@ -26,15 +25,15 @@ enum Look {
 }
 
 impl Publisher {
-    /// Whether a call must be confirmed before it is sent: it sets a tool going, or on, and the backend's tools are used
-    /// as they were approved only.
+    /// Whether a call must be checked before it is sent: it starts or continues a tool of a backend with enforced
+    /// pins.
     pub fn concerns(&self, call: &Call) -> bool {
         self.facts.enforced.load(Ordering::Relaxed)
             && matches!(call.method, Method::ToolsCall | Method::TasksUpdate)
             && call.target().operation.kind == Some(ItemKind::Tool)
     }
 
-    /// Whether a call may be sent by what the backend offers now. The answer is what the walk gives to such a tool.
+    /// Whether a call may be sent under the current offer. A refusal equals that of the walk for such a tool.
     pub fn confirm(&self, call: &Call) -> Result<(), Fault> {
         match self.concerns(call) {
             true => self.answer(call, self.look(call)),
@@ -42,14 +41,14 @@ impl Publisher {
         }
     }
 
-    /// The same by what a server that the backend keeps for one caller says itself. What others are offered must
-    /// be fine as well.
-    pub fn confirm_by(&self, said: &Said, call: &Call) -> Result<(), Fault> {
+    /// Like [`Publisher::confirm`] for a server that the backend runs for one caller: both its own list and the
+    /// published one must pass.
+    pub fn confirm_by(&self, definitions: &ToolDefinitions, call: &Call) -> Result<(), Fault> {
         self.confirm(call)?;
         let operation = &call.target().operation;
         let (backend, own) = (&*operation.backend, &*operation.own);
         let pins = self.registry.pins();
-        let look = match said.of_tool(own) {
+        let look = match definitions.of_tool(own) {
             None => Look::Gone,
             Some(now) => match pins.difference(backend, own, now) {
                 None => Look::Fine,
@@ -65,7 +64,7 @@ impl Publisher {
     fn look(&self, call: &Call) -> Look {
         let operation = &call.target().operation;
         let layout = self.registry.layout.load();
-        if !Arc::ptr_eq(&layout.slots[self.index].tenant.facts, &self.facts) {
+        if !Arc::ptr_eq(&layout.slots[self.index].running.facts, &self.facts) {
             return self.look_alone(call);
         }
         match self
@@ -79,7 +78,7 @@ impl Publisher {
         }
     }
 
-    /// A backend that was replaced ends its calls, and what it offers is in no catalog any more.
+    /// Calls of a replaced backend end, and its offer is in no catalog any more.
     fn look_alone(&self, call: &Call) -> Look {
         let operation = &call.target().operation;
         let offer = self.facts.known.lock().shown.clone();

@@ -1,4 +1,4 @@
-//! Patterns over names: `*` stands for any run of characters, everything else for itself.
+//! Patterns over names: `*` matches any run of characters, everything else itself.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(String);
@@ -8,8 +8,8 @@ impl Glob {
         Self(pattern.into())
     }
 
-    /// Whether a name that begins with what stands before the first star may match; `could` says whether there is
-    /// such a name. Without a star it is asked of the whole pattern.
+    /// Whether a name that begins with the part before the first star may match; `could` says whether such a name
+    /// exists. Without a star it is called with the whole pattern.
     pub(crate) fn may_match(&self, could: impl Fn(&str) -> bool) -> bool {
         match self.0.split_once('*') {
             Some((first, _)) => could(first),
@@ -17,7 +17,7 @@ impl Glob {
         }
     }
 
-    /// Whether a name with a slash may be meant: methods have one, names of tools and prompts seldom do.
+    /// Whether it may match a name with a slash: methods have one, names of tools and prompts rarely do.
     pub(crate) fn may_match_a_method(&self) -> bool {
         self.is_everything() || self.0.contains('/') && !self.0.contains(':')
     }
@@ -37,7 +37,7 @@ impl Glob {
         let Some(last) = parts.pop() else {
             return rest.is_empty();
         };
-        // Leftmost matches are enough: whatever a later part needs is still to the right.
+        // Leftmost matches suffice: later parts only need text further to the right.
         for part in parts {
             match rest.find(part) {
                 Some(at) => rest = &rest[at + part.len()..],

@@ -1,5 +1,5 @@
-//! One list of the catalog, rendered once per revision and then served as ready bytes: one page, for some callers never
-//! ask for a second, unless it would be larger than callers take.
+//! One list of the catalog, rendered once per revision and served as ready bytes: one page, since some clients never
+//! request a second, unless it would exceed what clients accept.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -13,10 +13,10 @@ use sentinel_wire::{Revision, translate};
 use crate::offer::{Freshness, ItemKind};
 use crate::operation::Operation;
 
-/// A page is not larger, but for an item that is. Some clients take no message above a megabyte.
+/// Largest page, except for a larger single item. Some clients reject messages above a megabyte.
 const PAGE_BYTES_MAX: usize = 768 * 1024;
 
-/// An item as its backend sent it (but for its exposed name), and the revision it came in.
+/// An item as its backend sent it, with its exposed name, and the revision it came in.
 #[derive(Clone, Debug)]
 pub(super) struct ListItem {
     pub(super) revision: Revision,
@@ -37,9 +37,9 @@ impl PartialEq for ListItem {
 #[derive(Default)]
 pub(super) struct List {
     items: Vec<ListItem>,
-    /// The hints of all that is in it; none yet while nothing is.
+    /// The combined caching hints; none for an empty list.
     fresh: Option<Freshness>,
-    /// The pages, per revision, and once more for modern callers whose lists are not everybody's.
+    /// The pages per revision, and separately for modern callers whose lists are private.
     rendered: [OnceLock<Vec<Bytes>>; Revision::ALL.len() + 1],
 }
 
@@ -50,7 +50,7 @@ impl PartialEq for List {
 }
 
 impl List {
-    /// Something in it stays fresh only for as long as this says.
+    /// Applies the caching hints of a part.
     pub(super) fn limit(&mut self, fresh: Freshness) {
         self.fresh = Some(self.fresh.map_or(fresh, |known| known.and(fresh)));
     }
@@ -97,8 +97,8 @@ impl List {
         }
     }
 
-    /// The page that a cursor of ours leads to, the first one without; `None` if the cursor is none of ours or of what
-    /// the list was. `shared`: every caller sees the same list.
+    /// The page of a cursor, the first one without; `None` if the cursor is not ours or its list has changed.
+    /// `shared`: every caller sees the same list.
     pub(super) fn page(
         &self,
         kind: ItemKind,
@@ -117,7 +117,7 @@ impl List {
         }
     }
 
-    /// Ready bytes, at least one page.
+    /// Rendered pages, at least one.
     pub(super) fn pages(&self, kind: ItemKind, revision: Revision, shared: bool) -> &[Bytes] {
         let at = match shared || !revision.is_modern() {
             true => revision as usize,
@@ -126,7 +126,7 @@ impl List {
         self.rendered[at].get_or_init(|| self.write(kind, revision, shared))
     }
 
-    /// The same for lists with the same items, in every gateway.
+    /// A digest of the items, equal in every gateway.
     fn mark(&self) -> String {
         let mut digest = Context::new(&SHA256);
         for item in &self.items {

@@ -1,4 +1,4 @@
-//! Who is called what. A name once given stays with its owner.
+//! Assigns exposed names. A name once assigned stays with its owner.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Listing;
 use crate::offer::ItemKind;
 
-/// When a backend's name is put before its operations' names.
+/// Whether a backend's name is put before its operations' names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefix {
     Collisions,
@@ -14,38 +14,38 @@ pub enum Prefix {
     Never,
 }
 
-/// Longest name the specification recommends; longer ones are cut with a hash at the end.
+/// Longest name that the specification recommends; longer ones are cut, with a hash at the end.
 const NAME_LEN_MAX: usize = 128;
 
 type Owner = (usize, Arc<str>);
 
-/// Names that a backend has had and no longer offers. Nobody else gets them; a backend that thinks of new
-/// ones for ever loses those first that it has not offered for longest.
+/// Names that a backend no longer offers and that stay reserved for it. Beyond this number, those not offered for
+/// longest are released.
 const GONE_MAX: usize = 10_000;
 
-/// All names given out so far. Tools and prompts are separate worlds.
+/// All assigned names. Tools and prompts have separate name spaces.
 #[derive(Default)]
 pub(super) struct Names {
     owners: HashMap<(ItemKind, Arc<str>), Owner>,
-    exposed: HashMap<(ItemKind, Owner), Given>,
-    /// How many each backend has.
+    exposed: HashMap<(ItemKind, Owner), AssignedName>,
+    /// Number of names per backend.
     counts: HashMap<usize, usize>,
     round: u64,
 }
 
-struct Given {
+struct AssignedName {
     name: Arc<str>,
-    /// The round in which its owner offered it last.
+    /// The round in which its owner last offered it.
     round: u64,
 }
 
 impl Names {
-    /// A backend says what it offers: everything that is assigned until `end`.
+    /// Begins a backend's offer, which consists of all names assigned until `end`.
     pub(super) fn begin(&mut self) {
         self.round += 1;
     }
 
-    /// That was all of it.
+    /// Ends the offer.
     pub(super) fn end(&mut self, index: usize) {
         let round = self.round;
         if self.counts.get(&index).is_none_or(|all| *all <= GONE_MAX) {
@@ -63,7 +63,7 @@ impl Names {
             return;
         }
         gone.sort_unstable_by_key(|(round, ..)| *round);
-        // A few more than needed, so that the next new name does not make us look again.
+        // Removes a few more than needed, so that the next new name does not cause another search.
         let least = gone.len() - GONE_MAX + GONE_MAX / 10;
         for (_, kind, owner) in gone.drain(..least) {
             if let Some(given) = self.exposed.remove(&(kind, owner)) {
@@ -75,7 +75,7 @@ impl Names {
         }
     }
 
-    /// Finds a name for an operation, once; a complaint where it could not have its own.
+    /// The name of an operation, assigned at the first call; a message if its own name was taken.
     pub(super) fn assign(
         &mut self,
         kind: ItemKind,
@@ -108,7 +108,7 @@ impl Names {
         let given = if self.take(kind, &fallback, &owner) {
             fallback
         } else {
-            // Somebody else really has a tool called like our prefixed name.
+            // Another backend has a tool with the prefixed name.
             let distinct = shorten(format!("{}__{bare}__{:08x}", listing.name, hash(own)));
             if !self.take(kind, &distinct, &owner) {
                 return Some(format!("no free name for `{wanted}`: not exposed"));
@@ -120,7 +120,7 @@ impl Names {
         ))
     }
 
-    /// Forgets the names of a backend that is gone, or is to be named anew.
+    /// Releases the names of a backend that was removed or is to be renamed.
     pub(super) fn release(&mut self, index: usize) {
         self.owners.retain(|_, owner| owner.0 != index);
         self.exposed.retain(|(_, owner), _| owner.0 != index);
@@ -134,13 +134,13 @@ impl Names {
         }
         self.owners.insert((kind, name.clone()), owner.clone());
         let round = self.round;
-        let given = Given { name, round };
+        let given = AssignedName { name, round };
         self.exposed.insert((kind, owner.clone()), given);
         *self.counts.entry(owner.0).or_default() += 1;
         true
     }
 
-    /// All that a backend was given: own names and those they have here.
+    /// All names of a backend: own names and exposed ones.
     pub(super) fn given(
         &self,
         kind: ItemKind,
@@ -168,7 +168,7 @@ fn shorten(name: String) -> String {
     format!("{}_{:08x}", &name[..cut], hash(&name))
 }
 
-/// FNV-1a: stable across runs and machines, which names must be.
+/// FNV-1a: stable across runs and machines, as names must be.
 fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |h, b| {
         (h ^ u32::from(b)).wrapping_mul(0x0100_0193)

@@ -1,13 +1,12 @@
-//! Pins: what each tool said when it was first seen, or when somebody approved it.
+//! Pins: the definition of each tool when it was first seen or last approved.
 //!
-//! A server that people trust can change what it tells models (a rug pull). So the digest of every
-//! definition is kept in the data directory; one that differs is reported, and where pins are enforced
-//! the tool is held back until it is approved. On first contact everything a backend offers is taken as
-//! it is. Later on, a tool that was not there before needs approval too where pins are enforced: a new
-//! name with a new description does the same harm.
+//! A trusted server can change what it tells models (a rug pull). So the digest of every definition is kept in the
+//! data directory; one that differs is reported, and where pins are enforced the tool is held back until it is
+//! approved. On first contact the whole offer of a backend is pinned. Where pins are enforced, a tool added later
+//! needs approval too: a new name with a new description does the same harm.
 //!
-//! Pinned is what models read and what callers send: title, description and annotations (`words`), and
-//! the two schemas (`shape`). Names are the key.
+//! A pin covers what models read (title, description and annotations: `words`) and what callers send (the two
+//! schemas: `shape`). Names are the key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
@@ -27,16 +26,16 @@ use crate::offer::{Item, Offer};
 use crate::operation::Difference;
 use crate::state_file::{StateFile, Version};
 
-/// Pins of one backend: as many as one list has tools. A backend that thinks of new names for ever has no
-/// more; the pins that are there stay, or it could flood them away.
+/// Bound on the pins of one backend: as many as one list has tools. When it is reached existing pins stay, so a
+/// backend cannot flood them away.
 const PINS_MAX: usize = 100_000;
-/// Definitions that were reported; beyond this they may be reported again.
+/// Bound on reported definitions; beyond it they may be reported again.
 const REPORTED_MAX: usize = 10_000;
 
-/// Definitions that are nested deeper are taken byte by byte.
+/// Definitions with deeper nesting are compared byte by byte.
 const DEPTH_MAX: u32 = 100;
 
-/// What is done about a definition that is not the one that was pinned.
+/// How a definition that differs from its pin is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pinning {
     #[default]
@@ -52,7 +51,7 @@ pub struct Pin {
     words: String,
     /// Digest of the schemas.
     shape: String,
-    /// When it was first seen or approved, in seconds since 1970.
+    /// Seconds since 1970 of its first sight or approval.
     pub at: u64,
     #[serde(default)]
     pub approved: bool,
@@ -85,7 +84,7 @@ impl Pin {
         }
     }
 
-    /// In which way another definition differs, if it does.
+    /// How another definition differs, if it does.
     fn differs(&self, other: &Self) -> Option<Difference> {
         match (self.words == other.words, self.shape == other.shape) {
             (true, true) => None,
@@ -96,15 +95,15 @@ impl Pin {
     }
 }
 
-/// The definition, if everybody reads it alike. It passes to callers as it came, so of any other (a member that is there
-/// twice, a number or a text beyond what we read, too deep) every byte counts.
+/// The decoded definition, if all readers agree on it. It is passed to callers unchanged, so where readers may differ
+/// (repeated members, numbers or texts beyond our range, depth) every byte counts.
 fn definition(raw: &Bytes) -> Option<Value> {
     let rules = Rules::caller(DEPTH_MAX);
     Payload::parse(raw.clone(), rules).ok()?;
     serde_json::from_slice(raw).ok()
 }
 
-/// Members in the order of their names, so that the same definition is the same text.
+/// Members sorted by name, so that equal definitions have equal texts.
 fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(members) => {
@@ -129,11 +128,11 @@ fn canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// What one server says of its tools at the moment, by their own names.
+/// One server's current definitions of its tools, by own name.
 #[derive(Debug, Default)]
-pub struct Said(HashMap<String, Pin>);
+pub struct ToolDefinitions(HashMap<String, Pin>);
 
-impl Said {
+impl ToolDefinitions {
     pub fn of(tools: &[Item]) -> Self {
         let one = |item: &Item| (item.key.clone(), Pin::of(item));
         Self(tools.iter().map(one).collect())
@@ -147,7 +146,7 @@ impl Said {
 /// Pins by backend and own name.
 type All = BTreeMap<String, BTreeMap<String, Pin>>;
 
-/// The file. One with other members was meant to say something: it counts as broken, not as empty.
+/// The file. Unknown members make it invalid, since it may not mean what it seems to.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -155,7 +154,7 @@ struct Saved {
     backends: All,
 }
 
-/// A definition that waits for somebody to look at it.
+/// A definition that waits for approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Waiting {
     pin: Pin,
@@ -166,33 +165,33 @@ struct Waiting {
 #[derive(Default)]
 struct State {
     pinned: All,
-    /// What differs at the moment.
+    /// Definitions that differ now.
     waiting: BTreeMap<(String, String), Waiting>,
-    /// Pinned since the file was last written.
+    /// Pins since the file was last written.
     unsaved: BTreeSet<(String, String)>,
-    /// What was already reported.
+    /// Definitions that were reported.
     reported: HashSet<(String, String, String, String)>,
     version: Version,
-    /// The file cannot be read: nothing counts as first contact.
+    /// The file is unreadable: no definition counts as first contact.
     broken: bool,
 }
 
 #[derive(Default)]
 pub struct Pins {
-    /// `None`: nothing is remembered.
+    /// `None`: pins are not stored.
     file: Option<StateFile<Saved>>,
-    /// Locked after the registry's own, never before.
+    /// Locked after the registry's own lock, never before.
     state: Mutex<State>,
 }
 
-/// One line for operators.
+/// One tool, for operators.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Pinned {
     pub backend: String,
     pub tool: String,
-    /// `None`: it is what was pinned.
+    /// `None`: it equals its pin.
     pub difference: Option<Difference>,
-    /// Not to be used until it is approved.
+    /// Unusable until it is approved.
     pub held: bool,
     pub at: u64,
     pub approved: bool,
@@ -219,7 +218,7 @@ impl Pins {
         }
     }
 
-    /// Looks at what a backend offers; returns the tools that must not be used, and why.
+    /// Compares an offer with the pins; returns the tools to hold back, and why.
     pub(super) fn inspect(
         &self,
         backend: &str,
@@ -265,7 +264,7 @@ impl Pins {
         held
     }
 
-    /// How the definition of a tool is not what was pinned, if it is not, wherever it comes from. Nothing is pinned by that.
+    /// How a definition differs from its pin, if it does. Pins nothing.
     pub(super) fn difference(&self, backend: &str, tool: &str, now: &Pin) -> Option<Difference> {
         let state = self.state.lock();
         match state.pinned.get(backend).and_then(|all| all.get(tool)) {
@@ -289,8 +288,8 @@ impl Pins {
         }
     }
 
-    /// Takes what a backend offers now for good: one tool, or all of them. Says which were not before.
-    /// Blocks on the disk.
+    /// Pins a backend's current offer, one tool or all; returns the tools that were not pinned so. Blocks on the
+    /// disk.
     pub(super) fn approve(&self, backend: &str, tool: Option<&str>) -> io::Result<Vec<String>> {
         let chosen: Vec<(String, Pin)> = {
             let state = self.state.lock();
@@ -333,8 +332,7 @@ impl Pins {
         Ok(chosen.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Writes down what was pinned since, and takes up what another process did; true if lists may look
-    /// different. Blocks on the disk.
+    /// Saves new pins and loads those of other processes; true if lists may change. Blocks on the disk.
     pub(super) fn keep(&self) -> bool {
         let Some(file) = &self.file else {
             return false;
@@ -348,7 +346,7 @@ impl Pins {
             let ours = self.state.lock().pinned.clone();
             let kept = file.change(|saved| {
                 for (backend, tool) in &unsaved {
-                    // Whoever was first stays: another gateway may have seen something else.
+                    // The first pin wins: another gateway may have seen another definition.
                     if let Some(pin) = ours.get(backend).and_then(|all| all.get(tool)) {
                         let all = saved.backends.entry(backend.clone()).or_default();
                         all.entry(tool.clone()).or_insert_with(|| pin.clone());
@@ -366,7 +364,8 @@ impl Pins {
             return false;
         }
         match file.read() {
-            // Gone, or empty: to begin anew takes a start of the gateway; until then what is known counts.
+            // A missing or empty file starts afresh only when the gateway starts; until then the pins in memory
+            // count.
             Ok((version, Saved { mut backends })) => {
                 let mut state = self.state.lock();
                 state.version = version;
@@ -398,7 +397,7 @@ impl Pins {
         }
     }
 
-    /// Every pin and everything that waits for approval.
+    /// Every pin and every definition that waits for approval.
     pub fn list(&self) -> Vec<Pinned> {
         let state = self.state.lock();
         let waiting = |backend: &str, tool: &str| {
@@ -437,8 +436,8 @@ impl State {
             .is_none_or(|all| all.len() < PINS_MAX)
     }
 
-    /// Puts into what a file says the backends that have pins here and none there: they were taken away, and only a start
-    /// of the gateway trusts anew. Says what was put in.
+    /// Adds to a file's content the backends that have pins in memory and none in the file: they were removed there,
+    /// and only a start of the gateway trusts anew. Returns the added ones.
     fn fill(&self, saved: &mut All) -> Vec<(String, String)> {
         let mut put = Vec::new();
         for (backend, pins) in &self.pinned {

@@ -1,19 +1,19 @@
-//! Another configuration for a registry that is in use: places for its backends, taken all at once.
+//! Changes the configuration of a registry in use: slots for its backends, replaced at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Known, Layout, Listing, Publisher, Registry, Slot, Tenant};
+use super::{Known, Layout, Listing, Publisher, Registry, RunningBackend, Slot};
 use crate::backend::Backend;
 use crate::in_flight::InFlight;
 
 impl Registry {
-    /// Finds places for the backends of a new configuration. Nothing changes before `Plan::commit`; the
-    /// plan must be the only one.
-    pub fn plan(self: &Arc<Self>, wanted: Vec<Wanted>) -> Plan {
+    /// Assigns slots to the backends of a new configuration. Nothing changes before `Plan::commit`; only one plan may
+    /// exist at a time.
+    pub fn plan(self: &Arc<Self>, wanted: Vec<PlannedBackend>) -> Plan {
         let layout = self.layout.load_full();
         let mut next = layout.slots.len();
-        let place = |wanted: Wanted| {
+        let place = |wanted: PlannedBackend| {
             let old = layout.slots.iter();
             let old = old
                 .enumerate()
@@ -25,16 +25,19 @@ impl Registry {
             let slot = match old {
                 Some((_, slot)) if wanted.keep => Slot {
                     listing,
-                    tenant: slot.tenant.clone(),
+                    running: slot.running.clone(),
                 },
-                // What it offered stays listed until its successor knows better.
+                // Its previous offer stays listed until the successor publishes one.
                 Some((_, slot)) => Slot {
-                    tenant: Tenant::new(&listing, slot.tenant.facts.known.lock().successor()),
+                    running: RunningBackend::new(
+                        &listing,
+                        slot.running.facts.known.lock().successor(),
+                    ),
                     listing,
                 },
-                // Whoever comes late does not make a gateway unready that was ready.
+                // A backend added later does not make a ready gateway unready.
                 None => Slot {
-                    tenant: Tenant::new(
+                    running: RunningBackend::new(
                         &listing,
                         Known {
                             tried: true,
@@ -54,25 +57,25 @@ impl Registry {
 }
 
 /// A backend of a new configuration.
-pub struct Wanted {
+pub struct PlannedBackend {
     pub listing: Listing,
-    /// The one that runs under this name is the one that is wanted.
+    /// The backend running under this name is kept.
     pub keep: bool,
 }
 
-/// Places for the backends of a new configuration, in its order.
+/// Slots for the backends of a new configuration, in its order.
 pub struct Plan {
     registry: Arc<Registry>,
     slots: Vec<(usize, Slot)>,
 }
 
 impl Plan {
-    /// The place of the nth backend.
+    /// The slot of the nth backend.
     pub fn index(&self, n: usize) -> usize {
         self.slots[n].0
     }
 
-    /// For the nth backend, if it is a new one.
+    /// The publisher of the nth backend, if it is new.
     pub fn publisher(&self, n: usize) -> Publisher {
         let (index, slot) = &self.slots[n];
         self.registry.updates.grow(index + 1);
@@ -80,25 +83,25 @@ impl Plan {
         Publisher {
             registry: self.registry.clone(),
             index: *index,
-            facts: slot.tenant.facts.clone(),
+            facts: slot.running.facts.clone(),
             followers: self.registry.updates.of(*index, None),
         }
     }
 
-    /// Puts the nth backend, a new one, in its place.
+    /// Puts the nth backend, a new one, in its slot.
     pub fn attach(&self, n: usize, backend: Arc<dyn Backend>) {
-        let fresh = self.slots[n].1.tenant.backend.set(backend).is_ok();
+        let fresh = self.slots[n].1.running.backend.set(backend).is_ok();
         debug_assert!(fresh, "a backend is attached once");
     }
 
-    /// From now on these are the backends. Returns those that are not among them any more.
+    /// Switches to these backends. Returns those that are not among them any more.
     pub fn commit(self) -> Vec<Retired> {
         let registry = self.registry;
         let mut inner = registry.inner.lock();
         let before = registry.layout.load_full();
         let mut slots = before.slots.clone();
         let mut order = Vec::with_capacity(self.slots.len());
-        // Places of new backends are at the end, in order.
+        // Slots of new backends are at the end, in order.
         for (index, slot) in self.slots {
             order.push(index);
             match slots.get_mut(index) {
@@ -106,8 +109,8 @@ impl Plan {
                     if !place.listing.names_alike(&slot.listing) {
                         inner.names.release(index);
                     }
-                    // Before its definitions are compared, which follows: no call slips through between the two.
-                    slot.tenant.govern(&slot.listing);
+                    // Set before its definitions are compared below, so that no call slips through between the two.
+                    slot.running.govern(&slot.listing);
                     *place = slot;
                 }
                 None => slots.push(slot),
@@ -117,21 +120,21 @@ impl Plan {
         for (index, old) in before.in_use() {
             if !order.contains(&index) {
                 inner.names.release(index);
-                // The place stays, for whoever comes back under this name; nothing of the old one does.
-                slots[index].tenant = Tenant::new(&old.listing, Known::default());
-                slots[index].tenant.calls.close();
-            } else if Arc::ptr_eq(&old.tenant, &slots[index].tenant) {
+                // The slot stays reserved for the name; the state of the old backend is dropped.
+                slots[index].running = RunningBackend::new(&old.listing, Known::default());
+                slots[index].running.calls.close();
+            } else if Arc::ptr_eq(&old.running, &slots[index].running) {
                 continue;
             }
-            retired.extend(old.tenant.backend.get().map(|backend| Retired {
+            retired.extend(old.running.backend.get().map(|backend| Retired {
                 backend: backend.clone(),
-                calls: old.tenant.calls.clone(),
+                calls: old.running.calls.clone(),
             }));
         }
         registry.updates.grow(slots.len());
         registry.cache.grow(slots.len());
         registry.layout.store(Arc::new(Layout { slots, order }));
-        // After that: whoever is turned away finds the new layout.
+        // Afterwards, so that refused calls find the new layout.
         registry.rebuild_in(&mut inner, None);
         drop(inner);
         for one in &retired {
@@ -141,7 +144,7 @@ impl Plan {
     }
 }
 
-/// A backend that was taken out of the configuration, or replaced.
+/// A backend that was removed from the configuration, or replaced.
 pub struct Retired {
     backend: Arc<dyn Backend>,
     calls: Arc<InFlight>,

@@ -1,4 +1,4 @@
-//! One immutable catalog, and how it differs from the one before.
+//! One immutable catalog, and its differences from the previous one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::operation::{Difference, Operation};
 const UI: &str = "io.modelcontextprotocol/ui";
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// What callers are told about by a `list_changed`.
+/// A kind of list, as in `list_changed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Tools,
@@ -43,14 +43,14 @@ impl Change {
         }
     }
 
-    /// The change that concerns a kind of item.
+    /// The list that contains a kind of item.
     pub fn of_kind(kind: ItemKind) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|change| change.kinds().contains(&kind))
     }
 
-    /// The change that a backend's notification is about.
+    /// The list that a notification is about.
     pub fn of(method: &Method) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -66,11 +66,11 @@ impl Change {
     }
 }
 
-/// Longest instructions taken from all backends together; models pay for every byte of them.
+/// Bound on the instructions of all backends together; models pay for every byte.
 const INSTRUCTIONS_LEN_MAX: usize = 16 * 1024;
 
-/// How often each list changed so far, per view. Listeners compare with what they saw last, so any
-/// number of changes between two looks is told once.
+/// Number of changes of each list so far, per view. Listeners compare with the last state they saw, so any number of
+/// changes in between is reported once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generations(Vec<[u64; 3]>);
 
@@ -79,12 +79,12 @@ impl Generations {
         Self(vec![[0; 3]; backends + 1])
     }
 
-    /// As if every list had changed.
+    /// Counts a change of every list.
     pub(super) fn bump(&mut self) {
         self.0.as_flattened_mut().iter_mut().for_each(|n| *n += 1);
     }
 
-    /// A place that did not exist yet has not changed.
+    /// A slot that did not exist yet has no changes.
     fn count(&self, at: usize, change: Change) -> u64 {
         self.0.get(at).map_or(0, |counts| counts[change as usize])
     }
@@ -105,7 +105,7 @@ fn place(view: View) -> usize {
     }
 }
 
-/// Where an operation was found.
+/// The location of an operation.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) operation: Arc<Operation>,
@@ -113,7 +113,7 @@ pub(super) struct Found {
     pub(super) own_name: Option<Arc<str>>,
 }
 
-/// What each backend offers, by its place.
+/// Each backend's offer, by slot.
 pub(super) type Offers = Vec<Option<Arc<Offer>>>;
 
 /// Operations by a name.
@@ -122,18 +122,18 @@ type ByName = Map<Arc<str>, Arc<Operation>>;
 pub struct Catalog {
     /// Tools and prompts by exposed name.
     exposed: [ByName; 2],
-    /// The same by backend and own name.
+    /// The same operations by backend and own name.
     own: Vec<[ByName; 2]>,
     resources: HashMap<String, usize>,
     /// Most literal characters first, so that the first match is the best.
     templates: Vec<(Template, Arc<Operation>)>,
-    /// What each backend offers while it is listed.
+    /// The offers of listed backends.
     offers: Offers,
-    /// What a backend offered that is out of the lists: its names resolve, so that its calls say when it is back.
+    /// The offers of unlisted backends: their names resolve, so that calls are told when the backend is back.
     withdrawn: Offers,
     /// The backends' names.
     backends: Vec<Arc<str>>,
-    /// The places in use, in the order of the configuration.
+    /// The slots in use, in configuration order.
     order: Vec<usize>,
     prefixed: Vec<bool>,
     /// See `Listing::defers`.
@@ -142,20 +142,20 @@ pub struct Catalog {
     lists: Vec<[List; 4]>,
     capabilities: Vec<ServerCapabilities>,
     instructions: Vec<Option<String>>,
-    /// Some operations are held back; see `Operation::held`.
+    /// Whether operations are held back; see `Operation::held`.
     has_held: bool,
-    /// Per view: some are offered to certain callers only; see `Operation::offered_to`.
+    /// Per view: whether operations are offered to certain callers only; see `Operation::offered_to`.
     varies: Vec<bool>,
 }
 
-/// What the operations of one backend are made from.
+/// Context for adding the operations of one backend.
 struct With<'a> {
-    /// False: found by name, and in no list.
+    /// False: resolvable by name, but not listed.
     listed: bool,
     offer: &'a Offer,
     names: &'a Names,
     held: &'a HashMap<String, Difference>,
-    /// The best first.
+    /// Best match first.
     templates: Vec<(Template, Arc<str>)>,
 }
 
@@ -166,7 +166,7 @@ fn parsed_templates(offer: &Offer) -> Vec<(Template, Arc<str>)> {
     all
 }
 
-/// Where tools and prompts are in a pair of tables.
+/// Index into a pair of tables for tools and prompts.
 fn table(kind: ItemKind) -> usize {
     usize::from(kind == ItemKind::Prompt)
 }
@@ -196,8 +196,7 @@ impl Catalog {
         }
     }
 
-    /// Builds the catalog of the offers that are listed and of those that are withdrawn; `before` lends what is known
-    /// of hidden backends.
+    /// Builds the catalog from listed and withdrawn offers; `before` provides the capabilities of hidden backends.
     pub(super) fn merge(
         before: &Self,
         listings: &[&Listing],
@@ -207,7 +206,7 @@ impl Catalog {
         held: impl Fn(usize, &Offer) -> HashMap<String, Difference>,
     ) -> Self {
         let mut next = Self::empty(listings);
-        // Places whose backend was taken out of the configuration can do nothing.
+        // Slots of removed backends have no capabilities.
         next.capabilities = vec![ServerCapabilities::default(); listings.len() + 1];
         let add = |next: &mut Self, index: usize, offer: &Arc<Offer>, listed: bool| {
             let held = held(index, offer);
@@ -224,8 +223,8 @@ impl Catalog {
         for &index in order {
             match &offers[index] {
                 Some(offer) => add(&mut next, index, offer, true),
-                // Out of the catalog for now, but not forgotten: what it can do has not changed. It
-                // may come back at any time, so no list is fresh for long.
+                // Unlisted for now, but its capabilities have not changed. It may come back at any time, so no list
+                // stays fresh for long.
                 None => {
                     let known = before.capabilities.get(index + 1).copied();
                     next.capabilities[index + 1] = known
@@ -240,7 +239,7 @@ impl Catalog {
                 }
             }
         }
-        // After those: a URI that a listed backend has as well is read there.
+        // Added last: a URI that a listed backend has as well is routed there.
         for &index in order {
             if let Some(offer) = &withdrawn[index] {
                 add(&mut next, index, offer, false);
@@ -309,7 +308,7 @@ impl Catalog {
             raw,
             operation: operation.clone(),
         };
-        // To callers it is a tool like any other: whether it becomes a task is decided here.
+        // To callers it is an ordinary tool: the gateway decides whether it becomes a task.
         let raw = match operation.needs_task {
             true => edited(&item.raw, &[("execution", None)]),
             false => item.raw.clone(),
@@ -334,7 +333,7 @@ impl Catalog {
                 raw
             }
             ItemKind::Resource => {
-                // A duplicate URI stays with the first backend by configuration.
+                // A duplicate URI belongs to the first backend in the configuration.
                 if self.resources.contains_key(&item.key) {
                     return;
                 }
@@ -353,7 +352,7 @@ impl Catalog {
         }
     }
 
-    /// Resources that an earlier backend lists as well, with whose they are not.
+    /// Resources that an earlier backend lists as well, with that backend.
     pub(super) fn contested_uris(&self) -> impl Iterator<Item = (&str, String)> {
         let offers = self.offers.iter().enumerate();
         let all = offers.flat_map(|(i, offer)| offer.iter().map(move |offer| (i, offer)));
@@ -371,14 +370,14 @@ impl Catalog {
         })
     }
 
-    /// What of this catalog `sees` lets through.
+    /// The part of this catalog visible by `sees`.
     pub(crate) fn filtered(&self, sees: impl Fn(&Operation) -> bool) -> Filtered {
         let lists: Vec<[List; 4]> = self
             .lists
             .iter()
             .map(|kinds| std::array::from_fn(|kind| kinds[kind].filtered(&sees)))
             .collect();
-        // What a backend says about itself is for those who see something of it.
+        // A backend's instructions are for callers who see one of its operations.
         let shows = |index: usize| lists[index + 1].iter().any(|list| list.len() > 0);
         let own = |index: usize| {
             self.instructions[index + 1]
@@ -393,7 +392,7 @@ impl Catalog {
         }
     }
 
-    /// The instructions of each backend that `shows`, under a heading of its own.
+    /// The instructions of each backend in `shows`, under a heading of its own.
     fn merged_instructions(&self, shows: impl Fn(usize) -> bool) -> Option<String> {
         let mut all = String::new();
         for index in self.order.iter().copied().filter(|i| shows(*i)) {
@@ -419,12 +418,12 @@ impl Catalog {
         self.has_held
     }
 
-    /// Whether the lists of a view depend on what callers can be asked for.
+    /// Whether the lists of a view depend on client capabilities.
     pub(crate) fn varies(&self, view: View) -> bool {
         self.varies[place(view)]
     }
 
-    /// Every listed operation, in the order of the configuration.
+    /// Every listed operation, in configuration order.
     pub fn all_operations(&self) -> impl Iterator<Item = &Arc<Operation>> {
         let order = self.order.iter();
         order.flat_map(|index| self.operations(*index))
@@ -435,13 +434,12 @@ impl Catalog {
         self.lists[index + 1].iter().flat_map(List::operations)
     }
 
-    /// The complete result of a list method, ready to be sent to a caller of this revision.
-    /// `shared`: every caller sees the same.
+    /// The complete result of a list method, rendered for a revision. `shared`: every caller sees the same.
     pub fn pages(&self, view: View, kind: ItemKind, revision: Revision, shared: bool) -> &[Bytes] {
         self.lists[place(view)][kind as usize].pages(kind, revision, shared)
     }
 
-    /// The page that a cursor leads to, the first one without.
+    /// The page of a cursor, the first one without.
     pub(crate) fn page(
         &self,
         view: View,
@@ -466,9 +464,8 @@ impl Catalog {
         self.capabilities[place(view)]
     }
 
-    /// The extensions a caller of this revision can use through us, as the backends declare them:
-    /// tasks between modern peers, apps in both eras, and on one backend's own endpoint whatever
-    /// that backend has.
+    /// The extensions that a caller of this revision can use, as the backends declare them: tasks between modern
+    /// peers, apps in both eras, and on one backend's own endpoint all of its extensions.
     pub fn extensions(&self, view: View, revision: Revision) -> Vec<(String, Bytes)> {
         let mut found: Vec<(String, Bytes)> = Vec::new();
         let chosen = self.order.iter().filter(|i| match view {
@@ -476,7 +473,7 @@ impl Catalog {
             View::Only(index) => index == **i,
         });
         for offer in chosen.filter_map(|i| self.offers[*i].as_ref()) {
-            // Tasks of 2025-11-25 become tasks of the extension.
+            // Tasks of 2025-11-25 are translated to the extension.
             if revision.is_modern()
                 && !offer.revision.is_modern()
                 && offer.capabilities.tasks
@@ -506,7 +503,7 @@ impl Catalog {
         found
     }
 
-    /// Whether a backend can be asked to tell how its tasks go on.
+    /// Whether a backend can report the progress of its tasks.
     pub(super) fn tells_of_tasks(&self, index: usize) -> bool {
         let offer = self.offers.get(index).and_then(Option::as_ref);
         offer.is_some_and(|offer| {
@@ -521,28 +518,28 @@ impl Catalog {
         self.instructions[place(view)].as_deref()
     }
 
-    /// The places of backends that it knows of, in use or not.
+    /// Number of slots, in use or not.
     pub(crate) fn places(&self) -> usize {
         self.offers.len()
     }
 
-    /// Whether a backend may be called by names that it does not list; see `Listing::defers`.
+    /// Whether a backend may be called by unlisted names; see `Listing::defers`.
     pub(crate) fn defers(&self, index: usize) -> bool {
         self.defers[index]
     }
 
-    /// Whether a backend is listed at the moment.
+    /// Whether a backend is currently listed.
     pub fn is_listed(&self, index: usize) -> bool {
         self.offers[index].is_some()
     }
 
-    /// What a backend offers, listed or not.
+    /// A backend's offer, listed or not.
     fn known(&self, index: usize) -> Option<&Arc<Offer>> {
         let listed = self.offers[index].as_ref();
         listed.or(self.withdrawn[index].as_ref())
     }
 
-    /// A tool by the name it has in a view.
+    /// A tool by its name in a view.
     pub(super) fn tool(&self, view: View, name: &str) -> Option<&Arc<Operation>> {
         self.named(view, ItemKind::Tool, name)
     }
@@ -582,7 +579,7 @@ impl Catalog {
         next
     }
 
-    /// Whose resource this is.
+    /// The backend that owns a resource.
     pub(super) fn owner(&self, view: View, uri: &str) -> Option<usize> {
         self.by_uri(view, uri)
             .ok()
@@ -602,7 +599,7 @@ impl Catalog {
                 self.by_uri(view, &required(params, "uri")?)
             }
             Method::Complete => self.by_reference(view, params),
-            // Nobody owns a vendor's method in an aggregate; one backend alone may know it.
+            // In the merged view a vendor's method has no owner; on one backend's endpoint it goes to that backend.
             other => match view {
                 View::Only(index) => Ok(self.unlisted(index, None, other.as_str())),
                 View::Merged => Err(unknown_method(other)),
@@ -610,7 +607,7 @@ impl Catalog {
         }
     }
 
-    /// The same for a call; one about a task is about the tool that became it, as long as there is one.
+    /// Resolves a call; one about a task resolves to the tool that became it, while that exists.
     pub(super) fn resolve_call(&self, call: &Call) -> Result<Found, Fault> {
         let tool = match (&call.about, call.view) {
             (Some(about), View::Only(index)) => {
@@ -660,7 +657,7 @@ impl Catalog {
         });
         let template = template.map(|(_, operation)| operation);
         let index = match view {
-            // Resources need not be listed to be readable; with one backend there is no doubt.
+            // Readable resources need not be listed; with a single backend the owner is clear.
             View::Only(index) => Some(index).filter(|index| self.known(*index).is_some()),
             View::Merged => self.resources.get(uri).copied().or_else(|| {
                 template
@@ -672,7 +669,7 @@ impl Catalog {
         Ok(self.unlisted_uri(index, ItemKind::Resource, uri))
     }
 
-    /// A URI of a backend, whether it lists it or not.
+    /// A backend's URI, listed or not.
     fn unlisted_uri(&self, index: usize, kind: ItemKind, uri: &str) -> Found {
         let backend = &self.backends[index];
         let templates = self.templates.iter().filter(|(_, of)| of.index == index);
@@ -684,7 +681,7 @@ impl Catalog {
         }
     }
 
-    /// Whether a backend has this URI, or this template, in a list.
+    /// Whether a backend lists this URI, or this template.
     pub(super) fn lists_uri(&self, operation: &Operation) -> bool {
         let offer = self.offers.get(operation.index).and_then(Option::as_ref);
         offer.is_some_and(|offer| {
@@ -693,7 +690,7 @@ impl Catalog {
         })
     }
 
-    /// The only backend with resources may know more than it lists.
+    /// The only backend with resources may have more than it lists.
     fn only_with_resources(&self) -> Option<usize> {
         let mut with_resources = (0..self.offers.len())
             .filter(|i| self.is_listed(*i) && self.capabilities[i + 1].resources);
@@ -738,7 +735,7 @@ impl Catalog {
     }
 }
 
-/// The item with its exposed name in place of its own.
+/// The item with its exposed name.
 fn renamed(raw: &Bytes, exposed: &str) -> Bytes {
     let mut name = Vec::new();
     sentinel_wire::json::encode_string(exposed, &mut name);
@@ -754,7 +751,7 @@ fn edited(raw: &Bytes, edits: &[(&str, Option<&[u8]>)]) -> Bytes {
     out.into()
 }
 
-/// What one kind of caller sees of a catalog, as ready bytes.
+/// A catalog as one kind of caller sees it, rendered.
 pub(crate) struct Filtered {
     lists: Vec<[List; 4]>,
     instructions: Vec<Option<String>>,

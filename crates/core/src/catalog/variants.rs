@@ -1,11 +1,10 @@
-//! Offers that depend on what a caller can be asked for.
+//! Offers that depend on client capabilities.
 //!
 //! Some servers list a tool only to clients that declare sampling, elicitation or roots, and a backend is discovered
-//! with none of these declared. When callers of a capability set list for the first time, each backend is asked once
-//! more with that set (`Backend::offer_for`). Only the difference is kept, per backend and set. The catalog holds
-//! everything that any set is offered; `Operation::offered_to` names the sets, and `Policy::grant` hides an operation
-//! from all others as it hides what a role may not see. Where no offer differs, nothing of this costs a list or a call
-//! more than one load.
+//! with none of these. When callers of a capability set first request a list, each backend is asked once more with
+//! that set (`Backend::offer_for`). Only the difference is kept, per backend and set. The catalog holds the
+//! operations of all sets; `Operation::offered_to` names the sets, and `Policy::grant` hides an operation from all
+//! others, like one that a role may not see. Where no offer differs, this costs a list or a call one atomic load.
 //!
 //! Not here: how a server is asked (`backends`).
 
@@ -18,20 +17,20 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Facts, Known, Publisher, Registry, Slot};
+use super::{BackendState, Known, Publisher, Registry, Slot};
 use crate::capabilities::{CapabilitySet, CapabilitySets};
 use crate::fault::Fault;
 use crate::invocation::View;
 use crate::offer::{Item, ItemKind, Offer};
 
-/// A backend that could not be asked is asked again by a list after so long.
+/// Pause before a list asks a backend again that could not be asked.
 const RETRY: Duration = Duration::from_secs(30);
-/// Backoff between two readings that found no change: a server may announce a change for every session that is opened,
-/// and each reading opens one.
+/// Backoff between two readings without a change: a server may announce a change for every new session, and each
+/// reading opens one.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// How the offer to one capability set differs from the one that was published.
+/// The difference between the offer to a capability set and the published one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct OfferDifference {
     extra: Vec<(ItemKind, Item)>,
@@ -73,12 +72,12 @@ enum Reading {
     Failed,
 }
 
-/// What one backend offers to callers of one capability set.
+/// One backend's offer to callers of one capability set.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     reading: Reading,
     asked_at: Instant,
-    /// It was published anew while it was read.
+    /// Invalidated by a publication while it was read.
     is_stale: bool,
     pause: Duration,
     difference: OfferDifference,
@@ -87,7 +86,7 @@ pub(super) struct Variant {
 pub(super) type Variants = BTreeMap<CapabilitySet, Variant>;
 
 impl Known {
-    /// What is published, with what only some capability sets are offered.
+    /// Combines the published offer with those to single capability sets.
     pub(super) fn combine(&mut self) {
         self.shown = self.offer.clone();
         let differ = |variant: &&Variant| !variant.difference.is_empty();
@@ -98,7 +97,7 @@ impl Known {
         for (set, variant) in &self.variants {
             for kind in ItemKind::ALL {
                 for item in all.items_mut(kind) {
-                    // `missing` names published items; an extra one begins with its own sets only.
+                    // `missing` names published items; an extra item starts with its own sets only.
                     if variant
                         .difference
                         .missing
@@ -124,13 +123,13 @@ impl Known {
         self.shown = Some(Arc::new(all));
     }
 
-    /// Whether the running server said what it offers; what is only remembered cannot be compared.
+    /// Whether the server itself published its offer; a remembered one cannot be compared.
     fn is_reached(&self) -> bool {
         self.answered && self.listed && self.offer.is_some()
     }
 }
 
-/// How far a backend is with a capability set.
+/// A backend's state for a capability set.
 enum Progress {
     Done,
     Running {
@@ -141,7 +140,7 @@ enum Progress {
 }
 
 impl Registry {
-    /// Waits until the lists of a view are complete for callers of a capability set, within the bounds of
+    /// Waits until the lists of a view are complete for callers of a capability set, bounded by
     /// `set_first_answer_wait`.
     pub async fn lists_ready(self: &Arc<Self>, view: View, set: CapabilitySet) {
         self.first_answers(view).await;
@@ -153,12 +152,12 @@ impl Registry {
         self.awaits_first_answers(view) || !self.knows_variants(set)
     }
 
-    /// Whether every backend was asked what it offers to this set.
+    /// Whether every backend was asked for this set.
     pub(crate) fn knows_variants(&self, set: CapabilitySet) -> bool {
         CapabilitySets::of_bits(self.known_sets.load(Ordering::Relaxed)).contains(set)
     }
 
-    /// Waits until the backends of a view said what they offer to callers of a capability set.
+    /// Waits until the backends of a view have answered for a capability set.
     pub(crate) async fn variants_ready(self: &Arc<Self>, view: View, set: CapabilitySet) {
         let wanted = CapabilitySets::NONE.with(set).bits();
         self.wanted_sets.fetch_or(wanted, Ordering::Relaxed);
@@ -175,7 +174,7 @@ impl Registry {
         }
     }
 
-    /// Asks those backends of a view that were not asked for this set yet; until when to wait for answers.
+    /// Asks the backends of a view that were not asked for this set; returns the time until which to wait.
     fn ask_backends(self: &Arc<Self>, view: View, set: CapabilitySet) -> Option<Instant> {
         let (now, wait) = (Instant::now(), *self.first_answer_wait.lock());
         let layout = self.layout.load();
@@ -200,11 +199,11 @@ impl Registry {
     }
 
     fn ask_backend(self: &Arc<Self>, slot: &Slot, set: CapabilitySet) -> Progress {
-        let facts = &slot.tenant.facts;
+        let facts = &slot.running.facts;
         let now = Instant::now();
         {
             let known = facts.known.lock();
-            if !known.is_reached() || slot.tenant.backend.get().is_none() {
+            if !known.is_reached() || slot.running.backend.get().is_none() {
                 return Progress::Later;
             }
             match known.variants.get(&set) {
@@ -227,9 +226,9 @@ impl Registry {
         }
     }
 
-    /// Sets the reading of a backend's offer to a capability set going; false if there is nothing to read.
+    /// Starts reading a backend's offer to a capability set; false if there is none to read.
     fn read_variant(self: &Arc<Self>, slot: &Slot, set: CapabilitySet) -> bool {
-        let facts = slot.tenant.facts.clone();
+        let facts = slot.running.facts.clone();
         {
             let mut known = facts.known.lock();
             let fresh = Variant {
@@ -246,8 +245,8 @@ impl Registry {
             variant.reading = Reading::Running;
             variant.asked_at = Instant::now();
         }
-        let backend = slot.tenant.backend.get();
-        // Outside of the lock: a backend may look at what it published.
+        let backend = slot.running.backend.get();
+        // Outside the lock: a backend may read its own published offer.
         match backend.and_then(|backend| backend.offer_for(set)) {
             Some(offer) => {
                 let (registry, name) = (self.clone(), slot.listing.name.clone());
@@ -269,7 +268,7 @@ impl Registry {
 
     fn note_variant(
         self: &Arc<Self>,
-        facts: &Arc<Facts>,
+        facts: &Arc<BackendState>,
         set: CapabilitySet,
         offered: Result<Option<Offer>, Fault>,
     ) {
@@ -314,8 +313,8 @@ impl Registry {
         }
     }
 
-    /// Reads a variant again once its pause is over.
-    fn refresh_variant(self: &Arc<Self>, facts: &Arc<Facts>, set: CapabilitySet) {
+    /// Reads a variant again after its pause.
+    fn refresh_variant(self: &Arc<Self>, facts: &Arc<BackendState>, set: CapabilitySet) {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
@@ -340,8 +339,8 @@ impl Registry {
             sleep_until(due).await;
             let layout = registry.layout.load_full();
             let mut slots = layout.in_use();
-            // A backend that was replaced meanwhile is asked no more.
-            if let Some((_, slot)) = slots.find(|(_, s)| Arc::ptr_eq(&s.tenant.facts, &facts)) {
+            // A replaced backend is not asked any more.
+            if let Some((_, slot)) = slots.find(|(_, s)| Arc::ptr_eq(&s.running.facts, &facts)) {
                 registry.read_variant(slot, set);
             }
         });
@@ -349,7 +348,7 @@ impl Registry {
 }
 
 impl Publisher {
-    /// What capability sets are offered may be different by now: the sets that callers use are read again.
+    /// Offers to capability sets may have changed: those in use are read again.
     pub(super) fn variants_changed(&self) {
         let registry = &self.registry;
         registry.known_sets.store(0, Ordering::Relaxed);
@@ -361,7 +360,7 @@ impl Publisher {
             } else if Handle::try_current().is_ok() {
                 let layout = registry.layout.load();
                 let slot = &layout.slots[self.index];
-                if Arc::ptr_eq(&slot.tenant.facts, &self.facts) {
+                if Arc::ptr_eq(&slot.running.facts, &self.facts) {
                     registry.ask_backend(slot, set);
                 }
             }

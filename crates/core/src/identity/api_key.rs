@@ -1,6 +1,6 @@
-//! API keys: `sk_<id>_<secret>`. The secret is shown once; only its hash is kept.
+//! API keys: `sk_<id>_<secret>`. The secret is shown once; only its hash is stored.
 //!
-//! The secret has 256 random bits, so a plain hash protects it: there is nothing to guess.
+//! The secret has 256 random bits, so a plain hash protects it against guessing.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,11 +12,11 @@ use super::KEY_PREFIX;
 
 pub const PREFIX: &str = "sk_";
 
-/// What is kept of a key.
+/// The stored form of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
     pub id: String,
-    /// What people call it.
+    /// A name for people.
     pub name: String,
     pub role: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub struct KeyRecord {
 }
 
 impl KeyRecord {
-    /// Makes a key: the record to keep, and the text to hand out once.
+    /// Creates a key: the record to store, and the text to hand out once.
     pub fn create(name: &str, role: &str, now: u64, expires_at: Option<u64>) -> (Self, String) {
         let mut random = [0; 6 + 32];
         SystemRandom::new()
@@ -52,7 +52,7 @@ impl KeyRecord {
         (record, format!("{PREFIX}{id}_{secret}"))
     }
 
-    /// Whether this secret is the key's, in a time that does not depend on how wrong it is.
+    /// Whether this is the key's secret, in constant time.
     pub fn matches(&self, secret: &str) -> bool {
         let (ours, theirs) = (self.sha256.as_bytes(), hash(secret));
         ours.len() == theirs.len()
@@ -68,12 +68,12 @@ impl KeyRecord {
     }
 }
 
-/// The subject of a key's bearer.
+/// The subject of callers with this key.
 pub fn subject(id: &str) -> String {
     format!("{KEY_PREFIX}{id}")
 }
 
-/// The subjects of the keys that somebody means by a name: the key's own, its id, or its subject.
+/// The subjects of the keys that a name refers to: a key's name, its id, or its subject.
 pub fn subjects<'k>(keys: impl IntoIterator<Item = &'k KeyRecord>, name: &str) -> Vec<String> {
     let id = name.strip_prefix(KEY_PREFIX).unwrap_or(name);
     let meant = keys
@@ -82,7 +82,7 @@ pub fn subjects<'k>(keys: impl IntoIterator<Item = &'k KeyRecord>, name: &str) -
     meant.map(|key| subject(&key.id)).collect()
 }
 
-/// The id and the secret of a key as it was handed out.
+/// The id and the secret in a credential.
 pub fn split(credential: &str) -> Option<(&str, &str)> {
     let (id, secret) = credential.strip_prefix(PREFIX)?.split_once('_')?;
     (!id.is_empty() && !secret.is_empty()).then_some((id, secret))
@@ -97,10 +97,10 @@ pub struct StoreProblem {
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// Where API keys are kept.
+/// The storage of API keys.
 pub trait KeyStore: Send + Sync {
-    /// On the way of every call with an API key: must be quick, and must see a revocation at once. A
-    /// store that cannot be read knows no keys.
+    /// Called for every request with an API key: must be fast, and must see a revocation at once. An unreadable store
+    /// contains no keys.
     fn find(&self, id: &str) -> Option<KeyRecord>;
     fn list(&self) -> Result<Vec<KeyRecord>, StoreProblem>;
     fn add(&self, record: KeyRecord) -> Result<(), StoreProblem>;

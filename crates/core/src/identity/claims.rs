@@ -1,4 +1,4 @@
-//! What a token says, and whether it says it to us.
+//! Validates the claims of a token.
 
 use std::sync::Arc;
 
@@ -8,34 +8,34 @@ use super::jws::Signed;
 use super::{ANONYMOUS, KEY_PREFIX, LOCAL, Reject};
 
 const DEPTH_MAX: u32 = 16;
-/// Longest subject, role or tenant; they become keys of tables and words of records.
+/// Longest subject, role or tenant; these are used as table keys and in records.
 const NAME_BYTES_MAX: usize = 256;
 const SCOPES_MAX: usize = 256;
-/// The last second of the year 9999: beyond it a date is a mistake.
+/// The last second of the year 9999: a later date is a mistake.
 const LAST_SECOND: f64 = 253_402_300_799.0;
 
-/// What a token must say.
+/// Requirements on claims.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub issuer: String,
     /// One of these must be among the token's audiences.
     pub audiences: Vec<String>,
     pub role_claim: String,
-    /// For tokens without that claim; empty refuses them.
+    /// The role of tokens without that claim; empty rejects them.
     pub default_role: String,
     pub tenant_claim: String,
-    /// Seconds by which clocks may differ.
+    /// Allowed clock difference in seconds.
     pub leeway: u64,
 }
 
-/// What a good token says.
+/// The claims of a valid token.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Claims {
     pub subject: Arc<str>,
     pub role: Arc<str>,
     pub tenant: Option<Arc<str>>,
     pub scopes: Arc<[Arc<str>]>,
-    /// The second from which it is refused, leeway included.
+    /// The second from which it is rejected, leeway included.
     pub until: u64,
 }
 
@@ -91,7 +91,7 @@ impl Rules {
     }
 }
 
-/// Tokens for other purposes are signed with the same keys: assertions, proofs, logout notes.
+/// Rejects other kinds of token signed with the same keys: assertions, proofs, logout tokens.
 fn check_type(typ: Option<&str>) -> Result<(), Reject> {
     const GOOD: [&str; 4] = ["JWT", "at+jwt", "application/at+jwt", "application/jwt"];
     match typ {
@@ -101,7 +101,7 @@ fn check_type(typ: Option<&str>) -> Result<(), Reject> {
     }
 }
 
-/// A number of seconds; text, booleans and numbers beyond all calendars are refused.
+/// A number of seconds; other types and out-of-range numbers are rejected.
 fn date(value: Option<&[u8]>, wrong: &'static str) -> Result<Option<u64>, Reject> {
     let Some(value) = value else { return Ok(None) };
     let number = match Kind::of(value) {
@@ -122,7 +122,7 @@ fn string(value: Option<&[u8]>, wrong: &'static str) -> Result<Option<String>, R
         .ok_or(Reject::Claims(wrong))
 }
 
-/// A string that can stand in a table, a header and a log line.
+/// A string that is safe in a table, a header and a log line.
 fn name(value: Option<&[u8]>, wrong: &'static str) -> Result<Option<String>, Reject> {
     let Some(text) = string(value, wrong)? else {
         return Ok(None);
@@ -153,7 +153,7 @@ fn strings(value: Option<&[u8]>, wrong: &'static str) -> Result<Vec<String>, Rej
         .collect()
 }
 
-/// `scope` is words in one string; `scp` is that or an array.
+/// `scope` is a string of words; `scp` is that or an array.
 fn scopes(scope: Option<&[u8]>, scp: Option<&[u8]>) -> Result<Arc<[Arc<str>]>, Reject> {
     const WRONG: &str = "`scope` is no text, or `scp` neither text nor a list of it";
     let mut words: Vec<Arc<str>> = Vec::new();

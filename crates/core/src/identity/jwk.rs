@@ -1,7 +1,7 @@
-//! Keys that tokens are checked with: each has one algorithm, whatever a token says.
+//! Keys for verifying tokens: each has one algorithm, independent of the token.
 //!
-//! `KeySet::public` reads a JSON Web Key Set. Keys for other purposes are left out, as the standard asks;
-//! a set that is ambiguous or symmetric is refused whole.
+//! `KeySet::public` reads a JSON Web Key Set. Keys for other purposes are left out, as the standard requires; an
+//! ambiguous or symmetric set is rejected as a whole.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use sentinel_wire::json::{self, Kind, Object, Rules};
 
 use super::Reject;
 
-/// Keys of one set; providers publish two or three.
+/// Bound on the keys of one set; providers publish two or three.
 const KEYS_MAX: usize = 64;
 const DEPTH_MAX: u32 = 8;
-/// RFC 7518 3.2: as many bits as the hash has.
+/// RFC 7518 3.2: at least as many bits as the hash.
 pub const HS256_SECRET_BYTES_MIN: usize = 32;
 
-/// Names a key for the life of the process.
+/// Identifies a key for the life of the process.
 pub type Thumbprint = [u8; 32];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ enum Material {
     Point(Vec<u8>),
 }
 
-/// One key. It has no `Debug`: it may hold a secret.
+/// One key. Without `Debug`, since it may hold a secret.
 #[derive(Clone)]
 pub struct Key {
     kid: Option<Arc<str>>,
@@ -91,7 +91,7 @@ pub enum Unusable {
 }
 
 impl Key {
-    /// The configured secret; it has no name, so any `kid` may stand for it.
+    /// The configured secret; it has no name, so it matches any `kid`.
     pub fn hs256(secret: &[u8]) -> Self {
         Self {
             kid: None,
@@ -141,7 +141,7 @@ impl Key {
                 let key = hmac::Key::new(hmac::HMAC_SHA256, &secret);
                 (Algorithm::Hs256, Material::Secret(key))
             }
-            // Some providers do not say what their RSA keys are for; all of them mean this.
+            // Some providers do not name the algorithm of their RSA keys; all of them mean this one.
             ("RSA", _) => (
                 named.unwrap_or(Algorithm::Rs256),
                 rsa(bytes("n")?, bytes("e")?)?,
@@ -161,7 +161,7 @@ impl Key {
             return Err(Unusable::Algorithm);
         }
         let kid = string("kid")?;
-        // What makes it this key, however it is written: a set that was only formatted anew has the same keys.
+        // Independent of spelling: a reformatted set has the same keys.
         let members = ["n", "e", "x", "y", "k"].map(|name| string(name).ok().flatten());
         let [n, e, x, y, k] = members
             .each_ref()
@@ -229,7 +229,7 @@ impl Algorithm {
     }
 }
 
-/// A key that says what it may be used for must say `verify`.
+/// A key that lists operations must list `verify`.
 fn check_operations(value: &[u8]) -> Result<(), Unusable> {
     let spans = json::elements(value, Rules::caller(DEPTH_MAX)).map_err(|_| Unusable::Malformed)?;
     let verifies = spans
@@ -243,7 +243,7 @@ fn check_operations(value: &[u8]) -> Result<(), Unusable> {
 }
 
 fn rsa(n: Vec<u8>, e: Vec<u8>) -> Result<Material, Unusable> {
-    // Some libraries write the sign byte of a positive integer; ring does not take it.
+    // Some libraries write the sign byte of a positive integer; ring rejects it.
     let bare = |bytes: Vec<u8>| {
         let zeros = bytes.iter().take_while(|b| **b == 0).count();
         bytes[zeros..].to_vec()
@@ -264,8 +264,8 @@ fn point(x: Vec<u8>, y: Vec<u8>, len: usize) -> Result<Material, Unusable> {
     Ok(Material::Point([&[4], &x[..], &y[..]].concat()))
 }
 
-/// Moduli made by a broken generator (CVE-2017-15361) can be factored; they are known by being powers
-/// of 65537 modulo every small prime. By chance that happens once in some hundred million keys.
+/// Moduli of a broken generator (CVE-2017-15361) can be factored; they are recognised as powers of 65537 modulo every
+/// small prime. By chance that happens once in some hundred million keys.
 fn is_roca(n: &[u8]) -> bool {
     const PRIMES: [u32; 38] = [
         3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89,
@@ -298,7 +298,7 @@ fn thumbprint(parts: &[&[u8]]) -> Thumbprint {
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// Why a set of keys cannot be used at all.
+/// Why a set of keys is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSet {
     #[error("this is no JSON object with an array `keys`")]
@@ -315,7 +315,7 @@ pub enum BadSet {
     Useless(String),
 }
 
-/// Keys that are trusted at one moment.
+/// The trusted keys at one moment.
 #[derive(Clone, Default)]
 pub struct KeySet {
     keys: Vec<Key>,
@@ -326,7 +326,7 @@ impl KeySet {
         Self { keys }
     }
 
-    /// Reads a set of public keys; the second part says which keys were left out and why.
+    /// Reads a set of public keys; also returns which keys were left out and why.
     pub fn public(text: &[u8]) -> Result<(Self, Vec<(usize, Unusable)>), BadSet> {
         let (set, skipped) = Self::parse(text)?;
         if set.has_secrets() {
@@ -335,7 +335,7 @@ impl KeySet {
         Ok((set, skipped))
     }
 
-    /// Reads a set of either kind, but not of both: a public key must never pass for a secret.
+    /// Reads a set of either kind, but not of both: a public key must never be used as a secret.
     pub fn parse(text: &[u8]) -> Result<(Self, Vec<(usize, Unusable)>), BadSet> {
         let object =
             Object::parse(text, Rules::caller(DEPTH_MAX)).map_err(|_| BadSet::Malformed)?;
@@ -356,7 +356,7 @@ impl KeySet {
             if key.as_ref().is_ok_and(|key| set.has(&key.thumbprint)) {
                 continue;
             }
-            // A broken key must not make its namesake unambiguous.
+            // An invalid key must not make another key of its name usable.
             if key.as_ref().err() != Some(&Unusable::OtherUse)
                 && let Some(kid) = name_of(span.of(list))
                 && !names.insert(kid.clone())
@@ -401,7 +401,7 @@ impl KeySet {
         self.keys.iter().any(|key| key.thumbprint == *thumbprint)
     }
 
-    /// The one key for a token: by its name, or the only one of its algorithm.
+    /// The key for a token: by name, or the only one of its algorithm.
     pub(super) fn choose(&self, algorithm: Algorithm, kid: Option<&str>) -> Result<&Key, Reject> {
         if let Some(kid) = kid
             && let Some(key) = self.keys.iter().find(|k| k.kid.as_deref() == Some(kid))

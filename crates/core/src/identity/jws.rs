@@ -1,7 +1,7 @@
 //! Signed tokens in their compact form: `header.payload.signature`.
 //!
-//! The header is read for four members only: `alg`, `kid`, `crit` and `typ`. Keys and addresses of keys
-//! that a token brings along (`jwk`, `jku`, `x5c`, `x5u`) are never looked at.
+//! Only four members of the header are read: `alg`, `kid`, `crit` and `typ`. Keys and key URLs inside a token (`jwk`,
+//! `jku`, `x5c`, `x5u`) are ignored.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,16 +12,16 @@ use super::{CREDENTIAL_BYTES_MAX, Reject};
 
 const DEPTH_MAX: u32 = 16;
 
-/// A payload whose signature was good.
+/// A payload with a valid signature.
 #[derive(Debug)]
 pub struct Signed {
     pub payload: Vec<u8>,
-    /// What the token says it is.
+    /// The token's `typ`.
     pub typ: Option<String>,
     pub key: Thumbprint,
 }
 
-/// Checks a token's signature. What it says is for the caller to judge.
+/// Verifies a token's signature. Its claims are checked by the caller.
 pub fn verify(token: &str, keys: &KeySet) -> Result<Signed, Reject> {
     if token.len() > CREDENTIAL_BYTES_MAX {
         return Err(Reject::TooLong);
@@ -31,7 +31,7 @@ pub fn verify(token: &str, keys: &KeySet) -> Result<Signed, Reject> {
     if payload.contains('.') || header.is_empty() || signature.is_empty() {
         return Err(Reject::Shape);
     }
-    // Strict: no padding, no other characters, no bits left over.
+    // Strict base64: no padding, no other characters, no trailing bits.
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| Reject::Shape);
     let header = Header::read(&decode(header)?)?;
     let payload = decode(payload)?;
@@ -64,7 +64,7 @@ impl Header {
                 .map(|s| Some(s.into_owned()))
                 .ok_or(Reject::Header(wrong)),
         };
-        // Extensions that must be understood, or that change what is signed: we know none.
+        // Extensions marked critical, or changing what is signed: none is supported.
         if object.get(text, "crit").is_some() || object.get(text, "b64").is_some() {
             return Err(Reject::Header("it asks for an extension"));
         }

@@ -1,7 +1,7 @@
-//! Tokens that were good, by their hash, so that a signature is checked once and not on every call.
+//! Cache of verified tokens by hash, so that a signature is checked once and not on every call.
 //!
-//! Two generations: when the young one is full it becomes the old one, and what was old is forgotten.
-//! Whoever is in use moves to the young one again.
+//! Two generations: when the young one is full it becomes the old one, and the previous old one is dropped. An entry
+//! in use moves to the young one again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 use super::Identity;
 
-/// Tokens of one generation; at some 300 bytes each, both take a few megabytes.
+/// Tokens per generation; at some 300 bytes each, both take a few megabytes.
 const GENERATION_MAX: usize = 8192;
 
 type Digest = [u8; 32];
@@ -42,7 +42,7 @@ impl Remembered {
         if now >= entry.until {
             return None;
         }
-        // Only if it is still there: keys may have been replaced since.
+        // Only if it is still present: keys may have been replaced since.
         let mut both = self.0.write();
         let entry = both.old.remove(digest)?;
         let identity = entry.identity.clone();

@@ -1,4 +1,4 @@
-//! Tokens, keys and claims, taken one at a time (G-37, G-38, P-S03, P-S07).
+//! Tokens, keys and claims one at a time (G-37, G-38, P-S03, P-S07).
 
 mod vectors;
 
@@ -157,7 +157,7 @@ fn decision_4_a_default_role_stands_in_for_a_missing_one() {
     assert_eq!(&*lenient.read(&signed, NOW).expect("good").role, "viewer");
 }
 
-/// Signs a header and a payload as they are, with the right secret.
+/// Signs a header and a payload unchanged, with the right secret.
 fn signed(header: &str, payload: &str) -> String {
     let message = format!("{}.{}", b64(header), b64(payload));
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET);

@@ -5,7 +5,7 @@ use sentinel_wire::Payload;
 use sentinel_wire::json::Rules;
 use sentinel_wire::meta::RELATED_TASK;
 
-/// The same object without the task that its `_meta` relates it to, and that relation; `None` if it names none.
+/// The object without the relation to a task in its `_meta`, and that relation; `None` if it has none.
 pub(crate) fn unrelated(object: &Payload) -> Option<(Payload, Bytes)> {
     let meta = Payload::parse(object.get_bytes("_meta")?, Rules::backend()).ok()?;
     let relation = meta.get_bytes(RELATED_TASK)?;
@@ -27,7 +27,7 @@ pub(crate) fn related(answer: Bytes, relation: &[u8]) -> Bytes {
     edited(&result, &[("_meta", Some(meta.as_bytes()))]).to_bytes()
 }
 
-/// The same object with some members changed or taken out.
+/// The object with some members changed or removed.
 pub(crate) fn edited(object: &Payload, edits: &[(&str, Option<&[u8]>)]) -> Payload {
     let mut out = Vec::with_capacity(object.as_bytes().len() + 64);
     object.as_raw().rewrite(edits, &mut out);

@@ -1,5 +1,5 @@
-//! What is said about names that do not exist, and about those that are held back. What a caller may not see is
-//! answered with the very same words, so these are the only place they are written.
+//! Answers about names that do not exist or are held back. The same texts answer for operations that a caller may not
+//! see, so they are written only here.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::fault::{Fault, Kind};
 use crate::invocation::View;
 use crate::offer::ItemKind;
 
-/// The answer to a call for an operation that its caller does not see.
+/// The answer to a call of an operation that its caller does not see.
 pub(crate) fn unseen(operation: &Operation, view: View, method: &Method) -> Fault {
     let used = operation.name_in(view);
     match operation.kind {

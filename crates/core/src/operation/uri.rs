@@ -1,11 +1,12 @@
 //! How URIs are compared for policy.
 //!
-//! A server may take several spellings for one resource, and which ones only it knows. So a rule that denies a
-//! resource denies whatever any reader could take for it (`Operation::any_name`), and a rule that grants one grants
-//! only what every reader takes for it. Readers (`reader`) read rules as they read URIs: to one that takes host and
-//! path for one path `docs:///a` and `docs://a` are the same, in a rule as well. The backend gets what the caller sent.
+//! A server may accept several spellings of a resource, and only it knows which. So a rule that denies a resource
+//! denies every spelling that any reader could resolve to it (`Operation::any_name`), and a rule that grants one
+//! grants only what every reader resolves to it. Readers (`reader`) apply to rules as well: to a reader that takes
+//! host and path for one path, `docs:///a` and `docs://a` are the same in rules too. The backend gets the URI as it
+//! was sent.
 //!
-//! Not here: routing, which goes by the URI as it was sent (`snapshot`).
+//! Not here: routing, which uses the URI as it was sent (`snapshot`).
 
 mod reader;
 
@@ -14,26 +15,26 @@ use std::sync::Arc;
 pub(crate) use reader::Readers;
 use reader::{is_ambiguous, is_scheme, read};
 
-/// A longer URI that can be read in many ways is not read at all: its readings would be many times its length.
+/// A longer URI with several readings is not read: its readings would be many times its length.
 const LENGTH_MAX: usize = 4096;
 
-/// What a URI may stand for, besides itself.
+/// The readings of a URI other than its spelling.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Spellings {
     pub(super) forms: Forms,
-    /// The same resource to a reader that does not care about a slash at the end.
+    /// The same resource to a reader that ignores a trailing slash.
     pub(super) slashed: Vec<String>,
 }
 
-/// A URI's normal forms, one for each way to read it, where they differ from it and from each other.
+/// A URI's normal forms, one per reading, where they differ from the URI and from each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forms {
     pub(crate) readings: Vec<Reading>,
-    /// Nobody looked: it may stand for anything.
+    /// Not computed: any reading is possible.
     pub(crate) is_unclear: bool,
 }
 
-/// What some readers take a URI for.
+/// A reading that some readers share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) readers: Readers,
@@ -74,16 +75,16 @@ impl Spellings {
     }
 }
 
-/// What readers take a pattern over URIs for, where that is not what is written: `a:///*` means `a://*` to those that
-/// take all for one path. Patterns over other names are what they are.
+/// The readings of a pattern over URIs where they differ from its spelling: to readers without hosts `a:///*` means
+/// `a://*`. Patterns over other names have one reading.
 pub(crate) fn of_pattern(pattern: &str) -> Vec<(Readers, String)> {
     let mut found = read(pattern);
     found.retain(|(_, form)| form != pattern);
     found
 }
 
-/// A URI with as many slashes after its scheme as another text has: the same to a reader that takes all of it for one
-/// path. `None` where there is nothing to change.
+/// The URI with as many slashes after its scheme as another text has: equal to a reader that takes all of it as one
+/// path. `None` if nothing changes.
 pub(super) fn begun_like(uri: &str, other: &str) -> Option<String> {
     let apart = |text: &str| {
         let (scheme, rest) = text.split_once(':')?;

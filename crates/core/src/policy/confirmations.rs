@@ -18,11 +18,11 @@ use super::roles::Pattern;
 use crate::operation::Operation;
 use crate::seal::random_id;
 
-/// Tokens at once, over all callers and for one; the oldest gives way.
+/// Bounds on tokens, in total and per caller; the oldest is evicted.
 const TOKENS_MAX: usize = 4096;
 const TOKENS_PER_CALLER_MAX: usize = 64;
 
-/// What `[surfaces]` says of confirmations.
+/// The settings of confirmations in `[surfaces]`.
 #[derive(Clone, Debug)]
 pub struct ConfirmConfig {
     /// Patterns of tools, as in `denied_tools`.
@@ -49,7 +49,7 @@ struct Token {
 }
 
 pub struct Confirmations {
-    /// Whether any pattern exists, here or in a role: a call looks at this only.
+    /// Whether any pattern exists, here or in a role: the only check for most calls.
     is_used: AtomicBool,
     tools: ArcSwap<Vec<Pattern>>,
     ttl_ms: AtomicU64,
@@ -119,8 +119,8 @@ impl Confirmations {
         id
     }
 
-    /// Uses a token up; whether it was issued to this caller for exactly this call and still holds. Another caller's
-    /// token stays as it is.
+    /// Consumes a token; true if it was issued to this caller for exactly this call and is valid. Another caller's
+    /// token stays.
     pub(crate) fn redeem(&self, id: &str, principal: &str, bound: &Bound) -> bool {
         let mut tokens = self.tokens.lock();
         if tokens

@@ -1,12 +1,12 @@
-//! The kill switch: a tool, a backend, a caller or everything, off at once.
+//! The kill switch: stops a tool, a backend, a caller or everything at once.
 //!
-//! Calls are driven under the read side of one lock and a kill takes the write side, so from the
-//! moment `kill` returns no killed call takes another step: what was waiting or running is woken,
-//! sees the kill and ends, which cancels it at its backend. Nothing awaits under the lock.
+//! Calls are polled under the read side of one lock and a kill takes the write side, so from the moment `kill`
+//! returns no killed call takes another step: waiting and running calls are woken, see the kill and end, which
+//! cancels them at their backends. Nothing awaits under the lock.
 //!
-//! What was killed at run time is in a small file that is on disk before `kill` returns. If that
-//! file cannot be read at start, everything stays off until somebody says otherwise. All gateways of
-//! a data directory share the file; `look_again` takes up what another one did.
+//! Kills made at run time are in a small file that is on disk before `kill` returns. If that file is unreadable at
+//! start, everything is off until an operator changes it. All gateways of a data directory share the file;
+//! `look_again` loads the changes of other processes.
 
 use std::future::poll_fn;
 use std::io;
@@ -27,9 +27,9 @@ use crate::invocation::View;
 use crate::operation::Operation;
 use crate::state_file::{StateFile, Version};
 
-/// Entries at run time: more than anybody switches off by hand.
+/// Bound on kills at run time: more than an operator makes by hand.
 const KILLED_MAX: usize = 10_000;
-/// Bytes of a name: nothing that can be called, and nobody who calls, has a longer one.
+/// Bound on the length of names: longer than any operation's or caller's.
 const NAME_LEN_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ pub enum Scope {
     All,
 }
 
-/// One thing that is off.
+/// One kill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Killed {
     pub scope: Scope,
@@ -53,7 +53,7 @@ pub struct Killed {
 }
 
 impl Killed {
-    /// Callers, operators and logs are shown the reason as it is, and the name is kept.
+    /// The reason is shown unchanged to callers, operators and logs, and the name is stored.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.reason.contains(char::is_control) {
             return Err("`reason` is one line of text, without control characters");
@@ -70,15 +70,15 @@ struct Saved {
     killed: Vec<Killed>,
 }
 
-/// What is off at the moment; immutable.
+/// The kills in force; immutable.
 #[derive(Debug, Default)]
 pub struct Kills {
-    /// Each with its reason.
+    /// With their reasons.
     tools: Vec<(Pattern, Arc<str>)>,
     backends: Vec<(String, Arc<str>)>,
     callers: Vec<(String, Arc<str>)>,
     all: Option<Arc<str>>,
-    /// The run-time part, for showing and saving.
+    /// The kills made at run time, for showing and saving.
     killed: Vec<Killed>,
 }
 
@@ -109,7 +109,7 @@ impl Kills {
             && self.callers.is_empty()
     }
 
-    /// Whether this very caller was switched off.
+    /// Whether this very caller was killed.
     pub fn names_caller(&self, subject: &str) -> bool {
         self.of_caller(subject).is_some()
     }
@@ -137,7 +137,7 @@ impl Kills {
         self.all.is_some() || self.of_operation(operation).is_some()
     }
 
-    /// Why this call is off, if it is.
+    /// The reason why this call is off, if it is.
     pub(super) fn hits(&self, caller: &Caller, operation: &Operation) -> Option<&Arc<str>> {
         if self.is_empty() {
             return None;
@@ -147,7 +147,7 @@ impl Kills {
             .or_else(|| self.of_operation(operation))
     }
 
-    /// Why a call may go no further. One that only ends a task does no harm: just its caller must not be off.
+    /// Why a call must stop. One that only cancels a task is harmless: it stops only if its caller is killed.
     pub(crate) fn stops(
         &self,
         caller: &Caller,
@@ -162,18 +162,18 @@ impl Kills {
 }
 
 pub struct KillSwitch {
-    /// `None`: nothing is remembered.
+    /// `None`: kills are not stored.
     file: Option<StateFile<Saved>>,
     configured: Mutex<Vec<Killed>>,
     now: RwLock<Arc<Kills>>,
-    /// The file that `now` was read from or written to.
+    /// The version of the file that `now` was read from or written to.
     seen: Mutex<Version>,
     /// Wakes calls in flight after a change.
     changed: watch::Sender<()>,
 }
 
 impl KillSwitch {
-    /// Reads what was killed before the restart. Not being able to is no reason to let calls pass.
+    /// Loads the stored kills. If that fails, everything is off.
     pub fn open(configured: Vec<Killed>, file: Option<PathBuf>) -> Self {
         let file = file.map(StateFile::<Saved>::new);
         let read = file.as_ref().map(StateFile::read).transpose();
@@ -199,13 +199,13 @@ impl KillSwitch {
         self.now.read().clone()
     }
 
-    /// What is off at run time.
+    /// The kills made at run time.
     pub fn killed(&self) -> Vec<Killed> {
         self.now.read().killed.clone()
     }
 
-    /// Switches something off: in force for every step of every call once this returns, whether or
-    /// not it could be saved. Blocks on the disk.
+    /// Adds a kill: in force for every step of every call once this returns, whether or not it could be saved. Blocks
+    /// on the disk.
     pub fn kill(&self, one: Killed) -> io::Result<()> {
         let configured = self.configured.lock();
         let add = |killed: &mut Vec<Killed>| {
@@ -224,12 +224,12 @@ impl KillSwitch {
         Ok(())
     }
 
-    /// Switches something on again; false if it was not off at run time. Blocks on the disk.
+    /// Revokes a kill; false if there was none at run time. Blocks on the disk.
     pub fn revive(&self, scope: Scope, name: &str) -> io::Result<bool> {
         let configured = self.configured.lock();
         let stays = |k: &Killed| scope != k.scope || (scope != Scope::All && k.name != name);
         let mut revived = self.killed().iter().any(|k| !stays(k));
-        // On disk first: what cannot be remembered stays off.
+        // Saved first: a kill whose revocation cannot be stored stays.
         let killed = self.save(|killed| {
             revived |= killed.iter().any(|k| !stays(k));
             killed.retain(stays);
@@ -239,7 +239,7 @@ impl KillSwitch {
         Ok(revived)
     }
 
-    /// Takes up what another process switched; true if something changed. Blocks on the disk.
+    /// Loads the kills of other processes; true on a change. Blocks on the disk.
     pub fn look_again(&self) -> bool {
         let Some(file) = &self.file else {
             return false;
@@ -272,7 +272,7 @@ impl KillSwitch {
         }
     }
 
-    /// The configuration's own list, after a reload.
+    /// Replaces the configuration's own kills, after a reload.
     pub fn reconfigure(&self, configured: Vec<Killed>) {
         let mut ours = self.configured.lock();
         let killed = self.killed();
@@ -281,12 +281,13 @@ impl KillSwitch {
     }
 
     fn swap(&self, next: Kills) {
-        // Waits for the steps that calls are taking this moment; none can begin meanwhile.
+        // Waits for the steps in progress; no step can begin meanwhile.
         *self.now.write() = Arc::new(next);
         self.changed.send_replace(());
     }
 
-    /// Changes the file, and says what it holds now. What cannot be read or is gone is replaced by what we know.
+    /// Changes the file and returns its new content. An unreadable or missing file is replaced by the state in
+    /// memory.
     fn save(
         &self,
         change: impl FnOnce(&mut Vec<Killed>) -> io::Result<()>,
@@ -311,7 +312,7 @@ impl KillSwitch {
         Ok(killed)
     }
 
-    /// Drives a call; ends it, and so cancels it, as soon as it is killed.
+    /// Runs a call; ends it, and so cancels it, as soon as it is killed.
     pub(crate) async fn watch<T>(
         &self,
         caller: &Caller,
@@ -332,26 +333,26 @@ impl KillSwitch {
             tokio::select! {
                 biased;
                 outcome = &mut step => return outcome,
-                // Around again, where the step looks at the new state.
+                // Loops, and the next step sees the new state.
                 _ = changed.changed() => {}
             }
         }
     }
 
-    /// Resolves when something is switched off, with what its caller is told. For what takes its steps elsewhere.
+    /// Resolves with a fault for the caller when a kill applies. For calls whose steps are polled elsewhere.
     pub async fn until_off(&self, caller: &Caller, operation: &Operation, view: View) -> Fault {
         let mut changed = self.changed.subscribe();
         loop {
             if let Some(reason) = self.now().hits(caller, operation) {
                 return disabled(operation.name_in(view), reason);
             }
-            // The other end is ours, so this never fails.
+            // The sender is in `self`, so this never fails.
             let _ = changed.changed().await;
         }
     }
 }
 
-/// The reason of what the configuration itself switches off: nobody gave one.
+/// The reason of kills in the configuration.
 pub const CONFIGURED: &str = "configured";
 /// Longer reasons are cut for callers.
 const REASON_LEN_MAX: usize = 200;

@@ -1,8 +1,8 @@
 //! Rate limits: a token bucket per caller and tool, exact.
 //!
-//! One token is `MINUTE_NS` units and a limit of n calls a minute refills n units a nanosecond, so
-//! no fraction is ever rounded: in any window a caller gets at most the burst and what flowed in.
-//! A full bucket is the same as none; that is how buckets are forgotten.
+//! One token is `MINUTE_NS` units and a limit of n calls a minute refills n units a nanosecond, so no fraction is
+//! rounded: in any window a caller gets at most the burst and the refill. A full bucket equals a missing one, which
+//! is how buckets are removed.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -14,40 +14,40 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::roles::Pattern;
-use super::shared::{Allowance, Said, SharedRates};
+use super::shared::{Allowance, Decision, SharedRates};
 use crate::map::Map;
 use crate::operation::Operation;
 
 const MINUTE_NS: u128 = 60_000_000_000;
-/// Each has its own lock, so that calls on different threads rarely meet.
+/// Each shard has its own lock, so that calls on different threads rarely contend.
 const SHARDS: usize = 64;
-/// Buckets per shard, a quarter of a million together: every caller of a busy gateway times every
-/// tool it used within the last minute.
+/// Bound on buckets per shard, a quarter of a million together: every caller of a busy gateway times every tool it
+/// used within the last minute.
 const SHARD_LEN_MAX: usize = 4096;
-/// Below this many buckets nobody looks for full ones.
+/// Smaller shards are not swept for full buckets.
 const SWEEP_LEN_MIN: usize = 64;
-/// What a caller is told for whom there is no bucket left.
+/// `retry_after` of a caller for whom no bucket is left.
 const CROWDED_MS: u64 = 1000;
 
 #[derive(Clone, Debug, Default)]
 pub struct RateConfig {
     /// Calls in a minute; 0 is no limit.
     pub default_rpm: u32,
-    /// Calls that may come at once; 0 is the minute's allowance.
+    /// Burst; 0 is the minute's allowance.
     pub burst: u32,
-    /// By the tool's merged name, by `<backend>.<own name>`, or by a pattern over either. Names come before
-    /// patterns, merged names before own ones, and of patterns the one that says most.
+    /// By the tool's merged name, by `<backend>.<own name>`, or by a pattern over either. Names take precedence over
+    /// patterns, merged names over own ones, and among patterns the most specific.
     pub per_tool: HashMap<String, u32>,
 }
 
-/// The same, ready to be asked.
+/// The configuration, indexed.
 #[derive(Default)]
 struct Limits {
     default_rpm: u32,
     burst: u32,
-    /// What is no pattern.
+    /// Exact names.
     named: Map<String, u32>,
-    /// The one that says most first.
+    /// Most specific first.
     patterns: Vec<(Pattern, u32)>,
 }
 
@@ -107,7 +107,7 @@ struct Bucket {
 
 struct Shard {
     buckets: Map<Key, Bucket>,
-    /// Look for full buckets when there are so many.
+    /// The size at which full buckets are removed.
     sweep_at: usize,
     swept_ns: Option<u64>,
 }
@@ -117,24 +117,24 @@ pub struct Rates {
     began: Instant,
     hasher: foldhash::fast::RandomState,
     shards: Vec<Mutex<Shard>>,
-    /// Who keeps the buckets of many gateways, where they are shared.
+    /// The buckets shared by several gateways, if configured.
     shared: Option<Arc<dyn SharedRates>>,
 }
 
-/// Too many calls; try again after so many milliseconds.
+/// The limit is reached; retry after this many milliseconds.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Limited {
     pub retry_after_ms: u64,
 }
 
-/// What is left of a limit, in calls.
+/// The remaining allowance, in calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateFigures {
     /// Calls in a minute.
     pub limit: u32,
-    /// Calls that may come at once from now on.
+    /// Calls possible at once now.
     pub remaining: u32,
-    /// Until as many may come at once as ever.
+    /// Time until the full burst is available again.
     pub full_in_s: u64,
 }
 
@@ -156,7 +156,7 @@ impl Rates {
         }
     }
 
-    /// The same, where others have a say in it.
+    /// Adds buckets that several gateways share.
     #[must_use]
     pub fn shared_by(self, shared: Option<Arc<dyn SharedRates>>) -> Self {
         Self { shared, ..self }
@@ -166,33 +166,41 @@ impl Rates {
         self.shared.as_ref()
     }
 
-    /// New limits; what was used up stays used up.
+    /// Replaces the limits; consumed tokens stay consumed.
     pub fn reconfigure(&self, config: RateConfig) {
         self.limits.store(Arc::new(Limits::of(config)));
     }
 
-    /// Asks whoever keeps the buckets of many gateways; `None` where nobody does, or there is no limit. What it says
-    /// goes to `settle`.
-    pub fn ask(&self, subject: &Arc<str>, tool: &Operation) -> Option<BoxFuture<'static, Said>> {
+    /// Asks the shared buckets; `None` without them, or without a limit. Its result goes to `settle`.
+    pub fn ask(
+        &self,
+        subject: &Arc<str>,
+        tool: &Operation,
+    ) -> Option<BoxFuture<'static, Decision>> {
         let shared = self.shared.as_ref()?;
         let allowance = self.limits.load().allowance(tool)?;
         Some(shared.take(subject, tool, allowance))
     }
 
-    /// What holds after the keeper was asked. Our own bucket pays for what passes, so that it is as empty as it should
-    /// be when the keeper goes away.
-    pub fn settle(&self, said: Said, subject: &Arc<str>, tool: &Operation) -> Result<(), Limited> {
-        match said {
-            Ok(Ok(())) => {
+    /// The decision after asking the shared buckets. The local bucket is charged for calls that pass, so that its
+    /// level is right when the shared buckets are unavailable.
+    pub fn settle(
+        &self,
+        decision: Decision,
+        subject: &Arc<str>,
+        tool: &Operation,
+    ) -> Result<(), Limited> {
+        match decision {
+            Decision::Allowed => {
                 let _ = self.take(subject, tool);
                 Ok(())
             }
-            Ok(Err(limited)) => Err(limited),
-            Err(_) => self.take(subject, tool),
+            Decision::Limited(limited) => Err(limited),
+            Decision::Unavailable => self.take(subject, tool),
         }
     }
 
-    /// Takes a token for one call of a tool from our own bucket.
+    /// Takes a token for one call of a tool from the local bucket.
     pub fn take(&self, subject: &Arc<str>, tool: &Operation) -> Result<(), Limited> {
         let Some(Allowance { rpm, burst }) = self.limits.load().allowance(tool) else {
             return Ok(());
@@ -200,14 +208,14 @@ impl Rates {
         let capacity = u128::from(burst) * MINUTE_NS;
         let key = (subject.clone(), tool.index, tool.own.clone());
         let at = self.hasher.hash_one(&key) as usize % SHARDS;
-        // Under the lock, so that time never runs backwards for a bucket.
+        // Under the lock, so that time is monotonic for a bucket.
         let mut shard = self.shards[at].lock();
         let now_ns = self.began.elapsed().as_nanos() as u64;
         shard.take(key, rpm, capacity, now_ns)
     }
 
-    /// What this caller has left of this tool, without taking anything; `None` where there is no limit. By our own
-    /// bucket, also where gateways share theirs: what others spent is not in it.
+    /// The caller's remaining allowance for this tool; takes no token. `None` without a limit. By the local bucket
+    /// even with shared limits, so calls at other gateways are not included.
     pub fn figures(&self, subject: &Arc<str>, tool: &Operation) -> Option<RateFigures> {
         let Allowance { rpm, burst } = self.limits.load().allowance(tool)?;
         let capacity = u128::from(burst) * MINUTE_NS;
@@ -226,7 +234,7 @@ impl Rates {
         })
     }
 
-    /// Buckets at present.
+    /// Number of buckets.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|s| s.lock().buckets.len()).sum()
     }
@@ -270,8 +278,8 @@ impl Shard {
         }
     }
 
-    /// Forgets full buckets. At the bound it looks once a second, so that a crowd cannot make every
-    /// call look through the shard.
+    /// Removes full buckets. At the bound it runs once a second, so that many callers cannot make every call search
+    /// the shard.
     fn sweep(&mut self, now_ns: u64) {
         let at_bound = self.buckets.len() >= SHARD_LEN_MAX;
         let lately = |then: u64| now_ns.saturating_sub(then) < 1_000_000_000;

@@ -1,8 +1,8 @@
 //! Roles: what each may see and call.
 //!
-//! `Role::grant` is a role's part of the only predicate, `Policy::grant`; a token's scopes (`scopes`) are
-//! the other. Lists show what it lets a caller see, calls pass if it lets the caller call, on every
-//! endpoint and in every revision; so the two cannot differ.
+//! `Role::grant` is the role's part of the only predicate, `Policy::grant`; a token's scopes (`scopes`) are the other
+//! part. Lists show what it lets a caller see, and calls pass if it lets the caller call, on every endpoint and in
+//! every revision; so the two cannot differ.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::offer::ItemKind;
 use crate::operation::Operation;
 use crate::operation::uri::{self, Readers, Reading};
 
-/// The role that exists without being configured.
+/// The role that exists without configuration.
 pub const ADMIN: &str = "admin";
 
-/// What a role may do with one operation. Callable is always visible.
+/// The rights of a role on one operation. Callable implies visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub see: bool,
@@ -36,7 +36,7 @@ impl Grant {
         call: false,
     };
 
-    /// What both give.
+    /// The intersection.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             see: self.see && other.see,
@@ -44,7 +44,7 @@ impl Grant {
         }
     }
 
-    /// What either gives.
+    /// The union.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             see: self.see || other.see,
@@ -53,17 +53,17 @@ impl Grant {
     }
 }
 
-/// A pattern as it was written and, where it speaks of URIs, in their normal forms.
+/// A pattern as written and, if it is about URIs, in their normal forms.
 #[derive(Clone, Debug)]
-pub(super) struct Words {
+pub(super) struct PatternForms {
     written: Glob,
-    /// What it means to those who read it otherwise.
+    /// Its meanings to other readers.
     forms: Vec<(Readers, Glob)>,
-    /// Those forms have stars that were written `%2A`: they mean more than was said, and give nothing.
+    /// Those forms contain stars that were written `%2A`: they match more than was written, so they grant nothing.
     is_wider: bool,
 }
 
-impl Words {
+impl PatternForms {
     pub(super) fn new(text: &str) -> Self {
         let forms = uri::of_pattern(text);
         let stars = |text: &str| text.matches('*').count();
@@ -75,23 +75,23 @@ impl Words {
         }
     }
 
-    /// The forms that may give something.
+    /// The forms that may grant something.
     fn giving(&self) -> impl Iterator<Item = &(Readers, Glob)> {
         self.forms.iter().filter(|_| !self.is_wider)
     }
 
-    /// Whether it means this name to whoever reads by the book.
+    /// Whether it matches this name for the RFC 3986 reader.
     fn matches(&self, name: &str) -> bool {
         let mut plain = self.giving().filter(|(who, _)| who.go_by_the_book());
         self.written.matches(name) || plain.any(|(_, glob)| glob.matches(name))
     }
 
-    /// Whether it means this name to any reader.
+    /// Whether it matches this name for any reader.
     fn may_mean(&self, name: &str) -> bool {
         self.written.matches(name) || self.forms.iter().any(|(_, glob)| glob.matches(name))
     }
 
-    /// Whether it means this operation to every reader, each of whom reads the pattern as it reads the URI.
+    /// Whether it matches this operation for every reader, each of which reads the pattern as it reads the URI.
     fn means(&self, operation: &Operation) -> bool {
         let forms = &operation.forms;
         self.matches(&operation.own)
@@ -105,7 +105,7 @@ impl Words {
         others.is_empty() || self.written.matches(text)
     }
 
-    /// Whether some URI can match.
+    /// Whether any URI can match.
     fn may_be_a_uri(&self) -> bool {
         self.written.may_match(|first| {
             let scheme = first.split(':').next().unwrap_or_default();
@@ -116,26 +116,26 @@ impl Words {
     }
 }
 
-/// A name in a rule that takes away: plain patterns mean merged names, `<backend>.<glob>` own names, both of
-/// any kind of operation. Of a URI any spelling will do.
+/// A name in a denial: plain patterns match merged names, `<backend>.<glob>` own names, of any kind of operation. A
+/// URI matches in any spelling.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    merged: Words,
-    own: Option<(String, Words)>,
+    merged: PatternForms,
+    own: Option<(String, PatternForms)>,
 }
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Self {
         Self {
-            merged: Words::new(text),
+            merged: PatternForms::new(text),
             own: text
                 .split_once('.')
-                .map(|(backend, glob)| (backend.to_owned(), Words::new(glob))),
+                .map(|(backend, glob)| (backend.to_owned(), PatternForms::new(glob))),
         }
     }
 
     pub(super) fn matches(&self, operation: &Operation) -> bool {
-        let own = |(backend, words): &(String, Words)| {
+        let own = |(backend, words): &(String, PatternForms)| {
             **backend == *operation.backend && operation.any_name().any(|n| words.may_mean(n))
         };
         let further = || operation.forms.iter().chain(&operation.also);
@@ -145,27 +145,28 @@ impl Pattern {
             || operation.forms.is_unclear && self.may_hide_resources(&operation.backend)
     }
 
-    /// Whether it takes away all that this backend has.
+    /// Whether it denies all operations of this backend.
     fn is_all_of(&self, backend: &str) -> bool {
-        let own = |(of, words): &(String, Words)| of == backend && words.written.is_everything();
+        let own =
+            |(of, words): &(String, PatternForms)| of == backend && words.written.is_everything();
         self.merged.written.is_everything() || self.own.as_ref().is_some_and(own)
     }
 
-    /// Whether it can take away a resource of this backend.
+    /// Whether it can deny a resource of this backend.
     fn may_hide_resources(&self, backend: &str) -> bool {
         match &self.own {
             Some((of, words)) if of == backend => words.may_be_a_uri(),
-            // About another backend, unless that is no name of one.
+            // About another backend, unless no backend can have that name.
             Some((of, _)) if of.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') => false,
             _ => self.merged.may_be_a_uri(),
         }
     }
 }
 
-/// What a backend may have besides what is in its lists; of its own methods nobody knows.
+/// Operations that a backend may have beyond its lists; its own methods are always unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unlisted {
-    /// Nobody knows its lists, or it is called by names that are in none.
+    /// Its lists are unknown, or it accepts unlisted names.
     Anything,
     Resources,
     Methods,
@@ -176,11 +177,11 @@ pub(super) enum Rule {
     /// `tool:<glob>`
     Tool(Glob),
     /// `<backend>.<glob>`
-    Own(String, Words),
+    Own(String, PatternForms),
 }
 
 impl Rule {
-    /// Whether it gives this: a URI only if it does in every spelling.
+    /// Whether it grants this operation: a URI only in every reading.
     pub(super) fn matches(&self, operation: &Operation) -> bool {
         match self {
             Self::Tool(glob) => {
@@ -194,7 +195,7 @@ impl Rule {
         }
     }
 
-    /// Whether it may give something of this backend that is in no list.
+    /// Whether it may grant an unlisted operation of this backend.
     pub(super) fn may_give(&self, backend: &str, unlisted: Unlisted) -> bool {
         match self {
             Self::Own(of, words) if of == backend => match unlisted {
@@ -206,7 +207,7 @@ impl Rule {
         }
     }
 
-    /// Whether it gives everything of this backend.
+    /// Whether it grants everything of this backend.
     fn is_all_of(&self, backend: &str) -> bool {
         matches!(self, Self::Own(of, words) if of == backend && words.written.is_everything())
     }
@@ -224,8 +225,8 @@ pub struct Role {
 }
 
 impl Role {
-    /// From `permissions` and `denied_tools` as they are configured. A permission that means nothing
-    /// grants nothing; the configuration reports it.
+    /// Built from `permissions` and `denied_tools`. An invalid permission grants nothing; the configuration reports
+    /// it.
     pub fn new<P: AsRef<str>>(
         permissions: impl IntoIterator<Item = P>,
         denied: impl IntoIterator<Item = P>,
@@ -242,7 +243,7 @@ impl Role {
                 "*" => (role.read, role.execute, role.admin) = (true, true, true),
                 "admin" => role.admin = true,
                 "tools.read" => role.read = true,
-                // Whoever may call a thing sees it: callable is a subset of listed.
+                // Callable implies visible.
                 "tools.execute" => (role.read, role.execute) = (true, true),
                 other => role.rules.extend(rule(other)),
             }
@@ -250,7 +251,7 @@ impl Role {
         role
     }
 
-    /// The same role, which has to confirm calls of these tools.
+    /// The role with tools whose calls it has to confirm.
     #[must_use]
     pub fn confirming<P: AsRef<str>>(mut self, tools: impl IntoIterator<Item = P>) -> Self {
         let tools = tools.into_iter();
@@ -267,7 +268,7 @@ impl Role {
         self.admin
     }
 
-    /// Whether it sees and calls everything, so that nobody needs to look at single operations.
+    /// Whether it may see and call everything, so that single operations need no check.
     pub(super) fn is_full(&self) -> bool {
         self.execute && self.denied.is_empty()
     }
@@ -284,8 +285,8 @@ impl Role {
             && !self.denied.iter().any(denied)
     }
 
-    /// Whether it may see something of this backend that is in no list. Where the lists are known, only if a rule may
-    /// mean it.
+    /// Whether it may see an unlisted operation of this backend. If the lists are known, only if a rule may match
+    /// one.
     pub(super) fn may_see(&self, backend: &str, unlisted: Unlisted) -> bool {
         let given = || {
             self.rules
@@ -312,7 +313,7 @@ pub(super) fn rule(text: &str) -> Option<Rule> {
         return Some(Rule::Tool(Glob::new(glob)));
     }
     let (backend, glob) = text.split_once('.')?;
-    Some(Rule::Own(backend.to_owned(), Words::new(glob)))
+    Some(Rule::Own(backend.to_owned(), PatternForms::new(glob)))
 }
 
 /// All roles by name.
@@ -330,12 +331,12 @@ impl Roles {
         Self(all)
     }
 
-    /// Whether any of them has calls to confirm.
+    /// Whether any role has calls to confirm.
     pub(super) fn confirm(&self) -> bool {
         self.0.values().any(|role| !role.confirm.is_empty())
     }
 
-    /// `None` for a role that nobody configured: it sees nothing.
+    /// `None` for an unconfigured role: it sees nothing.
     pub fn get(&self, name: &str) -> Option<&Arc<Role>> {
         self.0.get(name)
     }
@@ -356,21 +357,8 @@ mod tests {
 
     fn operation(kind: ItemKind, backend: &str, own: &str, exposed: &str) -> Operation {
         Operation {
-            kind: Some(kind),
-            index: 0,
-            backend: backend.into(),
-            own: own.into(),
             exposed: exposed.into(),
-            template: None,
-            forms: Default::default(),
-            also: Vec::new(),
-            schema: None,
-            mirrored: None,
-            needs_task: false,
-            is_read_only: false,
-            tags: Arc::default(),
-            offered_to: crate::capabilities::CapabilitySets::ALL,
-            held: None,
+            ..Operation::unlisted(Some(kind), 0, &backend.into(), own)
         }
     }
 

@@ -1,16 +1,15 @@
 //! Scopes of a token: they narrow its role and never widen it.
 //!
-//! A scope is written like a permission. Others (`openid`, `mcp:use`) are somebody else's and say nothing;
-//! a token without any of ours has its whole role. `<name>.<glob>` is ours if a backend could have that name,
-//! whether or not there is one: a token for a backend that went away must not become one for all others. So
-//! `User.Read` of an identity provider takes nothing away.
+//! A scope has the form of a permission. Others (`openid`, `mcp:use`) are ignored; a token without any of ours has
+//! the whole role. `<name>.<glob>` is ours if a backend could have that name, whether or not it exists: a token for a
+//! removed backend must not become one for all others. So `User.Read` of an identity provider takes nothing away.
 
 use std::sync::Arc;
 
 use super::roles::{Grant, Unlisted, rule};
 use crate::operation::Operation;
 
-/// What one scope lets through; `None` if it is not ours.
+/// The grant of one scope; `None` if it is not ours.
 fn one(scope: &str, operation: &Operation) -> Option<Grant> {
     match scope {
         "*" | "tools.execute" => return Some(Grant::FULL),
@@ -25,7 +24,7 @@ fn one(scope: &str, operation: &Operation) -> Option<Grant> {
     Some(if matches { Grant::FULL } else { Grant::NONE })
 }
 
-/// Whether a scope is written like a permission.
+/// Whether a scope has the form of a permission.
 pub(super) fn is_ours(scope: &str) -> bool {
     matches!(scope, "*" | "tools.execute" | "tools.read" | "admin")
         || scope.starts_with("tool:")
@@ -42,13 +41,13 @@ fn could_name_a_backend(name: &str) -> bool {
         && name.bytes().all(|byte| plain(byte) || byte == b'-')
 }
 
-/// What a token's scopes let through.
+/// The grant of a token's scopes.
 pub(super) fn grant(scopes: &[Arc<str>], operation: &Operation) -> Grant {
     let ours = scopes.iter().filter_map(|s| one(s, operation));
     ours.reduce(Grant::or).unwrap_or(Grant::FULL)
 }
 
-/// Whether a token's scopes leave anything of a backend that is in no list.
+/// Whether a token's scopes allow an unlisted operation of a backend.
 pub(super) fn may_see(scopes: &[Arc<str>], backend: &str, unlisted: Unlisted) -> bool {
     let mut ours = scopes.iter().filter(|s| is_ours(s)).peekable();
     let leaves = |scope: &Arc<str>| match &**scope {
@@ -58,7 +57,7 @@ pub(super) fn may_see(scopes: &[Arc<str>], backend: &str, unlisted: Unlisted) ->
     ours.peek().is_none() || ours.any(leaves)
 }
 
-/// Whether a token's scopes leave the admin API to a role that may use it.
+/// Whether a token's scopes allow the admin API to a role that may use it.
 pub(super) fn leave_admin(scopes: &[Arc<str>]) -> bool {
     let mut ours = scopes.iter().filter(|s| is_ours(s)).peekable();
     ours.peek().is_none() || ours.any(|s| matches!(&**s, "*" | "admin"))
@@ -73,21 +72,8 @@ mod tests {
     #[test]
     fn scopes_narrow_a_role_and_never_widen_it() {
         let echo = Operation {
-            kind: Some(ItemKind::Tool),
-            index: 0,
-            backend: "gamma".into(),
-            own: "echo".into(),
             exposed: "gamma__echo".into(),
-            template: None,
-            forms: Default::default(),
-            also: Vec::new(),
-            schema: None,
-            mirrored: None,
-            needs_task: false,
-            is_read_only: false,
-            tags: Arc::default(),
-            offered_to: crate::capabilities::CapabilitySets::ALL,
-            held: None,
+            ..Operation::unlisted(Some(ItemKind::Tool), 0, &"gamma".into(), "echo")
         };
         for (permissions, scopes, wanted) in [
             (&["*"][..], &[][..], Grant::FULL),

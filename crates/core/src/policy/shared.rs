@@ -1,8 +1,7 @@
-//! Rate limits that many gateways share: the seam to whoever keeps the buckets.
+//! Rate limits shared by several gateways: the interface to the store of their buckets.
 //!
-//! A gateway without a shared keeper never comes here. With one, the keeper decides, and the gateway's own bucket is
-//! charged for what passed: when the keeper is away it takes over, and a caller has no more of this gateway than
-//! its limit, whatever happens to the keeper.
+//! Used only if configured. The store decides, and the gateway's own bucket is charged for what passed: when the
+//! store is unavailable the own bucket takes over, so a caller never gets more from this gateway than its limit.
 //!
 //! Not here: where the buckets are (`sentinel_stores::redis`).
 
@@ -11,23 +10,25 @@ use futures_util::future::BoxFuture;
 use super::rates::Limited;
 use crate::operation::Operation;
 
-/// What one caller may do with one tool.
+/// The limit of one caller for one tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     /// Calls in a minute; never 0.
     pub rpm: u32,
-    /// Calls that may come at once; never 0.
+    /// Burst; never 0.
     pub burst: u32,
 }
 
-/// Nobody can say: the keeper is away, or did not answer in time.
+/// The decision of the store about one call.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unavailable;
+pub enum Decision {
+    Allowed,
+    Limited(Limited),
+    /// The store is unavailable, or did not answer in time.
+    Unavailable,
+}
 
-/// What the keeper says about one call.
-pub type Said = Result<Result<(), Limited>, Unavailable>;
-
-/// Keeps the buckets of many gateways. It answers within a bound of its own, or is unavailable.
+/// A store of shared buckets. It answers within a bound of its own, or is unavailable.
 pub trait SharedRates: Send + Sync {
     /// Takes a token for one call of a tool.
     fn take(
@@ -35,18 +36,18 @@ pub trait SharedRates: Send + Sync {
         subject: &str,
         tool: &Operation,
         allowance: Allowance,
-    ) -> BoxFuture<'static, Said>;
+    ) -> BoxFuture<'static, Decision>;
 
     fn figures(&self) -> SharedFigures;
 }
 
-/// What is counted of the keeper.
+/// Counters of the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SharedFigures {
-    /// It answered when it was last asked.
+    /// It answered the last request.
     pub is_up: bool,
     /// Calls that it decided.
     pub decided: u64,
-    /// Calls that the gateway decided by itself, for the keeper was away.
+    /// Calls that the gateway decided itself while the store was unavailable.
     pub alone: u64,
 }

@@ -1,8 +1,8 @@
-//! Of which backends somebody sees anything: found out once for a role, a token's scopes and a catalog, and then a
-//! lookup, for every request to a backend's own endpoint asks.
+//! Cache of which backends an identity sees: computed once per role, scopes and catalog, since every request to a
+//! backend's own endpoint asks.
 //!
-//! Readers do not allocate, and wait for nobody but the first who looks. What is known belongs to one catalog and one
-//! set of roles, and is forgotten with either.
+//! Readers do not allocate, and wait only for the first computation. The cache belongs to one catalog and one set of
+//! roles, and is dropped with either.
 //!
 //! Not here: what seeing a backend means (`Policy::sees_backend`).
 
@@ -15,13 +15,13 @@ use crate::catalog::Catalog;
 use crate::identity::Identity;
 use crate::map::Map;
 
-/// Roles times sets of scopes: issuers give out few sets. Beyond that all is found out anew.
-const SIGHTS_MAX: usize = 1024;
+/// Bound on cached combinations of roles and scopes; issuers use few. Beyond it the answer is computed each time.
+const ENTRIES_MAX: usize = 1024;
 
 #[derive(Default)]
-pub(super) struct Sights(ArcSwapOption<Known>);
+pub(super) struct BackendVisibility(ArcSwapOption<Known>);
 
-/// By backend; empty where nobody asked yet.
+/// By backend; empty where not computed.
 type Seen = Arc<[OnceLock<bool>]>;
 type ByScopes = Map<Arc<[Arc<str>]>, Seen>;
 
@@ -38,8 +38,8 @@ impl Known {
     }
 }
 
-impl Sights {
-    /// Whether this identity sees a backend, by `look` if that is not known yet.
+impl BackendVisibility {
+    /// Whether this identity sees a backend; computed by `look` if unknown.
     pub(super) fn sees(
         &self,
         (catalog, roles): (&Arc<Catalog>, &Arc<Roles>),
@@ -61,13 +61,13 @@ impl Sights {
         }
     }
 
-    /// Makes room for what an identity sees. Of two who do so at once one does it again the next time.
+    /// Adds an entry for an identity. Of two concurrent additions one is lost and repeated later.
     fn note(&self, catalog: &Arc<Catalog>, roles: &Arc<Roles>, identity: &Identity) -> Seen {
         let seen: Seen = (0..catalog.places()).map(|_| OnceLock::new()).collect();
         let before = self.0.load_full();
         let before = before.filter(|known| known.is_of(catalog, roles));
         let len = |known: &Arc<Known>| known.seen.values().map(Map::len).sum::<usize>();
-        let before = before.filter(|known| len(known) < SIGHTS_MAX);
+        let before = before.filter(|known| len(known) < ENTRIES_MAX);
         let mut all = before.map_or_else(Map::default, |known| known.seen.clone());
         let by_scopes = all.entry(identity.role.clone()).or_default();
         by_scopes.insert(identity.scopes.clone(), seen.clone());
@@ -93,14 +93,14 @@ mod tests {
         let catalog = registry.catalog();
         let other = Registry::new(vec![listing("a"), listing("b")]).catalog();
         let (roles, others) = (Arc::new(Roles::default()), Arc::new(Roles::default()));
-        let sights = Sights::default();
+        let visibility = BackendVisibility::default();
         let looked = std::cell::Cell::new(0);
         let see = |made_from, role: &str, index| {
             let look = || {
                 looked.set(looked.get() + 1);
                 index == 0
             };
-            let seen = sights.sees(made_from, &Identity::local(role), index, look);
+            let seen = visibility.sees(made_from, &Identity::local(role), index, look);
             (seen, looked.get())
         };
         for _ in 0..3 {
@@ -121,8 +121,8 @@ mod tests {
     fn a_crowd_of_scopes_is_bounded() {
         let registry = Registry::new(vec![crate::catalog::Listing::new("a")]);
         let (catalog, roles) = (registry.catalog(), Arc::new(Roles::default()));
-        let sights = Sights::default();
-        for n in 0..2 * SIGHTS_MAX {
+        let visibility = BackendVisibility::default();
+        for n in 0..2 * ENTRIES_MAX {
             let scope: Arc<str> = format!("a.{n}").into();
             let identity = Identity {
                 subject: "x".into(),
@@ -131,9 +131,9 @@ mod tests {
                 scopes: [scope].into_iter().collect(),
                 proof: crate::identity::Proof::None,
             };
-            assert!(sights.sees((&catalog, &roles), &identity, 0, || true));
-            let known = sights.0.load_full().expect("something is known");
-            assert!(known.seen["x"].len() <= SIGHTS_MAX);
+            assert!(visibility.sees((&catalog, &roles), &identity, 0, || true));
+            let known = visibility.0.load_full().expect("something is known");
+            assert!(known.seen["x"].len() <= ENTRIES_MAX);
         }
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::admission::Slot;
+use crate::admission::PermitSlot;
 use crate::caller::Caller;
 use crate::fault::Fault;
 use crate::line::{Answer, Ask, Conversation, Event, Line, Step, UNREAD_BYTES_MAX};
@@ -99,7 +99,7 @@ impl Desk {
             last_look: Mutex::new(Instant::now()),
             driver: Mutex::default(),
         });
-        let slot = Slot::default();
+        let slot = PermitSlot::default();
         let (line, events) = Line::open(slot.clone(), UNREAD_BYTES_MAX);
         let talk = Conversation::new(begin(line.hiding_task()), events, Arc::default(), slot);
         let driver = tokio::spawn(drive(self.clone(), key.clone(), hearing.clone(), talk));

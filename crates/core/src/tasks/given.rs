@@ -4,7 +4,7 @@
 //! flight that could be ended. So each one is watched until its caller sees its end, for a day at most, and what is
 //! switched off meanwhile is cancelled at its backend.
 //!
-//! Not here: tasks that a call waits for (`super::wait`, `surfaces::mcp::tasks::Driven`), which end with that call.
+//! Not here: tasks that a call waits for (`super::wait`, `surfaces::mcp::tasks::PolledTask`), which end with that call.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::desk::Key;
 use super::{TASK_MAX, Tasks, extension};
-use crate::admission::Slot;
+use crate::admission::PermitSlot;
 use crate::backend::{Backend, Call};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind};
@@ -254,7 +254,7 @@ impl Task {
 
 /// Has a backend end a task. This is not the caller's request but ours, so no policy is asked and nothing recorded.
 pub(crate) async fn end(tasks: &Arc<Tasks>, cancellation: Invocation) -> Result<Reply, Fault> {
-    let slot = Slot::default();
+    let slot = PermitSlot::default();
     let (line, events) = Line::open(slot.clone(), UNREAD_BYTES_MAX);
     let call = Call::new(cancellation, line, Arc::default(), slot.clone());
     let mut call = Box::new(call);

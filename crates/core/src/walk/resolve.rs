@@ -47,10 +47,7 @@ pub(super) fn find(shared: &Shared, call: &mut Call) -> Result<(), Fault> {
 fn may_be_offered(ctx: &CallContext, found: &Result<(), Fault>) -> bool {
     let caller = &ctx.call.caller;
     let is_missing = match found {
-        Ok(()) => {
-            let offered_to = ctx.call.target().operation.offered_to;
-            !offered_to.contain(|| caller.capability_set())
-        }
+        Ok(()) => !ctx.call.target().operation.is_offered_to(caller),
         Err(fault) => fault.kind == Kind::UnknownName,
     };
     is_missing && {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::store::{DIFF_PAGE, DiffRange, ListPage, Page, ReviewStatus, WriteKey};
 use schemars::JsonSchema;
-use sentinel_core::builtin::{Asked, Refused};
+use sentinel_core::builtin::{Refused, ToolContext};
 use sentinel_core::random::is_uuid;
 use serde::{Deserialize, Serialize};
 
@@ -113,14 +113,14 @@ pub(super) fn fit<T: Serialize>(page: Page, listed: ListPage<T>) -> (Vec<T>, Opt
 /// The key under which a write is remembered, if the caller gave one.
 pub(super) fn named(
     tool: &str,
-    asked: &Asked,
+    context: &ToolContext,
     given: Option<&String>,
     arguments: &impl Serialize,
 ) -> Result<Option<WriteKey>, Refused> {
     given
         .map(|given| {
             let given = line("idempotency_key", given.clone())?;
-            Ok(service::key(tool, &asked.caller, &given, arguments))
+            Ok(service::key(tool, &context.caller, &given, arguments))
         })
         .transpose()
 }
@@ -138,7 +138,10 @@ pub(super) fn slice(offset: Option<u64>, limit: Option<u64>) -> Result<DiffRange
     })
 }
 
-pub(super) fn options(asked: &Asked, wait_ms: Option<u64>) -> Result<WaitOptions<'_>, Refused> {
+pub(super) fn options(
+    context: &ToolContext,
+    wait_ms: Option<u64>,
+) -> Result<WaitOptions<'_>, Refused> {
     let wait = Duration::from_millis(wait_ms.unwrap_or(0));
     if wait > WAIT_MAX {
         return Err(invalid(format!(
@@ -148,7 +151,7 @@ pub(super) fn options(asked: &Asked, wait_ms: Option<u64>) -> Result<WaitOptions
     }
     Ok(WaitOptions {
         wait,
-        asked: Some(asked),
+        context: Some(context),
     })
 }
 

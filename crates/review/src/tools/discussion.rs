@@ -6,7 +6,7 @@ use crate::store::{
     ActionOutcome, Addition, Attachment, Message, Patch, Review, ReviewStatus, Role, WriteKey,
 };
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
+use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{fit, id, invalid, maybe, maybe_text, named, page, slice, text};
@@ -78,15 +78,24 @@ struct Posted {
     repeated: bool,
 }
 
-async fn post_message(service: Arc<Service>, asked: Asked, post: Post) -> Result<Posted, Refused> {
-    let key = named("post_message", &asked, post.idempotency_key.as_ref(), &post)?;
+async fn post_message(
+    service: Arc<Service>,
+    context: ToolContext,
+    post: Post,
+) -> Result<Posted, Refused> {
+    let key = named(
+        "post_message",
+        &context,
+        post.idempotency_key.as_ref(),
+        &post,
+    )?;
     let addition = Addition::Message {
         role: post.role,
         body: text("body", post.body)?,
     };
     let acted = add(
         &service,
-        &asked,
+        &context,
         post.review_id,
         post.reviewer_id,
         key,
@@ -106,7 +115,7 @@ async fn post_message(service: Arc<Service>, asked: Asked, post: Post) -> Result
 /// Adds to a review in the name of the caller.
 async fn add(
     service: &Service,
-    asked: &Asked,
+    context: &ToolContext,
     review_id: String,
     reviewer_id: Option<String>,
     key: Option<WriteKey>,
@@ -114,7 +123,7 @@ async fn add(
 ) -> Result<ActionOutcome, Refused> {
     let review_id = id("review_id", review_id)?;
     let reviewer = maybe("reviewer_id", reviewer_id)?;
-    let who = service.who(reviewer.as_deref(), &asked.caller);
+    let who = service.who(reviewer.as_deref(), &context.caller);
     service.add(review_id, who, key, addition).await
 }
 
@@ -142,7 +151,7 @@ struct Messages {
 
 async fn get_messages(
     service: Arc<Service>,
-    _: Asked,
+    _: ToolContext,
     get: GetMessages,
 ) -> Result<Messages, Refused> {
     let page = page(get.offset, get.limit)?;
@@ -188,11 +197,11 @@ struct Patched {
 
 async fn submit_patch(
     service: Arc<Service>,
-    asked: Asked,
+    context: ToolContext,
     submit: SubmitPatch,
 ) -> Result<Patched, Refused> {
     let given = submit.idempotency_key.as_ref();
-    let key = named("submit_patch", &asked, given, &submit)?;
+    let key = named("submit_patch", &context, given, &submit)?;
     let addition = Addition::Patch {
         role: submit.role,
         description: maybe_text("description", submit.description)?,
@@ -200,7 +209,7 @@ async fn submit_patch(
         diff: submit.diff,
     };
     let (review_id, reviewer_id) = (submit.review_id, submit.reviewer_id);
-    let acted = add(&service, &asked, review_id, reviewer_id, key, addition).await?;
+    let acted = add(&service, &context, review_id, reviewer_id, key, addition).await?;
     match acted.added {
         Some(Attachment::Patch(patch)) => Ok(Patched {
             patch,
@@ -229,7 +238,11 @@ struct Patches {
     patches: Vec<Patch>,
 }
 
-async fn get_patch(service: Arc<Service>, _: Asked, get: GetPatch) -> Result<Patches, Refused> {
+async fn get_patch(
+    service: Arc<Service>,
+    _: ToolContext,
+    get: GetPatch,
+) -> Result<Patches, Refused> {
     let slice = slice(get.offset, get.limit)?;
     let review_id = id("review_id", get.review_id)?;
     let patches = match get.patch_id {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::{Addition, DIFF_PAGE, DiffRange, Event, Patch, Review, Statistics};
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
+use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{fit, id, maybe, page};
@@ -58,7 +58,7 @@ close. Unknown figures are absent.",
                 &["discussion"],
                 Effect::Writes,
             ),
-            |service, asked, judge| judge_patch(service, asked, judge, true),
+            |service, context, judge| judge_patch(service, context, judge, true),
         ),
         Tool::new(
             about(
@@ -68,7 +68,7 @@ close. Unknown figures are absent.",
                 &["discussion"],
                 Effect::Writes,
             ),
-            |service, asked, judge| judge_patch(service, asked, judge, false),
+            |service, context, judge| judge_patch(service, context, judge, false),
         ),
     ]
 }
@@ -91,7 +91,7 @@ struct Events {
 
 async fn get_review_timeline(
     service: Arc<Service>,
-    _: Asked,
+    _: ToolContext,
     get: Timeline,
 ) -> Result<Events, Refused> {
     let review_id = id("review_id", get.review_id)?;
@@ -105,7 +105,11 @@ struct AuditLog {
     limit: Option<u64>,
 }
 
-async fn get_audit_log(service: Arc<Service>, _: Asked, get: AuditLog) -> Result<Events, Refused> {
+async fn get_audit_log(
+    service: Arc<Service>,
+    _: ToolContext,
+    get: AuditLog,
+) -> Result<Events, Refused> {
     events(&service, None, get.offset, get.limit).await
 }
 
@@ -138,7 +142,7 @@ struct Stats {
 
 async fn get_review_stats(
     service: Arc<Service>,
-    _: Asked,
+    _: ToolContext,
     get: Stats,
 ) -> Result<Statistics, Refused> {
     let project = maybe("project", get.project)?;
@@ -160,7 +164,7 @@ struct Judged {
 
 async fn judge_patch(
     service: Arc<Service>,
-    asked: Asked,
+    context: ToolContext,
     judge: JudgePatch,
     accepted: bool,
 ) -> Result<Judged, Refused> {
@@ -173,7 +177,7 @@ async fn judge_patch(
     let acted = service
         .add(
             review_id.clone(),
-            service.who(None, &asked.caller),
+            service.who(None, &context.caller),
             None,
             addition,
         )

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::{Category, NewReview, Patch, Priority, Review, ReviewStatus, Verdict};
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
+use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
 use sentinel_core::random::uuid;
 use serde::{Deserialize, Serialize};
 
@@ -81,22 +81,22 @@ struct Submitted {
 
 async fn submit_proposal(
     service: Arc<Service>,
-    asked: Asked,
+    context: ToolContext,
     mut submit: Submit,
 ) -> Result<Submitted, Refused> {
     let given = submit.idempotency_key.as_ref();
-    let named = named("submit_proposal", &asked, given, &submit)?;
+    let named = named("submit_proposal", &context, given, &submit)?;
     // An id of one's own is a key by itself, whether or not there is another.
     submit.idempotency_key = None;
     let own = submit
         .review_id
         .as_ref()
-        .map(|own| key("review_id", &asked.caller, own, &submit));
+        .map(|own| key("review_id", &context.caller, own, &submit));
     let affected_files = diff::check(&submit.diff)?;
     let agent_type = line("agent_type", submit.agent_type)?;
     let phase = line("phase", submit.phase)?;
     let (inferred_category, inferred_priority) = infer(&agent_type, &phase);
-    let who = service.who(None, &asked.caller);
+    let who = service.who(None, &context.caller);
     let new = NewReview {
         review_id: match submit.review_id {
             Some(own) => id("review_id", own)?,
@@ -174,7 +174,11 @@ struct Link {
     created_at: String,
 }
 
-async fn get_proposal(service: Arc<Service>, _: Asked, get: Get) -> Result<Proposal, Refused> {
+async fn get_proposal(
+    service: Arc<Service>,
+    _: ToolContext,
+    get: Get,
+) -> Result<Proposal, Refused> {
     whole(
         &service,
         id("review_id", get.review_id)?,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::{Attachment, Decision, Review, Verdict};
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
+use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{id, invalid, maybe, maybe_text, named};
@@ -55,11 +55,11 @@ struct Claim {
 
 async fn claim_review(
     service: Arc<Service>,
-    asked: Asked,
+    context: ToolContext,
     claim: Claim,
 ) -> Result<Review, Refused> {
     let reviewer = maybe("reviewer_id", claim.reviewer_id)?;
-    let who = service.who(reviewer.as_deref(), &asked.caller);
+    let who = service.who(reviewer.as_deref(), &context.caller);
     let Some(by) = who.claimant.clone() else {
         return Err(invalid(
             "reviewer_id is required here: your connection has no session by which to recognise you again",
@@ -96,13 +96,13 @@ struct Judged {
 
 async fn submit_verdict(
     service: Arc<Service>,
-    asked: Asked,
+    context: ToolContext,
     judge: Judge,
 ) -> Result<Judged, Refused> {
     let given = judge.idempotency_key.as_ref();
-    let named = named("submit_verdict", &asked, given, &judge)?;
+    let named = named("submit_verdict", &context, given, &judge)?;
     let reviewer = maybe("reviewer_id", judge.reviewer_id)?;
-    let who = service.who(reviewer.as_deref(), &asked.caller);
+    let who = service.who(reviewer.as_deref(), &context.caller);
     let review_id = id("review_id", judge.review_id)?;
     let reason = maybe_text("reason", judge.reason)?;
     let acted = service
@@ -135,13 +135,13 @@ struct Close {
 
 async fn close_review(
     service: Arc<Service>,
-    asked: Asked,
+    context: ToolContext,
     close: Close,
 ) -> Result<Review, Refused> {
     let given = close.idempotency_key.as_ref();
-    let named = named("close_review", &asked, given, &close)?;
+    let named = named("close_review", &context, given, &close)?;
     let review_id = id("review_id", close.review_id)?;
-    let who = service.who(None, &asked.caller);
+    let who = service.who(None, &context.caller);
     let closing = service.close(review_id, who, named);
     Ok(closing.await?.review)
 }

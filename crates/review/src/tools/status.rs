@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::{Category, ListOrder, Priority, Review, ReviewFilter, ReviewStatus};
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Asked, Effect, Refused, Tool};
+use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{Since, fit, id, maybe, options, page, projects, status_filter};
@@ -66,10 +66,10 @@ struct Standing {
 
 async fn get_review_status(
     service: Arc<Service>,
-    asked: Asked,
+    context: ToolContext,
     get: GetStatus,
 ) -> Result<Standing, Refused> {
-    let options = options(&asked, get.wait_ms)?;
+    let options = options(&context, get.wait_ms)?;
     let since = get.since.map(Since::known).transpose()?;
     let review = service
         .status(id("review_id", get.review_id)?, since, options)
@@ -112,7 +112,7 @@ struct Pending {
 
 async fn list_pending(
     service: Arc<Service>,
-    asked: Asked,
+    context: ToolContext,
     list: ListPending,
 ) -> Result<Pending, Refused> {
     let page = page(list.offset, list.limit)?;
@@ -123,7 +123,7 @@ async fn list_pending(
         ..ReviewFilter::default()
     };
     let (listed, queue_version) = service
-        .pending(filter, page, list.since, options(&asked, list.wait_ms)?)
+        .pending(filter, page, list.since, options(&context, list.wait_ms)?)
         .await?;
     let total = listed.total;
     let (items, next_offset) = fit(page, listed);
@@ -166,7 +166,7 @@ struct Reviews {
 
 async fn list_reviews(
     service: Arc<Service>,
-    _: Asked,
+    _: ToolContext,
     list: ListReviews,
 ) -> Result<Reviews, Refused> {
     let page = page(list.offset, list.limit)?;

@@ -158,7 +158,10 @@ async fn submit(service: &Service) -> String {
 }
 
 fn patient(wait: Duration) -> WaitOptions<'static> {
-    WaitOptions { wait, asked: None }
+    WaitOptions {
+        wait,
+        context: None,
+    }
 }
 
 fn long() -> WaitOptions<'static> {

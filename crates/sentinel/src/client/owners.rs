@@ -1,7 +1,7 @@
-//! Whose an item is.
+//! Finds the owner of listed items.
 //!
-//! A list as callers see it does not say; the backends' own lists do. An item is matched by its prefixed
-//! name, then by its own name, then (it was renamed) by everything but its name.
+//! The callers' list does not contain it; the backends' own lists do. An item is matched by its prefixed name, then
+//! by its own name, then (if it was renamed) by everything but its name.
 
 use sentinel_core::ItemKind;
 use serde_json::Value;
@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) key: String,
-    /// As it was sent.
+    /// The unchanged JSON.
     pub(crate) raw: Box<RawValue>,
     pub(crate) fields: Value,
     pub(crate) backend: Option<String>,
 }
 
-/// A backend's own item, until it is found among the merged ones.
+/// A backend's own item that is not yet matched.
 struct Own<'a> {
     backend: &'a str,
     key: String,
@@ -25,7 +25,7 @@ struct Own<'a> {
     taken: bool,
 }
 
-/// Puts each item together with its owner.
+/// Joins each item with its owner.
 pub(super) fn tell(
     kind: ItemKind,
     merged: Vec<Box<RawValue>>,
@@ -56,7 +56,7 @@ pub(super) fn tell(
             });
         }
     }
-    // Prefixed names first: otherwise a bare name could be given to a backend whose own is prefixed.
+    // Prefixed names first: otherwise a bare name could match a backend whose own name is prefixed.
     let ways: [fn(&str, &Own<'_>) -> bool; 3] = [
         |key, own| {
             key.strip_prefix(own.backend)
@@ -81,7 +81,7 @@ pub(super) fn tell(
     Ok(listed)
 }
 
-/// An item's key, and the item without it.
+/// An item's key, and the item without its name.
 fn split(kind: ItemKind, mut item: Value) -> (String, Value) {
     let key = item
         .as_object_mut()

@@ -1,4 +1,4 @@
-//! One call to the gateway in this process, over the stdio door: MCP 2026-07-28, a line each way.
+//! One call to the gateway in this process over the stdio surface: MCP 2026-07-28, one line each way.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// How a call ended, as it was sent.
+/// The outcome of a call, unchanged.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Result(Box<RawValue>),
@@ -41,7 +41,7 @@ pub(super) async fn call(
     let (input, output) = tokio::io::split(theirs);
     let door = tokio::spawn(stdio::serve_view(
         gateway.clone(),
-        // Whoever may read the configuration may do what it does.
+        // A user who can read the configuration has all its rights.
         Identity::local("admin"),
         view,
         input,
@@ -55,7 +55,7 @@ pub(super) async fn call(
     let mut line = Vec::new();
     let answer = loop {
         line.clear();
-        // The gateway bounds what a backend may answer.
+        // The gateway bounds the answers of backends.
         answers.read_until(b'\n', &mut line).await?;
         let line: Line =
             serde_json::from_slice(&line).context("the gateway's answer ended early")?;
@@ -79,7 +79,7 @@ pub(super) async fn call(
     Ok(answer)
 }
 
-/// We can be asked nothing: a person who calls a tool from a shell script is not there to answer.
+/// No client capabilities: nobody can answer questions in a shell script.
 fn request(name: &str, arguments: &RawValue, wants_progress: bool) -> Vec<u8> {
     let mut introduction = json!({
         meta::PROTOCOL_VERSION: Revision::NEWEST.as_str(),
@@ -89,7 +89,7 @@ fn request(name: &str, arguments: &RawValue, wants_progress: bool) -> Vec<u8> {
     if wants_progress {
         introduction[meta::PROGRESS_TOKEN] = 1.into();
     }
-    // Line ends can only stand between the values of a JSON text.
+    // Line ends can only occur between the values of a JSON text.
     let arguments = arguments.get().replace(['\n', '\r'], " ");
     let name = Value::from(name);
     format!(
@@ -98,7 +98,7 @@ fn request(name: &str, arguments: &RawValue, wants_progress: bool) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A progress notification in words.
+/// A progress notification as text.
 fn words(params: &Value) -> String {
     let number = |member: &str| params[member].as_f64();
     let mut text = match (number("progress"), number("total")) {

@@ -1,7 +1,7 @@
-//! A gateway that runs elsewhere: its endpoints are the HTTP backends of a registry of ours.
+//! A remote gateway: its endpoints are HTTP backends of a local registry.
 //!
-//! The first place is the endpoint that is asked. The others, when a list is wanted and the server is a
-//! Sentinel, are its backends' own endpoints: they tell whose each item is.
+//! The first slot is the requested endpoint. The others are the endpoints of a Sentinel's single backends, if a list
+//! is wanted: they tell the owner of each item.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,28 +23,28 @@ use crate::audit::Audit;
 use crate::commands::{Misuse, Unreachable, plain};
 use crate::progress::{self, Progress};
 
-/// The gateway's own limits are shorter; this one only ends a wait for a gateway that is gone.
+/// The gateway's own limits are shorter; this one only detects a dead gateway.
 const CALL_MAX: Duration = Duration::from_secs(3600);
-/// As long as it takes in all until nothing is expected any more: for readiness, then for what backends say.
+/// Bound on all waiting together: for readiness, then for answers of backends.
 const ASKED_MAX: Duration = Duration::from_secs(15);
 const READY_BYTES_MAX: usize = 1 << 20;
 const REPLY_BYTES_MAX: usize = 64 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How a gateway is reached.
-pub(crate) struct Way<'a> {
+/// The address of a gateway.
+pub(crate) struct GatewayAddress<'a> {
     pub(crate) endpoint: Uri,
-    /// Its operator's door, on this machine.
+    /// Its operator socket, on this machine.
     pub(crate) socket: Option<PathBuf>,
     pub(crate) token: Option<&'a str>,
 }
 
-/// What `/ready` says.
+/// The answer of `/ready`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) status: String,
     pub(crate) reason: Option<String>,
-    /// Each backend's health, in the order of the configuration.
+    /// Each backend's health, in configuration order.
     pub(crate) backends: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn endpoint(url: &str) -> anyhow::Result<Uri> {
     if !matches!(uri.scheme_str(), Some("http" | "https")) || authority.host().is_empty() {
         return Err(wrong("is no http or https URL").into());
     }
-    // What stands behind the host is its port, or it is nothing.
+    // The text after the host must be a port.
     if authority.host().len() < authority.as_str().len() && uri.port_u16().is_none() {
         return Err(wrong("is no URL: its port is no number from 1 to 65535").into());
     }
@@ -84,7 +84,7 @@ fn with_path(uri: &Uri, path: &str) -> anyhow::Result<Uri> {
     Ok(Uri::from_parts(parts)?)
 }
 
-/// Asks a Sentinel's `/ready`, beside the endpoint; `None` if there is no such thing.
+/// Requests a Sentinel's `/ready` beside the endpoint; `None` if there is none.
 pub(crate) async fn ready_of(endpoint: &Uri, socket: Option<&Path>) -> Option<Ready> {
     let path = endpoint.path().trim_end_matches('/');
     let beside = match path.rfind("/mcp") {
@@ -96,10 +96,10 @@ pub(crate) async fn ready_of(endpoint: &Uri, socket: Option<&Path>) -> Option<Re
     serde_json::from_slice(&body).ok()
 }
 
-pub(super) async fn connect(way: &Way<'_>, wish: Wish<'_>) -> anyhow::Result<Client> {
+pub(super) async fn connect(way: &GatewayAddress<'_>, wish: Wish<'_>) -> anyhow::Result<Client> {
     let endpoint = &way.endpoint;
     let ready = wait(way).await;
-    // Readiness does not speak of what is built in. Where it is switched off, or hidden, it has no tools.
+    // Readiness does not report built-in tools. If they are switched off or hidden, the list is empty.
     let names: Vec<&str> = ready
         .iter()
         .flat_map(|r| r.backends.keys().map(String::as_str).chain([BUILT_IN]))
@@ -122,7 +122,7 @@ pub(super) async fn connect(way: &Way<'_>, wish: Wish<'_>) -> anyhow::Result<Cli
         }
         None => {
             places.push(endpoint.clone());
-            // One that is asked for a single backend knows no others.
+            // The endpoint of a single backend knows no others.
             let listing =
                 wish.tool.is_none() && endpoint.path().trim_end_matches('/').ends_with("/mcp");
             for name in names.iter().filter(|_| listing) {
@@ -136,7 +136,7 @@ pub(super) async fn connect(way: &Way<'_>, wish: Wish<'_>) -> anyhow::Result<Cli
         view: View::Only(0),
         parts,
         troubles: troubles(ready.as_ref()),
-        // It is on record where it is made.
+        // The remote gateway records the call.
         audit: Audit::off(),
     };
     client.wait(Wish::default()).await;
@@ -145,7 +145,7 @@ pub(super) async fn connect(way: &Way<'_>, wish: Wish<'_>) -> anyhow::Result<Cli
 }
 
 /// Waits until a Sentinel has tried its backends.
-async fn wait(way: &Way<'_>) -> Option<Ready> {
+async fn wait(way: &GatewayAddress<'_>) -> Option<Ready> {
     let mut progress = Progress::begin();
     let began = Instant::now();
     loop {
@@ -175,7 +175,7 @@ fn troubles(ready: Option<&Ready>) -> Vec<Trouble> {
         .collect()
 }
 
-fn begin(places: &[Uri], way: &Way<'_>) -> anyhow::Result<Arc<Gateway>> {
+fn begin(places: &[Uri], way: &GatewayAddress<'_>) -> anyhow::Result<Arc<Gateway>> {
     let mut headers = Vec::new();
     if let Some(token) = way.token {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
@@ -185,9 +185,9 @@ fn begin(places: &[Uri], way: &Way<'_>) -> anyhow::Result<Arc<Gateway>> {
         headers.push((AUTHORIZATION, value));
     }
     let listing = |place: &Uri| Listing {
-        // Equal names are no collision here: these are the same operations, seen twice.
+        // Equal names do not conflict here: the operations are the same.
         prefix: Prefix::Always,
-        // What is switched off is in no list; the gateway says so itself.
+        // Switched-off operations are in no list; the gateway itself reports them.
         defers: true,
         ..Listing::new(place.to_string())
     };

@@ -1,4 +1,4 @@
-//! What governs calls, from the configuration: roles, the kill switch, limits, admission.
+//! Builds policy from the configuration: roles, the kill switch, limits, admission.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 
 use crate::config::{self, Config};
 
-/// Overloads that wait to be posted; during a storm most are only counted.
+/// Queued overloads for the webhook; during a storm most are only counted.
 const HOOK_QUEUE_MAX: usize = 64;
-/// What was switched off at run time.
+/// Kills made at run time.
 pub(super) const KILL_FILE: &str = "kill_switch.json";
 
 pub(super) fn settings(
@@ -56,13 +56,12 @@ fn shared_rates(config: &Config, home: &Handle) -> anyhow::Result<Option<Arc<dyn
     Ok(Some(Arc::new(redis)))
 }
 
-/// Where a data directory keeps what was switched off at run time.
+/// The file of run-time kills in a data directory.
 pub(crate) fn kill_file(data_dir: &Path) -> PathBuf {
     data_dir.join(KILL_FILE)
 }
 
-/// A number that changes whenever what governs calls does, the same on every gateway with the same
-/// policy: the beginning of a hash. Records name it.
+/// The version of the policy in records: the beginning of a hash, equal on all gateways with the same policy.
 pub(super) fn version(config: &Config) -> u64 {
     let governs = (
         &config.rbac,
@@ -74,7 +73,7 @@ pub(super) fn version(config: &Config) -> u64 {
     let text = serde_json::to_vec(&governs).unwrap_or_default();
     let hash = ring::digest::digest(&ring::digest::SHA256, &text);
     let first = hash.as_ref().first_chunk().copied().unwrap_or_default();
-    // Databases have no unsigned numbers.
+    // Databases have no unsigned integers.
     u64::from_be_bytes(first) >> 1
 }
 
@@ -145,7 +144,7 @@ pub(super) fn admission_config(config: &Config, enabled: &[&config::Backend]) ->
                 max_concurrent: backend.admission.max_concurrent,
                 queue_size: backend.admission.queue_size,
             })
-            // The built-in backend stands last and has no section of its own.
+            // The built-in backend is last and has no section.
             .chain([Bounds {
                 max_concurrent: settings.max_concurrent,
                 queue_size: settings.queue_size,
@@ -154,7 +153,7 @@ pub(super) fn admission_config(config: &Config, enabled: &[&config::Backend]) ->
     }
 }
 
-/// Posts overloads to a URL, one after the other; those that come faster are not posted.
+/// Posts overloads to a URL one after the other; faster ones are dropped.
 fn hook(url: &http::Uri, home: &Handle) -> Hook {
     let (told, mut telling) = mpsc::channel::<Overload>(HOOK_QUEUE_MAX);
     let url = url.clone();

@@ -1,23 +1,24 @@
-//! A new configuration for a gateway that runs: what differs is changed, everything else stays.
+//! Applies a new configuration to a running gateway: changes the differences, keeps everything else.
 //!
-//! Whatever can fail is tried first; then policy, so that nothing new is reachable under old rules; then
-//! the backends, all at once. A backend that is replaced or taken out ends after its last call. Calls in
-//! flight go on where they are.
+//! Steps that can fail come first; then policy, so that nothing new is reachable under old rules; then the backends,
+//! all at once. A replaced or removed backend ends after its last call. Calls in flight continue.
+
+use std::sync::Arc;
 
 use anyhow::bail;
 use sentinel_core::Backend;
-use sentinel_core::catalog::{Listing, Wanted};
+use sentinel_core::catalog::{Listing, Plan, PlannedBackend};
 use sentinel_surfaces::http::admin::reload::Reloaded;
 
 use super::{
-    Entrance, Remembering, Running, allowed, enabled, governing, limits, listing, mounts, place,
-    review_settings, start,
+    Entrance, RememberedBackend, Running, allowed, enabled, governing, limits, listing, mounts,
+    place, review_settings, start,
 };
 use crate::config::{self, Config, Reload, Section};
 use crate::{audit, identity, logging};
 
 impl Running {
-    /// Puts a configuration in force, or leaves everything as it is.
+    /// Applies a configuration, or leaves everything as it is.
     pub(crate) fn apply(&self, next: Config) -> anyhow::Result<Reloaded> {
         let mut current = self.current.lock();
         let mut applied = Reloaded {
@@ -39,73 +40,16 @@ impl Running {
 
         let wanted = enabled(&next);
         let registry = &self.gateway.registry;
-        let of_now = |name: &str| {
-            let mut all = current.backends.iter();
-            all.find(|old| old.enabled && old.name == name)
-        };
-        let mut wishes: Vec<Wanted> = Vec::with_capacity(wanted.len() + 1);
-        for backend in &wanted {
-            let old = of_now(&backend.name);
-            let keep = old.is_some_and(|old| old.runs_like(backend));
-            let list = match (old, keep) {
-                (None, _) => &mut applied.added,
-                (_, true) => &mut applied.kept,
-                (_, false) => &mut applied.replaced,
-            };
-            list.push(backend.name.clone());
-            let was = |old: &config::Backend| {
-                // What it only inherits is a change of [audit].
-                let inherits = old.guarantee == current.audit.guarantee
-                    && backend.guarantee == next.audit.guarantee;
-                config::Backend {
-                    guarantee: if inherits {
-                        backend.guarantee
-                    } else {
-                        old.guarantee
-                    },
-                    ..old.clone()
-                }
-            };
-            if old.is_some_and(|old| keep && was(old) != **backend) {
-                applied.changed.push(format!("backends.{}", backend.name));
-            }
-            let listing = listing(backend);
-            wishes.push(Wanted { listing, keep });
-        }
+        let mut wishes = compare(&current, &next, &wanted, &mut applied);
         // The built-in backend stays last.
         let builtin = registry.index_of(sentinel_review::tools::NAME);
-        wishes.extend(builtin.map(|_| Wanted {
+        wishes.extend(builtin.map(|_| PlannedBackend {
             listing: Listing::new(sentinel_review::tools::NAME),
             keep: true,
         }));
         let plan = registry.plan(wishes);
         let fresh = |backend: &config::Backend| !applied.kept.contains(&backend.name);
-        let mut started = Vec::new();
-        for (n, backend) in wanted.iter().enumerate().filter(|(_, b)| fresh(b)) {
-            let publisher = plan.publisher(n);
-            let place = place(&self.first, backend);
-            if publisher.offer().is_none()
-                && let Some(offer) = place.load()
-            {
-                publisher.remember(offer);
-            }
-            match start(
-                backend,
-                &next,
-                publisher.clone(),
-                &(self.home)(plan.index(n)),
-                false,
-            ) {
-                Ok(running) => {
-                    plan.attach(n, running.clone());
-                    started.push((running, Remembering::new(publisher, place)));
-                }
-                Err(error) => {
-                    self.give_up(started.into_iter().map(|(backend, _)| backend));
-                    return Err(error);
-                }
-            }
-        }
+        let started = self.start_new(&next, &wanted, &plan, fresh)?;
 
         // From here on nothing fails.
         let places: Vec<usize> = (0..wanted.len() + usize::from(builtin.is_some()))
@@ -114,7 +58,7 @@ impl Running {
         self.govern(&current, &next, &wanted, &places, &mut applied);
         self.bound(&current, &next, &mut applied);
         if let Some(entrance) = &mut *self.entrance.lock() {
-            entrance.readmit(&current, &next, guard, &mut applied);
+            entrance.set_access(&current, &next, guard, &mut applied);
         }
         for retired in plan.commit() {
             (self.home)(0).spawn(retired.end(next.gateway.drain_timeout));
@@ -134,7 +78,7 @@ impl Running {
         Ok(applied)
     }
 
-    /// Who may come in from now on, if that is different.
+    /// The new admission rules, if they differ.
     fn new_guard(
         &self,
         current: &Config,
@@ -143,21 +87,62 @@ impl Running {
         if self.entrance.lock().is_none() || current.auth == next.auth {
             return Ok(None);
         }
-        // A file that was cut short looks like this, and the address we listen on stays as it is.
+        // A truncated file looks like this, and the listening address does not change.
         if next.auth.is_none() {
             bail!("[auth] is gone: only a restart lets in whoever comes");
         }
         identity::access(next, &(self.home)(0)).map(Some)
     }
 
-    /// Stops what was started for a configuration that is not taken.
-    fn give_up(&self, started: impl Iterator<Item = std::sync::Arc<dyn Backend>>) {
+    /// Starts the backends that are `fresh`, or none.
+    fn start_new(
+        &self,
+        next: &Config,
+        wanted: &[&config::Backend],
+        plan: &Plan,
+        fresh: impl Fn(&config::Backend) -> bool,
+    ) -> anyhow::Result<Vec<(Arc<dyn Backend>, RememberedBackend)>> {
+        let mut started = Vec::new();
+        for (n, backend) in wanted
+            .iter()
+            .enumerate()
+            .filter(|(_, backend)| fresh(backend))
+        {
+            let publisher = plan.publisher(n);
+            let place = place(&self.first, backend);
+            if publisher.offer().is_none()
+                && let Some(offer) = place.load()
+            {
+                publisher.remember(offer);
+            }
+            match start(
+                backend,
+                next,
+                publisher.clone(),
+                &(self.home)(plan.index(n)),
+                false,
+            ) {
+                Ok(running) => {
+                    plan.attach(n, running.clone());
+                    started.push((running, RememberedBackend::new(publisher, place)));
+                }
+                Err(error) => {
+                    self.give_up(started.into_iter().map(|(backend, _)| backend));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(started)
+    }
+
+    /// Stops what was started for a configuration that is rejected.
+    fn give_up(&self, started: impl Iterator<Item = Arc<dyn Backend>>) {
         for backend in started {
             (self.home)(0).spawn(backend.stop());
         }
     }
 
-    /// Bounds on callers, claims, and what is logged.
+    /// Bounds on callers, claims, and log level.
     fn bound(&self, current: &Config, next: &Config, applied: &mut Reloaded) {
         if current.limits != next.limits {
             self.gateway.set_limits(limits(next));
@@ -177,8 +162,7 @@ impl Running {
         }
     }
 
-    /// Roles, limits and switches; what is the same stays untouched, so that nobody is told that lists
-    /// changed.
+    /// Roles, limits and kills; equal ones are not replaced, so that no change of lists is announced.
     fn govern(
         &self,
         current: &Config,
@@ -217,7 +201,7 @@ impl Running {
             guarantees[*place] = Some(audit::guarantee(backend.guarantee));
         }
         let auditor = &self.gateway.auditor;
-        auditor.keep(audit::keeps(next, guarantees));
+        auditor.reconfigure(audit::settings(next, guarantees));
         if current.audit != next.audit {
             applied.changed.push("audit".to_owned());
         }
@@ -226,7 +210,7 @@ impl Running {
 }
 
 impl Entrance {
-    fn readmit(
+    fn set_access(
         &mut self,
         current: &Config,
         next: &Config,
@@ -244,6 +228,49 @@ impl Entrance {
             guard.access
         });
         let (allowed, mounts) = then;
-        self.door.readmit(allowed, mounts, access);
+        self.door.set_access(allowed, mounts, access);
     }
+}
+
+/// The backends of the next configuration in its order; notes in `applied` how each differs.
+fn compare(
+    current: &Config,
+    next: &Config,
+    wanted: &[&config::Backend],
+    applied: &mut Reloaded,
+) -> Vec<PlannedBackend> {
+    let of_now = |name: &str| {
+        let mut all = current.backends.iter();
+        all.find(|old| old.enabled && old.name == name)
+    };
+    let mut wishes = Vec::with_capacity(wanted.len() + 1);
+    for backend in wanted {
+        let old = of_now(&backend.name);
+        let keep = old.is_some_and(|old| old.runs_like(backend));
+        let list = match (old, keep) {
+            (None, _) => &mut applied.added,
+            (_, true) => &mut applied.kept,
+            (_, false) => &mut applied.replaced,
+        };
+        list.push(backend.name.clone());
+        let was = |old: &config::Backend| {
+            // An inherited value is a change of [audit].
+            let inherits = old.guarantee == current.audit.guarantee
+                && backend.guarantee == next.audit.guarantee;
+            config::Backend {
+                guarantee: if inherits {
+                    backend.guarantee
+                } else {
+                    old.guarantee
+                },
+                ..old.clone()
+            }
+        };
+        if old.is_some_and(|old| keep && was(old) != **backend) {
+            applied.changed.push(format!("backends.{}", backend.name));
+        }
+        let listing = listing(backend);
+        wishes.push(PlannedBackend { listing, keep });
+    }
+    wishes
 }

@@ -1,7 +1,7 @@
-//! Names in rules that nothing has: most likely misspelt, for `sentinel check`.
+//! Names in rules that match nothing, most likely misspelt; for `sentinel check`.
 //!
-//! It goes by the catalogs that are remembered. Where one is missing nothing is said about what it may hold; nor
-//! about URIs, which servers need not list.
+//! Compares with the remembered catalogs. Nothing is reported about a backend without one, nor about URIs, which
+//! servers need not list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use sentinel_review::tools as review;
 use super::{enabled, kill_file, listing, place};
 use crate::config::{Config, suggest};
 
-/// What is known of operations while no gateway runs.
+/// Operations known while no gateway runs.
 struct Known {
     operations: Vec<Arc<Operation>>,
     /// Backends without a remembered catalog.
     missing: BTreeSet<String>,
 }
 
-/// One line for each name that nothing has.
+/// One line for each name without a match.
 pub(crate) fn strangers(config: &Config) -> Vec<String> {
     let known = Known::of(config);
     let mut lines = Vec::new();
@@ -75,7 +75,7 @@ impl Known {
         }
     }
 
-    /// What to say of a name in this place, if nothing has it. `tools` says that only those count.
+    /// The message about a name in this place, if nothing matches. `tools`: only tools count.
     fn complaint(&self, place: &str, name: &str, tools: bool) -> Option<String> {
         if name.contains(':') || !self.knows_all_of(name) {
             return None;
@@ -95,7 +95,7 @@ impl Known {
         Some(format!("{place}: nothing is called \"{name}\"{near}"))
     }
 
-    /// Whether every backend that the name may be about is remembered.
+    /// Whether every backend that the name may refer to is remembered.
     fn knows_all_of(&self, name: &str) -> bool {
         let about = name.split_once('.').map(|(backend, _)| backend);
         match about {

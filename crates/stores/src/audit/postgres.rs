@@ -73,7 +73,7 @@ impl AuditStore for PostgresAudit {
             let Some(limit) = query.within else {
                 return find(client, &query).await;
             };
-            // The server ends the search itself, also when the caller has left.
+            // The server ends the search itself, even if the caller has left.
             let looking = client.transaction().await?;
             let bound = format!("SET LOCAL statement_timeout = {}", limit.as_millis().max(1));
             looking.batch_execute(&bound).await?;
@@ -128,8 +128,8 @@ impl AuditStore for PostgresAudit {
     }
 }
 
-/// Cuts each lane at the last anchor before its first record from $1 or later; a lane without one goes whole. What
-/// comes later stays, whatever time it says: clocks are set back.
+/// Cuts each lane at the last anchor before its first record from $1 or later; a lane without such a record goes
+/// whole. Later records stay, whatever their time, since clocks may be set back.
 const RETAIN: &str = "WITH old AS (
          SELECT DISTINCT node, lane FROM audit WHERE at_ms < $1
      ), first AS (
@@ -149,7 +149,7 @@ const RETAIN: &str = "WITH old AS (
          WHERE a.node = l.node AND a.lane = l.lane AND a.seq <= l.seq RETURNING 1
      ) SELECT count(*) FROM gone";
 
-/// Node and lane are those of the whole batch.
+/// Node and lane are the same for the whole batch.
 const INSERT: &str = "INSERT INTO audit (node, lane, seq, at_ms, request_id, surface, revision, \
          caller, role, tenant, method, backend, operation, decision, outcome, kind, latency_us, \
          bytes_in, bytes_out, args_digest, args, policy_version, guarantee, intent, hash)
@@ -160,7 +160,7 @@ const INSERT: &str = "INSERT INTO audit (node, lane, seq, at_ms, request_id, sur
          $25::bytea[])
      ON CONFLICT DO NOTHING";
 
-/// A batch turned on its side: one statement for all of it.
+/// A batch as columns, for a single statement.
 struct Columns<'a> {
     node: &'a str,
     lane: i64,
@@ -275,7 +275,7 @@ fn key(row: &Row) -> Result<Key, tokio_postgres::Error> {
     })
 }
 
-/// A hash of another length is no hash: nothing will match it.
+/// A hash of another length is treated as missing: it cannot match.
 fn hash(row: &Row, at: usize) -> Result<Option<[u8; 32]>, tokio_postgres::Error> {
     let bytes: Option<&[u8]> = row.try_get(at)?;
     Ok(bytes.and_then(|bytes| bytes.try_into().ok()))
@@ -283,7 +283,7 @@ fn hash(row: &Row, at: usize) -> Result<Option<[u8; 32]>, tokio_postgres::Error>
 
 fn read(row: &Row) -> Result<Stored, tokio_postgres::Error> {
     let number = |at: usize| Ok::<_, tokio_postgres::Error>(row.try_get::<_, i64>(at)? as u64);
-    // What nobody can have written is shown as far as it goes, without its hash: nothing will match that.
+    // A row that was tampered with is shown as far as possible, without its hash, which cannot match.
     let guarantee = guarantee(row.try_get(22)?);
     let digest = hash(row, 19)?;
     let has_digest = row.try_get::<_, Option<&[u8]>>(19)?.is_some();

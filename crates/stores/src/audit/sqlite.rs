@@ -256,15 +256,15 @@ fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Lanes with records from before that.
+/// Lanes with records older than this.
 fn old_lanes(conn: &Connection, since_ms: u64) -> Result<Vec<(String, i64)>, StoreError> {
     let mut rows = conn.prepare("SELECT DISTINCT node, lane FROM audit WHERE at_ms < ?1")?;
     let found = rows.query_map([since_ms as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Cuts a lane at the last anchor before its first record that is young enough; a lane without one goes whole. What
-/// comes later stays, whatever time it says: clocks are set back.
+/// Cuts a lane at the last anchor before its first record that is young enough; a lane without such a record goes
+/// whole. Later records stay, whatever their time, since clocks may be set back.
 fn cut(tx: &Connection, (node, lane): (&str, i64), since_ms: u64) -> Result<u64, StoreError> {
     let young: Option<i64> = tx
         .query_row(
@@ -305,7 +305,7 @@ fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
     })
 }
 
-/// A hash of another length is no hash: nothing will match it.
+/// A hash of another length is treated as missing: it cannot match.
 fn hash(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<[u8; 32]>> {
     let bytes = row.get_ref(at)?.as_blob_or_null()?;
     Ok(bytes.and_then(|bytes| bytes.try_into().ok()))
@@ -313,7 +313,7 @@ fn hash(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<[u8; 32]>> {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let number = |at: usize| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)? as u64);
-    // What nobody can have written is shown as far as it goes, without its hash: nothing will match that.
+    // A row that was tampered with is shown as far as possible, without its hash, which cannot match.
     let is_sound = Cell::new(true);
     let text = |at: usize| {
         let bytes = row.get_ref(at)?.as_bytes()?;

@@ -1,4 +1,4 @@
-//! The same suite on SQLite and on a real PostgreSQL, and what feeds them.
+//! One suite on SQLite and on a real PostgreSQL, and tests of ingestion.
 
 #![allow(clippy::print_stderr, reason = "a test says what it measured")]
 

@@ -1,4 +1,4 @@
-//! Walks the chains of all lanes and finds the first record that cannot be what was written.
+//! Verifies the chains of all lanes and reports the first altered record.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -10,23 +10,23 @@ use super::heads::{self, Head, hex};
 use super::{ANCHOR, GAP};
 use crate::spool;
 
-/// Read at once.
+/// Records per query.
 const PAGE_LEN: usize = 5_000;
 
 const OTHER_HASH: &str = "its hash is not the one that was noted";
 const DOES_NOT_FOLLOW: &str = "its hash does not follow from its content and the record before";
 const NO_NUMBER: &str = "its number comes before the first of its lane";
 
-/// What the walk found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub records: u64,
     pub lanes: u64,
     /// Missing records that were announced when they were lost.
     pub announced: u64,
-    /// Lanes of other data directories: only those know how far they came.
+    /// Lanes of other data directories: only those know where they end.
     pub elsewhere: u64,
-    /// Lane by lane in the order of keys, the first bad record of each.
+    /// The first bad record of each lane, in the order of keys.
     pub broken: Vec<Broken>,
 }
 
@@ -35,7 +35,7 @@ struct GapArgs {
     lane: i64,
     from_seq: u64,
     to_seq: u64,
-    /// The hash that the record behind it follows, where that was known.
+    /// The hash that the next record follows, if known.
     before: Option<String>,
 }
 
@@ -44,9 +44,9 @@ struct AnchorArgs {
     heads: Vec<Head>,
 }
 
-/// A hole that was found, to be matched with the announcements, which may come later.
+/// Missing records, to be matched with announcements, which may come later.
 struct Hole {
-    /// The record behind it.
+    /// The record after it.
     next: Key,
     from_seq: u64,
     /// The hash of the record before it.
@@ -63,21 +63,21 @@ impl Hole {
 struct Walk {
     verdict: Verdict,
     cuts: HashMap<(String, i64), (u64, [u8; 32])>,
-    /// The lane that is being walked; pages come lane by lane.
+    /// The current lane; pages come lane by lane.
     at: Option<Lane>,
-    /// The last record of each lane before it.
+    /// The last record of each earlier lane.
     ends: HashMap<(String, i64), (u64, [u8; 32])>,
     holes: Vec<Hole>,
-    /// Gap records by where they stand. What stands behind a hole is not believed before it was checked.
+    /// Gap records by position. One after a hole is not trusted before it was checked.
     gaps: Vec<(Key, GapArgs)>,
     doubtful: HashMap<Key, GapArgs>,
-    /// How far lanes had come: what the data directory notes, then what anchors say.
+    /// How far lanes had come: the data directory's heads, then those in anchors.
     claims: Vec<Head>,
     notes_len: usize,
-    /// This data directory's name for itself, and the lanes whose ends it knows or still writes.
+    /// This data directory's id, and the lanes whose ends it knows or still writes.
     node: Option<String>,
     noted: HashSet<i64>,
-    /// Its lanes that are in the spool, and may come further at any time.
+    /// Its lanes that are in the spool, and may still grow.
     living: HashSet<i64>,
     scratch: Vec<u8>,
 }
@@ -87,13 +87,13 @@ struct Lane {
     lane: i64,
     seq: u64,
     hash: [u8; 32],
-    /// How far the data directory saw it come, and with which hash.
+    /// How far the data directory saw it come, with the hash there.
     noted: Option<(u64, String)>,
-    /// Only the first bad record of a lane is told.
+    /// Only the first bad record of a lane is reported.
     is_broken: bool,
 }
 
-/// Checks everything the store has. `data_dir` knows how far lanes of this node had come.
+/// Verifies the whole store. `data_dir` knows how far lanes of this node had come.
 pub async fn verify(store: &dyn AuditStore, data_dir: &Path) -> Result<Verdict, StoreFailure> {
     let mut walk = Walk {
         // Read before the records: the store only grows meanwhile.
@@ -118,7 +118,7 @@ pub async fn verify(store: &dyn AuditStore, data_dir: &Path) -> Result<Verdict, 
             None => break,
         }
     }
-    // Looked for last: a lane whose spool is gone by now has its note, which is the last.
+    // Read last: a lane whose spool is gone by now has its final head.
     walk.living.extend(spool::lanes(data_dir));
     let last_notes = heads::read_all(data_dir)?;
     walk.noted.extend(&walk.living);
@@ -127,8 +127,7 @@ pub async fn verify(store: &dyn AuditStore, data_dir: &Path) -> Result<Verdict, 
     walk.finish(store).await
 }
 
-/// Whether a lane is one of the spool. Lanes of memory have odd numbers, and go without a note when their process is
-/// killed.
+/// Whether it is a lane of the spool. Memory lanes have odd numbers, and no head if their process was killed.
 fn is_of_files(lane: i64) -> bool {
     lane % 2 == 0
 }
@@ -144,7 +143,7 @@ impl Walk {
                 self.enter(key)
             }
         };
-        // Numbers go up in a page, so this one is below zero, or from before the cut.
+        // Numbers rise within a page, so this one is negative, or from before the cut.
         if (key.seq as i64) <= lane.seq as i64 {
             self.tell(&mut lane, key, NO_NUMBER);
             self.at = Some(lane);
@@ -152,7 +151,7 @@ impl Walk {
         }
         let behind_hole = key.seq != lane.seq + 1;
         if !lane.is_broken && behind_hole {
-            // The chain goes on from here; whether the hole was announced is seen at the end.
+            // The chain continues here; whether the hole was announced is checked at the end.
             self.holes.push(Hole {
                 next: key.clone(),
                 from_seq: lane.seq + 1,
@@ -161,7 +160,7 @@ impl Walk {
         } else if !lane.is_broken && !stored.follows(&lane.hash, &mut self.scratch) {
             self.tell(&mut lane, key, DOES_NOT_FOLLOW);
         }
-        // Whoever writes all of a lane anew has a chain that holds, but not this hash.
+        // A completely rewritten lane has a valid chain, but not this hash.
         let noted = lane.noted.as_ref().filter(|(seq, _)| *seq == key.seq);
         if noted.is_some_and(|(_, noted)| hex(hash) != *noted) {
             self.tell(&mut lane, key, OTHER_HASH);
@@ -176,7 +175,7 @@ impl Walk {
         self.at = Some(lane);
     }
 
-    /// Tells of a bad record, if it is the first of its lane.
+    /// Reports a bad record, if it is the first of its lane.
     fn tell(&mut self, lane: &mut Lane, key: &Key, reason: &str) {
         if !std::mem::replace(&mut lane.is_broken, true) {
             self.verdict.broken.push(Broken {
@@ -190,7 +189,7 @@ impl Walk {
         self.verdict.lanes += 1;
         let cut = self.cuts.get(&(key.node.clone(), key.lane)).copied();
         let (seq, hash) = cut.unwrap_or_else(|| (0, genesis(&key.node, key.lane)));
-        // No store can count further.
+        // Larger than any store can count.
         let seq = seq.min(i64::MAX as u64);
         let mut notes = self.claims[..self.notes_len].iter();
         let note = notes.find(|note| note.lane == key.lane && note.node == key.node);
@@ -211,8 +210,8 @@ impl Walk {
         }
     }
 
-    /// Losses are announced in lanes of files alone: whoever may write to the store can make a lane of memory that
-    /// nothing outside of it knows.
+    /// Losses are announced in file lanes only: an attacker with write access to the store can forge a memory lane,
+    /// which leaves no other trace.
     fn gap(&mut self, key: &Key, args: Option<&str>, behind_hole: bool) {
         let parsed = args.and_then(|args| serde_json::from_str::<GapArgs>(args).ok());
         let Some(gap) = parsed.filter(|_| is_of_files(key.lane)) else {
@@ -225,7 +224,7 @@ impl Walk {
         }
     }
 
-    /// Gap records behind the noted end of a lane of this data directory are none of ours, unless the lane still grows.
+    /// Gap records after the recorded end of one of our lanes are forged, unless the lane still grows.
     fn doubt(&mut self, last_notes: &[Head]) {
         let Some(node) = &self.node else { return };
         let ends: HashMap<i64, u64> = last_notes
@@ -268,8 +267,8 @@ impl Walk {
         Ok(self.verdict)
     }
 
-    /// Takes out the holes that were announced, and checks the records behind them. One of those may be a gap record
-    /// that announces another hole, so they are looked at until none is.
+    /// Removes the announced holes, and checks the records after them. One of those may be a gap record that
+    /// announces another hole, so this repeats until none is found.
     async fn unannounced(&mut self, store: &dyn AuditStore) -> Result<Vec<Hole>, StoreFailure> {
         let mut holes = std::mem::take(&mut self.holes);
         loop {
@@ -291,8 +290,8 @@ impl Walk {
         }
     }
 
-    /// Checks the record behind a hole against the hash that was announced with it. Where none was, it may follow the
-    /// record before the hole; if it does not, nobody can say what it follows, and it is no word to rely on.
+    /// Checks the record after a hole against the hash in the announcement. Without one, it may follow the record
+    /// before the hole; otherwise its predecessor is unknown, and it is not trusted.
     async fn behind(
         &mut self,
         store: &dyn AuditStore,
@@ -307,7 +306,7 @@ impl Walk {
             seq: hole.to_seq(),
             ..hole.next.clone()
         };
-        // Read again, for the announcement may have come much later. What retention took meanwhile needs no check.
+        // Read again, since the announcement may have come much later. Records removed by retention need no check.
         let page = store.page(Some(place), 1).await?;
         let Some(stored) = page.into_iter().find(|stored| stored.key == hole.next) else {
             return Ok(());
@@ -325,8 +324,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Each lane that this data directory filled left a note of how far it came; without it nobody can say that
-    /// its end is still there.
+    /// Each lane written by this data directory left a head; without it the lane's end cannot be verified.
     fn check_notes(&mut self) {
         let Some(node) = &self.node else { return };
         let foreign = self.ends.keys().filter(|(of, _)| of != node);
@@ -370,10 +368,10 @@ impl Walk {
     }
 }
 
-/// What was announced of each lane.
+/// The announced gaps of each lane.
 #[derive(Default)]
 struct Announced<'a> {
-    /// In the order of their beginnings.
+    /// In order of their starts.
     ranges: HashMap<(&'a str, i64), Vec<&'a GapArgs>>,
 }
 
@@ -390,8 +388,8 @@ impl<'a> Announced<'a> {
         this
     }
 
-    /// Whether all of a hole was announced, perhaps in pieces; and if so, what the record behind it follows, where that
-    /// was said.
+    /// Whether all of a hole was announced, perhaps in pieces; and if so, the hash that the record after it follows,
+    /// if known.
     fn before(&self, hole: &Hole) -> Option<Option<String>> {
         let ranges = self
             .ranges

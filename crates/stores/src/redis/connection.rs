@@ -1,8 +1,8 @@
-//! The one connection to Redis: made, used by everybody, lost and made again.
+//! The connection to Redis: opened, shared by all calls, reopened when lost.
 //!
-//! `run` owns it. Questions go out as they come and answers come back in the same order, so whoever waits longest is
-//! next. A server that leaves one answer out for too long is gone: everybody who waits is told, and it is asked again
-//! after a pause, by a greeting that does all that a call would. So a call never finds out for the others.
+//! `run` owns it. Requests are pipelined and answers arrive in the same order, so the oldest request is next. If one
+//! answer takes too long the connection is given up: all waiting requests fail, and the server is probed after a
+//! backoff by a greeting that includes all that a call does. So no call serves as the probe.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,25 +20,25 @@ use super::url::Place;
 use super::{ANSWER_MAX, Bucket, IN_FLIGHT_MAX, PREFIX, State};
 
 const SCRIPT: &str = include_str!("bucket.lua");
-/// To connect and to be let in.
+/// Longest time for connecting and logging in.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// A server that was away is left alone for so long, and for twice as long each time, up to the second.
+/// Reconnect backoff: doubles from `PAUSE_MIN` to `PAUSE_MAX`.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(4);
-/// After this long without a question we ask something, so that a server that went away unseen costs no call its time.
+/// Interval of probes on an idle connection, so that no call has to detect a lost server.
 const IDLE_MAX: Duration = Duration::from_secs(10);
-/// What the server says goes to the log up to here.
+/// Bound on text of the server in log lines.
 const SAID_CHARS_MAX: usize = 200;
 
-/// One question, and who waits for the answer.
+/// One request and its caller.
 pub(super) struct Job {
     pub(super) bucket: Bucket,
-    /// With the whole script, for the server has forgotten it.
+    /// Send the whole script, since the server has forgotten it.
     pub(super) whole: bool,
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
-/// Why the server cannot be used. None of it says what the password is.
+/// Why the server is unusable. Never contains the password.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     #[error("{0}")]
@@ -49,7 +49,7 @@ pub enum Trouble {
     Silent,
     #[error("what answers there is no Redis")]
     NoRedis,
-    /// Servers may repeat what was sent to them, so only the first word of the answer is told.
+    /// Servers may repeat what was sent to them, so only the first word of the answer is shown.
     #[error("it does not accept the user and password of the URL ({0})")]
     Login(String),
     #[error("it says: {0}")]
@@ -70,7 +70,7 @@ impl From<resp::Garbled> for Trouble {
 
 impl Trouble {
     fn refused(said: &str) -> Self {
-        // What it repeats is ours, and long.
+        // The text that it repeats is ours, and long.
         let said = said.split(", with args").next().unwrap_or_default();
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         Self::Refused(said.chars().take(SAID_CHARS_MAX).map(plain).collect())
@@ -81,19 +81,19 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// A connection that was let in, and knows the script.
+/// A connection that is logged in and has the script.
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
-    /// What came and was not read yet.
+    /// Received and not yet parsed.
     input: Vec<u8>,
-    /// What the server calls the script.
+    /// The server's hash of the script.
     script: String,
 }
 
-/// Keeps a connection until nobody is left to ask.
+/// Maintains the connection until all handles are dropped.
 pub(super) async fn run(place: Place, mut jobs: mpsc::Receiver<Job>, state: Arc<State>) {
     let mut pause = PAUSE_MIN;
-    // The first connection is no news.
+    // The first connection is not logged as a recovery.
     let mut was_up = true;
     loop {
         let trouble = match connect(&place).await {
@@ -120,7 +120,7 @@ pub(super) async fn run(place: Place, mut jobs: mpsc::Receiver<Job>, state: Arc<
             tracing::debug!("Redis at {place} still cannot be used: {trouble}");
         }
         was_up = false;
-        // Whoever asked in the same moment is told now.
+        // Requests sent at that moment are failed now.
         let turn_away = async { while jobs.recv().await.is_some() {} };
         if timeout(pause, turn_away).await.is_ok() {
             return;
@@ -129,7 +129,7 @@ pub(super) async fn run(place: Place, mut jobs: mpsc::Receiver<Job>, state: Arc<
     }
 }
 
-/// Connects, and does once all that a call would need.
+/// Connects, and does once everything that a call needs.
 pub(super) async fn connect(place: &Place) -> Result<Connection, Trouble> {
     let connecting = timeout(CONNECT_MAX, async {
         let mut connection = Connection {
@@ -172,7 +172,7 @@ impl Connection {
             return Err(Trouble::NoRedis);
         };
         self.script = script;
-        // A bucket of nobody's: may we read and write, and does the script run there?
+        // A probe on an unused bucket: checks reading, writing and running the script.
         let mut out = Vec::new();
         let probe = Bucket {
             key: format!("{PREFIX}probe"),
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Takes questions there and answers back, until the connection is of no use (an error) or nobody is left to ask.
+    /// Sends requests and returns answers, until the connection fails (an error) or all handles are dropped.
     async fn serve(self, jobs: &mut mpsc::Receiver<Job>) -> Result<(), Trouble> {
         let (mut reading, mut writing) = tokio::io::split(self.stream);
         let mut input = self.input;
@@ -224,7 +224,7 @@ impl Connection {
         let mut unflushed = false;
         let mut waiting: VecDeque<Waiting> = VecDeque::new();
         let mut idle_since = Instant::now();
-        // A thread that was late itself looks once more before it blames the server.
+        // A thread that was delayed itself checks once more before it gives the server up.
         let mut looked_twice = false;
         loop {
             let write = async {
@@ -256,7 +256,7 @@ impl Connection {
                 }
                 job = jobs.recv(), if waiting.len() < IN_FLIGHT_MAX => {
                     let Some(job) = job else { return Ok(()) };
-                    // Whoever has given up would pay for nothing.
+                    // A caller that timed out must not be charged.
                     if !job.reply.is_closed() {
                         let script = (!job.whole).then_some(&*self.script);
                         write_question(&mut out, &job.bucket, script);
@@ -281,7 +281,7 @@ impl Connection {
     }
 }
 
-/// By the name that the server has for the script, or with all of it.
+/// Calls the script by its hash, or with its source.
 fn write_question(out: &mut Vec<u8>, bucket: &Bucket, script: Option<&str>) {
     let (rpm, burst) = (bucket.rpm.to_string(), bucket.burst.to_string());
     let (verb, script) = script.map_or(("EVAL", SCRIPT), |script| ("EVALSHA", script));
@@ -289,9 +289,9 @@ fn write_question(out: &mut Vec<u8>, bucket: &Bucket, script: Option<&str>) {
     resp::command(out, &parts.map(str::as_bytes));
 }
 
-/// Somebody who waits for the next answer.
+/// A request whose answer is pending.
 struct Waiting {
-    /// Nobody: we asked for ourselves.
+    /// `None` for a probe.
     job: Option<Job>,
     since: Instant,
 }
@@ -304,7 +304,7 @@ impl Waiting {
         }
     }
 
-    /// Hands the answer on. A server that forgot the script is asked again; any other complaint is about everybody.
+    /// Delivers the answer. A missing script is sent again; any other error concerns all requests.
     fn hear(self, reply: Reply) -> Result<(), Trouble> {
         let is_whole = self.job.as_ref().is_none_or(|job| job.whole);
         match &reply {

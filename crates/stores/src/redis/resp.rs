@@ -1,21 +1,21 @@
-//! The little of Redis' protocol (RESP 2) that we speak: commands, and answers of one line or one text. Pure.
+//! The part of Redis' protocol (RESP 2) in use: commands, and answers of one line or one text. Pure.
 
-/// No line or text that we ask for is nearly as long.
+/// Much longer than any answer of our commands.
 const REPLY_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Number(i64),
     Text(String),
-    /// What the server says went wrong, beginning with a word in capitals.
+    /// The server's error, beginning with a word in capitals.
     Error(String),
 }
 
-/// What came is no answer to anything that we ask.
+/// Not an answer to any of our commands.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Garbled;
 
-/// Writes a command behind those that are there.
+/// Appends a command.
 pub(super) fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
     let head = |out: &mut Vec<u8>, mark: u8, n: usize| {
         out.push(mark);
@@ -30,7 +30,7 @@ pub(super) fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// The first answer in what came, and its length; `None`: the rest of it is to come.
+/// The first answer and its length; `None` if it is incomplete.
 pub(crate) fn parse(input: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
     let Some((line, rest)) = line(input) else {
         return match input.len() > REPLY_BYTES_MAX {
@@ -66,7 +66,7 @@ pub(crate) fn parse(input: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
     }
 }
 
-/// The first line without its end, and what follows.
+/// The first line without its end, and the rest.
 fn line(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = input.windows(2).position(|two| two == b"\r\n")?;
     Some((&input[..end], &input[end + 2..]))

@@ -29,12 +29,21 @@ fn handle(url: &str) -> Redis {
     Redis::new(url, &Handle::current()).expect("a good URL")
 }
 
+/// Whether a call passes; `None` if the server did not answer in time.
+fn verdict(decision: Decision) -> Option<Result<(), Limited>> {
+    match decision {
+        Decision::Allowed => Some(Ok(())),
+        Decision::Limited(limited) => Some(Err(limited)),
+        Decision::Unavailable => None,
+    }
+}
+
 /// Asks until somebody can say. A call that nobody decided in time may have been counted all the same: this is for
 /// answers that do not depend on that.
 async fn take(redis: &Redis, who: &str, name: &str, allowance: Allowance) -> Result<(), Limited> {
     let asking = async {
         loop {
-            if let Ok(said) = redis.take(who, &tool(name), allowance).await {
+            if let Some(said) = verdict(redis.take(who, &tool(name), allowance).await) {
                 return said;
             }
             sleep(Duration::from_millis(10)).await;
@@ -49,7 +58,7 @@ async fn first(redis: &Redis, who: &str, name: &str) -> String {
     let asking = async {
         let mut name = name.to_owned();
         loop {
-            if let Ok(said) = redis.take(who, &tool(&name), allow(1, 1)).await {
+            if let Some(said) = verdict(redis.take(who, &tool(&name), allow(1, 1)).await) {
                 said.expect("the first of this tool");
                 return name;
             }
@@ -65,7 +74,7 @@ async fn after(redis: &Redis, who: &str, name: &str, scene: impl Fn()) -> Result
     let asking = async {
         loop {
             scene();
-            if let Ok(said) = redis.take(who, &tool(name), allow(1, 1)).await {
+            if let Some(said) = verdict(redis.take(who, &tool(name), allow(1, 1)).await) {
                 return said;
             }
             sleep(Duration::from_millis(10)).await;
@@ -160,7 +169,7 @@ fn g_85_the_script_is_as_exact_as_our_own_bucket() {
                 let time = [now_us / 1_000_000, now_us % 1_000_000].map(|n| n.to_string());
                 let (rpm, burst) = (rpm.to_string(), burst.to_string());
                 let asked = ["EVAL", &script, "1", "b", &rpm, &burst, &time[0], &time[1]];
-                let there = judge(&plain.ask(&asked)).expect("it runs");
+                let there = verdict(decision(&plain.ask(&asked))).expect("it runs");
                 prop_assert_eq!(there, here);
             }
             Ok(())
@@ -231,12 +240,12 @@ async fn g_85_exactly_the_burst_passes_through_all_handles_together() {
     let (mut passed, mut limited, mut unknown) = (0, 0, 0);
     for call in calls {
         match call.await.expect("no panic") {
-            Ok(Ok(())) => passed += 1,
-            Ok(Err(Limited { retry_after_ms })) => {
+            Decision::Allowed => passed += 1,
+            Decision::Limited(Limited { retry_after_ms }) => {
                 assert!((1..=60_000).contains(&retry_after_ms), "{retry_after_ms}");
                 limited += 1;
             }
-            Err(Unavailable) => unknown += 1,
+            Decision::Unavailable => unknown += 1,
         }
     }
     assert!(passed <= 20, "{passed}");
@@ -268,7 +277,7 @@ async fn whoever_waits_as_long_as_it_was_told_passes() {
         };
         assert!((1..=100).contains(&limited.retry_after_ms), "{limited:?}");
         sleep(Duration::from_millis(limited.retry_after_ms)).await;
-        if let Ok(said) = redis.take("alice", &tool("echo"), allow(600, 1)).await {
+        if let Some(said) = verdict(redis.take("alice", &tool("echo"), allow(600, 1)).await) {
             said.expect("told the time");
             passed += 1;
         }
@@ -320,12 +329,12 @@ async fn c_21_a_server_that_is_away_is_asked_again_when_it_is_back() {
     let used = first(&redis, "alice", "echo").await;
     server.hang();
     let said = timeout(PATIENCE, redis.take("alice", &tool(&used), allow(1, 1))).await;
-    assert_eq!(said, Ok(Err(Unavailable)));
+    assert_eq!(said, Ok(Decision::Unavailable));
     until_up(&redis, false).await;
     let before = redis.figures();
     for _ in 0..100 {
         let said = redis.take("alice", &tool(&used), allow(1, 1)).await;
-        assert_eq!(said, Err(Unavailable));
+        assert_eq!(said, Decision::Unavailable);
     }
     assert_eq!(redis.figures().alone, before.alone + 100);
     assert_eq!(redis.figures().decided, before.decided);
@@ -340,11 +349,11 @@ async fn c_21_a_server_that_is_away_is_asked_again_when_it_is_back() {
         until_up(&redis, false).await;
         assert_eq!(
             redis.take("alice", &tool(&used), allow(1, 1)).await,
-            Err(Unavailable)
+            Decision::Unavailable
         );
         server.restart();
         until_up(&redis, true).await;
-        if let Ok(said) = redis.take("alice", &tool(&used), allow(1, 1)).await {
+        if let Some(said) = verdict(redis.take("alice", &tool(&used), allow(1, 1)).await) {
             break said;
         }
     };

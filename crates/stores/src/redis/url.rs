@@ -10,7 +10,7 @@ use sentinel_pg::tls::{Tls, Trust};
 
 const PORT: u16 = 6379;
 
-/// The URL cannot be used. Nothing of it is repeated: it holds a password, and who knows where.
+/// The URL is invalid. The message repeats none of it, since it contains a password at an unknown position.
 #[derive(Debug, thiserror::Error)]
 pub enum BadUrl {
     #[error("not a Redis URL: it begins neither with redis:// nor with rediss://")]
@@ -31,11 +31,11 @@ pub enum BadUrl {
     Roots(String),
 }
 
-/// Where the server is, and how it lets us in. Shown as host and port.
+/// Address and login of the server. Displays host and port.
 pub(super) struct Place {
     pub(super) host: String,
     pub(super) port: u16,
-    /// A user, where one is named, and the password.
+    /// The user, if given, and the password.
     pub(super) login: Option<(Option<String>, String)>,
     pub(super) database: u32,
     pub(super) tls: Option<(TlsConnector, ServerName<'static>)>,

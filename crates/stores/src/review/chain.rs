@@ -205,7 +205,7 @@ fn walk(tx: &Connection) -> Result<VerifyReport, ReviewError> {
 pub(super) struct Walker {
     before: Vec<u8>,
     verified: VerifyReport,
-    /// Reviews whose texts are gone.
+    /// Reviews that were purged.
     removed: HashSet<String>,
 }
 
@@ -218,7 +218,7 @@ impl Walker {
         }
     }
 
-    /// One event with its hash, and the digest of what it added as that is now.
+    /// Checks one event against its hash and the current digest of its text.
     pub(super) fn step(
         &mut self,
         link: &Link<'_>,
@@ -232,7 +232,7 @@ impl Walker {
             )));
         }
         let is_purge = link.event == PURGED;
-        // What was removed is known by its digest, which the removal covers.
+        // A purged text is known by its digest, which the purge event covers.
         let is_gone = !is_purge && self.removed.contains(link.review_id);
         let is_same = found.as_ref().map(|found| &found[..]) == link.content;
         if link.content.is_some() && !is_gone && !is_same {
@@ -262,7 +262,7 @@ impl Walker {
         self.before == hash
     }
 
-    /// `numbered` is how many were ever written, so a tail that was cut off is seen.
+    /// `numbered` is the number of events ever written, which reveals a truncated end.
     pub(super) fn end(self, numbered: i64) -> Result<VerifyReport, ReviewError> {
         let left = self.verified.events;
         if numbered != left as i64 {
@@ -274,8 +274,8 @@ impl Walker {
     }
 }
 
-/// The three texts that an event's digest covers, of the row that it added: by the same hand, at the
-/// same time. The parameters are the row's id, the review's, and the event's number, actor and time.
+/// The query for the three texts covered by an event's digest, from the row that the event added, by the same actor
+/// at the same time. Its parameters are the row's id, the review's, and the event's number, actor and time.
 pub(super) fn text_query(event: &str) -> &'static str {
     match event {
         "message_posted" => {
@@ -326,13 +326,13 @@ pub(super) fn content_of_new(new: &NewReview, files: &str) -> [u8; 32] {
         &priority,
     ]
     .iter()
-    // Lengths, so that nothing can move from one field to the next.
+    // Length-prefixed, so that text cannot move between fields.
     .map(|text| format!("{}:{text}", text.chars().count()))
     .collect();
     content(&[&new.diff, files, &told])
 }
 
-/// The digest of what an event added, as it is now.
+/// The current digest of the text that an event added.
 fn text_of(tx: &Connection, link: &Link<'_>) -> Result<Option<[u8; 32]>, ReviewError> {
     if link.event == PURGED {
         return covered_by(tx, link.seq).map(Some);
@@ -353,7 +353,7 @@ fn text_of(tx: &Connection, link: &Link<'_>) -> Result<Option<[u8; 32]>, ReviewE
         .map_err(sql)
 }
 
-/// The digest of the events before a removal.
+/// The digest of the events before a purge.
 fn covered_by(tx: &Connection, purge: i64) -> Result<[u8; 32], ReviewError> {
     let last: Option<i64> = tx
         .prepare_cached("SELECT prev_seq FROM review_events WHERE seq = ?1")
@@ -367,9 +367,8 @@ fn three(row: &rusqlite::Row<'_>) -> rusqlite::Result<[u8; 32]> {
     Ok(content(&[&a, &b, &c]))
 }
 
-/// No half transition: every review is where its history left it, with exactly what that added.
-/// Finds the first that is not. `{events}` is the history by review, `{judged}` and `{claimant}` read an event's
-/// detail; `{more}` is for what only one of the databases has.
+/// Finds the first review whose state does not match its history. `{events}` is the history by review, `{judged}` and
+/// `{claimant}` read an event's detail; `{more}` is for checks that only one of the databases has.
 pub(super) const STATES: &str = "
     SELECT r.id FROM reviews r WHERE {more}
         r.status IS DISTINCT FROM (SELECT e.new_status FROM {events} e
@@ -400,13 +399,13 @@ pub(super) const STATES: &str = "
                     AND NOT EXISTS (SELECT 1 FROM {events} l WHERE l.review_id = g.id AND l.seq > g.seq))
     LIMIT 1";
 
-/// The history by review. Only this needs it so, and an index that is kept costs every write a page.
+/// The history by review. Only this query needs that order, and an index would cost every write a page.
 const BY_REVIEW: &str = "
     CREATE TEMP TABLE by_review AS
         SELECT seq, review_id, event, new_status, about_id, detail, prev_seq FROM review_events;
     CREATE INDEX temp.idx_by_review ON by_review (review_id, seq);";
 
-/// The first event that is not where the list of its review has it.
+/// The first event that is missing from the list of its review.
 const MISPLACED: &str = "
     SELECT e.review_id FROM temp.by_review e WHERE e.prev_seq IS DISTINCT FROM
         (SELECT max(p.seq) FROM temp.by_review p WHERE p.review_id = e.review_id AND p.seq < e.seq)
@@ -414,7 +413,7 @@ const MISPLACED: &str = "
 
 fn states(tx: &Connection) -> Result<(), ReviewError> {
     tx.execute_batch(BY_REVIEW).map_err(sql)?;
-    // A tail of events that was cut off is missed by the reviews that it was about.
+    // A truncated end of the history shows in the reviews of the missing events.
     let last = "(SELECT max(e.seq) FROM temp.by_review e WHERE e.review_id = r.id)";
     let states = STATES
         .replace("{more}", &format!("r.last_seq IS DISTINCT FROM {last} OR"))

@@ -1,10 +1,10 @@
-//! Reviews in PostgreSQL: the same tables, rules and history as in SQLite, for many gateways.
+//! Reviews in PostgreSQL: the tables, rules and history of SQLite, for several gateways.
 //!
-//! A write locks the head of the history first, then its review: as in SQLite there is one writer at
-//! a time, so events have no gaps and no two transactions wait for each other. Time is the
-//! database's, so that all gateways agree on when a claim ends.
+//! A write locks the head of the history first, then its review: as in SQLite there is one writer at a time, so
+//! events have no gaps and there are no deadlocks. Times come from the database, so that all gateways agree when a
+//! claim ends.
 //!
-//! Not here: connections (`crate::postgres`), what may be done when (`sentinel_review::machine`).
+//! Not here: connections (`crate::postgres`), which actions are allowed (`sentinel_review::machine`).
 
 mod purge;
 mod read;
@@ -162,7 +162,7 @@ impl ReviewStore for PostgresReviews {
     }
 
     fn verify(&self) -> StoreFuture<VerifyReport> {
-        // Its transaction only holds the picture still.
+        // The transaction only provides a snapshot.
         self.writing(|db| verify::verify(db).boxed())
     }
 }

@@ -1,8 +1,8 @@
-//! Removes closed reviews for good, on an operator's word (C-32).
+//! Deletes closed reviews permanently, by an operator's command (C-32).
 //!
-//! The review, its messages, patches, verdicts and keys go; its events stay, and one more says who removed it, with the
-//! hash of all that were there. So the chain is as whole as before, and whoever checks it learns what is missing and
-//! why. Only reviews that no remaining one follows are removed: a resubmission keeps what it replaced.
+//! The review, its messages, patches, verdicts and keys are deleted; its events stay, and one more names the operator
+//! and the hash of all deleted events. So the chain stays valid, and its verification shows what was removed and why.
+//! Only reviews that no remaining review refers to are deleted: a resubmission keeps its predecessor.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -16,14 +16,15 @@ use serde_json::json;
 use super::write::{self, About};
 use super::{chain, sql};
 
-/// Closed before a moment, as text in the form of the tables, oldest first: id, intent, when, messages, patches.
+/// Reviews closed before a time, as text in the form of the tables, oldest first: id, intent, time, messages,
+/// patches.
 pub(super) const CLOSED: &str =
     "SELECT id, intent, updated_at, message_count, patch_count FROM reviews
     WHERE status = 'closed' AND updated_at < $1 ORDER BY seq";
-/// Resubmissions: the review, and the one that it follows.
+/// Resubmissions with their predecessors.
 pub(super) const FOLLOWS: &str = "SELECT id, parent_id FROM reviews WHERE parent_id IS NOT NULL";
 
-/// Those that no remaining review follows.
+/// Those that no remaining review refers to.
 pub(super) fn free(closed: Vec<PurgedReview>, follows: &[(String, String)]) -> Vec<PurgedReview> {
     let mut going: HashSet<String> = closed.iter().map(|one| one.review_id.clone()).collect();
     loop {
@@ -46,7 +47,7 @@ pub(super) fn free(closed: Vec<PurgedReview>, follows: &[(String, String)]) -> V
     free
 }
 
-/// What the history says of a removal.
+/// The event of a purge.
 pub(super) fn event(one: &PurgedReview, hashes: &[Vec<u8>]) -> (NewEvent, About) {
     let event = NewEvent {
         event: chain::PURGED,
@@ -65,7 +66,7 @@ pub(super) fn event(one: &PurgedReview, hashes: &[Vec<u8>]) -> (NewEvent, About)
     (event, about)
 }
 
-/// The reviews that would go.
+/// The reviews that a purge would delete.
 pub(super) fn look(tx: &Connection, before: &str) -> Result<Vec<PurgedReview>, ReviewError> {
     let closed = tx
         .prepare(CLOSED)
@@ -92,10 +93,10 @@ pub(super) fn look(tx: &Connection, before: &str) -> Result<Vec<PurgedReview>, R
     Ok(free(closed, &follows))
 }
 
-/// How long readers are waited for.
+/// Longest wait for readers.
 const LOG_WAIT: Duration = Duration::from_secs(5);
 
-/// Brings the write-ahead log into the database and cuts it to nothing.
+/// Checkpoints and truncates the write-ahead log.
 pub(super) fn empty_log(path: &Path) -> Result<(), String> {
     let empty = || {
         let connection = Connection::open(path)?;
@@ -114,7 +115,7 @@ pub(super) fn purge(
     before: &str,
     by: &str,
 ) -> Result<Vec<PurgedReview>, ReviewError> {
-    // What is gone shall not lie in free pages of the file. The connection is everybody's: it is set back.
+    // Overwrites deleted rows in free pages. The connection is shared, so the setting is reset afterwards.
     tx.pragma_update(None, "secure_delete", true).map_err(sql)?;
     let gone = erase(tx, now, before, by);
     tx.pragma_update(None, "secure_delete", false)
@@ -144,7 +145,7 @@ fn erase(
         tx.execute(keys, [id]).map_err(sql)?;
     }
     let ids: Vec<&str> = going.iter().map(|one| &*one.review_id).collect();
-    // At once, for they may follow each other. What hangs on them goes with them.
+    // In one statement, since they may refer to each other. Dependent rows are deleted by cascade.
     tx.execute(
         "DELETE FROM reviews WHERE id IN (SELECT value FROM json_each(?1))",
         [json!(ids).to_string()],

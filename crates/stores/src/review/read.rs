@@ -1,4 +1,4 @@
-//! The queries that change nothing.
+//! Queries that change nothing.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ pub(super) fn review(tx: &Connection, id: &str) -> Result<Review, ReviewError> {
 
 /// A review and the number of its last event.
 pub(super) fn with_last_seq(tx: &Connection, id: &str) -> Result<(Review, i64), ReviewError> {
-    // Every write begins with it: the text is put together once.
+    // Built once, since every write begins with this query.
     static QUERY: LazyLock<String> = LazyLock::new(|| {
         format!(
             "SELECT {}, last_seq FROM reviews WHERE id = ?1",
@@ -222,7 +222,7 @@ pub(super) fn patch(
         })
 }
 
-/// The events of one review: its list, from the last back to the first.
+/// The events of one review, from the last back to the first.
 const TOLD: &str = "WITH RECURSIVE told (seq, prev_seq) AS (
         SELECT seq, prev_seq FROM review_events WHERE seq = (SELECT last_seq FROM reviews WHERE id = ?1)
         UNION ALL SELECT e.seq, e.prev_seq FROM told t JOIN review_events e ON e.seq = t.prev_seq AND e.seq < t.seq)";
@@ -343,7 +343,7 @@ pub(super) fn statistics(
     })
 }
 
-/// The time that reviews of a project, or all, were in each status. `{seconds}` is how long a stay took.
+/// The time that reviews of a project, or all, spent in each status. `{seconds}` is the length of a stay.
 pub(super) fn in_status(seconds: &str) -> String {
     format!(
         "SELECT status, avg(total) FROM (
@@ -362,7 +362,7 @@ pub(super) fn queue_version(tx: &Connection, projects: &[String]) -> Result<u64,
     let query = if projects.is_empty() {
         "SELECT queue FROM review_events ORDER BY seq DESC LIMIT 1".to_owned()
     } else {
-        // From each that changed the queue to the one before it.
+        // Follows the events that changed the queue backwards.
         let marks = vec!["?"; projects.len()].join(", ");
         format!(
             "WITH RECURSIVE turns (seq) AS (

@@ -1,4 +1,4 @@
-//! Rows of either database as documents.
+//! Converts rows of either database to documents.
 
 use rusqlite::types::Type;
 use sentinel_core::clock::iso;
@@ -7,7 +7,7 @@ use sentinel_review::store::{
     Review, ReviewStatus, Role, Verdict,
 };
 
-/// Diffs in one answer that has several.
+/// Bytes of diffs in an answer with several of them.
 const DIFFS_BYTES: u64 = 4 * DIFF_PAGE;
 
 pub(super) const REVIEW: &str = "id, status, version, intent, description, agent_type, phase, plan, \
@@ -22,15 +22,15 @@ pub(super) const PATCH: &str = "id, review_id, role, description, diff, affected
 pub(super) const EVENT: &str =
     "seq, review_id, event, actor, old_status, new_status, about_id, detail, created_at";
 
-/// A row of either database, by the place of a column: to look for its name takes longer than to read it.
-/// Only what our tables hold.
+/// A row of either database, read by column index, since searching a name takes longer than reading. Only the types
+/// in our tables.
 pub(super) trait Cells {
     type Error;
 
     fn maybe_text(&self, at: usize) -> Result<Option<String>, Self::Error>;
     fn maybe_number(&self, at: usize) -> Result<Option<i64>, Self::Error>;
     fn maybe_flag(&self, at: usize) -> Result<Option<bool>, Self::Error>;
-    /// What only we wrote, behind a CHECK, and is something else: a damaged table.
+    /// A value that a CHECK forbids: a damaged table.
     fn unreadable(&self, at: usize) -> Self::Error;
 
     fn text(&self, at: usize) -> Result<String, Self::Error> {
@@ -162,8 +162,8 @@ pub(super) fn patch<R: Cells>(row: &R, slice: DiffRange) -> Result<Patch, R::Err
     })
 }
 
-/// Reads the patches of a review one after the other, within what one answer may hold: the diffs of
-/// those beyond are left out, to be read by themselves from `next_offset` on.
+/// Reads the patches of a review in order, within the bound of one answer: the diffs beyond it are left out and can
+/// be read separately from `next_offset` on.
 pub(super) struct Patches {
     slice: DiffRange,
     left: u64,
@@ -188,8 +188,8 @@ impl Patches {
     }
 }
 
-/// The part of a diff that was asked for, and where the next begins. Parts end between characters,
-/// so that putting them together gives the whole; each has at least one character.
+/// The requested part of a diff, and where the next begins. Parts end between characters and have at least one, so
+/// concatenating them gives the whole.
 pub(super) fn cut(whole: &str, slice: DiffRange) -> (&str, Option<u64>) {
     let start = whole.ceil_char_boundary((slice.offset as usize).min(whole.len()));
     let wanted = start.saturating_add(slice.limit as usize).min(whole.len());

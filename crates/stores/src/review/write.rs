@@ -1,4 +1,4 @@
-//! The queries that change something. Each runs inside the writer's transaction.
+//! Queries that change rows. Each runs inside the writer's transaction.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use sentinel_core::builtin::Refused;
@@ -12,7 +12,7 @@ use sentinel_review::store::{
 use super::chain::{self, Link};
 use super::{Expire, read, rows, sql};
 
-/// What an event is about: the row that came with it and the digest of its text.
+/// The row that an event refers to, and the digest of its text.
 #[derive(Default)]
 pub(super) struct About {
     pub(super) id: Option<String>,
@@ -30,7 +30,7 @@ pub(super) fn new_event(new: &NewReview) -> NewEvent {
     }
 }
 
-/// Only a review that came to its end can be followed by a resubmission.
+/// Only a finished review can be followed by a resubmission.
 pub(super) fn parent_is_over(parent: &Review) -> Result<(), Refused> {
     if matches!(parent.status, ReviewStatus::Rejected | ReviewStatus::Closed) {
         return Ok(());
@@ -42,7 +42,7 @@ pub(super) fn parent_is_over(parent: &Review) -> Result<(), Refused> {
     Err(Refused::new("parent_still_open", message))
 }
 
-/// The queue is what waits for a reviewer: entering and leaving `created` changes it.
+/// The queue contains reviews in `created`: entering and leaving that status changes it.
 pub(super) fn queue_changes(event: &NewEvent) -> bool {
     let enters = event.new_status == Some(ReviewStatus::Created);
     let leaves = event.old_status == Some(ReviewStatus::Created);
@@ -112,7 +112,7 @@ pub(super) fn submit(
     Ok(submitted(new, patch_id, now))
 }
 
-/// A new review and its first patch, as they were written.
+/// The outcome of submitting a new review, from the written values.
 pub(super) fn submitted(new: NewReview, patch_id: String, now: &Moment) -> ActionOutcome {
     let (page, next_offset) = rows::cut(&new.diff, FIRST_PAGE);
     let patch = Patch {
@@ -178,8 +178,7 @@ pub(super) fn act(
     Ok(done.acted)
 }
 
-/// What an effect left, put together from what was written: reading it back would cost more than
-/// writing it.
+/// The outcome of an effect, built from the written values: reading them back would cost more than writing them.
 pub(super) struct Done {
     pub(super) acted: ActionOutcome,
     pub(super) about_id: Option<String>,
@@ -258,7 +257,7 @@ impl Done {
     }
 }
 
-/// The part of a diff that comes back from the action that brought it.
+/// The part of a diff returned by the action that submitted it.
 pub(super) const FIRST_PAGE: DiffRange = DiffRange {
     offset: 0,
     limit: DIFF_PAGE,
@@ -305,7 +304,7 @@ pub(super) fn expire(
     Ok(changed)
 }
 
-/// Writes an effect on a review whose last event was `seq`; what it left, and its own last event.
+/// Applies an effect to a review whose last event was `seq`; returns the outcome and the new last event.
 fn apply(
     tx: &Connection,
     now: &Moment,
@@ -317,7 +316,7 @@ fn apply(
     let about = effect.addition.as_ref().map(describe).unwrap_or_default();
     let count = effect.events.len();
     for (at, event) in effect.events.iter().enumerate() {
-        // The addition belongs to the last event; those before it led there.
+        // The addition belongs to the last event; earlier ones are transitions toward it.
         let nothing = About::default();
         let about = if at + 1 == count { &about } else { &nothing };
         seq = log(tx, now, &review.review_id, Some(seq), actor, event, about)?;
@@ -428,8 +427,8 @@ fn update(
     transfer(tx, review, effect)
 }
 
-/// Where a review stands and who has it, if that changed. Apart from the rest, because SQLite writes the pages
-/// of every index over a column that a statement sets, whether it sets anything new or not.
+/// Updates the state of a review and its claimant, if they changed. A separate statement, because SQLite writes the
+/// pages of every index over a column that a statement sets, even to the same value.
 fn transfer(tx: &Connection, review: &Review, effect: &Effect) -> Result<(), ReviewError> {
     fn boot(lease: &Option<Lease>) -> Option<&str> {
         lease.as_ref().map(|lease| &*lease.boot_id)
@@ -486,7 +485,7 @@ pub(super) fn describe(addition: &Addition) -> About {
     }
 }
 
-/// Adds an event to the chain, and to the list of its review after `prev_seq`; its number.
+/// Appends an event to the chain, and to the list of its review after `prev_seq`; returns its number.
 pub(super) fn log(
     tx: &Connection,
     now: &Moment,
@@ -587,7 +586,7 @@ fn insert_patch(
     Ok(())
 }
 
-/// What the first try under this key left, if there was one.
+/// The outcome of the first attempt under this key, if there was one.
 fn first_try(
     tx: &Connection,
     key: Option<&WriteKey>,
@@ -641,7 +640,7 @@ fn acted(tx: &Connection, review_id: &str, seq: i64) -> Result<ActionOutcome, Re
     })
 }
 
-/// What came with an event.
+/// The row that an event added.
 fn added(tx: &Connection, seq: i64) -> Result<Option<Attachment>, ReviewError> {
     let message = format!("SELECT {} FROM messages WHERE seq = ?1", rows::MESSAGE);
     if let Some(found) = one(tx, &message, seq, |row| rows::message(row))? {

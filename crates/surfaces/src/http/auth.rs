@@ -1,10 +1,9 @@
-//! Who is at the door: the `Authorization` header of every request (G-21), and what is said to those
-//! who are not let in.
+//! Authentication of HTTP requests by their `Authorization` header (G-21), and the challenge for rejected ones.
 //!
-//! A session id is no credential, nor is anything in the URL. Where OAuth is configured, the challenge
-//! names this gateway's metadata, and the metadata names who issues tokens (RFC 9728).
+//! A session id is no credential, nor is anything in the URL. With OAuth the challenge names this gateway's metadata,
+//! which names the token issuers (RFC 9728).
 //!
-//! Not here: whether a credential is good (`core::identity`), what its bearer may do (the walk).
+//! Not here: validation of credentials (`core::identity`), permissions (the walk).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,27 +26,27 @@ use super::routes::Handled;
 use crate::mcp::{Unfinished, fault_message};
 use crate::rescue;
 
-/// How long a request is served before anybody looks whether its caller was turned out. Longer than the beat of a
-/// worker, or each request would wake the runtime to set this timer.
+/// How long a request runs before revocation is watched. Longer than a worker's timer interval, or each request would
+/// wake the runtime to set this timer.
 const GRACE: Duration = Duration::from_millis(500);
 
 pub(super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
-/// The same beside the path of an endpoint, as RFC 9728 has it.
+/// The metadata of one endpoint, at the path that RFC 9728 defines.
 pub(super) const WELL_KNOWN_ANYWHERE: &str = "/.well-known/oauth-protected-resource/{endpoint}";
 
-/// What the metadata says, where OAuth is configured.
+/// The content of the metadata, if OAuth is configured.
 #[derive(Clone, Debug, Default)]
 pub struct OAuth {
-    /// The gateway's canonical URI without a slash at its end; empty: as the caller addressed it.
+    /// The gateway's canonical URI without a trailing slash; empty: as in the caller's request.
     pub resource: String,
     pub authorization_servers: Vec<String>,
-    /// Scopes without which a token opens no endpoint at all.
+    /// Scopes that a token must have for any endpoint.
     pub required_scopes: Vec<String>,
 }
 
-/// Who may come in, and as whom.
+/// Which callers are admitted, and their identities.
 pub enum Access {
-    /// Nobody is asked: everybody is this caller.
+    /// No authentication: every caller has this identity.
     Trusted(Arc<Identity>),
     Guarded {
         authenticator: Arc<Authenticator>,
@@ -55,15 +54,15 @@ pub enum Access {
     },
 }
 
-/// Why a credential does not open the door.
+/// Why a credential is rejected.
 enum Reason {
-    /// Without a credential, or with one that is not even looked at.
+    /// No credential, or one that is not examined.
     Missing(&'static str),
     Rejected(Reject),
     Scope,
 }
 
-/// The answer to a request that is not let in: the fault, and the challenge that says what would help.
+/// The rejection of a request: the fault, and the challenge header.
 pub(super) struct Challenge {
     pub(super) fault: Fault,
     header: Option<HeaderValue>,
@@ -84,7 +83,7 @@ impl Access {
         matches!(self, Self::Guarded { .. })
     }
 
-    /// The caller who sends these headers.
+    /// Authenticates the sender of these headers.
     pub(super) async fn admit(&self, headers: &HeaderMap) -> Result<Arc<Identity>, Challenge> {
         let (authenticator, oauth) = match self {
             Self::Trusted(local) => return Ok(local.clone()),
@@ -130,7 +129,7 @@ impl Access {
         }
     }
 
-    /// Resolves when an identity that was given out no longer holds.
+    /// Resolves when an identity is no longer valid.
     async fn ended(&self, identity: &Identity) {
         match self {
             Self::Guarded { authenticator, .. } if identity.proof != Proof::None => {
@@ -141,10 +140,10 @@ impl Access {
     }
 }
 
-/// The protected-resource metadata, where OAuth is configured.
+/// The protected-resource metadata, if OAuth is configured.
 pub(super) fn metadata<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
     let entrance = exchange.door.entrance.load();
-    // One document for every endpoint: all have the same audience.
+    // One document for every endpoint, since all have the same audience.
     let document = match &entrance.epoch.access {
         Access::Guarded { oauth, .. } if oauth.describes(exchange.rest) => {
             Ok(oauth.document(exchange.headers()))
@@ -160,13 +159,13 @@ pub(super) fn metadata<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'
     ready(response).boxed()
 }
 
-/// What a request turned out to be.
-pub(super) struct Asked {
+/// The request that a rejection answers.
+pub(super) struct RejectedRequest {
     pub(super) id: Id,
     pub(super) revision: Revision,
 }
 
-/// An `Access` while it is in force.
+/// An `Access` for as long as it is in force.
 pub(super) struct AccessEpoch {
     pub(super) access: Access,
     closed: watch::Sender<bool>,
@@ -180,12 +179,12 @@ impl AccessEpoch {
         })
     }
 
-    /// Another one takes its place: whoever came in by this one shows its credential again.
+    /// Ends the epoch: callers admitted under it must authenticate again.
     pub(super) fn close(&self) {
         self.closed.send_replace(true);
     }
 
-    /// Resolves when whoever was let in is not in any more (P-S07).
+    /// Resolves when the identity is no longer admitted (P-S07).
     pub(super) async fn ended(&self, identity: &Identity) {
         let mut closed = self.closed.subscribe();
         tokio::select! {
@@ -194,10 +193,9 @@ impl AccessEpoch {
         }
     }
 
-    /// Resolves when whoever is being served was turned out: its key was taken back, or it came in by
-    /// rules that are no longer in force. Most calls are over before anybody looks.
-    pub(super) async fn turned_out(&self, identity: &Identity) {
-        // Who showed nothing has nothing that can be taken back; its session ends with these rules.
+    /// Resolves when the identity was revoked or the epoch closed. Most calls end before this is watched.
+    pub(super) async fn rejected(&self, identity: &Identity) {
+        // Without a credential there is nothing to revoke; the session ends with the epoch.
         if !self.access.is_guarded() {
             return std::future::pending().await;
         }
@@ -209,8 +207,8 @@ impl AccessEpoch {
         }
     }
 
-    /// Does something whenever somebody may have been turned out, until this epoch closes.
-    pub(super) async fn at_each_change(&self, act: impl Fn()) {
+    /// Calls `act` whenever identities may have been revoked, until this epoch closes.
+    pub(super) async fn on_each_change(&self, act: impl Fn()) {
         let mut closed = self.closed.subscribe();
         let mut changes = match &self.access {
             Access::Guarded { authenticator, .. } => Some(authenticator.changes()),
@@ -228,14 +226,14 @@ impl AccessEpoch {
         }
     }
 
-    /// Whether whoever came in by it was turned out by now.
-    pub(super) fn is_out(&self, identity: &Identity) -> bool {
+    /// Whether the identity was revoked or the epoch closed.
+    pub(super) fn is_rejected(&self, identity: &Identity) -> bool {
         self.access.is_revoked(identity) || *self.closed.borrow()
     }
 
-    /// The answer to somebody who was turned out, in the words of its request, as far as that was read.
-    pub(super) fn turn_out(&self, asked: Option<&Asked>) -> Response<Body> {
-        // Its head went with the request.
+    /// The answer to a revoked caller, in the form of its request, as far as that was read.
+    pub(super) fn reject(&self, asked: Option<&RejectedRequest>) -> Response<Body> {
+        // The head was consumed with the request.
         let headers = &HeaderMap::new();
         let reason = Reason::Missing("the credential is no longer accepted");
         let challenge = match &self.access {
@@ -244,7 +242,7 @@ impl AccessEpoch {
         };
         challenge.respond(|fault| {
             let (id, revision) = match asked {
-                Some(Asked { id, revision }) => (Some(id), *revision),
+                Some(RejectedRequest { id, revision }) => (Some(id), *revision),
                 None => (None, Revision::V2025_03_26),
             };
             let message = fault_message(id, revision, fault);
@@ -252,7 +250,7 @@ impl AccessEpoch {
         })
     }
 
-    /// Ends a stream when the identity it was opened with no longer holds, or its role is removed.
+    /// Ends a stream when its identity is no longer valid, or its role is removed.
     pub(super) fn watch(
         self: &Arc<Self>,
         policy: &Arc<Policy>,
@@ -274,9 +272,9 @@ impl AccessEpoch {
                 };
                 Body::stream(chunks.take_until(Box::pin(ended)))
             }
-            // A call in flight goes on when its credential merely expires, as others do.
+            // A call in flight continues if its credential merely expires, as other calls do.
             Body::Message(pieces) => {
-                let out = async move { epoch.turned_out(&identity).await };
+                let out = async move { epoch.rejected(&identity).await };
                 let state = Some((pieces, Box::pin(out)));
                 Body::message(stream::unfold(state, async |state| {
                     let (mut pieces, mut out) = state?;
@@ -292,8 +290,8 @@ impl AccessEpoch {
     }
 }
 
-/// The bearer credential of a request. Several, or one of another scheme, are refused and not ignored:
-/// whoever stands between us and the caller may have looked at another one.
+/// The bearer credential of a request. Several, or one of another scheme, are rejected and not ignored: a proxy in
+/// between may have checked another one.
 fn credential(headers: &HeaderMap) -> Result<Option<&str>, Reason> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else {
@@ -320,13 +318,13 @@ impl OAuth {
         !self.resource.is_empty() || !self.authorization_servers.is_empty()
     }
 
-    /// Whether there is a document for what lies below this path.
+    /// Whether there is a document for this path below the well-known one.
     fn describes(&self, below: &str) -> bool {
         let is_endpoint = matches!(below, "" | "mcp") || below.starts_with("mcp/");
         self.is_published() && (is_endpoint || below == self.path().trim_start_matches('/'))
     }
 
-    /// API keys and anonymous callers have no scopes to speak of; their role says everything.
+    /// API keys and anonymous callers have no scopes; only their role counts.
     fn suffices(&self, identity: &Identity) -> bool {
         let has = |wanted: &String| identity.scopes.iter().any(|s| **s == **wanted);
         !matches!(identity.proof, Proof::Token { .. }) || self.required_scopes.iter().all(has)
@@ -336,7 +334,7 @@ impl OAuth {
         if !self.resource.is_empty() {
             return self.resource.clone();
         }
-        // The guard at the door has checked it.
+        // The guard has checked it.
         let host = headers.get(HOST).and_then(|h| h.to_str().ok());
         format!("http://{}/mcp", host.unwrap_or("localhost"))
     }
@@ -408,7 +406,7 @@ impl OAuth {
     }
 }
 
-/// Text as a quoted string of a challenge may hold it.
+/// Text in the form of a quoted string.
 fn quotable(text: &str) -> String {
     text.chars()
         .filter(|c| (' '..='~').contains(c) && !matches!(c, '"' | '\\'))

@@ -1,4 +1,4 @@
-//! The body of a response: ready bytes, or a stream that is polled by its own connection.
+//! The body of a response: ready bytes, or a stream polled by its connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,10 +11,10 @@ use crate::mcp::Unfinished;
 
 pub(crate) enum Body {
     Ready(Option<Bytes>),
-    /// Dropped with the connection, and with it whatever it was waiting for.
+    /// Dropped with the connection, which cancels what it waits for.
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
-    /// The same for one message; where it cannot be finished, the connection is cut, for its reader must
-    /// not take what came for all.
+    /// A stream for one message; if it fails, the connection is cut, so that its reader does not take the part for
+    /// the whole.
     Message(Pin<Box<dyn Stream<Item = Result<Bytes, Unfinished>> + Send>>),
 }
 

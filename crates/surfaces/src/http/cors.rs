@@ -1,5 +1,4 @@
-//! What a browser must be told before it lets an allowed page read us. Whether a page is allowed at all is
-//! decided before (`guard`): nothing here opens a door.
+//! CORS headers for pages whose origin is allowed. Whether an origin is allowed is decided before (`guard`).
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -11,7 +10,7 @@ use http::{Method as Verb, Response, StatusCode, request};
 use super::body::Body;
 use super::routes::Route;
 
-/// A page of the web that asks for an address of this machine or network says so.
+/// Sent for a page of the web that requests an address of this machine or network.
 const REQUEST_PRIVATE: HeaderName =
     HeaderName::from_static("access-control-request-private-network");
 const ALLOW_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-private-network");
@@ -24,7 +23,7 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 /// Seconds for which a browser need not ask again.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// The browser's question before the page's own request, answered: `None` if it is no such question.
+/// Answers a preflight request; `None` if it is none.
 pub(super) fn preflight(head: &request::Parts, route: Option<&Route>) -> Option<Response<Body>> {
     let headers = &head.headers;
     if head.method != Verb::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
@@ -37,7 +36,7 @@ pub(super) fn preflight(head: &request::Parts, route: Option<&Route>) -> Option<
     let verbs = HeaderValue::try_from(verbs).expect("verbs are ASCII");
     answer.insert(ACCESS_CONTROL_ALLOW_METHODS, verbs);
     answer.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
-    // The page is allowed, and `Mcp-Param-*` has no end: whatever it wants to send.
+    // Any header, since the page is allowed and the set of `Mcp-Param-*` is open.
     if let Some(wanted) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS) {
         answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
     }
@@ -47,8 +46,7 @@ pub(super) fn preflight(head: &request::Parts, route: Option<&Route>) -> Option<
     Some(response)
 }
 
-/// Lets the page of this origin read the answer. Credentials are never the browser's own: there are no
-/// cookies here.
+/// Lets the page of this origin read the response. Without credentials mode, since there are no cookies.
 pub(super) fn shown_to(origin: HeaderValue, mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);

@@ -15,7 +15,7 @@ use sentinel_core::identity::Proof;
 use sentinel_core::{Caller, Entry, Fault, Identity, Kind, View, tags};
 use sentinel_wire::Method;
 
-use super::auth::Asked;
+use super::auth::RejectedRequest;
 use super::body::Body;
 use super::post::Version;
 use super::routes::{self, Handler, Match, OnRecord, Route, Speaks, Who};
@@ -26,7 +26,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Below it everything is for admins, also what is not there.
 const ADMIN: &str = "/admin/api/";
 
-/// What a handler is given of its request, besides the body.
+/// A request as its handler sees it, without the body.
 pub(super) struct Exchange<'a> {
     pub(super) door: &'a Arc<Door>,
     pub(super) head: &'a request::Parts,
@@ -35,10 +35,10 @@ pub(super) struct Exchange<'a> {
     /// What the listener serves, where that is not everything.
     serving: Option<&'a Serving>,
     identity: Option<&'a Arc<Identity>>,
-    /// The request message, once it was read.
-    pub(super) asked: &'a OnceLock<Asked>,
+    /// The request message, once read.
+    pub(super) asked: &'a OnceLock<RejectedRequest>,
     about: OnceLock<String>,
-    /// The verbs of what the path names, where they are fewer than those of its route.
+    /// The verbs of the named object, where they are fewer than those of its route.
     allow: OnceLock<&'static str>,
 }
 
@@ -48,7 +48,7 @@ struct Arrived<'a> {
     serving: Option<&'a Serving>,
     head: &'a request::Parts,
     from: IpAddr,
-    asked: &'a OnceLock<Asked>,
+    asked: &'a OnceLock<RejectedRequest>,
 }
 
 impl Exchange<'_> {
@@ -60,17 +60,17 @@ impl Exchange<'_> {
         self.identity.expect("the route is for known callers")
     }
 
-    /// Who asks, where the route is also for others.
+    /// The caller, if it authenticated, on a route that does not require it.
     pub(super) fn caller(&self) -> Option<&Arc<Identity>> {
         self.identity
     }
 
-    /// Notes for the record what the request is about, where its path does not tell.
+    /// Notes the request's target for the record, where the path does not name it.
     pub(super) fn about(&self, what: impl Into<String>) {
         let _ = self.about.set(what.into());
     }
 
-    /// The fault for a verb that what the path names does not have; it has these.
+    /// The fault for a verb that the named object does not support; `allow` lists those it does.
     pub(super) fn only(&self, allow: &'static str, text: &'static str) -> Fault {
         let _ = self.allow.set(allow);
         Fault::new(Kind::MethodNotAllowed, text)
@@ -93,7 +93,7 @@ impl Exchange<'_> {
     /// What is to be seen at a path of MCP: everything, or one backend. One that is hidden from the caller is not
     /// there.
     pub(super) fn endpoint(&self) -> Result<Endpoint, Fault> {
-        let tags = self.head.uri.query().and_then(tags::Wanted::in_query);
+        let tags = self.head.uri.query().and_then(tags::TagFilter::in_query);
         if self.rest.is_empty() {
             let view = View::Merged;
             return Ok(Endpoint { view, tags });
@@ -162,7 +162,7 @@ impl Door {
         cors::shown_to(origin, response)
     }
 
-    /// The rest of it for an allowed host and origin: who it is, and whether it still is while it is served.
+    /// Continues for an allowed host and origin: authenticates, and watches for revocation while serving.
     async fn guarded(
         self: &Arc<Self>,
         entrance: &Entrance,
@@ -191,25 +191,25 @@ impl Door {
             }
         };
         let revoked = async {
-            entrance.epoch.turned_out(&identity).await;
-            // A call belongs to the request, which is dropped next, or to its session: in either case it ends now, and
-            // has its record before the answer.
-            let is_out = |identity: &Identity| entrance.epoch.is_out(identity);
+            entrance.epoch.rejected(&identity).await;
+            // A call belongs to the request, which is dropped next, or to its session: in either case it ends now and
+            // is recorded before the answer.
+            let is_out = |identity: &Identity| entrance.epoch.is_rejected(identity);
             self.sessions.end_those(is_out);
         };
-        // A reload must be able to answer that it changed who may come in.
+        // A reload must be able to report that it changed the admission rules.
         let is_operating = found.who() == Who::Admin;
-        let turned_out = || entrance.epoch.turn_out(arrived.asked.get());
+        let rejected = || entrance.epoch.reject(arrived.asked.get());
         let response = tokio::select! {
             biased;
             response = self.run(arrived, body, Some(&identity)) => response,
-            () = revoked, if !is_operating => return turned_out(),
+            () = revoked, if !is_operating => return rejected(),
         };
         // A call that ended with its session, before this request learned why.
         if response.extensions().get::<reply::Cancelled>().is_some()
-            && entrance.epoch.is_out(&identity)
+            && entrance.epoch.is_rejected(&identity)
         {
-            return turned_out();
+            return rejected();
         }
         entrance
             .epoch
@@ -308,7 +308,7 @@ impl Door {
         entry
     }
 
-    /// Whether a known caller may use what is for these.
+    /// Whether an authenticated caller may use a route.
     fn authorize(&self, who: Who, identity: Option<&Arc<Identity>>) -> Result<(), Fault> {
         let (Who::Admin, Some(identity)) = (who, identity) else {
             return Ok(());
@@ -319,8 +319,8 @@ impl Door {
             let text = "your role may not use the admin API";
             return Err(Fault::new(Kind::Forbidden, text));
         }
-        // A caller that was switched off does not switch itself on again; the operator's socket is not its own. Where
-        // callers prove nothing all are one, and one of them must be able to.
+        // A caller that was killed must not revoke that itself; the operator's socket is independent. Without
+        // authentication all callers are one, so it must be able to.
         let is_off = || policy.kills().now().names_caller(&identity.subject);
         if identity.proof != Proof::None && is_off() {
             return Err(Fault::new(Kind::Disabled, "this caller is switched off"));
@@ -337,7 +337,7 @@ impl Match<'_> {
         }
     }
 
-    /// What is not there is told to known callers only.
+    /// Unknown paths are reported to authenticated callers only.
     fn who(&self) -> Who {
         self.route().map_or(Who::Caller, |route| route.who)
     }
@@ -360,7 +360,7 @@ fn options(route: &Route) -> Response<Body> {
     response
 }
 
-/// A fault in the form that the clients of a surface read.
+/// A fault in the form that clients of a surface read.
 pub(super) fn refusal(speaks: Speaks, head: &request::Parts, fault: &Fault) -> Response<Body> {
     let mut response = match speaks {
         Speaks::Mcp => reply::refuse_in(Version::of(&head.headers).revision(), fault),
@@ -372,7 +372,7 @@ pub(super) fn refusal(speaks: Speaks, head: &request::Parts, fault: &Fault) -> R
         Kind::Unauthorized => {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        // Where the next request on this connection begins cannot be told.
+        // The start of the next request on this connection is unknown.
         Kind::UnsupportedCoding => {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }

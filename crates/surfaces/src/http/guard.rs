@@ -1,11 +1,11 @@
-//! Who may knock: `Host` and `Origin`, each on its own, against DNS rebinding and other pages.
+//! Checks `Host` and `Origin`, against DNS rebinding and foreign pages.
 
 use http::Uri;
 use http::header::{HOST, HeaderMap, ORIGIN};
 use http::uri::Authority;
 use sentinel_core::{Fault, Kind};
 
-/// Names beyond the loopback ones under which the gateway may be addressed.
+/// Host names besides the loopback ones under which the gateway may be addressed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// Host names, with or without a port.
@@ -16,7 +16,7 @@ pub struct Allowed {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// HTTP/1.1 wants one (RFC 9112 3.2), and we want to know it of everybody.
+    /// Required by HTTP/1.1 (RFC 9112 3.2), and by us in any version.
     NoHost,
     Host(String),
     Origin(String),
@@ -43,8 +43,7 @@ impl Refused {
 }
 
 impl Allowed {
-    /// `authority` is what the request line names, if it names a whole URL: it then counts more than
-    /// `Host` to whoever reads the request, so both must be fine.
+    /// `authority` is the one in an absolute request URL: HTTP gives it precedence over `Host`, so both are checked.
     pub(super) fn check(
         &self,
         authority: Option<&Authority>,
@@ -74,7 +73,7 @@ impl Allowed {
         if self.origins.iter().any(|o| same(o, origin)) {
             return true;
         }
-        // "null" and anything else that is no http origin has no host.
+        // "null" and other values that are no http origin have no host.
         let Ok(uri) = origin.parse::<Uri>() else {
             return false;
         };
@@ -85,7 +84,7 @@ impl Allowed {
     }
 }
 
-/// The only value of a header; several are as bad as a wrong one.
+/// The only value of a header; several are rejected.
 fn single<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Result<Option<&'h str>, String> {
     let mut values = headers.get_all(name).iter();
     let Some(first) = values.next() else {

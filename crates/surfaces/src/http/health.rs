@@ -1,4 +1,4 @@
-//! `/health`: we are alive. `/ready`: calls can be served. Open to everybody, whatever the host.
+//! `/health`: the process runs. `/ready`: calls can be served. Open to everybody, under any host name.
 
 use futures_util::future::{FutureExt, ready};
 use http::StatusCode;
@@ -23,7 +23,7 @@ pub(super) fn readiness<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<
     let mut checks = serde_json::Map::new();
     let mut usable = 0;
     let mut starting = 0;
-    // Built-ins are always up: they must not hide that nothing else is.
+    // Built-in backends are always up, so they do not count.
     for (_, backend) in registry.backends() {
         if backend.is_builtin() {
             continue;

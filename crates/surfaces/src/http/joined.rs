@@ -1,5 +1,4 @@
-//! A connection on which the head and the body of a small answer leave as one piece: `send` is a shorter way than
-//! `writev`.
+//! Joins the head and body of a small response into one write: `send` is a shorter path in the kernel than `writev`.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Up to this size, for copying costs, too; and a connection keeps so much room for the next.
+/// Largest joined response, since copying costs too; also the size of the buffer kept per connection.
 const BYTES_MAX: usize = 2048;
 
 pub(super) struct Joined<S> {
@@ -77,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes so much at a time, and tells what came together.
+    /// Accepts a limited number of bytes at a time, and records which arrived together.
     struct Peer {
         takes: usize,
         pieces: Vec<String>,
@@ -104,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Writes the slices one behind the other, as whoever has the connection does.
+    /// Writes the slices one after the other, like hyper does.
     async fn heard(takes: usize, texts: &[&str]) -> Vec<String> {
         let pieces = Vec::new();
         let mut joined = Joined::new(Peer { takes, pieces });

@@ -29,7 +29,7 @@ use crate::mcp::{self, CallerSink, PendingCall, SILENCE_MAX, change_message};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// Notices and questions on their way to one caller.
+/// Queued notices and questions for one caller.
 const MESSAGES_MAX: usize = 64;
 
 /// The handshake, which opens a session.
@@ -140,7 +140,7 @@ pub(super) async fn batch(
         done.extend(answers.into_iter().flatten());
         done
     });
-    // Whatever is said before the last answer makes it a stream; otherwise it is one array.
+    // A message before the last answer makes it a stream; otherwise it is one array.
     let (first, answers) = tokio::select! {
         biased;
         message = inbox.next() => (Some(message), answers.boxed()),
@@ -232,8 +232,7 @@ fn open_stream(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
     door.events(identity, outside(door, session, events, false))
 }
 
-/// What is said outside of any call, until a newer stream takes over, the caller does not keep up, or
-/// the session ends.
+/// Messages outside of calls, until a newer stream replaces it, the caller falls behind, or the session ends.
 fn outside(
     door: &Door,
     session: Arc<HttpSession>,
@@ -272,14 +271,13 @@ fn outside(
     })
 }
 
-/// Without a session there is nothing to stream and nothing to end.
+/// Without a session there is nothing to stream or to end.
 fn only_post() -> Fault {
     let text = "only POST, until initialize has given a Mcp-Session-Id";
     Fault::new(Kind::MethodNotAllowed, text)
 }
 
-/// The rest of a stream that the caller lost. Not a 404 if it is not known, for that would end the
-/// session.
+/// Resumes a stream. An unknown event id is not a 404, which would end the session.
 fn resume(
     door: &Door,
     identity: &Identity,
@@ -304,7 +302,7 @@ fn accepts_events(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The caller is done.
+/// Ends the session.
 pub(super) fn end<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
     ready(end_session(exchange)).boxed()
 }
@@ -334,7 +332,7 @@ fn find(
     })?;
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
     let session = id.and_then(|id| door.sessions.get(id, identity, at));
-    // One that ended, never was, or is another caller's: these must not differ.
+    // Ended, unknown and other callers' sessions must get the same answer.
     session.ok_or_else(|| {
         let text = "unknown session: begin with initialize again";
         Fault::new(Kind::UnknownSession, text)

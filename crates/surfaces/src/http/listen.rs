@@ -1,4 +1,4 @@
-//! `subscriptions/listen` over HTTP: a stream that ends with a result when we go down.
+//! `subscriptions/listen` over HTTP: a stream that ends with a result when the gateway drains.
 
 use std::sync::Arc;
 

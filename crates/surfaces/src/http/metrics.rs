@@ -18,14 +18,14 @@ use super::routes::Handled;
 use super::{Serves, reply};
 use crate::gateway::Gateway;
 
-/// Who may read the counters.
+/// Which requests may read the counters.
 #[derive(Clone, Default)]
 pub enum Scrape {
-    /// There are none to read.
+    /// The counters are disabled.
     Off,
     #[default]
     Open,
-    /// Whoever sends this bearer token; only its hash is kept, and compared.
+    /// Requests with this bearer token; only its hash is stored and compared.
     Token([u8; 32]),
 }
 
@@ -65,12 +65,12 @@ fn answer(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
     let door = exchange.door;
     let refuse = |kind, text| Err(Fault::new(kind, text));
     match (&door.serves, exchange.caller()) {
-        // Counters have names, and something may be hidden from this caller.
+        // The names in counters may be hidden from this caller.
         (_, Some(identity)) if !door.gateway.policy.sees_everything(identity) => {
             let text = "metrics are for roles that see everything, or by the token in HEALTH_TOKEN";
             return refuse(Kind::Forbidden, text);
         }
-        // This listener asks nobody who it is.
+        // This listener does not authenticate.
         (Serves::ProbesOnly { beside }, _)
             if door.scrape.is_open() && beside.entrance.load().epoch.access.is_guarded() =>
         {
@@ -211,31 +211,12 @@ fn admission(page: &mut Page, gateway: &Gateway) {
         return;
     };
     let figures = admission.figures();
+    #[rustfmt::skip] // a table has columns
     let lines = [
-        (
-            "sentinel_admission_active",
-            "gauge",
-            "Calls that run.",
-            figures.active as u64,
-        ),
-        (
-            "sentinel_admission_queued",
-            "gauge",
-            "Calls that wait for a place.",
-            figures.queued as u64,
-        ),
-        (
-            "sentinel_admission_returning",
-            "gauge",
-            "Calls that ran before and wait for a place to go on in.",
-            figures.returning as u64,
-        ),
-        (
-            "sentinel_admission_admitted_total",
-            "counter",
-            "Calls that got a place.",
-            figures.admitted,
-        ),
+        ("sentinel_admission_active", "gauge", "Calls that run.", figures.active as u64),
+        ("sentinel_admission_queued", "gauge", "Calls that wait for a place.", figures.queued as u64),
+        ("sentinel_admission_returning", "gauge", "Calls that ran before and wait for a place to go on in.", figures.returning as u64),
+        ("sentinel_admission_admitted_total", "counter", "Calls that got a place.", figures.admitted),
     ];
     page.plain(&lines);
     let name = "sentinel_admission_rejected_total";
@@ -257,80 +238,27 @@ fn shared_limits(page: &mut Page, gateway: &Gateway) {
         return;
     };
     let figures = shared.figures();
+    #[rustfmt::skip] // a table has columns
     let lines = [
-        (
-            "sentinel_shared_limits_up",
-            "gauge",
-            "1 if the store of shared rate limits answers.",
-            u64::from(figures.is_up),
-        ),
-        (
-            "sentinel_shared_limits_decided_total",
-            "counter",
-            "Calls whose limit the store decided.",
-            figures.decided,
-        ),
-        (
-            "sentinel_shared_limits_alone_total",
-            "counter",
-            "Calls whose limit this gateway decided alone, for the store did not answer.",
-            figures.alone,
-        ),
+        ("sentinel_shared_limits_up", "gauge", "1 if the store of shared rate limits answers.", u64::from(figures.is_up)),
+        ("sentinel_shared_limits_decided_total", "counter", "Calls whose limit the store decided.", figures.decided),
+        ("sentinel_shared_limits_alone_total", "counter", "Calls whose limit this gateway decided alone, for the store did not answer.", figures.alone),
     ];
     page.plain(&lines);
 }
 
 fn audit(page: &mut Page, metrics: &Metrics) {
     let audit = &metrics.audit;
+    #[rustfmt::skip] // a table has columns
     let lines = [
-        (
-            "sentinel_audit_enabled",
-            "gauge",
-            "1 if requests leave records.",
-            audit.enabled.load(Relaxed),
-        ),
-        (
-            "sentinel_audit_records_total",
-            "counter",
-            "Records written.",
-            audit.records.load(Relaxed),
-        ),
-        (
-            "sentinel_audit_dropped_total",
-            "counter",
-            "Records lost to a full spool, buffer or disk.",
-            audit.dropped.load(Relaxed),
-        ),
-        (
-            "sentinel_audit_gaps_total",
-            "counter",
-            "Gap records, each for a run of lost ones.",
-            audit.gaps.load(Relaxed),
-        ),
-        (
-            "sentinel_audit_ingested_total",
-            "counter",
-            "Records that reached the store.",
-            audit.ingested.load(Relaxed),
-        ),
-        (
-            "sentinel_audit_ingest_failures_total",
-            "counter",
-            "Attempts that the store refused.",
-            audit.ingest_failures.load(Relaxed),
-        ),
-        (
-            "sentinel_audit_backlog",
-            "gauge",
-            "Records that wait for the store.",
-            audit.backlog(),
-        ),
-        (
-            "sentinel_audit_spool_bytes",
-            "gauge",
-            "Size of the spool.",
-            audit.spool_bytes.load(Relaxed),
-        ),
+        ("sentinel_audit_enabled", "gauge", "1 if requests leave records.", audit.enabled.load(Relaxed)),
+        ("sentinel_audit_records_total", "counter", "Records written.", audit.records.load(Relaxed)),
+        ("sentinel_audit_dropped_total", "counter", "Records lost to a full spool, buffer or disk.", audit.dropped.load(Relaxed)),
+        ("sentinel_audit_gaps_total", "counter", "Gap records, each for a run of lost ones.", audit.gaps.load(Relaxed)),
+        ("sentinel_audit_ingested_total", "counter", "Records that reached the store.", audit.ingested.load(Relaxed)),
+        ("sentinel_audit_ingest_failures_total", "counter", "Attempts that the store refused.", audit.ingest_failures.load(Relaxed)),
+        ("sentinel_audit_backlog", "gauge", "Records that wait for the store.", audit.backlog()),
+        ("sentinel_audit_spool_bytes", "gauge", "Size of the spool.", audit.spool_bytes.load(Relaxed)),
     ];
     page.plain(&lines);
 }

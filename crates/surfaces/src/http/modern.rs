@@ -1,4 +1,4 @@
-//! Requests of 2026-07-28 over HTTP: each says everything itself, in `_meta` and again in headers.
+//! Requests of 2026-07-28 over HTTP: each is self-contained, in `_meta` and repeated in headers.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use serde_json::value::RawValue;
 use super::body::Body;
 use super::{Door, Endpoint, listen, reply};
 use crate::exchange::{Handled, MessageExchange};
-use crate::mcp::{self, Introduction, Listener, SILENCE_MAX, Talk, Turn};
+use crate::mcp::{self, Introduction, Listener, ModernCall, SILENCE_MAX, Turn};
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// What became of a request before it was answered.
-enum Begun {
+/// A request before its answer.
+enum Started {
     Handled(Handled),
     /// Events, the first of which is ready.
     Listening(Box<Listener>),
-    Call(Box<Talk>),
+    Call(Box<ModernCall>),
 }
 
 pub(super) async fn answer(
@@ -38,8 +38,8 @@ pub(super) async fn answer(
     let mut exchange = exchange.in_revision(Revision::NEWEST);
     let begun = begin(door, identity, at, headers, request, &mut exchange).await;
     let handled = match begun {
-        Ok(Begun::Handled(handled)) => Ok(handled),
-        Ok(Begun::Listening(listener)) => match door.stream_place(identity) {
+        Ok(Started::Handled(handled)) => Ok(handled),
+        Ok(Started::Listening(listener)) => match door.stream_place(identity) {
             Ok(place) => {
                 exchange.opened(0);
                 let events = listen::events(door.gateway.clone(), *listener);
@@ -47,7 +47,7 @@ pub(super) async fn answer(
             }
             Err(fault) => Err(fault),
         },
-        Ok(Begun::Call(talk)) => return call(door, identity, *talk, exchange).await,
+        Ok(Started::Call(talk)) => return call(door, identity, *talk, exchange).await,
         Err(fault) => Err(fault),
     };
     reply::answer(exchange.answer(handled))
@@ -60,7 +60,7 @@ async fn begin(
     headers: &HeaderMap,
     request: Request,
     exchange: &mut MessageExchange,
-) -> Result<Begun, Fault> {
+) -> Result<Started, Fault> {
     let mut caller = check(headers, identity, &request)?;
     caller.tags.clone_from(&at.tags);
     let (view, gateway) = (at.view, &door.gateway);
@@ -69,16 +69,16 @@ async fn begin(
     check_mirrored(policy, &caller, view, headers, &request)?;
     let Request { method, params, .. } = &request;
     if let Some(listed) = mcp::answer_list(policy, &caller, view, method, params).await {
-        return listed.map(Handled::Result).map(Begun::Handled);
+        return listed.map(Handled::Result).map(Started::Handled);
     }
     match method {
         Method::Discover => {
             let discovered = mcp::discover(policy, &caller, view);
-            Ok(Begun::Handled(Handled::Result(discovered.into())))
+            Ok(Started::Handled(Handled::Result(discovered.into())))
         }
         Method::Listen => {
             let opened = Listener::open(gateway, Arc::new(caller), view, request);
-            Ok(Begun::Listening(Box::new(Box::pin(opened).await?)))
+            Ok(Started::Listening(Box::new(Box::pin(opened).await?)))
         }
         // A method that MCP does not know can only go to the one backend of an endpoint.
         method
@@ -89,8 +89,9 @@ async fn begin(
             Err(Fault::new(Kind::MethodNotFound, text))
         }
         _ => {
-            let talk = Talk::begin(gateway, Arc::new(caller), view, request, exchange.trail())?;
-            Ok(Begun::Call(Box::new(talk)))
+            let talk =
+                ModernCall::begin(gateway, Arc::new(caller), view, request, exchange.trail())?;
+            Ok(Started::Call(Box::new(talk)))
         }
     }
 }
@@ -99,7 +100,7 @@ async fn begin(
 async fn call(
     door: &Door,
     identity: &Identity,
-    mut talk: Talk,
+    mut talk: ModernCall,
     exchange: MessageExchange,
 ) -> Response<Body> {
     let first = match tokio::time::timeout(SILENCE_MAX, talk.next()).await {
@@ -116,9 +117,9 @@ async fn call(
     }
 }
 
-/// The rest of a conversation as events; dropping it cancels the call.
+/// The rest of a call as events; dropping it cancels the call.
 fn turns(
-    talk: Talk,
+    talk: ModernCall,
     exchange: MessageExchange,
     first: Option<Vec<u8>>,
 ) -> impl futures_util::Stream<Item = Bytes> + Send {
@@ -143,8 +144,8 @@ fn turns(
     })
 }
 
-/// The ladder: `_meta`, headers, version; the method comes after. A later revision may say elsewhere what
-/// it is: one whose header alone names it is told what we speak instead of what we miss.
+/// The order of checks: `_meta`, headers, version; then the method. If only a header names a later revision, the
+/// answer lists the supported revisions.
 fn check(headers: &HeaderMap, identity: &Identity, request: &Request) -> Result<Caller, Fault> {
     let named = headers
         .get(VERSION)
@@ -159,7 +160,7 @@ fn check(headers: &HeaderMap, identity: &Identity, request: &Request) -> Result<
     introduction.caller()
 }
 
-/// Whoever reads the body compares it with the headers: others on the way may trust them.
+/// Headers must agree with the body, since intermediaries may trust them.
 fn check_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), Fault> {
     let mismatch = |text: String| Err(Fault::new(Kind::HeaderMismatch, text));
     let agrees = |name: &HeaderName, want: &str| -> Result<(), Fault> {
@@ -187,7 +188,7 @@ fn check_headers(headers: &HeaderMap, request: &Request, version: &str) -> Resul
     }
 }
 
-/// The same for arguments that the tool's schema wants repeated.
+/// The same for arguments that the tool's schema mirrors into headers.
 fn check_mirrored(
     policy: &Policy,
     caller: &Caller,
@@ -199,7 +200,7 @@ fn check_mirrored(
         return Ok(());
     }
     let name = request.params.string("name").unwrap_or_default();
-    // A tool that the caller may not call has no headers to be wrong about.
+    // Not checked for a tool that the caller may not call.
     let tool = policy.callable_tool(caller, view, &name);
     let Some(params) = tool.and_then(|tool| tool.mirrored.clone()) else {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Operations called by surfaces other than MCP: one call with its record, and what it came to as a result or a fault.
 //!
-//! The call itself is that of a modern MCP caller (`mcp::Talk`), so questions park it and a sealed state continues it.
+//! The call itself is that of a modern MCP caller (`mcp::ModernCall`), so questions park it and a sealed state continues it.
 //! Not here: how input is read and answers are written (`rest`, `rpc`).
 
 use std::sync::{Arc, LazyLock};
@@ -15,7 +15,7 @@ use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request};
 use super::exchange::Exchange;
 use super::post::{arrival_at, going_down};
 use crate::exchange::{Handled, OperationExchange};
-use crate::mcp::{Manner, Talk, Turn};
+use crate::mcp::{CallOptions, ModernCall, Turn};
 
 const CONFIRMATION: HeaderName = HeaderName::from_static("x-confirmation-token");
 /// Log lines of this level and above are in the stream of a call.
@@ -40,7 +40,7 @@ pub(super) struct Wanted {
 
 /// A call that runs. Dropping it cancels the call.
 pub(super) struct Running {
-    talk: Talk,
+    talk: ModernCall,
     /// Until it is done.
     record: Option<OperationExchange>,
 }
@@ -83,7 +83,7 @@ pub(super) fn begin(
     if door.gateway.is_draining() {
         return Err(Box::new(Completed::of(Err(going_down()), record)));
     }
-    let manner = Manner {
+    let manner = CallOptions {
         refusals: Refusals::Faults,
         confirmation: headers
             .get(CONFIRMATION)
@@ -96,7 +96,7 @@ pub(super) fn begin(
         params: wanted.params,
     };
     let (gateway, trail) = (&door.gateway, record.trail());
-    match Talk::begin_as(gateway, caller, View::Merged, request, trail, manner) {
+    match ModernCall::begin_as(gateway, caller, View::Merged, request, trail, manner) {
         Ok(talk) => Ok(Running {
             talk,
             record: Some(record),

@@ -1,10 +1,9 @@
-//! How long a peer may take: for its first byte, for a whole head, for its body, and for reading what it
-//! asked for. Peers that are slower than that are hung up on, for each holds a connection and what is
-//! buffered for it.
+//! Time limits for peers: the first byte, a whole head, the body, and reading the response. Slower peers are
+//! disconnected, since each holds a connection and buffers.
 //!
-//! hyper starts its timer for heads when it begins to wait for one, so the same timer would also end
-//! connections that are merely idle. `HeadTimer` takes its place: it looks at what `Paced` heard since the
-//! wait began, and gives an idle connection more time than one in the middle of a head.
+//! hyper starts its timer for heads when it begins to wait for one, so that timer would also end connections that are
+//! merely idle. `HeadTimer` replaces it: it checks which bytes `Paced` received since the wait began, and gives an
+//! idle connection more time than one in the middle of a head.
 
 use std::io;
 use std::pin::Pin;
@@ -21,23 +20,23 @@ use tokio::time::Instant;
 
 use super::joined::Joined;
 
-/// A connection without a request is closed after this long.
+/// A connection without a request is closed after this time.
 const IDLE_MAX: Duration = Duration::from_secs(75);
-/// For connections that come while we go down: long enough for a probe.
+/// The limit for connections opened while draining: enough for a probe.
 const LATE_MAX: Duration = Duration::from_secs(1);
-/// A peer that takes nothing of what waits for it is given up after this long.
+/// A peer that reads nothing for this long is disconnected.
 const STALL_MAX: Duration = Duration::from_secs(15);
-/// A body's rate counts from here on: the first packets may be lost and sent again.
+/// Time before a body's rate is checked, since the first packets may be lost and resent.
 const BODY_GRACE: Duration = Duration::from_secs(5);
 
-/// What a peer is waited for; each has its key in the configuration.
+/// Time limits of peers; each has its key in the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// For the first byte of a new connection.
+    /// Until the first byte of a new connection.
     pub first_byte: Duration,
-    /// For a head, from its first byte on.
+    /// For a head, from its first byte.
     pub head: Duration,
-    /// Slowest body, in bytes a second; 0 waits for any.
+    /// Lowest rate of a body in bytes per second; 0 is no limit.
     pub body_bytes_per_s_min: u64,
 }
 
@@ -52,8 +51,8 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// For how many seconds one piece of an answer may wait until the caller took the one before it. A caller
-    /// who takes nothing at all is given up by the kernel before.
+    /// Seconds that a piece of an answer may wait until the previous one was sent. The kernel disconnects earlier a
+    /// caller that reads nothing at all.
     pub(super) fn piece_patience_s(&self) -> u32 {
         let Some(slowest) = (PIECE_BYTES_MAX as u64).checked_div(self.body_bytes_per_s_min) else {
             return u32::MAX;
@@ -61,58 +60,57 @@ impl Pace {
         u32::try_from(BODY_GRACE.as_secs() + slowest).unwrap_or(u32::MAX)
     }
 
-    /// Until when the next part of a body is waited for, if so much came since `began`.
+    /// The time until which the next part of a body must arrive, given the bytes since `began`.
     pub(super) fn body_deadline(&self, began: Instant, bytes: usize) -> Option<Instant> {
         let rate = self.body_bytes_per_s_min;
         (rate > 0).then(|| began + BODY_GRACE + Duration::from_secs_f64(bytes as f64 / rate as f64))
     }
 }
 
-/// What a connection and the timer of its heads tell each other.
+/// State shared by a connection and the timer for its heads.
 #[derive(Default)]
-struct Heard {
-    /// Bytes came since the present wait for a head began.
+struct HeadState {
+    /// Bytes arrived since the current wait for a head began.
     bytes: AtomicBool,
     /// It is not the connection's first head.
     before: AtomicBool,
 }
 
-/// A connection with a sense of time.
+/// A connection with time limits.
 pub(super) struct Paced<S> {
     stream: Joined<S>,
-    heard: Arc<Heard>,
+    state: Arc<HeadState>,
 }
 
-/// The clock that hyper reads heads by.
+/// The timer that hyper uses for heads.
 pub(super) struct HeadTimer {
-    heard: Arc<Heard>,
+    state: Arc<HeadState>,
     first_byte: Duration,
     head: Duration,
     idle: Duration,
 }
 
 pub(super) fn paced<S>(stream: S, pace: &Pace, late: bool) -> (Paced<S>, HeadTimer) {
-    let heard = Arc::new(Heard::default());
+    let state = Arc::new(HeadState::default());
     let at_most = |limit: Duration| if late { limit.min(LATE_MAX) } else { limit };
     let timer = HeadTimer {
-        heard: heard.clone(),
+        state: state.clone(),
         first_byte: at_most(pace.first_byte),
         head: at_most(pace.head),
         idle: at_most(IDLE_MAX),
     };
     let stream = Joined::new(stream);
-    (Paced { stream, heard }, timer)
+    (Paced { stream, state }, timer)
 }
 
-/// Prepares a connection from the network: what is said goes out at once, and somebody who does not
-/// listen is not waited for.
+/// Configures a connection from the network: no delay, and a time limit for peers that do not read.
 pub fn greet(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
     give_up_after(STALL_MAX, stream);
 }
 
-/// Has the kernel end the connection once the peer took nothing of what waits for it for so long. Only
-/// the kernel sees a slow peer's progress: a full buffer becomes writable again in large steps.
+/// Has the kernel end the connection once the peer read nothing for the limit. Only the kernel sees a slow peer's
+/// progress: a full buffer becomes writable again in large steps.
 fn give_up_after(limit: Duration, stream: &TcpStream) {
     let millis = limit.as_millis().try_into().unwrap_or(u32::MAX);
     if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, millis) {
@@ -121,7 +119,7 @@ fn give_up_after(limit: Duration, stream: &TcpStream) {
 }
 
 impl HeadTimer {
-    /// hyper wants one number; the timer knows better.
+    /// hyper requires a fixed number; the actual limit is determined by the timer.
     pub(super) fn longest(&self) -> Duration {
         self.idle
     }
@@ -132,15 +130,15 @@ impl Timer for HeadTimer {
         self.sleep_until((Instant::now() + duration).into())
     }
 
-    /// hyper asks for this when it begins to wait for a head, and at no other time.
+    /// hyper calls this only when it begins to wait for a head.
     fn sleep_until(&self, _: std::time::Instant) -> Pin<Box<dyn Sleep>> {
-        self.heard.bytes.store(false, Ordering::Relaxed);
-        let limit = match self.heard.before.swap(true, Ordering::Relaxed) {
+        self.state.bytes.store(false, Ordering::Relaxed);
+        let limit = match self.state.before.swap(true, Ordering::Relaxed) {
             true => self.idle,
             false => self.first_byte,
         };
         Box::pin(HeadWait {
-            heard: self.heard.clone(),
+            state: self.state.clone(),
             began: false,
             limit,
             head: self.head,
@@ -153,10 +151,11 @@ impl Timer for HeadTimer {
     }
 }
 
-/// Ends when a head has been waited for long enough. Mostly it has come already, and no timer is set.
+/// Completes when the wait for a head has exceeded its limit. Usually the head has arrived already, and no timer is
+/// set.
 struct HeadWait {
-    heard: Arc<Heard>,
-    /// Some of it came.
+    state: Arc<HeadState>,
+    /// A part of it arrived.
     began: bool,
     limit: Duration,
     head: Duration,
@@ -168,7 +167,7 @@ impl Future for HeadWait {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let wait = self.get_mut();
-        if !wait.began && wait.heard.bytes.load(Ordering::Relaxed) {
+        if !wait.began && wait.state.bytes.load(Ordering::Relaxed) {
             wait.began = true;
             wait.sleep = None;
         }
@@ -191,7 +190,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         let before = buffer.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
-            self.heard.bytes.store(true, Ordering::Relaxed);
+            self.state.bytes.store(true, Ordering::Relaxed);
         }
         outcome
     }

@@ -1,4 +1,4 @@
-//! A POST to the MCP endpoint: read it, parse it once, tell the eras apart.
+//! A POST to the MCP endpoint: read it, parse it once, determine the era.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Params, Revision, meta};
 use tokio::time::Instant;
 
-use super::auth::Asked;
+use super::auth::RejectedRequest;
 use super::body::Body;
 use super::exchange::Exchange;
 use super::pace::Pace;
@@ -56,7 +56,7 @@ async fn messages(exchange: &Exchange<'_>, at: &Endpoint, body: HttpBody) -> Res
             let message_exchange = match &message {
                 Message::Request(request) => {
                     let revision = version.of_request(&request.params);
-                    let _ = exchange.asked.set(Asked {
+                    let _ = exchange.asked.set(RejectedRequest {
                         id: request.id.clone(),
                         revision,
                     });
@@ -87,12 +87,12 @@ async fn messages(exchange: &Exchange<'_>, at: &Endpoint, body: HttpBody) -> Res
     }
 }
 
-/// Nothing new begins any more.
+/// No new request is accepted while draining.
 pub(super) fn going_down() -> Fault {
     Fault::new(Kind::GoingDown, "this gateway is shutting down")
 }
 
-/// The way a message came that was POSTed with these headers.
+/// The origin of a message POSTed with these headers.
 pub(super) fn arrival<'a>(
     door: &'a Door,
     identity: &'a Identity,
@@ -108,7 +108,7 @@ pub(super) fn arrival_at<'a>(
     identity: &'a Identity,
     headers: &'a HeaderMap,
 ) -> Arrival<'a> {
-    // Of two nobody can say which one is meant.
+    // Of two values neither is trusted.
     let mut traces = headers.get_all(TRACEPARENT).iter();
     let trace = traces.next().filter(|_| traces.next().is_none());
     Arrival {
@@ -131,7 +131,7 @@ pub(super) fn refused(
     let answer = arrival(door, identity, headers).refuse(None, fault, revision, bytes_in);
     let response = reply::answer(answer);
     match fault.kind {
-        // Where the next request on this connection begins cannot be told.
+        // The start of the next request on this connection is unknown.
         Kind::UnsupportedCoding => reply::last(response),
         _ => response,
     }
@@ -166,7 +166,7 @@ async fn read_body(
     })
 }
 
-/// What the version header says.
+/// The content of the version header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     Absent,
@@ -192,7 +192,7 @@ impl Version {
             || matches!(self, Self::Unknown | Self::Known(Revision::V2026_07_28))
     }
 
-    /// The revision that a request is answered in, before anybody looks further.
+    /// The revision of early errors.
     fn of_request(self, params: &Params) -> Revision {
         match self.is_modern(params) {
             true => Revision::NEWEST,
@@ -200,7 +200,7 @@ impl Version {
         }
     }
 
-    /// Without a known one the specification says to assume 2025-03-26.
+    /// The specification's default for an absent or unknown version is 2025-03-26.
     pub(super) fn revision(self) -> Revision {
         match self {
             Self::Known(revision) => revision,
@@ -229,7 +229,7 @@ async fn route(
             legacy::initialize(door, identity, at, &request, exchange)
         }
         (Message::Request(request), Some(exchange)) if is_modern(&request.params) => {
-            // A header of a session's revision that we do not know stays a legacy mistake.
+            // An unknown revision in a session's header is a legacy mistake.
             if version == Version::Unknown
                 && headers.contains_key("mcp-session-id")
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none()
@@ -241,7 +241,7 @@ async fn route(
             }
             modern::answer(door, identity, at, headers, request, exchange).await
         }
-        // Nothing that a modern client notifies over HTTP means anything; it is taken and dropped.
+        // No notification of a modern client over HTTP has a meaning; it is accepted and dropped.
         (Message::Notification(note), _) if is_modern(&note.params) => reply::accepted(),
         (message, exchange) => {
             legacy::message(door, identity, at, headers, message, exchange).await
@@ -249,8 +249,8 @@ async fn route(
     }
 }
 
-/// Whether we can read what is sent and the sender what we answer. One pass, for looking each of these up costs
-/// more than all of it.
+/// Whether the request's content type and accepted types are supported. One pass over the headers, since single
+/// lookups cost more.
 ///
 /// Not here, for hyper leaves no trace of it: `Content-Length` beside `Transfer-Encoding`. It goes by the latter and
 /// closes the connection after its answer (RFC 9112 6.1).
@@ -280,7 +280,7 @@ pub(super) fn check_types(headers: &HeaderMap) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Refuses a header by which the body has a form that we do not read.
+/// Refuses a header that gives the body an unsupported form.
 fn check_framing(name: &HeaderName, value: &[u8], is_chunked: &mut bool) -> Result<(), Fault> {
     let refuse = |kind, text| Err(Fault::new(kind, text));
     match *name {
@@ -288,7 +288,7 @@ fn check_framing(name: &HeaderName, value: &[u8], is_chunked: &mut bool) -> Resu
             let text = "send the body without a Content-Encoding";
             refuse(Kind::UnsupportedMediaType, text)
         }
-        // hyper takes any whose last coding is `chunked`, and would hand us the others' bytes.
+        // hyper accepts any list whose last coding is `chunked`, and would pass on the bytes of the others.
         TRANSFER_ENCODING => {
             if *is_chunked || !value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
                 let text = "the only Transfer-Encoding known here is chunked";
@@ -336,7 +336,7 @@ fn takes_json(accept: &[u8]) -> bool {
 
 /// Why a body was not read.
 pub(super) enum NotRead {
-    /// So much had come by then.
+    /// Bytes received by then.
     TooLarge(usize),
     TooSlow,
     Broken,
@@ -367,7 +367,7 @@ pub(super) async fn gather(
     let mut rest = BytesMut::new();
     let mut began = None;
     loop {
-        // A body that came with its head needs no clock.
+        // A body that came with its head needs no timer.
         let frame = match body.frame().now_or_never() {
             Some(frame) => frame,
             None => {

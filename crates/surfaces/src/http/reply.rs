@@ -19,7 +19,7 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Response<Body> {
     with_type(status, "application/json", body.into())
 }
 
-/// A message that comes in pieces.
+/// A message that is sent in pieces.
 pub(super) fn pieces(body: Body) -> Response<Body> {
     with_type(StatusCode::OK, "application/json", body)
 }
@@ -36,7 +36,7 @@ pub(super) fn answer(answer: Answer) -> Response<Body> {
     }
 }
 
-/// An event stream, which holds its place until it ends.
+/// An event stream, which counts toward the bounds until it ends.
 pub(super) fn stream(
     place: StreamPlace,
     chunks: impl Stream<Item = Bytes> + Send + 'static,
@@ -44,7 +44,7 @@ pub(super) fn stream(
     events(Body::stream(held(place, chunks)))
 }
 
-/// A stream that holds its place until it ends.
+/// A stream that counts toward the bounds until it ends.
 pub(super) fn held(
     place: StreamPlace,
     chunks: impl Stream<Item = Bytes> + Send + 'static,
@@ -63,7 +63,7 @@ pub(super) fn text(status: StatusCode, body: &str) -> Response<Body> {
     )
 }
 
-/// An event stream; proxies are told not to hold it back.
+/// An event stream; proxies are told not to buffer it.
 pub(super) fn events(body: Body) -> Response<Body> {
     let mut response = with_type(StatusCode::OK, "text/event-stream", body);
     let headers = response.headers_mut();
@@ -72,7 +72,7 @@ pub(super) fn events(body: Body) -> Response<Body> {
     response
 }
 
-/// The mark of an answer to a call that was cancelled: nothing more is said about it.
+/// Marks the answer to a cancelled call, about which nothing more is logged.
 #[derive(Clone)]
 pub(super) struct Cancelled;
 
@@ -88,7 +88,7 @@ pub(super) fn accepted() -> Response<Body> {
     response
 }
 
-/// A refusal for a client that speaks no JSON-RPC.
+/// A refusal for a client without JSON-RPC.
 pub(super) fn problem(fault: &Fault) -> Response<Body> {
     problem_with(fault, rescue::row(fault.kind).status())
 }
@@ -98,7 +98,7 @@ pub(super) fn problem_with(fault: &Fault, status: StatusCode) -> Response<Body> 
     with_type(status, "application/problem+json", body.into())
 }
 
-/// Logs what callers are not told of a failure that is not theirs, under an id that the answer names.
+/// Logs the cause of a failure that callers are not told, under an id that the answer contains.
 pub(super) fn logged(fault: &Fault) -> Option<CallId> {
     let cause = std::error::Error::source(fault);
     if fault.side() == Side::Caller || (cause.is_none() && fault.kind != Kind::Internal) {
@@ -115,7 +115,7 @@ pub(super) fn refuse_in(revision: Revision, fault: &Fault) -> Response<Body> {
     json(status, fault_message(None, revision, fault))
 }
 
-/// The last answer on its connection: nobody knows where the next request would begin.
+/// The last answer on its connection, since the start of the next request is unknown.
 pub(super) fn last(mut response: Response<Body>) -> Response<Body> {
     response
         .headers_mut()

@@ -17,33 +17,30 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, stream};
 use parking_lot::Mutex;
-use sentinel_core::queue::Listener as Inbox;
+use sentinel_core::queue::Receiver as Inbox;
 use sentinel_wire::sse;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::mcp::{SILENCE_MAX, StreamItem};
 
-/// Events that one session keeps: every stream of a busy client for a few seconds. The oldest go
-/// first, whichever stream they are of.
+/// Events kept per session: every stream of a busy client for a few seconds. The oldest are evicted, whichever stream
+/// they belong to.
 const KEPT_MAX: usize = 256;
-/// The same in bytes: several ordinary answers. The newest event is kept whatever its size, or a
-/// large answer could never be fetched again.
+/// The bound in bytes: several ordinary answers. The newest event is kept at any size, or a large answer could never
+/// be fetched again.
 const KEPT_BYTES_MAX: usize = 1024 * 1024;
-/// What all sessions together keep: a gateway with thousands of them stays small. Beyond this, a
-/// session that speaks keeps only its newest event.
+/// Bound on the bytes of all sessions. Beyond it, a session that sends keeps only its newest event.
 const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// A client that lost its connection comes back within seconds.
+/// A client that lost its connection normally reconnects within seconds.
 const KEPT_FOR: Duration = Duration::from_secs(120);
-/// Events on their way to one listener, and so many bytes; a caller who does not read misses notices, not
-/// the answer.
+/// Queued events for one listener; a caller that does not read misses notices, but never the answer.
 const UNREAD_MAX: usize = 64;
-/// The same on the session's own stream, where a caller that lags behind is cut off and may come
-/// back for what it missed.
+/// The bound on the session's own stream, where a slow caller is cut off and may resume.
 const OWN_UNREAD_MAX: usize = 256;
 /// The session's own stream.
 const OWN_STREAM: u64 = 0;
-/// How long a caller shall wait before it comes back: a moment, for its call is still running.
+/// Reconnection delay for callers, short because the call is still running.
 const RETRY_MS: u64 = 1000;
 
 /// The answers that a stream ends with; none if its calls were cancelled.
@@ -64,11 +61,11 @@ impl EventReceiver {
     }
 }
 
-/// The event id is none of this session's, or too much was said since.
+/// The event id is unknown in this session, or too many events followed it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Expired;
 
-/// Bytes that all sessions of a door keep.
+/// Bytes kept by all sessions.
 pub(super) type Total = Arc<AtomicUsize>;
 
 /// The streams of one session.
@@ -77,12 +74,12 @@ pub(super) struct Streams(Mutex<Table>);
 #[derive(Default)]
 struct Table {
     begun: u64,
-    /// Streams without an answer yet: never more than the session has calls in flight.
+    /// Unanswered streams, at most as many as the session's calls in flight.
     open: HashMap<u64, Open>,
     kept: VecDeque<Kept>,
     kept_bytes: usize,
     total: Total,
-    /// What one listener may leave unread.
+    /// Bytes that one listener may leave unread.
     unread_bytes_max: usize,
 }
 
@@ -95,9 +92,9 @@ struct Open {
 
 struct Listener {
     events: mpsc::Sender<Bytes>,
-    /// Bytes on their way.
+    /// Bytes in its queue.
     unread: Arc<AtomicUsize>,
-    /// Room for the answers, whatever else is unread.
+    /// Reserved slots for the answers, however many events are queued.
     end: mpsc::OwnedPermit<Bytes>,
 }
 
@@ -129,7 +126,7 @@ impl Streams {
         }
     }
 
-    /// Begins a stream and listens to it. `inbox` is said as it comes, after `first`.
+    /// Starts a stream and listens to it. `first` is sent before the items of `inbox`.
     pub(super) fn open(
         self: &Arc<Self>,
         primed: bool,
@@ -150,7 +147,7 @@ impl Streams {
                     answers = &mut answers => break answers,
                 }
             };
-            // An answer is the last thing said: what came with it goes before it.
+            // The answer is the last event: items that came with it are sent before.
             while let Some(item) = inbox.try_next() {
                 streams.0.lock().push(stream, item, false);
             }
@@ -204,14 +201,14 @@ impl Table {
         self.attach(OWN_STREAM, OWN_UNREAD_MAX, primed)
     }
 
-    /// A listener to what comes from now on, on a stream that may be new.
+    /// A listener for new events of a stream that may be new.
     fn attach(&mut self, stream: u64, unread_max: usize, primed: bool) -> EventReceiver {
         let (listener, receiver) = Listener::hearing([], unread_max);
         let open = self.open.entry(stream).or_default();
         if primed {
             let mut out = Vec::new();
             sse::push_priming(&mut out, &event_id(stream, open.last), Some(RETRY_MS));
-            // Not kept: it says nothing.
+            // Not kept, since it has no content.
             listener.say(out.into(), usize::MAX);
         }
         open.listener = Some(listener);
@@ -240,7 +237,7 @@ impl Table {
         let number = open.last;
         let event = framed(stream, number, message);
         if let Some(listener) = &open.listener {
-            // A call's stream goes on with its answer; on the own stream a listener that lags behind is cut off.
+            // A call's stream continues with its answer; on the own stream a slow listener is cut off.
             let sent = listener.say(event.clone(), self.unread_bytes_max);
             if listener.events.is_closed() || (!sent && stream == OWN_STREAM) {
                 open.listener = None;
@@ -315,7 +312,7 @@ impl Table {
         };
         let (listener, receiver) =
             Listener::hearing(later.map(|kept| kept.event.clone()), unread_max);
-        // A stream that is over ends here: without an open entry, the listener is dropped.
+        // A finished stream ends here: without an open entry, the listener is dropped.
         if let Some(open) = self.open.get_mut(&stream) {
             open.listener = Some(listener);
         }
@@ -330,7 +327,7 @@ impl Drop for Table {
 }
 
 impl Listener {
-    /// A listener that has these events before it already.
+    /// A listener that starts with these events.
     fn hearing(
         before: impl IntoIterator<Item = Bytes>,
         unread_max: usize,
@@ -355,14 +352,14 @@ impl Listener {
         (this, receiver)
     }
 
-    /// Whether there was room. What is alone passes whatever its size.
+    /// Whether there was room. A lone event is accepted at any size.
     fn say(&self, event: Bytes, unread_max: usize) -> bool {
         let len = event.len();
         let unread = self.unread.load(Ordering::Relaxed);
         if unread > 0 && unread.saturating_add(len) > unread_max {
             return false;
         }
-        // Counted first, for the reader may be quicker.
+        // Counted first, since the reader may run concurrently.
         self.unread.fetch_add(len, Ordering::Relaxed);
         let said = self.events.try_send(event).is_ok();
         if !said {

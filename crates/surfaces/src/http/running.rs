@@ -1,9 +1,9 @@
-//! A call of a session, driven by the request that brought it for as long as that lasts.
+//! A session's call, polled by its request for as long as that lasts.
 //!
-//! A legacy call belongs to its session and not to its connection, so it could be a task of its own
-//! from the start. Nearly all connections last until the answer, though, and a task costs an
-//! allocation and two switches; so a call becomes a task only when its request is dropped before, or when its
-//! answer is large: then its other half belongs to the connection, and ends with that.
+//! A legacy call belongs to its session and not to its connection, so it could be a task from the start. Nearly all
+//! connections last until the answer, though, and a task costs an allocation and two switches; so a call becomes a
+//! task only when its request is dropped early, or when its answer is large: then the rest belongs to the connection,
+//! and ends with that.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -33,7 +33,7 @@ impl Answer {
         }
     }
 
-    /// The message in one piece; `None` if it is cancelled meanwhile.
+    /// The message as a whole; `None` if it is cancelled meanwhile.
     pub(super) async fn whole(self) -> Option<Vec<u8>> {
         match self {
             Self::Whole(message) => Some(message),
@@ -62,7 +62,7 @@ impl Running {
         Self(work.map(|work| (work, guard)))
     }
 
-    /// The message in one piece.
+    /// The message as a whole.
     pub(super) async fn whole(self) -> Option<Vec<u8>> {
         self.await?.whole().await
     }
@@ -91,7 +91,7 @@ impl Drop for Running {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move {
-                // The answer has no reader, but the call belongs to its session and runs to its end.
+                // No client reads the answer, but the call belongs to its session and runs to its end.
                 match work.await {
                     Ok(answer) => Answer::of(answer, guard).whole().await,
                     Err(_) => None,

@@ -15,7 +15,7 @@ use super::resume::{Streams, Total};
 use crate::gateway::{Gateway, Limits};
 use crate::mcp::{Changes, LegacySession, Opening, ReadyAt};
 
-/// When there is no more room, a caller with this part of all sessions can take none from others.
+/// Divisor for a caller's share: at capacity, a caller with this part of all sessions cannot evict those of others.
 const SHARES: usize = 16;
 
 pub(super) struct HttpSession {
@@ -23,7 +23,7 @@ pub(super) struct HttpSession {
     pub(super) streams: Arc<Streams>,
     /// The lists as the session's own stream last announced them.
     announced: Mutex<Option<Changes>>,
-    /// That of the last request: what proves it may be newer than what the session was opened with.
+    /// The identity of the last request, whose credential may be newer than the one that opened the session.
     identity: Mutex<Arc<Identity>>,
     /// Milliseconds since the table was made.
     used_ms: AtomicU64,
@@ -34,14 +34,14 @@ impl HttpSession {
         &self.legacy.id
     }
 
-    /// What changes from here on: since the session's own stream was last read where it is resumed, else since now.
+    /// Changes from now on: since the session's own stream was last read if it is resumed, else since now.
     pub(super) fn changes(&self, resumed: bool) -> Changes {
         let announced = self.announced.lock().clone().filter(|_| resumed);
         let legacy = &self.legacy;
         announced.unwrap_or_else(|| Changes::of(&legacy.gateway.registry, legacy.view))
     }
 
-    /// Remembers what was announced, for a stream that is resumed.
+    /// Remembers the announced generations, for a stream that is resumed.
     pub(super) fn note_announced(&self, changes: &Changes) {
         *self.announced.lock() = Some(changes.clone());
     }
@@ -87,14 +87,14 @@ impl Sessions {
         }
     }
 
-    /// Other bounds, from now on. Sessions beyond the new number stay until they end.
+    /// Changes the bounds. Sessions beyond the new number stay until they end.
     pub(super) fn bound(&self, limits: &Limits) {
         let idle_ms = limits.session_idle.as_millis() as u64;
         self.len_max.store(limits.sessions_max, Ordering::Relaxed);
         self.idle_max_ms.store(idle_ms, Ordering::Relaxed);
     }
 
-    /// A new session, which is found once it is added.
+    /// A new session; it can be found once it is added.
     pub(super) fn create(
         &self,
         gateway: &Arc<Gateway>,

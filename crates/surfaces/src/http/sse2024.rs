@@ -30,7 +30,7 @@ use crate::mcp::{Changes, Connection, Opening, ReadyAt, SILENCE_MAX};
 /// How long a message may wait for a caller that does not read its stream.
 const ROOM_WITHIN: Duration = Duration::from_secs(10);
 
-/// The open connections by their ids, which are secrets of their callers. As many as there are streams.
+/// Open connections by their ids, which are secrets of their callers. Bounded by the number of streams.
 #[derive(Default)]
 pub(super) struct Connections(Mutex<HashMap<Arc<str>, Arc<Connection>>>);
 
@@ -111,7 +111,7 @@ impl Events {
                     }
                 }
                 () = door.gateway.drained(), if !self.is_draining => self.is_draining = true,
-                // The calls in flight are answered; what they sent is still to be read.
+                // Calls in flight are answered; remaining messages are still to be read.
                 () = connection.session.in_flight.idle(), if self.is_draining => {
                     self.messages.close();
                 }

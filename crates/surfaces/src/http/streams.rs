@@ -1,4 +1,4 @@
-//! Open event streams, counted in all and by caller, so that one caller cannot take them all.
+//! Counts open event streams in total and per caller, so that one caller cannot take them all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sentinel_core::{Fault, Kind};
 
-/// Advice with a refusal: streams of others end all the time.
+/// `retry_after` of a refusal, since other streams end frequently.
 const RETRY_AFTER_MS: u64 = 1000;
 
 #[derive(Default)]
@@ -15,11 +15,11 @@ pub(super) struct OpenStreams(Mutex<Counts>);
 #[derive(Default)]
 struct Counts {
     all: usize,
-    /// Callers without a stream are not in it, so it is as large as `all` at most.
+    /// Callers without a stream have no entry, so it has at most `all` entries.
     by_caller: HashMap<Arc<str>, usize>,
 }
 
-/// One open stream, counted while it lives.
+/// One open stream, counted while it exists.
 pub(super) struct StreamPlace {
     streams: Arc<OpenStreams>,
     caller: Arc<str>,
@@ -30,7 +30,7 @@ impl OpenStreams {
         self.0.lock().all
     }
 
-    /// Counts one more stream of this caller, or says which bound is reached.
+    /// Counts one more stream of this caller, or reports the bound that is reached.
     pub(super) fn open(
         self: &Arc<Self>,
         caller: Arc<str>,

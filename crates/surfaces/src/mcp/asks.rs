@@ -1,4 +1,4 @@
-//! Questions on their way to a legacy caller, waiting for its answers.
+//! Questions to a legacy caller that wait for answers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use sentinel_core::Answer;
 use sentinel_wire::{Outcome, Response};
 use tokio::sync::oneshot;
 
-/// Questions one caller can have open at once.
+/// Bound on a caller's open questions.
 const OPEN_MAX: usize = 256;
 
 #[derive(Default)]
@@ -18,12 +18,11 @@ pub(crate) struct Asks {
 }
 
 impl Asks {
-    /// Keeps a question until its answer comes; the id to ask under, or `None` when too many are
-    /// open already.
+    /// Stores a question until its answer comes; returns its id, or `None` when too many are open.
     pub(crate) fn open(&self, answer: oneshot::Sender<Answer>) -> Option<u64> {
         let mut open = self.open.lock();
         if open.len() >= OPEN_MAX {
-            // Questions whose call ended are of no use to anybody.
+            // Questions whose call has ended are useless.
             open.retain(|_, answer| !answer.is_closed());
             if open.len() >= OPEN_MAX {
                 return None;
@@ -34,7 +33,7 @@ impl Asks {
         Some(id)
     }
 
-    /// Hands a caller's response to the call that asked; unknown and late ones are dropped.
+    /// Delivers a caller's response to the call that asked; unknown and late ones are dropped.
     pub(crate) fn settle(&self, response: Response) {
         let Some(id) = response.id.and_then(|id| id.as_u64()) else {
             return;

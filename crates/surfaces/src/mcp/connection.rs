@@ -1,4 +1,4 @@
-//! A connection on which everything for the caller goes through one queue: stdio, and HTTP+SSE of 2024-11-05.
+//! A connection whose messages to the caller share one queue: stdio, and HTTP+SSE of 2024-11-05.
 //!
 //! Each call runs as a task, so that no message waits for the one before. The session ends with the connection, and
 //! its calls are cancelled. A client of 2026-07-28 may use it as well; it has no session, but its calls are cancelled
@@ -21,13 +21,13 @@ use super::hello;
 use super::in_flight::CallGuard;
 use super::introduction::Introduction;
 use super::listen::{Changes, Listener, change_message};
-use super::modern::{Talk, Turn};
+use super::modern::{ModernCall, Turn};
 use super::render::fault_message;
 use super::session::{LegacySession, Opening, no_batches};
 use super::sink::CallerSink;
 use crate::exchange::{Answer, Arrival, Handled, MessageExchange};
 
-/// Messages waiting to be written; a caller that does not read holds up its own calls only.
+/// Bound on messages to be written; a caller that does not read delays its own calls only.
 const OUTBOX_MAX: usize = 1024;
 
 pub(crate) struct Connection {
@@ -61,7 +61,7 @@ impl Connection {
         self.outbox.reserve().await.is_ok()
     }
 
-    /// Which lists changed, from now on, as messages; none before the handshake is done.
+    /// Changes of lists from now on, as messages; none before the end of the handshake.
     pub(crate) fn list_changes(&self) -> Changes {
         Changes::of(&self.session.gateway.registry, self.session.view)
     }
@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// Refuses what was not read as a message.
+    /// Answers a message that could not be parsed.
     pub(crate) async fn refuse(&self, fault: &Fault) {
         let revision = self.session.revision();
         self.answer(self.arrival(None).refuse(None, fault, revision, 0))
@@ -163,7 +163,7 @@ impl Connection {
             Ok((work, guard)) => {
                 let outbox = self.outbox.clone();
                 spawn(guard, async move {
-                    // A line or an event must be whole, for others wait behind it.
+                    // A line or an event must be whole, since other messages wait behind it.
                     let _ = outbox.send(work.await.whole().await).await;
                 });
             }
@@ -181,7 +181,7 @@ impl Connection {
         self.answer(exchange.answer(handled)).await;
     }
 
-    /// What the gateway answers itself; `Err` is the caller of a call to be made.
+    /// The gateway's own answer; `Err` is the caller of a call to be made.
     fn answer_modern(
         &self,
         request: &Request,
@@ -259,7 +259,7 @@ async fn call(
     let listed = hello::answer_list(&gateway.policy, &caller, view, method, params).await;
     let handled = match listed {
         Some(listed) => listed.map(Handled::Result),
-        None => match Talk::begin(gateway, caller, view, request, exchange.trail()) {
+        None => match ModernCall::begin(gateway, caller, view, request, exchange.trail()) {
             Err(fault) => Err(fault),
             Ok(mut talk) => loop {
                 match talk.next().await {

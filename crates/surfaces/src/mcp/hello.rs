@@ -1,11 +1,11 @@
-//! What the gateway answers itself, from what it knows: introductions and lists.
+//! Answers of the gateway itself: introductions and lists.
 
 use bytes::Bytes;
 use sentinel_core::catalog::Registry;
 use sentinel_core::{Caller, Fault, ItemKind, Policy, ServerCapabilities, View};
 use sentinel_wire::{Method, Params, Revision, json, meta};
 
-/// Who we say we are to callers.
+/// The gateway's name and version for callers.
 fn server_info(registry: &Registry) -> &str {
     let own = registry.introduction();
     own.and_then(|info| std::str::from_utf8(info).ok())
@@ -63,7 +63,7 @@ fn push_instructions(instructions: Option<&str>, out: &mut String) {
     }
 }
 
-/// Only what some backend has, and what we can deliver.
+/// Capabilities that a backend has and the gateway can deliver.
 fn capabilities(
     c: ServerCapabilities,
     extensions: &[(String, Bytes)],
@@ -104,7 +104,7 @@ fn capabilities(
     format!("{{{}}}", parts.join(","))
 }
 
-/// What a method lists, if it is a list method.
+/// The kind of item that a list method lists.
 pub(super) fn listed_kind(method: &Method) -> Option<ItemKind> {
     let mut kinds = ItemKind::ALL.into_iter();
     kinds.find(|kind| kind.list_method() == *method)
@@ -121,8 +121,8 @@ pub(super) fn waits_for_lists(
     listed_kind(method).is_some() && policy.registry().awaits_lists(view, set())
 }
 
-/// The result of a list method, if `method` is one. Waits, within a bound, for backends that were never asked
-/// what they offer to this caller.
+/// The result of a list method, if `method` is one. Waits, within a bound, for backends that were not yet asked for
+/// this caller's capability set.
 pub(crate) async fn answer_list(
     policy: &Policy,
     caller: &Caller,
@@ -136,7 +136,7 @@ pub(crate) async fn answer_list(
     list_now(policy, caller, view, method, params)
 }
 
-/// The same from the present catalog.
+/// The result from the current catalog.
 pub(super) fn list_now(
     policy: &Policy,
     caller: &Caller,
@@ -145,7 +145,7 @@ pub(super) fn list_now(
     params: &Params,
 ) -> Option<Result<Bytes, Fault>> {
     let kind = listed_kind(method)?;
-    // Some clients write what is absent as `null`.
+    // Some clients write absent members as `null`.
     let given = params.get("cursor").filter(|cursor| *cursor != b"null");
     let cursor = given.map(|given| json::decode_string(given).unwrap_or_default());
     Some(policy.list(caller, view, kind, cursor.as_deref()))

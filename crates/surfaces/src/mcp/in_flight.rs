@@ -9,7 +9,7 @@ use sentinel_core::{Fault, Kind};
 use sentinel_wire::Id;
 use tokio::sync::oneshot;
 
-/// Calls in flight at once; far beyond what any client does.
+/// Bound on calls in flight; far beyond any client's use.
 const IN_FLIGHT_MAX: usize = 4096;
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(crate) struct InFlight(Mutex<Table>);
 struct Table {
     calls: Map<Id, Call>,
     begun: u64,
-    /// The session ended: nothing begins any more.
+    /// The session ended: no call begins any more.
     closed: bool,
     /// Signalled when the last call ends.
     idle: Option<oneshot::Sender<()>>,
@@ -56,7 +56,7 @@ impl InFlight {
         })
     }
 
-    /// Cancels a call: its future is dropped, and everything it held with it. Its id is free at once.
+    /// Cancels a call by dropping its future. Its id is free at once.
     pub(crate) fn cancel(&self, id: &Id) {
         let call = self.0.lock().remove(id);
         if let Some(abort) = call.and_then(|call| call.abort) {

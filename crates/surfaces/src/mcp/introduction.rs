@@ -1,11 +1,11 @@
-//! Who a modern request says it is, in its own `_meta`: every one introduces itself.
+//! The introduction of a modern caller, contained in the `_meta` of every request.
 
 use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel};
 use sentinel_wire::{Request, Revision, json, meta};
 
 /// A version that the gateway does not speak.
 pub(crate) fn unsupported_version(requested: &str) -> Fault {
-    // Legacy versions are named too: a client of a later revision then knows that `initialize` will work.
+    // Legacy versions are listed too, which tells a client of a later revision that `initialize` works.
     let supported: Vec<&str> = Revision::ALL.iter().rev().map(|r| r.as_str()).collect();
     let supported = serde_json::json!(supported);
     let requested = serde_json::json!(requested);
@@ -14,7 +14,7 @@ pub(crate) fn unsupported_version(requested: &str) -> Fault {
     ))
 }
 
-/// What a request says of itself, before its version was judged.
+/// A request's introduction before its version was checked.
 pub(crate) struct Introduction {
     pub(crate) version: String,
     caller: Caller,
@@ -62,7 +62,7 @@ impl Introduction {
         })
     }
 
-    /// The caller, if we speak its version.
+    /// The caller, if the gateway supports its version.
     pub(crate) fn caller(self) -> Result<Caller, Fault> {
         if self.version == Revision::NEWEST.as_str() {
             return Ok(self.caller);

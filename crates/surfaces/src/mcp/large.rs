@@ -1,8 +1,8 @@
-//! An answer that goes out while it still comes in.
+//! An answer that is sent while it is received.
 //!
-//! A transport that can write it piece by piece takes its `flow`: the pieces, and the rest of the call, which must be
-//! polled for them to come. The last byte waits until the call is over and on record, so a complete answer has its
-//! record, and the answer of a failed call is never complete. Other transports take it `gathered`.
+//! A transport that can write pieces takes its `flow`: the pieces, and the rest of the call, which must be polled to
+//! produce them. The last byte waits until the call has ended and is on record, so a complete answer has its record,
+//! and the answer of a failed call is never complete. Other transports take it `gathered`.
 
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
@@ -11,12 +11,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::exchange::MessageExchange;
 
-/// The call failed after its answer had begun; what of it went out is worth nothing.
+/// The call failed after its answer had begun; the part that was sent is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer could not be finished")]
 pub(crate) struct Unfinished;
 
-/// An answer that has begun, the call that brings the rest of it, and its exchange.
+/// An answer that has begun, the call that produces its rest, and its exchange.
 pub(crate) struct Large {
     exchange: MessageExchange,
     beginning: Beginning,
@@ -34,13 +34,13 @@ impl Large {
         }
     }
 
-    /// What of the message comes before the result.
+    /// The part of the message before the result.
     fn front(&self) -> Vec<u8> {
         let id = self.exchange.id().as_bytes();
         [br#"{"jsonrpc":"2.0","id":"#, id, br#","result":"#].concat()
     }
 
-    /// The whole message, for those who cannot take it in pieces.
+    /// The whole message, for transports that cannot send pieces.
     pub(crate) async fn gathered(self) -> Vec<u8> {
         let mut out = self.front();
         let Self {
@@ -50,7 +50,7 @@ impl Large {
         } = self;
         out.extend_from_slice(&beginning.first);
         let mut done = None;
-        // The call moves only while it is polled, and its pieces lie between us and it.
+        // The call progresses only while it is polled, and its pieces are buffered between it and this function.
         loop {
             tokio::select! {
                 biased;
@@ -73,7 +73,7 @@ impl Large {
         out
     }
 
-    /// The message in pieces, and what must be driven for them to come. Dropping either ends the call.
+    /// The message in pieces, and the future that produces them. Dropping either ends the call.
     pub(crate) fn flow(
         self,
     ) -> (
@@ -112,7 +112,7 @@ impl Large {
     }
 }
 
-/// Drives a call to its end. Whatever is said during its answer comes too late to be told.
+/// Runs a call to its end. Notices during its answer are dropped.
 async fn over(talk: &mut Conversation) -> Result<Reply, Fault> {
     loop {
         if let Step::Done(outcome) = talk.next().await {
@@ -135,7 +135,7 @@ fn tell(fault: &Fault, handed: usize) {
 struct Pieces {
     front: std::array::IntoIter<Bytes, 2>,
     rest: mpsc::Receiver<Bytes>,
-    /// Whether the call ended well; nothing once that was told.
+    /// Whether the call succeeded; `None` once that was reported.
     good: Option<oneshot::Receiver<()>>,
 }
 
@@ -162,7 +162,7 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::{FutureExt, StreamExt};
-    use sentinel_core::admission::Slot;
+    use sentinel_core::admission::PermitSlot;
     use sentinel_core::{Event, Kind, Line};
     use sentinel_wire::json::Rules;
     use sentinel_wire::{Id, Outcome, Payload, Revision};
@@ -171,7 +171,7 @@ mod tests {
 
     /// A call that answers with these pieces, and ends well or not.
     async fn large(pieces: &'static [&'static str], good: bool) -> Large {
-        let (line, events) = Line::open(Slot::default(), 1024);
+        let (line, events) = Line::open(PermitSlot::default(), 1024);
         let reply = Box::pin(async move {
             let (first, rest) = pieces.split_first().expect("a piece");
             let feed = line.begin(Bytes::from_static(first.as_bytes()), Duration::MAX);
@@ -188,7 +188,7 @@ mod tests {
                 false => Err(Fault::new(Kind::BackendBadReply, "broken")),
             }
         });
-        let mut talk = Conversation::new(reply, events, Arc::default(), Slot::default());
+        let mut talk = Conversation::new(reply, events, Arc::default(), PermitSlot::default());
         let Step::Event(Event::Begins(beginning)) = talk.next().await else {
             panic!("it begins")
         };

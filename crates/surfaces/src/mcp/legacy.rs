@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sentinel_core::audit::Trail;
+use sentinel_core::audit::AuditTrail;
 use sentinel_core::seal::random_id;
 use sentinel_core::updates::Ticket;
 use sentinel_core::{
@@ -26,14 +26,14 @@ use super::hello;
 use super::render::notice_message;
 use super::session::LegacySession;
 use super::sink::{CallerSink, StreamItem};
-use super::tasks::{self, Driven};
-use super::visits::{Visits, accept_all};
+use super::tasks::{self, PolledTask};
+use super::visits::{OpenedPages, accept_all};
 use crate::exchange::Handled;
 use crate::gateway::Gateway;
 
-/// How often one call may ask its caller for input.
+/// Rounds of questions in one call.
 const ROUNDS_MAX: u32 = 10;
-/// Before a backend is called again that asked for nothing but that (load shedding).
+/// Pause before a backend is called again that requested a retry without questions (load shedding).
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A call while it runs. Dropping it cancels the call.
@@ -42,13 +42,13 @@ pub(crate) struct LegacyCall {
     pub(super) caller: Arc<Caller>,
     pub(super) request: Request,
     pub(super) sink: CallerSink,
-    pub(super) trail: Arc<Trail>,
+    pub(super) trail: Arc<AuditTrail>,
 }
 
-/// How one call to the backend ends.
+/// The end of one round of a call.
 enum RoundEnd {
     Over(Result<Reply, Fault>),
-    /// A large reply has begun; the conversation drives the rest of it.
+    /// A large reply has begun; the conversation produces its rest.
     Begins(Box<Beginning>, Box<Conversation>),
 }
 
@@ -68,7 +68,7 @@ impl LegacyCall {
         }
         let subscription = self.listen();
         let mut params = self.request.params.clone();
-        let mut visits = Visits::default();
+        let mut visits = OpenedPages::default();
         let (mut round, mut questions) = (Round::first(), 0);
         loop {
             let outcome = match self.round(round, params).await {
@@ -82,7 +82,7 @@ impl LegacyCall {
                 self.settle_subscription(subscription, &outcome);
                 return outcome.map(Handled::Reply);
             };
-            // Rare, and large: kept out of every call's future.
+            // Rare and large, so boxed to keep the future of other calls small.
             match Box::pin(self.input(&needed, &mut visits, &mut questions)).await {
                 Ok(next) => (params, round) = (next, round.next()),
                 Err(outcome) => return outcome.map(Handled::Reply),
@@ -90,7 +90,7 @@ impl LegacyCall {
         }
     }
 
-    /// Calls the backend once and relays what it says on the way.
+    /// Calls the backend once and forwards its notices and questions.
     async fn round(&self, round: Round, params: Params) -> RoundEnd {
         let (caller, method) = (self.caller.clone(), self.request.method.clone());
         let invocation = Invocation::mcp(round, caller, self.session.view, method, params);
@@ -130,18 +130,18 @@ impl LegacyCall {
         let operation = registry.operation(self.session.view, method, params);
         match (tasks::is_task(&reply), operation) {
             (Some(task), Some(operation)) => {
-                let driven = Driven::new(self, round.call, operation, task);
+                let driven = PolledTask::new(self, round.call, operation, task);
                 driven.run(task).await
             }
             _ => Ok(reply),
         }
     }
 
-    /// The params for the next round, with the input that the backend wants; `Err` ends the call.
+    /// The params for the next round, with the requested input; `Err` ends the call.
     async fn input(
         &self,
-        needed: &Needed,
-        visits: &mut Visits,
+        needed: &RequestedInput,
+        visits: &mut OpenedPages,
         rounds: &mut u32,
     ) -> Result<Params, Result<Reply, Fault>> {
         let Request { method, params, .. } = &self.request;
@@ -150,7 +150,7 @@ impl LegacyCall {
             return bad_reply(SAYS_NOT_WHICH);
         }
         if visits.are_all_of(needed) {
-            // The user is on the way: the backend is asked again, not the user.
+            // The user was sent to a page already: the backend is asked again, not the user.
             let Some(pause) = visits.pause() else {
                 return Err(visits.unfinished(method, self.caller.revision));
             };
@@ -183,12 +183,12 @@ impl LegacyCall {
         self.sink.send(message);
     }
 
-    /// Asks everything at once and waits for all answers. An error ends the call: there is no way to
-    /// hand it to the backend, except for elicitation, where it means "cancel".
+    /// Asks all questions at once and waits for the answers. An error ends the call, since it cannot be passed to the
+    /// backend, except for elicitation, where it means "cancel".
     pub(super) async fn collect(
         &self,
-        needed: &Needed,
-        visits: &mut Visits,
+        needed: &RequestedInput,
+        visits: &mut OpenedPages,
     ) -> Result<Vec<u8>, Result<Reply, Fault>> {
         let patience = self.gateway().limits().park_ttl;
         let mut waiting = Vec::with_capacity(needed.inputs.len());
@@ -246,7 +246,7 @@ impl LegacyCall {
         subscriber.begin(self.gateway(), &self.caller, &uri)
     }
 
-    /// Keeps a subscription that the backend agreed to, or ends the one that it was asked to end.
+    /// Stores a subscription that the backend accepted, or ends the one being unsubscribed.
     fn settle_subscription(&self, ticket: Option<Ticket>, outcome: &Result<Reply, Fault>) {
         let is_result = |reply: &Reply| matches!(reply.outcome, Outcome::Result(_));
         if !outcome.as_ref().is_ok_and(is_result) {
@@ -261,8 +261,8 @@ impl LegacyCall {
     }
 }
 
-/// A question in the caller's revision; `None` if the caller cannot be asked it. A URL elicitation of a
-/// modern backend has no id, without which clients of 2025-11-25 refuse it.
+/// A question in the caller's revision; `None` if the caller cannot be asked it. A modern backend's URL elicitation
+/// has no id, which clients of 2025-11-25 require.
 fn translated_question(caller: &Caller, method: &Method, params: &Bytes) -> Option<Bytes> {
     let params = Payload::parse(params.clone(), Rules::backend()).ok()?;
     if !caller.can_answer(method, &params) {
@@ -286,18 +286,18 @@ pub(crate) fn cannot(method: &Method) -> Bytes {
 
 pub(crate) const SAYS_NOT_WHICH: &str = "the backend wants input and does not say which";
 
-/// What a modern backend wants to know before it goes on.
-pub(crate) struct Needed {
+/// The input that a modern backend requests.
+pub(crate) struct RequestedInput {
     /// Key, method and params of each question.
     pub(crate) inputs: Vec<(String, Method, Bytes)>,
     pub(crate) state: Option<Bytes>,
 }
 
-fn input_required(outcome: &Result<Reply, Fault>) -> Option<Needed> {
+fn input_required(outcome: &Result<Reply, Fault>) -> Option<RequestedInput> {
     let Outcome::Result(result) = &outcome.as_ref().ok()?.outcome else {
         return None;
     };
-    (result.get("resultType") == Some(br#""input_required""#)).then(|| Needed {
+    (result.get("resultType") == Some(br#""input_required""#)).then(|| RequestedInput {
         inputs: read_inputs(result),
         state: result.get_bytes("requestState"),
     })
@@ -317,8 +317,8 @@ pub(crate) fn read_inputs(result: &Payload) -> Vec<(String, Method, Bytes)> {
     object.members.iter().filter_map(read).collect()
 }
 
-/// The original params, with the answers and the exact state to go on from.
-fn with_input(params: &Params, needed: &Needed, answers: &[u8]) -> Params {
+/// The original params, with the answers and the unchanged `requestState`.
+fn with_input(params: &Params, needed: &RequestedInput, answers: &[u8]) -> Params {
     let answers = (!needed.inputs.is_empty()).then_some(answers);
     let edits = [
         ("inputResponses", answers),

@@ -1,5 +1,5 @@
-//! Hearing that lists changed: for the GET stream of a legacy session, for a legacy stdio caller,
-//! and for `subscriptions/listen` of a modern one, who may also want to hear of resources and tasks.
+//! Notifications of changes: for the GET stream of a legacy session, for a legacy stdio caller, and for
+//! `subscriptions/listen` of a modern one, which may include resources and tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,19 +7,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_core::catalog::{Change, Generations, Registry};
-use sentinel_core::updates::{Hear, HearTask, Ticket};
+use sentinel_core::updates::{OnTask, OnUpdate, Ticket};
 use sentinel_core::{Caller, Conversation, Fault, Invocation, Reply, Step, TaskAction, View};
 use sentinel_wire::envelope::{write_notification, write_result};
 use sentinel_wire::json::{self, Object, Rules};
 use sentinel_wire::{Id, Method, Outcome, Payload, Request, meta};
 use tokio::sync::{mpsc, watch};
 
-use super::subscribe::{Right, SUBSCRIPTIONS_MAX, updated_message};
-use super::tasks::{self, Named};
+use super::subscribe::{Permission, SUBSCRIPTIONS_MAX, updated_message};
+use super::tasks::{self, TaskHandle};
 use crate::gateway::Gateway;
 
-/// What changed in one view since the last look. Changes that come faster than they are heard are
-/// told once.
+/// Changes in one view since the last call. Changes that come faster than they are read are reported once.
 #[derive(Clone)]
 pub(crate) struct Changes {
     view: View,
@@ -34,9 +33,9 @@ impl Changes {
         Self { view, source, seen }
     }
 
-    /// Waits for a change; empty when it was in other views only, `None` at the end.
+    /// Waits for a change; empty if it was in another view, `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Vec<Change>> {
-        // Not `changed`: a clone that is taken up later has changes before it that were never told.
+        // Not `changed`: a clone used later has unreported earlier changes.
         let seen = self.seen.clone();
         let newer = self.source.wait_for(|now| !Arc::ptr_eq(now, &seen));
         newer.await.ok()?;
@@ -54,68 +53,68 @@ pub(crate) fn change_message(change: Change) -> Vec<u8> {
     message
 }
 
-/// News of resources waiting for one listener; one that lags behind this far is cut off.
-const HEARD_MAX: usize = 256;
-/// How long a backend may take to agree to a subscription.
+/// Queued updates of one listener; one that falls behind further is cut off.
+const QUEUE_LEN_MAX: usize = 256;
+/// Longest time for a backend to accept a subscription.
 const AGREE_MAX: Duration = Duration::from_secs(10);
-/// Tasks that one listener may name: each is looked at once in the beginning.
+/// Tasks per listener: the state of each is requested at the start.
 const TASKS_MAX: usize = 100;
 
-/// What a listener hears besides changed lists.
-enum News {
+/// Events of a listener besides changed lists.
+enum ListenerEvent {
     Updated(String),
-    /// How one of its tasks is now, by its place among them; nothing if that has to be asked.
+    /// The state of a followed task, by index; `None` if it must be requested.
     Task(usize, Option<Payload>),
 }
 
-/// A task that is listened to.
+/// A followed task.
 struct Followed {
-    named: Named,
+    named: TaskHandle,
     /// The caller's name for it.
     handle: String,
     _ticket: Ticket,
-    /// What was told of it last.
+    /// The last state reported to the caller.
     last: Option<Bytes>,
 }
 
-/// One `subscriptions/listen`: which changes its caller wants, under which id.
+/// One `subscriptions/listen`: its filter and its id.
 pub(crate) struct Listener {
     id: Id,
     wanted: Vec<Change>,
     changes: Changes,
     followed: Vec<(String, Ticket)>,
     tasks: Vec<Followed>,
-    heard: mpsc::Receiver<News>,
-    /// News of a task that is not told yet: to look at it takes a while, and this may be dropped meanwhile.
+    heard: mpsc::Receiver<ListenerEvent>,
+    /// A task event in progress: requesting the state takes a while, and this future may be dropped meanwhile.
     owed: Option<(usize, Option<Payload>)>,
-    /// It did not keep up.
+    /// It fell behind and is cut off.
     lost: Arc<AtomicBool>,
-    look: Look,
+    look: TaskReader,
 }
 
-/// Looks at tasks for a listener.
-struct Look {
+/// Requests the state of tasks for a listener.
+struct TaskReader {
     gateway: Arc<Gateway>,
     caller: Arc<Caller>,
     /// How the caller introduced itself.
     meta: Option<Bytes>,
 }
 
-impl Look {
-    fn request(&self, named: &Named) -> Invocation {
+impl TaskReader {
+    fn request(&self, named: &TaskHandle) -> Invocation {
         let meta = self.meta.as_deref().map(String::from_utf8_lossy);
         let meta = meta.map(|meta| format!(r#","_meta":{meta}"#));
         named.request(&self.caller, TaskAction::Get, &meta.unwrap_or_default())
     }
 
-    /// Whether the caller may ask how it is.
-    fn is_allowed(&self, named: &Named) -> bool {
+    /// Whether the caller may request its state.
+    fn is_allowed(&self, named: &TaskHandle) -> bool {
         let walk = &self.gateway.walk;
         walk.permits(self.request(named), Arc::default()).is_ok()
     }
 
-    /// How a task is, asked like any other call: so it is its caller's, and its backend knows it.
-    async fn at(&self, named: &Named) -> Option<Payload> {
+    /// The state of a task, requested like any other call, so that ownership and permissions are checked.
+    async fn at(&self, named: &TaskHandle) -> Option<Payload> {
         let walk = &self.gateway.walk;
         let talk = walk.begin(self.request(named), Arc::default());
         match ended(talk).await?.ok()?.outcome {
@@ -125,15 +124,15 @@ impl Look {
     }
 }
 
-/// The way to one listener; it is cut off when it lags behind.
+/// The queue of one listener; it is closed when the listener falls behind.
 #[derive(Clone)]
-struct Teller {
-    tell: mpsc::Sender<News>,
+struct EventQueue {
+    tell: mpsc::Sender<ListenerEvent>,
     lost: Arc<AtomicBool>,
 }
 
-impl Teller {
-    fn tell(&self, news: News) {
+impl EventQueue {
+    fn tell(&self, news: ListenerEvent) {
         if self.tell.try_send(news).is_err() {
             self.lost.store(true, Ordering::Relaxed);
         }
@@ -141,8 +140,8 @@ impl Teller {
 }
 
 impl Listener {
-    /// Asks the owners of the resources and tasks it names; what they refuse is left out. To name tasks
-    /// one must have declared them.
+    /// Subscribes at the owners of the named resources and tasks; refused ones are left out. Naming tasks requires
+    /// having declared them.
     pub(crate) async fn open(
         gateway: &Arc<Gateway>,
         caller: Arc<Caller>,
@@ -153,20 +152,20 @@ impl Listener {
         if !handles.is_empty() && !caller.takes_tasks() {
             return Err(tasks::undeclared());
         }
-        let (tell, heard) = mpsc::channel(HEARD_MAX);
+        let (tell, heard) = mpsc::channel(QUEUE_LEN_MAX);
         let lost = Arc::new(AtomicBool::new(false));
-        let teller = Teller {
+        let queue = EventQueue {
             tell,
             lost: lost.clone(),
         };
         let changes = Changes::of(&gateway.registry, view);
         let mut followed = Vec::new();
         for uri in named(&request, "resourceSubscriptions", SUBSCRIPTIONS_MAX) {
-            let right = Right::to_hear_of(&uri, gateway, &caller, view);
-            let teller = teller.clone();
-            let hear: Hear = Arc::new(move |changed| {
+            let right = Permission::to_hear_of(&uri, gateway, &caller, view);
+            let queue = queue.clone();
+            let hear: OnUpdate = Arc::new(move |changed| {
                 if right.holds_for(changed) {
-                    teller.tell(News::Updated(changed.to_owned()));
+                    queue.tell(ListenerEvent::Updated(changed.to_owned()));
                 }
             });
             let Some(ticket) = gateway.registry.listen(view, &caller, &uri, hear) else {
@@ -185,33 +184,33 @@ impl Listener {
             heard,
             owed: None,
             lost,
-            look: Look {
+            look: TaskReader {
                 gateway: gateway.clone(),
                 caller,
                 meta: request.params.get_bytes("_meta"),
             },
         };
         for handle in handles {
-            this.follow(handle, &teller).await;
+            this.follow(handle, &queue).await;
         }
         Ok(this)
     }
 
-    /// Begins to hear of a task, and tells how it is: it may be over before its listener came.
-    async fn follow(&mut self, handle: String, teller: &Teller) {
+    /// Follows a task, and requests its state, since it may have ended before the subscription.
+    async fn follow(&mut self, handle: String, queue: &EventQueue) {
         let gateway = &self.look.gateway;
         let Ok(named) = tasks::open(gateway, &self.look.caller, self.changes.view, &handle) else {
             return;
         };
-        let (at, to) = (self.tasks.len(), teller.clone());
-        let hear: HearTask = Arc::new(move |now| to.tell(News::Task(at, now.cloned())));
+        let (at, to) = (self.tasks.len(), queue.clone());
+        let hear: OnTask = Arc::new(move |now| to.tell(ListenerEvent::Task(at, now.cloned())));
         let registry = &self.look.gateway.registry;
         let Some(ticket) = registry.follow(named.owner, &named.id, hear) else {
             return;
         };
         registry.are_told(named.owner).await;
         if let Some(now) = self.look.at(&named).await {
-            teller.tell(News::Task(at, Some(now)));
+            queue.tell(ListenerEvent::Task(at, Some(now)));
             self.tasks.push(Followed {
                 named,
                 handle,
@@ -221,10 +220,10 @@ impl Listener {
         }
     }
 
-    /// What is to be told of a task, if that is news.
+    /// The notification about a task, if its state is new.
     async fn of_task(&mut self, at: usize, now: Option<Payload>) -> Option<Vec<u8>> {
         let now = match now {
-            // Only for a caller that may still ask for it.
+            // Only while the caller may request its state.
             Some(now) if self.look.is_allowed(&self.tasks.get(at)?.named) => now,
             Some(_) => return None,
             None => self.look.at(&self.tasks.get(at)?.named).await?,
@@ -249,7 +248,7 @@ impl Listener {
         Some(message)
     }
 
-    /// The first message: what of the filter is honoured.
+    /// The first message: the accepted part of the filter.
     pub(crate) fn acknowledgement(&self) -> Vec<u8> {
         let mut honoured: Vec<String> = self
             .wanted
@@ -281,7 +280,7 @@ impl Listener {
         message
     }
 
-    /// The next notifications, which may be none; `None` when it is over.
+    /// The next notifications, possibly none; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Vec<Vec<u8>>> {
         if self.lost.load(Ordering::Relaxed) {
             return None;
@@ -294,8 +293,8 @@ impl Listener {
         let id = self.id_member();
         tokio::select! {
             Some(news) = self.heard.recv() => match news {
-                News::Updated(uri) => Some(vec![updated_message(&uri, &format!(",{id}"))]),
-                News::Task(at, now) => {
+                ListenerEvent::Updated(uri) => Some(vec![updated_message(&uri, &format!(",{id}"))]),
+                ListenerEvent::Task(at, now) => {
                     self.owed = Some((at, now));
                     Some(Vec::new())
                 }
@@ -345,7 +344,7 @@ fn filter_key(change: Change) -> &'static str {
     }
 }
 
-/// The resources or tasks that a listener names, within a bound.
+/// The resources or tasks in a filter, within a bound.
 fn named(request: &Request, member: &str, max: usize) -> Vec<String> {
     let raw = request.params.get("notifications").unwrap_or_default();
     let filter = Object::parse(raw, Rules::backend()).unwrap_or_default();
@@ -359,7 +358,7 @@ fn named(request: &Request, member: &str, max: usize) -> Vec<String> {
     names.map(|name| name.into_owned()).take(max).collect()
 }
 
-/// The outcome of a request of the gateway's own, within a bound; notices on the way are dropped.
+/// The outcome of a request of the gateway's own, within a bound; its notices are dropped.
 async fn ended(mut talk: Conversation) -> Option<Result<Reply, Fault>> {
     let outcome = async {
         loop {
@@ -371,7 +370,7 @@ async fn ended(mut talk: Conversation) -> Option<Result<Reply, Fault>> {
     tokio::time::timeout(AGREE_MAX, outcome).await.ok()
 }
 
-/// Whether the caller may follow a resource and its backend agrees: asked like any other call.
+/// Whether the caller may follow a resource and its backend accepts: requested like any other call.
 async fn agrees(gateway: &Gateway, caller: &Arc<Caller>, view: View, uri: &str) -> bool {
     let subscription = Invocation::subscription(caller.clone(), view, uri);
     let talk = gateway.walk.begin(subscription, Arc::default());

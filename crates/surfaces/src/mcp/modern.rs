@@ -1,12 +1,12 @@
-//! A conversation with a caller of 2026-07-28: one request, one answer, nothing in between but
-//! notices. What a legacy backend asks meanwhile parks the call; the retry takes it up again.
+//! Calls of 2026-07-28 callers: one request and one answer, with only notices in between. A question of a legacy
+//! backend parks the call; the retry resumes it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ring::digest::{Context, SHA256};
-use sentinel_core::audit::Trail;
+use sentinel_core::audit::AuditTrail;
 use sentinel_core::park::{Parked, input_requests};
 use sentinel_core::{
     Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Invocation, Kind, Notice, Refusals,
@@ -22,71 +22,78 @@ use super::tasks;
 use crate::exchange::Handled;
 use crate::gateway::Gateway;
 
-/// Questions that arrive together are asked together.
+/// Questions that arrive within this time are asked together.
 const SETTLE: Duration = Duration::from_millis(20);
 const ROUNDS_MAX: u32 = 10;
-/// Marks what a sealed state is for.
+/// Type tags of sealed states.
 const PARKED: u8 = b'P';
 const RELAYED: u8 = b'R';
-/// Nothing waits: the call is simply made again.
+/// A retry without questions: the call is made again.
 const AGAIN: u8 = b'A';
-/// The params of a question that has none.
+/// Params of a question that has none.
 const NOTHING: Bytes = Bytes::from_static(b"{}");
 
-/// A request of a modern caller while it runs. Dropping it cancels the call.
-pub(crate) struct Talk {
+/// A call in progress. Dropping it cancels the call.
+pub(crate) struct ModernCall {
     gateway: Arc<Gateway>,
     caller: Arc<Caller>,
     request: Request,
     view: View,
     talk: Option<Conversation>,
-    /// The handle the caller used, where the request is about a task.
+    /// The caller's handle, where the request is about a task.
     task: Option<String>,
-    /// Questions of an earlier round that the retry did not answer.
+    /// Open questions of an earlier round that the retry did not answer.
     unanswered: Vec<Ask>,
     rounds: u32,
     round: Round,
-    trail: Arc<Trail>,
-    manner: Manner,
+    trail: Arc<AuditTrail>,
+    options: CallOptions,
 }
 
-/// How a surface other than MCP makes its calls.
+/// Options of calls from surfaces other than MCP.
 #[derive(Clone, Default)]
-pub(crate) struct Manner {
-    /// How its callers hear of a refusal.
+pub(crate) struct CallOptions {
+    /// The form of refusals.
     pub(crate) refusals: Refusals,
-    /// The token by which the caller confirms the call.
+    /// The caller's confirmation token.
     pub(crate) confirmation: Option<Arc<str>>,
 }
 
-/// What comes next for the caller.
+/// The next message for the caller.
 pub(crate) enum Turn {
-    /// A notification; more follows.
+    /// A notification; more messages follow.
     Notice(Vec<u8>),
-    /// What the request came to; nothing follows.
+    /// The outcome; the last message.
     Done(Result<Handled, Fault>),
 }
 
-impl Talk {
-    /// Begins a call, or resumes a parked one where the request is a retry of it.
+impl ModernCall {
+    /// Begins a call, or resumes the parked call that the request retries.
     pub(crate) fn begin(
         gateway: &Arc<Gateway>,
         caller: Arc<Caller>,
         view: View,
         request: Request,
-        trail: Arc<Trail>,
+        trail: Arc<AuditTrail>,
     ) -> Result<Self, Fault> {
-        Self::begin_as(gateway, caller, view, request, trail, Manner::default())
+        Self::begin_as(
+            gateway,
+            caller,
+            view,
+            request,
+            trail,
+            CallOptions::default(),
+        )
     }
 
-    /// The same for a surface other than MCP.
+    /// Like [`ModernCall::begin`], for a surface other than MCP.
     pub(crate) fn begin_as(
         gateway: &Arc<Gateway>,
         caller: Arc<Caller>,
         view: View,
         request: Request,
-        trail: Arc<Trail>,
-        manner: Manner,
+        trail: Arc<AuditTrail>,
+        options: CallOptions,
     ) -> Result<Self, Fault> {
         let mut this = Self {
             gateway: gateway.clone(),
@@ -99,7 +106,7 @@ impl Talk {
             rounds: 0,
             round: Round::first(),
             trail,
-            manner,
+            options,
         };
         state_is_text(&this.request)?;
         let state = this.request.params.string("requestState");
@@ -116,14 +123,14 @@ impl Talk {
         let method = self.request.method.clone();
         let caller = self.caller.clone();
         let call = Invocation {
-            refusals: self.manner.refusals,
-            confirmation: self.manner.confirmation.take(),
+            refusals: self.options.refusals,
+            confirmation: self.options.confirmation.take(),
             ..Invocation::mcp(self.round, caller, self.view, method, params)
         };
         self.talk = Some(self.gateway.walk.begin(call, self.trail.clone()));
     }
 
-    /// A request about a task goes to the backend that its handle names.
+    /// Sends a request about a task to the backend named in its handle.
     fn start_task(&mut self, action: TaskAction) -> Result<(), Fault> {
         if !self.caller.capabilities.tasks {
             return Err(tasks::undeclared());
@@ -152,9 +159,9 @@ impl Talk {
         Ok(())
     }
 
-    /// The tool that became a task, by the name that this caller uses. On record the handle would say nothing: a new one
-    /// is sealed for each task, and only this process can open it.
-    fn tool_of(&self, named: &tasks::Named) -> Arc<str> {
+    /// The tool that became a task, by its name for this caller. The record needs it, since each handle is sealed
+    /// anew and only this process can open it.
+    fn tool_of(&self, named: &tasks::TaskHandle) -> Arc<str> {
         let own = View::Only(named.owner);
         match self.gateway.registry.tool(own, &named.of.tool) {
             Some(tool) => tool.name_in(self.view).into(),
@@ -162,7 +169,7 @@ impl Talk {
         }
     }
 
-    /// Goes on from a state that we sealed for exactly this caller and request.
+    /// Continues from a state that was sealed for exactly this caller and request.
     fn resume(&mut self, state: &str) -> Result<(), Fault> {
         let bad = || {
             Fault::new(
@@ -201,8 +208,13 @@ impl Talk {
                 let responses = self.request.params.get_bytes("inputResponses");
                 let responses = responses.unwrap_or_default();
                 let check = |asks: &[(String, Ask)]| well_formed(&responses, asks);
-                let parked = self.gateway.lot.take(id, check).ok_or_else(bad)??;
-                // It may have waited for long. A caller that may no longer make the call does not end it either.
+                let parked = self
+                    .gateway
+                    .parked_calls
+                    .take(id, check)
+                    .ok_or_else(bad)??;
+                // Checked again, since it may have waited for long. A caller that may no longer make the call cannot
+                // end it either.
                 let (method, params) = (self.request.method.clone(), self.request.params.clone());
                 (self.rounds, self.round) = (parked.rounds, parked.round);
                 let caller = self.caller.clone();
@@ -215,26 +227,26 @@ impl Talk {
         Ok(())
     }
 
-    /// Takes up the round that a sealed state begins with; what follows it is the backend's own state. A state that was
-    /// sent before begins a call of its own, which is counted.
+    /// Takes the round from the beginning of a sealed state; the rest is the backend's own state. A state that was
+    /// sent before begins a new call, which is counted.
     fn continues<'s>(&mut self, state: &'s [u8]) -> Option<&'s [u8]> {
         let (round, inner) = state.split_first_chunk()?;
         self.round = self.gateway.continuations.take(Round::from_bytes(*round));
         Some(inner)
     }
 
-    /// A sealed state that continues this call.
+    /// Seals a state that continues this call.
     fn continuation(&self, kind: u8, inner: &[u8]) -> String {
         let round = self.gateway.continuations.issue(self.round);
         let plain = [&[kind], &round.to_bytes()[..], inner].concat();
         self.gateway.sealer.seal(&plain, &self.binding())
     }
 
-    /// What a sealed state is bound to: the caller, and the request as it was.
+    /// The binding of a sealed state: the caller and the request.
     fn binding(&self) -> Vec<u8> {
         let mut digest = Context::new(&SHA256);
         for part in ["name", "uri", "arguments"] {
-            // However the caller's own library orders and spaces it the second time.
+            // Canonical, since the caller's library may order and space the retry differently.
             let value = self.request.params.get(part).map(json::canonical);
             digest.update(&value.unwrap_or_default());
             digest.update(b"\0");
@@ -252,7 +264,7 @@ impl Talk {
         bound
     }
 
-    /// Hands the caller's answers to the backend's questions; what is not answered is asked again.
+    /// Passes the caller's answers to the backend; unanswered questions are asked again.
     fn answer_parked(&mut self, mut parked: Parked) {
         let raw = self
             .request
@@ -272,7 +284,7 @@ impl Talk {
         self.talk = Some(parked.talk);
     }
 
-    /// The next thing to tell the caller.
+    /// The next message for the caller.
     pub(crate) async fn next(&mut self) -> Turn {
         let token = self
             .request
@@ -292,7 +304,7 @@ impl Talk {
                 .as_mut()
                 .expect("not asked again after the answer");
             match talk.next().await {
-                // Modern callers learn the outcome by coming back.
+                // Modern callers learn the outcome by retrying.
                 Step::Event(Event::Notice(notice)) if matches!(*notice, Notice::Elicited(_)) => {}
                 Step::Event(Event::Notice(notice)) => {
                     if let Some(message) = notice_message(&notice, token.as_deref(), level) {
@@ -310,14 +322,14 @@ impl Talk {
         }
     }
 
-    /// The backend's final answer begins, and no step has to look into it.
+    /// The backend's final answer begins, and no later step inspects it.
     fn begins(&mut self, beginning: Box<Beginning>) -> Turn {
         let talk = self.talk.take();
         let talk = talk.expect("a reply comes from a running call");
         Turn::Done(Ok(Handled::Begins(beginning, Box::new(talk))))
     }
 
-    /// A legacy backend asks: gather what it asks at once, and leave out what it withdraws, then park.
+    /// A legacy backend asks: collects its current questions, without withdrawn ones, and parks the call.
     async fn asked(&mut self, mut asks: Vec<Ask>) -> Option<Turn> {
         let until = tokio::time::Instant::now() + SETTLE;
         let mut ended = None;
@@ -328,9 +340,9 @@ impl Talk {
         while let Ok(step) = tokio::time::timeout_at(until, talk.next()).await {
             match step {
                 Step::Event(Event::Ask(ask)) => asks.push(*ask),
-                // Progress between two questions is old by the time it could be told.
+                // Progress would be outdated by the time of the answer.
                 Step::Event(Event::Notice(_)) => {}
-                // It has no use for the answers any more.
+                // The backend withdrew the question.
                 Step::Event(Event::Begins(beginning)) => return Some(self.begins(beginning)),
                 Step::Done(outcome) => {
                     ended = Some(outcome);
@@ -370,7 +382,7 @@ impl Talk {
         // One stdio connection is one caller.
         let session = self.caller.session.clone();
         let whose = session.unwrap_or_else(|| self.caller.principal());
-        let Ok(id) = self.gateway.lot.park(&whose, parked) else {
+        let Ok(id) = self.gateway.parked_calls.park(&whose, parked) else {
             let text = "too many calls wait for input: answer some of them first";
             return Turn::Done(Err(Fault::new(Kind::RateLimited, text)));
         };
@@ -383,8 +395,7 @@ impl Talk {
         Turn::Done(Ok(Handled::Reply(own_reply(result))))
     }
 
-    /// The backend's final word. A modern backend may want input: then its state comes back through
-    /// us, sealed.
+    /// The backend's final answer. If a modern backend requests input, its state is sealed into ours.
     fn finish(&mut self, outcome: Result<Reply, Fault>) -> Turn {
         self.talk = None;
         let outcome = outcome.and_then(|reply| self.may_ask(reply));
@@ -393,8 +404,8 @@ impl Talk {
         Turn::Done(outcome.map(Handled::Reply))
     }
 
-    /// A backend of 2025-11-25 may refuse until the user was at a URL. To a modern caller that is a
-    /// question, and its retry the call anew.
+    /// A backend of 2025-11-25 may refuse until the user has visited a URL. A modern caller gets that as a question,
+    /// and its retry makes the call anew.
     fn ask_for_visits(&self, reply: Reply) -> Result<Reply, Fault> {
         let Outcome::Error(error) = &reply.outcome else {
             return Ok(reply);
@@ -431,7 +442,7 @@ impl Talk {
         Ok(own_reply(result))
     }
 
-    /// A new task gets a handle of ours; later answers about it bear the handle the caller used.
+    /// A new task gets a sealed handle; later answers about it contain the caller's handle.
     fn seal_task(&self, reply: Reply) -> Reply {
         let Outcome::Result(result) = &reply.outcome else {
             return reply;
@@ -448,7 +459,8 @@ impl Talk {
                 let Some(operation) = registry.operation(self.view, method, params) else {
                     return reply;
                 };
-                let named = tasks::Named::new(&operation, &self.caller, self.round.call, &inner);
+                let named =
+                    tasks::TaskHandle::new(&operation, &self.caller, self.round.call, &inner);
                 tasks::seal(&self.gateway, &self.caller, self.view, &named)
             }
         };
@@ -459,7 +471,7 @@ impl Talk {
         }
     }
 
-    /// A modern backend may only ask where it may, and for what this caller offered.
+    /// Checks the questions of a modern backend: only where allowed, and only those that this caller declared.
     fn may_ask(&self, reply: Reply) -> Result<Reply, Fault> {
         let bad = |text: String| Err(Fault::new(Kind::BackendBadReply, text));
         let Outcome::Result(result) = &reply.outcome else {
@@ -526,7 +538,7 @@ impl Talk {
     }
 }
 
-/// A state that is none of ours would be taken for no state, and the call be made anew.
+/// An invalid state is refused: ignoring it would make the call anew.
 fn state_is_text(request: &Request) -> Result<(), Fault> {
     let params = &request.params;
     let bad = match params.get("requestState") {
@@ -541,7 +553,7 @@ fn state_is_text(request: &Request) -> Result<(), Fault> {
     Ok(())
 }
 
-/// An answer to a question is an object; anything else is refused before the call goes on.
+/// The answer to a question must be an object; otherwise the call does not continue.
 fn well_formed(responses: &[u8], asks: &[(String, Ask)]) -> Result<(), Fault> {
     if responses.is_empty() {
         return Ok(());
@@ -560,7 +572,7 @@ fn well_formed(responses: &[u8], asks: &[(String, Ask)]) -> Result<(), Fault> {
     }
 }
 
-/// A result of the gateway's own making.
+/// A result made by the gateway.
 fn own_reply(result: String) -> Reply {
     let result = Payload::parse(result.into(), Rules::backend()).expect("what we wrote is JSON");
     Reply {

@@ -1,4 +1,4 @@
-//! Messages to callers, in the words of their revision.
+//! Renders messages to callers in their revision.
 
 use sentinel_core::{Fault, LogLevel, Notice, Reply};
 use sentinel_wire::envelope::{write_error_object, write_notification, write_result};
@@ -50,8 +50,8 @@ pub(crate) fn fault_message(id: Option<&Id>, revision: Revision, fault: &Fault) 
     out
 }
 
-/// A notice as a notification to the caller; `None` if the caller did not ask for it. `token` is
-/// the caller's progress token, `level` the least urgent log line it wants.
+/// A notice as a notification; `None` if the caller did not request it. `token` is the caller's progress token,
+/// `level` the least urgent log level it wants.
 pub(crate) fn notice_message(
     notice: &Notice,
     token: Option<&[u8]>,
@@ -81,7 +81,7 @@ pub(crate) fn notice_message(
             let method = Method::ElicitationComplete.as_str();
             write_notification(method, done.as_bytes(), &mut out);
         }
-        // Between us and the backend; only resumable streams have a use for it.
+        // Internal: only resumable streams use it.
         Notice::Primed | Notice::Pause => return None,
     }
     Some(out)

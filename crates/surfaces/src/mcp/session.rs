@@ -23,7 +23,7 @@ use super::subscribe::Subscriber;
 use crate::exchange::{Answer, Handled, MessageExchange};
 use crate::gateway::Gateway;
 
-/// From when on a session takes requests other than `ping`.
+/// When a session takes requests other than `ping`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadyAt {
     /// Once `initialize` is answered: over HTTP, requests overtake `notifications/initialized`.
@@ -32,12 +32,12 @@ pub(crate) enum ReadyAt {
     Initialized,
 }
 
-/// Who opens a session, and where.
+/// The opener of a session, and its endpoint.
 pub(crate) struct Opening {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) identity: Arc<Identity>,
     pub(crate) view: View,
-    pub(crate) tags: Option<tags::Wanted>,
+    pub(crate) tags: Option<tags::TagFilter>,
     pub(crate) id: Arc<str>,
     pub(crate) ready_at: ReadyAt,
 }
@@ -46,7 +46,7 @@ pub(crate) struct LegacySession {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) identity: Arc<Identity>,
     pub(crate) view: View,
-    pub(crate) tags: Option<tags::Wanted>,
+    pub(crate) tags: Option<tags::TagFilter>,
     pub(crate) id: Arc<str>,
     ready_at: ReadyAt,
     stage: Mutex<Stage>,
@@ -55,7 +55,7 @@ pub(crate) struct LegacySession {
     pub(super) subscriber: Subscriber,
 }
 
-/// How far the handshake got.
+/// Progress of the handshake.
 enum Stage {
     Created,
     /// `initialize` was answered.
@@ -64,7 +64,7 @@ enum Stage {
     Operational(Arc<Caller>),
 }
 
-/// A request whose answer takes longer: mostly that of a backend.
+/// A request whose answer takes longer, usually a backend's.
 pub(crate) struct PendingCall {
     pub(crate) caller: Arc<Caller>,
     request: Request,
@@ -99,8 +99,8 @@ impl LegacySession {
         })
     }
 
-    /// Whether requests with this identity may use the session. It acts with the rights it was opened with, so nothing
-    /// of them may differ; another token of the same rights is fine.
+    /// Whether requests with this identity may use the session. It acts with the rights it was opened with, so all of
+    /// these must be equal; another token with the same rights is accepted.
     pub(crate) fn belongs_to(&self, identity: &Identity) -> bool {
         let own = &*self.identity;
         own.subject == identity.subject
@@ -158,7 +158,7 @@ impl LegacySession {
         self.revision() == Revision::V2025_03_26
     }
 
-    /// Answers a request, or returns the call that it asks for.
+    /// Answers a request, or returns the call that it makes.
     pub(crate) fn receive(
         &self,
         request: Request,
@@ -221,7 +221,7 @@ impl LegacySession {
                     Err(Fault::new(Kind::InvalidParams, text))
                 }
             }),
-            // Where there is one backend only, it may know the method.
+            // With a single backend, it may know the method.
             Method::Other(_) if matches!(self.view, View::Only(_)) => None,
             method if method.is_request_in(caller.revision) => None,
             method => {
@@ -231,7 +231,7 @@ impl LegacySession {
         }
     }
 
-    /// Enters a call in the table of those in flight and makes it ready to run.
+    /// Registers a call in the table of calls in flight and prepares it to run.
     pub(crate) fn begin(
         self: &Arc<Self>,
         call: PendingCall,
@@ -260,7 +260,7 @@ impl LegacySession {
         Ok((work, guard))
     }
 
-    /// Takes a message that has no answer: the caller's answer to a question, or a notification.
+    /// Handles a message without an answer: the caller's answer to a question, or a notification.
     pub(crate) fn take(&self, message: Message) {
         match message {
             Message::Response(response) => self.asks.settle(response),

@@ -1,6 +1,6 @@
 //! Where messages to the caller of one call go: progress, log lines and questions, before the answer.
 
-use sentinel_core::queue::{Teller, Weigh};
+use sentinel_core::queue::{Sender, Weigh};
 use tokio::sync::mpsc;
 
 /// One item on the event stream of a call.
@@ -14,19 +14,19 @@ pub(crate) enum StreamItem {
     Pause,
 }
 
-/// Items wait for a caller that is being asked, so only their number is bounded here; the line that they come from
-/// bounds their size.
+/// Only the number of items is bounded here, since they wait while a caller is being asked; the line before this
+/// queue bounds their size.
 impl Weigh for StreamItem {
     fn weight(&self) -> usize {
         0
     }
 }
 
-/// Never blocks: when the caller does not read, messages are dropped. The answer goes another way.
+/// Never blocks: when the caller does not read, messages are dropped. The answer is sent separately.
 pub(crate) enum CallerSink {
     /// The event stream of the call's own POST. Only a resumable one carries `Primed` and `Pause`.
     Stream {
-        items: Teller<StreamItem>,
+        items: Sender<StreamItem>,
         resumable: bool,
     },
     /// The queue that all calls of a connection share.
@@ -36,7 +36,7 @@ pub(crate) enum CallerSink {
 impl CallerSink {
     pub(crate) fn send(&self, message: Vec<u8>) {
         match self {
-            Self::Stream { items, .. } => items.tell(StreamItem::Message(message)),
+            Self::Stream { items, .. } => items.send(StreamItem::Message(message)),
             Self::Shared(outbox) => drop(outbox.try_send(message)),
         }
     }
@@ -48,7 +48,7 @@ impl CallerSink {
             resumable: true,
         } = self
         {
-            items.tell(item);
+            items.send(item);
         }
     }
 }

@@ -1,17 +1,17 @@
-//! The resources a legacy caller subscribed to, for as long as it is connected.
+//! The subscriptions of a legacy caller, for as long as it is connected.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sentinel_core::updates::{Hear, Ticket};
+use sentinel_core::updates::{OnUpdate, Ticket};
 use sentinel_core::{Caller, Invocation, View, Walk};
 use sentinel_wire::envelope::write_notification;
 use sentinel_wire::{Method, json};
 
 use crate::gateway::Gateway;
 
-/// Resources one caller can follow at once.
+/// Bound on one caller's subscriptions.
 pub(crate) const SUBSCRIPTIONS_MAX: usize = 1000;
 
 pub(crate) struct Subscriber {
@@ -30,7 +30,7 @@ impl Subscriber {
         }
     }
 
-    /// Begins to listen, before the backend is asked, so that nothing is missed.
+    /// Starts listening before the backend is asked, so that no update is missed.
     pub(crate) fn begin(
         &self,
         gateway: &Gateway,
@@ -40,9 +40,9 @@ impl Subscriber {
         if self.tickets.lock().len() >= SUBSCRIPTIONS_MAX {
             return None;
         }
-        let right = Right::to_hear_of(uri, gateway, caller, self.view);
+        let right = Permission::to_hear_of(uri, gateway, caller, self.view);
         let tell = self.tell.clone();
-        let hear: Hear = Arc::new(move |changed| {
+        let hear: OnUpdate = Arc::new(move |changed| {
             if right.holds_for(changed) {
                 tell(updated_message(changed, ""));
             }
@@ -59,16 +59,17 @@ impl Subscriber {
     }
 }
 
-/// That its caller may hear of a resource: what was granted once may be taken away, or switched off, while it listens.
-pub(crate) struct Right {
+/// A caller's permission to follow a resource, checked for each update, since it may be revoked while the caller
+/// listens.
+pub(crate) struct Permission {
     walk: Walk,
     caller: Arc<Caller>,
     view: View,
-    /// What was subscribed to.
+    /// The subscribed resource.
     uri: Box<str>,
 }
 
-impl Right {
+impl Permission {
     pub(crate) fn to_hear_of(
         uri: &str,
         gateway: &Gateway,
@@ -83,8 +84,8 @@ impl Right {
         }
     }
 
-    /// Whether it holds now. What changed may lie below what was subscribed to: it counts by itself where somebody knows
-    /// it, for it may be hidden.
+    /// Whether it is granted now. The changed resource may lie below the subscribed one: if a backend names it
+    /// itself, it is checked itself, since it may be hidden.
     pub(crate) fn holds_for(&self, changed: &str) -> bool {
         let walk = &self.walk;
         if walk.permits_all(&self.caller) {
@@ -100,7 +101,7 @@ impl Right {
     }
 }
 
-/// `notifications/resources/updated`, with further members of params as they are.
+/// `notifications/resources/updated`, with further members of params unchanged.
 pub(crate) fn updated_message(uri: &str, members: &str) -> Vec<u8> {
     let mut params = br#"{"uri":"#.to_vec();
     json::encode_string(uri, &mut params);

@@ -1,8 +1,9 @@
 //! Tasks: a backend may answer a call with a handle instead of a result.
 //!
-//! A modern caller gets the handle, sealed: it names the backend, the tool and the backend's own id, and is
-//! good for this caller only, and like a session at this endpoint only. Tasks of 2025-11-25 look the same by the time they come here (`core::tasks`). A legacy caller knows nothing of tasks: the gateway polls for it, and
-//! the call looks like an ordinary slow one. Handles end with the process that sealed them.
+//! A modern caller gets the handle, sealed: it contains the backend, the tool and the backend's own id, and is valid
+//! for this caller only, and like a session at this endpoint only. Tasks of 2025-11-25 have been translated before
+//! (`core::tasks`). A legacy caller knows no tasks: the gateway polls for it, and the call looks slow. Handles end
+//! with the process that sealed them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +14,18 @@ use sentinel_core::{
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Outcome, Payload};
 
-use super::legacy::{LegacyCall, Needed, read_inputs};
-use super::visits::Visits;
+use super::legacy::{LegacyCall, RequestedInput, read_inputs};
+use super::visits::OpenedPages;
 use crate::gateway::Gateway;
 
-/// Between two looks at a task, whatever its server suggests.
+/// Bounds on the polling interval, whatever the server suggests.
 const POLL_MIN: Duration = Duration::from_millis(20);
 const POLL_MAX: Duration = Duration::from_secs(10);
 const POLL_DEFAULT: Duration = Duration::from_secs(1);
-/// Longest a legacy caller's call may go on as a task.
+/// Longest duration of a legacy caller's call as a task.
 const TASK_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What a method about a task asks for.
+/// The action of a task method.
 pub(crate) fn task_action(method: &Method) -> Option<TaskAction> {
     match method {
         Method::TasksGet => Some(TaskAction::Get),
@@ -34,7 +35,7 @@ pub(crate) fn task_action(method: &Method) -> Option<TaskAction> {
     }
 }
 
-/// Why a caller that did not declare tasks cannot ask for any.
+/// The refusal of task methods for callers that did not declare tasks.
 pub(crate) fn undeclared() -> Fault {
     let required = r#""requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
     Fault::new(Kind::MissingCapability, "tasks were not declared").with_data(required)
@@ -48,17 +49,17 @@ pub(crate) fn is_task(reply: &Reply) -> Option<&Payload> {
     }
 }
 
-/// What a handle stands for.
+/// The content of a handle.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Named {
-    /// The backend's place in the registry.
+pub(crate) struct TaskHandle {
+    /// The backend's slot in the registry.
     pub(crate) owner: usize,
     pub(crate) of: Arc<TaskOf>,
-    /// What the backend calls it.
+    /// The backend's task id.
     pub(crate) id: String,
 }
 
-impl Named {
+impl TaskHandle {
     /// The task that a call of this operation became.
     pub(crate) fn new(operation: &Operation, caller: &Caller, call: CallId, id: &str) -> Self {
         Self {
@@ -72,7 +73,7 @@ impl Named {
         }
     }
 
-    /// A request about the task. `members` are further members of its params, each with a comma before it.
+    /// A request about the task. `members` are further members of its params, each preceded by a comma.
     pub(crate) fn request(
         &self,
         caller: &Arc<Caller>,
@@ -113,21 +114,21 @@ impl Named {
 }
 
 /// The caller's handle for a backend's task.
-pub(crate) fn seal(gateway: &Gateway, caller: &Caller, view: View, named: &Named) -> String {
+pub(crate) fn seal(gateway: &Gateway, caller: &Caller, view: View, named: &TaskHandle) -> String {
     let whose = bound_to(caller, view);
     gateway.sealer.seal(&named.write(), &whose)
 }
 
-/// Which task a handle names; only to the caller that it was made for, at the endpoint where it was made.
+/// The task in a handle; only for the caller and the endpoint that it was made for.
 pub(crate) fn open(
     gateway: &Gateway,
     caller: &Caller,
     view: View,
     handle: &str,
-) -> Result<Named, Fault> {
+) -> Result<TaskHandle, Fault> {
     let plain = gateway.sealer.open(handle, &bound_to(caller, view));
     plain
-        .and_then(|plain| Named::read(&plain))
+        .and_then(|plain| TaskHandle::read(&plain))
         .ok_or_else(|| Fault::new(Kind::InvalidParams, "unknown or expired task"))
 }
 
@@ -139,7 +140,7 @@ fn bound_to(caller: &Caller, view: View) -> Vec<u8> {
     format!("task\0{endpoint}\0{}", caller.principal()).into_bytes()
 }
 
-/// The same object under another task id.
+/// The object with another task id.
 pub(crate) fn with_id(object: &Payload, id: &str) -> Payload {
     let mut quoted = Vec::new();
     json::encode_string(id, &mut quoted);
@@ -150,16 +151,17 @@ pub(crate) fn with_id(object: &Payload, id: &str) -> Payload {
     Payload::parse(out.into(), Rules::backend()).expect("what we wrote is JSON")
 }
 
-/// A task that the gateway drives for a legacy caller. Its requests are on the record of the call that became the task.
-pub(crate) struct Driven<'a> {
+/// A task that the gateway polls for a legacy caller. Its requests belong to the record of the call that became the
+/// task.
+pub(crate) struct PolledTask<'a> {
     call: &'a LegacyCall,
     operation: Arc<Operation>,
-    named: Named,
-    /// If dropped before, the task is cancelled at its backend.
+    named: TaskHandle,
+    /// If this is dropped earlier, the task is cancelled at its backend.
     ended: bool,
 }
 
-impl<'a> Driven<'a> {
+impl<'a> PolledTask<'a> {
     pub(crate) fn new(
         call: &'a LegacyCall,
         call_id: CallId,
@@ -169,13 +171,13 @@ impl<'a> Driven<'a> {
         let id = task.string("taskId").unwrap_or_default();
         Self {
             call,
-            named: Named::new(&operation, &call.caller, call_id, &id),
+            named: TaskHandle::new(&operation, &call.caller, call_id, &id),
             operation,
             ended: false,
         }
     }
 
-    /// Polls to the end, unless it is switched off: between two looks nothing else would notice.
+    /// Polls to the end, unless it is switched off, which is checked between polls.
     pub(crate) async fn run(mut self, created: &Payload) -> Result<Reply, Fault> {
         let (call, operation) = (self.call, self.operation.clone());
         let kills = call.gateway().policy.kills();
@@ -186,7 +188,7 @@ impl<'a> Driven<'a> {
         }
     }
 
-    /// Polls to the end, asking the caller whatever the task wants to know.
+    /// Polls to the end, passing the task's questions to the caller.
     async fn follow(&mut self, created: &Payload) -> Result<Reply, Fault> {
         let mut pause = poll_interval(created);
         let deadline = tokio::time::Instant::now() + TASK_MAX;
@@ -214,15 +216,15 @@ impl<'a> Driven<'a> {
     }
 
     async fn answer(&self, task: &Payload) -> Result<(), Fault> {
-        let needed = Needed {
+        let needed = RequestedInput {
             inputs: read_inputs(task),
             state: None,
         };
         if needed.inputs.is_empty() {
             return Ok(());
         }
-        // A task asks each thing once, under a key of its own.
-        let mut visits = Visits::default();
+        // A task asks each question once, under a key of its own.
+        let mut visits = OpenedPages::default();
         let answers = match self.call.collect(&needed, &mut visits).await {
             Ok(answers) => answers,
             Err(Err(fault)) => return Err(fault),
@@ -248,7 +250,7 @@ impl<'a> Driven<'a> {
     }
 }
 
-impl Drop for Driven<'_> {
+impl Drop for PolledTask<'_> {
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -270,7 +272,7 @@ fn poll_interval(task: &Payload) -> Duration {
         .clamp(POLL_MIN, POLL_MAX)
 }
 
-/// What an ordinary call would have answered.
+/// The result in the form of an ordinary call.
 fn finished(reply: &Reply, task: &Payload) -> Result<Reply, Fault> {
     let part = |name: &str| {
         task.get_bytes(name)
@@ -303,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_handle_holds_what_is_needed_to_find_the_task_again() {
-        let named = Named {
+        let named = TaskHandle {
             owner: 7,
             of: Arc::new(TaskOf {
                 tool: "dïg".into(),
@@ -313,9 +315,9 @@ mod tests {
             id: "a\"b".into(),
         };
         let written = named.write();
-        assert_eq!(Named::read(&written), Some(named));
+        assert_eq!(TaskHandle::read(&written), Some(named));
         for cut in 0..25 {
-            assert_eq!(Named::read(&written[..cut]), None);
+            assert_eq!(TaskHandle::read(&written[..cut]), None);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Web pages that a user was sent to in the middle of a call.
+//! Pages that a user was sent to during a call.
 //!
-//! A modern backend that sends a user to a URL says `input_required` again until the user is done
-//! there; `accept` only means that the user went. A legacy caller must not be asked again for that,
-//! so the gateway asks the backend again, with growing pauses, and gives up before clients do.
+//! A modern backend that sends a user to a URL answers `input_required` until the user has finished there; `accept`
+//! only means that the page was opened. A legacy caller must not be asked repeatedly, so the gateway polls the
+//! backend with backoff, and gives up before clients do.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use sentinel_wire::json::{self, Rules};
 use sentinel_wire::translate::ask::is_url_mode;
 use sentinel_wire::{Method, Outcome, Payload, Revision};
 
-use super::legacy::Needed;
+use super::legacy::RequestedInput;
 
-/// First and longest pause between two looks.
+/// Backoff between two polls: doubles from `PAUSE_MIN` to `PAUSE_MAX`.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(8);
-/// All pauses together: most clients give a call up after a minute.
+/// Bound on all pauses together: most clients give a call up after a minute.
 const WAIT_MAX: Duration = Duration::from_secs(45);
 
 /// The pages that the user agreed to open during one call.
 #[derive(Default)]
-pub(crate) struct Visits {
+pub(crate) struct OpenedPages {
     urls: HashSet<String>,
     waited: Duration,
     last: Duration,
 }
 
-impl Visits {
-    /// Notes an answer, if it was to such a question and the user went.
+impl OpenedPages {
+    /// Records an answer, if it accepted such a page.
     pub(crate) fn note(&mut self, params: &Bytes, answer: &Bytes) {
         let parse = |raw: &Bytes| Payload::parse(raw.clone(), Rules::backend()).ok();
         if let (Some(url), Some(answer)) = (url_of(params), parse(answer))
@@ -40,22 +40,22 @@ impl Visits {
         }
     }
 
-    /// Whether nothing is wanted but pages that the user went to already.
-    pub(crate) fn are_all_of(&self, needed: &Needed) -> bool {
+    /// Whether all requested input consists of pages that the user accepted.
+    pub(crate) fn are_all_of(&self, needed: &RequestedInput) -> bool {
         let visited = |(_, method, params): &(String, Method, Bytes)| {
             *method == Method::Elicit && url_of(params).is_some_and(|url| self.urls.contains(&url))
         };
         !needed.inputs.is_empty() && needed.inputs.iter().all(visited)
     }
 
-    /// How long to wait before the next look; `None` when it took too long.
+    /// The pause before the next poll; `None` when the bound is reached.
     pub(crate) fn pause(&mut self) -> Option<Duration> {
         self.last = (self.last * 2).clamp(PAUSE_MIN, PAUSE_MAX);
         self.waited += self.last;
         (self.waited <= WAIT_MAX).then_some(self.last)
     }
 
-    /// What the call ends with when the user is not done yet.
+    /// The outcome if the user has not finished.
     pub(crate) fn unfinished(&self, method: &Method, revision: Revision) -> Result<Reply, Fault> {
         let mut urls: Vec<&str> = self.urls.iter().map(String::as_str).collect();
         urls.sort_unstable();
@@ -78,7 +78,7 @@ impl Visits {
     }
 }
 
-/// Where an elicitation sends the user, if it does.
+/// The URL of an elicitation, if it has one.
 fn url_of(params: &Bytes) -> Option<String> {
     let params = Payload::parse(params.clone(), Rules::backend()).ok()?;
     is_url_mode(&params)
@@ -86,8 +86,8 @@ fn url_of(params: &Bytes) -> Option<String> {
         .flatten()
 }
 
-/// Answers for pages that the user went to already.
-pub(crate) fn accept_all(needed: &Needed) -> Vec<u8> {
+/// Answers for pages that the user accepted.
+pub(crate) fn accept_all(needed: &RequestedInput) -> Vec<u8> {
     let mut answers = vec![b'{'];
     for (i, (key, _, _)) in needed.inputs.iter().enumerate() {
         if i > 0 {
@@ -104,12 +104,12 @@ pub(crate) fn accept_all(needed: &Needed) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn needed(urls: &[&str]) -> Needed {
+    fn needed(urls: &[&str]) -> RequestedInput {
         let input = |url: &&str| {
             let params = format!(r#"{{"mode":"url","message":"m","url":"{url}"}}"#);
             (url.to_string(), Method::Elicit, Bytes::from(params))
         };
-        Needed {
+        RequestedInput {
             inputs: urls.iter().map(input).collect(),
             state: None,
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn c_39_only_pages_that_the_user_went_to_are_waited_for() {
-        let mut visits = Visits::default();
+        let mut visits = OpenedPages::default();
         let page = &needed(&["https://a"]).inputs[0].2;
         visits.note(page, &Bytes::from_static(br#"{"action":"decline"}"#));
         assert!(!visits.are_all_of(&needed(&["https://a"])));
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn c_39_the_backend_is_looked_at_with_growing_pauses_and_given_up_before_clients_do() {
-        let mut visits = Visits::default();
+        let mut visits = OpenedPages::default();
         let pauses: Vec<u64> = std::iter::from_fn(|| visits.pause())
             .map(|pause| pause.as_secs())
             .collect();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sentinel_core::catalog::Said;
+use sentinel_core::catalog::ToolDefinitions;
 use sentinel_core::{Call, Fault, ItemKind};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -76,7 +76,7 @@ impl Freshness {
 }
 
 /// The tools of a child that belongs to one caller, and the number of invalidations when they were read.
-pub(super) type OwnTools = tokio::sync::Mutex<Option<(u64, Arc<Said>)>>;
+pub(super) type OwnTools = tokio::sync::Mutex<Option<(u64, Arc<ToolDefinitions>)>>;
 
 impl ChildSession {
     /// Waits until lists are announced as changed: which, and how many invalidations reading them now covers.
@@ -133,8 +133,8 @@ impl ChildSession {
                     Ok(self.publisher.confirm(call))
                 }
                 Some(own) => {
-                    let said = self.own_tools(own).await?;
-                    Ok(self.publisher.confirm_by(&said, call))
+                    let definitions = self.own_tools(own).await?;
+                    Ok(self.publisher.confirm_by(&definitions, call))
                 }
             }
         };
@@ -146,19 +146,19 @@ impl ChildSession {
     }
 
     /// The tools of this child, read again if it announced a change since.
-    async fn own_tools(self: &Arc<Self>, own: &OwnTools) -> Result<Arc<Said>, Fault> {
+    async fn own_tools(self: &Arc<Self>, own: &OwnTools) -> Result<Arc<ToolDefinitions>, Fault> {
         let mut known = own.lock().await;
         let invalidations = self.freshness.invalidations();
-        if let Some((_, said)) = known.as_ref().filter(|(at, _)| *at == invalidations) {
-            return Ok(said.clone());
+        if let Some((_, definitions)) = known.as_ref().filter(|(at, _)| *at == invalidations) {
+            return Ok(definitions.clone());
         }
         let (kind, revision) = (ItemKind::Tool, self.revision());
         let list = discover::read_list(self, revision, kind, &self.name, &[]).await?;
         if let Some(why) = list.refused {
             return Err(discover::tools_refused(&self.name, why));
         }
-        let said = Arc::new(Said::of(&list.items));
-        *known = Some((invalidations, said.clone()));
-        Ok(said)
+        let definitions = Arc::new(ToolDefinitions::of(&list.items));
+        *known = Some((invalidations, definitions.clone()));
+        Ok(definitions)
     }
 }

@@ -1,4 +1,4 @@
-//! A request as spans of its trace: its own, and its backend's below it.
+//! Reports a request as spans of its trace: its own, and its backend's below it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Entry, Facts};
 use crate::trace::{Span, SpanKind, Spans};
 
 impl Entry {
-    /// The request as spans, if its trace is one that is sampled.
+    /// Reports the spans, if the trace is sampled.
     pub(super) fn trace(
         &self,
         spans: &dyn Spans,
@@ -37,7 +37,7 @@ impl Entry {
         ];
         let is_known = self.trail.about.get().is_some();
         let named = match facts.method {
-            // By its handle, if that was good.
+            // Identified by the task handle, if that was valid.
             Some(Method::TasksGet | Method::TasksUpdate | Method::TasksCancel) if is_known => {
                 "gen_ai.tool.name"
             }
@@ -51,7 +51,7 @@ impl Entry {
                 .filter(|(_, text)| !text.is_empty())
                 .map(|(name, text)| (name, text.to_owned())),
         );
-        // A resource's name is a caller's own text, and there are too many of them to name spans by.
+        // Names of resources come from callers and are too many for names of spans.
         let name = match facts.method {
             Some(Method::ToolsCall | Method::PromptsGet) if !draft.backend.is_empty() => {
                 format!("{method} {operation}")
@@ -87,7 +87,7 @@ impl Entry {
     }
 }
 
-/// Thousands of spans may wait for a collector: so much of a caller's text is in one of them.
+/// Bound on a caller's text in one span, since thousands of spans may wait for a collector.
 const SPAN_TEXT_LEN_MAX: usize = 512;
 
 fn for_a_span(text: &str) -> &str {

@@ -1,4 +1,4 @@
-//! What is pinned, what counts as different, and what survives.
+//! What is pinned, what counts as a difference, and what persists.
 
 use bytes::Bytes;
 use sentinel_wire::Revision;

@@ -1,20 +1,20 @@
 //! The ways to read a URI.
 //!
-//! A reader decodes, splits and resolves in some order of its own: `docs://u%23@host/a` has the host `host` for one
-//! that splits and then decodes, and the host `u` for one that decodes and then splits; `file:///x?/../a` is the file
-//! `/a` for one that knows no query. `read` finds all that a URI may be taken for, each with who takes it so.
+//! A reader decodes, splits and resolves in its own order: `docs://u%23@host/a` has the host `host` if split before
+//! decoding, and the host `u` otherwise; `file:///x?/../a` is the file `/a` to a reader without queries. `read` finds
+//! all readings of a URI, each with the readers that share it.
 
 use std::borrow::Cow;
 
-/// Encodings within encodings that are undone; nobody decodes as often.
+/// Nested encodings that are decoded; no real reader decodes as often.
 const DECODE_MAX: usize = 4;
 
-/// What a backslash is.
+/// How a backslash is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backslash {
-    /// A slash, as browsers have it.
+    /// As a slash, like browsers do.
     Slash,
-    /// A slash in a path, where file names are taken apart; to whoever splits the URI a character.
+    /// As a slash within a path, where file names are split; as a character when the URI is split.
     SlashInPath,
     Character,
 }
@@ -28,18 +28,18 @@ const BACKSLASHES: [Backslash; 3] = [
 /// One way to read a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reader {
-    /// Takes whatever follows the scheme for one path.
+    /// Takes everything after the scheme as one path.
     takes_one_path: bool,
-    /// Splits after so many decodings; the parts are decoded as often as they can be.
+    /// Number of decodings before it splits; the parts are then decoded fully.
     splits_after: usize,
     backslash: Backslash,
-    /// Does not know what a question mark means.
+    /// Does not know queries.
     keeps_query: bool,
-    /// Does not know what a hash means.
+    /// Does not know fragments.
     keeps_fragment: bool,
 }
 
-/// Decodes first, and then splits as RFC 3986 has it.
+/// Decodes once and splits as in RFC 3986.
 const BY_THE_BOOK: Reader = Reader {
     takes_one_path: false,
     splits_after: DECODE_MAX,
@@ -50,7 +50,7 @@ const BY_THE_BOOK: Reader = Reader {
 
 const COUNT: usize = 2 * (DECODE_MAX + 1) * BACKSLASHES.len() * 2 * 2;
 
-/// A set of readers, by their places in `Reader::all`.
+/// A set of readers, by index in `Reader::all`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readers(u128);
 
@@ -58,7 +58,7 @@ const _: () = assert!(COUNT < u128::BITS as usize);
 
 impl Readers {
     const ALL: Self = Self((1 << COUNT) - 1);
-    /// All that tell a host from a path.
+    /// All that distinguish host and path.
     const OF_HOSTS: Self = Self((1 << (COUNT / 2)) - 1);
     const OF_PATHS: Self = Self(Self::ALL.0 & !Self::OF_HOSTS.0);
 
@@ -74,15 +74,15 @@ impl Readers {
         self.0 & Self::OF_HOSTS.0 != 0
     }
 
-    /// Whether the first of all is among them.
+    /// Whether it contains the RFC 3986 reader.
     pub(crate) fn go_by_the_book(self) -> bool {
         self.0 & 1 != 0
     }
 }
 
-/// Every form of a URI, each once, with who reads it so. Empty for what is no URI.
+/// Every form of a URI once, with its readers. Empty if it is no URI.
 pub(crate) fn read(uri: &str) -> Vec<(Readers, String)> {
-    // What URL parsers drop: blanks around, and line breaks and tabs anywhere.
+    // URL parsers drop surrounding blanks, and line breaks and tabs anywhere.
     let text = uri.trim_matches(|c: char| c <= ' ');
     let text = text.replace(['\t', '\r', '\n'], "");
     let mut found = Vec::new();
@@ -110,12 +110,12 @@ fn add(found: &mut Vec<(Readers, String)>, readers: Readers, form: Option<String
     }
 }
 
-/// Whether readers may differ in more than where a path begins.
+/// Whether readers may differ in more than where the path begins.
 pub(super) fn is_ambiguous(text: &str) -> bool {
     text.contains(['%', '?', '#', '\\'])
 }
 
-/// A URI as it is and decoded once, twice and so on, for as long as that changes it.
+/// A URI undecoded, decoded once, twice and so on, for as long as that changes it.
 struct Decodings(Vec<String>);
 
 impl Decodings {
@@ -133,7 +133,7 @@ impl Decodings {
         &self.0[reader.splits_after.min(self.0.len() - 1)]
     }
 
-    /// One of those readers each that differ in what this URI has.
+    /// One representative for each group of readers that agree on this URI.
     fn tell_apart(&self) -> Vec<(Reader, Readers)> {
         let has = |mark: char| self.0.iter().any(|text| text.contains(mark));
         let (query, fragment, backslash) = (has('?'), has('#'), has('\\'));
@@ -160,7 +160,7 @@ impl Decodings {
 }
 
 impl Reader {
-    /// The one that goes by the book is the first, and those that take all for one path are the second half.
+    /// The RFC 3986 reader is the first; those without hosts are the second half.
     fn all() -> impl Iterator<Item = Self> {
         (0..COUNT).map(|place| {
             let (rest, keeps_query) = (place / 2, place % 2 == 1);
@@ -177,7 +177,7 @@ impl Reader {
         })
     }
 
-    /// What it takes a URI for that is decoded as far as it wants before it splits.
+    /// Its reading of a URI that was decoded as often as it does before splitting.
     fn read(self, text: &str) -> Option<String> {
         let parts = self.split(text)?;
         Some(match self.takes_one_path {
@@ -205,7 +205,7 @@ impl Reader {
             _ => (rest, ""),
         };
         let (authority, path) = match rest.strip_prefix("//") {
-            // Browsers' readers take any number of slashes for two, and then there is a host.
+            // Browsers take any number of slashes as two, followed by a host.
             _ if self.takes_one_path && is_of_the_web(&scheme) => {
                 let (authority, path) = apart(rest.trim_start_matches('/'));
                 (Some(authority), path)
@@ -222,7 +222,7 @@ impl Reader {
             Backslash::Character => decode(part),
             _ => decode(part).replace('\\', "/"),
         };
-        // The user goes before its marks are decoded.
+        // The user part is removed before decoding.
         let authority = authority.map(|whole| whole.rsplit('@').next().unwrap_or_default());
         Some(Parts {
             authority: authority.map(|part| host(&scheme, &decode(part))),
@@ -236,13 +236,13 @@ impl Reader {
     }
 }
 
-/// A URI, taken apart and decoded.
+/// A URI, split and decoded.
 struct Parts {
     scheme: String,
-    /// `None` where there are no two slashes.
+    /// `None` without two slashes.
     authority: Option<String>,
     path: String,
-    /// With its question mark; a fragment is for the reader of a page.
+    /// Includes the question mark; fragments are dropped, since they never reach a server.
     query: String,
 }
 
@@ -261,7 +261,7 @@ impl Parts {
         }
     }
 
-    /// As somebody reads it who takes everything after the scheme for a path.
+    /// Its form for a reader that takes everything after the scheme as a path.
     fn as_one_path(&self) -> String {
         let (scheme, query) = (&self.scheme, &self.query);
         if scheme == "file" {
@@ -278,7 +278,7 @@ impl Parts {
     }
 }
 
-/// A host, and what follows it.
+/// A host and the rest.
 fn apart(rest: &str) -> (&str, &str) {
     rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()))
 }
@@ -294,7 +294,7 @@ fn is_of_the_web(scheme: &str) -> bool {
     matches!(scheme, "http" | "https" | "ws" | "wss" | "ftp")
 }
 
-/// The host without its user, its usual port and the dot of a full name.
+/// The host without user, default port and trailing dot.
 fn host(scheme: &str, authority: &str) -> String {
     let host = authority.rsplit('@').next().unwrap_or_default();
     let host = host.to_ascii_lowercase();
@@ -312,7 +312,7 @@ fn host(scheme: &str, authority: &str) -> String {
     }
 }
 
-/// A path without empty and dot segments; a slash at either end stays.
+/// A path without empty and dot segments; slashes at both ends stay.
 fn without_dots(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -328,7 +328,7 @@ fn without_dots(path: &str) -> String {
     format!("{first}{}{last}", kept.join("/"))
 }
 
-/// Undoes percent-encoding, also where something is encoded more than once.
+/// Decodes percent-encoding repeatedly.
 fn decode(text: &str) -> String {
     let mut text = text.to_owned();
     for _ in 0..DECODE_MAX {

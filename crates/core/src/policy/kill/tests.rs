@@ -1,4 +1,4 @@
-//! The kill switch: what it hits, what survives, and that a running call ends.
+//! The kill switch: what it matches, what persists, and that a running call ends.
 
 use std::fs;
 use std::time::Duration;
@@ -12,21 +12,8 @@ use sentinel_wire::Revision;
 
 fn operation(backend: &str, own: &str, exposed: &str) -> Operation {
     Operation {
-        kind: Some(ItemKind::Tool),
-        index: 0,
-        backend: backend.into(),
-        own: own.into(),
         exposed: exposed.into(),
-        template: None,
-        forms: Default::default(),
-        also: Vec::new(),
-        schema: None,
-        mirrored: None,
-        needs_task: false,
-        is_read_only: false,
-        tags: Arc::default(),
-        offered_to: crate::capabilities::CapabilitySets::ALL,
-        held: None,
+        ..Operation::unlisted(Some(ItemKind::Tool), 0, &backend.into(), own)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Removes closed reviews, as `review::purge` does in SQLite.
+//! Deletes closed reviews, as `review::purge` does in SQLite.
 
 use sentinel_review::store::{PurgedReview, ReviewError};
 
@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::postgres::Queries as _;
 use sentinel_pg::Session;
 
-/// The reviews that would go.
+/// The reviews that a purge would delete.
 pub(super) async fn look(
     db: &mut Session,
     before: String,
@@ -51,7 +51,7 @@ pub(super) async fn purge(
     let ids: Vec<&str> = going.iter().map(|one| &*one.review_id).collect();
     let keys = "DELETE FROM review_keys WHERE review_id = ANY ($1)";
     writing.db.change(keys, &[&ids]).await?;
-    // At once, for they may follow each other. What hangs on them goes with them.
+    // In one statement, since they may refer to each other. Dependent rows are deleted by cascade.
     let reviews = "DELETE FROM reviews WHERE id = ANY ($1)";
     writing.db.change(reviews, &[&ids]).await?;
     Ok(going)

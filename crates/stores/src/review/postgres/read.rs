@@ -1,4 +1,4 @@
-//! The queries that change nothing.
+//! Queries that change nothing.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Walks the history, with everything held still.
+//! Verifies the history in one snapshot.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use sentinel_pg::Session;
 /// Events read at once.
 const PAGE: i64 = 500;
 
-/// What is in the history, or the first thing that is wrong.
+/// The extent of the history, or its first error.
 pub(super) async fn verify(db: &mut Session) -> Result<VerifyReport, ReviewError> {
     let isolated = db.batch("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY");
     isolated.await.map_err(StoreError::from)?;

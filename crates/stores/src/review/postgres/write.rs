@@ -1,4 +1,4 @@
-//! The queries that change something. Each runs inside a transaction that holds the head.
+//! Queries that change rows. Each runs inside a transaction that holds the head.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use sentinel_pg::Session;
 
 /// Claims ended in one transaction; `expire` is called again soon.
 const EXPIRE_MAX: i64 = 100;
-/// Leases on PostgreSQL are in its own time, whichever machine reads them.
+/// Leases on PostgreSQL use its clock, whichever machine reads them.
 const DATABASE_TIME: &str = "database";
 
-/// The time is read once the lock is held, so that it grows with the history.
+/// The clock is read after locking, so that times increase with the history.
 const LOCK: &str = "WITH head AS MATERIALIZED (SELECT seq, hash FROM review_head FOR UPDATE)
     SELECT seq, hash, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms FROM head";
 
@@ -59,7 +59,7 @@ impl<'a> Writing<'a> {
         })
     }
 
-    /// Adds an event to the chain; its number.
+    /// Appends an event to the chain; returns its number.
     pub(super) async fn log(
         &mut self,
         review_id: &str,
@@ -99,7 +99,7 @@ impl<'a> Writing<'a> {
         Ok(seq)
     }
 
-    /// Writes an effect.
+    /// Applies an effect.
     async fn apply(
         &mut self,
         review: Review,
@@ -111,7 +111,7 @@ impl<'a> Writing<'a> {
         let count = effect.events.len();
         let mut seq = 0;
         for (at, event) in effect.events.iter().enumerate() {
-            // The addition belongs to the last event; those before it led there.
+            // The addition belongs to the last event; earlier ones are transitions toward it.
             let about = if at + 1 == count { &about } else { &nothing };
             seq = self.log(&review.review_id, actor, event, about).await?;
         }
@@ -324,7 +324,7 @@ pub(super) async fn act(
     Ok(done.acted)
 }
 
-/// The review, which nobody else changes before this transaction ends.
+/// The review, locked until the end of this transaction.
 async fn locked(db: &mut Session, id: &str) -> Result<Review, ReviewError> {
     let query = format!(
         "SELECT {} FROM reviews WHERE id = $1 FOR UPDATE",
@@ -336,7 +336,7 @@ async fn locked(db: &mut Session, id: &str) -> Result<Review, ReviewError> {
     }
 }
 
-/// The reviews whose lease is over, without taking any lock.
+/// The reviews whose lease has ended; takes no lock.
 pub(super) async fn expired(db: &mut Session) -> Result<Vec<String>, ReviewError> {
     let query = "SELECT id FROM reviews WHERE lease_boot_id IS NOT NULL
                      AND lease_boot_ms <= (extract(epoch FROM clock_timestamp()) * 1000)::bigint
@@ -362,7 +362,7 @@ pub(super) async fn expire(
     Ok(changed)
 }
 
-/// What the first try under this key left, if there was one.
+/// The outcome of the first attempt under this key, if there was one.
 async fn first_try(
     db: &mut Session,
     key: Option<&WriteKey>,

@@ -1,10 +1,10 @@
 use super::*;
-use sentinel_core::queue::{Teller, queue};
+use sentinel_core::queue::{Sender, queue};
 use tokio::sync::oneshot;
 
 /// A stream that the test speaks on.
 struct Spoken {
-    outbox: Teller<StreamItem>,
+    outbox: Sender<StreamItem>,
     answer: oneshot::Sender<Vec<u8>>,
     receiver: EventReceiver,
 }
@@ -45,7 +45,7 @@ async fn next(receiver: &mut EventReceiver) -> String {
 async fn a_stream_begins_with_an_event_to_resume_from_and_ends_with_the_answer() {
     let streams = streams();
     let spoken = speak(&streams, true);
-    spoken.outbox.tell(message(b"\"a\""));
+    spoken.outbox.send(message(b"\"a\""));
     spoken.answer.send(b"\"z\"".to_vec()).expect("it waits");
     assert_eq!(
         all(spoken.receiver).await,
@@ -58,14 +58,14 @@ async fn whoever_left_hears_the_rest_of_its_own_stream_and_goes_on_live() {
     let streams = streams();
     let mut lost = speak(&streams, true);
     let mut other = speak(&streams, true);
-    lost.outbox.tell(message(b"1"));
+    lost.outbox.send(message(b"1"));
     next(&mut lost.receiver).await;
     next(&mut lost.receiver).await;
     drop(lost.receiver);
-    other.outbox.tell(message(b"9"));
+    other.outbox.send(message(b"9"));
     next(&mut other.receiver).await;
     next(&mut other.receiver).await;
-    lost.outbox.tell(message(b"2"));
+    lost.outbox.send(message(b"2"));
     while streams.0.lock().kept.len() < 3 {
         tokio::task::yield_now().await;
     }
@@ -100,7 +100,7 @@ async fn a_listener_that_does_not_read_misses_notices_and_hears_the_answer() {
     let streams = streams();
     let spoken = speak(&streams, false);
     for _ in 0..2 * UNREAD_MAX {
-        spoken.outbox.tell(message(b"0"));
+        spoken.outbox.send(message(b"0"));
     }
     spoken.answer.send(b"1".to_vec()).expect("it waits");
     while !streams.0.lock().open.is_empty() {
@@ -185,8 +185,8 @@ async fn what_all_sessions_keep_is_bounded_and_forgotten_in_time_or_with_the_ses
 async fn a_paused_stream_lets_its_caller_go_and_is_taken_up_again() {
     let streams = streams();
     let spoken = speak(&streams, true);
-    spoken.outbox.tell(message(b"1"));
-    spoken.outbox.tell(StreamItem::Pause);
+    spoken.outbox.send(message(b"1"));
+    spoken.outbox.send(StreamItem::Pause);
     let before = all(spoken.receiver).await;
     assert_eq!(
         before,
@@ -243,7 +243,7 @@ async fn whoever_reads_nothing_has_so_many_bytes_unread_and_the_answer() {
     let streams = Streams::new(Total::default(), 1000);
     let spoken = speak(&streams, false);
     for _ in 0..8 {
-        spoken.outbox.tell(message(&[b'1'; 300]));
+        spoken.outbox.send(message(&[b'1'; 300]));
     }
     spoken.answer.send(vec![b'2'; 5000]).expect("it waits");
     let receiver = all(spoken.receiver).await;
