@@ -110,7 +110,10 @@ impl Backend {
     fn of(visible: &Visible, operation: &Operation) -> Self {
         let name = operation.backend.clone();
         let words = visible.instructions(operation.index).unwrap_or_default();
-        let first = words.trim().split("\n\n").next().unwrap_or_default();
+        // Instructions are often a page of Markdown with a title, which a line of a document cannot hold.
+        let mut paragraphs = words.split("\n\n").map(str::trim);
+        let is_text = |text: &&str| !text.is_empty() && !text.starts_with('#');
+        let first = paragraphs.find(is_text).unwrap_or_default();
         let description = match first.is_empty() {
             true => format!("What the backend `{name}` offers."),
             false => first.chars().take(DESCRIPTION_CHARS_MAX).collect(),
