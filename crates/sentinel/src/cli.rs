@@ -207,6 +207,10 @@ Examples:
     #[command(after_help = "Examples:\n  sentinel prompts\n  sentinel prompts --json")]
     Prompts(List),
 
+    /// Show what the definitions that callers see cost a model, dearest first
+    #[command(after_help = "Examples:\n  sentinel cost\n  sentinel cost --warn-above 300 --json")]
+    Cost(Cost),
+
     /// Call a tool and print its result
     #[command(after_help = "\
 Examples:
@@ -377,6 +381,15 @@ pub(crate) struct List {
     /// Only this backend's, under its own names
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Cost {
+    #[command(flatten)]
+    pub(crate) list: List,
+    /// Warn of each tool that costs more
+    #[arg(long, value_name = "TOKENS", default_value_t = 500)]
+    pub(crate) warn_above: usize,
 }
 
 #[derive(Debug, Args)]

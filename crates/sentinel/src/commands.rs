@@ -7,6 +7,7 @@ pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod cost;
 pub(crate) mod doctor;
 pub(crate) mod import;
 pub(crate) mod key;

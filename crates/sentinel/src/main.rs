@@ -64,6 +64,7 @@ fn main() -> ExitCode {
         Command::Tools(args) => commands::tools::run(&cli.global, args),
         Command::Resources(args) => commands::resources::run(&cli.global, args),
         Command::Prompts(args) => commands::prompts::run(&cli.global, args),
+        Command::Cost(args) => commands::cost::run(&cli.global, args),
         Command::Call(args) => commands::call::run(&cli.global, args),
         Command::Doctor(args) => commands::doctor::run(&cli.global, args),
     };

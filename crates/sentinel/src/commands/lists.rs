@@ -102,7 +102,7 @@ pub(super) fn run(
 }
 
 /// Says which backends' items are not here.
-fn complain(client: &Client, wish: Wish<'_>, noun: &str) {
+pub(super) fn complain(client: &Client, wish: Wish<'_>, noun: &str) {
     let of_interest = |name: &str| wish.backend.is_none_or(|wanted| wanted == name);
     let troubles = client.troubles.iter().filter(|t| of_interest(&t.backend));
     for trouble in troubles {

@@ -3,6 +3,7 @@
 mod calls;
 mod confirmation;
 mod conversations;
+mod documents;
 mod errors;
 mod listeners;
 mod surfaces;

@@ -19,7 +19,7 @@ const TAG: &str = "admin";
 pub(super) fn document(is_guarded: bool) -> Value {
     let mut components = Components::default();
     answers::add_schemas(&mut components);
-    content::add_schemas(&mut components);
+    content::add_blocks(&mut components);
     let mut ids = Names::default();
     let mut paths: HashMap<&str, Map<String, Value>> = HashMap::new();
     let mut order = Vec::new();

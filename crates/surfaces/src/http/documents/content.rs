@@ -7,7 +7,8 @@ use super::schemas::{Components, reference};
 /// How a call is told as a stream; also in the description of the document.
 const STREAM: &str = "The call as a stream of records (`StreamRecord`): progress, log lines, and at last its result or error.";
 
-pub(super) fn add_schemas(components: &mut Components) {
+/// What problem documents hold as well.
+pub(super) fn add_blocks(components: &mut Components) {
     let text = || json!({ "type": "string" });
     let base64 = || json!({ "type": "string", "contentEncoding": "base64" });
     components.own("ContentBlock", json!({
@@ -35,6 +36,11 @@ pub(super) fn add_schemas(components: &mut Components) {
             "additionalProperties": true,
         }),
     );
+}
+
+pub(super) fn add_schemas(components: &mut Components) {
+    add_blocks(components);
+    let text = || json!({ "type": "string" });
     components.own(
         "ContentResult",
         json!({

@@ -1,0 +1,439 @@
+//! The documents about the catalog: who sees what in them, when they change, and that they agree with the lists.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::support::callers::{Caller, Legacy, Modern};
+use crate::support::house::{Gateway, House, SECRET, Server, http_backend, stdio_backend, until};
+use crate::support::http::{self, Answer};
+use crate::support::tokens::{JSON_BODY, token};
+
+/// Every document that is made of the catalog over GET.
+const DOCUMENTS: [&str; 4] = [
+    "/openapi.json",
+    "/openapi.yaml",
+    "/llms.txt",
+    "/llms-full.txt",
+];
+
+const ROLES: &str = "[auth]\njwt_secret_env = \"SECRET\"\n\
+    [rbac.roles.reader]\npermissions = [\"tools.read\", \"tools.execute\"]\n\
+    denied_tools = [\"slow\", \"alpha.fail\", \"greet\"]\n";
+
+fn guarded(options: &[&str]) -> Gateway {
+    let config = format!("{ROLES}{}", stdio_backend("alpha", options, ""));
+    let gateway = Gateway::start_in(House::with_env(&config, &[("SECRET", SECRET)]));
+    gateway.wait_ready();
+    gateway
+}
+
+fn bearer(role: &str) -> (&'static str, String) {
+    (
+        "Authorization",
+        format!("Bearer {}", token(json!({ "role": role }))),
+    )
+}
+
+fn get(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Answer {
+    http::send(&gateway.address, "GET", path, headers, "").finish()
+}
+
+fn get_as(gateway: &Gateway, role: &str, path: &str) -> Answer {
+    let (name, value) = bearer(role);
+    get(gateway, path, &[(name, &value)])
+}
+
+fn discover(gateway: &Gateway, headers: &[(&str, &str)]) -> Value {
+    let body = r#"{"jsonrpc":"2.0","id":7,"method":"rpc.discover"}"#;
+    let headers: Vec<(&str, &str)> = headers.iter().copied().chain([JSON_BODY]).collect();
+    let answer = http::send(&gateway.address, "POST", "/rpc", &headers, body).finish();
+    assert_eq!((answer.status, &answer.json()["id"]), (200, &json!(7)));
+    answer.json()["result"].clone()
+}
+
+/// The tools that the paths of an OpenAPI document call.
+fn tools_of(document: &Value) -> BTreeSet<String> {
+    let paths = document["paths"].as_object().expect("paths");
+    let posts = paths.iter().filter(|(_, item)| item.get("post").is_some());
+    let names = posts.filter_map(|(path, _)| path.strip_prefix("/api/"));
+    let tools = names.filter(|name| !name.contains('/'));
+    tools.map(decoded).collect()
+}
+
+/// A segment of a path without its percent signs.
+fn decoded(segment: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = segment.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first == b'%' {
+            let hex = std::str::from_utf8(&after[..2]).expect("two digits");
+            bytes.push(u8::from_str_radix(hex, 16).expect("a byte"));
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).expect("text")
+}
+
+fn names(list: &Value) -> BTreeSet<String> {
+    let all = list.as_array().expect("a list").iter();
+    all.map(|item| item["name"].as_str().expect("a name").to_owned())
+        .collect()
+}
+
+#[test]
+fn a_2_every_listed_tool_and_prompt_is_in_the_documents_and_nothing_else() {
+    let config = format!(
+        "{}{}",
+        stdio_backend(
+            "alpha",
+            &["--tools", "3"],
+            "rename = { \"echo_1\" = \"odd name/with ümlaut\" }"
+        ),
+        stdio_backend("beta", &[], "prefix = \"always\"")
+    );
+    let gateway = Gateway::ready(&config);
+    let caller = Legacy::newest(&gateway);
+    let listed = caller.ask("tools/list", json!({}))["result"]["tools"].clone();
+    let openapi = get(&gateway, "/openapi.json", &[]).json();
+    assert_eq!(tools_of(&openapi), names(&listed));
+    assert!(names(&listed).contains("odd name/with ümlaut"));
+    let odd = &openapi["paths"]["/api/odd%20name%2Fwith%20%C3%BCmlaut"]["post"];
+    assert_eq!(odd["x-mcp-name"], "odd name/with ümlaut");
+    assert_eq!(odd["operationId"], "odd_name_with_mlaut");
+    let read_only = |tool: &&Value| tool["annotations"]["readOnlyHint"] == true;
+    let with_get = listed
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(read_only)
+        .count();
+    let gets = openapi["paths"].as_object().expect("paths").iter();
+    let gets = gets.filter(|(_, item)| item.get("get").is_some() && item.get("post").is_some());
+    assert_eq!(gets.count(), with_get);
+    let prompts = caller.ask("prompts/list", json!({}))["result"]["prompts"].clone();
+    for name in names(&prompts) {
+        let path = format!("/api/prompts/{name}");
+        assert!(openapi["paths"][&path]["post"].is_object(), "{path}");
+    }
+    let rpc = discover(&gateway, &[]);
+    let methods = names(&rpc["methods"]);
+    let of_tools: BTreeSet<String> = methods
+        .into_iter()
+        .filter(|name| !name.starts_with("rpc."))
+        .collect();
+    assert_eq!(of_tools, names(&listed));
+    let ids: Vec<&str> = openapi["paths"]
+        .as_object()
+        .expect("paths")
+        .values()
+        .flat_map(|item| item.as_object().expect("verbs").values())
+        .map(|operation| operation["operationId"].as_str().expect("an id"))
+        .collect();
+    let unique: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(unique.len(), ids.len());
+    let tags: Vec<&str> = openapi["tags"]
+        .as_array()
+        .expect("tags")
+        .iter()
+        .filter_map(|tag| tag["name"].as_str())
+        .collect();
+    assert_eq!(tags, ["alpha", "beta", "review", "Gateway"]);
+}
+
+#[test]
+fn a_2_documents_hold_what_their_caller_sees() {
+    let gateway = guarded(&[]);
+    for path in DOCUMENTS {
+        assert_eq!(get(&gateway, path, &[]).status, 401, "{path}");
+        let (all, part) = (
+            get_as(&gateway, "admin", path),
+            get_as(&gateway, "reader", path),
+        );
+        assert_eq!((all.status, part.status), (200, 200), "{path}");
+        for hidden in ["/api/fail", "/api/prompts/greet"] {
+            assert!(all.text.contains(hidden), "{path} {hidden}");
+            assert!(!part.text.contains(hidden), "{path} {hidden}");
+        }
+    }
+    let of = |role: &str| {
+        let (name, value) = bearer(role);
+        let rpc = discover(&gateway, &[(name, &value)]);
+        (
+            tools_of(&get_as(&gateway, role, "/openapi.json").json()),
+            names(&rpc["methods"]),
+        )
+    };
+    let ((all, all_rpc), (part, part_rpc)) = (of("admin"), of("reader"));
+    let hidden: BTreeSet<String> = ["slow", "fail"].map(str::to_owned).into();
+    assert_eq!(
+        all.difference(&part).cloned().collect::<BTreeSet<_>>(),
+        hidden
+    );
+    assert_eq!(
+        all_rpc
+            .difference(&part_rpc)
+            .cloned()
+            .collect::<BTreeSet<_>>(),
+        hidden
+    );
+    let openapi = get_as(&gateway, "reader", "/openapi.json").json();
+    assert_eq!(
+        openapi["components"]["securitySchemes"]["bearer"]["scheme"],
+        "bearer"
+    );
+    assert_eq!(openapi["security"], json!([{ "bearer": [] }]));
+    assert!(openapi["paths"]["/api/echo"]["post"]["responses"]["401"].is_object());
+    assert_eq!(
+        get_as(&gateway, "reader", "/admin/openapi.json").status,
+        403
+    );
+    // What an operator switches off is gone from all of them.
+    let (name, value) = bearer("admin");
+    let kill = r#"{"scope":"tool","name":"echo"}"#;
+    let headers = [(name, value.as_str()), JSON_BODY];
+    let killed = http::send(&gateway.address, "POST", "/admin/api/kill", &headers, kill).finish();
+    assert_eq!(killed.status, 200, "{killed:?}");
+    assert!(!of("admin").0.contains("echo") && !of("reader").1.contains("echo"));
+}
+
+#[test]
+fn a_2_a_document_has_another_tag_exactly_when_it_is_another() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let tag_of = |path: &str| get(&gateway, path, &[]).header("etag").to_owned();
+    for path in DOCUMENTS
+        .iter()
+        .chain(&["/admin/openapi.json", "/problems", "/explorer"])
+    {
+        let first = get(&gateway, path, &[]);
+        let tag = first.header("etag");
+        assert!(!tag.is_empty(), "{path}");
+        let again = get(&gateway, path, &[("If-None-Match", tag)]);
+        assert_eq!((again.status, &*again.text), (304, ""), "{path}");
+        let other = get(&gateway, path, &[("If-None-Match", "\"other\"")]);
+        assert_eq!(
+            (other.status, other.text == first.text),
+            (200, true),
+            "{path}"
+        );
+        let head = http::send(&gateway.address, "HEAD", path, &[], "").head();
+        let length = first.text.len().to_string();
+        let has = |name: &str, value: &str| {
+            head.headers
+                .iter()
+                .any(|(n, v)| n.eq_ignore_ascii_case(name) && v == value)
+        };
+        assert!(
+            head.status == 200 && has("etag", tag) && has("content-length", &length),
+            "{path} {:?}",
+            head.headers
+        );
+    }
+    let before = DOCUMENTS.map(tag_of);
+    // Calls change nothing of what is listed, but for one that does.
+    let call = |tool: &str, arguments: &str| {
+        let path = format!("/api/{tool}");
+        http::send(&gateway.address, "POST", &path, &[JSON_BODY], arguments).finish()
+    };
+    assert_eq!(call("echo", r#"{"text":"x"}"#).status, 200);
+    assert_eq!(DOCUMENTS.map(tag_of), before);
+    assert_eq!(call("grow", "{}").status, 200);
+    until("the new tool is in the document", || {
+        (tag_of("/openapi.json") != before[0]).then_some(())
+    });
+    let after = DOCUMENTS.map(tag_of);
+    for (at, path) in DOCUMENTS.iter().enumerate() {
+        assert_ne!(after[at], before[at], "{path}");
+    }
+}
+
+#[test]
+fn e_6_the_costs_of_llms_txt_are_those_of_the_lists_and_of_the_command() {
+    let gateway = Gateway::ready(&stdio_backend("alpha", &[], ""));
+    let caller = Modern::new(&gateway, "/mcp");
+    let entries = caller.ask("tools/list", json!({}))["result"]["tools"].clone();
+    let (index, full) = (
+        get(&gateway, "/llms.txt", &[]).text,
+        get(&gateway, "/llms-full.txt", &[]).text,
+    );
+    assert!(
+        index.starts_with("# Sentinel Gateway\n\n> ")
+            && full.starts_with("# Sentinel Gateway\n\n> ")
+    );
+    let (code, printed, warned) = gateway
+        .house
+        .sentinel(&["cost", "--json", "--warn-above", "60"]);
+    assert_eq!(code, 0, "{warned}");
+    let printed: Value = serde_json::from_str(&printed).expect("JSON");
+    let rows = printed["definitions"].as_array().expect("rows");
+    let cost = |row: &Value| row["tokens"].as_u64().expect("a number");
+    assert!(rows.is_sorted_by(|a, b| cost(a) >= cost(b)));
+    assert_eq!(
+        rows.iter().map(cost).sum::<u64>(),
+        printed["total"].as_u64().expect("a sum")
+    );
+    assert!(
+        index.contains(&format!("{} tokens in all", printed["total"])),
+        "{index}"
+    );
+    for entry in entries.as_array().expect("a list") {
+        let name = entry["name"].as_str().expect("a name");
+        let tokens = entry.to_string().chars().count().div_ceil(4);
+        assert!(
+            index.contains(&format!("- [{name}](/api/{name})")),
+            "{name}"
+        );
+        let line = index
+            .lines()
+            .find(|line| line.contains(&format!("](/api/{name})")));
+        assert!(
+            line.is_some_and(|line| line.ends_with(&format!("({tokens} tokens)"))),
+            "{name} {line:?}"
+        );
+        assert!(
+            full.contains(&format!("POST or GET /api/{name} ({tokens} tokens)"))
+                || full.contains(&format!("POST /api/{name} ({tokens} tokens)")),
+            "{name}"
+        );
+        let row = rows
+            .iter()
+            .find(|row| row["kind"] == "tool" && row["name"] == name)
+            .expect("a row");
+        assert_eq!(row["tokens"], tokens, "{name}");
+        assert_eq!(row["isAboveBound"], tokens > 60, "{name}");
+        assert_eq!(
+            warned.contains(&format!("`{name}` costs {tokens} tokens")),
+            tokens > 60,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn c_18_every_code_of_a_problem_leads_to_its_page() {
+    let gateway = Gateway::ready("");
+    let all = get(&gateway, "/problems", &[("Accept", "application/json")]).json();
+    let all = all["problems"].as_array().expect("a list").clone();
+    assert!(all.len() > 40);
+    for problem in &all {
+        let page = problem["type"].as_str().expect("a path");
+        let code = problem["code"].as_str().expect("a code");
+        let (title, hint) = (
+            problem["title"].as_str().expect("a title"),
+            problem["hint"].as_str().expect("a hint"),
+        );
+        let json = get(&gateway, page, &[("Accept", "application/json")]);
+        assert_eq!(json.json(), *problem);
+        let markdown = get(&gateway, page, &[]);
+        assert!(markdown.header("content-type").starts_with("text/markdown"));
+        assert!(
+            markdown.text.starts_with(&format!("# `{code}`: {title}\n"))
+                && markdown.text.contains(hint),
+            "{code}"
+        );
+        let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        let html = get(&gateway, page, &[("Accept", browser)]);
+        assert!(html.header("content-type").starts_with("text/html"));
+        assert!(
+            html.text.contains("<h1>") && html.text.contains(code),
+            "{code}"
+        );
+        assert!(
+            html.header("content-security-policy")
+                .contains("default-src 'none'")
+        );
+    }
+    let refused = http::send(&gateway.address, "POST", "/api/nothing", &[JSON_BODY], "{}").finish();
+    let page = refused.json()["type"].as_str().expect("a path").to_owned();
+    assert!(all.iter().any(|problem| problem["type"] == *page), "{page}");
+    assert_eq!(get(&gateway, "/problems/no_such_code", &[]).status, 404);
+    assert_eq!(
+        get(&gateway, "/problems", &[("Accept", "image/png")]).status,
+        406
+    );
+}
+
+#[test]
+fn a_3_the_explorer_comes_out_of_the_binary_under_a_strict_policy() {
+    let gateway = guarded(&[]);
+    let page = get(&gateway, "/explorer", &[]);
+    assert_eq!(page.status, 200);
+    assert!(!page.text.contains("http://") && !page.text.contains("https://"));
+    assert!(!page.text.contains("<script>") && !page.text.contains(" style="));
+    let links = page
+        .text
+        .split(['"'])
+        .filter(|part| part.starts_with("/explorer/"));
+    let links: BTreeSet<&str> = links
+        .chain(["/explorer", "/explorer/settings.json"])
+        .collect();
+    assert!(links.len() >= 7, "{links:?}");
+    for link in links {
+        let head = http::send(
+            &gateway.address,
+            "GET",
+            link,
+            &[("Accept-Encoding", "gzip")],
+            "",
+        )
+        .head();
+        let of = |name: &str| {
+            let found = head
+                .headers
+                .iter()
+                .find(|(known, _)| known.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        assert_eq!(head.status, 200, "{link}");
+        let policy = of("content-security-policy");
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("script-src 'self';"),
+            "{link} {policy}"
+        );
+        assert!(
+            policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"),
+            "{link} {policy}"
+        );
+        assert_eq!(of("x-content-type-options"), "nosniff", "{link}");
+        assert_eq!(of("referrer-policy"), "no-referrer", "{link}");
+    }
+    let settings = get(&gateway, "/explorer/settings.json", &[]).json();
+    assert_eq!(settings, json!({ "guarded": true }));
+    let identity_only = [("Accept-Encoding", "identity")];
+    assert_eq!(
+        get(&gateway, "/explorer/swagger-ui.css", &identity_only).status,
+        406
+    );
+    assert_eq!(get(&gateway, "/explorer/../Cargo.toml", &[]).status, 404);
+}
+
+#[test]
+fn a_2_the_admin_api_has_a_document_of_its_own() {
+    let gateway = guarded(&[]);
+    let document = get_as(&gateway, "admin", "/admin/openapi.json").json();
+    let paths = document["paths"].as_object().expect("paths");
+    assert!(paths.len() > 10 && paths.keys().all(|path| path.starts_with("/admin/api/")));
+    for (path, item) in paths {
+        for (verb, operation) in item.as_object().expect("verbs") {
+            assert!(operation["operationId"].is_string(), "{verb} {path}");
+            let schema =
+                &operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"];
+            let name = schema
+                .as_str()
+                .and_then(|target| target.strip_prefix("#/components/schemas/"));
+            assert!(
+                document["components"]["schemas"][name.expect("a component")].is_object(),
+                "{verb} {path}"
+            );
+        }
+    }
+    let search = document["paths"]["/admin/api/audit"]["get"]["parameters"]
+        .as_array()
+        .expect("parameters")
+        .clone();
+    assert!(names(&json!(search)).contains("limit"));
+}
