@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern};
-use crate::support::house::{Gateway, House, SECRET, Server, http_backend, stdio_backend, until};
+use crate::support::house::{Gateway, House, SECRET, stdio_backend, until};
 use crate::support::http::{self, Answer};
 use crate::support::tokens::{JSON_BODY, token};
 
@@ -91,7 +91,7 @@ fn a_2_every_listed_tool_and_prompt_is_in_the_documents_and_nothing_else() {
         stdio_backend(
             "alpha",
             &["--tools", "3"],
-            "rename = { \"echo_1\" = \"odd name/with ümlaut\" }"
+            "tools = { rename = { echo_1 = \"odd.name-7\" } }"
         ),
         stdio_backend("beta", &[], "prefix = \"always\"")
     );
@@ -100,10 +100,10 @@ fn a_2_every_listed_tool_and_prompt_is_in_the_documents_and_nothing_else() {
     let listed = caller.ask("tools/list", json!({}))["result"]["tools"].clone();
     let openapi = get(&gateway, "/openapi.json", &[]).json();
     assert_eq!(tools_of(&openapi), names(&listed));
-    assert!(names(&listed).contains("odd name/with ümlaut"));
-    let odd = &openapi["paths"]["/api/odd%20name%2Fwith%20%C3%BCmlaut"]["post"];
-    assert_eq!(odd["x-mcp-name"], "odd name/with ümlaut");
-    assert_eq!(odd["operationId"], "odd_name_with_mlaut");
+    assert!(names(&listed).contains("odd.name-7"));
+    let odd = &openapi["paths"]["/api/odd.name-7"]["post"];
+    assert_eq!(odd["x-mcp-name"], "odd.name-7");
+    assert_eq!(odd["operationId"], "odd_name_7");
     let read_only = |tool: &&Value| tool["annotations"]["readOnlyHint"] == true;
     let with_get = listed
         .as_array()
@@ -141,7 +141,7 @@ fn a_2_every_listed_tool_and_prompt_is_in_the_documents_and_nothing_else() {
         .iter()
         .filter_map(|tag| tag["name"].as_str())
         .collect();
-    assert_eq!(tags, ["alpha", "beta", "review", "Gateway"]);
+    assert_eq!(tags, ["alpha", "beta", "Gateway"]);
 }
 
 #[test]
@@ -202,8 +202,7 @@ fn a_2_documents_hold_what_their_caller_sees() {
 
 #[test]
 fn a_2_a_document_has_another_tag_exactly_when_it_is_another() {
-    let server = Server::start(&[]);
-    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let gateway = Gateway::ready(&stdio_backend("alpha", &[], ""));
     let tag_of = |path: &str| get(&gateway, path, &[]).header("etag").to_owned();
     for path in DOCUMENTS
         .iter()

@@ -4,7 +4,7 @@
 //! keywords that are none, or have a value that the meta-schema refuses, are left out. So are names and references, which
 //! the caller handles (`schemas`). Nothing is followed here: subschemas go through a function.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Where a subschema stands.
 #[derive(Clone, Copy)]
@@ -31,10 +31,11 @@ pub(super) fn rewrite<'s, E>(
 ) -> Rewritten<E> {
     let Some(object) = schema.as_object() else {
         let is_never = *schema == Value::Bool(false);
+        // Some generators read no booleans where a schema is expected.
         return Ok(if is_never {
-            schema.clone()
+            json!({ "not": {} })
         } else {
-            Value::Object(Map::new())
+            json!({})
         });
     };
     let mut out = Map::new();
@@ -309,8 +310,6 @@ fn allow_null(object: &Map<String, Value>, out: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn rewritten(schema: &Value) -> Value {
@@ -329,7 +328,7 @@ mod tests {
             ),
             (
                 json!({"items": [{"type": "string"}], "additionalItems": false}),
-                json!({"prefixItems": [{"type": "string"}], "items": false}),
+                json!({"prefixItems": [{"type": "string"}], "items": {"not": {}}}),
             ),
             (
                 json!({"minimum": 1, "exclusiveMinimum": true}),
@@ -352,7 +351,7 @@ mod tests {
                 json!({"type": "string"}),
             ),
             (json!(true), json!({})),
-            (json!(false), json!(false)),
+            (json!(false), json!({"not": {}})),
             (
                 json!({"properties": {"type": {"type": "file"}}}),
                 json!({"properties": {"type": {}}}),

@@ -382,7 +382,10 @@ impl<'s> Writer<'_, 's> {
         let Some((target, name)) = self.source.target(schema) else {
             return Ok(written);
         };
-        if target.is_boolean() {
+        if let Value::Bool(allows) = target {
+            if let (false, Some(object)) = (*allows, written.as_object_mut()) {
+                object.insert("not".to_owned(), json!({}));
+            }
             return Ok(written);
         }
         let wanted = match name {

@@ -94,9 +94,9 @@ fn references_that_lead_nowhere_stand_for_anything() {
         json!({"type": "object", "properties": {
         "gone": {"$ref": "#/$defs/none"}, "far": {"$ref": "https://example.com/x.json"},
         "round": {"$ref": "#/properties/round"}, "words": {"$ref": "#/properties/far/$ref"},
-        "to_true": {"$ref": "#/$defs/yes"}}, "$defs": {"yes": true}}),
+        "to_yes": {"$ref": "#/$defs/yes"}, "to_no": {"$ref": "#/$defs/no"}}, "$defs": {"yes": true, "no": false}}),
     )]);
-    for property in ["gone", "far", "round", "words", "to_true"] {
+    for property in ["gone", "far", "round", "words", "to_yes"] {
         assert_eq!(all["A"]["properties"][property], json!({}), "{property}");
     }
 }
