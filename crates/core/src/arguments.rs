@@ -1,4 +1,4 @@
-//! Arguments checked against a tool's input schema before any backend sees them.
+//! Arguments checked against a tool's input schema before any backend sees them, and results against its output schema.
 //!
 //! A schema is compiled at the first call and kept with the tool for as long as the backend offers
 //! it unchanged. The bytes were refused earlier if any object in them repeats a key, so what is
@@ -67,6 +67,14 @@ pub struct Schema {
 /// Why a schema checks nothing.
 type Unusable = Box<str>;
 
+/// What a check of a tool's structured result comes to.
+pub(crate) enum Fit {
+    Good,
+    /// The check cost too much, or the schema cannot be used.
+    Unknown,
+    Wrong(Vec<Issue>),
+}
+
 /// What a check of a call's arguments comes to.
 pub(crate) enum Checked {
     Good,
@@ -114,7 +122,7 @@ impl Schema {
     /// Whether these params of a call hold what the tool asks for.
     pub(crate) fn check(&self, tool: &str, params: &Params) -> Checked {
         let arguments = params.get("arguments").unwrap_or(b"{}");
-        let Some(compiled) = self.compiled(tool) else {
+        let Some(compiled) = self.compiled(tool, "inputSchema") else {
             return Checked::Good;
         };
         let mut value: Value = match serde_json::from_slice(arguments) {
@@ -140,13 +148,36 @@ impl Schema {
         }
     }
 
-    fn compiled(&self, tool: &str) -> Option<&Compiled> {
+    /// Whether this structured result of the tool is what its output schema promises.
+    pub(crate) fn judge(&self, tool: &str, result: &[u8]) -> Fit {
+        let Some(compiled) = self.compiled(tool, "outputSchema") else {
+            return match self.unusable() {
+                None => Fit::Good,
+                Some(_) => Fit::Unknown,
+            };
+        };
+        let Ok(mut value) = serde_json::from_slice::<Value>(result) else {
+            return Fit::Unknown;
+        };
+        if compiled.constants.settle(result, &mut value).is_err() {
+            return Fit::Unknown;
+        }
+        let bytes = result.len() as u64;
+        let is_valid = || compiled.validator.is_valid(Metered(&value));
+        match meter::run(allowance(bytes), compiled.temper, is_valid).0 {
+            Ok(true) => Fit::Good,
+            Ok(false) => Fit::Wrong(compiled.issues(&value, bytes)),
+            Err(meter::Spent) => Fit::Unknown,
+        }
+    }
+
+    fn compiled(&self, tool: &str, member: &str) -> Option<&Compiled> {
         let compiled = self.compiled.get_or_init(|| {
             let compiled = self.compile();
             if let Err(why) = &compiled {
                 tracing::warn!(
                     tool,
-                    "the tool's arguments are not checked, its inputSchema cannot be used: {why}"
+                    "calls of the tool are not checked by its {member}, which cannot be used: {why}"
                 );
             }
             compiled
@@ -171,12 +202,16 @@ impl Schema {
     }
 }
 
+/// The looks that a check of so many bytes may take.
+fn allowance(bytes: u64) -> u64 {
+    LOOKS_MAX + bytes.saturating_mul(LOOKS_PER_BYTE)
+}
+
 impl Compiled {
     /// Which arguments count as left out if the others are valid, or what is wrong; and what it cost to find out
     /// whether they are valid.
     fn check(&self, value: &Value, bytes: u64) -> (Result<HashSet<String>, Vec<Issue>>, u64) {
-        let allowance = LOOKS_MAX + bytes.saturating_mul(LOOKS_PER_BYTE);
-        let (valid, cost) = meter::run(allowance, self.temper, || {
+        let (valid, cost) = meter::run(allowance(bytes), self.temper, || {
             if self.validator.is_valid(Metered(value)) {
                 return Some(HashSet::new());
             }
@@ -364,7 +399,7 @@ mod tests {
             r#"{"type":"object","properties":{},"required":[],"additionalProperties":true,"$schema":"x"}"#,
         ] {
             let schema = Schema::new(Some(Bytes::copy_from_slice(text.as_bytes())));
-            assert!(schema.compiled("x").is_none(), "{text}");
+            assert!(schema.compiled("x", "inputSchema").is_none(), "{text}");
             // Not even decoded.
             assert!(schema.issues(b"[1e999999]").is_empty());
         }
@@ -380,7 +415,7 @@ mod tests {
         ] {
             let schema = Schema::new(Some(Bytes::copy_from_slice(text.as_bytes())));
             assert_eq!(schema.unusable(), None, "nobody looked yet");
-            assert!(schema.compiled("x").is_none(), "{text}");
+            assert!(schema.compiled("x", "inputSchema").is_none(), "{text}");
             assert!(schema.unusable().is_some(), "{text}");
             assert_eq!(schema.examine(), schema.unusable());
         }

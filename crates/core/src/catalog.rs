@@ -72,6 +72,8 @@ pub struct Listing {
     pub rename: HashMap<String, String>,
     pub circuit: circuit::Config,
     pub pin: Pinning,
+    /// Structured results of its tools are compared with their output schemas.
+    pub checks_outputs: bool,
     /// It is a gateway that decides itself what may be called: at its own endpoint, names that it does not list are
     /// called as well.
     pub defers: bool,
@@ -87,6 +89,7 @@ impl Listing {
             rename: HashMap::new(),
             circuit: circuit::Config::default(),
             pin: Pinning::Off,
+            checks_outputs: true,
             defers: false,
         }
     }

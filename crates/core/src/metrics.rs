@@ -64,6 +64,9 @@ pub struct Operation {
     pub ended: [AtomicU64; STATUSES.len()],
     pub buckets: [AtomicU64; BUCKETS_US.len() + 1],
     pub sum_us: AtomicU64,
+    /// Structured results of a tool that its output schema does not allow, and those that were not compared with it.
+    pub output_mismatches: AtomicU64,
+    pub output_unchecked: AtomicU64,
     /// By kind of fault, of which there are few.
     pub errors: Mutex<Vec<(&'static str, u64)>>,
 }
@@ -114,6 +117,11 @@ impl Metrics {
         let tool = if method == "tools/call" { own_name } else { "" };
         self.operation(method, backend, tool)
             .count(status, kind, latency);
+    }
+
+    /// Where a tool is counted.
+    pub(crate) fn tool(&self, backend: &str, own_name: &str) -> Arc<Operation> {
+        self.operation(label(Some(&Method::ToolsCall)), backend, own_name)
     }
 
     fn operation(&self, method: &'static str, backend: &str, tool: &str) -> Arc<Operation> {

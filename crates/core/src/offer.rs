@@ -64,6 +64,8 @@ pub struct Item {
     pub mirrored: Arc<[Param]>,
     /// The input schema; tools only.
     pub schema: Arc<Schema>,
+    /// What its structured results must look like, where it says so; tools only.
+    pub output: Option<Arc<Schema>>,
     /// A 2025-11-25 tool that runs only as a task.
     pub needs_task: bool,
     /// A tool that declares itself read-only (`annotations.readOnlyHint`).
@@ -90,11 +92,15 @@ impl Item {
             ItemKind::Tool => payload.get_bytes("inputSchema"),
             _ => None,
         };
+        let output = payload
+            .get_bytes("outputSchema")
+            .filter(|_| kind == ItemKind::Tool);
         Some(Self {
             key,
             raw,
             mirrored: mirrored.into(),
             schema: Arc::new(Schema::new(schema)),
+            output: output.map(|raw| Arc::new(Schema::new(Some(raw)))),
             needs_task: kind == ItemKind::Tool && needs_task(&payload),
             is_read_only: kind == ItemKind::Tool && is_read_only(&payload),
             tags: match kind {

@@ -38,6 +38,8 @@ pub struct Operation {
     pub also: Vec<Arc<str>>,
     /// The input schema.
     pub schema: Option<Arc<Schema>>,
+    /// What a tool's structured results are compared with, if they are.
+    pub output: Option<Arc<Schema>>,
     /// Arguments repeated in headers, where the backend requires that.
     pub mirrored: Option<Arc<[Param]>>,
     /// A 2025-11-25 tool that runs only as a task.
@@ -64,6 +66,7 @@ impl Operation {
         Self {
             exposed: exposed.unwrap_or_else(|| unlisted.own.clone()),
             schema: (kind == ItemKind::Tool).then(|| item.schema.clone()),
+            output: item.output.clone(),
             mirrored: (!item.mirrored.is_empty()).then(|| item.mirrored.clone()),
             is_read_only: item.is_read_only,
             tags: item.tags.clone(),
@@ -90,6 +93,7 @@ impl Operation {
             forms: Forms::default(),
             also: Vec::new(),
             schema: None,
+            output: None,
             mirrored: None,
             needs_task: false,
             is_read_only: false,

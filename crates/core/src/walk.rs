@@ -35,6 +35,7 @@ mod confirm;
 mod intend;
 mod kill;
 mod limit;
+mod outputs;
 mod recall;
 mod resolve;
 mod route;
@@ -83,6 +84,7 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
         .layer(step(circuit::step)) // fail at once while its backend keeps failing
         .layer(step(admit::step)) // wait for a permit, and hold it to the end
         .layer(step(intend::step)) // where `sync` is promised, the intent is on disk before the work
+        .layer(step(outputs::step)) // is the result what its schema promises?
         .layer(step(sign::step)) // its questions and failures name the backend
         .service(route::Route); // to its backend
     Walk {

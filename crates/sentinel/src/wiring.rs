@@ -370,6 +370,7 @@ fn listing(backend: &config::Backend) -> Listing {
             config::Pin::Warn => Pinning::Warn,
             config::Pin::Enforce => Pinning::Enforce,
         },
+        checks_outputs: backend.check_outputs,
         defers: false,
         circuit: circuit::Config {
             threshold: backend.circuit_breaker.threshold,

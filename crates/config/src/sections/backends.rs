@@ -58,6 +58,8 @@ section! {
         Live prefix: Prefix = Prefix::Collisions;
         /// What happens when a tool's definition changes after it was first seen.
         Live pin: Pin = Pin::Warn;
+        /// Compare structured results with the tools' output schemas; what does not fit is counted, logged and passed on.
+        Live check_outputs: bool = true;
         /// Audit guarantee for its calls. Absent: that of `[audit]`.
         #[schemars(example = Guarantee::Spool)]
         Live guarantee: Option<Guarantee> = None;
@@ -87,6 +89,7 @@ pub struct Backend {
     pub unhealthy_after: u32,
     pub prefix: Prefix,
     pub pin: Pin,
+    pub check_outputs: bool,
     pub guarantee: Guarantee,
     pub idempotent_tools: Vec<String>,
     pub tools: ToolFilter,
@@ -402,6 +405,7 @@ impl Builder<'_> {
             unhealthy_after: raw.unhealthy_after,
             prefix: raw.prefix,
             pin: raw.pin,
+            check_outputs: raw.check_outputs,
             guarantee: raw.guarantee.unwrap_or(guarantee),
             idempotent_tools: raw.idempotent_tools,
             tools: raw.tools,

@@ -18,8 +18,8 @@ pub struct Issue {
 }
 
 impl Issue {
-    /// Something about the arguments as a whole, found without a keyword of the schema.
-    pub(super) fn whole(message: impl Into<String>) -> Self {
+    /// Something about the value as a whole, found without a keyword of the schema.
+    pub(crate) fn whole(message: impl Into<String>) -> Self {
         Self {
             pointer: String::new(),
             message: message.into(),

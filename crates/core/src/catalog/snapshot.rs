@@ -150,6 +150,7 @@ pub struct Catalog {
 
 /// Context for adding the operations of one backend.
 struct With<'a> {
+    listing: &'a Listing,
     /// False: resolvable by name, but not listed.
     listed: bool,
     offer: &'a Offer,
@@ -212,13 +213,14 @@ impl Catalog {
             let held = held(index, offer);
             next.has_held |= !held.is_empty();
             let with = With {
+                listing: listings[index],
                 listed,
                 offer,
                 names,
                 held: &held,
                 templates: parsed_templates(offer),
             };
-            next.add(index, listings[index], &with);
+            next.add(index, &with);
         };
         for &index in order {
             match &offers[index] {
@@ -258,8 +260,8 @@ impl Catalog {
         next
     }
 
-    fn add(&mut self, index: usize, listing: &Listing, with: &With<'_>) {
-        let offer = with.offer;
+    fn add(&mut self, index: usize, with: &With<'_>) {
+        let With { offer, listing, .. } = *with;
         self.capabilities[index + 1] = offer.capabilities;
         if with.listed {
             self.instructions[index + 1] = offer.instructions.clone();
@@ -292,6 +294,7 @@ impl Catalog {
                 .copied()
                 .filter(|_| kind == ItemKind::Tool),
             needs_task: has_tasks && item.needs_task && !revision.is_modern(),
+            output: item.output.clone().filter(|_| with.listing.checks_outputs),
             ..Operation::listed(kind, index, backend, item, exposed.clone())
         };
         if operation.offered_to != CapabilitySets::ALL {

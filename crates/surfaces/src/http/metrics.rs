@@ -1,5 +1,7 @@
 //! `/metrics`: the counters as Prometheus reads them.
 
+mod outputs;
+
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -96,7 +98,9 @@ fn answer(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
 fn render(gateway: &Gateway) -> String {
     let metrics = &gateway.auditor.metrics;
     let mut page = Page(String::with_capacity(4096));
-    operations(&mut page, &metrics.rows());
+    let rows = metrics.rows();
+    operations(&mut page, &rows);
+    outputs::render(&mut page, &rows);
     backends(&mut page, gateway);
     admission(&mut page, gateway);
     shared_limits(&mut page, gateway);
