@@ -293,7 +293,9 @@ impl Inner {
 
     fn unavailable(&self) -> Fault {
         let text = format!("backend `{}` cannot be reached", self.config.name);
-        Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000)
+        Fault::new(Kind::BackendUnavailable, text)
+            .retry_after_ms(1000)
+            .not_run()
     }
 
     fn note(&self, health: Health, revision: Option<Revision>, problem: Option<String>) {

@@ -152,6 +152,8 @@ pub struct Fault {
     pub legacy_code: Option<i32>,
     /// The backend did not receive the call and will recover soon: the circuit breaker does not count it.
     pub is_unheard: bool,
+    /// The backend certainly ran nothing: the request was not delivered, or turned away.
+    pub is_not_run: bool,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -164,6 +166,7 @@ impl Fault {
             data: None,
             legacy_code: None,
             is_unheard: false,
+            is_not_run: false,
             source: None,
         }
     }
@@ -205,6 +208,12 @@ impl Fault {
     #[must_use]
     pub fn unheard(mut self) -> Self {
         self.is_unheard = true;
+        self.not_run()
+    }
+
+    #[must_use]
+    pub fn not_run(mut self) -> Self {
+        self.is_not_run = true;
         self
     }
 

@@ -14,7 +14,9 @@ use sentinel_core::catalog::{Glob, Listing, Pinning, Pins, Prefix, Publisher, Re
 use sentinel_core::{Auditor, Backend, Policy, circuit};
 use sentinel_review::store::ReviewStore;
 use sentinel_review::{Service, Settings};
-use sentinel_surfaces::http::{Allowed, Door, Mounts, Pace, Scrape, Serving, SurfaceName};
+use sentinel_surfaces::http::{
+    Allowed, Door, Mounts, Pace, Replayable, Scrape, Serving, SurfaceName,
+};
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
 
@@ -345,6 +347,11 @@ fn limits(config: &Config) -> Limits {
         streams_per_caller_max: limits.streams_per_caller as usize,
         stream_bytes_max: limits.stream_buffer_kb.bytes() as usize,
         park_ttl: limits.park_ttl,
+        replays: Replayable {
+            keys_max: limits.idempotency_keys as usize,
+            bytes_max: limits.idempotency_mb.bytes() as usize,
+            ttl: limits.idempotency_ttl,
+        },
     }
 }
 

@@ -14,8 +14,8 @@ use sentinel_core::{Auditor, Fault, Policy, Walk, walk};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::http::Pace;
 use crate::http::admin::reload::Reloaded;
+use crate::http::{Jobs, Pace, Replayable, Replays};
 
 /// Bounds on the memory and work that callers can cause; each has a key in the configuration.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ pub struct Limits {
     pub stream_bytes_max: usize,
     /// Longest time for a caller's answer to a question.
     pub park_ttl: Duration,
+    /// Answers that are kept by idempotency key.
+    pub replays: Replayable,
 }
 
 impl Default for Limits {
@@ -58,6 +60,7 @@ impl Default for Limits {
             streams_per_caller_max: Self::streams_per_caller(20_000),
             stream_bytes_max: 256 << 10,
             park_ttl: Duration::from_secs(600),
+            replays: Replayable::default(),
         }
     }
 }
@@ -93,6 +96,8 @@ pub struct Gateway {
     pub(crate) sealer: Sealer,
     pub(crate) parked_calls: ParkedCalls,
     pub(crate) continuations: Continuations,
+    pub(crate) replays: Arc<Replays>,
+    pub(crate) jobs: Arc<Jobs>,
     control: OnceLock<Arc<dyn Control>>,
     draining: watch::Sender<bool>,
 }
@@ -108,6 +113,8 @@ impl Gateway {
             policy,
             parked_calls: ParkedCalls::new(limits.park_ttl),
             continuations: Continuations::default(),
+            replays: Arc::default(),
+            jobs: Arc::default(),
             limits: ArcSwap::from_pointee(limits),
             sealer: Sealer::new(),
             control: OnceLock::new(),
@@ -158,5 +165,7 @@ impl Gateway {
     /// Drops expired parked calls; called every few seconds.
     pub fn sweep(&self) {
         self.parked_calls.sweep();
+        self.replays.sweep();
+        self.jobs.sweep(self.limits().park_ttl);
     }
 }

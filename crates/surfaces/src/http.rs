@@ -47,7 +47,7 @@ mod pace;
 mod post;
 mod problems;
 mod reply;
-mod rest;
+pub(crate) mod rest;
 pub(crate) mod resume;
 mod routes;
 mod rpc;
@@ -62,6 +62,8 @@ pub use guard::Allowed;
 pub use metrics::Scrape;
 pub use mounts::{Mounts, Serving, SurfaceName};
 pub use pace::{Pace, greet};
+pub use rest::Replayable;
+pub(crate) use rest::{Jobs, Replays};
 pub use routes::{Described, describe};
 
 use body::Body;
@@ -271,6 +273,13 @@ impl Door {
     ) -> Result<Response<Body>, Fault> {
         let place = self.stream_place(identity)?;
         Ok(reply::stream(place, chunks))
+    }
+
+    /// The bounds of answers that are kept by idempotency key, in all and by caller.
+    fn replay_bounds(&self) -> (rest::Replayable, rest::Replayable) {
+        let bounds = self.gateway.limits().replays;
+        let is_guarded = self.entrance.load().epoch.access.is_guarded();
+        (bounds, bounds.share(is_guarded))
     }
 
     /// Whether an optional stream could be opened.

@@ -99,7 +99,8 @@ pub(super) enum Failure {
 impl From<Failure> for Fault {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Undelivered(fault) | Failure::Lost(fault) => fault,
+            Failure::Undelivered(fault) => fault.not_run(),
+            Failure::Lost(fault) => fault,
         }
     }
 }

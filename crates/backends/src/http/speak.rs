@@ -375,6 +375,7 @@ impl Inner {
         let mut fault =
             Fault::new(Kind::BackendUnavailable, public).because(format!("{status}: {beginning}"));
         fault.retry_after_ms = retry_after_ms;
+        fault.is_not_run = matches!(status.as_u16(), 401 | 403 | 429 | 503);
         fault
     }
 

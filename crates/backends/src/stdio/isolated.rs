@@ -130,7 +130,8 @@ impl Isolated {
             None => {
                 let name = &self.config.name;
                 let text = format!("backend `{name}` runs for as many callers as it may");
-                Err(Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000))
+                let fault = Fault::new(Kind::BackendUnavailable, text).not_run();
+                Err(fault.retry_after_ms(1000))
             }
         }
     }

@@ -129,7 +129,7 @@ impl Keeper {
         }
         timeout_at(deadline, self.wait()).await.unwrap_or_else(|_| {
             let text = format!("backend `{}` did not start in time", self.name);
-            Err(Fault::new(Kind::BackendTimeout, text))
+            Err(Fault::new(Kind::BackendTimeout, text).not_run())
         })
     }
 
@@ -166,7 +166,7 @@ impl Keeper {
             Some(_) => format!("backend `{name}` is restarting; try again shortly"),
             None => format!("backend `{name}` is not running"),
         };
-        let mut fault = Fault::new(Kind::BackendUnavailable, text);
+        let mut fault = Fault::new(Kind::BackendUnavailable, text).not_run();
         if let Some(after) = retry_after {
             let after = after.max(supervisor::SOON);
             // Not counted by the circuit breaker, which would keep callers from the new child after it is up.

@@ -61,6 +61,16 @@ section! {
         #[serde(with = "seconds")]
         #[schemars(with = "f64", range(min = 1, max = 86_400))]
         Live park_ttl: Duration = Duration::from_secs(600);
+        /// Answers that are kept for requests with an `Idempotency-Key`; the oldest give way.
+        #[schemars(range(min = 1, max = 10_000_000))]
+        Live idempotency_keys: u32 = 10_000;
+        /// Memory for them, in MiB.
+        #[schemars(range(min = 1, max = 65_536))]
+        Live idempotency_mb: Mebibytes = Mebibytes(64);
+        /// Seconds for which such an answer is kept.
+        #[serde(with = "seconds")]
+        #[schemars(with = "f64", range(min = 1, max = 2_592_000))]
+        Live idempotency_ttl: Duration = Duration::from_secs(86_400);
     }
 }
 

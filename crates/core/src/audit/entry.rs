@@ -113,6 +113,9 @@ pub const OUTCOMES: [&str; STATUSES.len() + 2] = {
     all
 };
 
+/// The kind in records of answers that were sent again.
+const REPLAYED: &str = "replayed";
+
 /// The outcome of a request.
 #[derive(Clone, Copy)]
 pub enum Ending {
@@ -122,6 +125,11 @@ pub enum Ending {
     BackendError,
     /// The caller is asked for input.
     InputRequired,
+    /// The answer to an earlier request was sent again; no call was made.
+    Replayed {
+        /// That answer was an error.
+        is_error: bool,
+    },
     Refused(Kind),
 }
 
@@ -154,6 +162,8 @@ impl Ending {
             Self::Success => ("success", ""),
             Self::BackendError => ("error", "backend_error"),
             Self::InputRequired => ("input_required", ""),
+            Self::Replayed { is_error: false } => ("success", REPLAYED),
+            Self::Replayed { is_error: true } => ("error", REPLAYED),
             Self::Refused(kind) => {
                 let kind = kind.as_str();
                 let outcome = match kind {
@@ -367,6 +377,11 @@ impl AuditTrail {
         }
     }
 
+    /// Whether it was handed to its backend.
+    pub fn is_dispatched(&self) -> bool {
+        self.dispatched.load(Ordering::Relaxed)
+    }
+
     /// Notes that the connector refused the call: the backend did not receive it.
     pub(crate) fn turned_back(&self) {
         self.dispatched.store(false, Ordering::Relaxed);
@@ -500,12 +515,14 @@ impl Entry {
         if let Some(facts) = &trail.facts {
             let went = trail.went.get();
             let (backend, own_name) = went.map_or(("", ""), |went| (&*went.backend, &*went.own));
+            // A replay is no failure of its own.
+            let failure = if kind == REPLAYED { "" } else { kind };
             self.auditor.metrics.ended(
                 facts.method.as_ref(),
                 backend,
                 own_name,
                 outcome,
-                kind,
+                failure,
                 latency,
             );
             if let Some(spans) = self.auditor.spans.get() {

@@ -1,9 +1,13 @@
 //! Operations over REST and JSON-RPC, and the documents about them.
 
+mod asynchronous;
 mod calls;
 mod confirmation;
 mod conversations;
 mod documents;
 mod errors;
+mod idempotency;
 mod listeners;
+mod outputs;
+mod posting;
 mod surfaces;

@@ -23,6 +23,14 @@ impl Body {
         Self::Ready(None)
     }
 
+    /// All of it, where it is no stream.
+    pub(super) fn ready(&self) -> Option<Bytes> {
+        match self {
+            Self::Ready(bytes) => Some(bytes.clone().unwrap_or_default()),
+            Self::Stream(_) | Self::Message(_) => None,
+        }
+    }
+
     pub(super) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::Stream(Box::pin(stream))
     }

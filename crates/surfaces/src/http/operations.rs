@@ -8,7 +8,9 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use http::HeaderName;
 use sentinel_core::audit::{Ending, Surface};
-use sentinel_core::{Caller, ClientCapabilities, Fault, Kind, LogLevel, Refusals, Reply, View};
+use sentinel_core::{
+    Caller, ClientCapabilities, Fault, Invocation, Kind, LogLevel, Refusals, Reply, Round, View,
+};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request};
 
@@ -76,10 +78,7 @@ pub(super) fn begin(
     wanted: Wanted,
 ) -> Result<Running, Box<Completed>> {
     let (door, headers) = (exchange.door, exchange.headers());
-    let arrival = arrival_at(surface, door, exchange.identity(), headers);
-    let Wanted { method, params, .. } = &wanted;
-    let id = wanted.id.as_ref();
-    let record = OperationExchange::open(&arrival, id, method, params, wanted.bytes_in);
+    let record = open(exchange, surface, &wanted);
     if door.gateway.is_draining() {
         return Err(Box::new(Completed::of(Err(going_down()), record)));
     }
@@ -103,6 +102,54 @@ pub(super) fn begin(
         }),
         Err(fault) => Err(Box::new(Completed::of(Err(fault), record))),
     }
+}
+
+/// A record of what is asked of a call without making it.
+pub(super) fn open(
+    exchange: &Exchange<'_>,
+    surface: Surface,
+    wanted: &Wanted,
+) -> OperationExchange {
+    let (door, headers) = (exchange.door, exchange.headers());
+    let arrival = arrival_at(surface, door, exchange.identity(), headers);
+    let Wanted { method, params, .. } = wanted;
+    OperationExchange::open(
+        &arrival,
+        wanted.id.as_ref(),
+        method,
+        params,
+        wanted.bytes_in,
+    )
+}
+
+/// Whether the caller may make this call now. What is found out about it goes on the record.
+pub(super) fn permits(
+    exchange: &Exchange<'_>,
+    wanted: &Wanted,
+    record: &OperationExchange,
+) -> Result<(), Fault> {
+    let (method, params) = (wanted.method.clone(), wanted.params.clone());
+    let caller = Arc::new(caller(exchange, false));
+    let call = Invocation::mcp(Round::first(), caller, View::Merged, method, params);
+    let gateway = &exchange.door.gateway;
+    gateway.walk.permits(call, record.trail())
+}
+
+/// Takes up a call that waits for its caller, and drops it: its backend hears that it is cancelled.
+pub(super) fn abandon(exchange: &Exchange<'_>, params: Params) {
+    let request = Request {
+        id: Id::from_number(0),
+        method: Method::ToolsCall,
+        params,
+    };
+    let (gateway, caller) = (&exchange.door.gateway, Arc::new(caller(exchange, false)));
+    drop(ModernCall::begin(
+        gateway,
+        caller,
+        View::Merged,
+        request,
+        Arc::default(),
+    ));
 }
 
 /// Runs a call to its end; nothing is said on the way.
@@ -144,6 +191,30 @@ impl Running {
 }
 
 impl Completed {
+    /// A request that is refused by its surface.
+    pub(super) fn refused(fault: Fault, record: OperationExchange) -> Self {
+        Self::of(Err(fault), record)
+    }
+
+    /// Whether the same request would come to the same, or must not be made again since the call may have run.
+    pub(super) fn is_final(&self) -> bool {
+        let Err(fault) = &self.outcome else {
+            return true;
+        };
+        match fault.kind {
+            Kind::InvalidArguments => true,
+            // It goes on, or nothing ran.
+            Kind::InputRequired
+            | Kind::ConfirmationRequired
+            | Kind::ConfirmationInvalid
+            | Kind::RateLimited
+            | Kind::Overloaded
+            | Kind::CircuitOpen
+            | Kind::BackendBusy => false,
+            _ => self.record.trail().is_dispatched() && !fault.is_not_run,
+        }
+    }
+
     fn of(handled: Result<Handled, Fault>, record: OperationExchange) -> Self {
         let reply: Result<Reply, Fault> = handled.and_then(|handled| match handled {
             Handled::Reply(reply) => Ok(reply),

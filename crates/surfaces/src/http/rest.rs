@@ -4,7 +4,13 @@
 
 pub(super) mod accept;
 mod answer;
-pub(super) mod arguments;
+pub(crate) mod arguments;
+pub(crate) mod headers;
+mod jobs;
+mod later;
+mod once;
+mod replays;
+mod stored;
 mod stream;
 
 use std::borrow::Cow;
@@ -31,6 +37,11 @@ use crate::exchange::OperationExchange;
 use crate::rescue::{self, RestInput};
 use accept::{Accept, Form};
 pub(super) use answer::{Content, entity_tag, json_body};
+use headers::{IDEMPOTENCY_KEY, PREFER};
+pub(crate) use jobs::Jobs;
+pub(super) use later::{cancel, continue_later, status};
+pub use replays::Replayable;
+pub(crate) use replays::Replays;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -53,7 +64,12 @@ pub(super) async fn post(exchange: &Exchange<'_>, body: Incoming) -> Result<Resp
         input: RestInput::Body,
         bytes_in,
     };
-    call.run(exchange, &accept, form).await
+    let headers = exchange.headers();
+    match headers.contains_key(IDEMPOTENCY_KEY) || headers.contains_key(PREFER) {
+        false => call.run(exchange, &accept, form).await,
+        // Boxed, for the futures of other calls have no room for it.
+        true => Box::pin(once::run(call, exchange, accept, form)).await,
+    }
 }
 
 /// `GET /api/{operation}`, for operations that say they change nothing.
@@ -268,6 +284,7 @@ fn push_item(exchange: &Exchange<'_>, kind: ItemKind, item: &Payload, out: &mut 
 }
 
 /// One call of a tool.
+#[derive(Clone, Copy)]
 struct ToolCall<'a> {
     name: &'a str,
     arguments: &'a [u8],
@@ -276,22 +293,25 @@ struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
+    fn wanted(&self, exchange: &Exchange<'_>, with_notices: bool) -> Result<Wanted, Fault> {
+        let members = if with_notices { WITH_PROGRESS } else { b"" };
+        let params = params_named(self.name, self.arguments, members, rules(exchange));
+        Ok(Wanted {
+            method: Method::ToolsCall,
+            params: params.map_err(malformed)?,
+            id: None,
+            bytes_in: self.bytes_in,
+            with_notices,
+        })
+    }
+
     async fn run(
         self,
         exchange: &Exchange<'_>,
         accept: &Accept,
         form: Form,
     ) -> Result<Response<Body>, Fault> {
-        let is_stream = form != Form::Json;
-        let members = if is_stream { WITH_PROGRESS } else { b"" };
-        let params = params_named(self.name, self.arguments, members, rules(exchange));
-        let wanted = Wanted {
-            method: Method::ToolsCall,
-            params: params.map_err(malformed)?,
-            id: None,
-            bytes_in: self.bytes_in,
-            with_notices: is_stream,
-        };
+        let wanted = self.wanted(exchange, form != Form::Json)?;
         let mut response = match form {
             Form::Json => {
                 let completed = operations::run(exchange, Surface::Rest, wanted).await;

@@ -73,6 +73,12 @@ impl Accept {
         self.quality(media_type) > self.quality(JSON)
     }
 
+    /// Whether there is anything that is wanted more than JSON.
+    pub(super) fn prefers_any(&self) -> bool {
+        let json = self.quality(JSON);
+        self.0.iter().any(|entry| entry.quality > json)
+    }
+
     pub(super) fn takes(&self, media_type: &str) -> bool {
         self.0.is_empty() || self.quality(media_type) > 0
     }
@@ -214,6 +220,9 @@ mod tests {
         assert!(accept("image/png").prefers("image/png"));
         assert!(accept("image/*, application/json;q=0.9").prefers("image/png"));
         assert!(!accept("*/*").prefers("image/png"));
+        assert!(accept("image/png").prefers_any() && !accept("*/*").prefers_any());
+        assert!(!accept("application/json, text/event-stream").prefers_any());
+        assert!(!Accept::of(&HeaderMap::new()).prefers_any());
         assert!(!accept("application/json, image/*;q=0.1").prefers("image/png"));
         assert!(accept("text/plain").takes("text/plain; charset=utf-8"));
         assert!(!accept("text/plain").takes("image/png"));

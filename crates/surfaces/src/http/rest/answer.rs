@@ -189,6 +189,9 @@ pub(in super::super) fn json_body(method: &Method, result: &Payload) -> Bytes {
 /// What a tool's result is to a client that accepts this.
 pub(super) fn of_tool(result: &Payload, accept: &Accept) -> Content {
     let json = || Content::json(json_body(&Method::ToolsCall, result));
+    if !accept.prefers_any() {
+        return json();
+    }
     let blocks = blocks(result);
     let [block] = &blocks[..] else {
         return json();

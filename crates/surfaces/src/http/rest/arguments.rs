@@ -12,11 +12,13 @@ use serde_json::Value;
 
 /// References that are followed one after another.
 const REFERENCES_MAX: usize = 8;
+/// Schemas that are looked at for the types of one parameter: alternatives of alternatives multiply.
+const ALTERNATIVES_MAX: usize = 256;
 /// Parameters of one request.
 const PARAMETERS_MAX: usize = 1000;
 
 /// The JSON object that these parameters stand for.
-pub(super) fn coerce<'t>(
+pub(crate) fn coerce<'t>(
     parameters: impl Iterator<Item = (Cow<'t, str>, Cow<'t, str>)>,
     schema: Option<&[u8]>,
 ) -> Result<Vec<u8>, Fault> {
@@ -81,28 +83,44 @@ fn resolve<'s>(root: &'s Value, mut schema: &'s Value) -> &'s Value {
 }
 
 /// Every type that a schema allows by its own word or by its alternatives.
-fn types<'s>(root: &'s Value, schema: &'s Value, depth: usize) -> Vec<&'s str> {
-    let schema = resolve(root, schema);
-    let mut found: Vec<&'s str> = match schema.get("type") {
-        Some(Value::String(one)) => vec![one],
-        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
+fn types<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
+    let (mut left, mut found) = (ALTERNATIVES_MAX, Vec::new());
+    collect_types(root, schema, &mut left, &mut found);
+    found
+}
+
+/// `left`: how many schemas may still be looked at, however they refer to each other.
+fn collect_types<'s>(
+    root: &'s Value,
+    schema: &'s Value,
+    left: &mut usize,
+    found: &mut Vec<&'s str>,
+) {
+    let Some(rest) = left.checked_sub(1) else {
+        return;
     };
-    if found.is_empty() && depth < REFERENCES_MAX {
-        for keyword in ["anyOf", "oneOf"] {
-            let alternatives = schema.get(keyword).and_then(Value::as_array);
-            for one in alternatives.into_iter().flatten() {
-                found.extend(types(root, one, depth + 1));
-            }
+    *left = rest;
+    let (schema, before) = (resolve(root, schema), found.len());
+    match schema.get("type") {
+        Some(Value::String(one)) => found.push(one),
+        Some(Value::Array(several)) => found.extend(several.iter().filter_map(Value::as_str)),
+        _ => {}
+    }
+    if found.len() > before {
+        return;
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        let alternatives = schema.get(keyword).and_then(Value::as_array);
+        for one in alternatives.into_iter().flatten() {
+            collect_types(root, one, left, found);
         }
     }
-    if found.is_empty() {
+    if found.len() == before {
         let constants = schema.get("enum").and_then(Value::as_array);
-        let of = |value: &Value| -> &'s str { type_of(value) };
+        let of = |value: &'s Value| -> &'s str { type_of(value) };
         found.extend(constants.into_iter().flatten().map(of));
         found.extend(schema.get("const").map(of));
     }
-    found
 }
 
 /// How a property is given as text.
@@ -121,7 +139,7 @@ pub(in crate::http) enum TextForm {
 /// The form in which `coerce` takes a property of this schema.
 pub(in crate::http) fn text_form(root: &Value, schema: &Value) -> TextForm {
     let is_nested = |name: &str| matches!(name, "array" | "object");
-    let types = types(root, schema, 0);
+    let types = types(root, schema);
     let (nested, flat): (Vec<&str>, Vec<&str>) = types
         .iter()
         .filter(|name| **name != "null")
@@ -137,7 +155,7 @@ pub(in crate::http) fn text_form(root: &Value, schema: &Value) -> TextForm {
         (true, false, true) => TextForm::Json,
         (false, false, true) => {
             let items = resolve(root, schema).get("items").unwrap_or(&Value::Null);
-            let types = self::types(root, items, 0);
+            let types = self::types(root, items);
             match types.is_empty() || types.iter().any(|name| is_nested(name)) {
                 true => TextForm::Json,
                 false => TextForm::List,
@@ -164,7 +182,7 @@ fn write(
     values: &[Cow<'_, str>],
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
-    let types = types(root, schema, 0);
+    let types = types(root, schema);
     let is_list = types.contains(&"array");
     if let [one] = values
         && (!is_list || is_json(one, JsonKind::Array))
@@ -175,7 +193,7 @@ fn write(
         return Err("is given more than once, and is no array".to_owned());
     }
     let items = schema.get("items").unwrap_or(&Value::Null);
-    let types = self::types(root, items, 0);
+    let types = self::types(root, items);
     let mut list = vec![b'['];
     for (at, value) in values.iter().enumerate() {
         if at > 0 {
@@ -273,6 +291,16 @@ mod tests {
         ] {
             assert_eq!(coerced(query).expect(query), json, "{query}");
         }
+    }
+
+    /// A backend's schema must not make a request cost more than a glance.
+    #[test]
+    fn alternatives_that_refer_to_each_other_are_followed_only_so_far() {
+        let same = [r##"{"$ref":"#/properties/a"}"##; 100].join(",");
+        let schema = format!(r#"{{"properties":{{"a":{{"anyOf":[{same}]}}}}}}"#);
+        let parameters = form_urlencoded::parse(b"a=1");
+        let out = coerce(parameters, Some(schema.as_bytes())).expect("coerced");
+        assert_eq!(out, br#"{"a":"1"}"#);
     }
 
     #[test]

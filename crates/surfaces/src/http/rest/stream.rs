@@ -91,19 +91,23 @@ fn push_last(form: Form, method: &Method, completed: &Completed, out: &mut Vec<u
     }
 }
 
-/// Progress and log lines as records; other notifications are not for callers of this surface.
 fn push_notice(form: Form, message: &[u8], out: &mut Vec<u8>) {
-    let message = Payload::parse(Bytes::copy_from_slice(message), Rules::backend());
-    let Ok(message) = message else { return };
+    if let Some((kind, object)) = notice(message) {
+        let members = &object[1..object.len() - 1];
+        push(form, kind, &[members], out);
+    }
+}
+
+/// Progress and log lines: which of the two it is, and its members as an object. Other notifications are not for callers of
+/// this surface.
+pub(super) fn notice(message: &[u8]) -> Option<(&'static str, Vec<u8>)> {
+    let message = Payload::parse(Bytes::copy_from_slice(message), Rules::backend()).ok()?;
     let kind = match message.string("method").as_deref() {
         Some("notifications/progress") => "progress",
         Some("notifications/message") => "log",
-        _ => return,
+        _ => return None,
     };
-    let params = message.get_bytes("params").unwrap_or_default();
-    let Ok(params) = Payload::parse(params, Rules::backend()) else {
-        return;
-    };
+    let params = Payload::parse(message.get_bytes("params")?, Rules::backend()).ok()?;
     let mut object = Vec::new();
     let left_out = [
         (meta::PROGRESS_TOKEN, None),
@@ -111,8 +115,7 @@ fn push_notice(form: Form, message: &[u8], out: &mut Vec<u8>) {
         ("type", None),
     ];
     params.as_raw().rewrite(&left_out, &mut object);
-    let members = &object[1..object.len() - 1];
-    push(form, kind, &[members], out);
+    Some((kind, object))
 }
 
 /// A record: its type, and further members.
