@@ -47,6 +47,13 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("spool-frame", sentinel_stores::fuzzing::spool_frames),
     ("redis-reply", sentinel_stores::fuzzing::redis_reply),
     ("last-event-id", sentinel_surfaces::fuzzing::last_event_id),
+    (
+        "idempotency-key",
+        sentinel_surfaces::fuzzing::idempotency_key,
+    ),
+    ("prefer", sentinel_surfaces::fuzzing::prefer),
+    ("query", sentinel_surfaces::fuzzing::query),
+    ("form", sentinel_surfaces::fuzzing::form),
 ];
 
 /// The check of a target.
