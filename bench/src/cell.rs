@@ -148,7 +148,7 @@ impl Cell {
         for _ in 0..self.callers {
             let opening = Caller::open(
                 lane.address,
-                options.era,
+                lane.contender.speech(options.era),
                 lane.token.as_deref(),
                 text.clone(),
             );

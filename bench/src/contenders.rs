@@ -129,6 +129,11 @@ impl Stage {
                 token = Some(self.token(options, name).await?);
                 (address, Some(leash))
             }
+            Contender::Mcp | Contender::Rest | Contender::Rpc => {
+                let backend = self.http_backend("bench");
+                let (address, leash) = self.sentinel(options, contender.name(), "", &backend)?;
+                (address, Some(leash))
+            }
             Contender::SentinelStdio => {
                 let (address, leash) =
                     self.sentinel(options, "stdio", "", &self.stdio_backend("bench", options))?;
@@ -152,7 +157,7 @@ impl Stage {
             let tried = tokio::time::timeout(Duration::from_secs(2), async {
                 let mut caller = Caller::open(
                     lane.address,
-                    options.era,
+                    lane.contender.speech(options.era),
                     lane.token.as_deref(),
                     load::text(64),
                 )

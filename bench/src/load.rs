@@ -24,22 +24,57 @@ pub(crate) fn text(size: usize) -> Arc<[u8]> {
     ALPHABET.iter().copied().cycle().take(size).collect()
 }
 
+/// How a caller says what it wants.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speech {
+    Mcp(Era),
+    Rest,
+    Rpc,
+}
+
 pub(crate) struct Caller {
     socket: TcpStream,
     reader: Reader,
     request: Vec<u8>,
-    id_at: usize,
+    /// Where the id stands; REST has none.
+    id_at: Option<usize>,
     id: u64,
     expected: Arc<[u8]>,
     /// Ends the session; empty where there is none.
     farewell: Vec<u8>,
 }
 
+impl Speech {
+    /// The path and the body of a call for so many bytes.
+    fn say(self, size: usize) -> (&'static str, String) {
+        let arguments = format!(r#"{{"bytes":{size}}}"#);
+        match self {
+            Self::Mcp(era) => {
+                let meta = match era {
+                    Era::Modern => format!(r#","_meta":{META}"#),
+                    Era::Legacy => String::new(),
+                };
+                let body = format!(
+                    r#"{{"jsonrpc":"2.0","id":{FIRST_ID},"method":"tools/call","params":{{"name":"blob","arguments":{arguments}{meta}}}}}"#
+                );
+                ("/mcp", body)
+            }
+            Self::Rest => ("/api/blob", arguments),
+            Self::Rpc => {
+                let body = format!(
+                    r#"{{"jsonrpc":"2.0","id":{FIRST_ID},"method":"blob","params":{arguments}}}"#
+                );
+                ("/rpc", body)
+            }
+        }
+    }
+}
+
 impl Caller {
     /// Connects, and shakes hands where the era wants it.
     pub(crate) async fn open(
         address: SocketAddr,
-        era: Era,
+        speech: Speech,
         token: Option<&str>,
         expected: Arc<[u8]>,
     ) -> anyhow::Result<Self> {
@@ -48,26 +83,22 @@ impl Caller {
         let size = expected.len();
         let mut reader = Reader::new(size);
         let bearer = token.map_or(String::new(), |t| format!("Authorization: Bearer {t}\r\n"));
-        let (mut headers, mut farewell) = (modern_headers() + &bearer, Vec::new());
-        if era == Era::Legacy {
-            let session = shake_hands(&mut socket, &mut reader, address, &bearer).await?;
-            headers = format!("MCP-Protocol-Version: 2025-11-25\r\n{session}{bearer}");
-            if !session.is_empty() {
-                farewell = format!("DELETE /mcp HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n")
-                    .into_bytes();
+        let (mut headers, mut farewell) = (bearer.clone(), Vec::new());
+        match speech {
+            Speech::Mcp(Era::Modern) => headers = modern_headers() + &bearer,
+            Speech::Mcp(Era::Legacy) => {
+                let session = shake_hands(&mut socket, &mut reader, address, &bearer).await?;
+                headers = format!("MCP-Protocol-Version: 2025-11-25\r\n{session}{bearer}");
+                if !session.is_empty() {
+                    farewell = format!("DELETE /mcp HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n")
+                        .into_bytes();
+                }
             }
+            Speech::Rest | Speech::Rpc => {}
         }
-        let meta = if era == Era::Modern {
-            format!(r#","_meta":{META}"#)
-        } else {
-            String::new()
-        };
-        let body = format!(
-            r#"{{"jsonrpc":"2.0","id":{FIRST_ID},"method":"tools/call","params":{{"name":"blob","arguments":{{"bytes":{size}}}{meta}}}}}"#
-        );
-        let request = post(address, &headers, &body);
-        let id_at =
-            find(&request, FIRST_ID.to_string().as_bytes()).context("the id was just written")?;
+        let (path, body) = speech.say(size);
+        let request = post_to(path, address, &headers, &body);
+        let id_at = find(&request, FIRST_ID.to_string().as_bytes());
         Ok(Self {
             socket,
             reader,
@@ -82,7 +113,9 @@ impl Caller {
     pub(crate) async fn call(&mut self) -> anyhow::Result<()> {
         self.id += 1;
         let id = self.id.to_string();
-        self.request[self.id_at..self.id_at + id.len()].copy_from_slice(id.as_bytes());
+        if let Some(at) = self.id_at {
+            self.request[at..at + id.len()].copy_from_slice(id.as_bytes());
+        }
         self.socket
             .write_all(&self.request)
             .await
@@ -92,8 +125,9 @@ impl Caller {
         if response.status != 200 {
             bail!("status {}: {}", response.status, excerpt(body));
         }
-        check(body, &id, &self.expected)
-            .with_context(|| format!("a wrong reply to {id}: {}", excerpt(body)))
+        let id = self.id_at.map(|_| &*id);
+        check(body, id, &self.expected)
+            .with_context(|| format!("a wrong reply to {id:?}: {}", excerpt(body)))
     }
 
     pub(crate) async fn close(mut self) -> anyhow::Result<()> {
@@ -154,16 +188,20 @@ async fn shake_hands(
 }
 
 fn post(address: SocketAddr, headers: &str, body: &str) -> Vec<u8> {
+    post_to("/mcp", address, headers, body)
+}
+
+fn post_to(path: &str, address: SocketAddr, headers: &str, body: &str) -> Vec<u8> {
     format!(
-        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
 }
 
-/// The id may stand before or after the result; the text must be there byte for byte.
-fn check(body: &[u8], id: &str, expected: &[u8]) -> anyhow::Result<()> {
+/// The id, where there is one, may stand before or after the result; the text must be there byte for byte.
+fn check(body: &[u8], id: Option<&str>, expected: &[u8]) -> anyhow::Result<()> {
     let marker = br#""text":""#;
     let start = find(body, marker).context("no text")? + marker.len();
     let rest = &body[start..];
@@ -172,6 +210,9 @@ fn check(body: &[u8], id: &str, expected: &[u8]) -> anyhow::Result<()> {
         "another text"
     );
     let (head, tail) = (&body[..start], &rest[expected.len()..]);
+    let Some(id) = id else {
+        return Ok(());
+    };
     let wanted = format!(r#""id":{id}"#);
     let has_id = |part: &[u8]| {
         find(part, wanted.as_bytes())
@@ -199,11 +240,11 @@ mod tests {
     fn a_reply_is_taken_only_with_its_own_id_and_its_whole_text() {
         let good =
             br#"{"jsonrpc":"2.0","id":12,"result":{"content":[{"type":"text","text":"AB"}]}}"#;
-        assert!(check(good, "12", b"AB").is_ok());
+        assert!(check(good, Some("12"), b"AB").is_ok());
         assert!(
             check(
                 br#"{"result":{"content":[{"text":"AB"}]},"id":12}"#,
-                "12",
+                Some("12"),
                 b"AB"
             )
             .is_ok()
@@ -215,7 +256,10 @@ mod tests {
             ("12", "ABC"),
             ("12", "AC"),
         ] {
-            assert!(check(good, id, text.as_bytes()).is_err(), "{id} {text}");
+            assert!(
+                check(good, Some(id), text.as_bytes()).is_err(),
+                "{id} {text}"
+            );
         }
     }
 }

@@ -21,6 +21,7 @@ mod load;
 mod options;
 mod report;
 mod response;
+mod surfaces;
 mod usage;
 
 use std::io::Write;
@@ -66,8 +67,22 @@ async fn bounded(options: &Options) -> anyhow::Result<Report> {
 }
 
 async fn run(options: &Options) -> anyhow::Result<Report> {
-    let stage = Stage::set(options, &options.contenders()).await?;
     let mut report = Report::new(options);
+    if !options.contenders().is_empty() {
+        table(options, &mut report).await?;
+    }
+    if audit::is_wanted(options) {
+        report.audit = audit::costs(options).await?;
+    }
+    if options.wants_surfaces() {
+        report.surfaces = surfaces::costs(options).await?;
+    }
+    Ok(report)
+}
+
+/// Every cell for every contender.
+async fn table(options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    let stage = Stage::set(options, &options.contenders()).await?;
     for size in options.sizes() {
         for callers in options.callers() {
             let cell = Cell { callers, size };
@@ -80,9 +95,5 @@ async fn run(options: &Options) -> anyhow::Result<Report> {
     }
     report.ingestion = stage.ingestion().await?;
     report.idle = stage.idle(options).await?;
-    drop(stage);
-    if audit::is_wanted(options) {
-        report.audit = audit::costs(options).await?;
-    }
-    Ok(report)
+    Ok(())
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
-use crate::audit;
 use crate::cell::warm_up;
+use crate::load::Speech;
+use crate::{audit, surfaces};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Debug)]
 pub(crate) enum Contender {
@@ -22,6 +23,10 @@ pub(crate) enum Contender {
     Governed,
     /// The same without audit
     Unaudited,
+    /// One call over MCP 2026-07-28, REST and JSON-RPC, each through a gateway of its own
+    Mcp,
+    Rest,
+    Rpc,
 }
 
 impl Contender {
@@ -34,6 +39,15 @@ impl Contender {
         Self::Unaudited,
     ];
 
+    /// How its callers speak; those of the table in the era that is asked for.
+    pub(crate) fn speech(self, era: Era) -> Speech {
+        match self {
+            Self::Rest => Speech::Rest,
+            Self::Rpc => Speech::Rpc,
+            _ => Speech::Mcp(era),
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -42,6 +56,9 @@ impl Contender {
             Self::SentinelStdio => "sentinel-stdio",
             Self::Governed => "governed",
             Self::Unaudited => "unaudited",
+            Self::Mcp => "mcp",
+            Self::Rest => "rest",
+            Self::Rpc => "rpc",
         }
     }
 }
@@ -63,7 +80,7 @@ impl Era {
     }
 }
 
-#[derive(Parser)]
+#[derive(Parser, Clone)]
 #[command(
     name = "sentinel-bench",
     about = "Measures the gateway against nginx and a direct connection, in one run"
@@ -108,16 +125,24 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// The contenders of the table; the surfaces are compared apart from it.
     pub(crate) fn contenders(&self) -> Vec<Contender> {
-        if self.contender.is_empty() {
-            Contender::ALL.to_vec()
-        } else {
-            self.contender.clone()
-        }
+        let all = match self.contender.is_empty() {
+            true => Contender::ALL.to_vec(),
+            false => self.contender.clone(),
+        };
+        let is_surface = |one: &Contender| surfaces::ALL.contains(one);
+        all.into_iter().filter(|one| !is_surface(one)).collect()
     }
 
     pub(crate) fn wants(&self, contender: Contender) -> bool {
         self.contenders().contains(&contender)
+    }
+
+    /// Whether the surfaces are to be compared.
+    pub(crate) fn wants_surfaces(&self) -> bool {
+        let is_surface = |one: &Contender| surfaces::ALL.contains(one);
+        self.contender.is_empty() || self.contender.iter().any(is_surface)
     }
 
     pub(crate) fn callers(&self) -> Vec<usize> {
@@ -156,7 +181,7 @@ impl Options {
             self.contenders().len() * self.callers().len() * self.sizes().len() * self.rounds();
         let table =
             (self.window() + warm_up(self.window())) * u32::try_from(windows).unwrap_or(u32::MAX);
-        table + audit::planned(self)
+        table + audit::planned(self) + surfaces::planned(self)
     }
 
     pub(crate) fn sentinel(&self) -> PathBuf {

@@ -9,6 +9,7 @@ use crate::audit::Cost;
 use crate::cell::{Cell, Row};
 use crate::contenders::{Idle, Ingestion};
 use crate::options::Options;
+use crate::surfaces::Beside;
 
 /// CPU per call with everything on, as a multiple of nginx's.
 const RATIO_MAX: f64 = 1.8;
@@ -22,6 +23,7 @@ pub(crate) struct Report {
     pub(crate) idle: Option<Idle>,
     pub(crate) ingestion: Option<Ingestion>,
     pub(crate) audit: Vec<Cost>,
+    pub(crate) surfaces: Vec<Beside>,
 }
 
 #[derive(Serialize)]
@@ -53,6 +55,7 @@ impl Report {
             idle: None,
             ingestion: None,
             audit: Vec::new(),
+            surfaces: Vec::new(),
         }
     }
 
@@ -77,9 +80,14 @@ impl Report {
     }
 
     pub(crate) fn print(&self, options: &Options) -> anyhow::Result<()> {
-        say(options, &self.table()?)?;
+        if !self.cells.is_empty() {
+            say(options, &self.table()?)?;
+        }
         for audit in &self.audit {
             say(options, &format!("{audit}\n"))?;
+        }
+        for surface in &self.surfaces {
+            say(options, &format!("{surface}\n"))?;
         }
         if let Some(ingestion) = &self.ingestion {
             let text = format!(
