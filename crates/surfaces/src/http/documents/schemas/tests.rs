@@ -1,3 +1,4 @@
+use super::source::DEPTH_MAX;
 use super::*;
 
 fn added(schemas: &[(&str, Value)]) -> (Vec<String>, Value) {
