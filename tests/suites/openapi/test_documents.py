@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import harness
+import jsonschema
 import openapi_spec_validator
 import pytest
 import ruamel.yaml
@@ -125,3 +126,87 @@ def test_a_3_the_explorer_signs_in_and_calls_a_tool(tmp_path):
     # On a narrow screen nothing stands out, and the token is nowhere when the page is left.
     assert seen["wider"] <= 0, seen
     assert key not in seen["stored"], seen
+
+
+# What OpenRPC 1.3 says of the parts that the gateway writes.
+DESCRIPTOR = {
+    "type": "object",
+    "required": ["name", "schema"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "description": {"type": "string"},
+        "required": {"type": "boolean"},
+        "schema": {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+    },
+}
+OPENRPC = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["openrpc", "info", "methods"],
+    "additionalProperties": False,
+    "properties": {
+        "openrpc": {"enum": ["1.3.0", "1.3.1", "1.3.2"]},
+        "info": {"type": "object", "required": ["title", "version"]},
+        "methods": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "params"],
+                "additionalProperties": False,
+                "properties": {
+                    "name": {"type": "string", "minLength": 1},
+                    "summary": {"type": "string"},
+                    "description": {"type": "string"},
+                    "tags": {"type": "array", "items": {"type": "object", "required": ["name"]}},
+                    "paramStructure": {"const": "by-name"},
+                    "params": {"type": "array", "items": DESCRIPTOR},
+                    "result": DESCRIPTOR,
+                    "errors": {"type": "array", "items": {"type": "object", "required": ["$ref"], "maxProperties": 1}},
+                },
+            },
+        },
+        "components": {
+            "type": "object",
+            "properties": {
+                "schemas": {"additionalProperties": {"$ref": "https://json-schema.org/draft/2020-12/schema"}},
+                "errors": {
+                    "additionalProperties": {
+                        "type": "object",
+                        "required": ["code", "message"],
+                        "additionalProperties": False,
+                        "properties": {"code": {"type": "integer"}, "message": {"type": "string"}, "data": {}},
+                    }
+                },
+            },
+        },
+    },
+}
+
+
+def references(value):
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        value = list(value.values())
+    for inner in value if isinstance(value, list) else ():
+        yield from references(inner)
+
+
+def test_a_2_rpc_discover_answers_an_openrpc_document(gateway):
+    connection = harness.http.client.HTTPConnection(gateway.host, gateway.port, timeout=30)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "rpc.discover"})
+    connection.request("POST", "/rpc", body, {"Content-Type": "application/json"})
+    document = json.loads(connection.getresponse().read())["result"]
+    connection.close()
+    validator = jsonschema.validators.validator_for(OPENRPC)(OPENRPC)
+    assert [error.message[:300] for error in validator.iter_errors(document)] == []
+    names = [method["name"] for method in document["methods"]]
+    assert len(names) == len(set(names)) and {"rpc.discover", "echo", "draft_7"} <= set(names)
+    for method in document["methods"]:
+        params = [param["name"] for param in method["params"]]
+        assert len(params) == len(set(params)), method["name"]
+    for reference in set(references(document)):
+        at = document
+        for part in reference.removeprefix("#/").split("/"):
+            at = at[part]
