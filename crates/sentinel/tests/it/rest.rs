@@ -9,5 +9,6 @@ mod errors;
 mod idempotency;
 mod listeners;
 mod outputs;
+mod pages;
 mod posting;
 mod surfaces;
