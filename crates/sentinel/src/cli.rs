@@ -11,6 +11,7 @@ use sentinel_core::audit::{OUTCOMES, moment};
 
 use crate::config::Overrides;
 use crate::import::Client;
+use crate::typed_client::Language;
 
 mod review;
 
@@ -219,6 +220,18 @@ Examples:
   echo '{\"query\": \"rust\"}' | sentinel call search -")]
     Call(Call),
 
+    /// Write a typed client of the operations that callers see
+    #[command(after_help = "\
+Examples:
+  sentinel client typescript -o src/sentinel.ts
+  sentinel client python --only 'github_*' --only search -o sentinel_client.py
+  sentinel client ts --url https://gateway.example.com/mcp --token \"$TOKEN\" --base-url https://gateway.example.com
+
+One file with types for the input and output of every operation, which needs only fetch or httpx. Equal
+catalogs give equal files. The file holds no token, and an address only with --base-url. Nothing is written
+while a backend is away (exit code 3).")]
+    Client(TypedClient),
+
     /// Find out what is wrong: configuration, backends, environment
     #[command(after_help = "\
 Examples:
@@ -400,6 +413,27 @@ pub(crate) struct Call {
     /// Its arguments, a JSON object; - reads them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     pub(crate) arguments: String,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TypedClient {
+    /// The language
+    #[arg(value_enum, value_name = "LANGUAGE")]
+    pub(crate) language: Language,
+    /// File to write [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Only tools and prompts of such a name; `*` stands for any characters. May be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) only: Vec<String>,
+    /// Address of the gateway that the client calls unless it is given another one
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Write it although backends are away
+    #[arg(long)]
+    pub(crate) partial: bool,
     #[command(flatten)]
     pub(crate) target: Target,
 }

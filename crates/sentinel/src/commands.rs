@@ -6,6 +6,7 @@
 pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod check;
+pub(crate) mod client;
 pub(crate) mod completions;
 pub(crate) mod cost;
 pub(crate) mod doctor;

@@ -20,6 +20,7 @@ mod reload;
 mod remember;
 mod runfile;
 mod spans;
+mod typed_client;
 mod wiring;
 mod workers;
 
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Command::Prompts(args) => commands::prompts::run(&cli.global, args),
         Command::Cost(args) => commands::cost::run(&cli.global, args),
         Command::Call(args) => commands::call::run(&cli.global, args),
+        Command::Client(args) => commands::client::run(&cli.global, args),
         Command::Doctor(args) => commands::doctor::run(&cli.global, args),
     };
     outcome.unwrap_or_else(|error| commands::fail(&error))
