@@ -41,10 +41,12 @@ fn both(a: Type, b: Type, known: &BTreeMap<String, Type>, names_left: usize) -> 
                 of => of,
             }
         }
-        (Type::Named(name), other) | (other, Type::Named(name)) => match known.get(&name) {
-            Some(of) if names_left > 0 => both(merged_once(of), other, known, names_left - 1),
-            _ => Type::Any,
-        },
+        (Type::Named(name), other) if names_left > 0 => {
+            both(meaning(&name, known), other, known, names_left - 1)
+        }
+        (other, Type::Named(name)) if names_left > 0 => {
+            both(other, meaning(&name, known), known, names_left - 1)
+        }
         (
             literal @ Type::Literal(_),
             Type::String | Type::Number | Type::Integer | Type::Boolean,
@@ -59,10 +61,10 @@ fn both(a: Type, b: Type, known: &BTreeMap<String, Type>, names_left: usize) -> 
 }
 
 /// What a name stands for, unless that is itself a combination: its parts could lead back here.
-fn merged_once(of: &Type) -> Type {
-    match of {
-        Type::All(_) => Type::Any,
-        other => other.clone(),
+fn meaning(name: &str, known: &BTreeMap<String, Type>) -> Type {
+    match known.get(name) {
+        None | Some(Type::All(_)) => Type::Any,
+        Some(of) => of.clone(),
     }
 }
 
