@@ -57,6 +57,14 @@ def example(name):
     return path
 
 
+def built(package):
+    """A program of this workspace beside the gateway, built if it is not there."""
+    path = binary().parent / package
+    if not path.exists():
+        subprocess.run(["cargo", "build", "--quiet", "-p", package], cwd=ROOT, check=True)
+    return path
+
+
 def need(*paths):
     """Ends the run with one clear line when something to start is not there."""
     for path in paths:

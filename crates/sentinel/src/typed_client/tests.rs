@@ -53,21 +53,21 @@ fn api() -> Api {
 }
 
 #[test]
-fn issue_18_types_in_typescript() {
+fn a_15_types_in_typescript() {
     let mut out = String::new();
     typescript::types(&api(), &mut out);
     insta::assert_snapshot!(out);
 }
 
 #[test]
-fn issue_18_types_in_python() {
+fn a_15_types_in_python() {
     let (mut out, mut namespaces) = (String::new(), String::new());
     python::types(&api(), &mut out, &mut namespaces);
     insta::assert_snapshot!(format!("{out}{namespaces}"));
 }
 
 #[test]
-fn issue_18_equal_catalogs_give_equal_files_without_an_address() {
+fn a_15_equal_catalogs_give_equal_files_without_an_address() {
     let forward = [
         json!({"name": "a", "inputSchema": {}}),
         json!({"name": "b", "inputSchema": {}}),
