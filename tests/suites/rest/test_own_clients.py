@@ -34,7 +34,6 @@ FOUND = {
     "partly": 1,
     "problem": "422 it broke",
     "done": "hello Ada",
-    "twice": "400 bad_state",
     "asked": "409 elicitation/create",
     "headers": {
         "authorization": "Bearer secret",

@@ -131,7 +131,6 @@ class InputRequired(Problem):
 
     input_requests: dict[str, InputRequest] = field(default_factory=dict)
     request_state: str = ""
-    """Good once."""
     input: Any = None
     """What the operation was called with."""
 

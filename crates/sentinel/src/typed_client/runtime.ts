@@ -113,7 +113,7 @@ export type InputAnswer =
 export type InputRequired<O> = Members & {
   code: "input_required";
   inputRequests: Record<string, InputRequest>;
-  /** Continues the call from elsewhere, with `client.resume`. Good once. */
+  /** Continues the call from elsewhere, with `client.resume`. */
   requestState: string;
   continue(answers: Record<string, InputAnswer>, options?: CallOptions): Promise<Outcome<O>>;
 };

@@ -43,6 +43,7 @@ pub(super) struct Wanted {
 /// A call that runs. Dropping it cancels the call.
 pub(super) struct Running {
     talk: ModernCall,
+    method: Method,
     /// Until it is done.
     record: Option<OperationExchange>,
 }
@@ -79,8 +80,10 @@ pub(super) fn begin(
 ) -> Result<Running, Box<Completed>> {
     let (door, headers) = (exchange.door, exchange.headers());
     let record = open(exchange, surface, &wanted);
+    let method = wanted.method;
     if door.gateway.is_draining() {
-        return Err(Box::new(Completed::of(Err(going_down()), record)));
+        let completed = Completed::of(&method, Err(going_down()), record);
+        return Err(Box::new(completed));
     }
     let manner = CallOptions {
         refusals: Refusals::Faults,
@@ -91,16 +94,17 @@ pub(super) fn begin(
     let caller = Arc::new(caller(exchange, wanted.with_notices));
     let request = Request {
         id: wanted.id.unwrap_or_else(|| Id::from_number(0)),
-        method: wanted.method,
+        method: method.clone(),
         params: wanted.params,
     };
     let (gateway, trail) = (&door.gateway, record.trail());
     match ModernCall::begin_as(gateway, caller, View::Merged, request, trail, manner) {
         Ok(talk) => Ok(Running {
             talk,
+            method,
             record: Some(record),
         }),
-        Err(fault) => Err(Box::new(Completed::of(Err(fault), record))),
+        Err(fault) => Err(Box::new(Completed::of(&method, Err(fault), record))),
     }
 }
 
@@ -176,24 +180,23 @@ impl Running {
             Turn::Notice(notice) => Next::Notice(notice),
             Turn::Done(handled) => {
                 let record = self.record.take().expect("a call is done once");
-                Next::Done(Box::new(Completed::of(handled, record)))
+                Next::Done(Box::new(Completed::of(&self.method, handled, record)))
             }
         }
     }
 
     /// Ends it for a reason of the surface's own.
     pub(super) fn refuse(self, fault: Fault) -> Box<Completed> {
-        let Self { talk, record } = self;
-        drop(talk);
-        let record = record.expect("a call that is done is not refused");
-        Box::new(Completed::of(Err(fault), record))
+        drop(self.talk);
+        let record = self.record.expect("a call that is done is not refused");
+        Box::new(Completed::of(&self.method, Err(fault), record))
     }
 }
 
 impl Completed {
     /// A request that is refused by its surface.
     pub(super) fn refused(fault: Fault, record: OperationExchange) -> Self {
-        Self::of(Err(fault), record)
+        Self::of(&Method::ToolsCall, Err(fault), record)
     }
 
     /// Whether the same request would come to the same, or must not be made again since the call may have run.
@@ -215,7 +218,7 @@ impl Completed {
         }
     }
 
-    fn of(handled: Result<Handled, Fault>, record: OperationExchange) -> Self {
+    fn of(method: &Method, handled: Result<Handled, Fault>, record: OperationExchange) -> Self {
         let reply: Result<Reply, Fault> = handled.and_then(|handled| match handled {
             Handled::Reply(reply) => Ok(reply),
             Handled::Result(_) | Handled::Begins(..) => {
@@ -226,7 +229,7 @@ impl Completed {
         let ending = Ending::of(&reply);
         let outcome = reply.and_then(|reply| match reply.outcome {
             Outcome::Result(result) => completed(result),
-            Outcome::Error(error) => Err(backend_error(&error)),
+            Outcome::Error(error) => Err(backend_error(method, &error)),
         });
         Self {
             outcome,
@@ -299,11 +302,13 @@ pub(super) fn elements(result: &Payload, member: &str) -> Vec<Payload> {
 }
 
 /// An error that the backend's own handler made, by the code that it chose (requirement D-20).
-fn backend_error(error: &Payload) -> Fault {
+fn backend_error(method: &Method, error: &Payload) -> Fault {
     let code = error
         .get("code")
         .and_then(|code| std::str::from_utf8(code).ok());
     let kind = match code.and_then(|code| code.parse::<i64>().ok()) {
+        // A read has one parameter, and 2026-07-28 has no other code for a URI that a server does not know.
+        Some(-32602) if *method == Method::ResourcesRead => Kind::UnknownResource,
         Some(-32602) => Kind::InvalidParams,
         Some(-32601) => Kind::MethodNotFound,
         Some(-32002) => Kind::UnknownResource,

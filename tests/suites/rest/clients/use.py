@@ -126,17 +126,12 @@ def questions(client: Client) -> dict[str, Any]:
     question = next(iter(asked.problem.input_requests))
     answers = {question: {"action": "accept", "content": {"name": "Ada"}}}
     done = client.tools.ask.resume(asked.problem, answers)
-    twice = ""
-    try:
-        client.tools.ask.resume(asked.problem, answers)
-    except SentinelError as error:
-        twice = told(error.problem)
     try:
         list(client.tools.ask.stream({"message": "Who?"}))
         streamed = ""
     except SentinelError as error:
         streamed = told(error.problem)
-    return {"done": text_of(done), "twice": twice, "asked": streamed}
+    return {"done": text_of(done), "asked": streamed}
 
 
 def headers() -> dict[str, Any]:

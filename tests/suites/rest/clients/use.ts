@@ -118,7 +118,6 @@ async function questions() {
   return {
     done: done.ok && textOf(done.value),
     resumed: resumed.ok && textOf(resumed.value),
-    twice: failed(await first.error.continue(answers)),
     asked,
   };
 }
