@@ -116,8 +116,16 @@ impl Exchange<'_> {
         if self.identity.is_some() && route.surface == Speaks::Mcp {
             self.endpoint()?;
         }
+        let mut allow = route.allow();
+        if self.identity.is_some()
+            && route.is_of_an_operation()
+            && let Some(verbs) = rest::verbs::of(self)
+        {
+            let _ = self.allow.set(verbs);
+            allow = verbs.to_owned();
+        }
         match self.identity.is_some() && self.head.method == Verb::OPTIONS {
-            true => Ok(options(route)),
+            true => Ok(options(&allow)),
             false => Err(Fault::new(Kind::MethodNotAllowed, "method not allowed")),
         }
     }
@@ -352,10 +360,10 @@ impl Match<'_> {
     }
 }
 
-fn options(route: &Route) -> Response<Body> {
+fn options(allow: &str) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    let allow = HeaderValue::try_from(route.allow()).expect("verbs are ASCII");
+    let allow = HeaderValue::try_from(allow).expect("verbs are ASCII");
     response.headers_mut().insert(ALLOW, allow);
     response
 }

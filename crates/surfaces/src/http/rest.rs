@@ -12,6 +12,7 @@ mod once;
 mod replays;
 mod stored;
 mod stream;
+pub(super) mod verbs;
 
 use std::borrow::Cow;
 
@@ -55,6 +56,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, body: Incoming) -> Result<Resp
     let accept = Accept::of(exchange.headers());
     let form = accept.form()?;
     let name = segment(exchange.rest)?;
+    verbs::check_post(exchange, &name)?;
     let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
     let bytes_in = bytes.len();
     let arguments = arguments_of(exchange, &name, bytes)?;

@@ -317,6 +317,11 @@ impl Route {
         self.verb == Verb::GET && self.surface == Speaks::Http
     }
 
+    /// Whether its verbs depend on the operation that the path names.
+    pub(super) fn is_of_an_operation(&self) -> bool {
+        self.path == "/api/{operation}"
+    }
+
     /// The verbs of this route's path, as `Allow` lists them.
     pub(super) fn allow(&self) -> String {
         let mut verbs: Vec<&str> = Vec::new();
