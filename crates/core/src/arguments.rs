@@ -14,6 +14,7 @@ mod meter;
 mod nulls;
 mod precision;
 mod prepare;
+pub(crate) mod texts;
 
 use std::collections::HashSet;
 use std::sync::OnceLock;

@@ -1,10 +1,11 @@
-//! Compares arguments with the tool's schema. The call goes on with exactly what was checked.
+//! Compares arguments with the tool's schema. The call goes on with exactly what was checked. Those of prompts are looked at
+//! where the caller speaks no MCP: its surface documents them as an object of texts.
 
 use sentinel_wire::Method;
 use sentinel_wire::json::Kind as JsonKind;
 
 use super::{CallContext, Outcome, Rest};
-use crate::arguments::{Checked, refusal};
+use crate::arguments::{Checked, refusal, texts};
 use crate::fault::{Fault, Kind};
 use crate::invocation::Refusals;
 
@@ -31,6 +32,15 @@ pub(super) async fn step(mut ctx: CallContext, mut rest: impl Rest) -> Outcome {
                 let (revision, refusals) = (call.caller.revision, call.refusals);
                 return refusal(&name, schema, &issues, revision, refusals);
             }
+        }
+    }
+    if ctx.call.method == Method::PromptsGet && ctx.call.refusals == Refusals::Faults {
+        let call = &*ctx.call;
+        let issues = texts::check(call.params.get("arguments").unwrap_or(b"{}"));
+        if !issues.is_empty() {
+            let name = call.params.string("name").unwrap_or_default();
+            let (revision, refusals) = (call.caller.revision, call.refusals);
+            return refusal(&name, None, &issues, revision, refusals);
         }
     }
     rest.call(ctx).await
