@@ -45,8 +45,7 @@ pub(super) fn add_schemas(components: &mut Components) {
         "ContentResult",
         json!({
             "type": "object",
-            "description": "The result of a tool without structured content.",
-            "required": ["content"],
+            "description": "The result of a tool that declares no form of it: content, or structured content with members of its own.",
             "properties": { "content": { "type": "array", "items": reference("ContentBlock") } },
         }),
     );

@@ -18,7 +18,6 @@ pub(super) const VERSION: &str = "3.1.0";
 /// The tag of what is not one backend's; no backend can have this name.
 const GATEWAY: &str = "Gateway";
 const JSON: &str = "application/json";
-const FORM: &str = "application/x-www-form-urlencoded";
 /// All but what RFC 3986 leaves as it is in every part of a URI.
 pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -287,7 +286,10 @@ impl Writer<'_> {
             .filter(is_required)
             .map(|(name, _)| name)
             .collect();
-        let schema = json!({ "type": "object", "properties": properties, "required": required });
+        let schema = json!({
+            "type": "object", "properties": properties, "required": required,
+            "additionalProperties": { "type": "string" },
+        });
         let input = self
             .components
             .add(&format!("{}Prompt", type_name(name)), Some(&schema), true);
@@ -324,24 +326,16 @@ impl Writer<'_> {
         operation
     }
 
-    /// Arguments as JSON; as a form, too, where none of them is an object or a list of such.
-    fn body(&mut self, input: &Named, schema: Option<&Value>) -> Value {
+    /// Arguments as JSON. That they may be a form is left out: generators make a second, ambiguous body of it.
+    fn body(&self, input: &Named, schema: Option<&Value>) -> Value {
         let mut media = json!({ "schema": reference(&input.name) });
         if let Some(example) = schema.and_then(example) {
             media["example"] = example;
         }
-        let mut content = json!({ JSON: media });
-        let is_flat = |parameter: &super::schemas::Parameter| {
-            matches!(parameter.form, TextForm::Scalar | TextForm::List)
-        };
-        if !input.parameters.is_empty() && input.parameters.iter().all(is_flat) {
-            let form = self.components.form_of(&input.name);
-            content[FORM] = json!({ "schema": reference(&form) });
-        }
         let component = self.components.get(&input.name);
         let required = component.and_then(|schema| schema.get("required")?.as_array());
         let is_required = required.is_some_and(|names| !names.is_empty());
-        json!({ "required": is_required, "content": content })
+        json!({ "required": is_required, "content": { JSON: media } })
     }
 }
 

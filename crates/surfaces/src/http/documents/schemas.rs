@@ -110,20 +110,6 @@ impl Components {
         }
     }
 
-    /// The variant of a named schema for forms: generators tell bodies of one operation apart by their types.
-    pub(super) fn form_of(&mut self, name: &str) -> String {
-        let form = format!("{name}Form");
-        let all_of = json!({ "allOf": [reference(name)] });
-        match self.schemas.get(&form) {
-            Some(known) if *known == all_of => form,
-            _ => {
-                let unique = self.names.unique(&form, &form);
-                self.schemas.insert(unique.clone(), all_of);
-                unique
-            }
-        }
-    }
-
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.schemas.get(name)
     }
