@@ -3,7 +3,9 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./schema.d.ts";
 
 declare const process: { argv: string[] };
-const client = createClient<paths>({ baseUrl: process.argv[2] ?? "" });
+// An operation answers in more media types than JSON; these are those that are wanted.
+type Media = "application/json" | "application/problem+json";
+const client = createClient<paths, Media>({ baseUrl: process.argv[2] ?? "" });
 
 const input: components["schemas"]["MeasureInput"] = {
   shapes: [
@@ -19,7 +21,7 @@ const input: components["schemas"]["MeasureInput"] = {
 const measured = await client.POST("/api/measure", { body: input });
 const total: number | undefined = measured.data?.total;
 const echoed = await client.GET("/api/echo", { params: { query: { text: "größe & more" } } });
-const block = echoed.data?.content[0];
+const block = echoed.data?.content?.[0];
 
 const wrong = { shapes: [], unit: "inch" } as unknown as typeof input;
 const invalid = await client.POST("/api/measure", { body: wrong });

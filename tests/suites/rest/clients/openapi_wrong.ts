@@ -2,7 +2,7 @@
 import createClient from "openapi-fetch";
 import type { paths } from "./schema.d.ts";
 
-const client = createClient<paths>({ baseUrl: "" });
+const client = createClient<paths, "application/json" | "application/problem+json">({ baseUrl: "" });
 
 export async function mistakes() {
   // @ts-expect-error an operation that does not exist
