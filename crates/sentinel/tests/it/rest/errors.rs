@@ -218,12 +218,20 @@ fn a_7_requests_that_http_itself_refuses() {
         "POST",
         "a tool that may change something"
     );
-    assert_eq!(allow("DELETE", "/api/catalog"), "POST, GET, HEAD");
-    let options = web.send("OPTIONS", "/api/echo", &[], "").finish();
-    assert_eq!(
-        (options.status, options.header("allow")),
-        (204, "POST, GET, HEAD")
-    );
+    assert_eq!(allow("PUT", "/api/count"), "POST");
+    for verb in ["DELETE", "POST"] {
+        assert_eq!(allow(verb, "/api/catalog"), "GET, HEAD", "{verb} at a list");
+    }
+    for (path, verbs) in [
+        ("/api/echo", "POST, GET, HEAD"),
+        ("/api/count", "POST"),
+        ("/api/resources", "GET, HEAD"),
+        ("/api/no_such_tool", "POST, GET, HEAD"),
+    ] {
+        let options = web.send("OPTIONS", path, &[], "").finish();
+        let told = (options.status, options.header("allow"));
+        assert_eq!(told, (204, verbs), "{path}");
+    }
     let wrong = web.send("PUT", "/rpc", &[JSON_BODY], "{}").finish();
     assert_eq!((wrong.status, wrong.header("allow")), (405, "POST"));
 
