@@ -1,4 +1,4 @@
-//! Backends: MCP servers over HTTP and as child processes, adapted down from the core's calls.
+//! Backends: MCP servers over HTTP and as child processes, and HTTP APIs, adapted down from the core's calls.
 //!
 //! Not here: which backend a call goes to and what it may do (`core`), anything of callers
 //! (`surfaces`).
@@ -8,6 +8,8 @@ pub mod discover;
 pub mod fetch;
 pub mod http;
 pub mod kind;
+pub mod openapi;
+mod reach;
 pub mod relay;
 pub mod stdio;
 
@@ -19,6 +21,7 @@ pub fn kind_of(settings: &sentinel_config::BackendKind) -> &dyn BackendKind {
     match settings {
         Http(settings) => settings,
         Stdio(settings) => settings,
-        Postgres(_) | Openapi(_) => unreachable!("refused when the configuration was built"),
+        Openapi(settings) => settings,
+        Postgres(_) => unreachable!("refused when the configuration was built"),
     }
 }

@@ -134,6 +134,8 @@ pub struct Status {
     pub problem: Option<String>,
     /// The last lines a child wrote to stderr.
     pub stderr: Vec<String>,
+    /// What of it cannot be used, while the rest can.
+    pub notices: Vec<String>,
 }
 
 impl Status {
@@ -147,6 +149,7 @@ impl Status {
             retry_in: None,
             problem: None,
             stderr: Vec::new(),
+            notices: Vec::new(),
         }
     }
 }

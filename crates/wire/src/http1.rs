@@ -113,7 +113,8 @@ impl Head {
         self.all(name).next()
     }
 
-    fn all(&self, name: &'static str) -> impl Iterator<Item = &[u8]> {
+    /// Every field of this name, which must be given in lower case.
+    pub fn all(&self, name: &'static str) -> impl Iterator<Item = &[u8]> {
         self.fields
             .iter()
             .filter(|(field, _)| field.of(&self.text).eq_ignore_ascii_case(name.as_bytes()))

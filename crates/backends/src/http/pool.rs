@@ -20,8 +20,9 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::wire::{Socket, Wire};
+use crate::reach;
 
-const IDLE_MAX: Duration = Duration::from_secs(4);
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(4);
 /// Idle connections kept per thread; beyond that, connections are opened and closed per request.
 const IDLE_LEN_MAX: usize = 256;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,6 +42,8 @@ pub(crate) struct Address {
     pub(super) tls: Option<TlsConnector>,
     /// A Unix socket of this machine, in place of host and port.
     socket: Option<PathBuf>,
+    /// Somebody other than the operator named it: its addresses are checked.
+    public_only: bool,
 }
 
 impl Address {
@@ -56,7 +59,16 @@ impl Address {
             port: url.port_u16().unwrap_or(if secure { 443 } else { 80 }),
             tls: secure.then(tls_connector),
             socket: None,
+            public_only: false,
         })
+    }
+
+    /// The same place, connected to only if its addresses are public.
+    pub(crate) fn public_only(self) -> Self {
+        Self {
+            public_only: true,
+            ..self
+        }
     }
 
     /// The same address, reached through a Unix socket.
@@ -133,7 +145,7 @@ impl Pool {
     }
 
     /// Returns a connection; one that cannot be reused is closed.
-    pub(super) fn give(&self, mut wire: Wire) {
+    pub(crate) fn give(&self, mut wire: Wire) {
         if !wire.is_free() {
             return;
         }
@@ -153,14 +165,19 @@ impl Pool {
         let mut every = tokio::time::interval(IDLE_MAX);
         loop {
             every.tick().await;
-            for shelf in &self.shelves {
-                let mut shelf = shelf.lock();
-                let old = shelf
-                    .iter()
-                    .take_while(|idle| idle.since.elapsed() > IDLE_MAX);
-                let old = old.count();
-                shelf.drain(..old);
-            }
+            self.close_old();
+        }
+    }
+
+    /// Closes connections that were idle for too long.
+    pub(crate) fn close_old(&self) {
+        for shelf in &self.shelves {
+            let mut shelf = shelf.lock();
+            let old = shelf
+                .iter()
+                .take_while(|idle| idle.since.elapsed() > IDLE_MAX);
+            let old = old.count();
+            shelf.drain(..old);
         }
     }
 
@@ -178,7 +195,11 @@ impl Pool {
         if let Some(socket) = &self.address.socket {
             return Ok(Wire::new(Socket::Unix(UnixStream::connect(socket).await?)));
         }
-        let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
+        let (host, port) = (self.address.host.as_str(), self.address.port);
+        let stream = match self.address.public_only {
+            true => reach::connect_public(host, port).await?,
+            false => TcpStream::connect((host, port)).await?,
+        };
         stream.set_nodelay(true)?;
         Ok(Wire::new(match &self.address.tls {
             None => Socket::Tcp(stream),

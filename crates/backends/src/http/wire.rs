@@ -149,7 +149,7 @@ pub(crate) struct Wire {
     /// The server accepts another request after this one.
     keeps_alive: bool,
     /// Whether it was used before.
-    pub(super) reused: bool,
+    pub(crate) reused: bool,
     /// Room for one read of a long answer.
     read_bytes_max: usize,
 }

@@ -226,6 +226,7 @@ impl Keeper {
             restarts: facts.restarts,
             problem: facts.problem.clone(),
             stderr: self.plan.output_tail.lines(),
+            notices: Vec::new(),
         }
     }
 

@@ -26,7 +26,7 @@ use crate::tree::Path;
 
 pub use entries::OWN_HEADERS;
 pub use http::HttpBackend;
-pub use openapi::OpenapiBackend;
+pub use openapi::{ApiAuth, OpenapiBackend};
 pub use postgres::{PostgresBackend, Registry};
 pub use stdio::{ChildLimits, Interactive, Isolation, Start, StdioBackend, command_line};
 
