@@ -44,6 +44,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("traceparent", identity::traceparent),
     ("import", imports::client_file),
     ("policy-uri", policy::uri),
+    ("openapi", sentinel_backends::openapi::fuzzing::description),
     ("spool-frame", sentinel_stores::fuzzing::spool_frames),
     ("redis-reply", sentinel_stores::fuzzing::redis_reply),
     ("last-event-id", sentinel_surfaces::fuzzing::last_event_id),

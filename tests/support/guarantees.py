@@ -12,7 +12,7 @@ import harness
 
 PAGE = harness.ROOT / "docs/guarantees.md"
 # The longer forms first: `p_s10` is no `p_s`.
-ID = r"(?:issue_\d+(?:_\d+)?|decision_\d+|p_[arsb]\d\d|[abcdegp]_\d+)"
+ID = r"(?:issue_\d+(?:_\d+)?|decision_\d+|p_[arsb]\d\d|[abcdegop]_\d+)"
 IDS = re.compile(rf"({ID})(?:_to_({ID}))?(?:_|$)")
 RUST = re.compile(r"#\[(?:tokio::)?test\b[^\n]*\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\(crate\))? )?(?:async )?fn (\w+)")
 # Tests inside `proptest!` and other macros have no attribute that the first expression sees, but a name with an id.

@@ -20,7 +20,7 @@ use sentinel_core::catalog::{Change, Publisher};
 use sentinel_core::{Backend, Call, Description, Fault, Health, Kind, Reply, Status};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 mod answer;
@@ -30,6 +30,7 @@ mod client;
 mod document;
 pub mod fuzzing;
 mod kind;
+mod media;
 mod operation;
 mod paging;
 mod request;
@@ -89,8 +90,6 @@ struct Inner {
     state: watch::Sender<State>,
     /// Of the description that is offered; held by whoever reads it, one at a time.
     known: tokio::sync::Mutex<Option<[u8; 32]>>,
-    /// Ends the pause between two attempts to read it.
-    read_now: Notify,
     status: Mutex<Status>,
     began: Instant,
 }
@@ -123,7 +122,6 @@ impl OpenapiBackend {
             publisher,
             state: watch::Sender::new(State::Starting),
             known: tokio::sync::Mutex::default(),
-            read_now: Notify::new(),
             status: Mutex::new(Status::of(Health::Starting)),
             began: Instant::now(),
         }))
@@ -166,10 +164,10 @@ impl Inner {
                     }
                 }
             };
-            tokio::select! {
-                () = tokio::time::sleep(wait), if !wait.is_zero() => {}
-                () = self.read_now.notified() => {}
+            if wait.is_zero() {
+                return std::future::pending().await;
             }
+            tokio::time::sleep(wait).await;
         }
     }
 
@@ -398,7 +396,6 @@ impl Backend for OpenapiBackend {
     }
 
     fn restart(&self) -> BoxFuture<'static, Result<(), Fault>> {
-        self.0.read_now.notify_one();
         self.look()
     }
 

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn k_7_only_public_addresses_pass() {
+    fn o_8_only_public_addresses_pass() {
         for private in [
             "0.0.0.0",
             "0.1.2.3",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn k_7_a_name_is_what_it_resolves_to() {
+    async fn o_8_a_name_is_what_it_resolves_to() {
         for host in [
             "localhost",
             "127.0.0.1",

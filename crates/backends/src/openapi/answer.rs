@@ -15,7 +15,8 @@ use sentinel_wire::{Outcome, Payload, Revision};
 use serde_json::{Map, Value, json};
 
 use super::client::Response;
-use super::operation::{Operation, Output, bare, is_json, is_text};
+use super::media::{bare, is_json, is_text};
+use super::operation::{Operation, Output};
 use super::paging::{self, Next};
 
 /// The member of `_meta` with what the head of the answer said.

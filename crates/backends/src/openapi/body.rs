@@ -7,6 +7,7 @@ use bytes::Bytes;
 use sentinel_wire::Payload;
 use sentinel_wire::json::{self, Kind, Rules};
 
+use super::media::is_json;
 use super::operation::{Body, Field, Form};
 use super::request::Unsendable;
 use super::style::{Escape, How, Shape, Style};
@@ -66,7 +67,7 @@ fn pairs(name: &str, raw: &[u8], field: Option<&Field>) -> Vec<String> {
         Some(Field {
             content_type: Some(kind),
             ..
-        }) if super::operation::is_json(kind) => {
+        }) if is_json(kind) => {
             let text = Shape::Scalar(String::from_utf8_lossy(raw).into_owned());
             return form_how(name, Style::Form, true).in_query(&text);
         }
@@ -195,7 +196,7 @@ fn write_part(
             Some(file.filename.unwrap_or_else(|| name.to_owned())),
             Some(kind),
         )
-    } else if nested || declared.as_deref().is_some_and(super::operation::is_json) {
+    } else if nested || declared.as_deref().is_some_and(is_json) {
         let kind = declared.unwrap_or_else(|| "application/json".to_owned());
         (raw.to_vec(), None, Some(kind))
     } else {

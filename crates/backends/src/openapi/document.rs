@@ -65,6 +65,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, DocumentError> {
     options.alias_limits = limits;
     options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;
     options.with_snippet = false;
+    // YAML 1.2: `yes` and `no` are texts.
+    options.strict_booleans = true;
     serde_saphyr::from_str_with_options(text, options)
         .map_err(|error| DocumentError::Yaml(error.to_string()))
 }

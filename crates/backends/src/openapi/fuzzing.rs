@@ -13,8 +13,13 @@ use super::select::Selection;
 use super::source::Location;
 use super::tools::{Wishes, api};
 
-/// The word that stands for every text in arguments: it tries to get out of where it is put.
-const HOSTILE: &str = "../..//a?b#c&d=e;f\r\nX: y%2e%2e";
+/// Words that stand for every text in arguments: they try to get out of where they are put.
+const HOSTILE: [&str; 4] = [
+    "x",
+    "..",
+    "../..//a?b#c&d=e;f\r\nX: y%2e%2e",
+    "/a?b#c&d=e;f\r\nX: y%2e%2e",
+];
 
 /// A text becomes tools or an error. Every tool's input schema compiles, and a request by it stays on its host and below its path.
 pub fn description(data: &[u8]) {
@@ -40,7 +45,7 @@ pub fn description(data: &[u8]) {
     for tool in &api.offer.tools {
         assert_eq!(tool.schema.examine(), None, "the schema of {}", tool.key);
         let operation = &api.operations[&tool.key];
-        for word in ["x", HOSTILE] {
+        for word in HOSTILE {
             let mut arguments = Map::new();
             for parameter in &operation.parameters {
                 arguments.insert(parameter.argument.clone(), word.into());
@@ -70,15 +75,7 @@ pub fn description(data: &[u8]) {
                 steps("/v1") + steps(template),
                 "{path} of {template}"
             );
-            let lines = built
-                .fields
-                .windows(2)
-                .filter(|pair| *pair == b"\r\n")
-                .count();
-            assert!(
-                !built.fields.windows(5).any(|part| part == b"\nX: y"),
-                "{lines} lines"
-            );
+            assert!(!built.fields.windows(5).any(|part| part == b"\nX: y"));
         }
     }
 }

@@ -243,8 +243,9 @@ impl Fields {
             ))
         };
         let header: HeaderName = name.parse().map_err(|_| bad())?;
-        // A tab is legal and has been read as a line before.
-        let value = Some(value).filter(|value| !value.contains('\t'));
+        // Tabs and other bytes are legal, and every reader takes them for something else.
+        let plain = |byte: u8| (b' '..=b'~').contains(&byte);
+        let value = Some(value).filter(|value| value.bytes().all(plain));
         let value = value
             .and_then(|value| HeaderValue::from_str(value).ok())
             .ok_or_else(bad)?;

@@ -6,7 +6,8 @@
 //!
 //! Not here: which schema belongs to which argument (`operation`).
 
-use std::collections::{HashMap, VecDeque};
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value, json};
 
@@ -18,6 +19,8 @@ const BYTES_MAX: usize = 128 * 1024;
 const INLINE_BYTES_MAX: usize = 32 * 1024;
 /// Parts of one schema: the checker compiles 8000.
 const PARTS_MAX: usize = 4000;
+/// Values of one enumeration; nobody chooses among more.
+const ENUM_MAX: usize = 1000;
 /// Deepest nesting, and the depths at which a schema that is too large is cut.
 const DEPTH_MAX: usize = 48;
 const CUTS: [usize; 5] = [DEPTH_MAX, 10, 6, 4, 2];
@@ -74,6 +77,8 @@ pub(super) struct Converter<'a> {
     document: &'a Document,
     /// Patterns that our checker does not understand are left out.
     patterns: bool,
+    /// Parts that were converted so far.
+    spent: Cell<usize>,
 }
 
 /// One conversion on its way.
@@ -88,6 +93,9 @@ struct Work<'a> {
     open: Vec<String>,
     /// Names of definitions, and those that are still to be written.
     names: HashMap<String, String>,
+    taken: HashSet<String>,
+    /// How often the same last part of a reference was met.
+    alike: HashMap<String, usize>,
     waiting: VecDeque<String>,
 }
 
@@ -96,6 +104,7 @@ impl<'a> Converter<'a> {
         Self {
             document,
             patterns: true,
+            spent: Cell::new(0),
         }
     }
 
@@ -103,7 +112,13 @@ impl<'a> Converter<'a> {
         Self {
             document,
             patterns: false,
+            spent: Cell::new(0),
         }
+    }
+
+    /// What was converted so far, in parts of schemas: some microseconds each.
+    pub(super) fn spent(&self) -> usize {
+        self.spent.get()
     }
 
     /// A schema that stands alone, of a size that can be used.
@@ -120,9 +135,12 @@ impl<'a> Converter<'a> {
                 parts: 0,
                 open: Vec::new(),
                 names: HashMap::new(),
+                taken: HashSet::new(),
+                alike: HashMap::new(),
                 waiting: VecDeque::new(),
             };
             let whole = work.whole(schema);
+            self.spent.set(self.spent.get() + work.parts);
             if work.parts <= PARTS_MAX && whole.to_string().len() <= bytes_max {
                 return whole;
             }
@@ -221,12 +239,16 @@ impl Work<'_> {
             .map(|c| if plain(c) { c } else { '_' })
             .take(60)
             .collect();
+        let number = self.alike.entry(base.clone()).or_default();
         let mut name = base.clone();
-        for n in 2.. {
-            if !self.names.values().any(|taken| *taken == name) {
+        loop {
+            *number += 1;
+            if *number > 1 {
+                name = format!("{base}_{number}");
+            }
+            if self.taken.insert(name.clone()) {
                 break;
             }
-            name = format!("{base}_{n}");
         }
         self.names.insert(reference.to_owned(), name.clone());
         self.waiting.push_back(reference.to_owned());
@@ -286,7 +308,7 @@ impl Work<'_> {
             ("pattern", Value::String(_)) if self.patterns => value.clone(),
             ("uniqueItems" | "deprecated", Value::Bool(_)) => value.clone(),
             ("default" | "const", _) => value.clone(),
-            ("enum", Value::Array(values)) if !values.is_empty() => {
+            ("enum", Value::Array(values)) if (1..=ENUM_MAX).contains(&values.len()) => {
                 let mut distinct: Vec<Value> = Vec::with_capacity(values.len());
                 for value in values {
                     if !distinct.contains(value) {
@@ -297,13 +319,9 @@ impl Work<'_> {
             }
             ("examples", Value::Array(_)) => value.clone(),
             ("required", Value::Array(names)) => {
-                let mut distinct: Vec<Value> = Vec::new();
-                for name in names.iter().filter(|name| name.is_string()) {
-                    if !distinct.contains(name) {
-                        distinct.push(name.clone());
-                    }
-                }
-                Value::Array(distinct)
+                let mut met = HashSet::new();
+                let names = names.iter().filter_map(Value::as_str);
+                names.filter(|name| met.insert(*name)).collect()
             }
             ("dependentRequired", Value::Object(_)) if self.document.version == Version::V31 => {
                 value.clone()

@@ -149,6 +149,7 @@ async fn examine(loaded: &Loaded) -> anyhow::Result<Report> {
             .iter()
             .cloned()
             .chain(changed.into_iter().map(words))
+            .chain(tried.notices)
             .collect(),
     })
 }
@@ -184,6 +185,8 @@ struct Tried {
     /// Tools that are not what they were, and whether they are held back for it.
     pins: Vec<(bool, String)>,
     unchecked: Vec<String>,
+    /// What of a backend cannot be used, while the rest can.
+    notices: Vec<String>,
 }
 
 /// Starts all backends and waits for each.
@@ -212,11 +215,19 @@ async fn try_backends(config: &Config) -> anyhow::Result<Tried> {
     let pins = pins.iter().filter_map(not_as_pinned).collect();
     let catalog = gateway.registry.catalog();
     let unchecked = catalog.all_operations().filter_map(|o| not_checked(o));
+    let enabled = config.backends.iter().filter(|backend| backend.enabled);
+    let running = gateway.registry.backends().into_iter();
+    let notices = enabled.zip(running).flat_map(|(backend, (_, running))| {
+        let notices = running.status().notices.into_iter();
+        notices.map(|notice| format!("backend `{}`: {}", backend.name, super::one_line(&notice)))
+    });
+    let notices = notices.collect();
     let tried = Tried {
         backends: examined,
         collisions,
         pins,
         unchecked: unchecked.collect(),
+        notices,
     };
     client::stop(gateway).await;
     Ok(tried)

@@ -2,5 +2,6 @@
 
 mod children;
 mod lazy;
+mod openapi;
 mod orphans;
 mod servers;

@@ -15,7 +15,6 @@ fn check(version: &str, schema: Value, expected: Value) {
 
 #[test]
 fn o_3_schemas_of_3_0_become_2020_12() {
-    let null = json!(null);
     for (old, new) in [
         (
             json!({"type": "string", "nullable": true}),

@@ -396,8 +396,17 @@ impl Server {
     }
 
     pub(crate) fn start_at(port: u16, options: &[&str]) -> Self {
+        Self::start_as("http", port, options)
+    }
+
+    /// An HTTP API that shows what it was sent.
+    pub(crate) fn api(options: &[&str]) -> Self {
+        Self::start_as("api", 0, options)
+    }
+
+    fn start_as(what: &str, port: u16, options: &[&str]) -> Self {
         let mut process = Command::new(fixture())
-            .args(["http", "--port", &port.to_string()])
+            .args([what, "--port", &port.to_string()])
             .args(options)
             .stdout(Stdio::piped())
             .spawn()
