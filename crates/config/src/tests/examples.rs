@@ -14,7 +14,14 @@ const EXAMPLE: &str = include_str!("../../../../configs/example.toml");
 const DOCUMENTED: &str = include_str!("data/documented.toml");
 
 fn example_world() -> World {
-    World::new(&[("N8N_TOKEN", "Bearer 1"), ("CONTEXT7_KEY", "2")])
+    World::new(&[
+        ("N8N_TOKEN", "Bearer 1"),
+        ("CONTEXT7_KEY", "2"),
+        ("PETSTORE_TOKEN", "3"),
+        ("PETSTORE_USER", "me:4"),
+        ("PETSTORE_KEY", "5"),
+        ("PARTNER_KEY", "6"),
+    ])
 }
 
 /// The example with its switched-off lines switched on.
