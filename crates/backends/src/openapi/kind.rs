@@ -76,7 +76,7 @@ impl BackendKind for Settings {
             wishes: Arc::new(Wishes {
                 base,
                 variables: self.server_variables.clone(),
-                auth: self.auth.clone(),
+                auth: (*self.auth).clone(),
                 selection: Selection::new(&self.include, &self.exclude),
                 operations_max: self.max_operations as usize,
                 output_schemas: self.output_schemas,
