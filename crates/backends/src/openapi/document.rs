@@ -13,7 +13,7 @@ const CHAIN_MAX: usize = 32;
 const DEPTH_MAX: usize = 128;
 /// Anchors of YAML can repeat a text without end. Large real documents have some hundred thousand nodes.
 const YAML_NODES_MAX: usize = 4_000_000;
-const YAML_REPLAYED_MAX: usize = 1_000_000;
+const YAML_REPLAYED_MAX: usize = 100_000;
 
 /// Why a text is no description that can be used.
 #[derive(Debug, thiserror::Error)]

@@ -39,6 +39,8 @@ pub(super) enum SourceError {
     TooLarge(usize),
     #[error("`{0}` cannot be used")]
     Document(String, #[source] DocumentError),
+    #[error("the description could not be worked on")]
+    Lost(#[source] tokio::task::JoinError),
     #[error("the description is spread over more than {DOCUMENTS_MAX} documents")]
     TooMany,
     #[error("the reference `{0}` leads out of the folder of the description")]
@@ -103,7 +105,9 @@ impl Reader<'_> {
                 location = place.clone();
             }
             let named = |error| SourceError::Document(place.shown(), error);
-            let mut document = parse(&bytes).map_err(named)?;
+            // A large text takes a second, which calls of this worker need not wait for.
+            let parsed = tokio::task::spawn_blocking(move || parse(&bytes)).await;
+            let mut document = parsed.map_err(SourceError::Lost)?.map_err(named)?;
             let mut table = Table {
                 known: &mut known,
                 queue: &mut queue,
