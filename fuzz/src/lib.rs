@@ -55,6 +55,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("prefer", sentinel_surfaces::fuzzing::prefer),
     ("query", sentinel_surfaces::fuzzing::query),
     ("form", sentinel_surfaces::fuzzing::form),
+    ("tool-schema", sentinel_surfaces::fuzzing::tool_schema),
 ];
 
 /// The check of a target.

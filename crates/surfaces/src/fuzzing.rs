@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::http::documents;
 use crate::http::rest::arguments::coerce;
 use crate::http::rest::headers::{Preferences, parse_key};
 use crate::http::resume::{event_id, parse_id};
@@ -92,5 +93,12 @@ fn coerced(text: &[u8], schema: Option<&[u8]>) -> Option<Vec<u8>> {
             assert!(is_json(format!("{{{data}}}").as_bytes()), "{data}");
             None
         }
+    }
+}
+
+/// Whatever a tool's schema is, the document made of it refers to nothing that is not in it.
+pub fn tool_schema(data: &[u8]) {
+    if let Ok(schema) = serde_json::from_slice(data) {
+        documents::check_schema(&schema);
     }
 }

@@ -30,7 +30,7 @@ pub mod admin;
 mod auth;
 mod body;
 mod cors;
-mod documents;
+pub(crate) mod documents;
 mod exchange;
 mod explorer;
 

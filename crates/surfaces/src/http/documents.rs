@@ -259,3 +259,31 @@ pub(super) async fn discovered(exchange: &Exchange<'_>, id: Option<&Id>) -> Resu
     record.end(&ending, bytes);
     Ok(document?.content.bytes)
 }
+
+/// For fuzzing: adds a schema to a document, twice, and follows every reference.
+pub(crate) fn check_schema(schema: &Value) {
+    let mut components = schemas::Components::default();
+    let first = components.add("fuzzed", Some(schema), true);
+    let second = components.add("again", Some(schema), true);
+    assert_eq!(first.name, second.name, "equal schemas have one name");
+    let all = Value::Object(components.into_schemas());
+    follow(&all, &all);
+    for parameter in &first.parameters {
+        follow(&parameter.schema, &all);
+    }
+}
+
+fn follow(value: &Value, root: &Value) {
+    match value {
+        Value::Object(all) => {
+            if let Some(target) = all.get("$ref").and_then(Value::as_str) {
+                let name = target.strip_prefix("#/components/schemas/");
+                let found = name.and_then(|name| root.get(name));
+                assert!(found.is_some(), "{target} is not in the document");
+            }
+            all.values().for_each(|inner| follow(inner, root));
+        }
+        Value::Array(all) => all.iter().for_each(|inner| follow(inner, root)),
+        _ => {}
+    }
+}
