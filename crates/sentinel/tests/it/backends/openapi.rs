@@ -314,13 +314,12 @@ fn o_8_descriptions_and_redirects_lead_to_no_private_address() {
         echo(&caller, "redirect", inside)["path"],
         "/echo/redirected"
     );
-    for n in 0..away.len() {
+    for (n, place) in away.iter().enumerate() {
         let refused = caller.call(&format!("get_echo_{n}"), json!({}));
         assert_eq!(
             kind_of(&refused),
             "backend_unavailable",
-            "{}: {refused}",
-            away[n]
+            "{place}: {refused}"
         );
     }
     for place in &away {
