@@ -42,7 +42,7 @@ mod swagger;
 mod tools;
 
 use client::Client;
-use source::{Location, Reader};
+use source::{Location, Reader, whole};
 use tools::{Api, Wishes};
 
 /// The `type` of these backends in the configuration.
@@ -345,21 +345,6 @@ impl Inner {
             .await?;
         Ok(answer::reply(operation, &arguments, &response))
     }
-}
-
-/// An error with its causes, for operators.
-fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut at = error.source();
-    while let Some(cause) = at {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        at = cause.source();
-    }
-    text
 }
 
 impl Backend for OpenapiBackend {
