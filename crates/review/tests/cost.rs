@@ -20,9 +20,9 @@ const WINDOWS: usize = 5;
 const ROUNDS: usize = 80;
 /// SQLite begins its log again after a thousand pages.
 const WAL_BYTES: u64 = 1000 * 4096;
-/// The promise, which is for releases. Without optimisation the way to the writer's thread and our own part
-/// weigh more beside a disk that syncs in 200 us.
-const RATIO_MAX: f64 = if cfg!(debug_assertions) { 1.6 } else { 1.5 };
+/// The promise, which is for releases. A write touches twice the pages of a bare insert (the test below), and without
+/// optimisation the gateway's own part weighs more the faster the disk is: on one that commits in 100 us it is 1.6 to 1.8.
+const RATIO_MAX: f64 = if cfg!(debug_assertions) { 2.0 } else { 1.5 };
 /// A disk that others keep busy during one measurement is given another; what is really slower fails all.
 const TRIES: usize = 3;
 

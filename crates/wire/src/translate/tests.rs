@@ -47,10 +47,32 @@ fn within_one_revision_nothing_changes() {
     let text = r#"{ "content":[ ] , "resultType":"x","n":1.0 }"#;
     for revision in Revision::ALL {
         check_result(Method::ToolsCall, revision, revision, text, text);
+        // Requests of 2026-07-28 say what they are each time.
+        let params = match revision.is_modern() {
+            true => {
+                r#"{ "name": "a" , "_meta":{ "io.modelcontextprotocol/protocolVersion":"2026-07-28" } }"#
+            }
+            false => r#"{ "name": "a" }"#,
+        };
         check_params(
             &outgoing(&Method::ToolsCall, revision, revision),
-            r#"{ "name": "a" }"#,
-            r#"{ "name": "a" }"#,
+            params,
+            params,
+        );
+    }
+}
+
+#[test]
+fn a_2_a_caller_without_mcp_is_introduced_to_a_modern_server() {
+    let outgoing = outgoing(&Method::ToolsCall, V2026_07_28, V2026_07_28);
+    let params = Params::parse(Bytes::from_static(br#"{"name":"a"}"#), Rules::backend());
+    let mut out = Vec::new();
+    outgoing.write(&params.expect("params"), &mut out);
+    let written: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+    for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES] {
+        assert!(
+            written["_meta"][key] != serde_json::Value::Null,
+            "{written}"
         );
     }
 }

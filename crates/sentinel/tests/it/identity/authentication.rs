@@ -108,7 +108,6 @@ fn p_s01_without_a_credential_only_probes_and_metadata_answer() {
         "/api/tools",
         "/api/alpha/echo",
         "/openapi.json",
-        "/explorer",
         "/rpc",
         "/console",
         "/console/",
@@ -136,8 +135,11 @@ fn p_s01_without_a_credential_only_probes_and_metadata_answer() {
     .map(str::to_owned)
     .to_vec();
     paths.push(format!("http://{}/mcp", gateway.address));
+    // Pages that are the same for everybody.
+    let pages = ["/explorer", "/problems", "/problems/not_found"];
     let open: Vec<String> = PROBES
         .iter()
+        .chain(&pages)
         .map(|p| (*p).to_owned())
         .chain(["", "/mcp", "/mcp/alpha"].map(|below| format!("{METADATA}{below}")))
         .collect();

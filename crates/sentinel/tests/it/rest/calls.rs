@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use crate::support::callers::{Caller, Legacy, Modern};
 use crate::support::house::{Gateway, Server, http_backend, stdio_backend};
@@ -24,21 +25,43 @@ fn rows() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// An API with one operation, whose answer is the same each time.
+fn description(api: &Server) -> Value {
+    let n = json!({"name": "n", "in": "query", "schema": {"type": "integer"}});
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "An API", "version": "1"},
+        "servers": [{"url": format!("http://{}", api.address)}],
+        "paths": {"/bytes/text/plain": {"get": {"operationId": "letters", "parameters": [n],
+            "responses": {"200": {"description": "Letters"}}}}},
+    })
+}
+
 /// Every kind of backend behind one gateway, each with its name in front of its tools.
 struct Catalog {
     gateway: Gateway,
-    _servers: [Server; 2],
+    _servers: [Server; 3],
+    _spec: NamedTempFile,
 }
 
 impl Catalog {
     fn start(more: &str) -> Self {
         let legacy = Server::start(&["--era", "legacy"]);
         let modern = Server::start(&["--era", "modern"]);
+        let api = Server::api(&[]);
+        let spec = NamedTempFile::with_suffix(".json").expect("a file");
+        std::fs::write(spec.path(), description(&api).to_string()).expect("written");
         let prefix = "prefix = \"always\"";
+        let described = format!(
+            "[[backends]]\nname = \"api\"\ntype = \"openapi\"\nspec = {:?}\nbase_url = \"http://{}\"\n{prefix}\n",
+            spec.path(),
+            api.address
+        );
         let backends = [
             http_backend("old", &legacy.address, prefix),
             http_backend("new", &modern.address, prefix),
             stdio_backend("child", &[], prefix),
+            described,
         ];
         let gateway = Gateway::ready(&format!(
             "[auth]\n[review]\nenabled = true\n\
@@ -49,7 +72,8 @@ impl Catalog {
         ));
         Self {
             gateway,
-            _servers: [legacy, modern],
+            _servers: [legacy, modern, api],
+            _spec: spec,
         }
     }
 }
@@ -129,6 +153,10 @@ fn a_2_every_tool_is_called_on_every_surface_with_equal_payloads() {
                 assert_eq!(payload, first, "{name} on {surface}");
             }
         }
+    }
+    let payloads = callers.payloads("api__letters", &json!({"n": 5}));
+    for (surface, payload) in &payloads {
+        assert_eq!(payload, &payloads["legacy"], "api__letters on {surface}");
     }
     let proposal = json!({"intent": "one", "agent_type": "a", "phase": "1",
         "diff": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"});

@@ -30,7 +30,8 @@ const EXAMPLE_MEMBERS_MAX: usize = 50;
 const ABOUT: &str = "Every tool, prompt and resource of the catalog that you see, over HTTP.";
 const ANSWERS: &str = "The result of a tool is its structured content, or else its content blocks. With `Accept: text/event-stream` or \
     `application/jsonl` a call is told as a stream; a result that is one text, image, sound or file comes as bytes if \
-    `Accept` prefers its media type. Refusals are problem documents (RFC 9457), explained at `/problems`.";
+    `Accept` prefers its media type. A POST with an `Idempotency-Key` can be sent again safely; with `Prefer: respond-async` a call \
+    is answered `202` and seen at the path in `Location`. Refusals are problem documents (RFC 9457), explained at `/problems`.";
 
 struct Writer<'a> {
     shown: &'a Shown,
