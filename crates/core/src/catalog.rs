@@ -632,13 +632,16 @@ impl Publisher {
         }
     }
 
+    /// Changes what is known of the backend, and the catalog with it. Both happen under one lock: a list that sees the
+    /// answer for which it waited takes that lock next (`Registry::settle_names`), and then finds it in the catalog.
     fn update(&self, change: impl FnOnce(&mut Known)) {
+        let mut inner = self.registry.inner.lock();
         {
             let mut known = self.facts.known.lock();
             change(&mut known);
             known.combine();
         }
-        self.registry.rebuild(None);
+        self.registry.rebuild_in(&mut inner, None);
     }
 
     /// Publishes the backend's offer.

@@ -243,6 +243,26 @@ async fn issue_17_12_a_list_waits_for_first_answers_within_a_bound() {
     assert!(!registry.all_tried(), "readiness waits for the hanging one");
 }
 
+/// The answers come at the same moment from two threads; a list that is woken by one may see the other's already.
+#[tokio::test]
+async fn issue_17_12_a_list_that_sees_the_last_answer_finds_it_in_the_catalog() {
+    let many: Vec<String> = (0..300).map(|n| format!("tool_{n}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for round in 0..100 {
+        let registry = plain(&["one", "two"]);
+        let publish = |index: usize, offer: Offer| {
+            let publisher = registry.publisher(index);
+            std::thread::spawn(move || publisher.publish(offer))
+        };
+        let threads = [publish(0, tools(&["first"])), publish(1, tools(&many))];
+        registry.first_answers(View::Merged).await;
+        assert_eq!(listed(&registry, View::Merged).len(), 301, "round {round}");
+        for thread in threads {
+            thread.join().expect("it published");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn issue_17_12_a_remembered_catalog_makes_no_list_wait() {
     let registry = plain(&["hangs", "fails"]);
