@@ -8,6 +8,12 @@ const element = (id) => document.getElementById(id);
 
 let token = "";
 
+// Swagger UI has a dark theme, which it shows where the page has this class.
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const showTheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+showTheme();
+dark.addEventListener("change", showTheme);
+
 function say(text) {
   element("message").textContent = text;
 }
