@@ -52,8 +52,8 @@ pub(super) fn build(
         for credential in &operation.credentials {
             match credential {
                 Credential::Header(name, value) => fields.secret(name, value, headers),
-                Credential::Query(name, value) => query.push(format!("{name}={value}")),
-                Credential::Cookie(name, value) => cookies.push(format!("{name}={value}")),
+                Credential::Query(name, value) => replace(&mut query, name, value),
+                Credential::Cookie(name, value) => replace(&mut cookies, name, value),
             }
         }
         for (name, value) in headers {
@@ -97,6 +97,12 @@ pub(super) fn build(
         accept: accept.unwrap_or_else(|_| HeaderValue::from_static("*/*")),
         body: content,
     })
+}
+
+/// Puts a credential in the place of whatever the caller gave under its name.
+fn replace(pairs: &mut Vec<String>, name: &str, value: &str) {
+    pairs.retain(|pair| pair.split('=').next() != Some(name));
+    pairs.push(format!("{name}={value}"));
 }
 
 impl Parameter {

@@ -14,7 +14,8 @@ const VALUE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-/// `allowReserved`: what separates parts of a URL stays too, but for the number sign, which would end the query.
+/// `allowReserved`: what separates parts of a URL stays too, but for the number sign, which would end the query, and the
+/// ampersand, by which a value could add a parameter.
 const RESERVED: &AsciiSet = &VALUE
     .remove(b':')
     .remove(b'/')
@@ -24,7 +25,6 @@ const RESERVED: &AsciiSet = &VALUE
     .remove(b'@')
     .remove(b'!')
     .remove(b'$')
-    .remove(b'&')
     .remove(b'\'')
     .remove(b'(')
     .remove(b')')

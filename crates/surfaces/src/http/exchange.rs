@@ -105,6 +105,17 @@ impl Exchange<'_> {
         Ok(Endpoint { view, tags })
     }
 
+    /// Whether the listener serves sessions of this view.
+    pub(super) fn serves(&self, view: View) -> bool {
+        match self.serving {
+            Some(Serving::Backend(name)) => {
+                let index = self.door.gateway.registry.index_of(name);
+                index.is_some_and(|index| view == View::Only(index))
+            }
+            Some(Serving::Surfaces(_)) | None => true,
+        }
+    }
+
     /// The fault for a path at which there is nothing, or nothing that the caller may know of.
     fn not_found(&self) -> Fault {
         let text = self.door.entrance.load().mounts.describe(self.serving);

@@ -45,7 +45,10 @@ pub(super) async fn answer(
     let bytes_in = bytes.len();
     let depth = exchange.door.gateway.limits().json_depth_max;
     match Incoming::parse(bytes, Rules::caller(depth)) {
-        Err(refusal) => Err(malformed(&refusal)),
+        Err(refusal) => {
+            let id = refusal.id.as_ref();
+            Ok(unread(exchange, id, &malformed(&refusal)).respond())
+        }
         Ok(Incoming::One(message)) => Ok(one(exchange, Ok(message), bytes_in)
             .await
             .map_or_else(no_content, Answer::respond)),

@@ -25,7 +25,7 @@ use super::body::Body;
 use super::exchange::Exchange;
 use super::routes::Handled;
 use super::{Door, post, reply};
-use crate::mcp::{Changes, Connection, Opening, ReadyAt, SILENCE_MAX};
+use crate::mcp::{Changes, Connection, LegacySession, Opening, ReadyAt, SILENCE_MAX};
 
 /// How long a message may wait for a caller that does not read its stream.
 const ROOM_WITHIN: Duration = Duration::from_secs(10);
@@ -141,7 +141,9 @@ async fn take_message(exchange: &Exchange<'_>, body: Incoming) -> Response<Body>
         .find_map(|pair| pair.strip_prefix("session="));
     let connection = id.and_then(|id| door.sse_connections.0.lock().get(id).cloned());
     // Another caller's connection is answered like one that does not exist.
-    let Some(connection) = connection.filter(|open| open.session.belongs_to(identity)) else {
+    let is_here =
+        |session: &LegacySession| session.belongs_to(identity) && exchange.serves(session.view);
+    let Some(connection) = connection.filter(|open| is_here(&open.session)) else {
         let text = "unknown session: GET /sse again";
         return refuse(Fault::new(Kind::UnknownSession, text), 0);
     };

@@ -128,3 +128,15 @@ fn o_9_no_value_ends_a_header() {
     );
     assert!(long.is_err());
 }
+
+#[test]
+fn o_5_a_credential_takes_the_place_of_what_the_caller_sends_under_its_name() {
+    let mut pairs = ["api_key=mine", "q=1", "api_key=again", "api_keys=2"]
+        .map(str::to_owned)
+        .to_vec();
+    replace(&mut pairs, "api_key", "configured");
+    assert_eq!(pairs, ["q=1", "api_keys=2", "api_key=configured"]);
+    let raw = json!([parameter("raw", "query", json!({"allowReserved": true}))]);
+    let target = target("/x", raw, json!({"raw": "1&api_key=mine"}));
+    assert_eq!(target, "/v1/x?raw=1%26api_key=mine");
+}

@@ -76,7 +76,9 @@ fn c_18_what_cannot_be_read_or_does_not_fit_is_told_by_its_place() {
     let old = r#"{"jsonrpc":"1.0","id":1,"method":"echo","params":{}}"#;
     check_error(&raw("/rpc", old), 400, -32600, "invalid_request");
     let by_position = r#"{"jsonrpc":"2.0","id":1,"method":"echo","params":["x"]}"#;
-    check_error(&raw("/rpc", by_position), 400, -32602, "invalid_params");
+    let positional = raw("/rpc", by_position);
+    check_error(&positional, 400, -32602, "invalid_params");
+    assert_eq!(positional.json()["id"], 1, "{positional:?}");
 
     let wrong = json!({"text": 7});
     let problem = check_problem(&web.post("/api/echo", &wrong), 422, "invalid_arguments");
@@ -372,6 +374,25 @@ fn a_7_parameters_of_a_query_and_of_a_form_become_what_the_schema_asks_for() {
         .send("GET", "/api/resources/test%3A%2F%2Fstatic", &part, "")
         .finish();
     assert_eq!((part.status, part.text.len()), (206, 4), "{part:?}");
+    let tag = part.header("etag").to_owned();
+    for (name, value, status) in [
+        ("If-Range", &*tag, 206),
+        ("If-Range", "\"other\"", 200),
+        ("If-None-Match", &tag, 304),
+    ] {
+        let headers = [("Range", "bytes=0-3"), (name, value)];
+        let answer = web
+            .send("GET", "/api/resources/test%3A%2F%2Fstatic", &headers, "")
+            .finish();
+        assert_eq!(answer.status, status, "{name}: {value}");
+    }
+    // Bytes of a backend's choice are no page of the gateway's origin.
+    assert_eq!(part.header("x-content-type-options"), "nosniff");
+    assert!(
+        part.header("content-security-policy")
+            .starts_with("sandbox"),
+        "{part:?}"
+    );
     let image = web
         .send("HEAD", "/api/resources/test%3A%2F%2Fbinary", &[], "")
         .finish();

@@ -49,6 +49,19 @@ fn b_1_a_listener_serves_one_backend_at_mcp_and_nothing_else() {
     assert_eq!(web.get("/admin/api/status").status, 404);
     assert_eq!(web.get("/health").status, 200);
 
+    // A session that was opened elsewhere shows everything, so it takes no messages here.
+    let mut stream = Web::at(all).send("GET", "/sse", &[], "").head();
+    let endpoint = stream.event().expect("where messages go");
+    let path = endpoint
+        .split("data:")
+        .nth(1)
+        .expect("a path")
+        .trim()
+        .to_owned();
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert_eq!(Web::at(two).post(&path, &ping).status, 404, "{path}");
+    assert_eq!(Web::at(all).post(&path, &ping).status, 202);
+
     let echo = json!({"text": "x"});
     assert_eq!(Web::at(rest).post("/api/two__echo", &echo).status, 200);
     assert_eq!(Web::at(rest).rpc("two__echo", &echo).status, 404);

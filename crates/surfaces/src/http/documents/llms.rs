@@ -170,7 +170,12 @@ pub(super) fn full(shown: &Shown) -> String {
         {
             let _ = writeln!(out, "\n### {}\n", line(name, usize::MAX));
             if let Some(text) = entry.get("description").and_then(Value::as_str) {
-                for line in text.trim().lines() {
+                // Everything that some reader takes for the end of a line stays in the quote.
+                let ends = [
+                    '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
+                ];
+                for line in text.trim().split(ends) {
+                    let line: String = line.chars().filter(|c| !c.is_control()).collect();
                     let _ = writeln!(out, "{}", format!("> {line}").trim_end());
                 }
                 out.push('\n');

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, RANGE,
-    VARY,
+    ACCEPT_RANGES, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderValue, IF_NONE_MATCH, IF_RANGE, RANGE, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Response, StatusCode};
 use ring::digest::{SHA256, digest};
@@ -16,6 +16,10 @@ use super::super::body::Body;
 use super::super::operations::{blocks, elements};
 use super::super::reply;
 use super::accept::{Accept, not_acceptable};
+
+/// Nothing of a document with this policy runs, and it has an origin of its own.
+const INERT: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
+const VARIES: HeaderValue = HeaderValue::from_static("Accept, Authorization");
 
 /// A representation: its media type and bytes.
 #[derive(Clone)]
@@ -42,7 +46,13 @@ impl Content {
 
     pub(in crate::http) fn respond(self) -> Response<Body> {
         let mut response = reply::with_type(StatusCode::OK, "", self.bytes.into());
-        response.headers_mut().insert(CONTENT_TYPE, self.media_type);
+        let headers = response.headers_mut();
+        if self.media_type != "application/json" {
+            // A backend chose the bytes and their type: a page of its own must not act with the origin of the gateway.
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            headers.insert(CONTENT_SECURITY_POLICY, INERT);
+        }
+        headers.insert(CONTENT_TYPE, self.media_type);
         response
     }
 
@@ -68,14 +78,18 @@ impl Content {
         let tag = HeaderValue::try_from(tag).expect("base64 in quotes");
         let headers = response.headers_mut();
         headers.insert(ETAG, tag);
-        headers.insert(VARY, HeaderValue::from_static("Accept, Authorization"));
+        headers.insert(VARY, VARIES);
         response
     }
 
     /// The same for bytes of which a client may want a part.
     pub(super) fn respond_to_range(mut self, headers: &HeaderMap) -> Response<Body> {
         let len = self.bytes.len();
+        let tag = entity_tag(&self.bytes);
         let wanted = headers.get(RANGE).and_then(|range| range.to_str().ok());
+        // A client that has these bytes needs no part, and one that has others needs the whole.
+        let is_same = headers.get(IF_RANGE).is_none_or(|known| *known == *tag);
+        let wanted = wanted.filter(|_| is_same && !is_known(headers, &tag));
         let range = match wanted.map(|wanted| parse_range(wanted, len)) {
             Some(Range::Part(first, last)) => Some((first, last)),
             Some(Range::Beyond) => return beyond(len),
@@ -84,7 +98,6 @@ impl Content {
         let mut response = match range {
             None => self.respond_to(headers),
             Some((first, last)) => {
-                let tag = entity_tag(&self.bytes);
                 self.bytes = self.bytes.slice(first..=last);
                 let mut response = self.respond();
                 *response.status_mut() = StatusCode::PARTIAL_CONTENT;
@@ -93,6 +106,7 @@ impl Content {
                 response.headers_mut().insert(CONTENT_RANGE, part);
                 let tag = HeaderValue::try_from(tag).expect("base64 in quotes");
                 response.headers_mut().insert(ETAG, tag);
+                response.headers_mut().insert(VARY, VARIES);
                 response
             }
         };

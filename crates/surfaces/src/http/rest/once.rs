@@ -3,7 +3,7 @@
 //! The answer of the first request is kept if it is final (`Completed::is_final`). A later request with the key and the same
 //! arguments gets it, after the caller's rights were checked again, with a record of its own; it is not charged, and no
 //! backend hears of it. While the first request runs, others wait for it for a while. When its client leaves, the call is
-//! cancelled and the key is free.
+//! cancelled, and the key stays taken: the call may have run.
 //!
 //! Not here: where answers are kept (`replays`), answers that come later (`later`).
 
@@ -92,12 +92,14 @@ async fn make_once(
     let keyed = Keyed::new(exchange.identity(), call.name, key, &arguments);
     let (bounds, share) = exchange.door.replay_bounds();
     match find(exchange, &keyed, prefers.wait).await {
-        Found::Free(claim) => {
-            let (response, is_final) = make(call, exchange, accept, prefers).await?;
-            if is_final {
-                keep(claim, &response, bounds, share);
+        Found::Free(mut claim) => {
+            claim.begin(bounds, share);
+            let made = make(call, exchange, accept, prefers).await;
+            match &made {
+                Ok((response, true)) => keep(claim, response, bounds, share),
+                Ok((_, false)) | Err(_) => claim.free(),
             }
-            Ok(response)
+            made.map(|(response, _)| response)
         }
         Found::Answered(answer) => Ok(replay(call, exchange, &wanted, &answer)),
         found => {

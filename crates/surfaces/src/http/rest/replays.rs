@@ -1,7 +1,8 @@
 //! Answers by idempotency key, so that a request that is sent again is not made again.
 //!
 //! Bounded by count, bytes and time, in all and for each caller: the oldest answer gives way, a caller's own first. A request
-//! claims its key while it runs; dropping the claim frees the key, and whoever waits for it looks again.
+//! claims its key while it runs; a claim that is dropped before the call begins frees the key, and one that is dropped later keeps that
+//! the end is unknown. Whoever waits for it looks again.
 //!
 //! Not here: what a request does with it (`once`), how a key is read (`headers`).
 
@@ -102,6 +103,8 @@ pub(super) enum Found {
     Answered(Arc<StoredAnswer>),
     /// It was answered, by more than could be kept.
     TooLarge,
+    /// Its client left before the answer: whether the call ran is not known.
+    Unknown,
     /// The key belongs to a request with other arguments.
     OtherArguments,
     /// Every place is taken by a request that runs.
@@ -141,9 +144,15 @@ enum State {
         at: u64,
         until: Instant,
         weight: usize,
-        /// `None` if it was too large.
-        answer: Option<Arc<StoredAnswer>>,
+        kept: Kept,
     },
+}
+
+/// What later requests with a key are told.
+enum Kept {
+    Answer(Arc<StoredAnswer>),
+    TooLarge,
+    Unknown,
 }
 
 impl Replays {
@@ -160,9 +169,10 @@ impl Replays {
             return match &entry.state {
                 _ if entry.arguments != keyed.arguments => Found::OtherArguments,
                 State::Running(running) => Found::Running(running.clone()),
-                State::Answered { answer, .. } => match answer {
-                    Some(answer) => Found::Answered(answer.clone()),
-                    None => Found::TooLarge,
+                State::Answered { kept, .. } => match kept {
+                    Kept::Answer(answer) => Found::Answered(answer.clone()),
+                    Kept::TooLarge => Found::TooLarge,
+                    Kept::Unknown => Found::Unknown,
                 },
             };
         }
@@ -180,6 +190,7 @@ impl Replays {
         Found::Free(Claim {
             replays: self.clone(),
             id: keyed.id,
+            left_behind: None,
             is_answered: false,
             _running: sender,
         })
@@ -246,13 +257,19 @@ impl Table {
         }
     }
 
-    fn keep(&mut self, id: &Digest, answer: StoredAnswer, bounds: Replayable, share: Replayable) {
+    fn keep(&mut self, id: &Digest, kept: Kept, bounds: Replayable, share: Replayable) {
         let Some(caller) = self.entries.get(id).map(|entry| entry.caller) else {
             return;
         };
-        let fits = answer.weight() <= share.bytes_max;
-        let answer = fits.then(|| Arc::new(answer));
-        let weight = answer.as_ref().map_or(0, |answer| answer.weight());
+        let weight = |kept: &Kept| match kept {
+            Kept::Answer(answer) => answer.weight(),
+            Kept::TooLarge | Kept::Unknown => 0,
+        };
+        let kept = match weight(&kept) <= share.bytes_max {
+            true => kept,
+            false => Kept::TooLarge,
+        };
+        let weight = weight(&kept);
         let of_caller = |table: &Self| table.callers.get(&caller).map_or(0, |own| own.bytes);
         while of_caller(self) + weight > share.bytes_max && self.evict_of(&caller) {}
         while self.bytes + weight > bounds.bytes_max && self.evict() {}
@@ -268,7 +285,7 @@ impl Table {
                 at,
                 until: Instant::now() + bounds.ttl,
                 weight,
-                answer,
+                kept,
             };
         }
     }
@@ -278,6 +295,8 @@ impl Table {
 pub(super) struct Claim {
     replays: Arc<Replays>,
     id: Digest,
+    /// The bounds by which "unknown" is kept if the request ends without an answer; `None` while nothing has begun.
+    left_behind: Option<(Replayable, Replayable)>,
     is_answered: bool,
     /// Wakes those who wait when it is dropped, which is after `drop` has run.
     _running: watch::Sender<()>,
@@ -288,14 +307,30 @@ impl Claim {
     pub(super) fn keep(mut self, answer: StoredAnswer, bounds: Replayable, share: Replayable) {
         self.is_answered = true;
         let mut table = self.replays.0.lock();
-        table.keep(&self.id, answer, bounds, share);
+        table.keep(&self.id, Kept::Answer(Arc::new(answer)), bounds, share);
+    }
+
+    /// The call begins. If its client leaves from here on, nobody knows whether it ran: a cancellation is only advice to a
+    /// backend, so the key is not good for another call.
+    pub(super) fn begin(&mut self, bounds: Replayable, share: Replayable) {
+        self.left_behind = Some((bounds, share));
+    }
+
+    /// The request is answered, and may be made again with the same key.
+    pub(super) fn free(mut self) {
+        self.left_behind = None;
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.replays.0.lock().remove(&self.id);
+        if self.is_answered {
+            return;
+        }
+        let mut table = self.replays.0.lock();
+        match self.left_behind {
+            Some((bounds, share)) => table.keep(&self.id, Kept::Unknown, bounds, share),
+            None => table.remove(&self.id),
         }
     }
 }
@@ -310,6 +345,11 @@ pub(super) fn refusal(found: &Found) -> Fault {
         Found::TooLarge => {
             let text =
                 "the call was made, and its answer was too large to keep (limits.idempotency_mb)";
+            Fault::new(Kind::Unprocessable, text)
+        }
+        Found::Unknown => {
+            let text = "the client of the first request left before its answer: whether the call ran is not known. Find out \
+                        before you make it again with another key";
             Fault::new(Kind::Unprocessable, text)
         }
         Found::Full => {
