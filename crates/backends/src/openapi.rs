@@ -88,7 +88,7 @@ struct Inner {
     client: Client,
     publisher: Publisher,
     state: watch::Sender<State>,
-    /// Of the description that is offered; held by whoever reads it, one at a time.
+    /// Digest of the description that is offered. A reading holds the lock, so readings happen one at a time.
     known: tokio::sync::Mutex<Option<[u8; 32]>>,
     status: Mutex<Status>,
     began: Instant,

@@ -235,7 +235,7 @@ impl Shim {
     }
 
     fn report(&mut self, report: Report) {
-        // Nobody reads this if the gateway is gone, which `watch` detects.
+        // The write fails if the gateway is gone, which `watch` detects.
         let _ = self.control.write_all(&report.encode());
     }
 }

@@ -333,7 +333,7 @@ struct Follower<'a> {
     id: u64,
 }
 
-/// Posts a message whose answer nobody awaits.
+/// Posts a message without waiting for its answer.
 pub(super) fn post_aside(
     inner: Arc<Inner>,
     upstream: Arc<Upstream>,

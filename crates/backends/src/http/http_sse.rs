@@ -465,7 +465,7 @@ pub(super) struct DetachedPoster {
 }
 
 impl DetachedPoster {
-    /// Posts a message whose answer nobody awaits.
+    /// Posts a message without waiting for its answer.
     fn post(&self, body: Vec<u8>) {
         let mut request = Posted::new(&http::Method::POST, &self.endpoint);
         request.fields(&self.fixed);
@@ -509,7 +509,7 @@ mod tests {
         let ask = Bytes::from_static(br#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#);
         assert!(
             dispatcher.dispatch(&ask).is_some(),
-            "nobody is there to be asked"
+            "the caller cannot be asked"
         );
         let mut one = dispatcher.expect(1).expect("open");
         assert_eq!(dispatcher.dispatch(&ask), None);

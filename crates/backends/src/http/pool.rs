@@ -42,7 +42,7 @@ pub(crate) struct Address {
     pub(super) tls: Option<TlsConnector>,
     /// A Unix socket of this machine, in place of host and port.
     socket: Option<PathBuf>,
-    /// Somebody other than the operator named it: its addresses are checked.
+    /// The address comes from a document or a redirect, not from the configuration: only public addresses are connected to.
     public_only: bool,
 }
 

@@ -170,14 +170,7 @@ pub(super) fn full(shown: &Shown) -> String {
         {
             let _ = writeln!(out, "\n### {}\n", line(name, usize::MAX));
             if let Some(text) = entry.get("description").and_then(Value::as_str) {
-                // Everything that some reader takes for the end of a line stays in the quote.
-                let ends = [
-                    '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
-                ];
-                for line in text.trim().split(ends) {
-                    let line: String = line.chars().filter(|c| !c.is_control()).collect();
-                    let _ = writeln!(out, "{}", format!("> {line}").trim_end());
-                }
+                push_quoted(text, &mut out);
                 out.push('\n');
             }
             let _ = writeln!(out, "{call} ({} tokens)", tokens(entry));
@@ -205,6 +198,18 @@ fn head(shown: &Shown, sections: &[Section<'_>]) -> String {
     )
 }
 
+/// Appends a text as a quote. Every character that some reader takes for the end of a line ends one here, so that no part of
+/// the text leaves the quote.
+fn push_quoted(text: &str, out: &mut String) {
+    let ends = [
+        '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}',
+    ];
+    for line in text.trim().split(ends) {
+        let line: String = line.chars().filter(|c| !c.is_control()).collect();
+        let _ = writeln!(out, "{}", format!("> {line}").trim_end());
+    }
+}
+
 /// A description up to the end of its first sentence.
 fn summary(entry: &Value) -> String {
     let member = |name: &str| entry.get(name).and_then(Value::as_str);
@@ -227,5 +232,20 @@ fn line(text: &str, max: usize) -> String {
             .chain("...".chars())
             .collect(),
         false => joined,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_text_stays_in_its_quote_whatever_ends_its_lines() {
+        let mut out = String::new();
+        push_quoted(
+            "one\r## two\r\n# three\u{2028}four\u{1b}[1m\n\nfive",
+            &mut out,
+        );
+        assert_eq!(out, "> one\n> ## two\n>\n> # three\n> four[1m\n>\n> five\n");
     }
 }
