@@ -26,9 +26,9 @@ use crate::rescue::RestInput;
 /// Jobs at once, over all callers and for one: each holds a call or its answer.
 const JOBS_MAX: usize = 4096;
 const JOBS_PER_CALLER_MAX: usize = 64;
-/// Bytes of kept answers, over all callers and for one.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
-const ANSWER_BYTES_PER_CALLER_MAX: usize = 64 << 20;
+/// Bytes of their arguments and answers, over all callers and for one.
+const BYTES_MAX: usize = 256 << 20;
+const BYTES_PER_CALLER_MAX: usize = 64 << 20;
 /// A longer progress or log line is not shown.
 const NOTICE_BYTES_MAX: usize = 16 << 10;
 
@@ -136,6 +136,11 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// Bytes that it holds.
+    fn weight(&self) -> usize {
+        self.order.arguments.len() + self.state.borrow().weight()
+    }
+
     /// Drives it from now on; removing the job ends that.
     pub(super) fn driven_by(&self, driver: AbortHandle) {
         *self.driver.lock() = Some(driver);
@@ -172,20 +177,16 @@ impl Job {
 pub(crate) struct Jobs(Mutex<HashMap<String, Arc<Job>>>);
 
 impl Jobs {
-    /// Whether this caller may have one more. An answer that it has read gives way.
-    pub(super) fn make_room(&self, owner: &Owner) -> Result<(), Fault> {
+    /// A new job below this path, if its caller has room for it; answers that the caller has read give way.
+    pub(super) fn open(&self, owner: Owner, order: Order, path: &str) -> Result<Opened<'_>, Fault> {
         let mut jobs = self.0.lock();
-        let own = jobs.values().filter(|job| job.owner == *owner);
+        let own = jobs.values().filter(|job| job.owner == owner);
         let is_full = jobs.len() >= JOBS_MAX || own.count() >= JOBS_PER_CALLER_MAX;
-        if is_full && !remove_oldest(&mut jobs, owner, State::is_read) {
+        let has_place = !is_full || remove_oldest(&mut jobs, &owner, State::is_read);
+        if !has_place || !make_room(&mut jobs, &owner, order.arguments.len(), State::is_read) {
             let text = "too many calls are to be answered later: read or DELETE some of them";
             return Err(Fault::new(Kind::RateLimited, text).retry_after_ms(1000));
         }
-        Ok(())
-    }
-
-    /// A new job, below this path.
-    pub(super) fn open(&self, owner: Owner, order: Order, path: &str, said: Said) -> Arc<Job> {
         let id = random_id();
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let job = Arc::new(Job {
@@ -194,11 +195,15 @@ impl Jobs {
             owner,
             order,
             created_at_ms: since.map_or(0, |since| since.as_millis() as u64),
-            state: watch::Sender::new(State::Working(said)),
+            state: watch::Sender::new(State::Working(Said::default())),
             driver: Mutex::default(),
         });
-        self.0.lock().insert(id, job.clone());
-        job
+        jobs.insert(id, job.clone());
+        Ok(Opened {
+            jobs: self,
+            job,
+            is_kept: false,
+        })
     }
 
     pub(super) fn find(&self, id: &str, owner: &Owner) -> Option<Arc<Job>> {
@@ -216,20 +221,8 @@ impl Jobs {
 
     /// Whether an answer of so many bytes has room; the caller's oldest answers give way to it.
     pub(super) fn has_room_for(&self, job: &Job, weight: usize) -> bool {
-        let mut jobs = self.0.lock();
-        loop {
-            let weight_of = |job: &Arc<Job>| job.state.borrow().weight();
-            let all: usize = jobs.values().map(weight_of).sum();
-            let own = jobs.values().filter(|other| other.owner == job.owner);
-            let own: usize = own.map(weight_of).sum();
-            if own + weight <= ANSWER_BYTES_PER_CALLER_MAX && all + weight <= ANSWER_BYTES_MAX {
-                return true;
-            }
-            let is_done = |state: &State| matches!(state, State::Done { .. });
-            if !remove_oldest(&mut jobs, &job.owner, is_done) {
-                return false;
-            }
-        }
+        let is_done = |state: &State| matches!(state, State::Done { .. });
+        make_room(&mut self.0.lock(), &job.owner, weight, is_done)
     }
 
     /// Drops what nobody came back for in so long.
@@ -240,6 +233,54 @@ impl Jobs {
             since.is_some_and(|since| now.duration_since(since) >= ttl)
         };
         self.0.lock().retain(|_, job| !is_over(job));
+    }
+}
+
+/// A job that nobody was told of yet: dropped, it is forgotten.
+pub(super) struct Opened<'j> {
+    jobs: &'j Jobs,
+    job: Arc<Job>,
+    is_kept: bool,
+}
+
+impl Opened<'_> {
+    pub(super) fn order(&self) -> &Order {
+        &self.job.order
+    }
+
+    /// The call is answered later. `said` is what it said so far.
+    pub(super) fn keep(mut self, said: Said) -> Arc<Job> {
+        self.is_kept = true;
+        self.job.state.send_replace(State::Working(said));
+        self.job.clone()
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.jobs.0.lock().remove(&self.job.id);
+        }
+    }
+}
+
+/// Makes room for so many bytes of this caller; its oldest jobs of such a state give way.
+fn make_room(
+    jobs: &mut HashMap<String, Arc<Job>>,
+    owner: &Owner,
+    weight: usize,
+    gives_way: fn(&State) -> bool,
+) -> bool {
+    loop {
+        let all: usize = jobs.values().map(|job| job.weight()).sum();
+        let own = jobs.values().filter(|job| job.owner == *owner);
+        let own: usize = own.map(|job| job.weight()).sum();
+        if own + weight <= BYTES_PER_CALLER_MAX && all + weight <= BYTES_MAX {
+            return true;
+        }
+        if !remove_oldest(jobs, owner, gives_way) {
+            return false;
+        }
     }
 }
 
@@ -276,15 +317,19 @@ mod tests {
         }
     }
 
-    fn open(jobs: &Jobs, owner: &Owner) -> Arc<Job> {
-        jobs.make_room(owner).expect("room");
+    fn try_open<'j>(jobs: &'j Jobs, owner: &Owner, bytes: usize) -> Result<Opened<'j>, Fault> {
         let order = Order {
             tool: "t".into(),
-            arguments: Bytes::from_static(b"{}"),
+            arguments: vec![b' '; bytes].into(),
             input: RestInput::Body,
             accept: Accept::of(&HeaderMap::new()),
         };
-        jobs.open(owner.clone(), order, "/api/tasks", Said::default())
+        jobs.open(owner.clone(), order, "/api/tasks")
+    }
+
+    fn open(jobs: &Jobs, owner: &Owner) -> Arc<Job> {
+        let opened = try_open(jobs, owner, 0);
+        opened.map(|job| job.keep(Said::default())).expect("room")
     }
 
     fn finish(job: &Job, bytes: usize, is_read: bool) {
@@ -313,26 +358,38 @@ mod tests {
         let all: Vec<_> = (0..JOBS_PER_CALLER_MAX)
             .map(|_| open(&jobs, &alice))
             .collect();
-        let refused = jobs.make_room(&alice).expect_err("full");
+        let refused = try_open(&jobs, &alice, 0).err().expect("full");
         assert_eq!(refused.kind, Kind::RateLimited);
-        jobs.make_room(&owner(&["x"]))
-            .expect("another caller has room");
+        open(&jobs, &owner(&["x"]));
         finish(&all[3], 1, false);
-        jobs.make_room(&alice).expect_err("not read yet");
+        assert!(try_open(&jobs, &alice, 0).is_err(), "not read yet");
         finish(&all[5], 1, true);
-        jobs.make_room(&alice).expect("room");
+        drop(try_open(&jobs, &alice, 0).expect("room"));
+        drop(try_open(&jobs, &alice, 0).expect("the place of a job that nobody was told of"));
         assert!(jobs.find(&all[5].id, &alice).is_none());
         assert!(jobs.find(&all[3].id, &alice).is_some());
+    }
+
+    #[test]
+    fn arguments_count_as_long_as_their_job_is_there() {
+        let (jobs, alice) = (Jobs::default(), owner(&[]));
+        let half = BYTES_PER_CALLER_MAX / 2;
+        let first = try_open(&jobs, &alice, half).map(|job| job.keep(Said::default()));
+        let first = first.expect("room");
+        assert!(try_open(&jobs, &alice, half + 1).is_err());
+        assert!(!jobs.has_room_for(&first, half + 1));
+        finish(&first, 1, true);
+        assert!(try_open(&jobs, &alice, half + 1).is_ok(), "it was read");
     }
 
     #[tokio::test(start_paused = true)]
     async fn answers_are_bounded_in_bytes_and_time() {
         let (jobs, alice) = (Jobs::default(), owner(&[]));
         let (old, new) = (open(&jobs, &alice), open(&jobs, &alice));
-        finish(&old, ANSWER_BYTES_PER_CALLER_MAX / 2, false);
-        assert!(jobs.has_room_for(&new, ANSWER_BYTES_PER_CALLER_MAX));
+        finish(&old, BYTES_PER_CALLER_MAX / 2, false);
+        assert!(jobs.has_room_for(&new, BYTES_PER_CALLER_MAX));
         assert!(jobs.find(&old.id, &alice).is_none(), "it gave way");
-        assert!(!jobs.has_room_for(&new, ANSWER_BYTES_PER_CALLER_MAX + 1));
+        assert!(!jobs.has_room_for(&new, BYTES_PER_CALLER_MAX + 1));
         let ttl = Duration::from_secs(60);
         tokio::time::advance(2 * ttl).await;
         jobs.sweep(ttl);

@@ -54,14 +54,23 @@ pub(super) async fn begin(
     accept: Accept,
     wait: Option<Duration>,
 ) -> Result<(Response<Body>, bool), Fault> {
-    let (gateway, owner) = (&exchange.door.gateway, Owner::of(exchange.identity()));
-    if let Err(fault) = gateway.jobs.make_room(&owner) {
-        let record = operations::open(exchange, Surface::Rest, &wanted);
-        return Ok((
-            refused(Completed::refused(fault, record), call.input),
-            false,
-        ));
-    }
+    let order = Order {
+        tool: call.name.to_owned(),
+        arguments: Bytes::copy_from_slice(call.arguments),
+        input: call.input,
+        accept,
+    };
+    let path = exchange.head.uri.path();
+    let (above, _) = path.rsplit_once('/').unwrap_or_default();
+    let (jobs, owner) = (&exchange.door.gateway.jobs, Owner::of(exchange.identity()));
+    let opened = match jobs.open(owner, order, &format!("{above}/tasks")) {
+        Ok(opened) => opened,
+        Err(fault) => {
+            let record = operations::open(exchange, Surface::Rest, &wanted);
+            let completed = Completed::refused(fault, record);
+            return Ok((refused(completed, call.input), false));
+        }
+    };
     let mut running = match operations::begin(exchange, Surface::Rest, wanted) {
         Ok(running) => running,
         Err(completed) => return Ok((refused(*completed, call.input), false)),
@@ -74,23 +83,13 @@ pub(super) async fn begin(
             Next::Done(completed) => {
                 let is_final = completed.is_final();
                 let response = answered(*completed, call.input, |result| {
-                    answer::of_tool(result, &accept).respond()
+                    answer::of_tool(result, &opened.order().accept).respond()
                 });
                 return Ok((response, is_final));
             }
         }
     }
-    let order = Order {
-        tool: call.name.to_owned(),
-        arguments: Bytes::copy_from_slice(call.arguments),
-        input: call.input,
-        accept,
-    };
-    let path = exchange.head.uri.path();
-    let (above, _) = path.rsplit_once('/').unwrap_or_default();
-    let job = gateway
-        .jobs
-        .open(owner, order, &format!("{above}/tasks"), said);
+    let job = opened.keep(said);
     drive_on(exchange, &job, running);
     Ok((accepted(&job), true))
 }
