@@ -1,14 +1,17 @@
-//! Backends: MCP servers over HTTP and as child processes, and HTTP APIs, adapted down from the core's calls.
+//! Backends: MCP servers over HTTP and as child processes, HTTP APIs, and functions of PostgreSQL, adapted down from the
+//! core's calls.
 //!
 //! Not here: which backend a call goes to and what it may do (`core`), anything of callers
 //! (`surfaces`).
 
+mod causes;
 pub mod child;
 pub mod discover;
 pub mod fetch;
 pub mod http;
 pub mod kind;
 pub mod openapi;
+mod postgres;
 mod reach;
 pub mod relay;
 pub mod stdio;
@@ -22,6 +25,6 @@ pub fn kind_of(settings: &sentinel_config::BackendKind) -> &dyn BackendKind {
         Http(settings) => settings,
         Stdio(settings) => settings,
         Openapi(settings) => settings,
-        Postgres(_) => unreachable!("refused when the configuration was built"),
+        Postgres(settings) => settings,
     }
 }

@@ -42,8 +42,10 @@ mod swagger;
 mod tools;
 
 use client::Client;
-use source::{Location, Reader, whole};
+use source::{Location, Reader};
 use tools::{Api, Wishes};
+
+use crate::causes::with_causes;
 
 /// The `type` of these backends in the configuration.
 pub const TYPE: &str = "openapi";
@@ -250,7 +252,7 @@ impl Inner {
     }
 
     fn failed(&self, error: &LoadError, failures: u32) {
-        let problem = whole(error);
+        let problem = with_causes(error);
         tracing::warn!(backend = %self.config.name, "{problem}");
         if self.api().is_some() {
             return self.note(Some(format!(

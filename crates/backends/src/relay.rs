@@ -198,18 +198,6 @@ pub fn bad_reply(why: impl Display) -> Fault {
     Fault::new(Kind::BackendBadReply, text)
 }
 
-/// A fault with all its causes, for the log and for operators.
-pub(crate) fn with_causes(fault: &Fault) -> String {
-    let mut text = fault.to_string();
-    let mut source = std::error::Error::source(fault);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}
-
 /// The error object for a server's question when no caller can be asked.
 pub fn nobody_to_ask(method: &Method) -> Bytes {
     let text = format!("{}: no caller can be asked", method.as_str());

@@ -308,6 +308,7 @@ impl<S: Send + Sync + 'static> Builtin<S> {
             resources: Vec::new(),
             templates: templates.collect(),
             prompts: Vec::new(),
+            routes: Vec::new(),
         }
     }
 

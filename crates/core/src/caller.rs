@@ -8,7 +8,8 @@ use sentinel_wire::translate::ask::is_url_mode;
 use sentinel_wire::{Method, Payload, Revision};
 
 use crate::capabilities::{CapabilitySet, ClientCapabilities};
-use crate::identity::Identity;
+use crate::identity::{Account, Identity};
+use crate::offer::Reach;
 use crate::tags;
 
 /// One caller at one revision. A legacy session has one; each modern request creates its own.
@@ -31,6 +32,34 @@ pub struct Caller {
     pub tags: Option<tags::TagFilter>,
     /// The least urgent log level it wants.
     pub log_level: LogLevel,
+    /// How it names operations.
+    pub addressing: Addressing,
+    /// What its credential says about it, where it has one.
+    pub account: Option<Arc<Account>>,
+}
+
+/// By what a caller names the operations it asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Addressing {
+    /// By their names in the catalog.
+    #[default]
+    Name,
+    /// By JSON-RPC.
+    Rpc,
+    /// By an HTTP route of a backend.
+    Route,
+    /// It only reads about them: documents describe every way.
+    Document,
+}
+
+impl Addressing {
+    pub(crate) fn reaches(self, reach: Reach) -> bool {
+        match (reach, self) {
+            (Reach::ByName, _) | (_, Self::Document) => true,
+            (Reach::ByRpc, by) => by == Self::Rpc,
+            (Reach::ByRoute, by) => by == Self::Route,
+        }
+    }
 }
 
 impl Caller {
@@ -46,6 +75,8 @@ impl Caller {
             client_info: None,
             session: None,
             log_level: LogLevel::default(),
+            addressing: Addressing::default(),
+            account: identity.account.clone(),
             tags: None,
         }
     }

@@ -40,6 +40,7 @@ mod lists;
 mod naming;
 mod pins;
 mod plan;
+mod routes;
 mod snapshot;
 mod variants;
 
@@ -47,6 +48,7 @@ pub use glob::Glob;
 pub use naming::Prefix;
 pub use pins::{Pin, Pinned, Pinning, Pins, ToolDefinitions};
 pub use plan::{Plan, PlannedBackend, Retired};
+pub use routes::{CatalogRoute, FoundRoute, PathMatch};
 pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
 

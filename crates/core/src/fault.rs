@@ -103,6 +103,10 @@ kinds! {
     UnsupportedCoding = "unsupported_coding",
     /// What was sent is well-formed and cannot be put in force.
     Unprocessable = "unprocessable",
+    /// It contradicts what is stored.
+    Conflict = "conflict",
+    /// The transaction lost against others each time it was tried.
+    TransactionConflict = "transaction_conflict",
     TooManySessions = "too_many_sessions",
     TooManyStreams = "too_many_streams",
     /// The caller does not read what it was sent before.
@@ -150,8 +154,8 @@ pub struct Fault {
     pub data: Option<String>,
     /// A configured code for callers up to 2025-11-25, in place of the kind's own.
     pub legacy_code: Option<i32>,
-    /// The backend did not receive the call and will recover soon: the circuit breaker does not count it.
-    pub is_unheard: bool,
+    /// It says nothing about whether the backend works: the circuit breaker does not count it.
+    pub is_uncounted: bool,
     /// The backend certainly ran nothing: the request was not delivered, or turned away.
     pub is_not_run: bool,
     source: Option<Box<dyn Error + Send + Sync>>,
@@ -165,7 +169,7 @@ impl Fault {
             retry_after_ms: None,
             data: None,
             legacy_code: None,
-            is_unheard: false,
+            is_uncounted: false,
             is_not_run: false,
             source: None,
         }
@@ -187,6 +191,13 @@ impl Fault {
         self
     }
 
+    /// Leaves out the cause, once it was logged.
+    #[must_use]
+    pub fn without_source(mut self) -> Self {
+        self.source = None;
+        self
+    }
+
     #[must_use]
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         self.retry_after_ms = Some(ms);
@@ -205,10 +216,16 @@ impl Fault {
         self
     }
 
+    /// The backend did not receive the call and will recover soon.
     #[must_use]
-    pub fn unheard(mut self) -> Self {
-        self.is_unheard = true;
-        self.not_run()
+    pub fn unheard(self) -> Self {
+        self.uncounted().not_run()
+    }
+
+    #[must_use]
+    pub fn uncounted(mut self) -> Self {
+        self.is_uncounted = true;
+        self
     }
 
     #[must_use]

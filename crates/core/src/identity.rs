@@ -47,6 +47,9 @@ pub const ANONYMOUS: &str = "anonymous";
 /// Prefix of the subject of callers with an API key.
 pub const KEY_PREFIX: &str = "key:";
 
+/// Who vouches for the subject of an API key.
+const API_KEY_PROVIDER: &str = "sentinel";
+
 /// An authenticated caller, or one that needs no credential.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -57,6 +60,44 @@ pub struct Identity {
     pub scopes: Arc<[Arc<str>]>,
     /// The credential behind it, so that its validity can be checked again.
     pub proof: Proof,
+    /// What the credential says beyond that.
+    pub account: Option<Arc<Account>>,
+}
+
+/// What a credential says about its holder that only backends of the gateway's own ask for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Who vouches for the subject: the issuer of a token.
+    pub provider: Box<str>,
+    pub email: Option<Box<str>>,
+    pub credential: Credential,
+}
+
+/// A credential as it was sent. It is never printed.
+#[derive(PartialEq, Eq)]
+pub struct Credential(Box<str>);
+
+impl Credential {
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// SHA-256 in hexadecimal.
+    pub fn digest(&self) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |four: u8| char::from(DIGITS[usize::from(four)]);
+        let digest = sha256(self.0.as_bytes());
+        digest
+            .iter()
+            .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+            .collect()
+    }
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Credential(..)")
+    }
 }
 
 /// The credential behind an identity.
@@ -83,6 +124,7 @@ impl Identity {
             tenant: None,
             scopes: Arc::default(),
             proof: Proof::None,
+            account: None,
         }
     }
 }
@@ -199,6 +241,11 @@ impl Authenticator {
                 until: claims.until,
                 key: signed.key,
             },
+            account: Some(Arc::new(Account {
+                provider: self.rules.issuer.as_str().into(),
+                email: claims.email,
+                credential: Credential(credential.into()),
+            })),
         });
         self.remembered
             .put(digest, identity.clone(), claims.until, now);
@@ -223,6 +270,11 @@ impl Authenticator {
             tenant: record.tenant.as_deref().map(Into::into),
             scopes: Arc::default(),
             proof: Proof::ApiKey { id: id.into() },
+            account: Some(Arc::new(Account {
+                provider: API_KEY_PROVIDER.into(),
+                email: None,
+                credential: Credential(credential.into()),
+            })),
         }))
     }
 

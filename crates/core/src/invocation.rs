@@ -12,7 +12,9 @@ use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Params};
 
 use crate::caller::Caller;
+use crate::http_call::HttpCall;
 use crate::random;
+use crate::rows::RowSender;
 
 /// The endpoint of a call, which determines the names it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -195,6 +197,16 @@ pub struct Invocation {
     pub refusals: Refusals,
     /// The confirmation token of the call, where it did not come in `_meta`.
     pub confirmation: Option<Arc<str>>,
+    pub extra: Extra,
+}
+
+/// What calls of HTTP surfaces may bring and take besides input and result.
+#[derive(Clone, Debug, Default)]
+pub struct Extra {
+    /// The request itself, for a backend that answers it as a whole.
+    pub http: Option<Arc<HttpCall>>,
+    /// The caller takes the rows of a set one by one.
+    pub rows: Option<RowSender>,
 }
 
 impl Invocation {
@@ -207,6 +219,7 @@ impl Invocation {
             input,
             refusals: Refusals::Faults,
             confirmation: None,
+            extra: Extra::default(),
         }
     }
 
@@ -226,6 +239,7 @@ impl Invocation {
             input: params,
             refusals: Refusals::default(),
             confirmation: None,
+            extra: Extra::default(),
         }
     }
 
@@ -277,6 +291,7 @@ impl Invocation {
             input: params,
             refusals: Refusals::default(),
             confirmation: None,
+            extra: Extra::default(),
         }
     }
 }

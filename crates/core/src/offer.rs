@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::Schema;
 use crate::capabilities::CapabilitySets;
+use crate::route::Route;
 use crate::tags;
 
 /// The kinds of operation in a catalog.
@@ -55,6 +56,18 @@ impl ItemKind {
     }
 }
 
+/// How an operation is reached besides its backend's restrictions by capability.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// By its name, on every surface.
+    #[default]
+    ByName,
+    /// By JSON-RPC only.
+    ByRpc,
+    /// By an HTTP route only.
+    ByRoute,
+}
+
 /// One tool, resource, template or prompt: its key and its unchanged JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -74,6 +87,7 @@ pub struct Item {
     pub tags: Arc<[Box<str>]>,
     /// The callers that it is offered to, where the server distinguishes them.
     pub offered_to: CapabilitySets,
+    pub reach: Reach,
 }
 
 impl Item {
@@ -108,6 +122,7 @@ impl Item {
                 _ => Arc::default(),
             },
             offered_to: CapabilitySets::ALL,
+            reach: Reach::default(),
         })
     }
 }
@@ -258,6 +273,8 @@ pub struct Offer {
     pub resources: Vec<Item>,
     pub templates: Vec<Item>,
     pub prompts: Vec<Item>,
+    /// Further ways to its tools, in the order in which they are tried.
+    pub routes: Vec<Route>,
 }
 
 impl Offer {
@@ -275,6 +292,7 @@ impl Offer {
             resources: Vec::new(),
             templates: Vec::new(),
             prompts: Vec::new(),
+            routes: Vec::new(),
         }
     }
 

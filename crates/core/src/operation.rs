@@ -11,7 +11,7 @@ use crate::arguments::Schema;
 use crate::caller::Caller;
 use crate::capabilities::CapabilitySets;
 use crate::invocation::View;
-use crate::offer::{Item, ItemKind};
+use crate::offer::{Item, ItemKind, Reach};
 
 pub(crate) mod unknown;
 pub(crate) mod uri;
@@ -50,6 +50,8 @@ pub struct Operation {
     pub tags: Arc<[Box<str>]>,
     /// The callers that it is offered to; unknown to others.
     pub offered_to: CapabilitySets,
+    /// How it is reached; unknown by other ways.
+    pub reach: Reach,
     /// Its definition differs from the pinned one: hidden and unusable until it is approved.
     pub held: Option<Difference>,
 }
@@ -71,13 +73,22 @@ impl Operation {
             is_read_only: item.is_read_only,
             tags: item.tags.clone(),
             offered_to: item.offered_to,
+            reach: item.reach,
             ..unlisted
         }
     }
 
-    /// Whether callers with this caller's capabilities are offered it. Nearly all operations are offered to all.
+    /// Whether callers with this caller's capabilities and addressing are offered it. Nearly all operations are offered to
+    /// all.
     pub(crate) fn is_offered_to(&self, caller: &Caller) -> bool {
-        self.offered_to == CapabilitySets::ALL || self.offered_to.contains(caller.capability_set())
+        caller.addressing.reaches(self.reach)
+            && (self.offered_to == CapabilitySets::ALL
+                || self.offered_to.contains(caller.capability_set()))
+    }
+
+    /// Whether some callers are not offered it, whatever their rights.
+    pub(crate) fn is_offered_to_all(&self) -> bool {
+        self.offered_to == CapabilitySets::ALL && self.reach == Reach::ByName
     }
 
     /// An operation that is in no list: a URI, or a backend's own method.
@@ -99,6 +110,7 @@ impl Operation {
             is_read_only: false,
             tags: Arc::default(),
             offered_to: CapabilitySets::ALL,
+            reach: Reach::default(),
             held: None,
         }
     }

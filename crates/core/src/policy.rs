@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::admission::Admission;
-use crate::caller::Caller;
+use crate::caller::{Addressing, Caller};
 use crate::capabilities::CapabilitySet;
 use crate::catalog::{Catalog, Filtered, Registry};
 use crate::fault::{Fault, Kind};
@@ -90,12 +90,13 @@ pub struct Policy {
     visibility: BackendVisibility,
 }
 
-/// A role, the relevant scopes of a token in order, the tag filter, and the capability set where lists depend on it.
+/// A role, the relevant scopes of a token in order, the tag filter, and the capability set and addressing where lists depend
+/// on them.
 type ViewKey = (
     Option<Arc<str>>,
     Vec<Arc<str>>,
     Option<tags::TagFilter>,
-    Option<CapabilitySet>,
+    Option<(CapabilitySet, Addressing)>,
 );
 
 /// Bound on cached views. Issuers use few sets of scopes and clients few filters; beyond the bound lists are computed
@@ -419,7 +420,7 @@ impl Policy {
         // The filtered catalog holds all views.
         let set = catalog
             .varies(View::Merged)
-            .then(|| caller.capability_set());
+            .then(|| (caller.capability_set(), caller.addressing));
         let key = (role_name, scopes, caller.tags.clone(), set);
         let mut views = self.views.lock();
         if let Some(known) = views.get(&key)

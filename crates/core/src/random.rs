@@ -23,8 +23,8 @@ pub fn uuid() -> String {
     parts.join("-")
 }
 
-/// SplitMix64 with a random seed per thread, at a few nanoseconds each: for ids that must differ but may be guessed.
-pub(crate) fn fast_u64() -> u64 {
+/// SplitMix64 with a random seed per thread, at a few nanoseconds each: for ids that must differ but may be guessed, and for jitter.
+pub fn fast_u64() -> u64 {
     thread_local! {
         static STATE: Cell<u64> = {
             let mut seed = [0; 8];

@@ -12,7 +12,7 @@ pub struct Reply {
 
 impl Reply {
     /// A tool error with one text, written by the gateway for a model to read.
-    pub(crate) fn tool_error(text: &str, revision: Revision) -> Self {
+    pub fn tool_error(text: &str, revision: Revision) -> Self {
         let mut out = Vec::with_capacity(text.len() + 128);
         out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
         json::encode_string(text, &mut out);

@@ -20,7 +20,7 @@ use sentinel_wire::{Method, Outcome, Params, Payload};
 
 use crate::backend::{Backend, Call};
 use crate::fault::{Fault, Kind};
-use crate::invocation::Refusals;
+use crate::invocation::{Extra, Refusals};
 use crate::line::relation::{edited, unrelated};
 use crate::policy::Policy;
 use crate::reply::Reply;
@@ -121,6 +121,7 @@ fn again(call: &Call) -> Again {
             params,
             refusals: Refusals::default(),
             confirmation: None,
+            extra: Extra::default(),
             about: None,
             task_ttl_ms: None,
             line: line.clone(),

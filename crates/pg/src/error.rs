@@ -14,6 +14,9 @@ pub enum PgError {
     /// `PoolOptions::on_connect` refused the connection.
     #[error("a new connection could not be set up")]
     Setup(#[source] BoxError),
+    /// No server took the connection.
+    #[error("cannot connect to PostgreSQL")]
+    Connect(#[source] tokio_postgres::Error),
     #[error(transparent)]
     Database(#[from] tokio_postgres::Error),
 }

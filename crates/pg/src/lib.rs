@@ -18,6 +18,6 @@ mod url;
 
 pub use error::{BoxError, PgError};
 pub use pool::{OnConnect, Pool, PoolOptions};
-pub use session::{Params, Session};
+pub use session::{Params, RowSink, Session};
 pub use tokio_postgres;
 pub use url::{BadUrl, check};

@@ -3,6 +3,7 @@
 //! The pool is our own because the moment at which a connection ends matters: after an error, a
 //! time-out or a cancelled call nothing of it may reach the next one.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
-use tokio_postgres::{Client, Config};
+use tokio_postgres::{AsyncMessage, Client, Config};
 
 use crate::error::{BoxError, PgError};
 use crate::session::Session;
@@ -104,7 +105,7 @@ struct Connection {
 
 impl Connection {
     fn is_usable(&self) -> bool {
-        !self.session.client().is_closed() && self.since.elapsed() < AGE_MAX
+        self.session.is_usable() && self.since.elapsed() < AGE_MAX
     }
 }
 
@@ -112,22 +113,65 @@ impl Pool {
     /// Lends a connection to `work`. It returns to the pool whatever `work` returned; a transaction
     /// that `work` left open would go with it, so use `Session::transaction`.
     pub async fn run<T>(&self, work: impl AsyncFnOnce(&mut Session) -> T) -> Result<T, PgError> {
+        let limit = self.shared.options.answer_timeout;
+        let mut lent = self.lend().await?;
+        let done = timeout(limit, work(lent.session()?)).await;
+        let done = done.map_err(|_| PgError::AnswerTimeout)?;
+        lent.give_back();
+        Ok(done)
+    }
+
+    /// The same without `answer_timeout`, for answers that are taken piece by piece: `work` bounds itself.
+    pub async fn run_unbounded<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Session) -> T,
+    ) -> Result<T, PgError> {
+        let mut lent = self.lend().await?;
+        let done = work(lent.session()?).await;
+        lent.give_back();
+        Ok(done)
+    }
+
+    async fn lend(&self) -> Result<Lent<'_>, PgError> {
         let shared = &self.shared;
         let permit = shared.permits.clone().acquire_owned().await;
         let permit = permit.map_err(|_| PgError::Closed)?;
         let connection = shared.connection().await?;
-        let mut lent = Lent {
+        Ok(Lent {
             shared,
             connection: Some(connection),
             permit: Some(permit),
-        };
-        let Some(connection) = &mut lent.connection else {
-            return Err(PgError::Closed);
-        };
-        let done = timeout(shared.options.answer_timeout, work(&mut connection.session)).await;
-        let done = done.map_err(|_| PgError::AnswerTimeout)?;
-        lent.give_back();
-        Ok(done)
+        })
+    }
+}
+
+impl PoolOptions {
+    /// Hears notifications on a channel over a connection of its own, until that ends. `on_notice` is called once the
+    /// connection listens, and then for each notification.
+    pub async fn listen(&self, channel: &str, on_notice: impl Fn()) -> Result<(), PgError> {
+        let connecting = timeout(self.connect_timeout, self.config.connect(self.tls.clone()));
+        let (client, mut connection) = connecting
+            .await
+            .map_err(|_| PgError::ConnectTimeout)?
+            .map_err(PgError::Connect)?;
+        let command = format!("LISTEN \"{}\"", channel.replace('"', "\"\""));
+        let mut listening = std::pin::pin!(client.batch_execute(&command));
+        let mut is_listening = false;
+        loop {
+            tokio::select! {
+                done = &mut listening, if !is_listening => {
+                    done?;
+                    is_listening = true;
+                    on_notice();
+                }
+                message = poll_fn(|cx| connection.poll_message(cx)) => match message {
+                    Some(Ok(AsyncMessage::Notification(_))) => on_notice(),
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Err(error.into()),
+                    None => return Err(PgError::Closed),
+                },
+            }
+        }
     }
 }
 
@@ -149,7 +193,10 @@ impl Shared {
 
     async fn connect(self: Arc<Self>) -> Result<Connection, PgError> {
         let PoolOptions { config, tls, .. } = &self.options;
-        let (mut client, connection) = config.connect(tls.clone()).await?;
+        let (mut client, connection) = config
+            .connect(tls.clone())
+            .await
+            .map_err(PgError::Connect)?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!("the connection to PostgreSQL ended: {error}");
@@ -173,8 +220,14 @@ struct Lent<'a> {
 }
 
 impl Lent<'_> {
+    fn session(&mut self) -> Result<&mut Session, PgError> {
+        let connection = self.connection.as_mut().ok_or(PgError::Closed)?;
+        Ok(&mut connection.session)
+    }
+
     fn give_back(&mut self) {
-        let connection = self.connection.take().filter(Connection::is_usable);
+        // One that cannot be used again is left for `drop`.
+        let connection = self.connection.take_if(|connection| connection.is_usable());
         self.shared.idle.lock().extend(connection);
     }
 }

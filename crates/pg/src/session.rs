@@ -1,8 +1,10 @@
 //! One connection, with the statements it has prepared.
 
 use std::collections::HashMap;
+use std::pin::pin;
 
-use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::future::{BoxFuture, try_join_all, try_join4};
+use futures_util::{TryFutureExt, TryStreamExt};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
@@ -14,9 +16,24 @@ const STATEMENTS_MAX: usize = 512;
 
 pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
+/// Takes the rows of a query one by one.
+pub trait RowSink: Send {
+    type Error: Send;
+
+    /// An error leaves the remaining rows unread.
+    fn row(&mut self, row: Row) -> impl Future<Output = Result<(), Self::Error>> + Send;
+}
+
+/// Why a transaction ended early.
+enum Ended<E> {
+    Database(tokio_postgres::Error),
+    Sink(E),
+}
+
 pub struct Session {
     client: Client,
     statements: HashMap<String, Statement>,
+    is_retired: bool,
 }
 
 impl Session {
@@ -24,7 +41,17 @@ impl Session {
         Self {
             client,
             statements: HashMap::new(),
+            is_retired: false,
         }
+    }
+
+    /// Cancels what still runs and closes the connection, once it is given back.
+    pub fn retire(&mut self) {
+        self.is_retired = true;
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.is_retired && !self.client.is_closed()
     }
 
     /// The connection itself, for what has no method here.
@@ -63,6 +90,55 @@ impl Session {
         Ok(try_join_all(running).await?)
     }
 
+    /// Runs a query in a transaction of its own: `begin`, the queries of `before`, this one and COMMIT travel in one round
+    /// trip, once they are prepared. Rows go to `rows` as they come, and the server waits for it. After an error nothing took
+    /// effect, and the error is the first one; an error of `rows` cancels what still runs.
+    pub async fn transact<R: RowSink>(
+        &mut self,
+        begin: &str,
+        before: &[(&str, Params<'_>)],
+        (sql, params): (&str, Params<'_>),
+        rows: &mut R,
+    ) -> Result<Result<(), R::Error>, PgError> {
+        let (begin, commit) = (self.prepare(begin).await?, self.prepare("COMMIT").await?);
+        let mut settings = Vec::with_capacity(before.len());
+        for (sql, _) in before {
+            settings.push(self.prepare(sql).await?);
+        }
+        let statement = self.prepare(sql).await?;
+        let client = &self.client;
+        let is_refused = |error| Ended::Database(error);
+        // Each future sends its request when it is first polled, so their order here is the order on the wire. The server
+        // refuses what follows an error, and makes a ROLLBACK of the COMMIT; answers that nobody waits for are dropped.
+        let begins = client.execute(&begin, &[]).map_err(is_refused);
+        let sets = settings.iter().zip(before);
+        let sets = sets.map(|(statement, (_, params))| client.execute(statement, params));
+        let sets = try_join_all(sets).map_err(is_refused);
+        let runs = async {
+            let params = params.iter().map(|param| *param as &dyn ToSql);
+            let answer = client.query_raw(&statement, params).await;
+            let mut answer = pin!(answer.map_err(is_refused)?);
+            while let Some(row) = answer.try_next().await.map_err(is_refused)? {
+                rows.row(row).await.map_err(Ended::Sink)?;
+            }
+            Ok(())
+        };
+        let commits = client.execute(&commit, &[]).map_err(is_refused);
+        match try_join4(begins, sets, runs, commits).await {
+            Ok(_) => Ok(Ok(())),
+            Err(Ended::Database(error)) => Err(error.into()),
+            Err(Ended::Sink(error)) => {
+                self.retire();
+                Ok(Err(error))
+            }
+        }
+    }
+
+    /// Forgets the prepared statements, after an error that says that they are gone.
+    pub fn forget_statements(&mut self) {
+        self.statements.clear();
+    }
+
     /// Statements without parameters, separated by semicolons, in one round trip.
     pub async fn batch(&mut self, sql: &str) -> Result<(), PgError> {
         Ok(self.client.batch_execute(sql).await?)
@@ -89,7 +165,8 @@ impl Session {
         }
     }
 
-    async fn prepare(&mut self, sql: &str) -> Result<Statement, PgError> {
+    /// The statement as this connection has it prepared.
+    pub async fn prepare(&mut self, sql: &str) -> Result<Statement, PgError> {
         if let Some(known) = self.statements.get(sql) {
             return Ok(known.clone());
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use sentinel_core::catalog::{Publisher, Registry};
-use sentinel_core::{Item, ItemKind, Offer, ServerCapabilities};
+use sentinel_core::{Item, ItemKind, Offer, Reach, ServerCapabilities};
 use sentinel_wire::Revision;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -88,6 +88,8 @@ impl StoredOffer {
             offer
                 .items(kind)
                 .iter()
+                // Routes are not remembered, so what is reached by them alone is not either.
+                .filter(|item| item.reach == Reach::ByName)
                 .map(|item| raw(&item.raw))
                 .collect()
         };
@@ -125,6 +127,7 @@ impl StoredOffer {
             resources: items(ItemKind::Resource, self.resources),
             templates: items(ItemKind::Template, self.templates),
             prompts: items(ItemKind::Prompt, self.prompts),
+            routes: Vec::new(),
         })
     }
 }

@@ -79,7 +79,7 @@ impl From<PgError> for StoreError {
     fn from(error: PgError) -> Self {
         match error {
             PgError::Closed => Self::Closed,
-            PgError::Database(error) => error.into(),
+            PgError::Connect(error) | PgError::Database(error) => error.into(),
             // Migrations fail with an error of ours.
             PgError::Setup(error) => match error.downcast::<Self>() {
                 Ok(own) => *own,

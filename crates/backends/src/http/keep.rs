@@ -20,8 +20,8 @@ use super::post::Envelope;
 use super::speak::{self, Speaker};
 use super::upstream::Upstream;
 use super::{Inner, Ready, State};
+use crate::causes::with_causes;
 use crate::discover::{self, Greeting, Lists, Peer};
-use crate::relay;
 
 /// Reconnect backoff: doubles from `RETRY_MIN` to `RETRY_MAX`.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -325,7 +325,7 @@ impl Inner {
     fn fail(&self, fault: &Fault) {
         self.enter(State::Failed);
         self.sessions.drain();
-        let why = relay::with_causes(fault);
+        let why = with_causes(fault);
         tracing::warn!(backend = %self.config.name, "not usable: {why}");
         self.note(Health::Down, None, Some(why));
     }

@@ -49,21 +49,6 @@ pub(super) enum SourceError {
     Reference(String),
 }
 
-/// An error with its causes, for operators.
-pub(super) fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut at = error.source();
-    while let Some(cause) = at {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text.push_str(": ");
-            text.push_str(&words);
-        }
-        at = cause.source();
-    }
-    text
-}
-
 /// Where a document is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Location {

@@ -26,9 +26,9 @@ use super::Config;
 use super::pipe::read_lines;
 use super::session::{CallMode, ChangedLists, ChildSession, PROBE_TIMEOUT};
 use super::stderr::{self, OutputTail};
+use crate::causes::with_causes;
 use crate::child::{Child, Exit, ProcessGuard, StopTimeouts};
 use crate::discover::{self, Greeting, Peer, Probe};
-use crate::relay;
 
 /// Bursts of `list_changed` within this time are read once.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -232,7 +232,7 @@ impl<'a> Process<'a> {
     fn ended(&self, verdict: Verdict, exit: Option<Exit>) -> Ended {
         let exit = exit.map_or_else(|| "does not end".to_owned(), |exit| exit.to_string());
         let why = match verdict {
-            Verdict::Failed(fault) => relay::with_causes(&fault),
+            Verdict::Failed(fault) => with_causes(&fault),
             Verdict::HungUp | Verdict::Exited(_) => format!("it {exit}"),
             Verdict::Told => "stopped".into(),
         };
@@ -383,7 +383,7 @@ impl<'a> Process<'a> {
                         list.put_into(&mut offer, kind);
                     }
                     Err(fault) => {
-                        let why = relay::with_causes(&fault);
+                        let why = with_causes(&fault);
                         tracing::warn!(backend = %self.plan.name, "could not read its changed list: {why}");
                         if kind == ItemKind::Tool {
                             tools = Some(Err(why));

@@ -95,6 +95,8 @@ pub(crate) fn caller(session: &str, capabilities: Value) -> Arc<Caller> {
         session: Some(session.into()),
         log_level: LogLevel::default(),
         tags: None,
+        addressing: Default::default(),
+        account: None,
     })
 }
 

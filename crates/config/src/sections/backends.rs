@@ -27,7 +27,7 @@ use crate::tree::Path;
 pub use entries::OWN_HEADERS;
 pub use http::HttpBackend;
 pub use openapi::{ApiAuth, OpenapiBackend};
-pub use postgres::{PostgresBackend, Registry};
+pub use postgres::{Expose, PostgresBackend, Registry, Token};
 pub use stdio::{ChildLimits, Interactive, Isolation, Start, StdioBackend, command_line};
 
 /// Names that paths and tools of the gateway itself use.

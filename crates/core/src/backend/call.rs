@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use crate::circuit::Circuit;
 use crate::fault::Fault;
 use crate::in_flight::Hold;
-use crate::invocation::{Invocation, Refusals, Round, TaskOf, View};
+use crate::invocation::{Extra, Invocation, Refusals, Round, TaskOf, View};
 use crate::line::Line;
 use crate::operation::Operation;
 
@@ -45,6 +45,7 @@ pub struct Call {
     pub refusals: Refusals,
     /// The confirmation token, where it came beside the params.
     pub confirmation: Option<Arc<str>>,
+    pub extra: Extra,
     /// The task that it is about, if any.
     pub about: Option<Arc<TaskOf>>,
     /// The time to live of the task that it shall become at a 2025-11-25 server.
@@ -76,6 +77,7 @@ impl Call {
             params: invocation.input,
             refusals: invocation.refusals,
             confirmation: invocation.confirmation,
+            extra: invocation.extra,
             about,
             task_ttl_ms: None,
             line,

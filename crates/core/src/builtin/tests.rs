@@ -73,6 +73,8 @@ async fn call(method: Method, params: &'static str) -> Result<Value, Fault> {
         scopes: Arc::default(),
         tenant: None,
         log_level: crate::LogLevel::default(),
+        addressing: Default::default(),
+        account: None,
         tags: None,
     };
     let params = sentinel_wire::Params::parse(params.into(), Rules::caller(64)).unwrap();

@@ -11,9 +11,9 @@ use sentinel_wire::{Method, Params, Payload, Revision};
 
 use super::lists::{List, ListItem};
 use super::naming::Names;
+use super::routes::CatalogRoute;
 use super::{Listing, Prefix};
 use crate::backend::Call;
-use crate::capabilities::CapabilitySets;
 use crate::fault::{Fault, Kind};
 use crate::invocation::View;
 use crate::map::Map;
@@ -146,6 +146,7 @@ pub struct Catalog {
     has_held: bool,
     /// Per view: whether operations are offered to certain callers only; see `Operation::offered_to`.
     varies: Vec<bool>,
+    routes: Vec<CatalogRoute>,
 }
 
 /// Context for adding the operations of one backend.
@@ -194,6 +195,7 @@ impl Catalog {
             instructions: vec![None; backends + 1],
             has_held: false,
             varies: vec![false; backends + 1],
+            routes: Vec::new(),
         }
     }
 
@@ -257,6 +259,7 @@ impl Catalog {
         next.capabilities[0] = union.unwrap_or_default();
         (next.offers, next.withdrawn) = (offers, withdrawn);
         next.instructions[0] = next.merged_instructions(|_| true);
+        next.routes = next.collected_routes();
         next
     }
 
@@ -297,7 +300,7 @@ impl Catalog {
             output: item.output.clone().filter(|_| with.listing.checks_outputs),
             ..Operation::listed(kind, index, backend, item, exposed.clone())
         };
-        if operation.offered_to != CapabilitySets::ALL {
+        if !operation.is_offered_to_all() {
             self.varies[0] = true;
             self.varies[index + 1] = true;
         }
@@ -353,6 +356,25 @@ impl Catalog {
         if with.listed {
             self.lists[0][kind as usize].push(listed(merged));
         }
+    }
+
+    /// The routes of every backend to its tools, in configuration order. They stay while a backend is withdrawn, so that
+    /// their paths do not become unknown.
+    fn collected_routes(&self) -> Vec<CatalogRoute> {
+        let of_backend = |&index: &usize| {
+            let routes = self.known(index).map_or(&[][..], |offer| &offer.routes);
+            routes.iter().filter_map(move |route| {
+                let operation = self.own_tool(index, &route.tool)?;
+                let named = self.named(View::Merged, ItemKind::Tool, &operation.exposed);
+                let is_reachable = named.is_some_and(|named| Arc::ptr_eq(named, operation));
+                is_reachable.then(|| CatalogRoute::new(route, operation))
+            })
+        };
+        self.order.iter().flat_map(of_backend).collect()
+    }
+
+    pub fn routes(&self) -> &[CatalogRoute] {
+        &self.routes
     }
 
     /// Resources that an earlier backend lists as well, with that backend.

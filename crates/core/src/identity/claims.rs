@@ -35,6 +35,8 @@ pub struct Claims {
     pub role: Arc<str>,
     pub tenant: Option<Arc<str>>,
     pub scopes: Arc<[Arc<str>]>,
+    /// Only if the issuer does not say that it is unverified.
+    pub email: Option<Box<str>>,
     /// The second from which it is rejected, leeway included.
     pub until: u64,
 }
@@ -81,11 +83,14 @@ impl Rules {
             None => return Err(Reject::NoRole),
         };
         let tenant = name(get(&self.tenant_claim), "the tenant is no usable name")?;
+        let email = name(get("email"), "`email` is no usable name")?
+            .filter(|_| get("email_verified") != Some(b"false"));
         Ok(Claims {
             subject: subject.into(),
             role: role.into(),
             tenant: tenant.map(Into::into),
             scopes: scopes(get("scope"), get("scp"))?,
+            email: email.map(Into::into),
             until,
         })
     }

@@ -130,6 +130,7 @@ mod tests {
                 tenant: None,
                 scopes: [scope].into_iter().collect(),
                 proof: crate::identity::Proof::None,
+                account: None,
             };
             assert!(visibility.sees((&catalog, &roles), &identity, 0, || true));
             let known = visibility.0.load_full().expect("something is known");

@@ -15,7 +15,7 @@ pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
     let outcome = rest.call(ctx).await;
     match &outcome {
         Ok(_) => pass.end(true),
-        Err(fault) if fault.side() == Side::Backend && !fault.is_unheard => pass.end(false),
+        Err(fault) if fault.side() == Side::Backend && !fault.is_uncounted => pass.end(false),
         Err(_) => drop(pass),
     }
     outcome

@@ -21,7 +21,9 @@ const RESULT_BYTES_MAX: usize = 256 * 1024;
 
 pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
     let target = ctx.call.target();
-    if target.operation.output.is_none() || ctx.call.method != Method::ToolsCall {
+    // Where rows or an HTTP answer went to the caller, the result only says so.
+    let is_elsewhere = ctx.call.extra.rows.is_some() || ctx.call.extra.http.is_some();
+    if target.operation.output.is_none() || ctx.call.method != Method::ToolsCall || is_elsewhere {
         return rest.call(ctx).await;
     }
     let check = Check {

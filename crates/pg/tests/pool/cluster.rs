@@ -6,6 +6,7 @@
 )]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -18,6 +19,26 @@ pub(crate) struct Cluster {
     server: Child,
     port: u16,
     tls: bool,
+}
+
+/// An open transaction.
+#[allow(dead_code, reason = "this file serves several test programs")]
+pub(crate) struct Held(Child);
+
+impl Held {
+    /// Rolls it back.
+    #[allow(dead_code, reason = "this file serves several test programs")]
+    pub(crate) fn release(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Debian keeps the programs of each version apart.
@@ -176,6 +197,61 @@ impl Cluster {
             .expect("psql starts");
         assert!(said.status.success(), "{said:?}");
         String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    }
+
+    /// Runs a script of many statements, in one transaction.
+    #[allow(dead_code, reason = "this file serves several test programs")]
+    pub(crate) fn run(&self, script: &str) {
+        let mut psql = unprivileged("psql")
+            .args([
+                "-h",
+                "127.0.0.1",
+                "-U",
+                "postgres",
+                "-qX1",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-p",
+            ])
+            .arg(self.port.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("psql starts");
+        let mut input = psql.stdin.take().expect("a pipe");
+        input.write_all(script.as_bytes()).expect("psql reads");
+        drop(input);
+        assert!(psql.wait().expect("psql ends").success());
+    }
+
+    /// Runs statements on a connection that stays open, as of somebody who began a transaction and does not end it.
+    #[allow(dead_code, reason = "this file serves several test programs")]
+    pub(crate) fn hold(&self, script: &str) -> Held {
+        let mut psql = unprivileged("psql")
+            .args([
+                "-h",
+                "127.0.0.1",
+                "-U",
+                "postgres",
+                "-qXAt",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-p",
+            ])
+            .arg(self.port.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("psql starts");
+        let input = psql.stdin.as_mut().expect("a pipe");
+        writeln!(input, "{script}\nSELECT 'held';").expect("psql reads");
+        let mut line = String::new();
+        let output = psql.stdout.as_mut().expect("a pipe");
+        BufReader::new(output)
+            .read_line(&mut line)
+            .expect("psql answers");
+        assert_eq!(line.trim(), "held");
+        Held(psql)
     }
 
     #[allow(dead_code, reason = "this file serves several test programs")]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test it is the assertion")]
 
 mod cluster;
+mod transact;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -66,7 +67,7 @@ async fn a_connection_that_died_is_replaced() {
     ask::<i64>(&pool, OURS).await.unwrap();
     cluster.stop();
     let down = ask::<i64>(&pool, OURS).await;
-    assert!(matches!(down, Err(PgError::Database(_))), "{down:?}");
+    assert!(matches!(down, Err(PgError::Connect(_))), "{down:?}");
     cluster.resume();
     let began = Instant::now();
     while ask::<i64>(&pool, OURS).await.is_err() {

@@ -207,6 +207,8 @@ fn a_session_is_recognised_without_being_shown() {
         tenant: None,
         log_level: sentinel_core::LogLevel::default(),
         tags: None,
+        addressing: Default::default(),
+        account: None,
     };
     let by_session = claimant(None, &caller).unwrap();
     assert!(by_session.starts_with("session:") && !by_session.contains("secret"));

@@ -14,6 +14,8 @@ fn caller(subject: &str, session: Option<&str>) -> Caller {
         tenant: None,
         log_level: sentinel_core::LogLevel::default(),
         tags: None,
+        addressing: Default::default(),
+        account: None,
     }
 }
 

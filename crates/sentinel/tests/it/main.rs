@@ -18,6 +18,7 @@ mod identity;
 mod lifecycle;
 mod limits;
 mod mcp;
+mod postgres;
 mod rest;
 mod support;
 mod telemetry;

@@ -12,5 +12,6 @@ pub(crate) mod processes;
 pub(crate) mod records;
 #[path = "../../../stores/src/redis/server.rs"]
 pub(crate) mod redis;
+pub(crate) mod shop;
 pub(crate) mod tokens;
 pub(crate) mod web;

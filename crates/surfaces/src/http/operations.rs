@@ -4,15 +4,19 @@
 //! Not here: how input is read and answers are written (`rest`, `rpc`).
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderName;
 use sentinel_core::audit::{Ending, Surface};
+use sentinel_core::rows::rows;
 use sentinel_core::{
-    Caller, ClientCapabilities, Fault, Invocation, Kind, LogLevel, Refusals, Reply, Round, View,
+    Addressing, Caller, ClientCapabilities, Extra, Fault, HttpCall, Invocation, Kind, LogLevel,
+    Refusals, Reply, Round, View,
 };
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request};
+use tokio::sync::mpsc;
 
 use super::exchange::Exchange;
 use super::post::{arrival_at, going_down};
@@ -38,12 +42,26 @@ pub(super) struct Wanted {
     pub(super) bytes_in: usize,
     /// Progress and log lines are wanted, too.
     pub(super) with_notices: bool,
+    pub(super) way: Way,
+}
+
+/// How a call comes to its operation, where that is not by its name and arguments alone.
+#[derive(Clone, Default)]
+pub(super) struct Way {
+    pub(super) addressing: Addressing,
+    /// The request, where a backend answers it as a whole.
+    pub(super) http: Option<Arc<HttpCall>>,
+    /// Rows are taken one by one.
+    pub(super) takes_rows: bool,
 }
 
 /// A call that runs. Dropping it cancels the call.
 pub(super) struct Running {
     talk: ModernCall,
     method: Method,
+    rows: Option<mpsc::Receiver<Bytes>>,
+    /// What it came to, while rows of it are still to be taken.
+    ended: Option<Result<Handled, Fault>>,
     /// Until it is done.
     record: Option<OperationExchange>,
 }
@@ -59,6 +77,8 @@ pub(super) struct Completed {
 pub(super) enum Next {
     /// A notification as MCP has it.
     Notice(Vec<u8>),
+    /// Rows of the answer, a line each.
+    Rows(Bytes),
     Done(Box<Completed>),
 }
 
@@ -85,13 +105,28 @@ pub(super) fn begin(
         let completed = Completed::of(&method, Err(going_down()), record);
         return Err(Box::new(completed));
     }
+    let (sender, rows) = match wanted.way.takes_rows {
+        true => {
+            let patience = u64::from(door.gateway.pace().piece_patience_s());
+            let (sender, rows) = rows(Duration::from_secs(patience));
+            (Some(sender), Some(rows))
+        }
+        false => (None, None),
+    };
     let manner = CallOptions {
         refusals: Refusals::Faults,
         confirmation: headers
             .get(CONFIRMATION)
             .and_then(|token| token.to_str().ok().map(Arc::from)),
+        extra: Extra {
+            http: wanted.way.http,
+            rows: sender,
+        },
     };
-    let caller = Arc::new(caller(exchange, wanted.with_notices));
+    let caller = Arc::new(Caller {
+        addressing: wanted.way.addressing,
+        ..caller(exchange, wanted.with_notices)
+    });
     let request = Request {
         id: wanted.id.unwrap_or_else(|| Id::from_number(0)),
         method: method.clone(),
@@ -102,6 +137,8 @@ pub(super) fn begin(
         Ok(talk) => Ok(Running {
             talk,
             method,
+            rows,
+            ended: None,
             record: Some(record),
         }),
         Err(fault) => Err(Box::new(Completed::of(&method, Err(fault), record))),
@@ -133,7 +170,10 @@ pub(super) fn permits(
     record: &OperationExchange,
 ) -> Result<(), Fault> {
     let (method, params) = (wanted.method.clone(), wanted.params.clone());
-    let caller = Arc::new(caller(exchange, false));
+    let caller = Arc::new(Caller {
+        addressing: wanted.way.addressing,
+        ..caller(exchange, false)
+    });
     let call = Invocation::mcp(Round::first(), caller, View::Merged, method, params);
     let gateway = &exchange.door.gateway;
     gateway.walk.permits(call, record.trail())
@@ -176,13 +216,27 @@ pub(super) async fn run(
 impl Running {
     /// The next thing that it says; nothing comes after it is done.
     pub(super) async fn next(&mut self) -> Next {
-        match self.talk.next().await {
-            Turn::Notice(notice) => Next::Notice(notice),
-            Turn::Done(handled) => {
-                let record = self.record.take().expect("a call is done once");
-                Next::Done(Box::new(Completed::of(&self.method, handled, record)))
-            }
+        let ended = match (self.ended.take(), &mut self.rows) {
+            (Some(ended), _) => ended,
+            (None, None) => match self.talk.next().await {
+                Turn::Notice(notice) => return Next::Notice(notice),
+                Turn::Done(ended) => ended,
+            },
+            (None, Some(rows)) => tokio::select! {
+                biased;
+                Some(lines) = rows.recv() => return Next::Rows(lines),
+                turn = self.talk.next() => match turn {
+                    Turn::Notice(notice) => return Next::Notice(notice),
+                    Turn::Done(ended) => ended,
+                },
+            },
+        };
+        if let Some(lines) = self.rows.as_mut().and_then(|rows| rows.try_recv().ok()) {
+            self.ended = Some(ended);
+            return Next::Rows(lines);
         }
+        let record = self.record.take().expect("a call is done once");
+        Next::Done(Box::new(Completed::of(&self.method, ended, record)))
     }
 
     /// Ends it for a reason of the surface's own.

@@ -24,13 +24,13 @@ use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::invocation::{params_named, params_of_uri};
-use sentinel_core::{Fault, ItemKind, Kind, Operation, View};
+use sentinel_core::{Addressing, Fault, ItemKind, Kind, Operation, View};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Params, Payload};
 
 use super::body::Body;
 use super::exchange::Exchange;
-use super::operations::{self, Completed, Next, Wanted};
+use super::operations::{self, Completed, Next, Wanted, Way};
 use super::post::{arrival_at, is_json, take_any_body};
 use super::reply;
 use super::routes::Handled;
@@ -65,6 +65,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, body: Incoming) -> Result<Resp
         arguments: &arguments,
         input: RestInput::Body,
         bytes_in,
+        addressing: Addressing::Name,
     };
     let headers = exchange.headers();
     match headers.contains_key(IDEMPOTENCY_KEY) || headers.contains_key(PREFER) {
@@ -97,6 +98,7 @@ pub(super) fn get<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
             arguments: &arguments,
             input: RestInput::Query,
             bytes_in: query.len(),
+            addressing: Addressing::Name,
         };
         call.run(exchange, &accept, form).await
     }
@@ -120,6 +122,7 @@ pub(super) fn resume<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<
             id: None,
             bytes_in,
             with_notices: false,
+            way: Way::default(),
         };
         let completed = operations::run(exchange, Surface::Rest, wanted).await;
         let mut response = answered(*completed, RestInput::Body, |result| {
@@ -168,6 +171,7 @@ pub(super) fn resource<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'
             id: None,
             bytes_in: uri.len(),
             with_notices: false,
+            way: Way::default(),
         };
         let completed = operations::run(exchange, Surface::Rest, wanted).await;
         let headers = exchange.headers();
@@ -196,6 +200,7 @@ pub(super) fn prompt<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<
             id: None,
             bytes_in,
             with_notices: false,
+            way: Way::default(),
         };
         let completed = operations::run(exchange, Surface::Rest, wanted).await;
         Ok(answered(*completed, RestInput::Body, |result| {
@@ -292,6 +297,7 @@ struct ToolCall<'a> {
     arguments: &'a [u8],
     input: RestInput,
     bytes_in: usize,
+    addressing: Addressing,
 }
 
 impl ToolCall<'_> {
@@ -304,6 +310,11 @@ impl ToolCall<'_> {
             id: None,
             bytes_in: self.bytes_in,
             with_notices,
+            way: Way {
+                addressing: self.addressing,
+                takes_rows: with_notices,
+                http: None,
+            },
         })
     }
 
@@ -348,7 +359,7 @@ async fn streamed(
     match running.next().await {
         Next::Done(completed) if completed.outcome.is_err() => refused(*completed, input),
         Next::Done(completed) => stream::only(form, &method, *completed),
-        Next::Notice(first) => match exchange.door.stream_place(exchange.identity()) {
+        first => match exchange.door.stream_place(exchange.identity()) {
             Ok(place) => {
                 let records = stream::records(form, method, first, running);
                 stream::respond(form, reply::held(place, records))

@@ -17,7 +17,7 @@ use sentinel_wire::{Id, Incoming, Message, Method, Notification, Params, Request
 
 use super::body::Body;
 use super::exchange::Exchange;
-use super::operations::{self, Wanted};
+use super::operations::{self, Wanted, Way};
 use super::post::{arrival_at, take_body};
 use super::{documents, reply, rest};
 use crate::rescue;
@@ -166,6 +166,7 @@ async fn call(
         id: id.clone(),
         bytes_in,
         with_notices: false,
+        way: Way::default(),
     };
     let mut completed = operations::run(exchange, Surface::Rpc, wanted).await;
     // An unknown tool is an unknown method here (requirement C-16).

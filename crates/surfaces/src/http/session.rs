@@ -274,6 +274,7 @@ mod tests {
             tenant: None,
             scopes: Arc::default(),
             proof: sentinel_core::identity::Proof::None,
+            account: None,
         })
     }
 

@@ -1,6 +1,6 @@
 //! The introduction of a modern caller, contained in the `_meta` of every request.
 
-use sentinel_core::{Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel};
+use sentinel_core::{Addressing, Caller, ClientCapabilities, Fault, Identity, Kind, LogLevel};
 use sentinel_wire::{Request, Revision, json, meta};
 
 /// A version that the gateway does not speak.
@@ -55,6 +55,8 @@ impl Introduction {
             session: None,
             log_level: LogLevel::of(params.meta(meta::LOG_LEVEL).and_then(LogLevel::rank)),
             tags: None,
+            addressing: Addressing::Name,
+            account: identity.account.clone(),
         };
         Ok(Self {
             version: version.into_owned(),

@@ -9,8 +9,8 @@ use ring::digest::{Context, SHA256};
 use sentinel_core::audit::AuditTrail;
 use sentinel_core::park::{Parked, input_requests};
 use sentinel_core::{
-    Answer, Ask, Beginning, Caller, Conversation, Event, Fault, Invocation, Kind, Notice, Refusals,
-    Reply, Round, Step, TaskAction, View,
+    Answer, Ask, Beginning, Caller, Conversation, Event, Extra, Fault, Invocation, Kind, Notice,
+    Refusals, Reply, Round, Step, TaskAction, View,
 };
 use sentinel_wire::json::{Object, Rules};
 use sentinel_wire::translate::elicitations;
@@ -57,6 +57,7 @@ pub(crate) struct CallOptions {
     pub(crate) refusals: Refusals,
     /// The caller's confirmation token.
     pub(crate) confirmation: Option<Arc<str>>,
+    pub(crate) extra: Extra,
 }
 
 /// The next message for the caller.
@@ -125,6 +126,7 @@ impl ModernCall {
         let call = Invocation {
             refusals: self.options.refusals,
             confirmation: self.options.confirmation.take(),
+            extra: std::mem::take(&mut self.options.extra),
             ..Invocation::mcp(self.round, caller, self.view, method, params)
         };
         self.talk = Some(self.gateway.walk.begin(call, self.trail.clone()));

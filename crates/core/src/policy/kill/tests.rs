@@ -28,6 +28,8 @@ fn caller(subject: &str) -> Caller {
         scopes: std::sync::Arc::default(),
         tenant: None,
         log_level: crate::LogLevel::default(),
+        addressing: Default::default(),
+        account: None,
         tags: None,
     }
 }

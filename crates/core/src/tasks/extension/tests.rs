@@ -159,6 +159,8 @@ impl World {
             client_info: None,
             session: None,
             log_level: LogLevel::default(),
+            addressing: Default::default(),
+            account: None,
             tags: None,
         });
         let params = Params::parse(params.to_string().into(), Rules::backend()).expect("json");

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::super::auth::AccessEpoch;
 use super::super::body::Body;
 use super::super::exchange::Exchange;
-use super::super::operations::{self, Completed, Next, Running, Wanted};
+use super::super::operations::{self, Completed, Next, Running, Wanted, Way};
 use super::super::post::take_any_body;
 use super::super::reply;
 use super::super::routes::Handled;
@@ -80,6 +80,8 @@ pub(super) async fn begin(
     while let Ok(next) = timeout_at(until, running.next()).await {
         match next {
             Next::Notice(message) => said.hear(&message),
+            // Not asked for: the answer is kept as a whole.
+            Next::Rows(_) => {}
             Next::Done(completed) => {
                 let is_final = completed.is_final();
                 let response = answered(*completed, call.input, |result| {
@@ -135,6 +137,7 @@ impl Driver {
                         said.hear(&message);
                     }
                 }),
+                Next::Rows(_) => {}
                 Next::Done(completed) => return self.settle(*completed),
             }
         }
@@ -255,6 +258,7 @@ fn about(exchange: &Exchange<'_>, job: &Job, method: Method) -> Result<Wanted, F
         id: None,
         bytes_in: 0,
         with_notices: false,
+        way: Way::default(),
     })
 }
 
@@ -344,6 +348,7 @@ pub(in super::super) fn continue_later<'a>(
                 id: None,
                 bytes_in,
                 with_notices: true,
+                way: Way::default(),
             };
             operations::begin(exchange, Surface::Rest, wanted)
         });

@@ -37,11 +37,11 @@ pub(super) fn respond(
     }
 }
 
-/// The records of a call that runs; `first` is what it said first.
+/// The records of a call that runs; `first` is what it said first, and not its end.
 pub(super) fn records(
     form: Form,
     method: Method,
-    first: Vec<u8>,
+    first: Next,
     running: Running,
 ) -> impl Stream<Item = Bytes> + Send {
     let state = (Some(first), Some(running));
@@ -51,12 +51,13 @@ pub(super) fn records(
             let mut running = running?;
             let mut out = Vec::new();
             let next = match first {
-                Some(first) => Ok(Next::Notice(first)),
+                Some(first) => Ok(first),
                 None => tokio::time::timeout(SILENCE_MAX, running.next()).await,
             };
             match next {
                 Err(_) => push_keep_alive(form, &mut out),
                 Ok(Next::Notice(message)) => push_notice(form, &message, &mut out),
+                Ok(Next::Rows(lines)) => push_rows(form, &lines, &mut out),
                 Ok(Next::Done(completed)) => {
                     push_last(form, &method, &completed, &mut out);
                     completed.record(out.len());
@@ -87,6 +88,15 @@ fn push_last(form: Form, method: &Method, completed: &Completed, out: &mut Vec<u
             let status = rescue::row(fault.kind).status();
             let problem = rescue::problem(fault, status, reply::logged(fault));
             push(form, "error", &[br#""error":"#, &problem], out);
+        }
+    }
+}
+
+/// Each row is a record. Backends write rows as lines.
+fn push_rows(form: Form, lines: &[u8], out: &mut Vec<u8>) {
+    for row in lines.split(|byte| *byte == b'\n') {
+        if !row.is_empty() {
+            push(form, "row", &[br#""row":"#, row], out);
         }
     }
 }

@@ -13,6 +13,7 @@ fn identity(subject: &str, tenant: Option<&str>, role: &str) -> Identity {
         role: role.into(),
         scopes: local.scopes.clone(),
         proof: sentinel_core::identity::Proof::None,
+        account: None,
     }
 }
 

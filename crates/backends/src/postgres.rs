@@ -1,0 +1,532 @@
+//! Functions of a PostgreSQL database as tools, resources, prompts and routes.
+//!
+//! `PostgresBackend` is what the core calls. Its `run` reads the catalog of functions, publishes it, and reads it again when the
+//! database says so (`NOTIFY sentinel_catalog`) and from time to time, until `stop`. Calls go on meanwhile. Each call is one
+//! transaction in one round trip; dropping it cancels the statement on the server.
+//!
+//! The parts: `functions`, `tables` and `registry` read what the database declares and make the statement of each call
+//! (`operation::Execute`), `settings` says who calls, `database` runs transactions, `failure` says what went wrong.
+//!
+//! Not here: connections, TLS and pooling (`sentinel_pg`), policy, limits and records of calls (`core`).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use sentinel_config::{Expose, Registry, Token};
+use sentinel_core::catalog::{Change, Publisher};
+use sentinel_core::{
+    Backend, Call, Description, Fault, Freshness, Health, ItemKind, Kind, Offer, Refusals, Reply,
+    ServerCapabilities, Status,
+};
+use sentinel_pg::{PgError, PoolOptions, Session};
+use sentinel_wire::{Method, Revision};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+mod database;
+mod failure;
+mod functions;
+mod kind;
+mod mode;
+mod operation;
+mod path;
+mod registry;
+mod served;
+mod settings;
+mod tables;
+
+use database::Database;
+use failure::Failure;
+use operation::{Found, Site};
+use served::Served;
+use settings::Fixed;
+
+use crate::causes::with_causes;
+
+/// The `type` of these backends in the configuration.
+pub const TYPE: &str = "postgres";
+
+/// Notifications on this channel mean that functions have changed.
+const CHANNEL: &str = "sentinel_catalog";
+/// Notifications that come within this time are one.
+const SETTLE: Duration = Duration::from_millis(50);
+/// First and longest pause between attempts to read a catalog that cannot be read, and to listen.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+/// The value that sessions begin with, whatever a function set it to.
+const SEARCH_PATH: &str = "SELECT reset_val FROM pg_catalog.pg_settings WHERE name = 'search_path'";
+
+/// What the settings come to.
+struct Config {
+    name: String,
+    /// The database as operators may see it.
+    target: String,
+    schema: String,
+    expose: Expose,
+    /// Patterns of tables and views.
+    select: Vec<String>,
+    registry: Registry,
+    /// The first part of `x-user-id`; empty: the issuer of the caller's token.
+    provider: String,
+    /// As SET ROLE takes it.
+    role: String,
+    token: Token,
+    statement_timeout: Duration,
+    lock_timeout: Duration,
+    /// Connections that one operation may hold.
+    per_operation: usize,
+    rows_max: usize,
+    reply_bytes_max: usize,
+    timeout: Duration,
+    /// Zero: only when the database says so.
+    refresh: Duration,
+    unhealthy_after: u32,
+}
+
+/// What calls find.
+struct Catalog {
+    operations: HashMap<(ItemKind, String), Arc<Served>>,
+    /// The most specific first.
+    templates: Vec<Arc<Served>>,
+    fixed: Fixed,
+}
+
+/// Whether calls can be made.
+#[derive(Clone)]
+enum State {
+    /// The catalog is being read; calls wait, within their deadline.
+    Starting,
+    Ready(Arc<Catalog>),
+    /// It could not be read so far.
+    Failed,
+    Stopped,
+}
+
+struct Inner {
+    config: Config,
+    database: Database,
+    listening: PoolOptions,
+    publisher: Publisher,
+    state: watch::Sender<State>,
+    /// What is offered. A reading holds the lock, so readings happen one at a time.
+    offered: tokio::sync::Mutex<Option<Offer>>,
+    changed: Notify,
+    status: Mutex<Status>,
+    began: Instant,
+}
+
+/// Why the catalog was not read.
+#[derive(Debug, thiserror::Error)]
+enum LoadError {
+    #[error("the catalog of functions cannot be read")]
+    Database(#[from] PgError),
+    #[error("the catalog of functions was not read within {0:?}")]
+    TimedOut(Duration),
+}
+
+#[derive(Clone)]
+pub(crate) struct PostgresBackend(Arc<Inner>);
+
+impl PostgresBackend {
+    fn new(
+        config: Config,
+        database: Database,
+        listening: PoolOptions,
+        publisher: Publisher,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            config,
+            database,
+            listening,
+            publisher,
+            state: watch::Sender::new(State::Starting),
+            offered: tokio::sync::Mutex::default(),
+            changed: Notify::new(),
+            status: Mutex::new(Status::of(Health::Starting)),
+            began: Instant::now(),
+        }))
+    }
+
+    /// Keeps the catalog fresh. Ends after `stop`.
+    async fn run(self) {
+        let inner = &*self.0;
+        let mut states = inner.state.subscribe();
+        let stop = async { drop(states.wait_for(|s| matches!(s, State::Stopped)).await) };
+        tokio::select! {
+            () = stop => {}
+            () = inner.keep() => {}
+            () = inner.listen() => {}
+        }
+    }
+}
+
+impl Inner {
+    async fn keep(&self) {
+        let mut pause = RETRY_MIN;
+        let mut failures = 0;
+        loop {
+            let wait = match self.load().await {
+                Ok(()) => {
+                    (failures, pause) = (0, RETRY_MIN);
+                    self.config.refresh
+                }
+                Err(error) => {
+                    failures += 1;
+                    self.failed(&error, failures);
+                    let now = pause;
+                    pause = (pause * 2).min(RETRY_MAX);
+                    now
+                }
+            };
+            let changed = self.changed.notified();
+            match wait.is_zero() {
+                true => changed.await,
+                false => drop(tokio::time::timeout(wait, changed).await),
+            }
+            tokio::time::sleep(SETTLE).await;
+        }
+    }
+
+    /// Wakes `keep` when the database says that functions have changed. Each new connection counts as a change, because
+    /// notifications may have been missed before.
+    async fn listen(&self) {
+        let mut pause = RETRY_MIN;
+        loop {
+            let began = Instant::now();
+            let on_notice = || self.changed.notify_one();
+            if let Err(error) = self.listening.listen(CHANNEL, on_notice).await {
+                let why = with_causes(&error);
+                tracing::debug!(backend = %self.config.name, "no notifications: {why}");
+            }
+            if began.elapsed() > RETRY_MAX {
+                pause = RETRY_MIN;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// Reads the catalog and puts it in force if it changed.
+    async fn load(&self) -> Result<(), LoadError> {
+        let config = &self.config;
+        let mut offered = self.offered.lock().await;
+        let read = async |session: &mut Session| {
+            let mut found = registry::read(session, config).await?;
+            found.extend(functions::read(session, config).await?);
+            found.extend(tables::read(session, config).await?);
+            let row = session.client().query_one(SEARCH_PATH, &[]).await?;
+            Ok::<_, PgError>((found, row.get::<_, Option<String>>(0)))
+        };
+        let reading = tokio::time::timeout(config.timeout, self.database.primary.run(read));
+        let reading = reading
+            .await
+            .map_err(|_| LoadError::TimedOut(config.timeout))?;
+        let (found, search_path) = reading??;
+        let (served, notices) = serve(found, config.per_operation);
+        let offer = offer(&served);
+        let fixed = Fixed {
+            role: config.role.clone(),
+            search_path: search_path.unwrap_or_default(),
+            lock_timeout_ms: config.lock_timeout.as_millis().to_string(),
+            token: config.token,
+        };
+        let is_new = offered.as_ref() != Some(&offer);
+        let before = self.status.lock().notices.clone();
+        for notice in notices.iter().filter(|notice| !before.contains(notice)) {
+            tracing::warn!(backend = %config.name, "{notice}");
+        }
+        self.status.lock().notices = notices;
+        // The catalog is what calls run by, so it is replaced even if the definitions are the same.
+        let catalog = Catalog::of(served, fixed);
+        if is_new {
+            tracing::info!(backend = %config.name, operations = catalog.operations.len(), "the catalog of functions was read");
+            // Before calls may go by it: the gateway's catalog holds back what must be approved first.
+            match offered.is_some() {
+                true => self.publisher.publish_changed(offer.clone(), &Change::ALL),
+                false => self.publisher.publish(offer.clone()),
+            }
+            *offered = Some(offer);
+        } else {
+            self.publisher.restore();
+        }
+        self.turn(State::Ready(Arc::new(catalog)));
+        self.note_up();
+        Ok(())
+    }
+
+    /// Enters another state; a stop that came meanwhile stands.
+    fn turn(&self, next: State) {
+        self.state.send_if_modified(|state| {
+            let going = !matches!(state, State::Stopped);
+            if going {
+                *state = next;
+            }
+            going
+        });
+    }
+
+    fn failed(&self, error: &LoadError, failures: u32) {
+        let problem = with_causes(error);
+        tracing::warn!(backend = %self.config.name, "{problem}");
+        let is_down = failures >= self.config.unhealthy_after;
+        {
+            let mut status = self.status.lock();
+            status.health = if is_down {
+                Health::Down
+            } else {
+                Health::Failing
+            };
+            status.problem = Some(problem);
+        }
+        let is_starting = matches!(&*self.state.borrow(), State::Starting);
+        if is_starting {
+            self.turn(State::Failed);
+        }
+        match is_down {
+            true => self.publisher.withdraw(),
+            false => self.publisher.tried(),
+        }
+    }
+
+    fn note_up(&self) {
+        let mut status = self.status.lock();
+        status.health = Health::Up;
+        status.problem = None;
+        if status.start_up.is_none() {
+            status.start_up = Some(self.began.elapsed());
+        }
+    }
+
+    /// The catalog, waiting while it is read for the first time.
+    async fn ready(&self) -> Result<Arc<Catalog>, Fault> {
+        let mut states = self.state.subscribe();
+        let settled = states
+            .wait_for(|state| !matches!(state, State::Starting))
+            .await;
+        match settled.as_deref() {
+            Ok(State::Ready(catalog)) => Ok(catalog.clone()),
+            _ => {
+                let text = format!(
+                    "the database of backend `{}` cannot be reached",
+                    self.config.name
+                );
+                Err(Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000))
+            }
+        }
+    }
+
+    async fn call(&self, call: &Call) -> Result<Reply, Fault> {
+        let catalog = self.ready().await?;
+        let (served, arguments) = catalog.find(call)?;
+        if served.declared.needs_identity && call.caller.account.is_none() {
+            let text = "authentication required: this operation is for known callers";
+            return Err(Fault::new(Kind::Unauthorized, text).not_run());
+        }
+        // The functions may have changed since the call was resolved.
+        self.publisher
+            .confirm(call)
+            .map_err(|held| call.turned_back(held))?;
+        let site = Site {
+            database: &self.database,
+            config: &self.config,
+            fixed: &catalog.fixed,
+            call,
+            arguments: &arguments,
+        };
+        let outcome = served.run(site).await;
+        outcome
+            .map_err(|failure| self.fault(call, failure))
+            .or_else(|fault| tool_error(call, fault))
+    }
+
+    /// The fault of a failed call. What the database said goes to the log, under the reference that the caller gets.
+    fn fault(&self, call: &Call, failure: Failure) -> Fault {
+        let mut fault = failure.into_fault(&self.config.name);
+        let Some(cause) = std::error::Error::source(&fault) else {
+            return fault;
+        };
+        let reference = call.round.call;
+        let operation = &call
+            .target
+            .as_ref()
+            .map_or("", |target| &target.operation.own);
+        let cause = with_causes(cause);
+        tracing::warn!(backend = %self.config.name, operation, %reference, "{fault}: {cause}");
+        let refused = format!(r#""reference":"{reference}""#);
+        fault.data = Some(refused);
+        fault.without_source()
+    }
+
+    fn timed_out(&self) -> Fault {
+        let text = format!("backend `{}` did not answer in time", self.config.name);
+        Fault::new(Kind::BackendTimeout, text)
+    }
+}
+
+/// A failure that a model shall read is a result, on surfaces where models call.
+fn tool_error(call: &Call, fault: Fault) -> Result<Reply, Fault> {
+    let is_for_models = call.method == Method::ToolsCall && call.refusals == Refusals::ByRevision;
+    let is_of_gateway = matches!(
+        fault.kind,
+        Kind::Unauthorized | Kind::BackendUnavailable | Kind::BackendTimeout | Kind::Cancelled
+    );
+    if !is_for_models || is_of_gateway {
+        return Err(fault);
+    }
+    let mut text = format!("Tool execution failed: {fault}");
+    if fault.data.is_some() {
+        text.push_str(&format!(" (reference {})", call.round.call));
+    }
+    Ok(Reply::tool_error(&text, Revision::NEWEST))
+}
+
+impl Catalog {
+    fn of(served: Vec<Arc<Served>>, fixed: Fixed) -> Self {
+        let is_template = |one: &&Arc<Served>| one.declared.kind == ItemKind::Template;
+        let mut templates: Vec<_> = served.iter().filter(is_template).cloned().collect();
+        templates.sort_by(|one, other| one.precedence().cmp(&other.precedence()));
+        let by_name = |one: Arc<Served>| ((one.declared.kind, one.declared.key.clone()), one);
+        Self {
+            operations: served.into_iter().map(by_name).collect(),
+            templates,
+            fixed,
+        }
+    }
+
+    /// The operation that a call is for, and its arguments as a JSON object.
+    fn find(&self, call: &Call) -> Result<(Arc<Served>, bytes::Bytes), Fault> {
+        let params = &call.params;
+        let by_name = |kind: ItemKind| {
+            let own = call
+                .target
+                .as_ref()
+                .and_then(|target| target.own_name.as_deref());
+            let name = match own {
+                Some(own) => own.to_owned(),
+                None => params.string("name").unwrap_or_default().into_owned(),
+            };
+            let found = self.operations.get(&(kind, name)).cloned();
+            let found = found
+                .ok_or_else(|| Fault::new(Kind::UnknownName, "this operation no longer exists"))?;
+            let arguments = params.get_bytes("arguments");
+            Ok((
+                found,
+                arguments.unwrap_or_else(|| bytes::Bytes::from_static(b"{}")),
+            ))
+        };
+        match call.method {
+            Method::ToolsCall => by_name(ItemKind::Tool),
+            Method::PromptsGet => by_name(ItemKind::Prompt),
+            Method::ResourcesRead => {
+                let uri = params.string("uri").unwrap_or_default();
+                let exact = self.operations.get(&(ItemKind::Resource, uri.to_string()));
+                if let Some(served) = exact {
+                    return Ok((served.clone(), bytes::Bytes::from_static(b"{}")));
+                }
+                let mut fitting = self
+                    .templates
+                    .iter()
+                    .filter_map(|one| Some((one, one.values(&uri)?)));
+                let (served, values) = fitting.next().ok_or_else(unknown_resource)?;
+                Ok((served.clone(), served::object(&values)))
+            }
+            _ => {
+                let text = format!("unknown method: {}", call.method.as_str());
+                Err(Fault::new(Kind::MethodNotFound, text))
+            }
+        }
+    }
+}
+
+fn unknown_resource() -> Fault {
+    Fault::new(Kind::UnknownResource, "no resource has this URI")
+}
+
+/// What can be served of what was found: the first operation of a kind and a name.
+fn serve(found: Found, permits: usize) -> (Vec<Arc<Served>>, Vec<String>) {
+    let mut notices = found.notices;
+    let mut names = HashSet::new();
+    let mut served = Vec::with_capacity(found.operations.len());
+    for declared in found.operations {
+        if !names.insert((declared.kind, declared.key.clone())) {
+            let key = &declared.key;
+            notices.push(format!("a second operation named {key} is left out"));
+            continue;
+        }
+        served.extend(Served::of(declared, permits, &mut notices).map(Arc::new));
+    }
+    (served, notices)
+}
+
+fn offer(served: &[Arc<Served>]) -> Offer {
+    let has = |kind: ItemKind| served.iter().any(|one| one.declared.kind == kind);
+    let mut offer = Offer {
+        capabilities: ServerCapabilities {
+            tools: has(ItemKind::Tool),
+            resources: has(ItemKind::Resource) || has(ItemKind::Template),
+            prompts: has(ItemKind::Prompt),
+            ..ServerCapabilities::default()
+        },
+        freshness: [Freshness::default(); 4],
+        ..Offer::empty(Revision::NEWEST)
+    };
+    for one in served {
+        offer.items_mut(one.declared.kind).push(one.item.clone());
+        offer.routes.extend(one.declared.routes.iter().cloned());
+    }
+    offer
+}
+
+impl Backend for PostgresBackend {
+    fn name(&self) -> &str {
+        &self.0.config.name
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            kind: TYPE,
+            target: self.0.config.target.clone(),
+        }
+    }
+
+    fn call(&self, call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            // Rows that leave one by one have time limits of their own.
+            if call.extra.rows.is_some() {
+                return inner.call(&call).await;
+            }
+            let timed = tokio::time::timeout(inner.config.timeout, inner.call(&call)).await;
+            timed.unwrap_or_else(|_| Err(inner.timed_out()))
+        })
+    }
+
+    fn look(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        let inner = self.0.clone();
+        Box::pin(async move {
+            inner.load().await.map_err(|error| {
+                let text = format!(
+                    "the database of backend `{}` cannot be read",
+                    inner.config.name
+                );
+                Fault::new(Kind::BackendUnavailable, text).because(error)
+            })
+        })
+    }
+
+    fn restart(&self) -> BoxFuture<'static, Result<(), Fault>> {
+        self.look()
+    }
+
+    fn status(&self) -> Status {
+        self.0.status.lock().clone()
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        self.0.state.send_replace(State::Stopped);
+        Box::pin(std::future::ready(()))
+    }
+}

@@ -1,0 +1,150 @@
+//! The kind `postgres`: how its settings become a running backend.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use sentinel_config::{PostgresBackend as Settings, Secret};
+use sentinel_core::Backend;
+use sentinel_pg::tokio_postgres::Client;
+use sentinel_pg::{BoxError, OnConnect, PoolOptions};
+
+use super::database::Database;
+use super::{Config, PostgresBackend, TYPE};
+use crate::kind::{BackendKind, Context, StartError};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl BackendKind for Settings {
+    fn type_name(&self) -> &'static str {
+        TYPE
+    }
+
+    /// The URL holds a password: shown is the variable that it comes from.
+    fn target(&self) -> String {
+        format!("{} (schema {})", self.url.shown(), self.schema)
+    }
+
+    fn start(&self, context: Context) -> Result<Arc<dyn Backend>, StartError> {
+        // Pools live on the runtime that drives their connections.
+        let _on_it = context.runtime.enter();
+        let options = |url: &Secret| {
+            let options = PoolOptions::new(url.expose());
+            let mut options = options.map_err(|why| {
+                let text = format!("the URL in {} cannot be used: {why}", url.shown());
+                StartError::new(&context.name, text)
+            })?;
+            if !self.role.is_empty() {
+                options = options.setting("role", &self.role);
+            }
+            options.max_connections = self.max_connections as usize;
+            options.connect_timeout = CONNECT_TIMEOUT;
+            options.answer_timeout = context.timeout + CONNECT_TIMEOUT;
+            options.on_connect = (!self.allow_superuser).then(check_login);
+            Ok(options)
+        };
+        let primary = options(&self.url)?;
+        let replicas = self.replicas.as_ref().map(options).transpose()?;
+        let per_operation = match self.max_per_operation {
+            0 => self.max_connections - self.max_connections / 4,
+            some => some.min(self.max_connections),
+        };
+        let config = Config {
+            target: self.target(),
+            schema: self.schema.clone(),
+            expose: self.expose,
+            select: self.select.clone(),
+            registry: self.registry,
+            provider: self.provider.clone(),
+            role: match self.role.as_str() {
+                "" => "none".to_owned(),
+                role => role.to_owned(),
+            },
+            token: self.token,
+            statement_timeout: self.statement_timeout,
+            lock_timeout: self.lock_timeout,
+            per_operation: per_operation as usize,
+            rows_max: self.max_rows as usize,
+            reply_bytes_max: context.limits.reply,
+            timeout: context.timeout,
+            refresh: self.refresh,
+            unhealthy_after: context.unhealthy_after,
+            name: context.name,
+        };
+        let database = Database {
+            primary: primary.clone().build(),
+            replicas: replicas.map(PoolOptions::build),
+        };
+        let backend = PostgresBackend::new(config, database, primary, context.publisher);
+        context.runtime.spawn(backend.clone().run());
+        Ok(Arc::new(backend))
+    }
+
+    fn advice(&self, problem: &str, _stderr: &[String]) -> String {
+        advice(problem).to_owned()
+    }
+
+    fn weakened(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.allow_superuser {
+            found.push(
+                "allow_superuser: its login may bypass every rule of the database".to_owned(),
+            );
+        }
+        if self.token == sentinel_config::Token::Full {
+            found.push(
+                "token = \"full\": functions of the database can read the credentials of callers"
+                    .to_owned(),
+            );
+        }
+        found
+    }
+}
+
+/// The login can do more than calls of strangers may.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the login role {name} {why}, so row-level security does not hold for it; use another role, or set allow_superuser = true"
+)]
+struct TooMighty {
+    name: String,
+    why: &'static str,
+}
+
+/// Refuses connections whose login bypasses row-level security. The session's user counts besides the present role, because a
+/// function may reset the role.
+fn check_login() -> OnConnect {
+    const SQL: &str = "SELECT rolname, rolsuper, rolbypassrls FROM pg_catalog.pg_roles \
+        WHERE rolname IN (session_user, current_user) AND (rolsuper OR rolbypassrls)";
+    Arc::new(|client: &mut Client| {
+        async move {
+            let Some(row) = client.query_opt(SQL, &[]).await? else {
+                return Ok(());
+            };
+            let why = match row.get::<_, bool>(1) {
+                true => "is a superuser",
+                false => "has BYPASSRLS",
+            };
+            let name = row.get(0);
+            Err(Box::new(TooMighty { name, why }) as BoxError)
+        }
+        .boxed()
+    })
+}
+
+fn advice(problem: &str) -> &'static str {
+    let has = |words: &str| problem.contains(words);
+    if has("allow_superuser") {
+        "let the gateway log in with a role of its own that has rights on the functions only: `sentinel pg init --print` shows one"
+    } else if has("password authentication failed") || has("no password") {
+        "correct the password in the URL of the variable that `url_env` names"
+    } else if has("does not exist") {
+        "correct the name of the database, role or schema"
+    } else if has("took too long") || has("error connecting") || has("refused") {
+        "look whether the database is running and reachable from this machine"
+    } else if has("permission denied") {
+        "grant the login role USAGE on the schema and EXECUTE on its functions; `sentinel pg check` says what is missing"
+    } else {
+        "`sentinel pg check` looks at the database as this backend does"
+    }
+}

@@ -1,0 +1,107 @@
+//! The settings of a transaction: who calls, and what the session must not have kept from an earlier call.
+//!
+//! All of them are set before each call and end with its transaction, so nothing of one caller is left for the next one, whatever a
+//! function did to its session.
+
+use std::borrow::Cow;
+
+use sentinel_config::Token;
+use sentinel_core::Caller;
+use sentinel_pg::tokio_postgres::types::ToSql;
+
+/// One statement for all settings; its parameters are `Settings::params`.
+pub(super) const SQL: &str = "SELECT set_config('auth.user_id', $1, true), \
+    set_config('auth.tenant_id', $2, true), set_config('auth.user_email', $3, true), \
+    set_config('auth.role', $4, true), set_config('auth.token', $5, true), \
+    set_config('role', $6, true), set_config('search_path', $7, true), \
+    set_config('statement_timeout', $8, true), set_config('lock_timeout', $9, true)";
+
+const COUNT: usize = 9;
+
+/// What a transaction is run with, besides the time that its statement may take.
+#[derive(Clone, Debug)]
+pub(super) struct Settings<'a> {
+    fixed: &'a Fixed,
+    /// User, tenant, email, role and credential.
+    identity: [Cow<'a, str>; 5],
+}
+
+/// What is the same for every call of a backend.
+#[derive(Clone, Debug)]
+pub(super) struct Fixed {
+    /// `none`: the role that logs in.
+    pub(super) role: String,
+    pub(super) search_path: String,
+    pub(super) lock_timeout_ms: String,
+    pub(super) token: Token,
+}
+
+impl<'a> Settings<'a> {
+    /// The settings of a call. Callers without a credential are nobody: their settings are empty.
+    pub(super) fn of(caller: &'a Caller, fixed: &'a Fixed) -> Self {
+        let identity = match &caller.account {
+            None => Default::default(),
+            Some(account) => [
+                Cow::from(&*caller.subject),
+                caller.tenant.as_deref().unwrap_or_default().into(),
+                account.email.as_deref().unwrap_or_default().into(),
+                (&*caller.role).into(),
+                match fixed.token {
+                    Token::Digest => account.credential.digest().into(),
+                    Token::Full => account.credential.expose().into(),
+                    Token::Off => "".into(),
+                },
+            ],
+        };
+        Self { fixed, identity }
+    }
+
+    /// The parameters of `SQL`; `statement_timeout` is in milliseconds.
+    pub(super) fn params<'b>(
+        &'b self,
+        statement_timeout: &'b String,
+    ) -> [&'b (dyn ToSql + Sync); COUNT] {
+        let [user, tenant, email, role, token] = &self.identity;
+        [
+            user,
+            tenant,
+            email,
+            role,
+            token,
+            &self.fixed.role,
+            &self.fixed.search_path,
+            statement_timeout,
+            &self.fixed.lock_timeout_ms,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sentinel_core::Identity;
+
+    use super::*;
+
+    fn fixed() -> Fixed {
+        Fixed {
+            role: "none".to_owned(),
+            search_path: "public".to_owned(),
+            lock_timeout_ms: "5000".to_owned(),
+            token: Token::Digest,
+        }
+    }
+
+    #[test]
+    fn a_caller_without_a_credential_is_nobody() {
+        let caller = Caller {
+            tenant: Some(Arc::from("acme")),
+            ..Caller::of(&Identity::local("admin"))
+        };
+        let fixed = fixed();
+        let settings = Settings::of(&caller, &fixed);
+        assert_eq!(settings.identity, [""; 5]);
+        assert_eq!(settings.params(&"30000".to_owned()).len(), COUNT);
+    }
+}

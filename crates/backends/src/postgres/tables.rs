@@ -1,0 +1,438 @@
+//! Tables and views as read-only operations: conditions, order, pages by key.
+//!
+//! Only what `select` names is offered, and of that only what the login role may read. Not here: the statement of a call (`query`).
+
+use std::fmt::Write;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sentinel_core::catalog::Glob;
+use sentinel_core::{ItemKind, Reach, Reply, RowSender};
+use sentinel_pg::tokio_postgres::Row;
+use sentinel_pg::{PgError, RowSink, Session};
+use serde_json::{Map, Value, json};
+
+use super::Config;
+use super::database::{Answer, Work};
+use super::failure::Failure;
+use super::functions::answer;
+use super::functions::statement::{RawJson, quoted};
+use super::functions::types::Types;
+use super::mode::Mode;
+use super::operation::{Declared, Execute, Found, Site};
+use super::settings::Settings;
+
+mod query;
+
+use query::Query;
+
+/// Rows of a page unless the caller says how many.
+const PAGE: usize = 100;
+
+/// Relations that the login role may read, with the columns that it may read, in the order of the table.
+const RELATIONS: &str = "\
+    SELECT n.nspname, c.relname, pg_catalog.obj_description(c.oid, 'pg_class'), \
+        pg_catalog.array_agg(a.attname::text ORDER BY a.attnum), \
+        pg_catalog.array_agg(a.atttypid ORDER BY a.attnum), \
+        pg_catalog.array_agg(a.atttypmod ORDER BY a.attnum), \
+        pg_catalog.array_agg(a.attnotnull ORDER BY a.attnum), \
+        pg_catalog.array_agg(pg_catalog.col_description(c.oid, a.attnum) ORDER BY a.attnum), \
+        pg_catalog.array_agg(EXISTS (SELECT FROM pg_catalog.pg_opclass o \
+            JOIN pg_catalog.pg_am m ON m.oid = o.opcmethod AND m.amname = 'btree' \
+            WHERE o.opcdefault AND pg_catalog.pg_type_is_visible(b.oid) IS NOT NULL AND ( \
+                o.opcintype = b.oid \
+                OR (b.typtype = 'e' AND o.opcintype = 'pg_catalog.anyenum'::pg_catalog.regtype) \
+                OR (b.typtype = 'r' AND o.opcintype = 'pg_catalog.anyrange'::pg_catalog.regtype) \
+                OR (b.typname IN ('varchar', 'bpchar', 'name') AND o.opcintype = 'pg_catalog.text'::pg_catalog.regtype) \
+            )) ORDER BY a.attnum), \
+        COALESCE((SELECT pg_catalog.array_agg(k.attname::text ORDER BY u.at) \
+            FROM pg_catalog.pg_index i, pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS u(attnum, at) \
+            JOIN pg_catalog.pg_attribute k ON k.attnum = u.attnum \
+            WHERE i.indrelid = c.oid AND k.attrelid = c.oid AND i.indisprimary), '{}') \
+    FROM pg_catalog.pg_class c \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
+    JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+    JOIN pg_catalog.pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END \
+    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') \
+        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' \
+        AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
+        AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT') \
+    GROUP BY n.nspname, c.relname, c.oid ORDER BY n.nspname, c.relname";
+
+struct Column {
+    name: String,
+    /// The schema-qualified, quoted name of its type.
+    sql_type: String,
+    is_nullable: bool,
+    is_bytes: bool,
+    /// It has an order.
+    is_comparable: bool,
+    schema: Value,
+}
+
+impl Column {
+    /// The column of the relation `alias`.
+    fn of(&self, alias: &str) -> String {
+        format!("{alias}.{}", quoted(&self.name))
+    }
+
+    /// What stands for it in an answer.
+    fn shown(&self) -> String {
+        let name = quoted(&self.name);
+        match self.is_bytes {
+            true => format!(
+                "pg_catalog.translate(pg_catalog.encode(t.{name}, 'base64'), E'\\n', '') AS {name}"
+            ),
+            false => format!("t.{name}"),
+        }
+    }
+}
+
+/// A table or view.
+struct Table {
+    /// Schema and name.
+    quoted: String,
+    columns: Vec<Column>,
+    /// The columns of the primary key, if all of them may be read.
+    key: Vec<usize>,
+}
+
+impl Table {
+    fn is_keyed(&self) -> bool {
+        !self.key.is_empty()
+    }
+}
+
+pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
+    let mut found = Found::default();
+    if config.select.is_empty() {
+        return Ok(found);
+    }
+    let rows = session.client().query(RELATIONS, &[]).await?;
+    let known = rows
+        .iter()
+        .flat_map(|row| row.get::<_, Vec<u32>>(4))
+        .collect();
+    let types = Types::read(session, known).await?;
+    for pattern in &config.select {
+        let whole = match pattern.contains('.') {
+            true => pattern.clone(),
+            false => format!("{}.{pattern}", config.schema),
+        };
+        let glob = Glob::new(whole);
+        let is_meant = |row: &&Row| {
+            glob.matches(&format!(
+                "{}.{}",
+                row.get::<_, &str>(0),
+                row.get::<_, &str>(1)
+            ))
+        };
+        let before = found.operations.len();
+        for row in rows.iter().filter(is_meant) {
+            let declared = declared(row, &types, config);
+            // Another pattern may have named it already.
+            if !found.operations.iter().any(|one| one.key == declared.key) {
+                found.operations.push(declared);
+            }
+        }
+        if before == found.operations.len() && !rows.iter().any(|row| is_meant(&row)) {
+            found.notices.push(format!(
+                "select: `{pattern}` is no table or view that the login role may read"
+            ));
+        }
+    }
+    Ok(found)
+}
+
+fn declared(row: &Row, types: &Types, config: &Config) -> Declared {
+    let (schema, name): (&str, &str) = (row.get(0), row.get(1));
+    let comment: Option<&str> = row.get(2);
+    let names: Vec<String> = row.get(3);
+    let oids: Vec<u32> = row.get(4);
+    let modifiers: Vec<i32> = row.get(5);
+    let not_null: Vec<bool> = row.get(6);
+    let comments: Vec<Option<String>> = row.get(7);
+    let comparable: Vec<bool> = row.get(8);
+    let key: Vec<String> = row.get(9);
+    let columns: Vec<Column> = names
+        .into_iter()
+        .enumerate()
+        .map(|(at, name)| {
+            let mut schema = types.output(oids[at], modifiers[at], !not_null[at]);
+            if let (Some(comment), Some(object)) = (&comments[at], schema.as_object_mut()) {
+                object.insert("description".to_owned(), json!(comment));
+            }
+            Column {
+                name,
+                sql_type: types.sql_name(oids[at]),
+                is_nullable: !not_null[at],
+                is_bytes: types.is_bytes(oids[at]),
+                is_comparable: comparable[at],
+                schema,
+            }
+        })
+        .collect();
+    let place = |name: &String| columns.iter().position(|column| column.name == *name);
+    let key: Option<Vec<usize>> = key.iter().map(place).collect();
+    let table = Table {
+        quoted: format!("{}.{}", quoted(schema), quoted(name)),
+        key: key.unwrap_or_default(),
+        columns,
+    };
+    let key = match schema == config.schema {
+        true => format!("select_{name}"),
+        false => format!("select_{schema}_{name}"),
+    };
+    Declared {
+        kind: ItemKind::Tool,
+        definition: definition(&key, name, comment, &table, config.rows_max),
+        key,
+        reach: Reach::ByName,
+        routes: Vec::new(),
+        needs_identity: false,
+        execute: Box::new(table),
+    }
+}
+
+/// The tool of a table.
+fn definition(
+    key: &str,
+    name: &str,
+    comment: Option<&str>,
+    table: &Table,
+    rows_max: usize,
+) -> String {
+    let mut text = comment.map_or_else(|| format!("Rows of {name}."), str::to_owned);
+    text.push_str(" Conditions in `where` must all hold.");
+    if table.is_keyed() {
+        text.push_str(" `next` of an answer is the `after` of the next page.");
+    }
+    let conditions: Map<String, Value> = table.columns.iter().map(condition).collect();
+    let columns: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
+    let comparable = table.columns.iter().filter(|column| column.is_comparable);
+    let orders: Vec<String> = comparable
+        .flat_map(|column| [column.name.clone(), format!("-{}", column.name)])
+        .collect();
+    let mut properties = Map::new();
+    properties.insert("where".to_owned(), json!({
+        "type": "object",
+        "description": "A value that a column must equal, null, or operators with their values.",
+        "properties": conditions,
+        "additionalProperties": false,
+    }));
+    properties.insert(
+        "columns".to_owned(),
+        json!({
+            "type": "array", "items": {"enum": columns}, "minItems": 1, "uniqueItems": true,
+            "description": "The columns that are wanted; left out: all.",
+        }),
+    );
+    if !orders.is_empty() {
+        properties.insert(
+            "order".to_owned(),
+            json!({
+                "type": "array", "items": {"enum": orders},
+                "description": "Columns to order by; with a minus in front, the greatest first.",
+            }),
+        );
+    }
+    properties.insert(
+        "limit".to_owned(),
+        json!({
+            "type": "integer", "minimum": 1, "maximum": rows_max, "default": PAGE.min(rows_max),
+            "description": "Rows of a page.",
+        }),
+    );
+    if table.is_keyed() {
+        properties.insert(
+            "after".to_owned(),
+            json!({
+                "type": "string", "description": "`next` of the page before.",
+            }),
+        );
+    }
+    let rows: Map<String, Value> = table
+        .columns
+        .iter()
+        .map(|column| (column.name.clone(), column.schema.clone()))
+        .collect();
+    let row = json!({"type": "object", "properties": rows});
+    json!({
+        "name": key,
+        "description": text,
+        "inputSchema": {"type": "object", "properties": properties, "additionalProperties": false},
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "rows": {"type": "array", "items": row},
+                "truncated": {"type": "boolean", "description": "There are more rows."},
+                "next": {"type": "string", "description": "`after` of the next page."},
+            },
+            "required": ["rows", "truncated"],
+        },
+        "annotations": {"readOnlyHint": true},
+    })
+    .to_string()
+}
+
+/// What the conditions on a column may be.
+fn condition(column: &Column) -> (String, Value) {
+    let null = json!({"type": "boolean"});
+    if !column.is_comparable {
+        let operators = json!({
+            "type": ["object", "null"], "properties": {"is_null": null}, "additionalProperties": false,
+        });
+        return (column.name.clone(), operators);
+    }
+    let value = match &column.schema {
+        // A condition does not repeat what the column means.
+        Value::Object(schema) => {
+            let mut schema = schema.clone();
+            schema.remove("description");
+            Value::Object(schema)
+        }
+        other => other.clone(),
+    };
+    let mut operators = Map::new();
+    for name in ["eq", "ne", "lt", "lte", "gt", "gte"] {
+        operators.insert(name.to_owned(), value.clone());
+    }
+    operators.insert("in".to_owned(), json!({"type": "array", "items": value}));
+    for name in ["like", "ilike"] {
+        operators.insert(name.to_owned(), json!({"type": "string"}));
+    }
+    operators.insert("is_null".to_owned(), null);
+    let operators = json!({
+        "type": "object", "properties": operators, "additionalProperties": false, "minProperties": 1,
+    });
+    (
+        column.name.clone(),
+        json!({"anyOf": [value, {"type": "null"}, operators]}),
+    )
+}
+
+impl Execute for Table {
+    fn run<'a>(&'a self, site: Site<'a>) -> BoxFuture<'a, Result<Reply, Failure>> {
+        self.select(site).boxed()
+    }
+}
+
+impl Table {
+    async fn select(&self, site: Site<'_>) -> Result<Reply, Failure> {
+        let Site { config, call, .. } = site;
+        let query = Query::of(self, site.arguments)
+            .map_err(|error| Failure::Arguments(error.to_string()))?;
+        let limit = query.limit.unwrap_or(PAGE).min(config.rows_max);
+        let mut page = Page::new(limit, config.reply_bytes_max, call.extra.rows.clone());
+        let sql = match (&page.rows_out, query.limit) {
+            (Some(_), None) => query.sql,
+            (Some(_), Some(limit)) => format!("{} LIMIT {limit}", query.sql),
+            // One more than is shown tells that there are more.
+            (None, _) => format!("{} LIMIT {}", query.sql, limit + 1),
+        };
+        let settings = Settings::of(&call.caller, site.fixed);
+        let values = RawJson(&query.values);
+        let work = Work {
+            mode: Mode {
+                is_read_only: true,
+                ..Mode::default()
+            },
+            settings: &settings,
+            timeout: config.statement_timeout,
+            sql: &sql,
+            params: match sql.contains("$1") {
+                true => &[&values],
+                false => &[],
+            },
+        };
+        site.database.run(work, &mut page).await?;
+        page.finish(query.order.as_deref()).await
+    }
+}
+
+/// Takes the rows of a page, or passes them on one by one.
+struct Page {
+    limit: usize,
+    bytes_max: usize,
+    rows_out: Option<RowSender>,
+    /// The rows so far, with commas between them.
+    text: String,
+    count: usize,
+    last_keys: String,
+    is_cut: bool,
+}
+
+impl Page {
+    fn new(limit: usize, bytes_max: usize, rows_out: Option<RowSender>) -> Self {
+        Self {
+            limit,
+            bytes_max,
+            rows_out,
+            text: String::new(),
+            count: 0,
+            last_keys: String::new(),
+            is_cut: false,
+        }
+    }
+
+    async fn finish(mut self, order: Option<&str>) -> Result<Reply, Failure> {
+        if let Some(rows) = &mut self.rows_out {
+            rows.flush().await.map_err(Failure::Caller)?;
+        }
+        let mut json = format!(r#"{{"rows":[{}],"truncated":{}"#, self.text, self.is_cut);
+        if let (true, Some(order)) = (self.is_cut, order) {
+            let _ = write!(
+                json,
+                r#","next":"{}""#,
+                Query::cursor(order, &self.last_keys)
+            );
+        }
+        json.push('}');
+        Ok(answer::structured(&json))
+    }
+}
+
+impl RowSink for Page {
+    type Error = Failure;
+
+    async fn row(&mut self, row: Row) -> Result<(), Failure> {
+        let text = |at: usize| {
+            row.try_get::<_, &str>(at)
+                .map_err(|error| Failure::of(error.into()))
+        };
+        let shown = text(0)?;
+        if let Some(rows) = &mut self.rows_out {
+            return rows.give(shown).await.map_err(Failure::Caller);
+        }
+        if self.count == self.limit {
+            self.is_cut = true;
+            return Ok(());
+        }
+        if self.text.len() + shown.len() > self.bytes_max {
+            return Err(Failure::TooLarge(self.bytes_max));
+        }
+        if self.count > 0 {
+            self.text.push(',');
+        }
+        self.text.push_str(shown);
+        self.last_keys = text(1)?.to_owned();
+        self.count += 1;
+        Ok(())
+    }
+}
+
+impl Answer for Page {
+    fn is_streamed(&self) -> bool {
+        self.rows_out.is_some()
+    }
+
+    fn restart(&mut self) -> bool {
+        if self.rows_out.as_ref().is_some_and(|rows| rows.count() > 0) {
+            return false;
+        }
+        self.text.clear();
+        (self.count, self.is_cut) = (0, false);
+        true
+    }
+}

@@ -1,0 +1,216 @@
+//! `Session::transact` and `PoolOptions::listen` against a real PostgreSQL.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sentinel_pg::tokio_postgres::Row;
+use sentinel_pg::{PgError, Pool, PoolOptions, RowSink, Session};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::ask;
+use crate::cluster::Cluster;
+
+/// Takes numbers, and at most so many of them.
+#[derive(Default)]
+struct Numbers {
+    taken: Vec<i32>,
+    refuses_after: Option<usize>,
+}
+
+impl RowSink for Numbers {
+    type Error = &'static str;
+
+    async fn row(&mut self, row: Row) -> Result<(), &'static str> {
+        if self.refuses_after == Some(self.taken.len()) {
+            return Err("enough");
+        }
+        self.taken.push(row.get(0));
+        Ok(())
+    }
+}
+
+const SET: &str = "SELECT set_config('test.who', $1, true)";
+
+async fn numbers(
+    pool: &Pool,
+    begin: &str,
+    sql: &str,
+    sink: &mut Numbers,
+) -> Result<Result<(), &'static str>, PgError> {
+    let who = "ann";
+    let work = async |session: &mut Session| {
+        let before: [(&str, sentinel_pg::Params<'_>); 1] = [(SET, &[&who])];
+        session.transact(begin, &before, (sql, &[]), sink).await
+    };
+    pool.run(work).await?
+}
+
+fn single(url: &str) -> Pool {
+    let mut options = PoolOptions::new(url).unwrap();
+    options.max_connections = 1;
+    options.build()
+}
+
+/// A relay that counts how often the client speaks after the server did.
+struct Relay {
+    address: SocketAddr,
+    turns: Arc<AtomicUsize>,
+}
+
+const CLIENT: u8 = 0;
+const SERVER: u8 = 1;
+
+impl Relay {
+    async fn to(server: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counted = turns.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(&server).await.unwrap();
+                let last = Arc::new(AtomicU8::new(SERVER));
+                let (from_client, to_client) = client.into_split();
+                let (from_server, to_server) = server.into_split();
+                let up = (from_client, to_server, CLIENT);
+                let down = (from_server, to_client, SERVER);
+                for way in [up, down] {
+                    tokio::spawn(pass(way, last.clone(), counted.clone()));
+                }
+            }
+        });
+        Self { address, turns }
+    }
+}
+
+async fn pass(
+    (mut from, mut to, side): (OwnedReadHalf, OwnedWriteHalf, u8),
+    last: Arc<AtomicU8>,
+    turns: Arc<AtomicUsize>,
+) {
+    let mut bytes = [0; 16 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        if last.swap(side, Ordering::SeqCst) != side && side == CLIENT {
+            turns.fetch_add(1, Ordering::SeqCst);
+        }
+        if to.write_all(&bytes[..count]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// P-S12: settings, statement and commit travel together.
+#[tokio::test(flavor = "multi_thread")]
+async fn p_s12_a_transaction_is_one_round_trip_once_it_is_prepared() {
+    let cluster = Cluster::start();
+    let relay = Relay::to(cluster.address()).await;
+    let url = format!(
+        "postgres://postgres@{}/postgres?sslmode=disable",
+        relay.address
+    );
+    let pool = single(&url);
+    let sql = "SELECT current_setting('test.who')::text = 'ann', g FROM generate_series(1, 3) g";
+    let sql = format!("SELECT g::int FROM ({sql}) AS s(is_ann, g) WHERE is_ann");
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        let before = relay.turns.load(Ordering::SeqCst);
+        let mut sink = Numbers::default();
+        numbers(&pool, "BEGIN READ ONLY", &sql, &mut sink)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(sink.taken, [1, 2, 3]);
+        turns.push(relay.turns.load(Ordering::SeqCst) - before);
+    }
+    println!("round trips of four calls: {turns:?}");
+    assert_eq!(turns[1..], [1, 1, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_fails_leaves_nothing_and_its_connection_goes_on() {
+    let cluster = Cluster::start();
+    let pool = single(&cluster.url());
+    cluster.ask("CREATE TABLE kept (n int PRIMARY KEY)");
+    let insert = "INSERT INTO kept VALUES (1), (1) RETURNING n";
+    let outcome = numbers(&pool, "BEGIN", insert, &mut Numbers::default()).await;
+    let Err(PgError::Database(error)) = outcome else {
+        panic!("it was not refused");
+    };
+    assert_eq!(
+        error.code().unwrap().code(),
+        "23505",
+        "the first error counts"
+    );
+    let read_only = numbers(
+        &pool,
+        "BEGIN READ ONLY",
+        "INSERT INTO kept VALUES (2) RETURNING n",
+        &mut Numbers::default(),
+    )
+    .await;
+    assert!(read_only.is_err());
+    let mut sink = Numbers::default();
+    let insert = "INSERT INTO kept VALUES (3) RETURNING n";
+    numbers(&pool, "BEGIN", insert, &mut sink)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        ask::<i64>(&pool, "SELECT sum(n) FROM kept").await.unwrap(),
+        3
+    );
+    let who = "SELECT coalesce(current_setting('test.who', true), '')";
+    assert_eq!(
+        ask::<String>(&pool, who).await.unwrap(),
+        "",
+        "settings end with their transaction"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_nobody_takes_any_more_end_their_statement() {
+    let cluster = Cluster::start();
+    let pool = single(&cluster.url());
+    let mut sink = Numbers {
+        refuses_after: Some(2),
+        ..Numbers::default()
+    };
+    let endless = "SELECT generate_series(1, 2000000000)";
+    let outcome = numbers(&pool, "BEGIN READ ONLY", endless, &mut sink)
+        .await
+        .unwrap();
+    assert_eq!(outcome, Err("enough"));
+    assert_eq!(sink.taken, [1, 2]);
+    // The only place of the pool is free once the statement was cancelled.
+    let running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%2000000000)' \
+        AND state = 'active' AND pid <> pg_backend_pid()";
+    assert_eq!(ask::<i64>(&pool, running).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn notifications_are_heard_and_the_end_of_the_connection_is_told() {
+    let mut cluster = Cluster::start();
+    let (heard, mut hears) = tokio::sync::mpsc::channel(8);
+    let options = PoolOptions::new(&cluster.url()).unwrap();
+    let listening = tokio::spawn(async move {
+        let ended = options
+            .listen("odd \"name", || heard.try_send(()).unwrap())
+            .await;
+        ended.err().map(|error| error.to_string())
+    });
+    let mut next = async || {
+        timeout(Duration::from_secs(10), hears.recv())
+            .await
+            .unwrap()
+    };
+    next().await.expect("it listens");
+    cluster.ask("NOTIFY \"odd \"\"name\"");
+    next().await.expect("it was told");
+    cluster.stop();
+    assert!(listening.await.unwrap().is_some(), "the connection ended");
+}

@@ -1,0 +1,6 @@
+//! Functions of a real PostgreSQL over MCP, REST and JSON-RPC.
+
+mod faults;
+mod hygiene;
+mod streams;
+mod tenants;

@@ -1,0 +1,237 @@
+//! Nothing of the database's own words reaches a caller, and nothing of a caller's reaches its SQL.
+
+use serde_json::{Value, json};
+
+use crate::support::callers::{Caller, Legacy, Modern};
+use crate::support::house::until;
+use crate::support::http::Answer;
+use crate::support::records::export;
+use crate::support::shop::{Shop, member};
+use crate::support::web::Web;
+
+/// Every name of a failure of `fail`, with its status over REST.
+const FAILURES: [(&str, u16); 8] = [
+    ("raise", 500),
+    ("check", 422),
+    ("unique", 409),
+    ("null", 400),
+    ("cast", 400),
+    ("table", 500),
+    ("denied", 403),
+    ("public", 409),
+];
+
+/// The answer of one surface: status, headers and body as text.
+fn whole(answer: &Answer) -> String {
+    format!("{} {:?} {}", answer.status, answer.headers, answer.text)
+}
+
+/// D-2: SQLERRM never reaches a client.
+#[test]
+fn d_2_d_18_what_the_database_says_of_an_error_reaches_nobody() {
+    let shop = Shop::start("");
+    let credential = member("ann", "acme");
+    let gateway = &shop.gateway;
+    let web = Web::new(gateway).bearing(&credential);
+    let modern = Modern::new(gateway, "/mcp").bearing(&credential);
+    let legacy = Legacy::bearing(gateway, &credential);
+    let mut said = Vec::new();
+    for (how, status) in FAILURES {
+        let arguments = json!({"how": how});
+        let rest = web.post("/api/fail", &arguments);
+        assert_eq!(rest.status, status, "{how}: {rest:?}");
+        assert_eq!(
+            rest.header("content-type"),
+            "application/problem+json",
+            "{how}"
+        );
+        if how == "public" {
+            assert_eq!(rest.json()["detail"], "the shop is closed");
+        }
+        said.push(whole(&rest));
+        let routed = web.post("/shop/fail", &arguments);
+        assert_eq!(routed.status, status, "{how}: {routed:?}");
+        said.push(whole(&routed));
+        let rpc = web.rpc("fail", &arguments);
+        assert_eq!(rpc.status, status, "{how}: {rpc:?}");
+        said.push(whole(&rpc));
+        let lines = web.post_with(
+            "/api/fail",
+            &arguments,
+            &[("Accept", "application/x-ndjson")],
+        );
+        said.push(whole(&lines));
+        for answer in [
+            modern.call("fail", arguments.clone()),
+            legacy.call("fail", arguments.clone()),
+        ] {
+            assert_eq!(answer["result"]["isError"], true, "{how}: {answer}");
+            said.push(answer.to_string());
+        }
+    }
+    assert_eq!(
+        web.post("/api/fail", &json!({"how": "not"})).json()["result"],
+        "fine"
+    );
+    said.push(gateway.get("/metrics").text);
+    let log = until("the cause is in the log", || {
+        let log = gateway.house.log();
+        log.contains("leak-message").then_some(log)
+    });
+    let reference = web.post("/api/fail", &json!({"how": "raise"})).json()["instance"].clone();
+    let reference = reference.as_str().expect("a reference").to_owned();
+    let id = reference
+        .rsplit([':', '/'])
+        .next()
+        .expect("an id")
+        .to_owned();
+    until("the reference is in the log", || {
+        let log = gateway.house.log();
+        log.lines()
+            .any(|line| line.contains(&id) && line.contains("leak-message"))
+            .then_some(())
+    });
+    drop(log);
+    let house = shop.gateway.end();
+    said.extend(export(&house).iter().map(Value::to_string));
+    for text in &said {
+        for marker in [
+            "leak",
+            "data.orders",
+            "orders_",
+            "pg_authid",
+            "PL/pgSQL",
+            "plpgsql",
+        ] {
+            // What a caller itself sent may come back in its record.
+            assert!(!text.contains(marker), "{marker} in {text}");
+        }
+    }
+    println!(
+        "{} answers and records, no word of the database in them",
+        said.len()
+    );
+}
+
+/// P-S12: whatever a caller sends is a value.
+#[test]
+fn p_s12_nothing_that_a_caller_sends_becomes_sql() {
+    let shop = Shop::start("");
+    let before = shop.cluster.ask("SELECT count(*) FROM data.orders");
+    let texts = [
+        "'; DROP TABLE data.orders; --",
+        "$1; DELETE FROM data.orders",
+        "\\'; TRUNCATE data.orders; --",
+        "\" OR \"\"=\"",
+        "$$; DROP SCHEMA data CASCADE; $$",
+        "api.fail('raise')",
+        "}'::json); DELETE FROM data.orders; --",
+        "%27%3B%20DROP%20TABLE%20data.orders%3B--",
+    ];
+    let credential = member("ann", "acme");
+    let web = Web::new(&shop.gateway).bearing(&credential);
+    let caller = Modern::new(&shop.gateway, "/mcp").bearing(&credential);
+    for text in texts {
+        let name: String =
+            percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
+                .collect();
+        assert_eq!(
+            web.post(&format!("/api/{name}"), &json!({})).status,
+            404,
+            "{text}"
+        );
+        assert_eq!(
+            web.get(&format!("/shop/orders/{name}")).status,
+            400,
+            "{text}"
+        );
+        assert!(
+            web.get(&format!("/shop/orders?min_amount={name}")).status >= 400,
+            "{text}"
+        );
+        let uri = format!("shop://orders/{name}");
+        assert!(
+            caller.ask("resources/read", json!({"uri": uri}))["error"].is_object(),
+            "{text}"
+        );
+        assert_eq!(web.rpc(text, &json!({})).status, 404, "{text}");
+        let unknown = web.post("/api/list_orders", &json!({text: 1}));
+        assert_eq!(unknown.status, 422, "{text}: {unknown:?}");
+        let topic = caller.result(
+            "prompts/get",
+            json!({"name": "advise", "arguments": {"topic": text}}),
+        );
+        let shown = topic["messages"][0]["content"]["text"]
+            .as_str()
+            .expect("a text");
+        assert_eq!(
+            shown,
+            format!("Give advice on {text} to ann"),
+            "it comes back as it was sent"
+        );
+        let mut headers = vec![("X-Tenant-Id", text), ("X-Order", text)];
+        headers.retain(|(_, value)| value.is_ascii());
+        assert_eq!(
+            web.post_with("/api/list_orders", &json!({}), &headers)
+                .status,
+            200
+        );
+        // An identity is a value, too.
+        let odd = Web::new(&shop.gateway)
+            .bearing(&member(text, text))
+            .post("/api/whoami", &json!({}));
+        if odd.status == 200 {
+            assert_eq!(
+                (&odd.json()["user_id"], &odd.json()["tenant_id"]),
+                (&json!(text), &json!(text))
+            );
+        } else {
+            assert_eq!(odd.status, 401, "{odd:?}");
+        }
+    }
+    assert_eq!(shop.cluster.ask("SELECT count(*) FROM data.orders"), before);
+}
+
+/// Objects of a caller's own in front of the search path change nothing: names are qualified.
+#[test]
+fn p_s12_the_search_path_of_the_login_does_not_choose_what_is_called() {
+    let shop = Shop::start("");
+    let script = "CREATE SCHEMA trap; GRANT USAGE ON SCHEMA trap TO gateway; \
+        CREATE FUNCTION trap.list_orders(min_amount numeric DEFAULT 0) RETURNS SETOF api.placed LANGUAGE sql \
+            AS 'SELECT 0, ''trap'', ''trap'', ''trap'', 0'; \
+        CREATE FUNCTION trap.to_json(anyelement) RETURNS json LANGUAGE sql AS 'SELECT ''\"trap\"''::json'; \
+        CREATE FUNCTION trap.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS 'SELECT ''trap'''; \
+        GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA trap TO gateway; \
+        ALTER ROLE gateway SET search_path = trap, pg_catalog;";
+    shop.cluster.run(script);
+    shop.cluster
+        .ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'gateway'");
+    let web = Web::new(&shop.gateway).bearing(&member("ann", "acme"));
+    let answer = until("it is reached again", || {
+        let answer = web.post("/api/list_orders", &json!({}));
+        (answer.status == 200).then_some(answer)
+    });
+    assert_eq!(answer.json()["rows"][0]["tenant"], "acme", "{answer:?}");
+}
+
+/// A role that bypasses the rules of the database is refused, unless the configuration allows it.
+#[test]
+fn p_s12_a_login_that_bypasses_row_level_security_is_refused() {
+    let cluster = crate::support::postgres::Cluster::start();
+    let config = |more: &str| {
+        format!(
+            "[[backends]]\nname = \"shop\"\ntype = \"postgres\"\nurl_env = \"SHOP_DATABASE_URL\"\n{more}\n"
+        )
+    };
+    let url = cluster.url();
+    let env = [("SHOP_DATABASE_URL", url.as_str())];
+    let house = crate::support::house::House::with_env(&config(""), &env);
+    let gateway = crate::support::house::Gateway::start_in(house);
+    until("the login is refused", || {
+        gateway.house.log().contains("is a superuser").then_some(())
+    });
+    assert_ne!(gateway.health("shop"), "up");
+    drop(gateway);
+    let house = crate::support::house::House::with_env(&config("allow_superuser = true"), &env);
+    crate::support::house::Gateway::start_in(house).wait_ready();
+}
