@@ -64,8 +64,9 @@ pub struct AuditTrail {
     /// The operation it resolved to.
     went: OnceLock<Arc<Operation>>,
     dispatched: AtomicBool,
-    /// When it was sent to its backend, where spans are collected.
+    /// When it was sent to its backend, where spans are collected or the caller is told.
     dispatched_at: OnceLock<Instant>,
+    is_timed: AtomicBool,
     intent: AtomicU64,
     refused: OnceLock<Kind>,
     /// The target, where the request's own members do not name it.
@@ -368,10 +369,9 @@ impl AuditTrail {
     /// Notes that the call is being sent to its backend.
     pub(crate) fn dispatched(&self) {
         self.dispatched.store(true, Ordering::Relaxed);
-        if self
-            .facts
-            .as_ref()
-            .is_some_and(|f| f.traced.spans.is_some())
+        let facts = self.facts.as_ref();
+        if facts.is_some_and(|facts| facts.traced.spans.is_some())
+            || self.is_timed.load(Ordering::Relaxed)
         {
             let _ = self.dispatched_at.set(Instant::now());
         }
@@ -396,6 +396,16 @@ impl AuditTrail {
     pub(crate) fn patience(&self) -> Option<Duration> {
         let seconds = self.patience_s.load(Ordering::Relaxed);
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
+    /// Has the time of its stages kept.
+    pub fn time(&self) {
+        self.is_timed.store(true, Ordering::Relaxed);
+    }
+
+    /// When it was sent to its backend, if that is kept and it was.
+    pub fn dispatched_at(&self) -> Option<Instant> {
+        self.dispatched_at.get().copied()
     }
 
     /// Notes why the request is refused, for an entry that is then dropped.

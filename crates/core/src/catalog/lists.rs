@@ -31,6 +31,7 @@ impl PartialEq for ListItem {
             && self.raw == other.raw
             && self.operation.held.is_some() == other.operation.held.is_some()
             && self.operation.offered_to == other.operation.offered_to
+            && self.operation.reach == other.operation.reach
     }
 }
 

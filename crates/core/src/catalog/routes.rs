@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use super::{Catalog, Registry};
+use super::Registry;
 use crate::operation::Operation;
 use crate::route::{Route, RouteKind};
 
 /// A route of a backend to one of its tools.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CatalogRoute {
     pub route: Route,
     pub operation: Arc<Operation>,
@@ -51,37 +51,38 @@ impl CatalogRoute {
     }
 }
 
-impl Catalog {
-    /// The first route of a verb and a path. HEAD is a GET.
-    fn route_of(&self, verb: &str, path: &str) -> PathMatch {
-        let mut others = Vec::new();
-        let verb = if verb == "HEAD" { "GET" } else { verb };
-        for known in self.routes() {
-            let RouteKind::Http { pattern, verbs } = &known.route.kind else {
-                continue;
-            };
-            let Some(parameters) = pattern.matches(path) else {
-                continue;
-            };
-            if verbs.is_empty() || verbs.iter().any(|one| **one == *verb) {
-                return PathMatch::Found(known.found(parameters));
-            }
-            others.extend(verbs.iter().cloned());
+/// The first route of a verb and a path among those whose tools `sees` lets through: others are not there. A GET serves
+/// HEAD, too.
+fn route_of(
+    routes: &[CatalogRoute],
+    verb: &str,
+    path: &str,
+    sees: impl Fn(&Operation) -> bool,
+) -> PathMatch {
+    let mut others = Vec::new();
+    let serves = |one: &str| one == verb || (verb == "HEAD" && one == "GET");
+    for known in routes {
+        let RouteKind::Http { pattern, verbs } = &known.route.kind else {
+            continue;
+        };
+        let Some(parameters) = pattern.matches(path) else {
+            continue;
+        };
+        if !sees(&known.operation) {
+            continue;
         }
-        match others.is_empty() {
-            true => PathMatch::Unknown,
-            false => {
-                others.sort_unstable();
-                others.dedup();
-                PathMatch::OtherVerbs(others)
-            }
+        if verbs.is_empty() || verbs.iter().any(|one| serves(one)) {
+            return PathMatch::Found(known.found(parameters));
         }
+        others.extend(verbs.iter().cloned());
     }
-
-    fn rpc_route(&self, wanted: &str) -> Option<FoundRoute> {
-        let is_it = |known: &&CatalogRoute| matches!(&known.route.kind, RouteKind::Rpc { method } if **method == *wanted);
-        let known = self.routes().iter().find(is_it)?;
-        Some(known.found(Vec::new()))
+    match others.is_empty() {
+        true => PathMatch::Unknown,
+        false => {
+            others.sort_unstable();
+            others.dedup();
+            PathMatch::OtherVerbs(others)
+        }
     }
 }
 
@@ -91,18 +92,101 @@ impl Registry {
         !self.catalog.load().routes().is_empty()
     }
 
-    /// The route of a backend that a request takes.
-    pub fn http_route(&self, verb: &str, path: &str) -> PathMatch {
-        self.catalog.load().route_of(verb, path)
+    /// The route that a request takes, among those to operations that its caller sees.
+    pub fn http_route(
+        &self,
+        verb: &str,
+        path: &str,
+        sees: impl Fn(&Operation) -> bool,
+    ) -> PathMatch {
+        route_of(self.catalog.load().routes(), verb, path, sees)
     }
 
-    /// The route of a backend that a JSON-RPC method takes.
-    pub fn rpc_route(&self, method: &str) -> Option<FoundRoute> {
+    /// The route that a JSON-RPC method takes, among those to operations that its caller sees.
+    pub fn rpc_route(
+        &self,
+        method: &str,
+        sees: impl Fn(&Operation) -> bool,
+    ) -> Option<FoundRoute> {
         let catalog = self.catalog.load();
-        // The method of nearly every gateway's calls is the name of a tool.
-        match catalog.routes().is_empty() {
-            true => None,
-            false => catalog.rpc_route(method),
+        let is_it = |known: &&CatalogRoute| match &known.route.kind {
+            RouteKind::Rpc { method: one } => **one == *method && sees(&known.operation),
+            RouteKind::Http { .. } => false,
+        };
+        let known = catalog.routes().iter().find(is_it)?;
+        Some(known.found(Vec::new()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offer::ItemKind;
+    use crate::route::RoutePattern;
+
+    /// A path, the last segment of which may be anything.
+    #[derive(Debug)]
+    struct Below(&'static str);
+
+    impl RoutePattern for Below {
+        fn matches(&self, path: &str) -> Option<Vec<(String, String)>> {
+            let rest = path.strip_prefix(self.0)?;
+            Some(vec![("rest".to_owned(), rest.to_owned())])
         }
+
+        fn shown(&self) -> &str {
+            self.0
+        }
+    }
+
+    fn route(tool: &str, path: &'static str, verbs: &[&str]) -> CatalogRoute {
+        let kind = RouteKind::Http {
+            pattern: Arc::new(Below(path)),
+            verbs: verbs.iter().map(|verb| (*verb).into()).collect(),
+        };
+        let route = Route {
+            kind,
+            tool: tool.into(),
+            is_whole: false,
+        };
+        let operation = Operation::unlisted(Some(ItemKind::Tool), 0, &"pg".into(), tool);
+        CatalogRoute::new(&route, &Arc::new(operation))
+    }
+
+    fn found(routes: &[CatalogRoute], verb: &str, path: &str, hidden: &str) -> String {
+        match route_of(routes, verb, path, |operation| *operation.own != *hidden) {
+            PathMatch::Found(found) => {
+                let (_, rest) = &found.parameters[0];
+                format!("{} {rest}", found.operation.own)
+            }
+            PathMatch::OtherVerbs(verbs) => format!("405 {}", verbs.join(", ")),
+            PathMatch::Unknown => "404".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_first_route_that_fits_and_is_seen_is_taken() {
+        let routes = [
+            route("read", "/orders/", &["GET"]),
+            route("change", "/orders/", &["PUT", "DELETE"]),
+            route("anything", "/orders/x/", &[]),
+            route("later", "/orders/", &["GET"]),
+        ];
+        for (verb, path, hidden, want) in [
+            ("GET", "/orders/5", "", "read 5"),
+            ("HEAD", "/orders/5", "", "read 5"),
+            ("PUT", "/orders/5", "", "change 5"),
+            ("PATCH", "/orders/5", "", "405 DELETE, GET, PUT"),
+            ("PATCH", "/orders/x/y", "", "anything y"),
+            ("GET", "/order", "", "404"),
+            // What is hidden has neither routes nor verbs.
+            ("GET", "/orders/5", "read", "later 5"),
+            ("PUT", "/orders/5", "change", "405 GET"),
+        ] {
+            assert_eq!(found(&routes, verb, path, hidden), want, "{verb} {path}");
+        }
+        let hidden = |_: &Operation| false;
+        let none = route_of(&routes[..2], "PATCH", "/orders/5", hidden);
+        assert!(matches!(none, PathMatch::Unknown));
     }
 }

@@ -411,7 +411,12 @@ impl Catalog {
         };
         let mut instructions = vec![self.merged_instructions(shows)];
         instructions.extend((0..self.offers.len()).map(own));
+        let routes = self.routes.iter();
         Filtered {
+            routes: routes
+                .filter(|known| sees(&known.operation))
+                .cloned()
+                .collect(),
             lists,
             instructions,
         }
@@ -780,6 +785,7 @@ fn edited(raw: &Bytes, edits: &[(&str, Option<&[u8]>)]) -> Bytes {
 pub(crate) struct Filtered {
     lists: Vec<[List; 4]>,
     instructions: Vec<Option<String>>,
+    routes: Vec<CatalogRoute>,
 }
 
 impl Filtered {
@@ -800,5 +806,9 @@ impl Filtered {
 
     pub(crate) fn instructions(&self, view: View) -> Option<&str> {
         self.instructions[place(view)].as_deref()
+    }
+
+    pub(crate) fn routes(&self) -> &[CatalogRoute] {
+        &self.routes
     }
 }

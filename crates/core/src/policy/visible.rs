@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{Policy, Seen};
 use crate::caller::Caller;
-use crate::catalog::{Catalog, Filtered};
+use crate::catalog::{Catalog, CatalogRoute, Filtered};
 use crate::invocation::View;
 use crate::offer::ItemKind;
 use crate::operation::Operation;
@@ -45,6 +45,14 @@ impl Visible {
         match &self.0 {
             Seen::Everything(catalog) => catalog.entries(kind),
             Seen::Part(part) => part.entries(kind),
+        }
+    }
+
+    /// The routes to tools among `items`.
+    pub fn routes(&self) -> &[CatalogRoute] {
+        match &self.0 {
+            Seen::Everything(catalog) => catalog.routes(),
+            Seen::Part(part) => part.routes(),
         }
     }
 

@@ -10,6 +10,10 @@ use crate::fault::{Fault, Kind};
 use crate::invocation::Refusals;
 
 pub(super) async fn step(mut ctx: CallContext, mut rest: impl Rest) -> Outcome {
+    // The backend reads a request that it takes as a whole itself; the arguments only say which one it is.
+    if ctx.call.extra.http.is_some() {
+        return rest.call(ctx).await;
+    }
     if ctx.call.method == Method::ToolsCall {
         let call = &mut *ctx.call;
         let arguments = call.params.get("arguments").unwrap_or(b"{}");
