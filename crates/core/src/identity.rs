@@ -117,6 +117,12 @@ impl Identity {
         Arc::new(Self::unproved(LOCAL, role))
     }
 
+    /// Who its credential says it is for: who vouches for the subject, and an address.
+    pub fn holder(&self) -> Option<(&str, Option<&str>)> {
+        let account = self.account.as_ref()?;
+        Some((&account.provider, account.email.as_deref()))
+    }
+
     fn unproved(subject: &str, role: &str) -> Self {
         Self {
             subject: subject.into(),

@@ -188,6 +188,7 @@ fn mounts(config: &Config) -> Mounts {
         mcp: at(surfaces.mcp, &surfaces.mcp_path),
         rest: at(surfaces.rest, &surfaces.rest_path),
         rpc: at(surfaces.rpc, &surfaces.rpc_path),
+        tells_time: surfaces.server_timing,
     }
 }
 

@@ -55,6 +55,7 @@ mod running;
 mod session;
 mod sse2024;
 mod streams;
+mod timing;
 mod wake_filter;
 
 pub use auth::{Access, OAuth};

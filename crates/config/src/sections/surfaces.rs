@@ -39,6 +39,9 @@ section! {
         Live rest_path: String = "/api".into();
         /// Where JSON-RPC is.
         Live rpc_path: String = "/rpc".into();
+        /// Answers of REST and JSON-RPC say in `Server-Timing` how long authentication, policy, the backend and everything took. For
+        /// development: it tells callers how much work their requests cause.
+        Live server_timing: bool = false;
         /// Tools whose calls have to be confirmed, such as "delete_*": by name, by "<backend>.<own name>", or by a pattern with `*`. Roles may
         /// name further ones. See docs/policy.md.
         Live confirm: Vec<String> = Vec::new();

@@ -8,7 +8,6 @@ use http::header::{
 use http::{Method as Verb, Response, StatusCode, request};
 
 use super::body::Body;
-use super::routes::Route;
 
 /// Sent for a page of the web that requests an address of this machine or network.
 const REQUEST_PRIVATE: HeaderName =
@@ -18,22 +17,26 @@ const ALLOW_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-
 /// What a page may read of our answers besides their bodies.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy, ETag, Location, \
-     Content-Range, Idempotency-Replayed, Preference-Applied",
+     Content-Range, Idempotency-Replayed, Preference-Applied, Server-Timing",
 );
+/// The verbs that are told of a path where a backend may have a route.
+pub(super) const ANY_VERB: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 /// Seconds for which a browser need not ask again.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 /// Answers a preflight request; `None` if it is none.
-pub(super) fn preflight(head: &request::Parts, route: Option<&Route>) -> Option<Response<Body>> {
+pub(super) fn preflight(
+    head: &request::Parts,
+    verbs: impl FnOnce() -> String,
+) -> Option<Response<Body>> {
     let headers = &head.headers;
     if head.method != Verb::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
-    let verbs = route.map(Route::allow).unwrap_or_default();
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let answer = response.headers_mut();
-    let verbs = HeaderValue::try_from(verbs).expect("verbs are ASCII");
+    let verbs = HeaderValue::try_from(verbs()).expect("verbs are ASCII");
     answer.insert(ACCESS_CONTROL_ALLOW_METHODS, verbs);
     answer.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
     // Any header, since the page is allowed and the set of `Mcp-Param-*` is open.

@@ -2,6 +2,7 @@
 //!
 //! Not here: which handler (`routes`), the record of a JSON-RPC message (`crate::exchange`).
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -17,8 +18,10 @@ use sentinel_wire::Method;
 
 use super::auth::RejectedRequest;
 use super::body::Body;
+use super::mounts::RoutesOf;
 use super::post::Version;
 use super::routes::{self, Handler, Match, OnRecord, Route, Speaks, Who};
+use super::timing::Timing;
 use super::{Door, Endpoint, Entrance, Serves, Serving, cors, post, reply, rest, rpc};
 
 /// Says where the page is that a browser sends a request for.
@@ -38,8 +41,9 @@ pub(super) struct Exchange<'a> {
     /// The request message, once read.
     pub(super) asked: &'a OnceLock<RejectedRequest>,
     about: OnceLock<String>,
-    /// The verbs of the named object, where they are fewer than those of its route.
-    allow: OnceLock<&'static str>,
+    /// The verbs of the named object, where they are not those of its row.
+    allow: OnceLock<Cow<'static, str>>,
+    pub(super) timing: Option<&'a Timing>,
 }
 
 /// A request whose head was read, before anybody knows whose it is.
@@ -49,6 +53,7 @@ struct Arrived<'a> {
     head: &'a request::Parts,
     from: IpAddr,
     asked: &'a OnceLock<RejectedRequest>,
+    timing: Option<&'a Timing>,
 }
 
 impl Exchange<'_> {
@@ -71,8 +76,8 @@ impl Exchange<'_> {
     }
 
     /// The fault for a verb that the named object does not support; `allow` lists those it does.
-    pub(super) fn only(&self, allow: &'static str, text: &'static str) -> Fault {
-        let _ = self.allow.set(allow);
+    pub(super) fn only(&self, allow: impl Into<Cow<'static, str>>, text: &'static str) -> Fault {
+        let _ = self.allow.set(allow.into());
         Fault::new(Kind::MethodNotAllowed, text)
     }
 
@@ -116,10 +121,32 @@ impl Exchange<'_> {
         }
     }
 
+    /// Whose routes may be at the path, which no row of the table has.
+    pub(super) fn routes_here(&self) -> Option<RoutesOf<'_>> {
+        let entrance = self.door.entrance.load();
+        let routes = entrance.mounts.routes_of(self.serving)?;
+        (!routes::is_own(&entrance.mounts, self.head.uri.path())).then_some(routes)
+    }
+
+    /// Whether the listener serves one backend alone.
+    pub(super) fn is_for_one_backend(&self) -> bool {
+        matches!(self.serving, Some(Serving::Backend(_)))
+    }
+
     /// The fault for a path at which there is nothing, or nothing that the caller may know of.
-    fn not_found(&self) -> Fault {
+    pub(super) fn not_found(&self) -> Fault {
         let text = self.door.entrance.load().mounts.describe(self.serving);
         Fault::new(Kind::NotFound, text)
+    }
+
+    /// The verbs of a refusal of this one.
+    fn allowed(&self, route: Option<&Route>) -> Option<HeaderValue> {
+        let allow = match (self.allow.get(), route) {
+            (Some(allow), _) => allow.to_string(),
+            (None, Some(route)) => route.allow(),
+            (None, None) => return None,
+        };
+        HeaderValue::try_from(allow).ok()
     }
 
     /// OPTIONS, and verbs that a path does not have. A backend that is hidden has no path, whatever the verb.
@@ -132,7 +159,7 @@ impl Exchange<'_> {
             && route.is_of_an_operation()
             && let Some(verbs) = rest::verbs::of(self)
         {
-            let _ = self.allow.set(verbs);
+            let _ = self.allow.set(verbs.into());
             allow = verbs.to_owned();
         }
         match self.identity.is_some() && self.head.method == Verb::OPTIONS {
@@ -157,12 +184,14 @@ impl Door {
         let found = path.as_deref().map_or(Match::Unknown, |path| {
             routes::find(&head.method, path, is_for_probes)
         });
+        let timing = entrance.mounts.tells_time.then(Timing::begin);
         let arrived = Arrived {
             found,
             serving,
             head: &head,
             from,
             asked: &OnceLock::new(),
+            timing: timing.as_ref(),
         };
         if is_for_probes || found.who() == Who::Probe {
             return self.run(&arrived, body, None).await;
@@ -174,7 +203,13 @@ impl Door {
         let Some(origin) = head.headers.get(ORIGIN).cloned() else {
             return self.guarded(&entrance, &arrived, body).await;
         };
-        let response = match cors::preflight(&head, found.route()) {
+        let verbs = || match found.route() {
+            Some(route) => route.allow(),
+            // Whether a backend has a route there is for callers that it shows it to.
+            None if self.gateway.registry.has_routes() => cors::ANY_VERB.to_owned(),
+            None => String::new(),
+        };
+        let response = match cors::preflight(&head, verbs) {
             Some(response) => response,
             None => self.guarded(&entrance, &arrived, body).await,
         };
@@ -201,7 +236,11 @@ impl Door {
         if is_public {
             return self.run(arrived, body, None).await;
         }
-        let identity = match access.admit(&head.headers).await {
+        let admitted = access.admit(&head.headers).await;
+        if let Some(timing) = arrived.timing {
+            timing.authenticated();
+        }
+        let identity = match admitted {
             Ok(identity) => identity,
             Err(refused) => {
                 let auditor = &self.gateway.auditor;
@@ -255,6 +294,7 @@ impl Door {
             asked: arrived.asked,
             about: OnceLock::new(),
             allow: OnceLock::new(),
+            timing: arrived.timing,
         };
         let record = match found.record() {
             OnRecord::Everything => Some(self.record(&exchange, body.size_hint().lower() as usize)),
@@ -268,7 +308,7 @@ impl Door {
                 let text = "not found; here are only /health, /ready and /metrics";
                 Err(Fault::new(Kind::NotFound, text))
             }
-            (_, Match::Unknown) => Err(exchange.not_found()),
+            (_, Match::Unknown) => Box::pin(rest::at_route(&exchange, body)).await,
             (_, Match::OtherVerb(route, _)) => exchange.other_verb(route),
             (_, Match::Found(route, _)) => match route.handler {
                 Handler::McpPost => post::answer(&exchange, body).await,
@@ -282,18 +322,18 @@ impl Door {
             Err(fault) => Ending::Refused(fault.kind),
         };
         let is_refused = handled.is_err();
-        let response = handled.unwrap_or_else(|fault| {
+        let mut response = handled.unwrap_or_else(|fault| {
             let mut response = refusal(found.speaks(), head, &fault);
-            if let (Kind::MethodNotAllowed, Some(route)) = (fault.kind, found.route()) {
-                let allow = exchange
-                    .allow
-                    .get()
-                    .map_or_else(|| route.allow(), |a| (*a).into());
-                let allow = HeaderValue::try_from(allow).expect("verbs are ASCII");
+            if fault.kind == Kind::MethodNotAllowed
+                && let Some(allow) = exchange.allowed(found.route())
+            {
                 response.headers_mut().entry(ALLOW).or_insert(allow);
             }
             response
         });
+        if let Some(timing) = arrived.timing.filter(|_| found.speaks() != Speaks::Mcp) {
+            timing.tell(response.headers_mut());
+        }
         let record = match found.record() {
             OnRecord::Refusals if is_refused => Some(self.record(&exchange, 0)),
             _ => record,
@@ -371,11 +411,12 @@ impl Match<'_> {
     }
 }
 
-fn options(allow: &str) -> Response<Body> {
+pub(super) fn options(allow: &str) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    let allow = HeaderValue::try_from(allow).expect("verbs are ASCII");
-    response.headers_mut().insert(ALLOW, allow);
+    if let Ok(allow) = HeaderValue::try_from(allow) {
+        response.headers_mut().insert(ALLOW, allow);
+    }
     response
 }
 

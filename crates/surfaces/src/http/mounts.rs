@@ -22,6 +22,24 @@ pub struct Mounts {
     pub mcp: Option<String>,
     pub rest: Option<String>,
     pub rpc: Option<String>,
+    /// Answers of REST and JSON-RPC say what took how long.
+    pub tells_time: bool,
+}
+
+/// The backends whose routes may be at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RoutesOf<'s> {
+    All,
+    Only(&'s str),
+}
+
+impl RoutesOf<'_> {
+    pub(super) fn has(self, backend: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(name) => name == backend,
+        }
+    }
 }
 
 /// What one listener serves of that.
@@ -57,11 +75,24 @@ impl Default for Mounts {
             mcp: Some(MCP.to_owned()),
             rest: Some(REST.to_owned()),
             rpc: Some(RPC.to_owned()),
+            tells_time: false,
         }
     }
 }
 
 impl Mounts {
+    /// Whose routes a listener serves at a path that is not one of the gateway's own. They go with REST.
+    pub(super) fn routes_of<'s>(&self, serving: Option<&'s Serving>) -> Option<RoutesOf<'s>> {
+        self.rest.as_ref()?;
+        match serving {
+            None => Some(RoutesOf::All),
+            Some(Serving::Backend(name)) => Some(RoutesOf::Only(name)),
+            Some(Serving::Surfaces(names)) => {
+                names.contains(&SurfaceName::Rest).then_some(RoutesOf::All)
+            }
+        }
+    }
+
     /// The path as the table of routes has it; `None`: nothing is served there.
     pub(super) fn resolve<'p>(
         &self,
@@ -236,5 +267,32 @@ mod tests {
             ("/metrics", Some("/metrics")),
         ];
         check(&Mounts::default(), Some(&rest), &rows);
+    }
+
+    #[test]
+    fn routes_of_backends_go_with_rest() {
+        let (on, off) = (
+            Mounts::default(),
+            Mounts {
+                rest: None,
+                ..Mounts::default()
+            },
+        );
+        let one = Serving::Backend("pg".to_owned());
+        let (rest, rpc) = (
+            Serving::Surfaces(vec![SurfaceName::Rest]),
+            Serving::Surfaces(vec![SurfaceName::Rpc]),
+        );
+        for (mounts, serving, want) in [
+            (&on, None, Some(RoutesOf::All)),
+            (&on, Some(&one), Some(RoutesOf::Only("pg"))),
+            (&on, Some(&rest), Some(RoutesOf::All)),
+            (&on, Some(&rpc), None),
+            (&off, None, None),
+            (&off, Some(&one), None),
+        ] {
+            assert_eq!(mounts.routes_of(serving), want, "{serving:?}");
+        }
+        assert!(RoutesOf::Only("pg").has("pg") && !RoutesOf::Only("pg").has("other"));
     }
 }

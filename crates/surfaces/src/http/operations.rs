@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderName;
+use http::{HeaderName, StatusCode};
 use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::rows::rows;
 use sentinel_core::{
@@ -17,6 +17,7 @@ use sentinel_core::{
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::exchange::Exchange;
 use super::post::{arrival_at, going_down};
@@ -92,6 +93,14 @@ pub(super) fn caller(exchange: &Exchange<'_>, with_notices: bool) -> Caller {
     }
 }
 
+/// The same where it names operations in another way, or reads about them.
+pub(super) fn caller_by(exchange: &Exchange<'_>, addressing: Addressing) -> Caller {
+    Caller {
+        addressing,
+        ..caller(exchange, false)
+    }
+}
+
 /// Begins a call; what refuses it at once is its outcome.
 pub(super) fn begin(
     exchange: &Exchange<'_>,
@@ -133,6 +142,9 @@ pub(super) fn begin(
         params: wanted.params,
     };
     let (gateway, trail) = (&door.gateway, record.trail());
+    if exchange.timing.is_some() {
+        trail.time();
+    }
     match ModernCall::begin_as(gateway, caller, View::Merged, request, trail, manner) {
         Ok(talk) => Ok(Running {
             talk,
@@ -170,10 +182,7 @@ pub(super) fn permits(
     record: &OperationExchange,
 ) -> Result<(), Fault> {
     let (method, params) = (wanted.method.clone(), wanted.params.clone());
-    let caller = Arc::new(Caller {
-        addressing: wanted.way.addressing,
-        ..caller(exchange, false)
-    });
+    let caller = Arc::new(caller_by(exchange, wanted.way.addressing));
     let call = Invocation::mcp(Round::first(), caller, View::Merged, method, params);
     let gateway = &exchange.door.gateway;
     gateway.walk.permits(call, record.trail())
@@ -202,12 +211,16 @@ pub(super) async fn run(
     surface: Surface,
     wanted: Wanted,
 ) -> Box<Completed> {
+    let began = exchange.timing.map(|timing| (timing, Instant::now()));
     let mut running = match begin(exchange, surface, wanted) {
         Ok(running) => running,
         Err(completed) => return completed,
     };
     loop {
         if let Next::Done(completed) = running.next().await {
+            if let Some((timing, began)) = began {
+                timing.called(began, &completed.record.trail());
+            }
             return completed;
         }
     }
@@ -290,6 +303,21 @@ impl Completed {
             ending,
             record,
         }
+    }
+
+    /// What its backend answered is no answer.
+    pub(super) fn spoil(&mut self, fault: Fault) {
+        self.ending = Ending::Refused(fault.kind);
+        self.outcome = Err(fault);
+    }
+
+    /// Its backend answered with an HTTP status of its own.
+    #[must_use]
+    pub(super) fn answered_with(mut self, status: StatusCode) -> Self {
+        if status.is_client_error() || status.is_server_error() {
+            self.ending = Ending::BackendError;
+        }
+        self
     }
 
     /// The answer is written, so many bytes of it: on record from here on.

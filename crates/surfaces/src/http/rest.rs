@@ -10,11 +10,14 @@ mod jobs;
 mod later;
 mod once;
 mod replays;
+mod routed;
 mod stored;
 mod stream;
 pub(super) mod verbs;
+pub(super) mod whole;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -43,6 +46,7 @@ pub(crate) use jobs::Jobs;
 pub(super) use later::{cancel, continue_later, status};
 pub use replays::Replayable;
 pub(crate) use replays::Replays;
+pub(super) use routed::{at_route, shadowed};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -59,7 +63,9 @@ pub(super) async fn post(exchange: &Exchange<'_>, body: Incoming) -> Result<Resp
     verbs::check_post(exchange, &name)?;
     let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
     let bytes_in = bytes.len();
-    let arguments = arguments_of(exchange, &name, bytes)?;
+    let arguments = arguments_of(exchange, bytes, || {
+        visible_tool(exchange, &name, Addressing::Name)
+    })?;
     let call = ToolCall {
         name: &name,
         arguments: &arguments,
@@ -67,12 +73,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, body: Incoming) -> Result<Resp
         bytes_in,
         addressing: Addressing::Name,
     };
-    let headers = exchange.headers();
-    match headers.contains_key(IDEMPOTENCY_KEY) || headers.contains_key(PREFER) {
-        false => call.run(exchange, &accept, form).await,
-        // Boxed, for the futures of other calls have no room for it.
-        true => Box::pin(once::run(call, exchange, accept, form)).await,
-    }
+    call.run_with_body(exchange, accept, form).await
 }
 
 /// `GET /api/{operation}`, for operations that say they change nothing.
@@ -83,14 +84,13 @@ pub(super) fn get<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
         let form = accept.form()?;
         let name = segment(exchange.rest)?;
         let query = exchange.head.uri.query().unwrap_or_default();
-        let tool = visible_tool(exchange, &name);
+        let tool = visible_tool(exchange, &name, Addressing::Name);
         // One that cannot be seen is refused as unknown by the walk.
         if tool.as_ref().is_some_and(|tool| !tool.is_read_only) {
             let text = "this operation may change something: call it with POST";
             return Err(exchange.only("POST", text));
         }
-        let schema = tool.as_ref().and_then(|tool| tool.schema.as_ref());
-        let schema = schema.and_then(|schema| schema.as_bytes());
+        let schema = tool.as_deref().and_then(input_schema);
         let parameters = form_urlencoded::parse(query.as_bytes());
         let arguments = arguments::coerce(parameters, schema)?;
         let call = ToolCall {
@@ -128,7 +128,7 @@ pub(super) fn resume<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<
         let mut response = answered(*completed, RestInput::Body, |result| {
             answer::of_tool(result, &accept).respond()
         });
-        add_rate_limit(exchange, &name, response.headers_mut());
+        add_rate_limit(exchange, &name, Addressing::Name, response.headers_mut());
         Ok(response)
     }
     .boxed()
@@ -193,7 +193,7 @@ pub(super) fn prompt<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<
         let name = segment(exchange.rest)?;
         let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
         let bytes_in = bytes.len();
-        let arguments = arguments_of(exchange, "", bytes)?;
+        let arguments = arguments_of(exchange, bytes, || None)?;
         let wanted = Wanted {
             method: Method::PromptsGet,
             params: params_named(&name, &arguments, b"", rules(exchange)).map_err(malformed)?,
@@ -301,6 +301,21 @@ struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
+    /// A call with a body, which may be made once only, or be answered later.
+    async fn run_with_body(
+        self,
+        exchange: &Exchange<'_>,
+        accept: Accept,
+        form: Form,
+    ) -> Result<Response<Body>, Fault> {
+        let headers = exchange.headers();
+        match headers.contains_key(IDEMPOTENCY_KEY) || headers.contains_key(PREFER) {
+            false => self.run(exchange, &accept, form).await,
+            // Boxed, for the futures of other calls have no room for it.
+            true => Box::pin(once::run(self, exchange, accept, form)).await,
+        }
+    }
+
     fn wanted(&self, exchange: &Exchange<'_>, with_notices: bool) -> Result<Wanted, Fault> {
         let members = if with_notices { WITH_PROGRESS } else { b"" };
         let params = params_named(self.name, self.arguments, members, rules(exchange));
@@ -312,7 +327,7 @@ impl ToolCall<'_> {
             with_notices,
             way: Way {
                 addressing: self.addressing,
-                takes_rows: with_notices,
+                takes_rows: false,
                 http: None,
             },
         })
@@ -337,9 +352,16 @@ impl ToolCall<'_> {
                     }
                 })
             }
-            form => Box::pin(streamed(exchange, wanted, form, self.input)).await,
+            form => {
+                let way = Way {
+                    takes_rows: true,
+                    ..wanted.way
+                };
+                let wanted = Wanted { way, ..wanted };
+                Box::pin(streamed(exchange, wanted, form, self.input)).await
+            }
         };
-        add_rate_limit(exchange, self.name, response.headers_mut());
+        add_rate_limit(exchange, self.name, self.addressing, response.headers_mut());
         Ok(response)
     }
 }
@@ -400,8 +422,13 @@ fn refused(completed: Completed, input: RestInput) -> Response<Body> {
 }
 
 /// What is left of the caller's rate limit for this tool, where there is one.
-fn add_rate_limit(exchange: &Exchange<'_>, name: &str, headers: &mut HeaderMap) {
-    let Some(tool) = visible_tool(exchange, name) else {
+fn add_rate_limit(
+    exchange: &Exchange<'_>,
+    name: &str,
+    addressing: Addressing,
+    headers: &mut HeaderMap,
+) {
+    let Some(tool) = visible_tool(exchange, name, addressing) else {
         return;
     };
     let rates = exchange.door.gateway.policy.rates();
@@ -418,18 +445,22 @@ fn add_rate_limit(exchange: &Exchange<'_>, name: &str, headers: &mut HeaderMap) 
     }
 }
 
-fn visible_tool(exchange: &Exchange<'_>, name: &str) -> Option<std::sync::Arc<Operation>> {
+pub(super) fn visible_tool(
+    exchange: &Exchange<'_>,
+    name: &str,
+    addressing: Addressing,
+) -> Option<Arc<Operation>> {
     let policy = &exchange.door.gateway.policy;
     let tool = policy.registry().tool(View::Merged, name)?;
-    let caller = operations::caller(exchange, false);
+    let caller = operations::caller_by(exchange, addressing);
     policy.grant(&caller, &tool).see.then_some(tool)
 }
 
-/// The arguments in a body: JSON, or a form coerced by the tool's schema.
+/// The arguments in a body: JSON, or a form coerced by the schema of `tool`.
 fn arguments_of<'b>(
     exchange: &Exchange<'_>,
-    tool: &str,
     bytes: Bytes,
+    tool: impl FnOnce() -> Option<Arc<Operation>>,
 ) -> Result<Cow<'b, [u8]>, Fault> {
     let media_type = exchange.headers().get(CONTENT_TYPE);
     if bytes.is_empty() {
@@ -441,14 +472,17 @@ fn arguments_of<'b>(
         .trim_ascii()
         .eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
     {
-        let tool = visible_tool(exchange, tool);
-        let schema = tool.as_ref().and_then(|tool| tool.schema.as_ref());
-        let schema = schema.and_then(|schema| schema.as_bytes());
+        let tool = tool();
+        let schema = tool.as_deref().and_then(input_schema);
         let form = arguments::coerce(form_urlencoded::parse(&bytes), schema)?;
         return Ok(Cow::Owned(form));
     }
     check_json_type(exchange.headers())?;
     Ok(Cow::Owned(bytes.into()))
+}
+
+fn input_schema(tool: &Operation) -> Option<&[u8]> {
+    tool.schema.as_ref()?.as_bytes()
 }
 
 fn check_json_type(headers: &HeaderMap) -> Result<(), Fault> {

@@ -12,6 +12,7 @@ use sentinel_core::Fault;
 use super::admin::{self, Endpoint, FromRequest};
 use super::body::Body;
 use super::exchange::Exchange;
+use super::mounts::Mounts;
 use super::{auth, documents, explorer, health, legacy, metrics, problems, rest, sse2024};
 
 /// One verb of one path.
@@ -287,6 +288,14 @@ pub(super) fn find<'p>(verb: &Verb, path: &'p str, is_for_probes: bool) -> Match
     other
 }
 
+/// Whether a path is the gateway's own at any listener, whatever the verb. Backends have no routes there.
+pub(super) fn is_own(mounts: &Mounts, path: &str) -> bool {
+    let is_admin = path.strip_prefix("/admin").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let resolved = mounts.resolve(path, None);
+    let has_row = |path: &str| !matches!(find(&Verb::GET, path, false), Match::Unknown);
+    is_admin || resolved.is_some_and(|path| has_row(&path))
+}
+
 impl Route {
     /// Whether the pattern fits a path, and what of it its braces stand for. A slash at the end of an MCP endpoint or its
     /// metadata means nothing.
@@ -406,6 +415,28 @@ mod tests {
         }
         let probes_only = find(&Verb::POST, "/mcp", true);
         assert!(matches!(probes_only, Match::Unknown));
+    }
+
+    #[test]
+    fn a_path_is_the_gateways_own_where_a_row_has_it() {
+        let moved = Mounts {
+            rest: Some("/tools".to_owned()),
+            ..Mounts::default()
+        };
+        for (path, is_default, is_moved) in [
+            ("/mcp/x/y", true, true),
+            ("/api/orders", true, false),
+            ("/api/orders/5", false, false),
+            ("/tools/orders", false, true),
+            ("/health", true, true),
+            ("/admin", true, true),
+            ("/admin/anything", true, true),
+            ("/administration", false, false),
+            ("/orders", false, false),
+        ] {
+            assert_eq!(is_own(&Mounts::default(), path), is_default, "{path}");
+            assert_eq!(is_own(&moved, path), is_moved, "{path}");
+        }
     }
 
     #[test]

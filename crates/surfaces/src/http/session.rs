@@ -177,6 +177,7 @@ impl Sessions {
         }
         session.used_ms.store(self.now_ms(), Ordering::Relaxed);
         *session.identity.lock() = identity.clone();
+        legacy.renew(identity);
         Some(session)
     }
 

@@ -147,6 +147,7 @@ async fn take_message(exchange: &Exchange<'_>, body: Incoming) -> Response<Body>
         let text = "unknown session: GET /sse again";
         return refuse(Fault::new(Kind::UnknownSession, text), 0);
     };
+    connection.session.renew(identity);
     let bytes = match post::take_body(door, headers, body).await {
         Ok(bytes) => bytes,
         Err((fault, len)) => return refuse(fault, len),

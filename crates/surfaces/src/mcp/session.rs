@@ -107,6 +107,21 @@ impl LegacySession {
             && own.role == identity.role
             && own.tenant == identity.tenant
             && own.scopes == identity.scopes
+            && own.holder() == identity.holder()
+    }
+
+    /// The next calls carry this credential: its holder has a new one while the session goes on.
+    pub(crate) fn renew(&self, identity: &Identity) {
+        let mut stage = self.stage.lock();
+        let (Stage::Initializing(caller) | Stage::Operational(caller)) = &mut *stage else {
+            return;
+        };
+        if caller.account != identity.account {
+            *caller = Arc::new(Caller {
+                account: identity.account.clone(),
+                ..Caller::clone(caller)
+            });
+        }
     }
 
     /// The caller, once `initialize` was answered, and whether its requests are taken.

@@ -18,7 +18,7 @@ use super::super::reply;
 use super::accept::{Accept, not_acceptable};
 
 /// Nothing of a document with this policy runs, and it has an origin of its own.
-const INERT: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
+pub(super) const INERT: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
 const VARIES: HeaderValue = HeaderValue::from_static("Accept, Authorization");
 
 /// A representation: its media type and bytes.

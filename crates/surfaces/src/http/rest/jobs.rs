@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use sentinel_core::seal::random_id;
-use sentinel_core::{Fault, Identity, Kind};
+use sentinel_core::{Addressing, Fault, Identity, Kind};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -59,6 +59,7 @@ pub(super) struct Order {
     pub(super) arguments: Bytes,
     pub(super) input: RestInput,
     pub(super) accept: Accept,
+    pub(super) addressing: Addressing,
 }
 
 #[derive(Clone, Debug)]
@@ -319,6 +320,7 @@ mod tests {
 
     fn try_open<'j>(jobs: &'j Jobs, owner: &Owner, bytes: usize) -> Result<Opened<'j>, Fault> {
         let order = Order {
+            addressing: Addressing::Name,
             tool: "t".into(),
             arguments: vec![b' '; bytes].into(),
             input: RestInput::Body,

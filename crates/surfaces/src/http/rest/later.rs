@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::super::auth::AccessEpoch;
 use super::super::body::Body;
 use super::super::exchange::Exchange;
+use super::super::mounts;
 use super::super::operations::{self, Completed, Next, Running, Wanted, Way};
 use super::super::post::take_any_body;
 use super::super::reply;
@@ -59,11 +60,15 @@ pub(super) async fn begin(
         arguments: Bytes::copy_from_slice(call.arguments),
         input: call.input,
         accept,
+        addressing: call.addressing,
     };
-    let path = exchange.head.uri.path();
-    let (above, _) = path.rsplit_once('/').unwrap_or_default();
+    let tasks = {
+        let entrance = exchange.door.entrance.load();
+        let at = entrance.mounts.rest.as_deref().unwrap_or(mounts::REST);
+        format!("{at}/tasks")
+    };
     let (jobs, owner) = (&exchange.door.gateway.jobs, Owner::of(exchange.identity()));
-    let opened = match jobs.open(owner, order, &format!("{above}/tasks")) {
+    let opened = match jobs.open(owner, order, &tasks) {
         Ok(opened) => opened,
         Err(fault) => {
             let record = operations::open(exchange, Surface::Rest, &wanted);
@@ -250,6 +255,13 @@ fn params(exchange: &Exchange<'_>, job: &Job, members: &[u8]) -> Result<Params, 
     params_named(tool, arguments, members, rules(exchange)).map_err(malformed)
 }
 
+fn way_of(job: &Job) -> Way {
+    Way {
+        addressing: job.order.addressing,
+        ..Way::default()
+    }
+}
+
 /// A request about a job, for its record.
 fn about(exchange: &Exchange<'_>, job: &Job, method: Method) -> Result<Wanted, Fault> {
     Ok(Wanted {
@@ -258,7 +270,7 @@ fn about(exchange: &Exchange<'_>, job: &Job, method: Method) -> Result<Wanted, F
         id: None,
         bytes_in: 0,
         with_notices: false,
-        way: Way::default(),
+        way: way_of(job),
     })
 }
 
@@ -348,7 +360,7 @@ pub(in super::super) fn continue_later<'a>(
                 id: None,
                 bytes_in,
                 with_notices: true,
-                way: Way::default(),
+                way: way_of(&job),
             };
             operations::begin(exchange, Surface::Rest, wanted)
         });

@@ -64,7 +64,7 @@ async fn make(
     accept: Accept,
     prefers: Preferences,
 ) -> Result<(Response<Body>, bool), Fault> {
-    let (mut response, is_final) = if prefers.respond_async {
+    let (mut response, is_final) = if prefers.respond_async && !exchange.is_for_one_backend() {
         let wanted = call.wanted(exchange, true)?;
         later::begin(call, exchange, wanted, accept, prefers.wait).await?
     } else {
@@ -76,7 +76,7 @@ async fn make(
         });
         (response, is_final)
     };
-    add_rate_limit(exchange, call.name, response.headers_mut());
+    add_rate_limit(exchange, call.name, call.addressing, response.headers_mut());
     Ok((response, is_final))
 }
 
@@ -148,7 +148,7 @@ fn replay(
     let mut response = answer.respond();
     let headers = response.headers_mut();
     headers.insert(REPLAYED, HeaderValue::from_static("true"));
-    add_rate_limit(exchange, call.name, headers);
+    add_rate_limit(exchange, call.name, call.addressing, headers);
     let ending = Ending::Replayed {
         is_error: answer.is_error(),
     };

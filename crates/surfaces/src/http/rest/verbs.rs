@@ -1,6 +1,6 @@
 //! The verbs of one operation's path. The table of routes knows those of all operations.
 
-use sentinel_core::Fault;
+use sentinel_core::{Addressing, Fault};
 
 use super::super::exchange::Exchange;
 use super::{segment, visible_tool};
@@ -11,7 +11,7 @@ const LISTS: [&str; 2] = ["catalog", "resources"];
 /// As `Allow` lists them; `None` where there is nothing to be seen.
 pub(in super::super) fn of(exchange: &Exchange<'_>) -> Option<&'static str> {
     let name = segment(exchange.rest).ok()?;
-    let tool = visible_tool(exchange, &name);
+    let tool = visible_tool(exchange, &name, Addressing::Name);
     let has_get = LISTS.contains(&&*name) || tool.as_ref().is_some_and(|tool| tool.is_read_only);
     match (has_get, tool.is_some()) {
         (true, true) => Some("POST, GET, HEAD"),
@@ -23,7 +23,7 @@ pub(in super::super) fn of(exchange: &Exchange<'_>) -> Option<&'static str> {
 
 /// Refuses a call at the path of a list, unless an operation has that name.
 pub(super) fn check_post(exchange: &Exchange<'_>, name: &str) -> Result<(), Fault> {
-    if LISTS.contains(&name) && visible_tool(exchange, name).is_none() {
+    if LISTS.contains(&name) && visible_tool(exchange, name, Addressing::Name).is_none() {
         return Err(exchange.only("GET, HEAD", "this is a list: read it with GET"));
     }
     Ok(())
