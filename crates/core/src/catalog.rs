@@ -48,7 +48,7 @@ pub use glob::Glob;
 pub use naming::Prefix;
 pub use pins::{Pin, Pinned, Pinning, Pins, ToolDefinitions};
 pub use plan::{Plan, PlannedBackend, Retired};
-pub use routes::{CatalogRoute, FoundRoute, PathMatch};
+pub use routes::{CatalogRoute, FoundRoute, PathMatch, RouteRequest};
 pub(crate) use snapshot::Filtered;
 pub use snapshot::{Catalog, Change, Generations};
 

@@ -11,6 +11,11 @@ pub trait RoutePattern: Send + Sync + fmt::Debug {
     /// The values of the path's parameters, if the pattern fits. `path` is as it was sent, without query.
     fn matches(&self, path: &str) -> Option<Vec<(String, String)>>;
 
+    /// Whether it takes requests with these headers; `header` gives the value of one by its name in lower case.
+    fn takes<'h>(&self, _header: &dyn Fn(&str) -> Option<&'h str>) -> bool {
+        true
+    }
+
     /// The pattern for people and documents: `/orders/{id}`, where it can be said like that.
     fn shown(&self) -> &str;
 }
@@ -31,7 +36,8 @@ pub struct Route {
     pub kind: RouteKind,
     /// The tool, by its backend's own name.
     pub tool: Arc<str>,
-    /// The backend takes the request as a whole (`HttpCall`), and not the tool's arguments.
+    /// The backend takes the request as a whole (`HttpCall`), and not the tool's arguments. It answers itself for verbs that
+    /// none of its routes has.
     pub is_whole: bool,
 }
 
