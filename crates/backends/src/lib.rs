@@ -11,7 +11,7 @@ pub mod fetch;
 pub mod http;
 pub mod kind;
 pub mod openapi;
-mod postgres;
+pub mod postgres;
 mod reach;
 pub mod relay;
 pub mod stdio;

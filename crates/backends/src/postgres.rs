@@ -26,6 +26,7 @@ use sentinel_wire::{Method, Revision};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+mod check;
 mod database;
 mod failure;
 mod functions;
@@ -36,6 +37,7 @@ mod path;
 mod registry;
 mod served;
 mod settings;
+mod setup;
 mod tables;
 
 use database::Database;
@@ -43,6 +45,9 @@ use failure::Failure;
 use operation::{Found, Site};
 use served::Served;
 use settings::Fixed;
+
+pub use check::{Exposed, Finding, Hints, InspectError, Report, inspect};
+pub use setup::{Applied, Login, SetupError, apply};
 
 use crate::causes::with_causes;
 
@@ -214,9 +219,7 @@ impl Inner {
         let config = &self.config;
         let mut offered = self.offered.lock().await;
         let read = async |session: &mut Session| {
-            let mut found = registry::read(session, config).await?;
-            found.extend(functions::read(session, config).await?);
-            found.extend(tables::read(session, config).await?);
+            let found = read(session, config).await?;
             let row = session.client().query_one(SEARCH_PATH, &[]).await?;
             Ok::<_, PgError>((found, row.get::<_, Option<String>>(0)))
         };
@@ -443,6 +446,14 @@ impl Catalog {
 
 fn unknown_resource() -> Fault {
     Fault::new(Kind::UnknownResource, "no resource has this URI")
+}
+
+/// Everything that the database declares.
+async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
+    let mut found = registry::read(session, config).await?;
+    found.extend(functions::read(session, config).await?);
+    found.extend(tables::read(session, config).await?);
+    Ok(found)
 }
 
 /// What can be served of what was found: the first operation of a kind and a name.

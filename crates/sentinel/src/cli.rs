@@ -13,8 +13,10 @@ use crate::config::Overrides;
 use crate::import::Client;
 use crate::typed_client::Language;
 
+mod pg;
 mod review;
 
+pub(crate) use pg::{Pg, PgCheck, PgCommand, PgInit};
 pub(crate) use review::{Review, ReviewCommand};
 
 /// One gateway in front of many MCP servers.
@@ -258,6 +260,14 @@ Examples:
   sentinel review watch
   sentinel review backup reviews-today.db")]
     Review(Review),
+
+    /// PostgreSQL backends: an example to begin with, and what a database offers to whom
+    #[command(after_help = "\
+Examples:
+  sentinel pg init                                    print the SQL of an example
+  sentinel pg init --apply DATABASE_URL               run it in that database
+  sentinel pg check                                   what callers may reach, and what is unsafe")]
+    Pg(Pg),
 
     /// Mint a development token with the configured secret
     #[command(after_help = "\

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         Command::Example => commands::schema::example(),
         Command::Audit(args) => commands::audit::run(&cli.global, args),
         Command::Review(args) => commands::review::run(&cli.global, args),
+        Command::Pg(args) => commands::pg::run(&cli.global, args),
         Command::Token(args) => commands::token::run(&cli.global, args),
         Command::Key(args) => commands::key::run(&cli.global, args),
         Command::Kill(args) => commands::kill::kill(&cli.global, args),

@@ -32,7 +32,7 @@ mod governing;
 mod reload;
 mod strangers;
 
-pub(crate) use governing::kill_file;
+pub(crate) use governing::{kill_file, roles};
 pub(crate) use strangers::strangers;
 
 /// Interval of sweeping expired sessions and parked calls; a shorter `park_ttl` shortens it.
@@ -356,7 +356,8 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn listing(backend: &config::Backend) -> Listing {
+/// How a backend's operations enter the catalog.
+pub(crate) fn listing(backend: &config::Backend) -> Listing {
     let globs = |patterns: &[String]| patterns.iter().map(Glob::new).collect();
     Listing {
         name: backend.name.clone(),

@@ -29,47 +29,17 @@ impl BackendKind for Settings {
         // Pools live on the runtime that drives their connections.
         let _on_it = context.runtime.enter();
         let options = |url: &Secret| {
-            let options = PoolOptions::new(url.expose());
-            let mut options = options.map_err(|why| {
-                let text = format!("the URL in {} cannot be used: {why}", url.shown());
-                StartError::new(&context.name, text)
-            })?;
-            if !self.role.is_empty() {
-                options = options.setting("role", &self.role);
-            }
-            options.max_connections = self.max_connections as usize;
-            options.connect_timeout = CONNECT_TIMEOUT;
-            options.answer_timeout = context.timeout + CONNECT_TIMEOUT;
+            let options = options(self, url, context.timeout);
+            let mut options = options.map_err(|why| StartError::new(&context.name, why))?;
             options.on_connect = (!self.allow_superuser).then(check_login);
             Ok(options)
         };
         let primary = options(&self.url)?;
         let replicas = self.replicas.as_ref().map(options).transpose()?;
-        let per_operation = match self.max_per_operation {
-            0 => self.max_connections - self.max_connections / 4,
-            some => some.min(self.max_connections),
-        };
         let config = Config {
-            target: self.target(),
-            schema: self.schema.clone(),
-            expose: self.expose,
-            select: self.select.clone(),
-            registry: self.registry,
-            provider: self.provider.clone(),
-            role: match self.role.as_str() {
-                "" => "none".to_owned(),
-                role => role.to_owned(),
-            },
-            token: self.token,
-            statement_timeout: self.statement_timeout,
-            lock_timeout: self.lock_timeout,
-            per_operation: per_operation as usize,
-            rows_max: self.max_rows as usize,
             reply_bytes_max: context.limits.reply,
-            timeout: context.timeout,
-            refresh: self.refresh,
             unhealthy_after: context.unhealthy_after,
-            name: context.name,
+            ..config(self, context.name, context.timeout)
         };
         let database = Database {
             primary: primary.clone().build(),
@@ -98,6 +68,54 @@ impl BackendKind for Settings {
             );
         }
         found
+    }
+}
+
+/// How the backend connects, before it looks at its login.
+pub(super) fn options(
+    settings: &Settings,
+    url: &Secret,
+    timeout: Duration,
+) -> Result<PoolOptions, String> {
+    let options = PoolOptions::new(url.expose());
+    let mut options =
+        options.map_err(|why| format!("the URL in {} cannot be used: {why}", url.shown()))?;
+    if !settings.role.is_empty() {
+        options = options.setting("role", &settings.role);
+    }
+    options.max_connections = settings.max_connections as usize;
+    options.connect_timeout = CONNECT_TIMEOUT;
+    options.answer_timeout = timeout + CONNECT_TIMEOUT;
+    Ok(options)
+}
+
+/// What the settings come to, without the bounds that the gateway sets.
+pub(super) fn config(settings: &Settings, name: String, timeout: Duration) -> Config {
+    let per_operation = match settings.max_per_operation {
+        0 => settings.max_connections - settings.max_connections / 4,
+        some => some.min(settings.max_connections),
+    };
+    Config {
+        name,
+        target: settings.target(),
+        schema: settings.schema.clone(),
+        expose: settings.expose,
+        select: settings.select.clone(),
+        registry: settings.registry,
+        provider: settings.provider.clone(),
+        role: match settings.role.as_str() {
+            "" => "none".to_owned(),
+            role => role.to_owned(),
+        },
+        token: settings.token,
+        statement_timeout: settings.statement_timeout,
+        lock_timeout: settings.lock_timeout,
+        per_operation: per_operation as usize,
+        rows_max: settings.max_rows as usize,
+        reply_bytes_max: usize::MAX,
+        timeout,
+        refresh: settings.refresh,
+        unhealthy_after: u32::MAX,
     }
 }
 
@@ -135,7 +153,7 @@ fn check_login() -> OnConnect {
 fn advice(problem: &str) -> &'static str {
     let has = |words: &str| problem.contains(words);
     if has("allow_superuser") {
-        "let the gateway log in with a role of its own that has rights on the functions only: `sentinel pg init --print` shows one"
+        "let the gateway log in with a role of its own that has rights on the functions only: `sentinel pg init` prints an example of one"
     } else if has("password authentication failed") || has("no password") {
         "correct the password in the URL of the variable that `url_env` names"
     } else if has("does not exist") {

@@ -139,7 +139,8 @@ fn dotted(file: &Path) -> String {
     }
 }
 
-fn write_file(path: &Path, text: &str, mode: u32, force: bool) -> anyhow::Result<()> {
+/// Writes a file that must be new, unless `force`.
+pub(super) fn write_file(path: &Path, text: &str, mode: u32, force: bool) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).mode(mode);
     if force {

@@ -77,7 +77,7 @@ pub(super) fn version(config: &Config) -> u64 {
     u64::from_be_bytes(first) >> 1
 }
 
-pub(super) fn roles(config: &Config) -> Roles {
+pub(crate) fn roles(config: &Config) -> Roles {
     Roles::new(config.rbac.roles.iter().map(|(name, role)| {
         let built = Role::new(&role.permissions, &role.denied_tools);
         (name.clone(), built.confirming(&role.confirm))
