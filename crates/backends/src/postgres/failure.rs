@@ -28,11 +28,11 @@ pub(super) enum Failure {
     /// The rows are more than an answer may hold.
     #[error("the answer is larger than {0} bytes (limits.reply_mb)")]
     TooLarge(usize),
-    /// The arguments make no statement; the text is for the caller.
-    #[error("{0}")]
-    Arguments(String),
     #[error("the caller left, or was too slow")]
     Caller(#[source] Fault),
+    /// The database has no part in it.
+    #[error("the call cannot be carried out")]
+    Refused(#[source] Fault),
 }
 
 impl Failure {
@@ -98,8 +98,7 @@ impl Failure {
                 let text = "the answer is larger than this gateway passes on (limits.reply_mb)";
                 Fault::new(Kind::BackendError, text).because(self)
             }
-            Self::Arguments(text) => Fault::new(Kind::InvalidParams, text).not_run(),
-            Self::Caller(fault) => fault,
+            Self::Caller(fault) | Self::Refused(fault) => fault,
         }
     }
 }

@@ -1,0 +1,272 @@
+//! What the catalog of PostgreSQL says about functions and their types.
+//!
+//! One query for each class of objects. Every name is qualified, so the search path has no part in it.
+
+use std::collections::HashMap;
+
+use sentinel_pg::{PgError, Session};
+
+/// More functions of one schema are not read.
+pub(super) const FUNCTIONS_MAX: usize = 5000;
+
+/// The functions of a schema (`$1`). A schema without functions is one row of nulls.
+const FUNCTIONS: &str = "SELECT p.oid, p.proname::text, p.prokind::text, p.provolatile::text, p.proisstrict, p.proretset,
+    p.prorettype, p.provariadic, COALESCE(p.proallargtypes, p.proargtypes::oid[]) AS argument_types,
+    p.proargmodes::text[] AS modes, p.proargnames AS names,
+    ARRAY(SELECT pg_catalog.pg_get_function_arg_default(p.oid, n)
+        FROM pg_catalog.generate_series(1, pg_catalog.cardinality(COALESCE(p.proallargtypes, p.proargtypes::oid[]))) AS n
+        ORDER BY n) AS defaults,
+    pg_catalog.obj_description(p.oid, 'pg_proc') AS comment,
+    pg_catalog.has_function_privilege(p.oid, 'EXECUTE') AS may_execute,
+    pg_catalog.has_schema_privilege(s.oid, 'USAGE') AS may_use,
+    pg_catalog.count(*) OVER (PARTITION BY p.proname) > 1 AS is_overloaded,
+    EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
+        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e') AS is_of_extension,
+    EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = 'handler') AS has_handlers
+    FROM pg_catalog.pg_namespace s LEFT JOIN pg_catalog.pg_proc p ON p.pronamespace = s.oid
+    WHERE s.nspname = $1 ORDER BY p.proname, p.oid LIMIT 5001";
+
+/// Types (`$1`) with all that they consist of.
+const TYPES: &str = "WITH RECURSIVE needed(oid) AS (
+        SELECT pg_catalog.unnest($1::oid[])
+        UNION
+        SELECT part.oid FROM needed n JOIN pg_catalog.pg_type t ON t.oid = n.oid CROSS JOIN LATERAL (
+            SELECT t.typelem AS oid WHERE t.typcategory = 'A' AND t.typelem <> 0
+            UNION ALL SELECT t.typbasetype WHERE t.typtype = 'd'
+            UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a
+                WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) AS part)
+    SELECT t.oid, s.nspname::text, t.typname::text, t.typtype::text, t.typcategory::text, t.typelem, t.typbasetype, t.typtypmod,
+    t.typnotnull, pg_catalog.obj_description(t.oid, 'pg_type') AS comment,
+    ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder) AS labels,
+    ARRAY(SELECT pg_catalog.pg_get_constraintdef(c.oid) FROM pg_catalog.pg_constraint c
+        WHERE c.contypid = t.oid AND c.contype = 'c' ORDER BY c.conname) AS checks,
+    a.names, a.types, a.modifiers, a.comments,
+    EXISTS (SELECT 1 FROM pg_catalog.pg_cast c WHERE t.oid >= 16384 AND c.castsource = t.oid
+        AND c.casttarget = 'pg_catalog.json'::pg_catalog.regtype AND c.castmethod = 'f') AS is_cast_to_json
+    FROM needed n JOIN pg_catalog.pg_type t ON t.oid = n.oid JOIN pg_catalog.pg_namespace s ON s.oid = t.typnamespace
+    CROSS JOIN LATERAL (
+        SELECT pg_catalog.array_agg(a.attname::text ORDER BY a.attnum) AS names,
+            pg_catalog.array_agg(a.atttypid ORDER BY a.attnum) AS types,
+            pg_catalog.array_agg(a.atttypmod ORDER BY a.attnum) AS modifiers,
+            pg_catalog.array_agg(pg_catalog.col_description(a.attrelid, a.attnum) ORDER BY a.attnum) AS comments
+        FROM pg_catalog.pg_attribute a
+        WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) AS a";
+
+/// What happens to an argument: its mode in the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    In,
+    Out,
+    InOut,
+    Variadic,
+    Table,
+}
+
+impl Mode {
+    pub(super) fn is_input(self) -> bool {
+        matches!(self, Self::In | Self::InOut | Self::Variadic)
+    }
+
+    pub(super) fn is_output(self) -> bool {
+        matches!(self, Self::Out | Self::InOut | Self::Table)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Argument {
+    pub(super) mode: Mode,
+    /// Empty: it has none.
+    pub(super) name: String,
+    pub(super) kind: u32,
+    /// The expression of its DEFAULT.
+    pub(super) default: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Routine {
+    Function,
+    Procedure,
+    Aggregate,
+    Window,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) routine: Routine,
+    /// It may write: neither STABLE nor IMMUTABLE.
+    pub(super) is_volatile: bool,
+    pub(super) is_strict: bool,
+    pub(super) returns_set: bool,
+    pub(super) returns: u32,
+    pub(super) arguments: Vec<Argument>,
+    pub(super) comment: String,
+    pub(super) may_execute: bool,
+    /// Others of the schema have the same name.
+    pub(super) is_overloaded: bool,
+    pub(super) is_of_extension: bool,
+}
+
+/// A schema and its functions.
+#[derive(Debug)]
+pub(super) struct Schema {
+    pub(super) may_use: bool,
+    /// It has a table of handlers, as a registry has.
+    pub(super) has_handlers: bool,
+    pub(super) functions: Vec<Function>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Attribute {
+    pub(super) name: String,
+    pub(super) kind: u32,
+    pub(super) modifier: i32,
+    pub(super) comment: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TypeKind {
+    Base,
+    Enum(Vec<String>),
+    Domain {
+        base: u32,
+        modifier: i32,
+        is_not_null: bool,
+        /// As `pg_get_constraintdef` writes them.
+        checks: Vec<String>,
+    },
+    Composite(Vec<Attribute>),
+    Array(u32),
+    Range,
+    Pseudo,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TypeRow {
+    pub(super) schema: String,
+    pub(super) name: String,
+    pub(super) kind: TypeKind,
+    pub(super) comment: Option<String>,
+    /// PostgreSQL writes it as JSON by a function of its own.
+    pub(super) is_cast_to_json: bool,
+}
+
+/// `None`: there is no such schema.
+pub(super) async fn functions(
+    session: &mut Session,
+    schema: &str,
+) -> Result<Option<Schema>, PgError> {
+    let rows = session.query(FUNCTIONS, &[&schema]).await?;
+    let Some(first) = rows.first() else {
+        return Ok(None);
+    };
+    let mut read = Schema {
+        may_use: first.try_get("may_use")?,
+        has_handlers: first.try_get("has_handlers")?,
+        functions: Vec::with_capacity(rows.len()),
+    };
+    for row in &rows {
+        let Some(name) = row.try_get::<_, Option<String>>("proname")? else {
+            continue;
+        };
+        let kinds: Vec<u32> = row.try_get("argument_types")?;
+        let modes: Option<Vec<String>> = row.try_get("modes")?;
+        let names: Option<Vec<String>> = row.try_get("names")?;
+        let defaults: Vec<Option<String>> = row.try_get("defaults")?;
+        let argument = |(at, kind): (usize, u32)| Argument {
+            mode: modes.as_ref().map_or(Mode::In, |modes| mode(&modes[at])),
+            name: names
+                .as_ref()
+                .map_or_else(String::new, |names| names[at].clone()),
+            kind,
+            default: defaults.get(at).cloned().flatten(),
+        };
+        let volatility: String = row.try_get("provolatile")?;
+        read.functions.push(Function {
+            name,
+            routine: match row.try_get::<_, String>("prokind")?.as_str() {
+                "p" => Routine::Procedure,
+                "a" => Routine::Aggregate,
+                "w" => Routine::Window,
+                _ => Routine::Function,
+            },
+            is_volatile: volatility == "v",
+            is_strict: row.try_get("proisstrict")?,
+            returns_set: row.try_get("proretset")?,
+            returns: row.try_get("prorettype")?,
+            arguments: kinds.into_iter().enumerate().map(argument).collect(),
+            comment: row
+                .try_get::<_, Option<String>>("comment")?
+                .unwrap_or_default(),
+            may_execute: row.try_get("may_execute")?,
+            is_overloaded: row.try_get("is_overloaded")?,
+            is_of_extension: row.try_get("is_of_extension")?,
+        });
+    }
+    Ok(Some(read))
+}
+
+fn mode(letter: &str) -> Mode {
+    match letter {
+        "o" => Mode::Out,
+        "b" => Mode::InOut,
+        "v" => Mode::Variadic,
+        "t" => Mode::Table,
+        _ => Mode::In,
+    }
+}
+
+/// These types and all that they consist of.
+pub(super) async fn types(
+    session: &mut Session,
+    wanted: &[u32],
+) -> Result<HashMap<u32, TypeRow>, PgError> {
+    let mut types = HashMap::new();
+    for row in session.query(TYPES, &[&wanted]).await? {
+        let category: String = row.try_get("typcategory")?;
+        let kind = match row.try_get::<_, String>("typtype")?.as_str() {
+            "e" => TypeKind::Enum(row.try_get("labels")?),
+            "d" => TypeKind::Domain {
+                base: row.try_get("typbasetype")?,
+                modifier: row.try_get("typtypmod")?,
+                is_not_null: row.try_get("typnotnull")?,
+                checks: row.try_get("checks")?,
+            },
+            "c" => TypeKind::Composite(attributes(&row)?),
+            "r" | "m" => TypeKind::Range,
+            "p" => TypeKind::Pseudo,
+            _ if category == "A" => TypeKind::Array(row.try_get("typelem")?),
+            _ => TypeKind::Base,
+        };
+        let read = TypeRow {
+            schema: row.try_get("nspname")?,
+            name: row.try_get("typname")?,
+            kind,
+            comment: row.try_get("comment")?,
+            is_cast_to_json: row.try_get("is_cast_to_json")?,
+        };
+        types.insert(row.try_get("oid")?, read);
+    }
+    Ok(types)
+}
+
+fn attributes(
+    row: &sentinel_pg::tokio_postgres::Row,
+) -> Result<Vec<Attribute>, sentinel_pg::tokio_postgres::Error> {
+    // A composite type may have no attributes at all.
+    let names: Vec<String> = row.try_get::<_, Option<_>>("names")?.unwrap_or_default();
+    let kinds: Vec<u32> = row.try_get::<_, Option<_>>("types")?.unwrap_or_default();
+    let modifiers: Vec<i32> = row
+        .try_get::<_, Option<_>>("modifiers")?
+        .unwrap_or_default();
+    let comments: Vec<Option<String>> =
+        row.try_get::<_, Option<_>>("comments")?.unwrap_or_default();
+    let together = names.into_iter().zip(kinds).zip(modifiers).zip(comments);
+    let attribute = |(((name, kind), modifier), comment)| Attribute {
+        name,
+        kind,
+        modifier,
+        comment,
+    };
+    Ok(together.map(attribute).collect())
+}
