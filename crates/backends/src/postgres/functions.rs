@@ -22,14 +22,14 @@ use catalog::{Function, Routine, Schema};
 use comment::Comment;
 use types::Types;
 
-mod answer;
+pub(super) mod answer;
 mod catalog;
 mod check;
 mod comment;
 mod declare;
-mod execute;
-mod statement;
-mod types;
+pub(super) mod execute;
+pub(super) mod statement;
+pub(super) mod types;
 
 pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
     let mut found = Found::default();
@@ -51,7 +51,7 @@ pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found
     let mut kinds: Vec<u32> = kinds.collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let types = Types::new(catalog::types(session, &kinds).await?);
+    let types = types_of(session, &kinds).await?;
     let mut routes = HashSet::new();
     for (function, comment) in &wanted {
         match declare::operations(name, function, comment, &types) {
@@ -65,6 +65,11 @@ pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found
         }
     }
     Ok(found)
+}
+
+/// These types, with all that they consist of.
+pub(super) async fn types_of(session: &mut Session, oids: &[u32]) -> Result<Types, PgError> {
+    Ok(Types::new(catalog::types(session, oids).await?))
 }
 
 /// The functions that are wanted, with their comments.

@@ -45,9 +45,7 @@ pub async fn apply(url: &str, sql: &str, login: Login<'_>) -> Result<Applied, Se
         session.batch(sql).await?;
         if is_password_new {
             let set = "SELECT pg_catalog.format('ALTER ROLE %I PASSWORD %L', $1::text, $2::text)";
-            let set = session
-                .query(set, &[&login.role, &login.verifier])
-                .await?;
+            let set = session.query(set, &[&login.role, &login.verifier]).await?;
             session.batch(set[0].get(0)).await?;
         }
         Ok(Applied { is_password_new })

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sentinel_core::catalog::Glob;
-use sentinel_core::{ItemKind, Reach, Reply, RowSender};
+use sentinel_core::{Fault, ItemKind, Kind, Reach, Reply, RowSender};
 use sentinel_pg::tokio_postgres::Row;
 use sentinel_pg::{PgError, RowSink, Session};
 use serde_json::{Map, Value, json};
@@ -15,9 +15,11 @@ use serde_json::{Map, Value, json};
 use super::Config;
 use super::database::{Answer, Work};
 use super::failure::Failure;
-use super::functions::answer;
-use super::functions::statement::{RawJson, quoted};
-use super::functions::types::Types;
+use super::functions::answer::tool_result;
+use super::functions::execute::RawJson;
+use super::functions::statement::quoted;
+use super::functions::types::{Class, Types, Unsupported, allow, describe};
+use super::functions::types_of;
 use super::mode::Mode;
 use super::operation::{Declared, Execute, Found, Site};
 use super::settings::Settings;
@@ -39,7 +41,7 @@ const RELATIONS: &str = "\
         pg_catalog.array_agg(pg_catalog.col_description(c.oid, a.attnum) ORDER BY a.attnum), \
         pg_catalog.array_agg(EXISTS (SELECT FROM pg_catalog.pg_opclass o \
             JOIN pg_catalog.pg_am m ON m.oid = o.opcmethod AND m.amname = 'btree' \
-            WHERE o.opcdefault AND pg_catalog.pg_type_is_visible(b.oid) IS NOT NULL AND ( \
+            WHERE o.opcdefault AND ( \
                 o.opcintype = b.oid \
                 OR (b.typtype = 'e' AND o.opcintype = 'pg_catalog.anyenum'::pg_catalog.regtype) \
                 OR (b.typtype = 'r' AND o.opcintype = 'pg_catalog.anyrange'::pg_catalog.regtype) \
@@ -48,7 +50,7 @@ const RELATIONS: &str = "\
         COALESCE((SELECT pg_catalog.array_agg(k.attname::text ORDER BY u.at) \
             FROM pg_catalog.pg_index i, pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS u(attnum, at) \
             JOIN pg_catalog.pg_attribute k ON k.attnum = u.attnum \
-            WHERE i.indrelid = c.oid AND k.attrelid = c.oid AND i.indisprimary), '{}') \
+            WHERE i.indrelid = c.oid AND k.attrelid = c.oid AND i.indisprimary AND u.at <= i.indnkeyatts), '{}') \
     FROM pg_catalog.pg_class c \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
@@ -110,11 +112,9 @@ pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found
         return Ok(found);
     }
     let rows = session.client().query(RELATIONS, &[]).await?;
-    let known = rows
-        .iter()
-        .flat_map(|row| row.get::<_, Vec<u32>>(4))
-        .collect();
-    let types = Types::read(session, known).await?;
+    let oids = |row: &Row| row.get::<_, Vec<u32>>(4);
+    let known: Vec<u32> = rows.iter().flat_map(oids).collect();
+    let types = types_of(session, &known).await?;
     for pattern in &config.select {
         let whole = match pattern.contains('.') {
             true => pattern.clone(),
@@ -130,10 +130,11 @@ pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found
         };
         let before = found.operations.len();
         for row in rows.iter().filter(is_meant) {
-            let declared = declared(row, &types, config);
-            // Another pattern may have named it already.
-            if !found.operations.iter().any(|one| one.key == declared.key) {
-                found.operations.push(declared);
+            match declared(row, &types, config) {
+                // Another pattern may have named it already.
+                Ok(one) if found.operations.iter().any(|known| known.key == one.key) => {}
+                Ok(one) => found.operations.push(one),
+                Err(notice) => found.notices.push(notice),
             }
         }
         if before == found.operations.len() && !rows.iter().any(|row| is_meant(&row)) {
@@ -145,8 +146,9 @@ pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found
     Ok(found)
 }
 
-fn declared(row: &Row, types: &Types, config: &Config) -> Declared {
-    let (schema, name): (&str, &str) = (row.get(0), row.get(1));
+/// A notice, if it cannot be offered.
+fn declared(row: &Row, types: &Types, config: &Config) -> Result<Declared, String> {
+    let (schema_name, name): (&str, &str) = (row.get(0), row.get(1));
     let comment: Option<&str> = row.get(2);
     let names: Vec<String> = row.get(3);
     let oids: Vec<u32> = row.get(4);
@@ -155,36 +157,34 @@ fn declared(row: &Row, types: &Types, config: &Config) -> Declared {
     let comments: Vec<Option<String>> = row.get(7);
     let comparable: Vec<bool> = row.get(8);
     let key: Vec<String> = row.get(9);
-    let columns: Vec<Column> = names
-        .into_iter()
-        .enumerate()
-        .map(|(at, name)| {
-            let mut schema = types.output(oids[at], modifiers[at], !not_null[at]);
-            if let (Some(comment), Some(object)) = (&comments[at], schema.as_object_mut()) {
-                object.insert("description".to_owned(), json!(comment));
-            }
-            Column {
-                name,
-                sql_type: types.sql_name(oids[at]),
-                is_nullable: !not_null[at],
-                is_bytes: types.is_bytes(oids[at]),
-                is_comparable: comparable[at],
-                schema,
-            }
+    let column = |(at, column): (usize, String)| {
+        let schema = column_schema(types, oids[at], modifiers[at], comments[at].as_deref());
+        let left_out = |why: Unsupported| {
+            format!("{schema_name}.{name} is left out: its column {column} {why}")
+        };
+        Ok(Column {
+            schema: schema.map_err(left_out)?,
+            sql_type: types.sql(oids[at]).map_err(left_out)?,
+            is_nullable: !not_null[at],
+            is_bytes: types.class(oids[at]) == Class::Bytes,
+            is_comparable: comparable[at],
+            name: column,
         })
-        .collect();
+    };
+    let columns: Result<Vec<Column>, String> = names.into_iter().enumerate().map(column).collect();
+    let columns = columns?;
     let place = |name: &String| columns.iter().position(|column| column.name == *name);
     let key: Option<Vec<usize>> = key.iter().map(place).collect();
     let table = Table {
-        quoted: format!("{}.{}", quoted(schema), quoted(name)),
+        quoted: format!("{}.{}", quoted(schema_name), quoted(name)),
         key: key.unwrap_or_default(),
         columns,
     };
-    let key = match schema == config.schema {
+    let key = match schema_name == config.schema {
         true => format!("select_{name}"),
-        false => format!("select_{schema}_{name}"),
+        false => format!("select_{schema_name}_{name}"),
     };
-    Declared {
+    Ok(Declared {
         kind: ItemKind::Tool,
         definition: definition(&key, name, comment, &table, config.rows_max),
         key,
@@ -192,7 +192,22 @@ fn declared(row: &Row, types: &Types, config: &Config) -> Declared {
         routes: Vec::new(),
         needs_identity: false,
         execute: Box::new(table),
+    })
+}
+
+/// The schema of a column's values; they may be null.
+fn column_schema(
+    types: &Types,
+    oid: u32,
+    modifier: i32,
+    comment: Option<&str>,
+) -> Result<Value, Unsupported> {
+    let mut schema = types.schema(oid, modifier)?;
+    if let (Some(comment), Some(members)) = (comment, schema.as_object_mut()) {
+        describe(members, comment);
     }
+    allow(&mut schema, "null");
+    Ok(schema)
 }
 
 /// The tool of a table.
@@ -321,8 +336,10 @@ impl Execute for Table {
 impl Table {
     async fn select(&self, site: Site<'_>) -> Result<Reply, Failure> {
         let Site { config, call, .. } = site;
-        let query = Query::of(self, site.arguments)
-            .map_err(|error| Failure::Arguments(error.to_string()))?;
+        let query = Query::of(self, site.arguments).map_err(|error| {
+            let fault = Fault::new(Kind::InvalidParams, error.to_string());
+            Failure::Refused(fault.not_run())
+        })?;
         let limit = query.limit.unwrap_or(PAGE).min(config.rows_max);
         let mut page = Page::new(limit, config.reply_bytes_max, call.extra.rows.clone());
         let sql = match (&page.rows_out, query.limit) {
@@ -389,7 +406,7 @@ impl Page {
             );
         }
         json.push('}');
-        Ok(answer::structured(&json))
+        Ok(tool_result(&json, None))
     }
 }
 

@@ -290,7 +290,9 @@ pub(super) fn find<'p>(verb: &Verb, path: &'p str, is_for_probes: bool) -> Match
 
 /// Whether a path is the gateway's own at any listener, whatever the verb. Backends have no routes there.
 pub(super) fn is_own(mounts: &Mounts, path: &str) -> bool {
-    let is_admin = path.strip_prefix("/admin").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let is_admin = path
+        .strip_prefix("/admin")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let resolved = mounts.resolve(path, None);
     let has_row = |path: &str| !matches!(find(&Verb::GET, path, false), Match::Unknown);
     is_admin || resolved.is_some_and(|path| has_row(&path))

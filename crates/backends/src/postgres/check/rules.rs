@@ -144,10 +144,22 @@ async fn might(session: &mut Session) -> Result<Vec<Finding>, PgError> {
     for row in session.query(MIGHT, &[]).await? {
         let (name, is_self): (String, bool) = (row.get(0), row.get(1));
         let (rule, can) = match (row.get(2), row.get(3), row.get(4), row.get(5)) {
-            (true, _, _, _) => ("superuser", "is a superuser: no rule of the database holds for it"),
-            (_, true, _, _) => ("bypass_rls", "has BYPASSRLS: row-level security does not hold for it"),
-            (_, _, true, _) => ("create_role", "has CREATEROLE: it may give itself the rights of others"),
-            (_, _, _, true) => ("replication", "has REPLICATION: it may copy the whole database"),
+            (true, _, _, _) => (
+                "superuser",
+                "is a superuser: no rule of the database holds for it",
+            ),
+            (_, true, _, _) => (
+                "bypass_rls",
+                "has BYPASSRLS: row-level security does not hold for it",
+            ),
+            (_, _, true, _) => (
+                "create_role",
+                "has CREATEROLE: it may give itself the rights of others",
+            ),
+            (_, _, _, true) => (
+                "replication",
+                "has REPLICATION: it may copy the whole database",
+            ),
             _ => (
                 "predefined_role",
                 "reaches every table, or files and programs of the server",
@@ -221,18 +233,26 @@ fn table(row: &sentinel_pg::tokio_postgres::Row) -> Option<Finding> {
     let (rule, problem, advice) = match kind.as_str() {
         "v" if !is_invoker && evades => (
             "view_bypass",
-            format!("{who} may read this view, which reads its tables with the rights of {owner}, past their row-level security"),
-            format!("ALTER VIEW {object} SET (security_invoker = true), or give it to another owner"),
+            format!(
+                "{who} may read this view, which reads its tables with the rights of {owner}, past their row-level security"
+            ),
+            format!(
+                "ALTER VIEW {object} SET (security_invoker = true), or give it to another owner"
+            ),
         ),
         "v" => return None,
         "m" | "f" => (
             "no_row_security",
             format!("{who} may use it, and tables of this kind cannot have row-level security"),
-            format!("REVOKE ALL ON {object} FROM {who}, and read it in functions that choose the rows"),
+            format!(
+                "REVOKE ALL ON {object} FROM {who}, and read it in functions that choose the rows"
+            ),
         ),
         _ if !is_secured => (
             "no_row_security",
-            format!("{who} may use it, and it has no row-level security: every caller reaches every row"),
+            format!(
+                "{who} may use it, and it has no row-level security: every caller reaches every row"
+            ),
             format!("ALTER TABLE {object} ENABLE ROW LEVEL SECURITY, with a policy"),
         ),
         _ if is_bypassed => (

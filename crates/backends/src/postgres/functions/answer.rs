@@ -32,6 +32,17 @@ pub(super) struct Answer {
     pub(super) mime: Option<String>,
 }
 
+/// The result of a tool: a JSON object, and the text beside it if that is not the same.
+pub(in crate::postgres) fn tool_result(structured: &str, plain: Option<&str>) -> Reply {
+    let mut out = Vec::with_capacity(structured.len() * 2 + 128);
+    out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
+    json::encode_string(plain.unwrap_or(structured), &mut out);
+    out.extend_from_slice(br#"}],"structuredContent":"#);
+    out.extend_from_slice(structured.as_bytes());
+    out.extend_from_slice(br#","isError":false,"resultType":"complete"}"#);
+    reply(out)
+}
+
 /// The rows of an answer: JSON texts.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
@@ -71,15 +82,7 @@ impl Answer {
 
     /// Of a tool.
     pub(super) fn tool(&self, found: &Rows) -> Reply {
-        let structured = self.structured(found);
-        let plain = self.plain(found);
-        let mut out = Vec::with_capacity(structured.len() * 2 + 128);
-        out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
-        json::encode_string(plain.as_deref().unwrap_or(&structured), &mut out);
-        out.extend_from_slice(br#"}],"structuredContent":"#);
-        out.extend_from_slice(structured.as_bytes());
-        out.extend_from_slice(br#","isError":false,"resultType":"complete"}"#);
-        reply(out)
+        tool_result(&self.structured(found), self.plain(found).as_deref())
     }
 
     /// Of a resource. A function that returns null knows no such resource.

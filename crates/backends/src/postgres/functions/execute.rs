@@ -134,7 +134,7 @@ fn given(callable: &Callable, arguments: &[u8]) -> Result<Vec<bool>, Fault> {
 
 /// JSON as it came.
 #[derive(Debug)]
-pub(in super::super) struct RawJson<'a>(pub(in super::super) &'a [u8]);
+pub(in crate::postgres) struct RawJson<'a>(pub(in crate::postgres) &'a [u8]);
 
 impl ToSql for RawJson<'_> {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, BoxError> {

@@ -20,7 +20,7 @@ const ATTRIBUTES_MAX: usize = 2000;
 
 /// Why values of a type cannot be passed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unsupported {
+pub(in crate::postgres) enum Unsupported {
     #[error("has the pseudo-type {0}")]
     Pseudo(String),
     #[error("has a type that is nested too deep or has too many parts")]
@@ -31,7 +31,7 @@ pub(super) enum Unsupported {
 
 /// What a scalar is to those who build statements and defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(in crate::postgres) enum Class {
     Bool,
     /// int2, int4 and int8.
     Integer,
@@ -50,7 +50,7 @@ pub(super) enum Class {
 
 /// The types of a schema's functions.
 #[derive(Debug, Default)]
-pub(super) struct Types(HashMap<u32, TypeRow>);
+pub(in crate::postgres) struct Types(HashMap<u32, TypeRow>);
 
 impl Types {
     pub(super) fn new(rows: HashMap<u32, TypeRow>) -> Self {
@@ -58,7 +58,7 @@ impl Types {
     }
 
     /// The qualified name, as SQL takes it.
-    pub(super) fn sql(&self, oid: u32) -> Result<String, Unsupported> {
+    pub(in crate::postgres) fn sql(&self, oid: u32) -> Result<String, Unsupported> {
         let row = self.row(oid)?;
         match &row.kind {
             TypeKind::Pseudo => Err(Unsupported::Pseudo(row.name.clone())),
@@ -67,7 +67,7 @@ impl Types {
     }
 
     /// What a type is, below its domains.
-    pub(super) fn class(&self, oid: u32) -> Class {
+    pub(in crate::postgres) fn class(&self, oid: u32) -> Class {
         let Some(row) = self.0.get(&oid) else {
             return Class::Other;
         };
@@ -98,7 +98,7 @@ impl Types {
     }
 
     /// Whether it is a domain, whose null its checks may refuse or replace.
-    pub(super) fn is_not_null(&self, oid: u32) -> bool {
+    pub(in crate::postgres) fn is_not_null(&self, oid: u32) -> bool {
         matches!(
             self.0.get(&oid),
             Some(TypeRow {
@@ -121,7 +121,11 @@ impl Types {
     }
 
     /// The schema of a parameter or a column; without null.
-    pub(super) fn schema(&self, oid: u32, modifier: i32) -> Result<Value, Unsupported> {
+    pub(in crate::postgres) fn schema(
+        &self,
+        oid: u32,
+        modifier: i32,
+    ) -> Result<Value, Unsupported> {
         let mut left = ATTRIBUTES_MAX;
         let mut schema = self.within(oid, modifier, 0, &mut left)?;
         if self.class(oid) == Class::Bytes {
@@ -205,7 +209,7 @@ impl Types {
 }
 
 /// Puts a text before the description that there is.
-pub(super) fn describe(schema: &mut Map<String, Value>, text: &str) {
+pub(in crate::postgres) fn describe(schema: &mut Map<String, Value>, text: &str) {
     let text = match schema.get("description").and_then(Value::as_str) {
         Some(note) if !text.is_empty() => format!("{text} ({note})"),
         Some(_) => return,
@@ -215,7 +219,7 @@ pub(super) fn describe(schema: &mut Map<String, Value>, text: &str) {
 }
 
 /// Lets a schema allow values of one more type.
-pub(super) fn allow(schema: &mut Value, kind: &str) {
+pub(in crate::postgres) fn allow(schema: &mut Value, kind: &str) {
     let Some(members) = schema.as_object_mut() else {
         return;
     };

@@ -27,7 +27,11 @@ pub(super) fn run(args: &PgInit) -> anyhow::Result<ExitCode> {
     if let Some(variable) = &args.apply {
         return apply(args, variable, &sql);
     }
-    let Some(file) = args.output.as_deref().filter(|file| *file != Path::new("-")) else {
+    let Some(file) = args
+        .output
+        .as_deref()
+        .filter(|file| *file != Path::new("-"))
+    else {
         return print(&sql);
     };
     refuse_to_overwrite(file, args.force)?;

@@ -162,11 +162,7 @@ fn of_texts(exchange: &Exchange<'_>, route: &FoundRoute) -> Result<Vec<u8>, Faul
 }
 
 /// The arguments of path and query, and those of the body.
-fn merged<'b>(
-    texts: Vec<u8>,
-    sent: Cow<'b, [u8]>,
-    rules: Rules,
-) -> Result<Cow<'b, [u8]>, Fault> {
+fn merged<'b>(texts: Vec<u8>, sent: Cow<'b, [u8]>, rules: Rules) -> Result<Cow<'b, [u8]>, Fault> {
     // What is no object is refused with the words that there are for it.
     if texts == b"{}" || JsonKind::of(&sent) != Some(JsonKind::Object) {
         return Ok(sent);
@@ -248,7 +244,11 @@ mod tests {
         for (texts, sent, want) in [
             ("{}", r#"{ "a":1 }"#, r#"{ "a":1 }"#),
             (r#"{"id":5}"#, "{}", r#"{"id":5}"#),
-            (r#"{"id":5}"#, r#"{"a":1.0,"b":[ ]}"#, r#"{"id":5,"a":1.0,"b":[ ]}"#),
+            (
+                r#"{"id":5}"#,
+                r#"{"a":1.0,"b":[ ]}"#,
+                r#"{"id":5,"a":1.0,"b":[ ]}"#,
+            ),
             (r#"{"id":5}"#, r#"{"id": 5,"a":1}"#, r#"{"id":5,"a":1}"#),
             (r#"{"id":"x"}"#, r#"{"\u0069d":"x"}"#, r#"{"id":"x"}"#),
             // Refused by the walk, like every body of this kind.
