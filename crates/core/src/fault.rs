@@ -123,7 +123,7 @@ impl Kind {
             | Self::BackendTimeout
             | Self::BackendBadReply => Side::Backend,
             // Neither has done anything wrong.
-            Self::BackendBusy => Side::Gateway,
+            Self::BackendBusy | Self::TransactionConflict => Side::Gateway,
             Self::AuditUnavailable
             | Self::Internal
             | Self::Disabled

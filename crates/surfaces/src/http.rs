@@ -20,6 +20,7 @@ use http::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use sentinel_core::policy::ADMIN;
 use sentinel_core::{Caller, Fault, Identity, View, tags};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -87,6 +88,8 @@ pub struct Door {
     serves: Serves,
     scrape: Scrape,
     documents: documents::Documents,
+    /// The shadowed routes that were reported.
+    reported: Mutex<Vec<String>>,
 }
 
 struct Entrance {
@@ -172,6 +175,7 @@ impl Door {
             serves,
             scrape,
             documents: documents::Documents::default(),
+            reported: Mutex::default(),
         })
     }
 
@@ -247,8 +251,28 @@ impl Door {
         self.sessions.calls()
     }
 
+    /// The routes of backends that are never taken.
+    fn shadowed_routes(&self) -> Vec<String> {
+        let registry = &self.gateway.registry;
+        match registry.has_routes() {
+            true => rest::shadowed(&registry.catalog(), &self.entrance.load().mounts),
+            false => Vec::new(),
+        }
+    }
+
+    /// Logs each of them once, for as long as it is one.
+    fn report_shadowed_routes(&self) {
+        let shadowed = self.shadowed_routes();
+        let mut reported = self.reported.lock();
+        for text in shadowed.iter().filter(|text| !reported.contains(text)) {
+            tracing::warn!("{text}");
+        }
+        *reported = shadowed;
+    }
+
     /// Ends expired sessions; called every few seconds.
     pub fn sweep(&self) {
+        self.report_shadowed_routes();
         self.sessions.bound(&self.gateway.limits());
         self.sessions.sweep();
         let metrics = &self.gateway.auditor.metrics;

@@ -15,6 +15,7 @@ mod openapi;
 mod openrpc;
 mod schemas;
 mod shown;
+pub(super) mod ways;
 mod yaml;
 
 use std::future::ready;
@@ -28,7 +29,7 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::policy::{Visible, VisibleId};
-use sentinel_core::{Fault, ItemKind, Kind, View};
+use sentinel_core::{Addressing, Fault, ItemKind, Kind, View};
 use sentinel_wire::{Id, Params};
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -148,7 +149,7 @@ impl Documents {
 /// The document for whoever asks, made now if it is not there.
 async fn made(exchange: &Exchange<'_>, document: Document) -> Result<Ready, Fault> {
     let door = exchange.door;
-    let caller = operations::caller(exchange, false);
+    let caller = operations::caller_by(exchange, Addressing::Document);
     let (policy, set) = (&door.gateway.policy, caller.capability_set());
     policy.registry().lists_ready(View::Merged, set).await;
     let entrance = door.entrance.load_full();

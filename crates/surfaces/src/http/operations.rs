@@ -280,7 +280,8 @@ impl Completed {
             | Kind::RateLimited
             | Kind::Overloaded
             | Kind::CircuitOpen
-            | Kind::BackendBusy => false,
+            | Kind::BackendBusy
+            | Kind::TransactionConflict => false,
             _ => self.record.trail().is_dispatched() && !fault.is_not_run,
         }
     }

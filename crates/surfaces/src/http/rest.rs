@@ -27,11 +27,13 @@ use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::invocation::{params_named, params_of_uri};
-use sentinel_core::{Addressing, Fault, ItemKind, Kind, Operation, View};
+use sentinel_core::catalog::CatalogRoute;
+use sentinel_core::{Addressing, Fault, ItemKind, Kind, Operation, Reach, View};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Params, Payload};
 
 use super::body::Body;
+use super::documents::ways::{PathWay, Ways};
 use super::exchange::Exchange;
 use super::operations::{self, Completed, Next, Wanted, Way};
 use super::post::{arrival_at, is_json, take_any_body};
@@ -46,7 +48,7 @@ pub(crate) use jobs::Jobs;
 pub(super) use later::{cancel, continue_later, status};
 pub use replays::Replayable;
 pub(crate) use replays::Replays;
-pub(super) use routed::{at_route, shadowed};
+pub(super) use routed::{at_route, is_shadowed, shadowed};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -230,9 +232,10 @@ async fn listed(exchange: &Exchange<'_>, kinds: &[ItemKind]) -> Result<Response<
     let arrival = arrival_at(Surface::Rest, door, identity, exchange.headers());
     let params = Params::default();
     let record = OperationExchange::open(&arrival, None, &method, &params, 0);
-    let caller = operations::caller(exchange, false);
+    let caller = operations::caller_by(exchange, Addressing::Document);
     let (policy, set) = (&door.gateway.policy, caller.capability_set());
     policy.registry().lists_ready(View::Merged, set).await;
+    let visible = policy.visible(&caller);
     let mut out = vec![b'{'];
     for kind in kinds {
         if out.len() > 1 {
@@ -252,7 +255,7 @@ async fn listed(exchange: &Exchange<'_>, kinds: &[ItemKind]) -> Result<Response<
                     out.push(b',');
                 }
                 is_first = false;
-                push_item(exchange, *kind, &item, &mut out);
+                push_item(exchange, visible.routes(), *kind, &item, &mut out);
             }
             cursor = page.string("nextCursor").map(Cow::into_owned);
             if cursor.is_none() {
@@ -269,7 +272,13 @@ async fn listed(exchange: &Exchange<'_>, kinds: &[ItemKind]) -> Result<Response<
 }
 
 /// An item of a list; of a tool also whose it is, and how it is called.
-fn push_item(exchange: &Exchange<'_>, kind: ItemKind, item: &Payload, out: &mut Vec<u8>) {
+fn push_item(
+    exchange: &Exchange<'_>,
+    routes: &[CatalogRoute],
+    kind: ItemKind,
+    item: &Payload,
+    out: &mut Vec<u8>,
+) {
     let registry = &exchange.door.gateway.registry;
     let name = item.string("name").unwrap_or_default();
     let tool = match kind {
@@ -286,7 +295,21 @@ fn push_item(exchange: &Exchange<'_>, kind: ItemKind, item: &Payload, out: &mut 
         true => br#"["GET","POST"]"#,
         false => br#"["POST"]"#,
     };
-    let members = [("backend", Some(&backend[..])), ("method", Some(verbs))];
+    let verbs = (tool.reach == Reach::ByName).then_some(verbs);
+    let mounts = &exchange.door.entrance.load().mounts;
+    let is_name = |name: &str| visible_tool(exchange, name, Addressing::Name).is_some();
+    let Ways { paths, methods } = Ways::to(&tool, routes, mounts, is_name);
+    let path = |way: &PathWay| serde_json::json!({ "method": way.verbs, "path": way.path });
+    let paths: Vec<_> = paths.iter().map(path).collect();
+    let methods: Vec<_> = methods.iter().map(|way| &*way.method).collect();
+    let paths = (!paths.is_empty()).then(|| serde_json::json!(paths).to_string());
+    let methods = (!methods.is_empty()).then(|| serde_json::json!(methods).to_string());
+    let members = [
+        ("backend", Some(&backend[..])),
+        ("method", verbs),
+        ("routes", paths.as_deref().map(str::as_bytes)),
+        ("rpcMethods", methods.as_deref().map(str::as_bytes)),
+    ];
     item.as_raw().rewrite(&members, out);
 }
 

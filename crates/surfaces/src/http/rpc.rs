@@ -1,7 +1,13 @@
 //! JSON-RPC 2.0 at `/rpc`: a method is an operation of the catalog, its params are the arguments.
 //!
-//! The elements of a batch run side by side, and each has a record of its own. Not here: MCP, whose messages have the same
-//! envelope and other methods (`post`).
+//! The elements of a batch run side by side, and each has a record of its own. A tool's name comes before a method that a
+//! backend declares (`routed`).
+//!
+//! Not here: MCP, whose messages have the same envelope and other methods (`post`).
+
+mod routed;
+
+use std::iter::repeat;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -12,13 +18,14 @@ use sentinel_core::audit::Surface;
 use sentinel_core::invocation::{params_named, params_of_uri};
 use sentinel_core::{Fault, Kind};
 use sentinel_wire::envelope::{PARSE_ERROR, Refusal, write_error_object, write_result};
-use sentinel_wire::json::Rules;
+use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Id, Incoming, Message, Method, Notification, Params, Request, Revision};
 
 use super::body::Body;
 use super::exchange::Exchange;
 use super::operations::{self, Wanted, Way};
 use super::post::{arrival_at, take_body};
+use super::rest::whole::{self, WholeAnswer};
 use super::{documents, reply, rest};
 use crate::rescue;
 
@@ -28,11 +35,16 @@ const BATCH_MAX: usize = 100;
 /// this revision.
 const REVISION: Revision = Revision::V2025_06_18;
 
+/// What the parser says of params that are no object.
+const NO_OBJECT: &str = "params must be an object";
+
 /// What an element came to.
 struct Answer {
     message: Vec<u8>,
     status: StatusCode,
     retry_after_ms: Option<u64>,
+    /// A backend's own answer, in place of all that.
+    of_backend: Option<WholeAnswer>,
 }
 
 /// `POST /rpc`.
@@ -43,17 +55,24 @@ pub(super) async fn answer(
     let taken = take_body(exchange.door, exchange.headers(), body).await;
     let bytes = taken.map_err(|(fault, _)| fault)?;
     let bytes_in = bytes.len();
-    let depth = exchange.door.gateway.limits().json_depth_max;
-    match Incoming::parse(bytes, Rules::caller(depth)) {
-        Err(refusal) => {
-            let id = refusal.id.as_ref();
-            Ok(unread(exchange, id, &malformed(&refusal)).respond())
+    let gateway = &exchange.door.gateway;
+    let rules = Rules::caller(gateway.limits().json_depth_max);
+    // The elements as they were sent, for backends that take them as a whole.
+    let sent = gateway.registry.has_routes().then(|| bytes.clone());
+    let message = match Incoming::parse(bytes, rules) {
+        Err(refusal) => Err(refusal),
+        Ok(Incoming::One(message)) => Ok(message),
+        Ok(Incoming::Batch(messages)) => {
+            let spans = sent.map(|sent| (json::elements(&sent, rules).unwrap_or_default(), sent));
+            let slices = spans.map_or_else(Vec::new, |(spans, sent)| {
+                let slice = |span: &json::Span| sent.slice(span.range());
+                spans.iter().map(slice).collect()
+            });
+            return Box::pin(batch(exchange, messages, slices)).await;
         }
-        Ok(Incoming::One(message)) => Ok(one(exchange, Ok(message), bytes_in)
-            .await
-            .map_or_else(no_content, Answer::respond)),
-        Ok(Incoming::Batch(messages)) => Box::pin(batch(exchange, messages)).await,
-    }
+    };
+    let answer = one(exchange, message, sent, bytes_in).await;
+    Ok(answer.map_or_else(no_content, Answer::respond))
 }
 
 /// A request that is refused before a call of it could be read.
@@ -70,16 +89,22 @@ fn no_content() -> Response<Body> {
 async fn batch(
     exchange: &Exchange<'_>,
     messages: Vec<Result<Message, Refusal>>,
+    sent: Vec<Bytes>,
 ) -> Result<Response<Body>, Fault> {
     if messages.len() > BATCH_MAX {
         let text = format!("a batch of more than {BATCH_MAX} calls; send several");
         return Err(Fault::new(Kind::TooLarge, text));
     }
+    if let Some(timing) = exchange.timing {
+        timing.has_several();
+    }
+    let sent = sent.into_iter().map(Some).chain(repeat(None));
     let all = messages
         .into_iter()
-        .map(|message| one(exchange, message, 0));
-    let answers = join_all(all).await;
-    let answers: Vec<Vec<u8>> = answers.into_iter().flatten().map(|a| a.message).collect();
+        .zip(sent)
+        .map(|(message, sent)| one(exchange, message, sent, 0));
+    let answers = join_all(all).await.into_iter().flatten();
+    let answers: Vec<Vec<u8>> = answers.filter_map(Answer::into_element).collect();
     if answers.is_empty() {
         return Ok(no_content());
     }
@@ -93,8 +118,17 @@ async fn batch(
 async fn one(
     exchange: &Exchange<'_>,
     message: Result<Message, Refusal>,
+    sent: Option<Bytes>,
     bytes_in: usize,
 ) -> Option<Answer> {
+    let message = match (message, sent) {
+        // A backend may take what tools do not: params by position.
+        (message, Some(sent)) => match routed::taken(exchange, &message, &sent) {
+            Some(taken) => return taken.answer(exchange, sent, bytes_in).await,
+            None => message,
+        },
+        (message, None) => message,
+    };
     match message {
         Ok(Message::Request(Request { id, method, params })) => {
             Some(call(exchange, Some(id), method.as_str(), &params, bytes_in).await)
@@ -118,7 +152,7 @@ async fn one(
 fn malformed(refusal: &Refusal) -> Fault {
     let kind = match refusal.code {
         PARSE_ERROR => Kind::ParseError,
-        _ if refusal.message == "params must be an object" => Kind::InvalidParams,
+        _ if refusal.message == NO_OBJECT => Kind::InvalidParams,
         _ => Kind::InvalidRequest,
     };
     let text = match kind {
@@ -161,13 +195,19 @@ async fn call(
         Err(fault) => return unread(exchange, id.as_ref(), &fault),
     };
     let wanted = Wanted {
-        method: method.clone(),
+        method,
         params,
-        id: id.clone(),
+        id,
         bytes_in,
         with_notices: false,
         way: Way::default(),
     };
+    run(exchange, name, wanted).await
+}
+
+/// Calls an operation by its arguments.
+async fn run(exchange: &Exchange<'_>, name: &str, wanted: Wanted) -> Answer {
+    let (method, id) = (wanted.method.clone(), wanted.id.clone());
     let mut completed = operations::run(exchange, Surface::Rpc, wanted).await;
     // An unknown tool is an unknown method here (requirement C-16).
     if let Err(fault) = &mut completed.outcome
@@ -221,6 +261,7 @@ impl Answer {
             message,
             status: StatusCode::OK,
             retry_after_ms: None,
+            of_backend: None,
         }
     }
 
@@ -232,10 +273,32 @@ impl Answer {
             message,
             status: rescue::row(fault.kind).status(),
             retry_after_ms: fault.retry_after_ms,
+            of_backend: None,
         }
     }
 
+    fn of_backend(answer: WholeAnswer) -> Self {
+        Self {
+            message: Vec::new(),
+            status: answer.status,
+            retry_after_ms: None,
+            of_backend: Some(answer),
+        }
+    }
+
+    /// As an element of the answer to a batch, if it has anything to say.
+    fn into_element(self) -> Option<Vec<u8>> {
+        let message = match &self.of_backend {
+            Some(answer) => answer.body.to_vec(),
+            None => self.message,
+        };
+        (!message.is_empty()).then_some(message)
+    }
+
     fn respond(self) -> Response<Body> {
+        if let Some(answer) = &self.of_backend {
+            return whole::respond(answer, false);
+        }
         let mut response = reply::json(self.status, self.message);
         if let Some(ms) = self.retry_after_ms {
             let seconds = HeaderValue::from(ms.div_ceil(1000));

@@ -21,6 +21,9 @@ pub struct Status {
     pub killed: Vec<Killed>,
     /// Tools whose arguments were not checked when they were called.
     pub unchecked: Vec<UncheckedTool>,
+    /// Routes of backends that are never taken, because the gateway has something of its own at their paths.
+    #[serde(default)]
+    pub shadowed: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +58,7 @@ impl Endpoint for Read {
             admission: admission(policy),
             killed: policy.kills().killed(),
             unchecked: unchecked(policy),
+            shadowed: exchange.door.shadowed_routes(),
         })
     }
 }

@@ -51,6 +51,8 @@ const RUNS: &[Kind] = &[
     Kind::AuditUnavailable,
     Kind::InputRequired,
     Kind::UriTooLong,
+    Kind::Conflict,
+    Kind::TransactionConflict,
 ];
 const HAS_BODY: &[Kind] = &[
     Kind::ParseError,
@@ -65,6 +67,9 @@ const TOOL: &[Kind] = &[
     Kind::ConfirmationInvalid,
 ];
 
+/// Arguments as texts, and an answer that may be a stream.
+const TEXTS: &[Kind] = &[Kind::InvalidParameter, Kind::TooManyStreams];
+
 impl Asked {
     const ALL: [Self; 7] = [
         Self::Call,
@@ -78,8 +83,8 @@ impl Asked {
 
     fn kinds(self) -> Vec<Kind> {
         let further: &[&[Kind]] = match self {
-            Self::Call => &[RUNS, HAS_BODY, TOOL, &[Kind::TooManyStreams]],
-            Self::Query => &[RUNS, TOOL, &[Kind::InvalidParameter, Kind::TooManyStreams]],
+            Self::Call => &[RUNS, HAS_BODY, TOOL, TEXTS],
+            Self::Query => &[RUNS, TOOL, TEXTS],
             Self::Continue => &[RUNS, HAS_BODY, TOOL, &[Kind::BadState]],
             Self::Prompt => &[RUNS, HAS_BODY],
             Self::Resource => &[RUNS, &[Kind::UnknownResource, Kind::RangeNotSatisfiable]],

@@ -9,7 +9,8 @@ use sentinel_core::cost::tokens;
 use serde_json::Value;
 
 use super::openapi::{SEGMENT, segment};
-use super::shown::Shown;
+use super::shown::{Shown, Tool};
+use super::ways::PathWay;
 
 /// Of a description in `llms.txt`.
 const SUMMARY_CHARS_MAX: usize = 160;
@@ -36,14 +37,24 @@ fn sections(shown: &Shown) -> Vec<Section<'_>> {
             .tools
             .iter()
             .filter(|tool| tool.backend == backend.name);
-        let entry = |tool: &'_ super::shown::Tool| {
+        let entry = |tool: &'_ Tool| {
             let path = shown.rest(&format!("/{}", segment(&tool.name)));
             let verbs = if tool.is_read_only {
                 "POST or GET"
             } else {
                 "POST"
             };
-            (format!("{verbs} {path}"), path)
+            let by_name = tool.is_by_name.then(|| format!("{verbs} {path}"));
+            let paths = tool.ways.paths.iter().map(PathWay::to_text);
+            let methods = tool.ways.methods.iter();
+            let methods = methods.map(|way| format!("JSON-RPC method {}", way.method));
+            let ways: Vec<String> = by_name.into_iter().chain(paths).chain(methods).collect();
+            let link = match (tool.is_by_name, tool.ways.paths.first()) {
+                (false, Some(way)) => way.path.clone(),
+                (false, None) => shown.mounts.rpc.clone().unwrap_or(path),
+                (true, _) => path,
+            };
+            (ways.join(", "), link)
         };
         let entries: Vec<Entry<'_>> = tools
             .map(|tool| {

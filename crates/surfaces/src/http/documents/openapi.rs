@@ -3,6 +3,10 @@
 //! Each tool and prompt has a path of its own, because a generator makes one function of each. Not here: schemas of tools
 //! (`schemas`), refusals (`answers`), JSON and caching (`http::documents`).
 
+mod routed;
+
+use std::collections::BTreeMap;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
@@ -31,13 +35,15 @@ const ABOUT: &str = "Every tool, prompt and resource of the catalog that you see
 const ANSWERS: &str = "The result of a tool is its structured content, or else its content blocks. With `Accept: text/event-stream` or \
     `application/jsonl` a call is told as a stream; a result that is one text, image, sound or file comes as bytes if \
     `Accept` prefers its media type. A POST with an `Idempotency-Key` can be sent again safely; with `Prefer: respond-async` a call \
-    is answered `202` and seen at the path in `Location`. Refusals are problem documents (RFC 9457), explained at `/problems`.";
+    is answered `202` and seen at the path in `Location`. Paths outside of these are declared by backends. Refusals are problem documents (RFC 9457), explained at `/problems`.";
 
 struct Writer<'a> {
     shown: &'a Shown,
     components: Components,
     ids: Names,
     paths: Map<String, Value>,
+    /// The paths of backends' routes, by their shape.
+    shapes: BTreeMap<String, String>,
 }
 
 /// The document.
@@ -50,10 +56,14 @@ pub(super) fn document(shown: &Shown) -> Value {
         components,
         ids: Names::default(),
         paths: Map::new(),
+        shapes: BTreeMap::new(),
     };
     writer.add_gateway();
-    for tool in &shown.tools {
+    for tool in shown.tools.iter().filter(|tool| tool.is_by_name) {
         writer.add_tool(tool);
+    }
+    for tool in &shown.tools {
+        writer.add_routes(tool);
     }
     for prompt in &shown.prompts {
         writer.add_prompt(prompt);
@@ -248,7 +258,7 @@ impl Writer<'_> {
         operation["responses"] = self.responses(Asked::Call, ok.clone());
         self.insert(path.clone(), "post", operation);
         // The list of the catalog has this path.
-        if tool.is_read_only && !self.is_taken(&path) {
+        if tool.is_read_only && !self.is_taken(&path, "get") {
             let mut operation =
                 self.operation(&format!("get_{name}"), name, &tool.backend, &tool.entry);
             let mut parameters: Vec<Value> = input.parameters.iter().map(query).collect();
@@ -259,10 +269,10 @@ impl Writer<'_> {
         }
     }
 
-    fn is_taken(&self, path: &str) -> bool {
+    fn is_taken(&self, path: &str, verb: &str) -> bool {
         self.paths
             .get(path)
-            .is_some_and(|item| item.get("get").is_some())
+            .is_some_and(|item| item.get(verb).is_some())
     }
 
     fn add_prompt(&mut self, prompt: &Prompt) {

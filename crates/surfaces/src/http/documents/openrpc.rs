@@ -31,8 +31,12 @@ pub(super) fn document(shown: &Shown) -> Value {
     let callable = shown
         .tools
         .iter()
-        .filter(|tool| !tool.name.starts_with(RESERVED));
-    methods.extend(callable.map(|tool| method(tool, &mut components)));
+        .filter(|tool| tool.is_by_name && !tool.name.starts_with(RESERVED));
+    methods.extend(callable.map(|tool| method(tool, &tool.name, false, &mut components)));
+    for tool in &shown.tools {
+        let declared = tool.ways.methods.iter();
+        methods.extend(declared.map(|way| method(tool, &way.method, way.is_whole, &mut components)));
+    }
     json!({
         "openrpc": VERSION,
         "info": {
@@ -45,7 +49,8 @@ pub(super) fn document(shown: &Shown) -> Value {
     })
 }
 
-fn method(tool: &Tool, components: &mut Components) -> Value {
+/// A method that calls a tool. `is_whole`: its backend answers itself.
+fn method(tool: &Tool, name: &str, is_whole: bool, components: &mut Components) -> Value {
     let (entry, type_name) = (&tool.entry, type_name(&tool.name));
     let input = components.add(&format!("{type_name}Input"), entry.get("inputSchema"), true);
     let output = entry
@@ -57,13 +62,14 @@ fn method(tool: &Tool, components: &mut Components) -> Value {
                 .add(&format!("{type_name}Output"), Some(schema), false)
                 .name,
         ),
+        None if is_whole => json!({}),
         None => reference("ContentResult"),
     };
     let named = input
         .parameters
         .iter()
         .filter(|parameter| !parameter.name.is_empty());
-    let mut method = described(&tool.name, named.map(param).collect(), &result);
+    let mut method = described(name, named.map(param).collect(), &result);
     method["tags"] = json!([{ "name": &*tool.backend }]);
     for (member, from) in [("summary", "title"), ("description", "description")] {
         if let Some(text) = entry.get(from).filter(|text| text.is_string()) {

@@ -1,11 +1,13 @@
 //! The catalog as one caller sees it, read for documents.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use sentinel_core::policy::Visible;
-use sentinel_core::{ItemKind, Operation};
+use sentinel_core::{ItemKind, Operation, Reach};
 use serde_json::Value;
 
+use super::ways::Ways;
 use crate::http::mounts::{self, Mounts};
 
 /// What is said of a backend is its first paragraph, at most so long.
@@ -27,6 +29,10 @@ pub(super) struct Tool {
     pub(super) name: String,
     pub(super) backend: Arc<str>,
     pub(super) is_read_only: bool,
+    /// It has a path and a method of its name.
+    pub(super) is_by_name: bool,
+    /// Further ways to it.
+    pub(super) ways: Ways,
     /// As it is listed.
     pub(super) entry: Value,
 }
@@ -55,9 +61,20 @@ impl Shown {
             }
         };
         let mut tools = Vec::new();
+        let names: HashSet<Arc<str>> = match visible.routes().is_empty() {
+            true => HashSet::new(),
+            false => {
+                let all = visible.items(ItemKind::Tool).into_iter();
+                let named = all.filter(|(_, operation)| operation.reach == Reach::ByName);
+                named.map(|(_, operation)| operation.exposed.clone()).collect()
+            }
+        };
         for (entry, operation) in read(ItemKind::Tool) {
             note(&operation);
+            let is_name = |method: &str| names.contains(method);
             tools.push(Tool {
+                is_by_name: operation.reach == Reach::ByName,
+                ways: Ways::to(&operation, visible.routes(), &mounts, is_name),
                 name: operation.exposed.to_string(),
                 backend: operation.backend.clone(),
                 is_read_only: operation.is_read_only,

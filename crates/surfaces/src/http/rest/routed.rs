@@ -208,7 +208,7 @@ pub(in super::super) fn shadowed(catalog: &Catalog, mounts: &Mounts) -> Vec<Stri
         };
         let shown = pattern.shown();
         let operation = &known.operation;
-        is_own(mounts, &sample(shown)).then(|| {
+        is_shadowed(mounts, shown).then(|| {
             format!(
                 "the route {shown} of `{}` is never taken: the path is one of the gateway's own (backend `{}`)",
                 operation.own, operation.backend
@@ -216,6 +216,11 @@ pub(in super::super) fn shadowed(catalog: &Catalog, mounts: &Mounts) -> Vec<Stri
         })
     });
     hidden.collect()
+}
+
+/// Whether a row of the gateway's own table has the paths of a pattern.
+pub(in super::super) fn is_shadowed(mounts: &Mounts, shown: &str) -> bool {
+    is_own(mounts, &sample(shown))
 }
 
 /// A path that fits the pattern: each parameter is a word.

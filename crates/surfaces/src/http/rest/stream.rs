@@ -1,6 +1,7 @@
-//! A call as a stream of records: progress, log lines, and at last its result or error.
+//! A call as a stream of records: progress, log lines, rows of a set, and at last its result or error.
 //!
-//! Server-sent events and JSON Lines carry the same records. The record of the call is made before the last one leaves.
+//! Server-sent events and JSON Lines carry the same records, so that a row is never taken for anything else, and a set that
+//! broke off never for a whole one. The record of the call is made before the last of them leaves.
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
@@ -44,8 +45,8 @@ pub(super) fn records(
     first: Next,
     running: Running,
 ) -> impl Stream<Item = Bytes> + Send {
-    let state = (Some(first), Some(running));
-    stream::unfold(state, move |(first, running)| {
+    let state = (Some(first), Some(running), 0);
+    stream::unfold(state, move |(first, running, bytes_before)| {
         let method = method.clone();
         async move {
             let mut running = running?;
@@ -60,11 +61,12 @@ pub(super) fn records(
                 Ok(Next::Rows(lines)) => push_rows(form, &lines, &mut out),
                 Ok(Next::Done(completed)) => {
                     push_last(form, &method, &completed, &mut out);
-                    completed.record(out.len());
-                    return Some((out.into(), (None, None)));
+                    completed.record(bytes_before + out.len());
+                    return Some((out.into(), (None, None, 0)));
                 }
             }
-            Some((out.into(), (None, Some(running))))
+            let bytes = bytes_before + out.len();
+            Some((out.into(), (None, Some(running), bytes)))
         }
     })
 }
@@ -92,11 +94,18 @@ fn push_last(form: Form, method: &Method, completed: &Completed, out: &mut Vec<u
     }
 }
 
-/// Each row is a record. Backends write rows as lines.
+/// Each row is a record. Backends write rows as lines, so they are copied as they are.
 fn push_rows(form: Form, lines: &[u8], out: &mut Vec<u8>) {
-    for row in lines.split(|byte| *byte == b'\n') {
-        if !row.is_empty() {
-            push(form, "row", &[br#""row":"#, row], out);
+    const BEFORE: &[u8] = br#"{"type":"row","row":"#;
+    out.reserve(lines.len() * 2);
+    let rows = lines.split(|byte| *byte == b'\n');
+    for row in rows.filter(|row| !row.is_empty()) {
+        let (before, after): (&[u8], &[u8]) = match form {
+            Form::Lines => (b"", b"}\n"),
+            Form::Events | Form::Json => (b"event: row\ndata: ", b"}\n\n"),
+        };
+        for part in [before, BEFORE, row, after] {
+            out.extend_from_slice(part);
         }
     }
 }
@@ -153,5 +162,25 @@ fn push_keep_alive(form: Form, out: &mut Vec<u8>) {
     match form {
         Form::Lines => out.push(b'\n'),
         Form::Events | Form::Json => sse::push_keep_alive(out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_records_like_all_others() {
+        for form in [Form::Lines, Form::Events] {
+            let (mut rows, mut records) = (Vec::new(), Vec::new());
+            push_rows(form, b"{\"a\":1}\n[2]\n", &mut rows);
+            for row in [&b"{\"a\":1}"[..], b"[2]"] {
+                push(form, "row", &[br#""row":"#, row], &mut records);
+            }
+            assert_eq!(
+                String::from_utf8_lossy(&rows),
+                String::from_utf8_lossy(&records)
+            );
+        }
     }
 }

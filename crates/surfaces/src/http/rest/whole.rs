@@ -118,7 +118,8 @@ pub(in crate::http) fn answer_of(
     match read_answer(http) {
         Ok(answer) => Ok((completed, answer)),
         Err(why) => {
-            completed.spoil(Fault::new(Kind::BackendBadReply, why));
+            let text = "the backend's answer cannot be sent on";
+            completed.spoil(Fault::new(Kind::BackendBadReply, text).because(why));
             Err(Box::new(completed))
         }
     }
