@@ -3,3 +3,4 @@
 mod admin;
 mod commands;
 mod operator;
+mod pg;

@@ -26,8 +26,8 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use sentinel_core::audit::{Ending, Surface};
-use sentinel_core::invocation::{params_named, params_of_uri};
 use sentinel_core::catalog::CatalogRoute;
+use sentinel_core::invocation::{params_named, params_of_uri};
 use sentinel_core::{Addressing, Fault, ItemKind, Kind, Operation, Reach, View};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Params, Payload};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::callers::{Caller, Legacy};
+use crate::support::callers::Legacy;
 use crate::support::house::{PATIENCE, until};
 use crate::support::http;
 use crate::support::postgres::Cluster;

@@ -35,7 +35,8 @@ pub(super) fn document(shown: &Shown) -> Value {
     methods.extend(callable.map(|tool| method(tool, &tool.name, false, &mut components)));
     for tool in &shown.tools {
         let declared = tool.ways.methods.iter();
-        methods.extend(declared.map(|way| method(tool, &way.method, way.is_whole, &mut components)));
+        methods
+            .extend(declared.map(|way| method(tool, &way.method, way.is_whole, &mut components)));
     }
     json!({
         "openrpc": VERSION,

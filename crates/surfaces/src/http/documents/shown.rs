@@ -66,7 +66,9 @@ impl Shown {
             false => {
                 let all = visible.items(ItemKind::Tool).into_iter();
                 let named = all.filter(|(_, operation)| operation.reach == Reach::ByName);
-                named.map(|(_, operation)| operation.exposed.clone()).collect()
+                named
+                    .map(|(_, operation)| operation.exposed.clone())
+                    .collect()
             }
         };
         for (entry, operation) in read(ItemKind::Tool) {

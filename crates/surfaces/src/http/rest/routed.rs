@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Method as Verb, Response};
 use hyper::body::Incoming;
 use sentinel_core::audit::Surface;
-use sentinel_core::catalog::{Catalog, FoundRoute, PathMatch};
+use sentinel_core::catalog::{Catalog, FoundRoute, PathMatch, RouteRequest};
 use sentinel_core::{Addressing, Fault, Kind, Operation, RouteKind};
 use sentinel_wire::json::{self, Kind as JsonKind, Rules, canonical};
 use sentinel_wire::{Params, Payload};
@@ -61,8 +61,13 @@ async fn find(exchange: &Exchange<'_>) -> PathMatch {
     let sees = |operation: &Operation| {
         here.has(&operation.backend) && policy.grant(&caller, operation).see
     };
-    let (verb, path) = (&exchange.head.method, exchange.head.uri.path());
-    registry.http_route(verb.as_str(), path, sees)
+    let header = |name: &str| exchange.headers().get(name)?.to_str().ok();
+    let request = RouteRequest {
+        verb: exchange.head.method.as_str(),
+        path: exchange.head.uri.path(),
+        header: &header,
+    };
+    registry.http_route(request, sees)
 }
 
 /// OPTIONS, and verbs that no route of the path has.

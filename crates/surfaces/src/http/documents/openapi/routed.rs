@@ -176,7 +176,9 @@ fn in_path(names: &[(&str, &str)], known: &[Parameter]) -> Vec<Value> {
 /// An object's schema without some of its properties; `None` where nothing is left to be given.
 fn without(schema: &Value, is_left_out: impl Fn(&str) -> bool) -> Option<Value> {
     let mut schema = schema.clone();
-    let properties = schema.get_mut("properties").and_then(Value::as_object_mut)?;
+    let properties = schema
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)?;
     let kept: Map<String, Value> = std::mem::take(properties)
         .into_iter()
         .filter(|(name, _)| !is_left_out(name))
