@@ -336,6 +336,7 @@ impl Inner {
             database: &self.database,
             config: &self.config,
             fixed: &catalog.fixed,
+            changed: &self.changed,
             call,
             arguments: &arguments,
         };
@@ -450,8 +451,8 @@ fn unknown_resource() -> Fault {
 
 /// Everything that the database declares.
 async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
-    let mut found = registry::read(session, config).await?;
-    found.extend(functions::read(session, config).await?);
+    let (mut found, owned) = registry::read(session, config).await?;
+    found.extend(functions::read(session, config, &owned).await?);
     found.extend(tables::read(session, config).await?);
     Ok(found)
 }

@@ -28,6 +28,8 @@ pub(super) enum Failure {
     /// The rows are more than an answer may hold.
     #[error("the answer is larger than {0} bytes (limits.reply_mb)")]
     TooLarge(usize),
+    #[error("the call was refused")]
+    Refused(#[source] Fault),
     #[error("the caller left, or was too slow")]
     Caller(#[source] Fault),
     /// The database has no part in it.

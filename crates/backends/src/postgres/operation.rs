@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use sentinel_core::{Call, ItemKind, Reach, Reply, Route};
+use tokio::sync::Notify;
 
 use super::Config;
 use super::database::Database;
@@ -51,6 +52,8 @@ pub(super) struct Site<'a> {
     pub(super) database: &'a Database,
     pub(super) config: &'a Config,
     pub(super) fixed: &'a Fixed,
+    /// Wakes the reader of the catalog.
+    pub(super) changed: &'a Notify,
     pub(super) call: &'a Call,
     /// A JSON object: of a tool or prompt as it was sent, of a resource template the values in the URI.
     pub(super) arguments: &'a Bytes,
