@@ -451,8 +451,8 @@ fn unknown_resource() -> Fault {
 
 /// Everything that the database declares.
 async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
-    let (mut found, owned) = registry::read(session, config).await?;
-    found.extend(functions::read(session, config, &owned).await?);
+    let mut found = registry::read(session, config).await?;
+    found.extend(functions::read(session, config).await?);
     found.extend(tables::read(session, config).await?);
     Ok(found)
 }

@@ -12,13 +12,12 @@
 
 use std::collections::HashSet;
 
-use sentinel_config::Expose;
+use sentinel_config::{Expose, Registry};
 use sentinel_core::{Route, RouteKind};
 use sentinel_pg::{PgError, Session};
 
 use super::Config;
 use super::operation::Found;
-use super::registry::Owned;
 use catalog::{Function, Routine, Schema};
 use comment::Comment;
 use types::Types;
@@ -32,11 +31,7 @@ pub(super) mod execute;
 pub(super) mod statement;
 pub(super) mod types;
 
-pub(super) async fn read(
-    session: &mut Session,
-    config: &Config,
-    owned: &Owned,
-) -> Result<Found, PgError> {
+pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
     let mut found = Found::default();
     let name = &config.schema;
     let schema = catalog::functions(session, name).await?;
@@ -48,7 +43,7 @@ pub(super) async fn read(
         }
         return Ok(found);
     };
-    let wanted = select(schema, config, owned, &mut found.notices);
+    let wanted = select(schema, config, &mut found.notices);
     let kinds = wanted.iter().flat_map(|(function, _)| {
         let arguments = function.arguments.iter().map(|argument| argument.kind);
         arguments.chain([function.returns])
@@ -78,14 +73,10 @@ pub(super) async fn types_of(session: &mut Session, oids: &[u32]) -> Result<Type
 }
 
 /// The functions that are wanted, with their comments.
-fn select(
-    schema: Schema,
-    config: &Config,
-    owned: &Owned,
-    notices: &mut Vec<String>,
-) -> Vec<(Function, Comment)> {
+fn select(schema: Schema, config: &Config, notices: &mut Vec<String>) -> Vec<(Function, Comment)> {
     let name = &config.schema;
-    let all = config.expose == Expose::All;
+    let has_registry = schema.has_handlers && config.registry != Registry::Off;
+    let all = config.expose == Expose::All && !has_registry;
     let mut wanted = Vec::new();
     let mut of_extensions = 0;
     if schema.functions.len() > catalog::FUNCTIONS_MAX {
@@ -102,7 +93,7 @@ fn select(
                 continue;
             }
         };
-        if comment.is_ignored || owned.has(name, function.oid, comment.is_marked()) {
+        if comment.is_ignored {
             continue;
         }
         let why = match (comment.is_marked(), all) {

@@ -6,9 +6,8 @@
 //! The parts: `catalog` reads the tables, `declare` makes operations of them, `pattern` decides which requests a route takes,
 //! `headers` says who calls, `policy` how the transaction is opened, `http` and `mcp` carry out calls, `errors` says what went wrong.
 //!
-//! Not here: functions without a registry (`functions`).
+//! Not here: functions without a registry (`functions`, which leaves out the registry's own).
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,8 +36,6 @@ mod policy;
 
 use catalog::Presence;
 
-/// The schema of every registry.
-const SCHEMA: &str = "api";
 /// The catalog is not read again sooner because an answer says that it has changed.
 const STALE_AFTER: Duration = Duration::from_secs(1);
 
@@ -67,30 +64,11 @@ impl Shared {
     }
 }
 
-/// Which functions belong to a registry: they are no operations of their own.
-#[derive(Debug, Default)]
-pub(super) struct Owned {
-    is_present: bool,
-    handlers: HashSet<u32>,
-}
-
-impl Owned {
-    /// Whether a function belongs to the registry: a handler, or a function of its schema that no comment makes an operation.
-    /// Most of them are the registry's own, which would let callers register handlers.
-    pub(super) fn has(&self, schema: &str, function: u32, is_marked: bool) -> bool {
-        let is_among = self.is_present && schema == SCHEMA && !is_marked;
-        is_among || self.handlers.contains(&function)
-    }
-}
-
 /// Reads the registry, if there is one and it is wanted.
-pub(super) async fn read(
-    session: &mut Session,
-    config: &Config,
-) -> Result<(Found, Owned), PgError> {
+pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
     let mut found = Found::default();
     if config.registry == Registry::Off {
-        return Ok((found, Owned::default()));
+        return Ok(found);
     }
     let read_at = Instant::now();
     let place = match catalog::presence(session).await? {
@@ -100,25 +78,17 @@ pub(super) async fn read(
                 let notice = "registry = \"on\": the database has no registry of handlers";
                 found.notices.push(notice.to_owned());
             }
-            return Ok((found, Owned::default()));
+            return Ok(found);
         }
         Presence::Unusable(why) => {
             let notice = format!("the registry of handlers cannot be used: {why}");
             found.notices.push(notice);
-            let owned = Owned {
-                is_present: true,
-                handlers: HashSet::new(),
-            };
-            return Ok((found, owned));
+            return Ok(found);
         }
     };
     // Before the handlers: if they change meanwhile, answers name another version, and they are read again.
     let version = place.version(session).await?;
     let handlers = catalog::handlers(session, &mut found.notices).await?;
-    let owned = Owned {
-        is_present: true,
-        handlers: handlers.iter().filter_map(|one| one.function).collect(),
-    };
     let shared = Arc::new(Shared {
         rest_sql: http::rest_sql(&place.hstore),
         rpc_sql: http::rpc_sql(&place.hstore),
@@ -132,7 +102,7 @@ pub(super) async fn read(
             Err(notice) => found.notices.push(notice),
         }
     }
-    Ok((found, owned))
+    Ok(found)
 }
 
 /// An answer that is none.

@@ -21,7 +21,8 @@ const FUNCTIONS: &str = "SELECT p.oid, p.proname::text, p.prokind::text, p.provo
     pg_catalog.has_schema_privilege(s.oid, 'USAGE') AS may_use,
     pg_catalog.count(*) OVER (PARTITION BY p.proname) > 1 AS is_overloaded,
     EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
-        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e') AS is_of_extension
+        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e') AS is_of_extension,
+    EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = 'handler') AS has_handlers
     FROM pg_catalog.pg_namespace s LEFT JOIN pg_catalog.pg_proc p ON p.pronamespace = s.oid
     WHERE s.nspname = $1 ORDER BY p.proname, p.oid LIMIT 5001";
 
@@ -91,7 +92,6 @@ pub(super) enum Routine {
 
 #[derive(Clone, Debug)]
 pub(super) struct Function {
-    pub(super) oid: u32,
     pub(super) name: String,
     pub(super) routine: Routine,
     /// It may write: neither STABLE nor IMMUTABLE.
@@ -111,6 +111,8 @@ pub(super) struct Function {
 #[derive(Debug)]
 pub(super) struct Schema {
     pub(super) may_use: bool,
+    /// It has a table of handlers, as a registry has.
+    pub(super) has_handlers: bool,
     pub(super) functions: Vec<Function>,
 }
 
@@ -160,6 +162,7 @@ pub(super) async fn functions(
     };
     let mut read = Schema {
         may_use: first.try_get("may_use")?,
+        has_handlers: first.try_get("has_handlers")?,
         functions: Vec::with_capacity(rows.len()),
     };
     for row in &rows {
@@ -180,7 +183,6 @@ pub(super) async fn functions(
         };
         let volatility: String = row.try_get("provolatile")?;
         read.functions.push(Function {
-            oid: row.try_get("oid")?,
             name,
             routine: match row.try_get::<_, String>("prokind")?.as_str() {
                 "p" => Routine::Procedure,

@@ -52,7 +52,7 @@ SELECT ARRAY(SELECT part FROM present WHERE exists) AS present,
 
 /// Every handler with its route, in the order in which the database tries routes.
 const HANDLERS: &str = r"
-SELECT h.object_id::text, h.handler_func::pg_catalog.oid, h.handler_function_name::text,
+SELECT h.object_id::text, h.handler_function_name::text,
     h.handler_type::text, h.min_transaction_isolation::text, h.read_only,
     h.title::text, h.description::text, h.input_json_schema::pg_catalog.jsonb::text,
     h.output_json_schema::pg_catalog.jsonb::text,
@@ -86,7 +86,6 @@ pub(super) struct Place {
 /// A handler with its route.
 pub(super) struct Handler {
     pub(super) id: String,
-    pub(super) function: Option<u32>,
     pub(super) function_name: Option<String>,
     pub(super) needs: Needs,
     pub(super) title: Option<String>,
@@ -192,7 +191,7 @@ pub(super) async fn handlers(
 fn handler(row: &Row) -> Result<Result<Handler, String>, PgError> {
     let text = |at: usize| row.try_get::<_, Option<String>>(at);
     let id: String = row.try_get(0)?;
-    let needed = text(4)?;
+    let needed = text(3)?;
     let isolation = match needed.as_deref().map(policy::isolation) {
         None => None,
         Some(Some(level)) => Some(level),
@@ -204,16 +203,15 @@ fn handler(row: &Row) -> Result<Result<Handler, String>, PgError> {
     };
     Ok(Ok(Handler {
         id,
-        function: row.try_get(1)?,
-        function_name: text(2)?,
+        function_name: text(1)?,
         needs: Needs {
             isolation,
-            is_read_only: row.try_get::<_, Option<bool>>(5)?.unwrap_or_default(),
+            is_read_only: row.try_get::<_, Option<bool>>(4)?.unwrap_or_default(),
         },
-        title: text(6)?,
-        description: text(7)?,
-        input: text(8)?,
-        output: text(9)?,
+        title: text(5)?,
+        description: text(6)?,
+        input: text(7)?,
+        output: text(8)?,
         route: way(row)?,
     }))
 }
@@ -221,27 +219,27 @@ fn handler(row: &Row) -> Result<Result<Handler, String>, PgError> {
 /// The route of the handler's own type.
 fn way(row: &Row) -> Result<Way, PgError> {
     let text = |at: usize| row.try_get::<_, Option<String>>(at);
-    let kind: String = row.try_get(3)?;
+    let kind: String = row.try_get(2)?;
     let mcp = |kind: McpKind, name: String| -> Result<Way, PgError> {
         Ok(Way::Mcp(Mcp {
             kind,
             name,
-            input: text(17)?,
-            uri: text(18)?,
-            mime: text(19)?,
-            arguments: text(20)?,
+            input: text(16)?,
+            uri: text(17)?,
+            mime: text(18)?,
+            arguments: text(19)?,
             tags: row
-                .try_get::<_, Option<Vec<String>>>(21)?
+                .try_get::<_, Option<Vec<String>>>(20)?
                 .unwrap_or_default(),
         }))
     };
-    match (kind.as_str(), text(10)?, text(15)?, text(16)?) {
+    match (kind.as_str(), text(9)?, text(14)?, text(15)?) {
         ("rest", Some(address), ..) => Ok(Way::Rest {
             address,
-            verbs: text(11)?.unwrap_or_default(),
-            version: text(12)?.unwrap_or_default(),
-            name: text(13)?,
-            path: text(14)?,
+            verbs: text(10)?.unwrap_or_default(),
+            version: text(11)?.unwrap_or_default(),
+            name: text(12)?,
+            path: text(13)?,
         }),
         ("rpc", _, Some(method), _) => Ok(Way::Rpc { method }),
         ("mcp_tool", _, _, Some(name)) => mcp(McpKind::Tool, name),
