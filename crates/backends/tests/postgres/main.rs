@@ -3,4 +3,6 @@
 
 #[path = "../../../pg/tests/pool/cluster.rs"]
 mod cluster;
+mod functions;
+mod gateway;
 mod registry;

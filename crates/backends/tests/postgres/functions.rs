@@ -1,0 +1,5 @@
+//! Plain functions: what of them becomes an operation, and what their calls answer.
+
+mod catalog;
+mod surfaces;
+mod values;
