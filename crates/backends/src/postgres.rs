@@ -9,6 +9,7 @@
 //!
 //! Not here: connections, TLS and pooling (`sentinel_pg`), policy, limits and records of calls (`core`).
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use sentinel_config::{Expose, Registry, Token};
 use sentinel_core::catalog::{Change, Publisher};
 use sentinel_core::{
     Backend, Call, Description, Fault, Freshness, Health, ItemKind, Kind, Offer, Refusals, Reply,
-    ServerCapabilities, Status,
+    Route, RouteKind, ServerCapabilities, Status,
 };
 use sentinel_pg::{PgError, PoolOptions, Session};
 use sentinel_wire::{Method, Revision};
@@ -43,6 +44,7 @@ mod tables;
 use database::Database;
 use failure::Failure;
 use operation::{Found, Site};
+use path::Pattern;
 use served::Served;
 use settings::Fixed;
 
@@ -490,6 +492,19 @@ fn offer(served: &[Arc<Served>]) -> Offer {
         offer.routes.extend(one.declared.routes.iter().cloned());
     }
     offer
+        .routes
+        .sort_by_key(|route| Reverse(literal_len(route)));
+    offer
+}
+
+/// Of two paths that fit, the one with more text of its own is meant. Routes of whole requests keep their order.
+fn literal_len(route: &Route) -> usize {
+    match &route.kind {
+        RouteKind::Http { pattern, .. } if !route.is_whole => {
+            Pattern::parse(pattern.shown()).map_or(0, |pattern| pattern.literal_len())
+        }
+        _ => 0,
+    }
 }
 
 impl Backend for PostgresBackend {

@@ -26,7 +26,7 @@ const FUNCTIONS: &str = "SELECT p.oid, p.proname::text, p.prokind::text, p.provo
     FROM pg_catalog.pg_namespace s LEFT JOIN pg_catalog.pg_proc p ON p.pronamespace = s.oid
     WHERE s.nspname = $1 ORDER BY p.proname, p.oid LIMIT 5001";
 
-/// Types (`$1`) with all that they consist of.
+/// Types (`$1`) with all that they consist of. PostgreSQL's own (their OIDs are below 16384) need no comments.
 const TYPES: &str = "WITH RECURSIVE needed(oid) AS (
         SELECT pg_catalog.unnest($1::oid[])
         UNION
@@ -36,7 +36,8 @@ const TYPES: &str = "WITH RECURSIVE needed(oid) AS (
             UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a
                 WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped) AS part)
     SELECT t.oid, s.nspname::text, t.typname::text, t.typtype::text, t.typcategory::text, t.typelem, t.typbasetype, t.typtypmod,
-    t.typnotnull, pg_catalog.obj_description(t.oid, 'pg_type') AS comment,
+    t.typnotnull, CASE WHEN t.oid >= 16384
+        THEN COALESCE(pg_catalog.obj_description(t.oid, 'pg_type'), pg_catalog.obj_description(t.typrelid, 'pg_class')) END AS comment,
     ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder) AS labels,
     ARRAY(SELECT pg_catalog.pg_get_constraintdef(c.oid) FROM pg_catalog.pg_constraint c
         WHERE c.contypid = t.oid AND c.contype = 'c' ORDER BY c.conname) AS checks,

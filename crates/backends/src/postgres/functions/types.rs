@@ -93,10 +93,6 @@ impl Types {
         }
     }
 
-    pub(super) fn is_array(&self, oid: u32) -> bool {
-        matches!(self.0.get(&oid), Some(row) if matches!(row.kind, TypeKind::Array(_)))
-    }
-
     /// Whether it is a domain, whose null its checks may refuse or replace.
     pub(in crate::postgres) fn is_not_null(&self, oid: u32) -> bool {
         matches!(
@@ -305,19 +301,19 @@ fn base(name: &str, modifier: i32) -> Map<String, Value> {
     schema
 }
 
-/// What a modifier says about the digits of a number.
+/// What a modifier says about the digits of a number. A number of JSON may lose digits on its way, and cannot be NaN.
 fn precision(modifier: i32) -> String {
-    let exact =
-        "exact; as a string where a number loses digits, and for NaN, Infinity and -Infinity";
     if modifier < 4 {
-        return exact.to_owned();
+        return "exact decimal; long ones and NaN as strings".to_owned();
     }
     let digits = ((modifier - 4) >> 16) & 0xffff;
     // Eleven bits with a sign.
     let scale = (((modifier - 4) & 0x7ff) ^ 1024) - 1024;
     match scale {
-        1.. => format!("{digits} digits, {scale} of them after the point; {exact}"),
-        _ => format!("{digits} digits; {exact}"),
+        1.. => format!(
+            "exact decimal of {digits} digits, {scale} after the point; long ones and NaN as strings"
+        ),
+        _ => format!("exact decimal of {digits} digits; long ones and NaN as strings"),
     }
 }
 
