@@ -74,7 +74,11 @@ async fn modern(site: &Site, credential: &str) -> Value {
     let call = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"whoami","arguments":{{}},{META}}}}}"#
     );
-    said(&site.send("POST /mcp", &mcp_headers(credential, &MODERN), &call).await)
+    said(
+        &site
+            .send("POST /mcp", &mcp_headers(credential, &MODERN), &call)
+            .await,
+    )
 }
 
 #[tokio::test]
@@ -93,7 +97,8 @@ async fn every_way_in_carries_the_callers_own_account() {
     assert_eq!(answer.json()["result"], want);
     assert_eq!(modern(&site, &credential).await, want);
     // Without a credential there is no account, on the same gateway.
-    let nobody = json!({ "subject": "anonymous", "provider": null, "email": null, "credential": null });
+    let nobody =
+        json!({ "subject": "anonymous", "provider": null, "email": null, "credential": null });
     assert_eq!(site.get("GET /whoami").await.json(), nobody);
     assert_eq!(modern(&site, "X-None: 1").await, nobody);
 }
@@ -117,8 +122,7 @@ async fn a_session_goes_on_with_a_new_credential_of_its_caller_and_of_nobody_els
     let first = token("ada", "ada@example.com", 1);
     let credential = format!("Authorization: Bearer {first}");
     let session = open_session(&site, &credential).await;
-    let call =
-        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"whoami","arguments":{}}}"#;
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"whoami","arguments":{}}}"#;
     let by = async |credential: &str| {
         let headers = mcp_headers(credential, &[&session]);
         site.send("POST /mcp", &headers, call).await

@@ -34,8 +34,15 @@ async fn routes_are_in_openapi_at_their_own_paths() {
     let delete = &paths["/changes/{id}"]["delete"];
     assert_eq!(names(&delete["parameters"]), ["id", "name"]);
     assert!(delete.get("requestBody").is_none());
-    for missing in ["/page/*", "/api/change_order", "/api/sum", "/api/{operation}"] {
-        let is_there = paths.get(missing).is_some_and(|item| item.get("get").is_some());
+    for missing in [
+        "/page/*",
+        "/api/change_order",
+        "/api/sum",
+        "/api/{operation}",
+    ] {
+        let is_there = paths
+            .get(missing)
+            .is_some_and(|item| item.get("get").is_some());
         assert_eq!(is_there, missing == "/page/*", "{missing}");
     }
     assert_eq!(paths["/secret"]["get"]["operationId"], "secret");
@@ -50,7 +57,12 @@ async fn methods_are_in_openrpc_and_everything_in_the_catalog() {
     let discover = r#"{"jsonrpc":"2.0","id":1,"method":"rpc.discover"}"#;
     let document = site.json("POST /rpc", discover).await.json();
     let methods = &document["result"]["methods"];
-    let own = ["rpc.discover", "rpc.readResource", "rpc.getPrompt", "rpc.continue"];
+    let own = [
+        "rpc.discover",
+        "rpc.readResource",
+        "rpc.getPrompt",
+        "rpc.continue",
+    ];
     let mut listed = names(methods);
     listed.retain(|name| !own.contains(name));
     listed.sort_unstable();

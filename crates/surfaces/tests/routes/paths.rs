@@ -54,7 +54,11 @@ async fn a_body_and_the_path_are_the_arguments_together() {
             r#"{"id":5}"#,
             json!({ "id": 5, "name": "x" }),
         ),
-        ("DELETE /changes/5?name=x", "", json!({ "id": 5, "name": "x" })),
+        (
+            "DELETE /changes/5?name=x",
+            "",
+            json!({ "id": 5, "name": "x" }),
+        ),
     ] {
         let answer = site.json(line, body).await;
         assert_eq!(answer.status, 200, "{line} {answer:?}");
@@ -127,7 +131,9 @@ async fn a_request_taken_as_a_whole_is_answered_by_its_backend() {
         "X-Own: 1",
         "Idempotency-Key: k",
     ];
-    let answer = site.send("PATCH /page/a%20b/echo?x=1&y", &headers, "a,b").await;
+    let answer = site
+        .send("PATCH /page/a%20b/echo?x=1&y", &headers, "a,b")
+        .await;
     assert_eq!(answer.status, 201, "{answer:?}");
     let seen = answer.json();
     assert_eq!(seen["method"], "PATCH");
@@ -229,7 +235,10 @@ async fn a_tool_that_is_reached_by_its_route_has_no_name() {
 async fn the_gateways_own_paths_come_first() {
     let site = Site::of("admin");
     // A row of the table: an operation of that name.
-    assert_eq!(site.get("GET /api/page").await.json()["code"], "unknown_name");
+    assert_eq!(
+        site.get("GET /api/page").await.json()["code"],
+        "unknown_name"
+    );
     let status = site.get("GET /admin/api/status").await.json();
     let shadowed = status["shadowed"].as_array().expect("a list");
     assert_eq!(shadowed.len(), 1, "{status}");
@@ -283,7 +292,9 @@ async fn a_route_is_made_once_by_its_key_and_answered_later_where_it_is_preferre
     let other = site.send("POST /changes/6", &once, r#"{"name":"x"}"#).await;
     assert_eq!(other.status, 422);
     let later = ["Content-Type: application/json", "Prefer: respond-async"];
+    let held = site.hold().await;
     let begun = site.send("POST /changes/5", &later, "{}").await;
+    drop(held);
     assert_eq!(begun.status, 202);
     let place = begun.header("location").expect("a place");
     assert!(place.starts_with("/api/tasks/"), "{place}");
@@ -309,7 +320,10 @@ async fn a_confirmation_is_for_one_request_as_a_whole() {
     let asked = site.send("POST /page/echo", &[], "a").await;
     let token = asked.json()["confirmationToken"].clone();
     let token = format!("X-Confirmation-Token: {}", token.as_str().expect("text"));
-    assert_eq!(site.send("POST /page/echo", &[&token], "a").await.status, 201);
+    assert_eq!(
+        site.send("POST /page/echo", &[&token], "a").await.status,
+        201
+    );
 }
 
 #[tokio::test]

@@ -48,7 +48,9 @@ async fn who_takes_no_stream_gets_the_whole_set() {
     assert_eq!(site.get("GET /list").await.json(), want);
     // Neither does a call that is answered later lose a row.
     let later = ["Prefer: respond-async", "Content-Type: application/json"];
+    let held = site.hold().await;
     let begun = site.send("POST /api/list", &later, "{}").await;
+    drop(held);
     let place = begun.header("location").expect("a place").to_owned();
     let wait = ["Prefer: wait=5"];
     let done = site.send(&format!("GET {place}"), &wait, "").await;

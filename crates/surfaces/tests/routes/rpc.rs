@@ -11,7 +11,7 @@ async fn a_backend_answers_its_methods_itself() {
     let site = Site::of("admin");
     let answer = site.json("POST /rpc", SUM).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(answer.body, r#"{"id":"a","jsonrpc":"2.0","result":6}"#);
+    assert_eq!(answer.body, r#"{"jsonrpc":"2.0","id":"a","result":6}"#);
     assert_eq!(answer.header("x-rpc-method"), Some("math.sum"));
     let kept = site.records();
     assert_eq!(
@@ -31,8 +31,7 @@ async fn a_backend_answers_its_methods_itself() {
 #[tokio::test]
 async fn methods_by_arguments_and_by_name_stand_side_by_side_in_a_batch() {
     let site = Site::of("admin");
-    let named =
-        |id: u32, method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+    let named = |id: u32, method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     let batch = json!([
         named(1, "orders.get", json!({ "id": 5 })),
         named(2, "math.sum", json!([4, 5])),

@@ -11,6 +11,7 @@ use sentinel_core::{
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Outcome, Payload, Revision};
 use serde_json::{Value, json};
+use tokio::sync::RwLock;
 
 /// `/orders/{id}`: at most one parameter, the last part of the path; `*` stands for anything.
 #[derive(Debug)]
@@ -107,7 +108,10 @@ pub(crate) fn offer() -> Offer {
     }
 }
 
-pub(crate) struct Shop;
+pub(crate) struct Shop {
+    /// Calls wait while a test holds it.
+    pub(crate) gate: Arc<RwLock<()>>,
+}
 
 impl Backend for Shop {
     fn name(&self) -> &str {
@@ -115,7 +119,9 @@ impl Backend for Shop {
     }
 
     fn call(&self, mut call: Box<Call>) -> BoxFuture<'static, Result<Reply, Fault>> {
+        let gate = self.gate.clone();
         Box::pin(async move {
+            let _open = gate.read().await;
             let name = call
                 .params
                 .string("name")

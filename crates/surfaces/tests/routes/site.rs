@@ -15,6 +15,7 @@ use sentinel_surfaces::http::{Access, Allowed, Door, Mounts, Scrape, Serving};
 use sentinel_surfaces::{Gateway, Limits};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
 use crate::shop::{Shop, offer};
 
@@ -53,6 +54,7 @@ pub(crate) struct Site {
     pub(crate) gateway: Arc<Gateway>,
     records: Arc<Records>,
     door: Arc<Door>,
+    gate: Arc<RwLock<()>>,
 }
 
 /// An answer, whole.
@@ -86,7 +88,8 @@ impl Site {
 
     pub(crate) fn with(access: Access, mounts: Mounts, limits: Limits) -> Self {
         let registry = Registry::new(vec![Listing::new("shop")]);
-        registry.attach(0, Arc::new(Shop));
+        let gate = Arc::<RwLock<()>>::default();
+        registry.attach(0, Arc::new(Shop { gate: gate.clone() }));
         registry.publisher(0).publish(offer());
         let viewer = Role::new(["tools.execute"], ["secret"]).confirming(["page"]);
         let roles = Roles::new([("viewer".to_owned(), viewer)]);
@@ -107,7 +110,13 @@ impl Site {
             gateway,
             records,
             door,
+            gate,
         }
+    }
+
+    /// Has calls of the shop wait until the guard is dropped.
+    pub(crate) async fn hold(&self) -> OwnedRwLockWriteGuard<()> {
+        self.gate.clone().write_owned().await
     }
 
     pub(crate) fn records(&self) -> Vec<Kept> {
