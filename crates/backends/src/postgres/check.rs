@@ -89,9 +89,9 @@ pub async fn inspect(
     let look = async |session: &mut Session| {
         let row = session.client().query_one(LOGIN, &[]).await?;
         let found = read(session, &config).await?;
-        let (findings, missing) = rules::apply(session, &config).await?;
+        let (findings, unseen) = rules::apply(session, &config).await?;
         let (served, mut left_out) = serve(found, 1);
-        left_out.extend(missing);
+        left_out.extend(unseen);
         Ok::<_, PgError>(Report {
             login: row.get(0),
             role: row.get(1),

@@ -5,3 +5,4 @@ mod lazy;
 mod openapi;
 mod orphans;
 mod servers;
+mod shop;

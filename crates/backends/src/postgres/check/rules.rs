@@ -12,10 +12,9 @@ use super::Finding;
 /// Rows of one rule that are told.
 const ROWS_MAX: i64 = 1000;
 
-const SCHEMA: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1), \
-    coalesce((SELECT pg_catalog.has_schema_privilege(oid, 'USAGE') FROM pg_catalog.pg_namespace WHERE nspname = $1), false), \
-    EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-        WHERE n.nspname = 'api' AND c.relname = 'handler' AND c.relkind IN ('r', 'p'))";
+const REGISTRY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    WHERE n.nspname = 'api' AND c.relname = 'handler' AND c.relkind IN ('r', 'p'))";
 
 /// Roles that the login is or may become, and what they can do.
 const MIGHT: &str = "SELECT r.rolname::text, r.rolname IN (session_user, current_user), r.rolsuper, r.rolbypassrls, \
@@ -84,23 +83,15 @@ const CREATES: &str = "SELECT nspname::text FROM pg_catalog.pg_namespace \
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolsuper AND rolname IN (session_user, current_user)) \
     ORDER BY 1";
 
-/// What is unsafe, and what keeps operations from being found at all.
+/// What is unsafe, and what was not looked at.
 pub(super) async fn apply(
     session: &mut Session,
     config: &Config,
 ) -> Result<(Vec<Finding>, Vec<String>), PgError> {
     let schema = &config.schema;
-    let row = session.client().query_one(SCHEMA, &[schema]).await?;
-    let (is_there, is_usable, has_registry) = (row.get(0), row.get(1), row.get::<_, bool>(2));
-    let has_registry = has_registry && config.registry != Registry::Off;
-    let mut missing = Vec::new();
-    match (is_there, is_usable) {
-        (false, _) => missing.push(format!("there is no schema {schema}")),
-        (true, false) => missing.push(format!(
-            "the functions of schema {schema}: the login has no USAGE on it"
-        )),
-        (true, true) => {}
-    }
+    let row = session.client().query_one(REGISTRY, &[]).await?;
+    let has_registry = row.get::<_, bool>(0) && config.registry != Registry::Off;
+    let mut unseen = Vec::new();
     let mut findings = might(session).await?;
     let all = config.expose == Expose::All;
     let params: [&(dyn sentinel_pg::tokio_postgres::types::ToSql + Sync); 4] =
@@ -121,7 +112,7 @@ pub(super) async fn apply(
     findings.extend(tables.iter().filter_map(table));
     for (what, rows) in [("functions", &functions), ("tables", &tables)] {
         if rows.len() as i64 == ROWS_MAX {
-            missing.push(format!(
+            unseen.push(format!(
                 "only the first {ROWS_MAX} {what} were looked at for what is unsafe"
             ));
         }
@@ -136,7 +127,7 @@ pub(super) async fn apply(
             object: format!("schema {name}"),
         });
     }
-    Ok((findings, missing))
+    Ok((findings, unseen))
 }
 
 async fn might(session: &mut Session) -> Result<Vec<Finding>, PgError> {
