@@ -6,12 +6,12 @@
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## build and start the gateway with a few real servers (configs/demo.toml)
+run: ## build and start the gateway with a few real servers (configs/demo.toml); with DATABASE_URL, PostgreSQL functions too
 	@tests/setup --demo || echo "The demo starts without what is missing."
 	@mkdir -p .build/demo/files
 	@test -e .build/demo/files/welcome.txt || echo "This folder is yours to read and write through the gateway." > .build/demo/files/welcome.txt
 	cargo build -p sentinel
-	@exec cargo run --quiet -p sentinel -- serve --config configs/demo.toml
+	@exec tests/demo
 
 test: ## check, then every test in short, bounded form
 	@tests/run

@@ -9,6 +9,12 @@ use crate::tree::Tree;
 use crate::{Config, Section, example, normalised, normalised_toml, schema, shape};
 
 const MINIMAL: &str = include_str!("../../../../configs/minimal.toml");
+const POSTGRES: &str = include_str!("../../../../configs/postgres.toml");
+/// What `make run` serves where a database is set.
+const DEMO: &str = concat!(
+    include_str!("../../../../configs/demo.toml"),
+    include_str!("../../../../configs/demo-postgres.toml")
+);
 const EXAMPLE: &str = include_str!("../../../../configs/example.toml");
 /// The names and defaults that were promised to users; not to be changed with the code.
 const DOCUMENTED: &str = include_str!("data/documented.toml");
@@ -21,6 +27,8 @@ fn example_world() -> World {
         ("PETSTORE_USER", "me:4"),
         ("PETSTORE_KEY", "5"),
         ("PARTNER_KEY", "6"),
+        ("SHOP_DATABASE_URL", "postgres://me:7@127.0.0.1/shop"),
+        ("SHOP_REPLICAS_URL", "postgres://me:8@127.0.0.1/shop"),
     ])
 }
 
@@ -116,6 +124,20 @@ fn g_9_an_empty_file_is_a_working_gateway() {
 #[test]
 fn the_minimal_file_is_normalised() {
     insta::assert_snapshot!("minimal", normalised_toml(&config_of(MINIMAL)));
+}
+
+#[test]
+fn the_files_with_a_database_have_no_mistakes() {
+    let world = World::new(&[
+        ("JWT_SECRET_KEY", "a secret of tests, 32 bytes long."),
+        ("SHOP_DATABASE_URL", "postgres://me@127.0.0.1/shop"),
+    ]);
+    for (text, backends) in [(POSTGRES, 1), (DEMO, 7)] {
+        let config = world.parse(text);
+        let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert_eq!(config.backends.len(), backends);
+        assert!(config.auth.is_some());
+    }
 }
 
 #[test]
@@ -245,6 +267,8 @@ fn documented_backends_show_their_defaults() {
 fn the_examples_validate_against_the_schema() {
     for (name, text) in [
         ("minimal", MINIMAL),
+        ("postgres", POSTGRES),
+        ("demo", DEMO),
         ("example", EXAMPLE),
         ("uncommented", &uncommented()),
         ("documented", DOCUMENTED),

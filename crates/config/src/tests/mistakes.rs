@@ -336,17 +336,23 @@ fn p_s15_the_command_line_is_no_way_around() {
     assert_eq!(config.gateway.listen, "127.0.0.1:0".parse().ok());
 }
 
-/// A protection that the file asks for and this version lacks must not be left out silently.
 #[test]
-fn protections_that_are_not_built_are_refused() {
-    let text = "[[backends]]\nname = \"a\"\ntype = \"postgres\"\nurl_env = \"URL\"";
-    let world = World::new(&[("DATABASE_URL", "postgres://x"), ("URL", "postgres://x")]);
-    let mistakes = world.parse(text).map(|_| ()).expect_err(text);
-    assert_eq!(mistakes.count(), 1, "{mistakes}");
-    assert!(
-        mistakes.to_string().contains("this version does not have"),
-        "{mistakes}"
-    );
+fn a_database_needs_its_variables() {
+    let text = "[[backends]]\nname = \"a\"\ntype = \"postgres\"\n";
+    for (more, expected) in [
+        ("", "url_env"),
+        ("url_env = \"ELSEWHERE\"", "ELSEWHERE"),
+        (
+            "url_env = \"URL\"\nreplicas_env = \"ELSEWHERE\"",
+            "ELSEWHERE",
+        ),
+    ] {
+        let text = format!("{text}{more}");
+        let world = World::new(&[("URL", "postgres://x")]);
+        let mistakes = world.parse(&text).map(|_| ()).expect_err(&text);
+        assert_eq!(mistakes.count(), 1, "{mistakes}");
+        assert!(mistakes.to_string().contains(expected), "{mistakes}");
+    }
 }
 
 #[test]

@@ -128,8 +128,17 @@ The products of the shop, by name.
 @param max_price The highest price.
 $$;
 
+-- Functions about orders return a whole order, so that nobody has to ask again.
+DO $$
+BEGIN
+    CREATE TYPE shop_api.placed_order AS (
+        id bigint, product text, quantity int, placed_by text, placed_at timestamptz, note text);
+EXCEPTION WHEN duplicate_object THEN NULL;
+END
+$$;
+
 CREATE OR REPLACE FUNCTION shop_api.list_orders(since timestamptz DEFAULT NULL)
-RETURNS TABLE (id bigint, product text, quantity int, placed_by text, placed_at timestamptz, note text)
+RETURNS SETOF shop_api.placed_order
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shop, pg_temp
 AS $$
     SELECT o.id, p.name, o.quantity, o.placed_by, o.placed_at, o.note
@@ -146,17 +155,21 @@ The orders of the caller's organisation, newest first.
 @param since Only orders placed at this moment or later.
 $$;
 
-CREATE OR REPLACE FUNCTION shop_api.get_order(id bigint, OUT product text, OUT quantity int, OUT placed_by text, OUT note text)
+CREATE OR REPLACE FUNCTION shop_api.get_order(id bigint)
+RETURNS shop_api.placed_order
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = shop, pg_temp
 AS $$
+DECLARE
+    found_order shop_api.placed_order;
 BEGIN
-    SELECT p.name, o.quantity, o.placed_by, o.note INTO product, quantity, placed_by, note
+    SELECT o.id, p.name, o.quantity, o.placed_by, o.placed_at, o.note INTO found_order
     FROM purchase o JOIN product p ON p.id = o.product_id
     WHERE o.id = get_order.id;
     IF NOT FOUND THEN
         -- Errors of the class PT are for the caller: its status, and its message as it stands here.
         RAISE EXCEPTION 'your organisation has no order %', get_order.id USING ERRCODE = 'PT404';
     END IF;
+    RETURN found_order;
 END
 $$;
 COMMENT ON FUNCTION shop_api.get_order(bigint) IS $$
@@ -169,7 +182,7 @@ $$;
 
 CREATE OR REPLACE FUNCTION shop_api.place_order(
     product_id int, quantity shop_api.quantity, placed_by text, note text DEFAULT NULL)
-RETURNS bigint
+RETURNS shop_api.placed_order
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = shop, pg_temp
 AS $$
 #variable_conflict use_column
@@ -184,12 +197,12 @@ BEGIN
     INSERT INTO purchase (tenant_id, placed_by, product_id, quantity, note)
     VALUES (tenant(), place_order.placed_by, place_order.product_id, place_order.quantity, place_order.note)
     RETURNING id INTO placed;
-    RETURN placed;
+    RETURN shop_api.get_order(placed);
 END
 $$;
 -- The caller does not say who it is: placed_by comes from its credential and is no argument of the tool.
 COMMENT ON FUNCTION shop_api.place_order(int, shop_api.quantity, text, text) IS $$
-Orders a product for the caller's organisation and returns the number of the order.
+Orders a product for the caller's organisation.
 @tool
 @route POST /shop/orders
 @auth

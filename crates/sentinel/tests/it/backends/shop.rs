@@ -25,7 +25,10 @@ fn shop() -> (Cluster, Gateway) {
     let here = format!("listen = \"127.0.0.1:0\"\ndata_dir = {:?}", house.data());
     let config = CONFIG
         .replace("listen = \"127.0.0.1:9200\"", &here)
-        .replace("schema = \"shop_api\"", "schema = \"shop_api\"\nrefresh = 0");
+        .replace(
+            "schema = \"shop_api\"",
+            "schema = \"shop_api\"\nrefresh = 0",
+        );
     assert!(config.contains("refresh = 0") && config.contains("data_dir"));
     house.overwrite(&config);
     let gateway = Gateway::start_in(house);
@@ -47,7 +50,12 @@ fn post(gateway: &Gateway, path: &str, credential: &str, body: Value) -> Answer 
 /// What a call answers over MCP, REST and JSON-RPC, as text.
 fn everywhere(gateway: &Gateway, credential: &str, tool: &str, arguments: &Value) -> [String; 3] {
     let mcp = Modern::new(gateway, "/mcp").bearing(credential);
-    let rest = post(gateway, &format!("/api/{tool}"), credential, arguments.clone());
+    let rest = post(
+        gateway,
+        &format!("/api/{tool}"),
+        credential,
+        arguments.clone(),
+    );
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments});
     [
         mcp.call(tool, arguments.clone()).to_string(),
@@ -78,7 +86,13 @@ fn each_organisation_sees_its_own_rows_on_every_surface() {
             assert!(answer.contains("rows"), "{tenant}: {answer}");
         }
     }
-    let bare = http::send(&gateway.address, "POST", "/api/list_orders", &[JSON_BODY], "{}");
+    let bare = http::send(
+        &gateway.address,
+        "POST",
+        "/api/list_orders",
+        &[JSON_BODY],
+        "{}",
+    );
     assert_eq!(bare.finish().status, 401);
 }
 
@@ -90,12 +104,19 @@ fn an_order_is_its_callers_own_and_errors_for_callers_arrive() {
     let order = json!({"product_id": 3, "quantity": 2, "note": "größer"});
     let placed = post(&gateway, "/api/place_order", &alice, order);
     assert_eq!(placed.status, 200, "{}", placed.text);
-    let id = placed.json()["result"].clone();
+    let id = placed.json()["id"].clone();
     assert!(id.is_u64(), "{}", placed.text);
 
     let own = post(&gateway, "/api/get_order", &alice, json!({"id": id}));
-    let expected = json!({"product": "Giant magnet", "quantity": 2, "placed_by": "alice", "note": "größer"});
-    assert_eq!((own.status, own.json()), (200, expected));
+    assert_eq!((own.status, own.json()), (200, placed.json()));
+    for (member, value) in [
+        ("product", json!("Giant magnet")),
+        ("quantity", json!(2)),
+        ("placed_by", json!("alice")),
+        ("note", json!("größer")),
+    ] {
+        assert_eq!(own.json()[member], value, "{}", own.text);
+    }
     let foreign = post(&gateway, "/api/get_order", &hank, json!({"id": id}));
     assert_eq!(foreign.status, 404, "{}", foreign.text);
     let words = format!("your organisation has no order {id}");
@@ -108,12 +129,18 @@ fn an_order_is_its_callers_own_and_errors_for_callers_arrive() {
     // The tool has no argument for who ordered, and the domain's bounds are in its schema.
     let tools = mcp.result("tools/list", json!({}));
     let tools = tools["tools"].as_array().expect("tools");
-    let tool = tools.iter().find(|tool| tool["name"] == "place_order").expect("it is listed");
+    let tool = tools
+        .iter()
+        .find(|tool| tool["name"] == "place_order")
+        .expect("it is listed");
     let properties = &tool["inputSchema"]["properties"];
     assert_eq!(properties["placed_by"], Value::Null, "{tool}");
     assert_eq!(properties["quantity"]["maximum"], 100, "{tool}");
     for (body, status) in [
-        (json!({"product_id": 3, "quantity": 2, "placed_by": "bob"}), 422),
+        (
+            json!({"product_id": 3, "quantity": 2, "placed_by": "bob"}),
+            422,
+        ),
         (json!({"product_id": 3, "quantity": 101}), 422),
         (json!({"product_id": 2, "quantity": 99}), 422),
     ] {
@@ -121,7 +148,12 @@ fn an_order_is_its_callers_own_and_errors_for_callers_arrive() {
         assert_eq!(refused.status, status, "{body}: {}", refused.text);
     }
     let auditor = member("ann", "acme", "auditor");
-    let refused = post(&gateway, "/api/place_order", &auditor, json!({"product_id": 1, "quantity": 1}));
+    let refused = post(
+        &gateway,
+        "/api/place_order",
+        &auditor,
+        json!({"product_id": 1, "quantity": 1}),
+    );
     assert_eq!(refused.status, 404, "{}", refused.text);
 }
 
@@ -133,8 +165,13 @@ fn the_example_has_a_resource_and_a_prompt() {
     let text = stock["contents"][0]["text"].as_str().expect("text");
     let stock: Value = serde_json::from_str(text).expect("JSON");
     assert_eq!(stock["Anvil"], 12, "{text}");
-    let asked = alice.result("prompts/get", json!({"name": "restock", "arguments": {"product": "Anvil"}}));
-    let words = asked["messages"][0]["content"]["text"].as_str().expect("text");
+    let asked = alice.result(
+        "prompts/get",
+        json!({"name": "restock", "arguments": {"product": "Anvil"}}),
+    );
+    let words = asked["messages"][0]["content"]["text"]
+        .as_str()
+        .expect("text");
     assert!(words.contains("We have 12 of 'Anvil'"), "{asked}");
 }
 
@@ -150,7 +187,9 @@ fn the_event_trigger_tells_the_gateway_of_new_changed_and_dropped_functions() {
     until("the new function is a tool", || has("greet").then_some(()));
     assert!(alice.said("greet", json!({})).contains("good morning"));
     cluster.ask("COMMENT ON FUNCTION shop_api.greet() IS '@tool welcome'");
-    until("it has its other name", || (has("welcome") && !has("greet")).then_some(()));
+    until("it has its other name", || {
+        (has("welcome") && !has("greet")).then_some(())
+    });
     cluster.ask("DROP FUNCTION shop_api.greet()");
     until("it is gone", || (!has("welcome")).then_some(()));
 }
@@ -158,5 +197,8 @@ fn the_event_trigger_tells_the_gateway_of_new_changed_and_dropped_functions() {
 #[test]
 fn the_guide_shows_the_configuration_that_is_tested() {
     let shown = CONFIG.split_once("\n\n").expect("a comment first").1;
-    assert!(GUIDE.contains(shown), "docs/postgres.md shows another configuration");
+    assert!(
+        GUIDE.contains(shown),
+        "docs/postgres.md shows another configuration"
+    );
 }

@@ -274,7 +274,10 @@ fn exit_codes_tell_unsafe_from_unreachable_and_from_a_wrong_question() {
     let empty = House::with_env(&missing, &[("SHOP_DATABASE_URL", &cluster.url())]);
     let (_, report) = check(&empty);
     let left_out = report["backends"][0]["left_out"].to_string();
-    assert!(left_out.contains("schema nowhere does not exist"), "{report}");
+    assert!(
+        left_out.contains("schema nowhere does not exist"),
+        "{report}"
+    );
 
     cluster.stop();
     let (code, report) = check(&house);
