@@ -28,10 +28,6 @@ pub(super) enum Failure {
     /// The rows are more than an answer may hold.
     #[error("the answer is larger than {0} bytes (limits.reply_mb)")]
     TooLarge(usize),
-    #[error("the call was refused")]
-    Refused(#[source] Fault),
-    #[error("the caller left, or was too slow")]
-    Caller(#[source] Fault),
     /// The database has no part in it.
     #[error("the call cannot be carried out")]
     Refused(#[source] Fault),
@@ -100,7 +96,7 @@ impl Failure {
                 let text = "the answer is larger than this gateway passes on (limits.reply_mb)";
                 Fault::new(Kind::BackendError, text).because(self)
             }
-            Self::Caller(fault) | Self::Refused(fault) => fault,
+            Self::Refused(fault) => fault,
         }
     }
 }

@@ -395,7 +395,7 @@ impl Page {
 
     async fn finish(mut self, order: Option<&str>) -> Result<Reply, Failure> {
         if let Some(rows) = &mut self.rows_out {
-            rows.flush().await.map_err(Failure::Caller)?;
+            rows.flush().await.map_err(Failure::Refused)?;
         }
         let mut json = format!(r#"{{"rows":[{}],"truncated":{}"#, self.text, self.is_cut);
         if let (true, Some(order)) = (self.is_cut, order) {
@@ -420,7 +420,7 @@ impl RowSink for Page {
         };
         let shown = text(0)?;
         if let Some(rows) = &mut self.rows_out {
-            return rows.give(shown).await.map_err(Failure::Caller);
+            return rows.give(shown).await.map_err(Failure::Refused);
         }
         if self.count == self.limit {
             self.is_cut = true;

@@ -99,7 +99,7 @@ impl Executor {
         };
         let mut stream = Stream(sender.clone());
         site.database.run(work, &mut stream).await?;
-        stream.0.flush().await.map_err(Failure::Caller)?;
+        stream.0.flush().await.map_err(Failure::Refused)?;
         Ok(Rows {
             sent: Some(stream.0.count()),
             ..Rows::default()
@@ -163,7 +163,7 @@ impl RowSink for Stream {
             true => self.0.give(&text.replace(['\n', '\r'], " ")).await,
             false => self.0.give(text).await,
         };
-        given.map_err(Failure::Caller)
+        given.map_err(Failure::Refused)
     }
 }
 

@@ -25,6 +25,12 @@ functions AS (
             JOIN pg_catalog.pg_type t ON t.oid = a.type ORDER BY a.place) AS arguments
     FROM pg_catalog.pg_proc p
     JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace AND n.nspname = 'api'),
+hstore AS (
+    SELECT n.oid, n.nspname
+    FROM functions f JOIN pg_catalog.pg_proc p ON p.oid = f.oid
+    JOIN pg_catalog.pg_type t ON t.oid = p.proargtypes[2]
+    JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+    WHERE f.name = 'rest_invoke' AND f.arguments = '{text,text,hstore,bytea}'),
 present AS (
     SELECT 'function api.' || w.name AS part, f.oid IS NOT NULL AS exists,
         pg_catalog.has_function_privilege(f.oid, 'EXECUTE') AS usable
@@ -37,15 +43,13 @@ present AS (
         ON c.relname = w.name AND c.relkind IN ('r', 'p', 'v')
     UNION ALL
     SELECT 'schema api', true, pg_catalog.has_schema_privilege(oid, 'USAGE')
-    FROM pg_catalog.pg_namespace WHERE nspname = 'api')
+    FROM pg_catalog.pg_namespace WHERE nspname = 'api'
+    UNION ALL
+    SELECT 'schema ' || nspname, true, pg_catalog.has_schema_privilege(oid, 'USAGE') FROM hstore)
 SELECT ARRAY(SELECT part FROM present WHERE exists) AS present,
     ARRAY(SELECT part FROM present WHERE NOT exists) AS missing,
     ARRAY(SELECT part FROM present WHERE exists AND NOT usable) AS refused,
-    (SELECT pg_catalog.quote_ident(n.nspname)
-        FROM functions f JOIN pg_catalog.pg_proc p ON p.oid = f.oid
-        JOIN pg_catalog.pg_type t ON t.oid = p.proargtypes[2]
-        JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
-        WHERE f.name = 'rest_invoke' AND f.arguments = '{text,text,hstore,bytea}') AS hstore,
+    (SELECT pg_catalog.quote_ident(nspname) FROM hstore) AS hstore,
     EXISTS (SELECT FROM functions f WHERE f.name = 'catalog_version' AND f.arguments = '{}'
         AND pg_catalog.has_function_privilege(f.oid, 'EXECUTE')) AS has_version,
     pg_catalog.current_setting('default_transaction_isolation') AS isolation";

@@ -98,14 +98,14 @@ impl Whole {
         let person = Person::of(&site.call.caller, site.config);
         let (names, values) = headers::of_request(request, person);
         let body = (!request.body.is_empty()).then_some(&*request.body);
-        let timeout_ms = site.config.statement_timeout.as_millis();
-        let settings = Settings::of(&site.call.caller, site.fixed, timeout_ms);
+        let settings = Settings::of(&site.call.caller, site.fixed);
         let (verb, url) = (&*request.verb, &*request.url);
         let rest: [&(dyn ToSql + Sync); 6] = [&verb, &url, &names, &values, &body, &self.id];
         let rpc: [&(dyn ToSql + Sync); 4] = [&self.id, &names, &values, &body];
         let work = Work {
             mode,
             settings: &settings,
+            timeout: site.config.statement_timeout,
             sql: match self.form {
                 Form::Problem => &self.shared.rest_sql,
                 Form::JsonRpc => &self.shared.rpc_sql,

@@ -64,11 +64,11 @@ impl McpCall {
             .map_err(|_| bad_reply("the arguments are not UTF-8"))?;
         let by_name: [&(dyn ToSql + Sync); 4] = [&self.name, &arguments, &context, &id];
         let by_uri: [&(dyn ToSql + Sync); 4] = [&uri, &context, &id, &self.id];
-        let timeout_ms = site.config.statement_timeout.as_millis();
-        let settings = Settings::of(&site.call.caller, site.fixed, timeout_ms);
+        let settings = Settings::of(&site.call.caller, site.fixed);
         let work = Work {
             mode: self.needs.mode(self.shared.default_isolation, None),
             settings: &settings,
+            timeout: site.config.statement_timeout,
             sql: match self.kind {
                 McpKind::Tool => TOOL,
                 McpKind::Resource => RESOURCE,

@@ -1,7 +1,7 @@
 //! The deployment: a server of its own with the registry, a backend that logs in as its customer, and the walk of calls.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use sentinel_backends::{BackendKind, Context, MessageLimits};
@@ -17,6 +17,7 @@ use sentinel_pg::{PoolOptions, Session};
 use sentinel_wire::json::Rules as JsonRules;
 use sentinel_wire::{Method, Outcome, Params};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 
@@ -195,11 +196,9 @@ pub(crate) async fn until(what: &str, is: impl AsyncFn() -> bool) {
 impl Deployment {
     async fn run(&self, invocation: Invocation) -> Result<Reply, Fault> {
         let mut talk = self.walk.begin(invocation, Arc::default());
-        loop {
-            match talk.next().await {
-                Step::Done(reply) => return reply,
-                Step::Event(event) => panic!("nobody expected {event:?}"),
-            }
+        match talk.next().await {
+            Step::Done(reply) => reply,
+            Step::Event(event) => panic!("nobody expected {event:?}"),
         }
     }
 

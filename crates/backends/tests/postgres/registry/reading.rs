@@ -76,10 +76,11 @@ async fn expressions_lead_to_the_same_route_here_and_in_the_database() {
 async fn a_registry_is_used_if_it_is_there_wanted_and_allowed() {
     let d = deployment_with("", |settings| settings.registry = RegistryUse::Off).await;
     assert!(!d.registry.has_routes());
-    let revoke = "REVOKE SELECT ON api.rpc_route FROM registry_api";
+    let revoke = "REVOKE SELECT ON api.rpc_route FROM registry_api; \
+        REVOKE USAGE ON SCHEMA extensions FROM registry_api";
     let d = deployment_with(revoke, |settings| settings.expose = Expose::All).await;
     let notices = d.backend.status().notices;
-    let wanted = "the login has no rights on table api.rpc_route";
+    let wanted = "the login has no rights on table api.rpc_route, schema extensions";
     assert!(
         notices.iter().any(|notice| notice.contains(wanted)),
         "{notices:?}"

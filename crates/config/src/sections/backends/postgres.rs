@@ -134,7 +134,7 @@ impl Kind for RawPostgres {
             let url = builder.backend_variable(&path, name, site.enabled)?;
             if let Err(why) = check(url.expose()) {
                 let expected = "postgres://user:password@host/database";
-                builder.wrong(&path, &format!("{name}: {why}"), expected);
+                builder.wrong(&path, format!("{name}: {why}"), expected);
                 return None;
             }
             Some(url)

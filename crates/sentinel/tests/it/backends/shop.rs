@@ -158,6 +158,63 @@ fn an_order_is_its_callers_own_and_errors_for_callers_arrive() {
 }
 
 #[test]
+fn the_example_has_paths_of_its_own() {
+    let (_cluster, gateway) = shop();
+    let alice = format!("Bearer {}", member("alice", "acme", "buyer"));
+    let ask = |verb: &str, path: &str, accept: &str, body: &str| {
+        let headers = [JSON_BODY, ("Authorization", &*alice), ("Accept", accept)];
+        http::send(&gateway.address, verb, path, &headers, body).finish()
+    };
+    let json = "application/json";
+    let all = ask("GET", "/shop/orders", json, "");
+    assert_eq!(
+        all.json()["rows"].as_array().map(Vec::len),
+        Some(2),
+        "{}",
+        all.text
+    );
+    let own = ask("GET", "/shop/orders/1", json, "");
+    assert_eq!((own.status, &own.json()["product"]), (200, &json!("Anvil")));
+    let foreign = ask("GET", "/shop/orders/3", json, "");
+    assert_eq!(foreign.status, 404, "{}", foreign.text);
+    assert!(foreign.text.contains("has no order 3"), "{}", foreign.text);
+    let placed = ask(
+        "POST",
+        "/shop/orders",
+        json,
+        r#"{"product_id":1,"quantity":3}"#,
+    );
+    assert_eq!(
+        (placed.status, &placed.json()["placed_by"]),
+        (200, &json!("alice"))
+    );
+    let wrong = ask("DELETE", "/shop/orders/1", json, "");
+    assert_eq!((wrong.status, wrong.header("allow")), (405, "GET, HEAD"));
+    assert_eq!(ask("GET", "/shop/nothing", json, "").status, 404);
+    let found = ask("GET", "/shop/products?query=skates&max_price=400", json, "");
+    assert_eq!(
+        found.json()["rows"][0]["price"].to_string(),
+        "349.5",
+        "{}",
+        found.text
+    );
+
+    let lines = ask("GET", "/shop/products", "application/x-ndjson", "").text;
+    let records: Vec<Value> = lines.lines().map(http::parse).collect();
+    let rows = records.iter().filter(|record| record["type"] == "row");
+    let names: Vec<&str> = rows
+        .filter_map(|record| record["row"]["name"].as_str())
+        .collect();
+    assert_eq!(names, ["Anvil", "Giant magnet", "Rocket skates"], "{lines}");
+    let document = ask("GET", "/openapi.json", json, "").json();
+    assert!(
+        document["paths"]["/shop/orders/{id}"]["get"].is_object(),
+        "{}",
+        document["paths"]
+    );
+}
+
+#[test]
 fn the_example_has_a_resource_and_a_prompt() {
     let (_cluster, gateway) = shop();
     let alice = Modern::new(&gateway, "/mcp").bearing(&member("alice", "acme", "buyer"));

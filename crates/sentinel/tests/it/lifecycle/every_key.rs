@@ -322,3 +322,46 @@ fn g_69_every_key_is_applied_by_a_reload_or_named_as_one_that_needs_a_restart() 
     println!("{applied} keys applied, {restart} named in restart_needed");
     assert_eq!(applied + restart, keys.len());
 }
+
+#[test]
+fn issue_17_1_a_reload_enforces_the_sides_of_a_review() {
+    let server = Server::start(&[]);
+    let house = House::new("");
+    let mut file = base(&house, &server.address);
+    house.overwrite(&toml::to_string(&file).expect("a file"));
+    let gateway = Gateway::start_in(house);
+    gateway.wait_ready();
+    let caller = Modern::new(&gateway, "/mcp").bearing(&token(json!({"role": "admin"})));
+    let claimed = || {
+        let proposal = json!({"intent": "i", "agent_type": "a", "phase": "1", "diff": DIFF});
+        let submitted = caller.call("submit_proposal", proposal);
+        let id = &submitted["result"]["structuredContent"]["review_id"];
+        assert!(id.is_string(), "{submitted}");
+        caller.call(
+            "claim_review",
+            json!({"review_id": id, "reviewer_id": "other"}),
+        )
+    };
+    assert!(claimed()["result"]["isError"].as_bool() != Some(true));
+    file["review"]["enforce_roles"] = json!(true);
+    let (status, answer) = reload(&gateway, &file);
+    assert_eq!(
+        (status, &answer["changed"]),
+        (200, &json!(["review"])),
+        "{answer}"
+    );
+    assert_eq!(in_force(&gateway)["review"]["enforce_roles"], true);
+    let refused = claimed();
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    assert!(refused.to_string().contains("wrong_role"), "{refused}");
+}
+
+#[test]
+fn issue_17_10_a_gateway_that_cannot_tell_callers_apart_enforces_no_sides() {
+    let house = House::new("[review]\nenforce_roles = true\n");
+    for command in ["check", "serve"] {
+        let (code, out, error) = house.sentinel(&[command]);
+        assert_eq!(code, 2, "{out}{error}");
+        assert!(error.contains("`enforce_roles` needs [auth]"), "{error}");
+    }
+}

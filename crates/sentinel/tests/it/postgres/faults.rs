@@ -225,7 +225,7 @@ fn p_r03_a_failover_is_followed() {
     }
     let demote = |cluster: &Cluster, on: &str| {
         cluster.ask(&format!(
-            "ALTER DATABASE postgres SET default_transaction_read_only = {on}"
+            "BEGIN READ WRITE; ALTER DATABASE postgres SET default_transaction_read_only = {on}; COMMIT"
         ));
         cluster.ask(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'gateway'",
