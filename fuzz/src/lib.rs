@@ -45,6 +45,11 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("import", imports::client_file),
     ("policy-uri", policy::uri),
     ("openapi", sentinel_backends::openapi::fuzzing::description),
+    ("pg-comment", sentinel_backends::postgres::fuzzing::comment),
+    (
+        "pg-check",
+        sentinel_backends::postgres::fuzzing::domain_check,
+    ),
     ("spool-frame", sentinel_stores::fuzzing::spool_frames),
     ("redis-reply", sentinel_stores::fuzzing::redis_reply),
     ("last-event-id", sentinel_surfaces::fuzzing::last_event_id),

@@ -31,6 +31,7 @@ mod check;
 mod database;
 mod failure;
 mod functions;
+pub mod fuzzing;
 mod kind;
 mod mode;
 mod operation;

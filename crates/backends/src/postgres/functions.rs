@@ -28,6 +28,7 @@ mod check;
 mod comment;
 mod declare;
 pub(super) mod execute;
+pub(super) mod fuzzing;
 pub(super) mod statement;
 pub(super) mod types;
 

@@ -9,6 +9,7 @@ use super::types::{Class, describe};
 /// Longer conditions are described, and not read.
 const CHECK_BYTES_MAX: usize = 4096;
 const SHOWN_CHARS_MAX: usize = 300;
+const PATTERN_BYTES_MAX: usize = 200;
 
 /// Adds what the CHECKs of a domain ask for to the schema of its base type.
 pub(super) fn apply(checks: &[String], class: Class, schema: &mut Map<String, Value>) {
@@ -202,16 +203,21 @@ fn text(literal: &str) -> Option<String> {
     is_whole.then(|| inner.replace("''", "'"))
 }
 
-/// A pattern that ECMAScript reads as PostgreSQL does, where it only has what both share.
+/// A pattern that ECMAScript reads as PostgreSQL does, where it only has what both share. A repeated group may be large once it
+/// is unrolled, so a number of times is for single characters.
 fn pattern(pattern: &str) -> Option<String> {
     const PLAIN: &str = "-_@/:#=%&~!'\" ;<>,";
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return None;
+    }
     let mut rest = pattern.strip_prefix('^').unwrap_or(pattern);
     rest = rest.strip_suffix('$').unwrap_or(rest);
     let mut open = 0_u32;
     // Whether what stands before can be repeated.
-    let mut is_atom = false;
+    let (mut is_atom, mut is_group) = (false, false);
     while let Some(c) = rest.chars().next() {
         rest = &rest[c.len_utf8()..];
+        let was_group = std::mem::replace(&mut is_group, c == ')');
         is_atom = match c {
             '\\' => {
                 let escaped = rest.chars().next()?;
@@ -234,7 +240,7 @@ fn pattern(pattern: &str) -> Option<String> {
             }
             '|' => false,
             '*' | '+' | '?' if is_atom => false,
-            '{' if is_atom => {
+            '{' if is_atom && !was_group => {
                 let (bound, behind) = rest.split_once('}')?;
                 rest = behind;
                 is_bound(bound).then_some(false)?

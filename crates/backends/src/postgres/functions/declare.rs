@@ -11,7 +11,7 @@ use super::super::path::{Pattern, PatternError};
 use super::answer::Answer;
 use super::catalog::{Argument, Function, Mode as ArgumentMode};
 use super::comment::{Comment, NAME_WANTED, is_name};
-use super::execute::{Executor, Surface};
+use super::execute::{Executor, Statements, Surface};
 use super::statement::{Callable, Column, Form, Parameter, Returns, quoted};
 use super::types::{Class, Types, Unsupported, allow, describe};
 
@@ -281,6 +281,7 @@ impl<'a> Parts<'a> {
                 mode: self.mode,
                 timeout: self.comment.timeout,
                 max_rows: self.comment.max_rows,
+                statements: Statements::default(),
             }),
         }
     }

@@ -1,9 +1,12 @@
 //! Carries out the calls of a function.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use futures_util::future::BoxFuture;
+use parking_lot::RwLock;
 use sentinel_core::{Fault, Kind, Reply, RowSender};
 use sentinel_pg::tokio_postgres::Row;
 use sentinel_pg::tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -18,6 +21,9 @@ use super::super::settings::Settings;
 use super::answer::{Answer, Rows};
 use super::statement::Callable;
 
+/// Statements of one function that are kept; each combination of optional arguments has its own.
+const STATEMENTS_MAX: usize = 64;
+
 /// What the answer is for.
 #[derive(Clone, Debug)]
 pub(super) enum Surface {
@@ -26,7 +32,7 @@ pub(super) enum Surface {
     Prompt { description: String },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Executor {
     pub(super) callable: Callable,
     pub(super) answer: Answer,
@@ -36,6 +42,26 @@ pub(super) struct Executor {
     pub(super) timeout: Option<Duration>,
     /// Fewer than configured.
     pub(super) max_rows: Option<usize>,
+    pub(super) statements: Statements,
+}
+
+/// The statements of the calls so far: by the arguments that were given, and whether the number of rows is bounded.
+#[derive(Debug, Default)]
+pub(super) struct Statements(RwLock<HashMap<(Vec<bool>, Option<usize>), Arc<str>>>);
+
+impl Statements {
+    fn find(&self, callable: &Callable, given: Vec<bool>, limit: Option<usize>) -> Arc<str> {
+        let key = (given, limit);
+        if let Some(known) = self.0.read().get(&key) {
+            return known.clone();
+        }
+        let sql: Arc<str> = callable.sql(&key.0, limit).into();
+        let mut known = self.0.write();
+        if known.len() < STATEMENTS_MAX {
+            known.insert(key, sql.clone());
+        }
+        sql
+    }
 }
 
 impl Execute for Executor {
@@ -75,7 +101,8 @@ impl Executor {
             .filter(|_| self.callable.is_set);
         // One more than are shown says that there are more.
         let limit = sender.is_none().then_some(rows_max.saturating_add(1));
-        let sql = self.callable.sql(&given, limit);
+        let takes_arguments = self.callable.takes_arguments(&given);
+        let sql = self.statements.find(&self.callable, given, limit);
         let arguments = RawJson(site.arguments);
         let params: [&(dyn ToSql + Sync); 1] = [&arguments];
         let work = Work {
@@ -83,7 +110,7 @@ impl Executor {
             settings: &settings,
             timeout,
             sql: &sql,
-            params: match self.callable.takes_arguments(&given) {
+            params: match takes_arguments {
                 true => &params,
                 false => &[],
             },

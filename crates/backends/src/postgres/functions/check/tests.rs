@@ -147,6 +147,7 @@ fn what_is_not_certain_is_described() {
         (Class::Text, "CHECK ((VALUE ~ '(a'::text))"),
         (Class::Text, "CHECK ((VALUE ~ 'a{3,2}'::text))"),
         (Class::Text, "CHECK ((VALUE ~ 'a$b'::text))"),
+        (Class::Text, "CHECK ((VALUE ~ '((a{99}){99}){99}'::text))"),
         (Class::Text, "CHECK ((VALUE ~ other.pattern()))"),
         (Class::Text, "CHECK ((lower(VALUE) = VALUE))"),
         (Class::Text, "CHECK ((octet_length(VALUE) < 5))"),
