@@ -61,11 +61,11 @@ async fn find(exchange: &Exchange<'_>) -> PathMatch {
     let sees = |operation: &Operation| {
         here.has(&operation.backend) && policy.grant(&caller, operation).see
     };
-    let header = |name: &str| exchange.headers().get(name)?.to_str().ok();
+    let headers = exchange.headers();
     let request = RouteRequest {
         verb: exchange.head.method.as_str(),
         path: exchange.head.uri.path(),
-        header: &header,
+        header: &|name| headers.get(name)?.to_str().ok(),
     };
     registry.http_route(request, sees)
 }
