@@ -8,6 +8,7 @@ pub(crate) mod arguments;
 pub(crate) mod headers;
 mod jobs;
 mod later;
+mod listing;
 mod once;
 mod replays;
 mod routed;
@@ -25,27 +26,25 @@ use http::Response;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
-use sentinel_core::audit::{Ending, Surface};
-use sentinel_core::catalog::CatalogRoute;
+use sentinel_core::audit::Surface;
 use sentinel_core::invocation::{params_named, params_of_uri};
-use sentinel_core::{Addressing, Fault, ItemKind, Kind, Operation, Reach, View};
+use sentinel_core::{Addressing, Fault, Kind, Operation, View};
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Method, Params, Payload};
 
 use super::body::Body;
-use super::documents::ways::{PathWay, Ways};
 use super::exchange::Exchange;
 use super::operations::{self, Completed, Next, Wanted, Way};
-use super::post::{arrival_at, is_json, take_any_body};
+use super::post::{is_json, take_any_body};
 use super::reply;
 use super::routes::Handled;
-use crate::exchange::OperationExchange;
 use crate::rescue::{self, RestInput};
 use accept::{Accept, Form};
 pub(super) use answer::{Content, entity_tag, json_body};
 use headers::{IDEMPOTENCY_KEY, PREFER};
 pub(crate) use jobs::Jobs;
 pub(super) use later::{cancel, continue_later, status};
+pub(super) use listing::{catalog, resources};
 pub use replays::Replayable;
 pub(crate) use replays::Replays;
 pub(super) use routed::{at_route, is_shadowed, shadowed};
@@ -210,107 +209,6 @@ pub(super) fn prompt<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<
         }))
     }
     .boxed()
-}
-
-/// `GET /api/catalog`.
-pub(super) fn catalog<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
-    listed(exchange, &ItemKind::ALL).boxed()
-}
-
-/// `GET /api/resources`.
-pub(super) fn resources<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
-    listed(exchange, &[ItemKind::Resource, ItemKind::Template]).boxed()
-}
-
-/// The lists of these kinds, as the caller sees them. On record like a list of MCP.
-async fn listed(exchange: &Exchange<'_>, kinds: &[ItemKind]) -> Result<Response<Body>, Fault> {
-    if !Accept::of(exchange.headers()).takes("application/json") {
-        return Err(accept::not_acceptable("application/json"));
-    }
-    let method = kinds[0].list_method();
-    let (door, identity) = (exchange.door, exchange.identity());
-    let arrival = arrival_at(Surface::Rest, door, identity, exchange.headers());
-    let params = Params::default();
-    let record = OperationExchange::open(&arrival, None, &method, &params, 0);
-    let caller = operations::caller_by(exchange, Addressing::Document);
-    let (policy, set) = (&door.gateway.policy, caller.capability_set());
-    policy.registry().lists_ready(View::Merged, set).await;
-    let visible = policy.visible(&caller);
-    let mut out = vec![b'{'];
-    for kind in kinds {
-        if out.len() > 1 {
-            out.push(b',');
-        }
-        json::encode_string(kind.list_member(), &mut out);
-        out.extend_from_slice(b":[");
-        let mut cursor = None;
-        let mut is_first = true;
-        loop {
-            let page = policy.list(&caller, View::Merged, *kind, cursor.as_deref())?;
-            let page = Payload::parse(page, Rules::backend()).map_err(|error| {
-                Fault::new(Kind::Internal, "a list cannot be read").because(error)
-            })?;
-            for item in operations::elements(&page, kind.list_member()) {
-                if !is_first {
-                    out.push(b',');
-                }
-                is_first = false;
-                push_item(exchange, visible.routes(), *kind, &item, &mut out);
-            }
-            cursor = page.string("nextCursor").map(Cow::into_owned);
-            if cursor.is_none() {
-                break;
-            }
-        }
-        out.push(b']');
-    }
-    out.push(b'}');
-    let response = Content::json(out).respond_to(exchange.headers());
-    let bytes_out = http_body::Body::size_hint(response.body()).lower();
-    record.end(&Ending::Success, bytes_out as usize);
-    Ok(response)
-}
-
-/// An item of a list; of a tool also whose it is, and how it is called.
-fn push_item(
-    exchange: &Exchange<'_>,
-    routes: &[CatalogRoute],
-    kind: ItemKind,
-    item: &Payload,
-    out: &mut Vec<u8>,
-) {
-    let registry = &exchange.door.gateway.registry;
-    let name = item.string("name").unwrap_or_default();
-    let tool = match kind {
-        ItemKind::Tool => registry.tool(View::Merged, &name),
-        _ => None,
-    };
-    let Some(tool) = tool else {
-        out.extend_from_slice(item.as_bytes());
-        return;
-    };
-    let mut backend = Vec::new();
-    json::encode_string(&tool.backend, &mut backend);
-    let verbs: &[u8] = match tool.is_read_only {
-        true => br#"["GET","POST"]"#,
-        false => br#"["POST"]"#,
-    };
-    let verbs = (tool.reach == Reach::ByName).then_some(verbs);
-    let mounts = &exchange.door.entrance.load().mounts;
-    let is_name = |name: &str| visible_tool(exchange, name, Addressing::Name).is_some();
-    let Ways { paths, methods } = Ways::to(&tool, routes, mounts, is_name);
-    let path = |way: &PathWay| serde_json::json!({ "method": way.verbs, "path": way.path });
-    let paths: Vec<_> = paths.iter().map(path).collect();
-    let methods: Vec<_> = methods.iter().map(|way| &*way.method).collect();
-    let paths = (!paths.is_empty()).then(|| serde_json::json!(paths).to_string());
-    let methods = (!methods.is_empty()).then(|| serde_json::json!(methods).to_string());
-    let members = [
-        ("backend", Some(&backend[..])),
-        ("method", verbs),
-        ("routes", paths.as_deref().map(str::as_bytes)),
-        ("rpcMethods", methods.as_deref().map(str::as_bytes)),
-    ];
-    item.as_raw().rewrite(&members, out);
 }
 
 /// One call of a tool.
