@@ -10,11 +10,11 @@ use sentinel_core::Caller;
 use sentinel_pg::tokio_postgres::types::ToSql;
 
 /// One statement for all settings; its parameters are `Settings::params`.
-pub(super) const SQL: &str = "SELECT set_config('auth.user_id', $1, true), \
-    set_config('auth.tenant_id', $2, true), set_config('auth.user_email', $3, true), \
-    set_config('auth.role', $4, true), set_config('auth.token', $5, true), \
-    set_config('role', $6, true), set_config('search_path', $7, true), \
-    set_config('statement_timeout', $8, true), set_config('lock_timeout', $9, true)";
+pub(super) const SQL: &str = "SELECT pg_catalog.set_config('auth.user_id', $1, true), \
+    pg_catalog.set_config('auth.tenant_id', $2, true), pg_catalog.set_config('auth.user_email', $3, true), \
+    pg_catalog.set_config('auth.role', $4, true), pg_catalog.set_config('auth.token', $5, true), \
+    pg_catalog.set_config('role', $6, true), pg_catalog.set_config('search_path', $7, true), \
+    pg_catalog.set_config('statement_timeout', $8, true), pg_catalog.set_config('lock_timeout', $9, true)";
 
 const COUNT: usize = 9;
 

@@ -331,6 +331,11 @@ impl Door {
             }
             response
         });
+        if response.status() == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer");
+            let headers = response.headers_mut();
+            headers.entry(WWW_AUTHENTICATE).or_insert(bearer);
+        }
         if let Some(timing) = arrived.timing.filter(|_| found.speaks() != Speaks::Mcp) {
             timing.tell(response.headers_mut());
         }
@@ -429,9 +434,6 @@ pub(super) fn refusal(speaks: Speaks, head: &request::Parts, fault: &Fault) -> R
     };
     let headers = response.headers_mut();
     match fault.kind {
-        Kind::Unauthorized => {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
         // The start of the next request on this connection is unknown.
         Kind::UnsupportedCoding => {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -78,13 +78,8 @@ fn d_2_d_18_what_the_database_says_of_an_error_reaches_nobody() {
         let log = gateway.house.log();
         log.contains("leak-message").then_some(log)
     });
-    let reference = web.post("/api/fail", &json!({"how": "raise"})).json()["instance"].clone();
-    let reference = reference.as_str().expect("a reference").to_owned();
-    let id = reference
-        .rsplit([':', '/'])
-        .next()
-        .expect("an id")
-        .to_owned();
+    let reference = web.post("/api/fail", &json!({"how": "raise"})).json()["reference"].clone();
+    let id = reference.as_str().expect("a reference").to_owned();
     until("the reference is in the log", || {
         let log = gateway.house.log();
         log.lines()

@@ -32,13 +32,13 @@ COMMENT ON FUNCTION api.list_orders IS $$The orders of your tenant.
 @param min_amount Only orders of at least this amount.$$;
 
 CREATE FUNCTION api.get_order(id int) RETURNS api.placed LANGUAGE plpgsql STABLE AS $$
-DECLARE found api.placed;
+DECLARE placed api.placed;
 BEGIN
-    SELECT o.id, o.tenant, o.placed_by, o.item, o.amount INTO found FROM data.orders o WHERE o.id = get_order.id;
+    SELECT o.id, o.tenant, o.placed_by, o.item, o.amount INTO placed FROM data.orders o WHERE o.id = get_order.id;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no such order' USING ERRCODE = 'PT404';
     END IF;
-    RETURN found;
+    RETURN placed;
 END $$;
 COMMENT ON FUNCTION api.get_order IS $$One order.
 @tool

@@ -43,10 +43,7 @@ fn everywhere(
             legacy.call(tool, arguments.clone())["result"]["structuredContent"].clone(),
         ),
         ("REST", rest.json()),
-        (
-            "JSON-RPC",
-            rpc.json()["result"]["structuredContent"].clone(),
-        ),
+        ("JSON-RPC", rpc.json()["result"].clone()),
     ])
 }
 

@@ -54,6 +54,9 @@ const WITHHELD: [&str; 8] = [
 const NOT_ANSWERED: [&str; 2] = ["set-cookie", "set-cookie2"];
 const CORS: &str = "access-control-";
 
+/// A name in lower case, and a value.
+type PassedHeader = (Box<str>, Box<str>);
+
 /// A request, read.
 pub(in crate::http) struct WholeRequest {
     http: Arc<HttpCall>,
@@ -216,7 +219,7 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
 }
 
 /// The headers for the backend, in the order in which they came.
-fn passed_on(headers: &HeaderMap) -> Result<Vec<(Box<str>, Box<str>)>, Fault> {
+fn passed_on(headers: &HeaderMap) -> Result<Vec<PassedHeader>, Fault> {
     let of_connection = named_by_connection(headers);
     let mut out = Vec::with_capacity(headers.len());
     for (name, value) in headers {

@@ -78,7 +78,7 @@ impl Taken {
     ) -> Option<Answer> {
         let id = self.id.clone();
         let made = match self.route.is_whole {
-            true => self.as_a_whole(exchange, sent).await,
+            true => self.by_itself(exchange, sent).await,
             false => self.by_arguments(exchange, bytes_in).await,
         };
         let answer = made.unwrap_or_else(|fault| unread(exchange, id.as_ref(), &fault));
@@ -103,7 +103,7 @@ impl Taken {
         Ok(run(exchange, &self.method, wanted).await)
     }
 
-    async fn as_a_whole(self, exchange: &Exchange<'_>, sent: Bytes) -> Result<Answer, Fault> {
+    async fn by_itself(self, exchange: &Exchange<'_>, sent: Bytes) -> Result<Answer, Fault> {
         let mut request = WholeRequest::read(exchange, sent)?;
         request.id = self.id.clone();
         let (wanted, http) = request.wanted(&self.route.operation, Addressing::Rpc)?;
