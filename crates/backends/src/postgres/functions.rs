@@ -4,8 +4,8 @@
 //! `expose = "all"`, unless its comment says `@ignore`. Schemas come from the names, types and defaults of its parameters and from what
 //! it returns. A function that is wanted and cannot be offered is left out with a notice.
 //!
-//! The parts: `catalog` reads, `comment` parses, `types` and `check` write schemas, `declare` makes operations, `statement` writes the
-//! SQL of calls, `execute` runs it, `answer` makes results.
+//! The parts: `catalog` reads, `comment` parses, `types`, `check` and `signature` write schemas, `declare` makes operations, `statement`
+//! writes the SQL of calls, `execute` runs it, `answer` makes results.
 //!
 //! Not here: the registry's handlers (`registry`) and tables (`tables`). Beside a registry's tables, functions are only operations if
 //! their comment marks them: the others there are the registry's own.
@@ -29,6 +29,7 @@ mod comment;
 mod declare;
 pub(super) mod execute;
 pub(super) mod fuzzing;
+mod signature;
 pub(super) mod statement;
 pub(super) mod types;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sentinel_backends::{BackendKind, Context, MessageLimits};
 use sentinel_config::{Expose, PostgresBackend, Registry as RegistryUse, Secret, Token};
@@ -15,6 +15,7 @@ use sentinel_core::{
 use sentinel_wire::Outcome;
 use sentinel_wire::json::Rules;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 

@@ -3,4 +3,5 @@
 mod faults;
 mod hygiene;
 mod streams;
+mod tables;
 mod tenants;

@@ -9,11 +9,12 @@ use super::super::mode::Mode;
 use super::super::operation::Declared;
 use super::super::path::{Pattern, PatternError};
 use super::answer::Answer;
-use super::catalog::{Argument, Function, Mode as ArgumentMode};
+use super::catalog::Function;
 use super::comment::{Comment, NAME_WANTED, is_name};
 use super::execute::{Executor, Statements, Surface};
-use super::statement::{Callable, Column, Form, Parameter, Returns, quoted};
-use super::types::{Class, Types, Unsupported, allow, describe};
+use super::signature::{Shown, object, parameter, returns, show};
+use super::statement::{Callable, Form, Parameter, quoted};
+use super::types::{Types, Unsupported};
 
 /// Why a function that is wanted cannot be offered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,14 +45,6 @@ pub(super) enum Problem {
     WritingDeferrable,
     #[error("it is declared STABLE or IMMUTABLE, and @destructive")]
     ReadingDestructive,
-}
-
-/// A parameter as callers see it.
-struct Shown {
-    name: String,
-    schema: Value,
-    description: Option<String>,
-    is_required: bool,
 }
 
 /// A function as far as all its operations share it.
@@ -332,179 +325,4 @@ impl<'a> Parts<'a> {
         let required: Vec<&str> = required.map(|shown| shown.name.as_str()).collect();
         object(properties, &required)
     }
-}
-
-/// The schema of an object that has these members and no others.
-fn object(properties: Map<String, Value>, required: &[&str]) -> Value {
-    let mut schema = json!({ "type": "object", "properties": properties });
-    if !required.is_empty() {
-        schema["required"] = json!(required);
-    }
-    schema["additionalProperties"] = false.into();
-    schema
-}
-
-fn parameter(argument: &Argument, comment: &Comment, types: &Types) -> Result<Parameter, Problem> {
-    if argument.name.is_empty() {
-        return Err(Problem::Unnamed);
-    }
-    let sql = types.sql(argument.kind).map_err(|why| Problem::Parameter {
-        name: argument.name.clone(),
-        why,
-    })?;
-    Ok(Parameter {
-        name: argument.name.clone(),
-        sql,
-        form: match types.class(argument.kind) {
-            Class::Integer => Form::Whole,
-            Class::Bytes => Form::Bytes,
-            _ => Form::Plain,
-        },
-        has_default: argument.default.is_some(),
-        is_variadic: argument.mode == ArgumentMode::Variadic,
-        bound: comment.bound(&argument.name),
-    })
-}
-
-/// What callers see of a parameter. Null is a value of it, unless the function is STRICT: that is not called then.
-fn show(
-    argument: &Argument,
-    parameter: &Parameter,
-    is_strict: bool,
-    comment: &Comment,
-    types: &Types,
-) -> Result<Shown, Problem> {
-    let schema = types.schema(argument.kind, -1);
-    let mut schema = schema.map_err(|why| Problem::Parameter {
-        name: argument.name.clone(),
-        why,
-    })?;
-    if let Some(members) = schema.as_object_mut() {
-        if let Some(text) = comment
-            .about(&argument.name)
-            .filter(|text| !text.is_empty())
-        {
-            describe(members, text);
-        }
-        let default = argument.default.as_deref();
-        let default = default.and_then(|default| constant(default, types.class(argument.kind)));
-        if let Some(default) = default {
-            members.insert("default".to_owned(), default);
-        }
-    }
-    let description = schema
-        .get("description")
-        .and_then(Value::as_str)
-        .map(str::to_owned);
-    if !is_strict && !types.is_not_null(argument.kind) {
-        allow(&mut schema, "null");
-    }
-    Ok(Shown {
-        name: argument.name.clone(),
-        schema,
-        description,
-        is_required: parameter.is_required(),
-    })
-}
-
-/// The value of a DEFAULT that is a constant.
-fn constant(expression: &str, class: Class) -> Option<Value> {
-    let bare = expression
-        .split_once("::")
-        .map_or(expression, |(value, _)| value);
-    match class {
-        _ if bare == "NULL" => None,
-        Class::Bool => bare.parse::<bool>().ok().map(Value::from),
-        Class::Integer => {
-            let digits = bare.trim_matches(|c| matches!(c, '(' | ')' | '\''));
-            digits.parse::<i64>().ok().map(Value::from)
-        }
-        Class::Number => expression.parse::<i64>().ok().map(Value::from),
-        Class::Text | Class::Enum | Class::Uuid => {
-            let text = bare.strip_prefix('\'')?.strip_suffix('\'')?;
-            (!text.contains('\'')).then(|| text.into())
-        }
-        _ => None,
-    }
-}
-
-/// What a function returns, and the schema of its structured content.
-fn returns(function: &Function, types: &Types) -> Result<(Returns, Value), Problem> {
-    let outputs: Vec<&Argument> = function
-        .arguments
-        .iter()
-        .filter(|one| one.mode.is_output())
-        .collect();
-    let class = types.class(function.returns);
-    let columns: Option<Vec<(String, u32, i32)>> = match (&outputs[..], class) {
-        ([], Class::Composite) => {
-            let attributes = types.attributes(function.returns).iter();
-            Some(
-                attributes
-                    .map(|one| (one.name.clone(), one.kind, one.modifier))
-                    .collect(),
-            )
-        }
-        ([], Class::Record) => return Err(Problem::Record),
-        ([one], _) if one.name.is_empty() => None,
-        ([], _) => None,
-        (several, _) => {
-            let named = several
-                .iter()
-                .enumerate()
-                .map(|(at, one)| match one.name.as_str() {
-                    "" => (format!("column{}", at + 1), one.kind, -1),
-                    name => (name.to_owned(), one.kind, -1),
-                });
-            Some(named.collect())
-        }
-    };
-    let nullable = |kind: u32, modifier: i32| {
-        let mut schema = types.schema(kind, modifier).map_err(Problem::Result)?;
-        if !types.is_not_null(kind) {
-            allow(&mut schema, "null");
-        }
-        Ok(schema)
-    };
-    let is_bytes = |kind: u32| types.class(kind) == Class::Bytes;
-    let (returns, one) = match columns {
-        Some(columns) => {
-            let mut properties = Map::new();
-            for (name, kind, modifier) in &columns {
-                properties.insert(name.clone(), nullable(*kind, *modifier)?);
-            }
-            let required: Vec<&str> = columns.iter().map(|(name, ..)| name.as_str()).collect();
-            let schema = object(properties, &required);
-            let column = |(name, kind, _): &(String, u32, i32)| Column {
-                name: name.clone(),
-                is_bytes: is_bytes(*kind),
-            };
-            let mut named: Vec<Column> = columns.iter().map(column).collect();
-            match (outputs.len(), named.len()) {
-                (1, 1) => (Returns::Single(named.remove(0)), schema),
-                _ => (Returns::Columns(named), schema),
-            }
-        }
-        None if class == Class::Void => (Returns::Nothing, json!({ "type": "null" })),
-        None => {
-            let is_bytes = is_bytes(function.returns);
-            (Returns::Value { is_bytes }, nullable(function.returns, -1)?)
-        }
-    };
-    let mut properties = Map::new();
-    let schema = match (function.returns_set, &returns) {
-        (true, _) => {
-            properties.insert("rows".to_owned(), json!({ "type": "array", "items": one }));
-            let text = "there are more rows than are shown";
-            let truncated = json!({ "type": "boolean", "description": text });
-            properties.insert("truncated".to_owned(), truncated);
-            object(properties, &["rows", "truncated"])
-        }
-        (false, Returns::Value { .. } | Returns::Nothing) => {
-            properties.insert("result".to_owned(), one);
-            object(properties, &["result"])
-        }
-        (false, _) => one,
-    };
-    Ok((returns, schema))
 }

@@ -45,9 +45,12 @@ pub(super) struct Executor {
     pub(super) statements: Statements,
 }
 
-/// The statements of the calls so far: by the arguments that were given, and whether the number of rows is bounded.
+/// The arguments that were given, and the bound of the number of rows.
+type StatementKey = (Vec<bool>, Option<usize>);
+
+/// The statements of the calls so far.
 #[derive(Debug, Default)]
-pub(super) struct Statements(RwLock<HashMap<(Vec<bool>, Option<usize>), Arc<str>>>);
+pub(super) struct Statements(RwLock<HashMap<StatementKey, Arc<str>>>);
 
 impl Statements {
     fn find(&self, callable: &Callable, given: Vec<bool>, limit: Option<usize>) -> Arc<str> {
