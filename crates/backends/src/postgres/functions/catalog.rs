@@ -19,12 +19,12 @@ const FUNCTIONS: &str = "SELECT p.oid, p.proname::text, p.prokind::text, p.provo
     pg_catalog.obj_description(p.oid, 'pg_proc') AS comment,
     pg_catalog.has_function_privilege(p.oid, 'EXECUTE') AS may_execute,
     pg_catalog.has_schema_privilege(s.oid, 'USAGE') AS may_use,
-    pg_catalog.count(*) OVER (PARTITION BY p.proname) > 1 AS is_overloaded,
+    pg_catalog.count(*) OVER same > 1 AND pg_catalog.bool_or(p.pronargdefaults > 0 OR p.provariadic <> 0) OVER same AS is_ambiguous,
     EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
         WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e') AS is_of_extension,
     EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = 'handler') AS has_handlers
     FROM pg_catalog.pg_namespace s LEFT JOIN pg_catalog.pg_proc p ON p.pronamespace = s.oid
-    WHERE s.nspname = $1 ORDER BY p.proname, p.oid LIMIT 5001";
+    WHERE s.nspname = $1 WINDOW same AS (PARTITION BY p.proname) ORDER BY p.proname, p.oid LIMIT 5001";
 
 /// Types (`$1`) with all that they consist of. PostgreSQL's own (their OIDs are below 16384) need no comments.
 const TYPES: &str = "WITH RECURSIVE needed(oid) AS (
@@ -103,8 +103,8 @@ pub(super) struct Function {
     pub(super) arguments: Vec<Argument>,
     pub(super) comment: String,
     pub(super) may_execute: bool,
-    /// Others of the schema have the same name.
-    pub(super) is_overloaded: bool,
+    /// Others of the schema have its name, and optional parameters make that a call may mean either.
+    pub(super) is_ambiguous: bool,
     pub(super) is_of_extension: bool,
 }
 
@@ -200,7 +200,9 @@ pub(super) async fn functions(
                 .try_get::<_, Option<String>>("comment")?
                 .unwrap_or_default(),
             may_execute: row.try_get("may_execute")?,
-            is_overloaded: row.try_get("is_overloaded")?,
+            is_ambiguous: row
+                .try_get::<_, Option<bool>>("is_ambiguous")?
+                .unwrap_or_default(),
             is_of_extension: row.try_get("is_of_extension")?,
         });
     }

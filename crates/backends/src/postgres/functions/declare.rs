@@ -28,9 +28,9 @@ pub(super) enum Problem {
     #[error("it returns record without OUT parameters or TABLE")]
     Record,
     #[error(
-        "another function has its name, so a call without its optional parameters may mean either"
+        "another function has its name, and optional parameters make that a call may mean either"
     )]
-    Overloaded,
+    Ambiguous,
     #[error("{0:?} is not {NAME_WANTED}; @tool, @resource and @prompt take another")]
     Name(String),
     #[error("its comment has @{word} {name}, and that is none of its parameters")]
@@ -101,9 +101,8 @@ impl<'a> Parts<'a> {
             .map(|argument| parameter(argument, comment, types))
             .collect();
         let parameters = parameters?;
-        let is_optional = |one: &Parameter| one.has_default || one.is_variadic;
-        if function.is_overloaded && parameters.iter().any(is_optional) {
-            return Err(Problem::Overloaded);
+        if function.is_ambiguous {
+            return Err(Problem::Ambiguous);
         }
         let annotated = comment.params.iter().map(|(name, _)| ("param", name));
         let annotated = annotated.chain(comment.binds.iter().map(|(name, _)| ("bind", name)));

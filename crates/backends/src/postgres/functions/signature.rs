@@ -131,7 +131,8 @@ pub(super) fn returns(function: &Function, types: &Types) -> Result<(Returns, Va
         .collect();
     let class = types.class(function.returns);
     let columns: Option<Vec<(String, u32, i32)>> = match (&outputs[..], class) {
-        ([], Class::Composite) => {
+        // A single column of a composite type is its columns.
+        ([] | [_], Class::Composite) => {
             let attributes = types.attributes(function.returns).iter();
             Some(
                 attributes
@@ -174,9 +175,9 @@ pub(super) fn returns(function: &Function, types: &Types) -> Result<(Returns, Va
                 is_bytes: is_bytes(*kind),
             };
             let mut named: Vec<Column> = columns.iter().map(column).collect();
-            match (outputs.len(), named.len()) {
-                (1, 1) => (Returns::Single(named.remove(0)), schema),
-                _ => (Returns::Columns(named), schema),
+            match outputs.len() == 1 && class != Class::Composite {
+                true => (Returns::Single(named.remove(0)), schema),
+                false => (Returns::Columns(named), schema),
             }
         }
         None if class == Class::Void => (Returns::Nothing, json!({ "type": "null" })),

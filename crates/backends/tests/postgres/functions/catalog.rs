@@ -210,7 +210,7 @@ async fn what_cannot_be_offered_is_left_out_with_a_notice() {
     let mut sql = String::from(
         "CREATE FUNCTION api.overloaded(a int) RETURNS int LANGUAGE sql AS 'SELECT 1';
          CREATE FUNCTION api.overloaded(a int, b int DEFAULT 1) RETURNS int LANGUAGE sql AS 'SELECT 1';
-         COMMENT ON FUNCTION api.overloaded(int, int) IS '@tool';
+         COMMENT ON FUNCTION api.overloaded(int) IS '@tool';
          CREATE FUNCTION api.exact(a int) RETURNS int LANGUAGE sql AS 'SELECT 1';
          CREATE FUNCTION api.exact(a text) RETURNS int LANGUAGE sql AS 'SELECT 2';
          COMMENT ON FUNCTION api.exact(text) IS '@tool';

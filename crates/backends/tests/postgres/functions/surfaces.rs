@@ -111,6 +111,11 @@ const RESULTS: &str = r#"
 CREATE FUNCTION api.one_out(OUT n int) LANGUAGE sql STABLE AS 'SELECT 7';
 CREATE FUNCTION api.one_column() RETURNS TABLE (n bytea) LANGUAGE sql STABLE AS $$SELECT 'a'::bytea UNION ALL SELECT NULL$$;
 CREATE FUNCTION api.two_out(INOUT a int, OUT b text) LANGUAGE sql STABLE AS $$SELECT a + 1, 'b'$$;
+CREATE TYPE api.one AS (n bytea);
+CREATE FUNCTION api.composite_out(OUT x api.one) LANGUAGE sql STABLE AS $$SELECT ROW('a'::bytea)::api.one$$;
+CREATE FUNCTION api.composite_column() RETURNS TABLE (x api.one) LANGUAGE sql STABLE AS $$SELECT ROW('a'::bytea)::api.one$$;
+CREATE DOMAIN api.only AS api.one;
+CREATE FUNCTION api.composite_domains() RETURNS SETOF api.only LANGUAGE sql STABLE AS $$SELECT ROW('a'::bytea)::api.one::api.only$$;
 CREATE FUNCTION api.nothing() RETURNS void LANGUAGE plpgsql AS 'BEGIN END';
 CREATE FUNCTION api.none() RETURNS SETOF int LANGUAGE sql STABLE AS 'SELECT 1 WHERE false';
 CREATE FUNCTION api.many(n int) RETURNS TABLE (f int, v json) LANGUAGE sql STABLE
@@ -145,6 +150,17 @@ async fn results_are_objects_with_the_columns_or_the_value() {
             r#"{"rows":[{"n":"YQ=="},{"n":null}],"truncated":false}"#,
         ),
         ("two_out", r#"{"a":1}"#, r#"{"a":2,"b":"b"}"#),
+        ("composite_out", "{}", r#"{"n":"YQ=="}"#),
+        (
+            "composite_column",
+            "{}",
+            r#"{"rows":[{"n":"YQ=="}],"truncated":false}"#,
+        ),
+        (
+            "composite_domains",
+            "{}",
+            r#"{"rows":[{"n":"YQ=="}],"truncated":false}"#,
+        ),
         ("nothing", "{}", r#"{"result":null}"#),
         ("none", "{}", r#"{"rows":[],"truncated":false}"#),
         ("many", r#"{"n":4}"#, &many),
