@@ -302,8 +302,10 @@ fn condition(
         "gt" => compared(">"),
         "gte" => compared(">="),
         "in" => {
-            let list = values.expression(value, &format!("{sql_type}[]"));
-            format!("{column} = ANY ({list})")
+            let list_type = format!("{sql_type}[]");
+            let list = values.expression(value, &list_type);
+            // Without the cast, ANY would compare with the rows of the subquery.
+            format!("{column} = ANY ({list}::{list_type})")
         }
         "like" => format!("{column}::text LIKE {}", values.expression(value, "text")),
         "ilike" => format!("{column}::text ILIKE {}", values.expression(value, "text")),

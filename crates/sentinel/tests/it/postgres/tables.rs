@@ -54,13 +54,14 @@ fn ids(answer: &Value) -> Vec<i64> {
 #[test]
 fn d_6_tables_are_offered_as_configured_and_rows_as_the_database_allows() {
     let (shop, web) = with_tables();
-    let names: Vec<String> = web.get("/api/catalog").json()["tools"]
+    let mut names: Vec<String> = web.get("/api/catalog").json()["tools"]
         .as_array()
         .expect("tools")
         .iter()
         .filter_map(|tool| tool["name"].as_str().map(str::to_owned))
         .filter(|name| name.starts_with("select_"))
         .collect();
+    names.sort();
     assert_eq!(
         names,
         [
@@ -139,7 +140,7 @@ fn conditions_select_what_they_say() {
         json!({"where": {"nothing": 1}}),
         json!({"where": {"id": {"equals": 1}}}),
         json!({"where": {"id\" = 1 OR \"id": 1}}),
-        json!({"where": {"extra": {"eq": 1}}}),
+        json!({"where": {"parts": {"eq": [1]}}}),
         json!({"order": ["id; DROP TABLE data.parcels"]}),
         json!({"columns": ["xmin"]}),
         json!({"limit": 0}),
