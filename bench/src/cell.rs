@@ -141,7 +141,6 @@ impl Cell {
         options: &Options,
         window: Duration,
     ) -> anyhow::Result<Window> {
-        let phase = Arc::new(Phase::default());
         let text = load::text(self.size);
         // All of them connect before the first one calls: a handshake behind the load would take long.
         let mut waiting = Vec::with_capacity(self.callers);
@@ -157,10 +156,6 @@ impl Cell {
                 .context("the handshake takes too long")??;
             waiting.push(caller);
         }
-        let mut callers = JoinSet::new();
-        for caller in waiting {
-            callers.spawn(keep_calling(caller, phase.clone()));
-        }
         let crew = stage.crew(lane);
         let me = [std::process::id()];
         let sample = || {
@@ -171,26 +166,14 @@ impl Cell {
                 usage::threads_ns(&crew.proxy, &INGESTING),
             ]
         };
-        tokio::time::sleep(warm_up(window)).await;
-        usage::reset_peak(&crew.proxy);
-        let before = sample();
-        let since = Instant::now();
-        phase.recording.store(true, Ordering::Relaxed);
-        tokio::time::sleep(window).await;
-        phase.recording.store(false, Ordering::Relaxed);
-        let elapsed = since.elapsed();
-        let after = sample();
-        let peak_kb = usage::status_kb(&crew.proxy, "VmHWM");
-        phase.over.store(true, Ordering::Relaxed);
-
-        let mut latencies = Vec::new();
-        while let Some(caller) = callers.join_next().await {
-            latencies.extend(caller.context("a caller panicked")??);
-        }
-        ensure!(
-            !latencies.is_empty(),
-            "not one call ended within the window"
-        );
+        let begin = || {
+            usage::reset_peak(&crew.proxy);
+            (sample(), 0)
+        };
+        let end = || (sample(), usage::status_kb(&crew.proxy, "VmHWM"));
+        let driven = drive(waiting, window, begin, end).await?;
+        let (elapsed, mut latencies) = (driven.elapsed, driven.latencies);
+        let ((before, _), (after, peak_kb)) = (driven.before, driven.after);
         let calls = latencies.len();
         let used =
             |which: usize| after[which].saturating_sub(before[which]) as f64 / 1e3 / calls as f64;
@@ -206,6 +189,53 @@ impl Cell {
             peak_kb,
         })
     }
+}
+
+/// What a window under load saw.
+pub(crate) struct Driven<S> {
+    /// Of the measured calls, in nanoseconds; there is at least one.
+    pub(crate) latencies: Vec<u64>,
+    pub(crate) elapsed: Duration,
+    pub(crate) before: S,
+    pub(crate) after: S,
+}
+
+/// Lets these call for a while; `begin` and `end` sample what is used, around the part that is measured.
+pub(crate) async fn drive<S>(
+    waiting: Vec<Caller>,
+    window: Duration,
+    begin: impl FnOnce() -> S,
+    end: impl FnOnce() -> S,
+) -> anyhow::Result<Driven<S>> {
+    let phase = Arc::new(Phase::default());
+    let mut callers = JoinSet::new();
+    for caller in waiting {
+        callers.spawn(keep_calling(caller, phase.clone()));
+    }
+    tokio::time::sleep(warm_up(window)).await;
+    let before = begin();
+    let since = Instant::now();
+    phase.recording.store(true, Ordering::Relaxed);
+    tokio::time::sleep(window).await;
+    phase.recording.store(false, Ordering::Relaxed);
+    let elapsed = since.elapsed();
+    let after = end();
+    phase.over.store(true, Ordering::Relaxed);
+
+    let mut latencies = Vec::new();
+    while let Some(caller) = callers.join_next().await {
+        latencies.extend(caller.context("a caller panicked")??);
+    }
+    ensure!(
+        !latencies.is_empty(),
+        "not one call ended within the window"
+    );
+    Ok(Driven {
+        latencies,
+        elapsed,
+        before,
+        after,
+    })
 }
 
 /// Calls until the window is over; returns the latencies of the measured calls in nanoseconds.
@@ -236,7 +266,7 @@ pub(crate) fn warm_up(window: Duration) -> Duration {
     window / 6
 }
 
-fn median(mut all: Vec<f64>) -> f64 {
+pub(crate) fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     let middle = all.len() / 2;
     if all.len().is_multiple_of(2) {

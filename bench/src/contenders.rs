@@ -1,7 +1,7 @@
 //! Starts the backend and everything that stands in front of it, each with a directory and a port
 //! of its own.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,11 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use crate::cell::INGESTING;
+use crate::gateway::{self, PLACES, START, Scratch, free_address, last_lines, present, text};
 use crate::leash::{Leash, SECRET};
 use crate::load::{self, Caller};
 use crate::options::{Contender, Options};
 use crate::usage;
-
-/// More places at a backend than the load has callers.
-const PLACES: &str = "[backends.admission]\nmax_concurrent = 4096\n";
 
 /// Everything on, for a caller with a token of a plain role.
 const GOVERNED: &str = "[auth]\n\n[rbac.roles.bench]\npermissions = [\"tools.read\", \"tools.execute\"]\n\n\
@@ -23,9 +21,6 @@ const GOVERNED: &str = "[auth]\n\n[rbac.roles.bench]\npermissions = [\"tools.rea
 
 /// How long the records of a whole run may take to reach the store after it.
 const INGESTED_WITHIN: Duration = Duration::from_secs(60);
-
-/// Longest start of a contender.
-const START: Duration = Duration::from_secs(15);
 
 /// Everything that runs during a benchmark.
 pub(crate) struct Stage {
@@ -71,14 +66,6 @@ pub(crate) struct Idle {
     pub(crate) children_kb: u64,
 }
 
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 impl Stage {
     /// Starts these, with a backend of their own.
     pub(crate) async fn set(options: &Options, contenders: &[Contender]) -> anyhow::Result<Self> {
@@ -86,9 +73,7 @@ impl Stage {
             &options.fixture(),
             "cargo build --release -p sentinel-fixture",
         )?;
-        let path = std::env::temp_dir().join(format!("sentinel-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        let directory = Scratch(path);
+        let directory = Scratch::new("bench")?;
         let backend = backend(&fixture, options, &directory.0)
             .await
             .context("the backend")?;
@@ -129,6 +114,7 @@ impl Stage {
                 token = Some(self.token(options, name).await?);
                 (address, Some(leash))
             }
+            Contender::Postgres => bail!("it is measured apart"),
             Contender::Mcp | Contender::Rest | Contender::Rpc => {
                 let backend = self.http_backend("bench");
                 let (address, leash) = self.sentinel(options, contender.name(), "", &backend)?;
@@ -177,7 +163,7 @@ impl Stage {
                 .is_some_and(|leash| leash.pids().is_empty());
             let ended = gone && since.elapsed() > Duration::from_millis(500);
             if ended || since.elapsed() > START {
-                let said = self.last_lines(log);
+                let said = last_lines(&self.directory.0.join(format!("{log}.log")));
                 return Err(why.context(format!(
                     "it does not answer; its last lines:
 {said}"
@@ -185,13 +171,6 @@ impl Stage {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-    }
-
-    fn last_lines(&self, log: &str) -> String {
-        let log = std::fs::read_to_string(self.directory.0.join(format!("{log}.log")))
-            .unwrap_or_default();
-        let lines: Vec<_> = log.lines().collect();
-        lines[lines.len().saturating_sub(10)..].join("\n")
     }
 
     fn nginx(&self) -> anyhow::Result<(SocketAddr, Leash)> {
@@ -224,31 +203,10 @@ impl Stage {
         &self,
         options: &Options,
         name: &str,
-        gateway: &str,
+        lines: &str,
         backends: &str,
     ) -> anyhow::Result<(SocketAddr, Leash)> {
-        let program = present(&options.sentinel(), "cargo build --release -p sentinel")?;
-        let address = free_address()?;
-        let directory = self.directory.0.join(name);
-        std::fs::create_dir_all(&directory)?;
-        let extra = match &options.sentinel_config {
-            Some(path) => {
-                std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?
-            }
-            // The load is one caller and one tool: limits that it cannot reach, but does pay for.
-            None => "[rate_limits]\ndefault_rpm = 1000000000\n\n\
-                     [admission]\nmax_concurrent = 4096\n"
-                .to_owned(),
-        };
-        let config = format!(
-            "[gateway]\nlisten = \"{address}\"\ndata_dir = {directory:?}\nlog_level = \"warn\"\n{gateway}\n\
-             {backends}\n{extra}\n"
-        );
-        let file = directory.join("sentinel.toml");
-        std::fs::write(&file, config)?;
-        let log = self.directory.0.join(format!("sentinel-{name}.log"));
-        let leash = Leash::start(&program, &["serve", "--config", text(&file)?], &log)?;
-        Ok((address, leash))
+        gateway::start(options, &self.directory.0, name, &[], lines, backends)
     }
 
     /// A token for the role that `GOVERNED` names.
@@ -391,20 +349,4 @@ fn find_nginx() -> Option<PathBuf> {
     places
         .map(|place| place.join("nginx"))
         .find(|program| program.is_file())
-}
-
-fn present(program: &Path, how: &str) -> anyhow::Result<PathBuf> {
-    if !program.is_file() {
-        bail!("{} is not there; build it with `{how}`", program.display());
-    }
-    Ok(program.to_owned())
-}
-
-fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
-}
-
-fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str()
-        .context("the temporary directory has an odd name")
 }

@@ -29,6 +29,16 @@ pub(crate) struct Leash {
 
 impl Leash {
     pub(crate) fn start(program: &Path, args: &[&str], log: &Path) -> anyhow::Result<Self> {
+        Self::start_with(&[], program, args, log)
+    }
+
+    /// The same with more in its environment.
+    pub(crate) fn start_with(
+        environment: &[(&str, &str)],
+        program: &Path,
+        args: &[&str],
+        log: &Path,
+    ) -> anyhow::Result<Self> {
         let log = std::fs::File::create(log).with_context(|| format!("{}", log.display()))?;
         let mut shell = Command::new("/bin/sh")
             .args(["-c", HOLD, "leash"])
@@ -36,6 +46,7 @@ impl Leash {
             .args(args)
             // Without [auth] nobody reads it.
             .env("JWT_SECRET_KEY", SECRET)
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

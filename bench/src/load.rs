@@ -40,6 +40,8 @@ pub(crate) struct Caller {
     id_at: Option<usize>,
     id: u64,
     expected: Arc<[u8]>,
+    /// The whole body is expected, not a text in it.
+    is_whole: bool,
     /// Ends the session; empty where there is none.
     farewell: Vec<u8>,
 }
@@ -106,7 +108,28 @@ impl Caller {
             id_at,
             id: FIRST_ID,
             expected,
+            is_whole: false,
             farewell,
+        })
+    }
+
+    /// Connects to send this request again and again; the body of each answer must be these bytes.
+    pub(crate) async fn repeat(
+        address: SocketAddr,
+        request: Vec<u8>,
+        expected: Arc<[u8]>,
+    ) -> anyhow::Result<Self> {
+        let socket = TcpStream::connect(address).await.context("connect")?;
+        socket.set_nodelay(true)?;
+        Ok(Self {
+            socket,
+            reader: Reader::new(expected.len()),
+            request,
+            id_at: None,
+            id: FIRST_ID,
+            expected,
+            is_whole: true,
+            farewell: Vec::new(),
         })
     }
 
@@ -125,6 +148,10 @@ impl Caller {
         if response.status != 200 {
             bail!("status {}: {}", response.status, excerpt(body));
         }
+        if self.is_whole {
+            ensure!(body == &*self.expected, "another answer: {}", excerpt(body));
+            return Ok(());
+        }
         let id = self.id_at.map(|_| &*id);
         check(body, id, &self.expected)
             .with_context(|| format!("a wrong reply to {id:?}: {}", excerpt(body)))
@@ -141,14 +168,27 @@ impl Caller {
 
 /// One page of a gateway, such as its metrics.
 pub(crate) async fn get(address: SocketAddr, path: &str, token: &str) -> anyhow::Result<String> {
-    let mut socket = TcpStream::connect(address).await.context("connect")?;
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n");
-    socket.write_all(request.as_bytes()).await?;
+    let body = ask(address, request.as_bytes())
+        .await
+        .context(path.to_owned())?;
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// The body of the answer to one request, on a connection of its own.
+pub(crate) async fn ask(address: SocketAddr, request: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut socket = TcpStream::connect(address).await.context("connect")?;
+    socket.write_all(request).await?;
     let mut reader = Reader::new(64 << 10);
     let response = reader.read(&mut socket).await?;
-    ensure!(response.status == 200, "{path}: status {}", response.status);
-    Ok(String::from_utf8_lossy(response.body).into_owned())
+    ensure!(
+        response.status == 200,
+        "status {}: {}",
+        response.status,
+        excerpt(response.body)
+    );
+    Ok(response.body.to_vec())
 }
 
 fn modern_headers() -> String {

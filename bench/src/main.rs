@@ -16,9 +16,11 @@
 mod audit;
 mod cell;
 mod contenders;
+mod gateway;
 mod leash;
 mod load;
 mod options;
+mod postgres;
 mod report;
 mod response;
 mod surfaces;
@@ -76,6 +78,10 @@ async fn run(options: &Options) -> anyhow::Result<Report> {
     }
     if options.wants_surfaces() {
         report.surfaces = surfaces::costs(options).await?;
+    }
+    if options.wants_postgres() {
+        let functions = postgres::functions(options).await;
+        report.functions = Some(functions.context("functions of PostgreSQL")?);
     }
     Ok(report)
 }

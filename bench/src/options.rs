@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 
 use crate::cell::warm_up;
 use crate::load::Speech;
-use crate::{audit, surfaces};
+use crate::{audit, postgres, surfaces};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Debug)]
 pub(crate) enum Contender {
@@ -27,6 +27,8 @@ pub(crate) enum Contender {
     Mcp,
     Rest,
     Rpc,
+    /// Functions of PostgreSQL, beside pgbench with the same statement
+    Postgres,
 }
 
 impl Contender {
@@ -59,6 +61,7 @@ impl Contender {
             Self::Mcp => "mcp",
             Self::Rest => "rest",
             Self::Rpc => "rpc",
+            Self::Postgres => "postgres",
         }
     }
 }
@@ -125,14 +128,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The contenders of the table; the surfaces are compared apart from it.
+    /// The contenders of the table; the surfaces and PostgreSQL are measured apart from it.
     pub(crate) fn contenders(&self) -> Vec<Contender> {
         let all = match self.contender.is_empty() {
             true => Contender::ALL.to_vec(),
             false => self.contender.clone(),
         };
-        let is_surface = |one: &Contender| surfaces::ALL.contains(one);
-        all.into_iter().filter(|one| !is_surface(one)).collect()
+        let is_apart = |one: &Contender| surfaces::ALL.contains(one) || *one == Contender::Postgres;
+        all.into_iter().filter(|one| !is_apart(one)).collect()
     }
 
     pub(crate) fn wants(&self, contender: Contender) -> bool {
@@ -145,11 +148,21 @@ impl Options {
         self.contender.is_empty() || self.contender.iter().any(is_surface)
     }
 
+    /// Whether functions of PostgreSQL are to be measured.
+    pub(crate) fn wants_postgres(&self) -> bool {
+        self.contender.is_empty() || self.contender.contains(&Contender::Postgres)
+    }
+
+    /// The numbers of callers that were asked for.
+    pub(crate) fn callers_given(&self) -> Option<Vec<usize>> {
+        (!self.callers.is_empty()).then(|| self.callers.clone())
+    }
+
     pub(crate) fn callers(&self) -> Vec<usize> {
-        match (self.callers.is_empty(), self.quick) {
-            (false, _) => self.callers.clone(),
-            (true, true) => vec![16],
-            (true, false) => vec![1, 16, 128],
+        match (self.callers_given(), self.quick) {
+            (Some(given), _) => given,
+            (None, true) => vec![16],
+            (None, false) => vec![1, 16, 128],
         }
     }
 
@@ -181,7 +194,7 @@ impl Options {
             self.contenders().len() * self.callers().len() * self.sizes().len() * self.rounds();
         let table =
             (self.window() + warm_up(self.window())) * u32::try_from(windows).unwrap_or(u32::MAX);
-        table + audit::planned(self) + surfaces::planned(self)
+        table + audit::planned(self) + surfaces::planned(self) + postgres::planned(self)
     }
 
     pub(crate) fn sentinel(&self) -> PathBuf {

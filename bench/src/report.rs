@@ -9,6 +9,7 @@ use crate::audit::Cost;
 use crate::cell::{Cell, Row};
 use crate::contenders::{Idle, Ingestion};
 use crate::options::Options;
+use crate::postgres::Functions;
 use crate::surfaces::Beside;
 
 /// CPU per call with everything on, as a multiple of nginx's.
@@ -24,6 +25,7 @@ pub(crate) struct Report {
     pub(crate) ingestion: Option<Ingestion>,
     pub(crate) audit: Vec<Cost>,
     pub(crate) surfaces: Vec<Beside>,
+    pub(crate) functions: Option<Functions>,
 }
 
 #[derive(Serialize)]
@@ -56,6 +58,7 @@ impl Report {
             ingestion: None,
             audit: Vec::new(),
             surfaces: Vec::new(),
+            functions: None,
         }
     }
 
@@ -88,6 +91,9 @@ impl Report {
         }
         for surface in &self.surfaces {
             say(options, &format!("{surface}\n"))?;
+        }
+        if let Some(functions) = &self.functions {
+            say(options, &format!("{functions}\n"))?;
         }
         if let Some(ingestion) = &self.ingestion {
             let text = format!(
