@@ -3,7 +3,8 @@
 //!
 //! Every cell (callers x result size) is measured in short windows that go round robin over the
 //! contenders, so that a slow moment of the machine hits all of them; the figures are medians over
-//! the windows. The first figure is CPU time per call: it is stable where latency is not.
+//! the windows. The first figure is CPU time per call: it is stable where latency is not. Functions of
+//! PostgreSQL are measured beside pgbench (`postgres`).
 //!
 //! It speaks its own small HTTP and shares no code with the gateway. All processes that it starts
 //! end with it (`leash`).
@@ -69,6 +70,10 @@ async fn bounded(options: &Options) -> anyhow::Result<Report> {
 }
 
 async fn run(options: &Options) -> anyhow::Result<Report> {
+    if options.wants_postgres() {
+        // Not after minutes of other cells.
+        postgres::check_installed()?;
+    }
     let mut report = Report::new(options);
     if !options.contenders().is_empty() {
         table(options, &mut report).await?;

@@ -28,7 +28,7 @@ use crate::cell::{drive, warm_up};
 use crate::gateway::{self, PLACES, START, Scratch, last_lines};
 use crate::leash::Leash;
 use crate::load::{self, Caller};
-use crate::options::{Contender, Options};
+use crate::options::Options;
 use crate::usage;
 
 const WINDOW: Duration = Duration::from_secs(1);
@@ -162,6 +162,11 @@ pub(crate) fn planned(options: &Options) -> Duration {
     let round = (pgbench + WINDOW + warm_up(WINDOW)) * 2;
     let cells = callers(options).len() * Shape::all().len();
     round * (cells * rounds(options)) as u32 + stream::planned(options) + START
+}
+
+/// Whether there is a PostgreSQL to measure.
+pub(crate) fn check_installed() -> anyhow::Result<()> {
+    cluster::programs().map(drop)
 }
 
 /// Every cell, and the stream of a large set.

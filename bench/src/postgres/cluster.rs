@@ -145,7 +145,7 @@ fn unprivileged(programs: &Path, name: &str) -> anyhow::Result<(PathBuf, Vec<Str
 }
 
 /// Where the programs of the newest version are. Debian keeps those of each apart.
-fn programs() -> anyhow::Result<PathBuf> {
+pub(super) fn programs() -> anyhow::Result<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
         .flatten();

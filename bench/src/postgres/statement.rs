@@ -25,7 +25,8 @@ pub(super) fn logged(log: &str, function: &str) -> anyhow::Result<Vec<Statement>
     let mut open: HashMap<&str, Vec<Statement>> = HashMap::new();
     let mut found = None;
     let called = format!("{}(", function.replace('"', ""));
-    for entry in entries(log) {
+    let entries = entries(log);
+    for entry in &entries {
         let Some((pid, text)) = entry.split_once('|') else {
             continue;
         };
