@@ -25,7 +25,7 @@ check: ## formatting, lints as errors, licences and sources of what we link
 release: ## the binary to install, built by a profile of real calls; prints where it is
 	@bench/release.sh
 
-bench: ## throughput, latency and CPU of that binary beside nginx and no proxy at all
+bench: ## throughput, latency and CPU of that binary beside nginx and no proxy at all, of PostgreSQL functions beside pgbench
 	@tests/setup
 	bench/run.sh
 
