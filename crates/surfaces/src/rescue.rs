@@ -143,6 +143,14 @@ pub(crate) fn rest_status(kind: Kind, input: RestInput) -> StatusCode {
     }
 }
 
+/// The code of a fault on the RPC surface. `-32002` is the resource code of the handshake era of MCP only.
+pub(crate) fn rpc_code(kind: Kind) -> i32 {
+    match kind {
+        Kind::UnknownResource => row(kind).modern,
+        kind => row(kind).legacy,
+    }
+}
+
 /// Where a REST call has its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestInput {
@@ -170,7 +178,7 @@ pub(crate) fn problem(fault: &Fault, status: StatusCode, instance: Option<CallId
 
 /// The JSON-RPC error object of the RPC surface, whose data has the members of a problem document.
 pub(crate) fn rpc_error(fault: &Fault, instance: Option<CallId>) -> Vec<u8> {
-    let code = fault.legacy_code.unwrap_or(row(fault.kind).legacy);
+    let code = fault.legacy_code.unwrap_or(rpc_code(fault.kind));
     let mut data = format!(r#"{{"code":"{}","#, fault.kind.as_str()).into_bytes();
     push_advice(fault.kind, &mut data);
     data.push(b',');

@@ -114,11 +114,21 @@ fn facts(kind: Kind) -> [(&'static str, String); 4] {
         ("HTTP status", row.status().to_string()),
         (
             "JSON-RPC code",
-            format!("{} (in MCP 2026-07-28: {})", row.legacy, row.modern),
+            codes(kind),
         ),
         ("What to do", rescue::hint(kind).to_owned()),
         ("Another attempt", again.to_owned()),
     ]
+}
+
+/// The code on the RPC surface, and those of MCP where they are others.
+fn codes(kind: Kind) -> String {
+    let (row, rpc) = (rescue::row(kind), rescue::rpc_code(kind));
+    let legacy = match row.legacy == rpc {
+        true => String::new(),
+        false => format!("in MCP up to 2025-11-25: {}, ", row.legacy),
+    };
+    format!("{rpc} ({legacy}in MCP 2026-07-28: {})", row.modern)
 }
 
 fn markdown_of(kind: Kind, heading: &str) -> String {
@@ -145,7 +155,7 @@ fn json_of(kind: Kind) -> Value {
         "hint": advice.hint,
         "retryable": advice.is_retryable,
         "status": row.status().as_u16(),
-        "rpcCode": row.legacy,
+        "rpcCode": rescue::rpc_code(kind),
         "mcpCode": row.modern,
     })
 }

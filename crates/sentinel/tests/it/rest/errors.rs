@@ -50,6 +50,30 @@ fn check_retry_after(answer: &Answer, members: &Value) {
     assert_eq!(answer.header("retry-after"), seconds, "{answer:?}");
 }
 
+/// What REST and JSON-RPC say of a resource and a prompt that nobody has.
+#[test]
+fn c_16_unknown_resources_and_prompts_have_the_code_of_invalid_params() {
+    let server = Server::start(&[]);
+    let gateway = Gateway::ready(&http_backend("web", &server.address, ""));
+    let web = Web::new(&gateway);
+    let rest = web.get("/api/resources/nobody%3A%2F%2Fhas-it");
+    check_problem(&rest, 404, "unknown_resource");
+    let rpc = web.rpc("rpc.readResource", &json!({"uri": "nobody://has-it"}));
+    check_error(&rpc, 404, -32602, "unknown_resource");
+    let rest = web.post("/api/prompts/nothing", &json!({}));
+    check_problem(&rest, 404, "unknown_name");
+    let rpc = web.rpc("rpc.getPrompt", &json!({"name": "nothing"}));
+    check_error(&rpc, 404, -32602, "unknown_name");
+
+    // The documents name the same code.
+    let discovered = web.rpc("rpc.discover", &json!({})).json();
+    let kinds = &discovered["result"]["components"]["errors"]["E32602"]["data"];
+    let kinds = kinds.as_array().expect("kinds of this code");
+    assert!(kinds.iter().any(|kind| kind["code"] == "unknown_resource"));
+    let page = web.get_as("/problems/unknown_resource", "application/json");
+    assert_eq!(page.json()["rpcCode"], -32602, "{page:?}");
+}
+
 /// One call over both surfaces that must be refused for the same reason.
 #[track_caller]
 fn refused(web: &Web, tool: &str, arguments: &Value, status: u16, number: i64, code: &str) {

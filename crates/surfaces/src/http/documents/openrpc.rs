@@ -148,7 +148,7 @@ fn own_methods() -> Vec<Value> {
 fn by_code() -> BTreeMap<i32, Vec<Kind>> {
     let mut all: BTreeMap<i32, Vec<Kind>> = BTreeMap::new();
     for kind in answers::of_calls() {
-        all.entry(rescue::row(kind).legacy).or_default().push(kind);
+        all.entry(rescue::rpc_code(kind)).or_default().push(kind);
     }
     all
 }
