@@ -54,6 +54,8 @@ kinds! {
     IdempotencyInProgress = "idempotency_in_progress",
     /// The idempotency key belongs to a different request.
     IdempotencyMismatch = "idempotency_mismatch",
+    /// The call was made, or may have been, and there is no answer to give.
+    AnswerLost = "answer_lost",
     /// A header that repeats a part of the body is missing or differs from it.
     HeaderMismatch = "header_mismatch",
     /// A protocol revision that the gateway does not speak.

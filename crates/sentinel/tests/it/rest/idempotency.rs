@@ -154,9 +154,10 @@ fn issue_18_a_call_whose_client_left_is_not_made_again_by_its_key() {
         let problem = second.json();
         assert_eq!(
             (second.status, &problem["code"]),
-            (422, &json!("unprocessable")),
+            (422, &json!("answer_lost")),
             "{problem}"
         );
+        assert_eq!(problem["retryable"], false, "{problem}");
         let detail = problem["detail"].as_str().unwrap_or_default();
         assert!(
             detail.contains("whether the call ran is not known"),

@@ -193,8 +193,8 @@ impl Driver {
 
 fn too_large() -> StoredAnswer {
     let text =
-        "the call was made, and there is no room to keep its answer; call without `respond-async`";
-    let problem = reply::problem(&Fault::new(Kind::Overloaded, text));
+        "the call was made, and there was no room to keep its answer (64 MiB for each caller)";
+    let problem = reply::problem(&Fault::new(Kind::AnswerLost, text));
     StoredAnswer::of(&problem).expect("a problem document is no stream")
 }
 
@@ -381,4 +381,21 @@ pub(in super::super) fn continue_later<'a>(
         }
     }
     .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The call ran: a client that repeats what it is told it may repeat must not make it twice.
+    #[test]
+    fn an_answer_without_room_is_no_reason_to_call_again() {
+        let response = too_large().respond();
+        assert_eq!(response.status(), StatusCode::UNPROCESSABLE_ENTITY);
+        let body = response.body().ready().expect("a whole body");
+        let problem: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(problem["code"], "answer_lost", "{problem}");
+        assert_eq!(problem["retryable"], false, "{problem}");
+        assert!(response.headers().get(RETRY_AFTER).is_none());
+    }
 }

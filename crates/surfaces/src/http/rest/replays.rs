@@ -345,12 +345,12 @@ pub(super) fn refusal(found: &Found) -> Fault {
         Found::TooLarge => {
             let text =
                 "the call was made, and its answer was too large to keep (limits.idempotency_mb)";
-            Fault::new(Kind::Unprocessable, text)
+            Fault::new(Kind::AnswerLost, text)
         }
         Found::Unknown => {
             let text = "the client of the first request left before its answer: whether the call ran is not known. Find out \
                         before you make it again with another key";
-            Fault::new(Kind::Unprocessable, text)
+            Fault::new(Kind::AnswerLost, text)
         }
         Found::Full => {
             let text = "too many requests with an Idempotency-Key run (limits.idempotency_keys)";

@@ -143,7 +143,7 @@ async fn bytes_are_bounded_and_an_answer_beyond_them_still_answers_for_its_key()
     answered(&replays, &of("huge"), 6_000);
     let found = find(&replays, &of("huge"));
     assert!(matches!(found, Found::TooLarge));
-    assert_eq!(refusal(&found).kind, Kind::Unprocessable);
+    assert_eq!(refusal(&found).kind, Kind::AnswerLost);
     let mut table = replays.0.lock();
     table.expire(Instant::now() + BOUNDS.ttl);
     assert_eq!((table.bytes, table.entries.len()), (0, 0));
