@@ -119,18 +119,16 @@ impl Confirmations {
         id
     }
 
-    /// Consumes a token; true if it was issued to this caller for exactly this call and is valid. Another caller's
-    /// token stays.
+    /// Consumes a token; true if it was issued to this caller for exactly this call and is valid. The token of another
+    /// caller or call stays: every element of a batch comes with the one token of its request.
     pub(crate) fn redeem(&self, id: &str, principal: &str, bound: &Bound) -> bool {
         let mut tokens = self.tokens.lock();
-        if tokens
-            .get(id)
-            .is_none_or(|token| *token.principal != *principal)
-        {
+        let is_meant = |token: &Token| *token.principal == *principal && token.bound == *bound;
+        if !tokens.get(id).is_some_and(is_meant) {
             return false;
         }
         let token = tokens.remove(id);
-        token.is_some_and(|token| token.bound == *bound && token.until > Instant::now())
+        token.is_some_and(|token| token.until > Instant::now())
     }
 }
 
@@ -160,6 +158,7 @@ mod tests {
         assert!(!all.redeem(&token, "a", &[1; 32]), "used");
         let token = issue();
         assert!(!all.redeem(&token, "a", &[2; 32]), "another call's");
+        assert!(all.redeem(&token, "a", &[1; 32]), "still its own call's");
         let token = issue();
         tokio::time::advance(Duration::from_secs(301)).await;
         assert!(!all.redeem(&token, "a", &[1; 32]), "expired");

@@ -85,7 +85,7 @@ pub fn advice(kind: Kind) -> Advice {
             "The operation runs only after it was confirmed. It was not run.",
             "If the call is intended, repeat the same request with the header `X-Confirmation-Token` set to `confirmationToken`."),
         Kind::ConfirmationInvalid => retry("The confirmation does not fit",
-            "The confirmation token is expired, already used, or was issued for a different request.",
+            "The confirmation token is expired, already used, or was issued for a different request, for which it stays good.",
             "If this call is intended, repeat it with the new `confirmationToken` of this answer."),
         Kind::IdempotencyInProgress => retry("The first request is still running",
             "Another request with the same `Idempotency-Key` has not ended yet.",

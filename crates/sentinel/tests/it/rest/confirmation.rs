@@ -59,13 +59,10 @@ fn e_4_a_confirmation_is_used_once_by_its_caller_for_exactly_its_call() {
     let token = refused(&alice, &call, &[], "confirmation_required");
     let with = [(HEADER, &*token)];
     refused(&bob, &call, &with, "confirmation_invalid");
-    // The token is still Alice's; another call uses it up.
-    let reordered = json!({"key": "other"});
-    refused(&alice, &reordered, &with, "confirmation_invalid");
-    refused(&alice, &call, &with, "confirmation_invalid");
+    // It confirms nothing else, and stays good for its own call.
+    let other = json!({"key": "other"});
+    refused(&alice, &other, &with, "confirmation_invalid");
     assert_eq!(guarded.executed("k"), "0");
-
-    let token = refused(&alice, &call, &[], "confirmation_required");
     let answer = alice.post_with("/api/count", &call, &[(HEADER, &*token)]);
     assert_eq!(answer.status, 200, "{answer:?}");
     refused(&alice, &call, &[(HEADER, &*token)], "confirmation_invalid");
@@ -85,6 +82,25 @@ fn e_4_a_confirmation_is_used_once_by_its_caller_for_exactly_its_call() {
     let confirmed = alice.post_with("/rpc", &body, &[(HEADER, token)]);
     assert_eq!(confirmed.status, 200, "{confirmed:?}");
     assert_eq!(guarded.executed("k"), "2");
+}
+
+/// Every element of a batch comes with the header of its request.
+#[test]
+fn e_4_a_token_confirms_its_element_of_a_batch_wherever_that_is() {
+    let guarded = Guarded::start();
+    let alice = guarded.web("alice", "admin");
+    let count = |id: u32, key: &str| json!({"jsonrpc": "2.0", "id": id, "method": "count", "params": {"key": key}});
+    let token = refused(&alice, &json!({"key": "b"}), &[], "confirmation_required");
+    let batch = json!([count(1, "a"), count(2, "b"), count(3, "c"), count(4, "b")]);
+    let answers = alice.post_with("/rpc", &batch, &[(HEADER, &*token)]).json();
+    let code = |place: usize| answers[place]["error"]["data"]["code"].clone();
+    for place in [0, 2] {
+        assert_eq!(code(place), "confirmation_invalid", "{place}: {answers}");
+    }
+    let ran = [1, 3].map(|place: usize| answers[place]["result"].is_object());
+    assert_ne!(ran[0], ran[1], "one of two that are the same: {answers}");
+    let executed = ["a", "b", "c"].map(|key| guarded.executed(key));
+    assert_eq!(executed, ["0", "1", "0"]);
 }
 
 #[test]
