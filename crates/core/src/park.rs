@@ -131,7 +131,8 @@ impl ParkedCalls {
     }
 }
 
-/// Bound on stored continuations. Evicting the oldest is safe: its retry is counted like a new call.
+/// Bound on stored continuations. Evicting the oldest is safe: its retry is counted like a new call, and where a state is
+/// good once, the call has to be begun again.
 const CONTINUATIONS_MAX: usize = 16 * 1024;
 /// Uncounted rounds per call, so that a backend which asks without end does not make calls free.
 const ROUNDS_UNCOUNTED_MAX: u8 = 10;
@@ -149,6 +150,20 @@ struct Issued {
     order: VecDeque<(CallId, u8)>,
 }
 
+impl Issued {
+    fn insert(&mut self, round: Round) {
+        while self.order.len() >= CONTINUATIONS_MAX
+            && let Some((call, number)) = self.order.pop_front()
+        {
+            if self.open.get(&call) == Some(&number) {
+                self.open.remove(&call);
+            }
+        }
+        self.open.insert(round.call, round.number());
+        self.order.push_back((round.call, round.number()));
+    }
+}
+
 impl Continuations {
     /// Issues the next round, which may be taken once.
     pub fn issue(&self, round: Round) -> Round {
@@ -156,17 +171,14 @@ impl Continuations {
         if next.number() > ROUNDS_UNCOUNTED_MAX {
             return next;
         }
-        let mut issued = self.0.lock();
-        while issued.order.len() >= CONTINUATIONS_MAX
-            && let Some((call, number)) = issued.order.pop_front()
-        {
-            if issued.open.get(&call) == Some(&number) {
-                issued.open.remove(&call);
-            }
-        }
-        issued.open.insert(next.call, next.number());
-        issued.order.push_back((next.call, next.number()));
+        self.0.lock().insert(next);
         next
+    }
+
+    /// Makes a round that was taken good once more: what it continued certainly did not run.
+    pub fn reopen(&self, round: Round) {
+        let mut issued = self.0.lock();
+        issued.insert(round);
     }
 
     /// This round if it was issued and not yet taken, otherwise the first of a new call.
@@ -299,6 +311,9 @@ mod tests {
             let next = all.issue(round);
             assert_eq!(all.take(next), next);
             assert!(all.take(next).is_first(), "sent again");
+            all.reopen(next);
+            assert_eq!(all.take(next), next, "good once more");
+            assert!(all.take(next).is_first());
             round = next;
         }
         let next = all.issue(round);

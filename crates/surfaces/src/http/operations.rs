@@ -131,6 +131,7 @@ pub(super) fn begin(
             http: wanted.way.http,
             rows: sender,
         },
+        state_is_once: true,
     };
     let caller = Arc::new(Caller {
         addressing: wanted.way.addressing,

@@ -58,6 +58,8 @@ pub(crate) struct CallOptions {
     /// The caller's confirmation token.
     pub(crate) confirmation: Option<Arc<str>>,
     pub(crate) extra: Extra,
+    /// A sealed state that was sent before is refused, and does not begin a new call.
+    pub(crate) state_is_once: bool,
 }
 
 /// The next message for the caller.
@@ -230,11 +232,12 @@ impl ModernCall {
     }
 
     /// Takes the round from the beginning of a sealed state; the rest is the backend's own state. A state that was
-    /// sent before begins a new call, which is counted.
+    /// sent before begins a new call, which is counted, or none (`CallOptions::state_is_once`).
     fn continues<'s>(&mut self, state: &'s [u8]) -> Option<&'s [u8]> {
         let (round, inner) = state.split_first_chunk()?;
         self.round = self.gateway.continuations.take(Round::from_bytes(*round));
-        Some(inner)
+        let is_used = self.options.state_is_once && self.round.is_first();
+        (!is_used).then_some(inner)
     }
 
     /// Seals a state that continues this call.
@@ -400,10 +403,20 @@ impl ModernCall {
     /// The backend's final answer. If a modern backend requests input, its state is sealed into ours.
     fn finish(&mut self, outcome: Result<Reply, Fault>) -> Turn {
         self.talk = None;
+        self.keep_state(&outcome);
         let outcome = outcome.and_then(|reply| self.may_ask(reply));
         let outcome = outcome.map(|reply| self.seal_task(self.seal_state(reply)));
         let outcome = outcome.and_then(|reply| self.ask_for_visits(reply));
         Turn::Done(outcome.map(Handled::Reply))
+    }
+
+    /// A state stays good if what it continues certainly did not run, as when the gateway has no place for it.
+    fn keep_state(&self, outcome: &Result<Reply, Fault>) {
+        let Err(fault) = outcome else { return };
+        let is_unrun = fault.is_not_run || !self.trail.is_dispatched();
+        if self.options.state_is_once && !self.round.is_first() && is_unrun {
+            self.gateway.continuations.reopen(self.round);
+        }
     }
 
     /// A backend of 2025-11-25 may refuse until the user has visited a URL. A modern caller gets that as a question,

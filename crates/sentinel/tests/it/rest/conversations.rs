@@ -193,16 +193,36 @@ fn issue_18_a_question_is_a_409_and_its_answer_continues_the_call() {
         let done = alice.post(&path, &body);
         assert_eq!(done.status, 200, "{backend}: {done:?}");
         assert!(done.text.contains("Ada"), "{done:?}");
-        if backend != "new" {
-            let again = alice.post(&path, &body);
-            assert_eq!(again.json()["code"], "bad_state", "used: {again:?}");
-        }
+        let again = alice.post(&path, &body);
+        assert_eq!(again.json()["code"], "bad_state", "used: {again:?}");
     }
     let missing = alice.post("/api/old__ask/continue", &json!({"arguments": {}}));
     assert_eq!(
         (missing.status, &missing.json()["code"]),
         (400, &json!("invalid_params"))
     );
+}
+
+/// A backend of 2026-07-28 keeps its state in the caller's hands: the gateway tells a first use of it from a second.
+#[test]
+fn issue_18_a_state_whose_call_was_refused_before_it_ran_stays_good() {
+    let talkative = Talkative::start();
+    let alice = talkative.web("alice");
+    let arguments = json!({"message": "Who is there?"});
+    let (state, id, _) = asked(&alice, "/api/new__ask", &arguments);
+    let answers = json!({ id: {"action": "accept", "content": {"name": "Ada"}} });
+    let body = json!({"arguments": arguments, "requestState": state, "inputResponses": answers});
+    let go_on = || alice.post("/api/new__ask/continue", &body);
+    let tool = json!({"scope": "tool", "name": "new__ask", "reason": "test"});
+    assert_eq!(alice.post("/admin/api/kill", &tool).status, 200);
+    let refused = go_on();
+    assert_eq!(refused.json()["code"], "disabled", "{refused:?}");
+    let tool = json!({"scope": "tool", "name": "new__ask"});
+    assert_eq!(alice.post("/admin/api/revive", &tool).status, 200);
+    let done = go_on();
+    assert!(done.status == 200 && done.text.contains("Ada"), "{done:?}");
+    let again = go_on();
+    assert_eq!(again.json()["code"], "bad_state", "{again:?}");
 }
 
 #[test]
