@@ -63,7 +63,7 @@ pub use offer::{Freshness, Item, ItemKind, Offer, Reach, ServerCapabilities};
 pub use operation::Operation;
 pub use pieces::{Beginning, Feed};
 pub use policy::Policy;
-pub use reply::Reply;
+pub use reply::{HTTP_META, Reply};
 pub use route::{Route, RouteKind, RoutePattern};
 pub use rows::RowSender;
 pub use walk::{Walk, walk};

@@ -3,6 +3,10 @@
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Outcome, Payload, Revision};
 
+/// The member of a result's `_meta` with what the HTTP API behind a tool said besides its body: `status`, `next`,
+/// `retryAfterMs`, `problem`.
+pub const HTTP_META: &str = "sentinel-gateway/http";
+
 /// The unchanged answer, and its revision.
 #[derive(Clone, Debug)]
 pub struct Reply {

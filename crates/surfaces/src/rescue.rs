@@ -170,7 +170,7 @@ pub(crate) fn problem(fault: &Fault, status: StatusCode, instance: Option<CallId
         out.extend_from_slice(format!(r#","instance":"urn:uuid:{id}""#).as_bytes());
     }
     out.extend_from_slice(format!(r#","code":"{code}","#).as_bytes());
-    push_advice(fault.kind, &mut out);
+    push_advice(fault, &mut out);
     out.push(b',');
     push_members(fault, &mut out);
     out.push(b'}');
@@ -181,7 +181,7 @@ pub(crate) fn problem(fault: &Fault, status: StatusCode, instance: Option<CallId
 pub(crate) fn rpc_error(fault: &Fault, instance: Option<CallId>) -> Vec<u8> {
     let code = fault.legacy_code.unwrap_or(rpc_code(fault.kind));
     let mut data = format!(r#"{{"code":"{}","#, fault.kind.as_str()).into_bytes();
-    push_advice(fault.kind, &mut data);
+    push_advice(fault, &mut data);
     data.push(b',');
     push_members(fault, &mut data);
     if let Some(id) = instance {
@@ -191,9 +191,11 @@ pub(crate) fn rpc_error(fault: &Fault, instance: Option<CallId>) -> Vec<u8> {
     error_object(i64::from(code), &fault.public, Some(&data))
 }
 
-fn push_advice(kind: Kind, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!(r#""retryable":{},"hint":"#, is_retryable(kind)).as_bytes());
-    json::encode_string(hint(kind), out);
+fn push_advice(fault: &Fault, out: &mut Vec<u8>) {
+    // A tool's own error is final unless it says when to try again.
+    let is_retryable = is_retryable(fault.kind) || fault.retry_after_ms.is_some();
+    out.extend_from_slice(format!(r#""retryable":{is_retryable},"hint":"#).as_bytes());
+    json::encode_string(hint(fault.kind), out);
 }
 
 /// The members that tell a program what happened, the same in `error.data` and in a problem document.

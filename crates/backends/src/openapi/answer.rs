@@ -9,7 +9,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::StatusCode;
-use sentinel_core::Reply;
+use sentinel_core::{HTTP_META as META, Reply};
 use sentinel_wire::json::{Kind, Rules, Scanner};
 use sentinel_wire::{Outcome, Payload, Revision};
 use serde_json::{Map, Value, json};
@@ -18,9 +18,6 @@ use super::client::Response;
 use super::media::{bare, is_json, is_text};
 use super::operation::{Operation, Output};
 use super::paging::{self, Next};
-
-/// The member of `_meta` with what the head of the answer said.
-pub(super) const META: &str = "sentinel-gateway/http";
 
 /// A result in the making.
 #[derive(Default)]

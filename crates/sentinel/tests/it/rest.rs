@@ -12,3 +12,4 @@ mod outputs;
 mod pages;
 mod posting;
 mod surfaces;
+mod upstream;

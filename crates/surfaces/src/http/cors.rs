@@ -17,7 +17,7 @@ const ALLOW_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-
 /// What a page may read of our answers besides their bodies.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy, ETag, Location, \
-     Content-Range, Idempotency-Replayed, Preference-Applied, Server-Timing",
+     Content-Range, Link, Next-Arguments, Idempotency-Replayed, Preference-Applied, Server-Timing",
 );
 /// The verbs that are told of a path where a backend may have a route.
 pub(super) const ANY_VERB: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";

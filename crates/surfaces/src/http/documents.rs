@@ -42,6 +42,7 @@ use super::post::arrival_at;
 use super::rest::{Content, entity_tag};
 use super::routes::Handled;
 use crate::exchange::OperationExchange;
+pub(super) use openapi::SEGMENT;
 use shown::Shown;
 
 /// Documents that are kept; the one that was not asked for longest gives way.

@@ -11,8 +11,8 @@ use http::{HeaderName, StatusCode};
 use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::rows::rows;
 use sentinel_core::{
-    Addressing, Caller, ClientCapabilities, Extra, Fault, HttpCall, Invocation, Kind, LogLevel,
-    Refusals, Reply, Round, View,
+    Addressing, Caller, ClientCapabilities, Extra, Fault, HTTP_META, HttpCall, Invocation, Kind,
+    LogLevel, Refusals, Reply, Round, View,
 };
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request};
@@ -341,7 +341,28 @@ fn completed(result: Payload) -> Result<Payload, Fault> {
 
 fn tool_error(result: &Payload) -> Fault {
     let text = first_text(result).unwrap_or_else(|| "the tool reports an error".to_owned());
-    Fault::new(Kind::ToolError, text).with_data(members(result, &["content", "structuredContent"]))
+    let mut data = members(result, &["content", "structuredContent"]);
+    let Some(meta) = http_meta(result) else {
+        return Fault::new(Kind::ToolError, text).with_data(data);
+    };
+    if !data.is_empty() {
+        data.push(',');
+    }
+    data.push_str(r#""upstream":"#);
+    data.push_str(&String::from_utf8_lossy(meta.as_bytes()));
+    let fault = Fault::new(Kind::ToolError, text).with_data(data);
+    let number = |name| std::str::from_utf8(meta.get(name)?).ok()?.parse().ok();
+    match (number("status"), number("retryAfterMs")) {
+        // By these the API says that it has done nothing.
+        (Some(429 | 503), Some(ms)) => fault.retry_after_ms(ms).not_run(),
+        _ => fault,
+    }
+}
+
+/// What the HTTP API behind a tool said besides its body, where there is one.
+pub(super) fn http_meta(result: &Payload) -> Option<Payload> {
+    let meta = Payload::parse(result.get_bytes("_meta")?, Rules::backend()).ok()?;
+    Payload::parse(meta.get_bytes(HTTP_META)?, Rules::backend()).ok()
 }
 
 fn input_required(result: &Payload) -> Fault {

@@ -112,10 +112,7 @@ fn facts(kind: Kind) -> [(&'static str, String); 4] {
     };
     [
         ("HTTP status", row.status().to_string()),
-        (
-            "JSON-RPC code",
-            codes(kind),
-        ),
+        ("JSON-RPC code", codes(kind)),
         ("What to do", rescue::hint(kind).to_owned()),
         ("Another attempt", again.to_owned()),
     ]

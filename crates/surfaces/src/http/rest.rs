@@ -9,6 +9,7 @@ pub(crate) mod headers;
 mod jobs;
 mod later;
 mod listing;
+pub(super) mod next;
 mod once;
 mod replays;
 mod routed;
@@ -45,6 +46,7 @@ use headers::{IDEMPOTENCY_KEY, PREFER};
 pub(crate) use jobs::Jobs;
 pub(super) use later::{cancel, continue_later, status};
 pub(super) use listing::{catalog, resources};
+use next::Called;
 pub use replays::Replayable;
 pub(crate) use replays::Replays;
 pub(super) use routed::{at_route, is_shadowed, shadowed};
@@ -126,8 +128,12 @@ pub(super) fn resume<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<
             way: Way::default(),
         };
         let completed = operations::run(exchange, Surface::Rest, wanted).await;
+        let arguments = sent.get("arguments").unwrap_or(b"{}");
+        let path = exchange.head.uri.path();
+        let path = path.strip_suffix("/continue").unwrap_or(path);
+        let called = called_at(exchange, path, &name, arguments);
         let mut response = answered(*completed, RestInput::Body, |result| {
-            answer::of_tool(result, &accept).respond()
+            tool_answer(result, &accept, called)
         });
         add_rate_limit(exchange, &name, Addressing::Name, response.headers_mut());
         Ok(response)
@@ -254,6 +260,12 @@ impl ToolCall<'_> {
         })
     }
 
+    /// The call, to name the next page of its result.
+    fn called<'a>(&'a self, exchange: &'a Exchange<'_>) -> Called<'a> {
+        let path = exchange.head.uri.path();
+        called_at(exchange, path, self.name, self.arguments)
+    }
+
     async fn run(
         self,
         exchange: &Exchange<'_>,
@@ -264,13 +276,14 @@ impl ToolCall<'_> {
         let mut response = match form {
             Form::Json => {
                 let completed = operations::run(exchange, Surface::Rest, wanted).await;
-                let headers = exchange.headers();
-                answered(*completed, self.input, |result| {
-                    let content = answer::of_tool(result, accept);
-                    match self.input {
-                        RestInput::Query => content.respond_to(headers),
-                        RestInput::Body => content.respond(),
+                answered(*completed, self.input, |result| match self.input {
+                    RestInput::Query => {
+                        let content = answer::of_tool(result, accept);
+                        let mut response = content.respond_to(exchange.headers());
+                        next::add(result, self.called(exchange), response.headers_mut());
+                        response
                     }
+                    RestInput::Body => tool_answer(result, accept, self.called(exchange)),
                 })
             }
             form => {
@@ -285,6 +298,29 @@ impl ToolCall<'_> {
         add_rate_limit(exchange, self.name, self.addressing, response.headers_mut());
         Ok(response)
     }
+}
+
+/// A call of the operation that has this path.
+fn called_at<'a>(
+    exchange: &'a Exchange<'_>,
+    path: &'a str,
+    tool: &'a str,
+    arguments: &'a [u8],
+) -> Called<'a> {
+    let (above, _) = path.rsplit_once('/').unwrap_or_default();
+    Called {
+        registry: &exchange.door.gateway.registry,
+        above,
+        tool,
+        arguments,
+    }
+}
+
+/// The answer to a POST of a tool.
+fn tool_answer(result: &Payload, accept: &Accept, called: Called<'_>) -> Response<Body> {
+    let mut response = answer::of_tool(result, accept).respond();
+    next::add(result, called, response.headers_mut());
+    response
 }
 
 /// A call as a stream. What refuses it before its first record is an ordinary answer.

@@ -11,7 +11,7 @@ use std::iter::repeat;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::header::{HeaderValue, RETRY_AFTER};
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use hyper::body::Incoming as HttpBody;
 use sentinel_core::audit::Surface;
@@ -42,7 +42,8 @@ const NO_OBJECT: &str = "params must be an object";
 struct Answer {
     message: Vec<u8>,
     status: StatusCode,
-    retry_after_ms: Option<u64>,
+    /// Of the response, if this is all of it.
+    headers: HeaderMap,
     /// A backend's own answer, in place of all that.
     of_backend: Option<WholeAnswer>,
 }
@@ -217,7 +218,11 @@ async fn run(exchange: &Exchange<'_>, name: &str, wanted: Wanted) -> Answer {
         fault.kind = Kind::MethodNotFound;
     }
     let answer = match &completed.outcome {
-        Ok(result) => Answer::result(id.as_ref(), &rest::json_body(&method, result)),
+        Ok(result) => {
+            let mut answer = Answer::result(id.as_ref(), &rest::json_body(&method, result));
+            rest::next::add_arguments(result, &mut answer.headers);
+            answer
+        }
         Err(fault) => Answer::refusal(id.as_ref(), fault),
     };
     completed.record(answer.message.len());
@@ -260,7 +265,7 @@ impl Answer {
         Self {
             message,
             status: StatusCode::OK,
-            retry_after_ms: None,
+            headers: HeaderMap::new(),
             of_backend: None,
         }
     }
@@ -269,10 +274,14 @@ impl Answer {
         let error = rescue::rpc_error(fault, reply::logged(fault));
         let mut message = Vec::new();
         write_error_object(id, REVISION, &error, &mut message);
+        let mut headers = HeaderMap::new();
+        if let Some(ms) = fault.retry_after_ms {
+            headers.insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
+        }
         Self {
             message,
             status: rescue::row(fault.kind).status(),
-            retry_after_ms: fault.retry_after_ms,
+            headers,
             of_backend: None,
         }
     }
@@ -281,7 +290,7 @@ impl Answer {
         Self {
             message: Vec::new(),
             status: answer.status,
-            retry_after_ms: None,
+            headers: HeaderMap::new(),
             of_backend: Some(answer),
         }
     }
@@ -300,10 +309,7 @@ impl Answer {
             return whole::respond(answer, false);
         }
         let mut response = reply::json(self.status, self.message);
-        if let Some(ms) = self.retry_after_ms {
-            let seconds = HeaderValue::from(ms.div_ceil(1000));
-            response.headers_mut().insert(RETRY_AFTER, seconds);
-        }
+        response.headers_mut().extend(self.headers);
         response
     }
 }

@@ -23,7 +23,7 @@ pub(super) const VERSION: &str = "3.1.0";
 const GATEWAY: &str = "Gateway";
 const JSON: &str = "application/json";
 /// All but what RFC 3986 leaves as it is in every part of a URI.
-pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+pub(in crate::http) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')

@@ -60,6 +60,8 @@ pub(super) struct Order {
     pub(super) input: RestInput,
     pub(super) accept: Accept,
     pub(super) addressing: Addressing,
+    /// The path above that of the operation.
+    pub(super) above: String,
 }
 
 #[derive(Clone, Debug)]
@@ -325,6 +327,7 @@ mod tests {
             arguments: vec![b' '; bytes].into(),
             input: RestInput::Body,
             accept: Accept::of(&HeaderMap::new()),
+            above: "/api".into(),
         };
         jobs.open(owner.clone(), order, "/api/tasks")
     }

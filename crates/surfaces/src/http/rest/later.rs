@@ -33,9 +33,11 @@ use super::super::routes::Handled;
 use super::accept::Accept;
 use super::headers::Preferences;
 use super::jobs::{Job, Order, Owner, Said, State};
+use super::next::Called;
 use super::stored::StoredAnswer;
 use super::{
-    ToolCall, WITH_PROGRESS, answer, answered, check_json_type, malformed, refused, rules, segment,
+    ToolCall, WITH_PROGRESS, answered, check_json_type, malformed, refused, rules, segment,
+    tool_answer,
 };
 use crate::gateway::Gateway;
 use crate::rescue::RestInput;
@@ -55,12 +57,15 @@ pub(super) async fn begin(
     accept: Accept,
     wait: Option<Duration>,
 ) -> Result<(Response<Body>, bool), Fault> {
+    let path = exchange.head.uri.path();
+    let (above, _) = path.rsplit_once('/').unwrap_or_default();
     let order = Order {
         tool: call.name.to_owned(),
         arguments: Bytes::copy_from_slice(call.arguments),
         input: call.input,
         accept,
         addressing: call.addressing,
+        above: above.to_owned(),
     };
     let tasks = {
         let entrance = exchange.door.entrance.load();
@@ -90,7 +95,7 @@ pub(super) async fn begin(
             Next::Done(completed) => {
                 let is_final = completed.is_final();
                 let response = answered(*completed, call.input, |result| {
-                    answer::of_tool(result, &opened.order().accept).respond()
+                    tool_answer(result, &opened.order().accept, call.called(exchange))
                 });
                 return Ok((response, is_final));
             }
@@ -154,8 +159,14 @@ impl Driver {
     fn settle(&self, mut completed: Completed) {
         let (job, since) = (&self.job, Instant::now());
         let sealed = self.question(&mut completed);
+        let called = Called {
+            registry: &self.gateway.registry,
+            above: &job.order.above,
+            tool: &job.order.tool,
+            arguments: &job.order.arguments,
+        };
         let response = answered(completed, job.order.input, |result| {
-            answer::of_tool(result, &job.order.accept).respond()
+            tool_answer(result, &job.order.accept, called)
         });
         let answer = StoredAnswer::of(&response);
         let fits = |answer: &StoredAnswer| self.gateway.jobs.has_room_for(job, answer.weight());

@@ -23,7 +23,7 @@ use super::accept::{Accept, Form};
 use super::headers::{self, Preferences};
 use super::replays::{self, Claim, Found, Keyed, Replayable};
 use super::stored::StoredAnswer;
-use super::{ToolCall, add_rate_limit, answer, answered, later, refused};
+use super::{ToolCall, add_rate_limit, answered, later, refused, tool_answer};
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// How long a repeated request waits for the first, where it does not prefer less.
@@ -72,7 +72,7 @@ async fn make(
         let completed = operations::run(exchange, Surface::Rest, wanted).await;
         let is_final = completed.is_final();
         let response = answered(*completed, call.input, |result| {
-            answer::of_tool(result, &accept).respond()
+            tool_answer(result, &accept, call.called(exchange))
         });
         (response, is_final)
     };

@@ -15,6 +15,7 @@ use super::super::operations::{Completed, Next, Running};
 use super::super::reply;
 use super::accept::Form;
 use super::answer::json_body;
+use super::next;
 use crate::mcp::SILENCE_MAX;
 use crate::rescue;
 
@@ -84,7 +85,10 @@ fn push_last(form: Form, method: &Method, completed: &Completed, out: &mut Vec<u
     match &completed.outcome {
         Ok(result) => {
             let body = json_body(method, result);
-            push(form, "result", &[br#""result":"#, &body], out);
+            let next = next::arguments_of(result);
+            let next = next.map(|next| [br#","next":"#.as_slice(), &next].concat());
+            let next = next.unwrap_or_default();
+            push(form, "result", &[br#""result":"#, &body, &next], out);
         }
         Err(fault) => {
             let status = rescue::row(fault.kind).status();
