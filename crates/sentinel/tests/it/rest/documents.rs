@@ -144,6 +144,94 @@ fn a_2_every_listed_tool_and_prompt_is_in_the_documents_and_nothing_else() {
     assert_eq!(tags, ["alpha", "beta", "Gateway"]);
 }
 
+/// Headers that change how a call is made, the answers that they lead to, and the paths of calls that are answered later.
+#[test]
+fn a_15_the_document_describes_keys_preferences_and_later_answers() {
+    let config = format!(
+        "[surfaces]\nrest_path = \"/tools\"\n{}",
+        stdio_backend("alpha", &[], "")
+    );
+    let gateway = Gateway::ready(&config);
+    let openapi = get(&gateway, "/openapi.json", &[]).json();
+    let resolved = |place: &Value| match place["$ref"].as_str() {
+        Some(target) => openapi.pointer(&target[1..]).expect("a component").clone(),
+        None => place.clone(),
+    };
+    let keys = |object: &Value| -> BTreeSet<String> {
+        object
+            .as_object()
+            .expect("an object")
+            .keys()
+            .cloned()
+            .collect()
+    };
+    let headers = |operation: &Value| -> BTreeSet<String> {
+        let all = operation["parameters"].as_array().expect("parameters");
+        let all = all.iter().map(&resolved).filter(|p| p["in"] == "header");
+        all.map(|p| p["name"].as_str().expect("a name").to_owned())
+            .collect()
+    };
+    let set = |names: &[&str]| -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    };
+    let echo = &openapi["paths"]["/tools/echo"];
+    assert_eq!(
+        headers(&echo["post"]),
+        set(&["X-Confirmation-Token", "Idempotency-Key", "Prefer"])
+    );
+    assert_eq!(headers(&echo["get"]), set(&["X-Confirmation-Token"]));
+    let answers = &echo["post"]["responses"];
+    let later = keys(&resolved(&answers["202"])["headers"]);
+    assert!(later.is_superset(&set(&["Location", "Preference-Applied", "Retry-After"])));
+    assert!(keys(&resolved(&answers["200"])["headers"]).contains("Idempotency-Replayed"));
+    assert!(
+        !keys(&resolved(&echo["get"]["responses"]["200"])["headers"])
+            .contains("Idempotency-Replayed")
+    );
+    for (status, code) in [
+        ("400", "invalid_request"),
+        ("409", "idempotency_in_progress"),
+        ("422", "idempotency_mismatch"),
+        ("422", "answer_lost"),
+    ] {
+        let text = resolved(&answers[status])["description"].to_string();
+        assert!(text.contains(&format!("`{code}`")), "{status}: {text}");
+    }
+    let task = &openapi["paths"]["/tools/tasks/{id}"];
+    for (operation, statuses) in [
+        (&task["get"], ["200", "202", "404", "409"].as_slice()),
+        (&task["delete"], &["204", "404"]),
+        (
+            &openapi["paths"]["/tools/tasks/{id}/continue"]["post"],
+            &["202", "400", "404"],
+        ),
+    ] {
+        let told = keys(&operation["responses"]);
+        assert!(told.is_superset(&set(statuses)), "{operation}");
+        assert_eq!(operation["parameters"][0]["name"], "id");
+    }
+    let schema = &openapi["components"]["parameters"]["IdempotencyKey"]["schema"];
+    let schema = jsonschema::validator_for(schema).expect("a schema");
+    for (key, is_good) in [
+        ("order-17", true),
+        ("\"order 17\"", true),
+        (r#""a\"b""#, true),
+        ("a b", false),
+        ("a,b", false),
+        ("a;b", false),
+        (r"a\b", false),
+        ("\"open", false),
+        ("", false),
+        ("\"\"", false),
+    ] {
+        assert_eq!(schema.is_valid(&json!(key)), is_good, "{key}");
+        let headers = [JSON_BODY, ("Idempotency-Key", key)];
+        let body = r#"{"text":"x"}"#;
+        let answer = http::send(&gateway.address, "POST", "/tools/echo", &headers, body).finish();
+        assert_eq!(answer.status == 200, is_good, "{key}: {answer:?}");
+    }
+}
+
 #[test]
 fn a_2_documents_hold_what_their_caller_sees() {
     let gateway = guarded(&[]);

@@ -19,6 +19,10 @@ pub(super) enum Asked {
     /// A tool, with query parameters.
     Query,
     Continue,
+    /// How a call goes that is answered later, or its answer.
+    Task,
+    TaskEnd,
+    TaskContinue,
     Prompt,
     Resource,
     List,
@@ -66,15 +70,25 @@ const TOOL: &[Kind] = &[
     Kind::ConfirmationRequired,
     Kind::ConfirmationInvalid,
 ];
+/// What an `Idempotency-Key` adds.
+const KEYED: &[Kind] = &[
+    Kind::InvalidRequest,
+    Kind::IdempotencyInProgress,
+    Kind::IdempotencyMismatch,
+    Kind::AnswerLost,
+];
 
 /// Arguments as texts, and an answer that may be a stream.
 const TEXTS: &[Kind] = &[Kind::InvalidParameter, Kind::TooManyStreams];
 
 impl Asked {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 10] = [
         Self::Call,
         Self::Query,
         Self::Continue,
+        Self::Task,
+        Self::TaskEnd,
+        Self::TaskContinue,
         Self::Prompt,
         Self::Resource,
         Self::List,
@@ -83,9 +97,12 @@ impl Asked {
 
     fn kinds(self) -> Vec<Kind> {
         let further: &[&[Kind]] = match self {
-            Self::Call => &[RUNS, HAS_BODY, TOOL, TEXTS],
+            Self::Call => &[RUNS, HAS_BODY, TOOL, KEYED, TEXTS],
             Self::Query => &[RUNS, TOOL, TEXTS],
             Self::Continue => &[RUNS, HAS_BODY, TOOL, &[Kind::BadState]],
+            Self::Task => &[RUNS, TOOL, &[Kind::NotFound, Kind::AnswerLost]],
+            Self::TaskEnd => &[&[Kind::NotFound]],
+            Self::TaskContinue => &[RUNS, HAS_BODY, &[Kind::NotFound, Kind::BadState]],
             Self::Prompt => &[RUNS, HAS_BODY],
             Self::Resource => &[RUNS, &[Kind::UnknownResource, Kind::RangeNotSatisfiable]],
             Self::List => &[],
@@ -131,9 +148,10 @@ impl Asked {
     }
 }
 
-/// Every kind of fault of a call, each once.
+/// Every kind of fault of a call on any surface, each once.
 pub(super) fn of_calls() -> Vec<Kind> {
     let mut all = Asked::Call.kinds();
+    all.retain(|kind| !KEYED.contains(kind));
     for kind in [
         Kind::MethodNotFound,
         Kind::InvalidRequest,
@@ -212,6 +230,11 @@ pub(super) fn own_headers() -> Value {
         |kind: &str, text: &str| json!({ "description": text, "schema": { "type": kind } });
     json!({
         "ETag": header("string", "A tag of these bytes. Sent back in `If-None-Match`, it is answered with 304 while they are the same."),
+        "Idempotency-Replayed": header("string", "`true`: this answer was given before, to the first request with this `Idempotency-Key`."),
+        "Link": header("string", "The next page of the result (`rel=\"next\"`), where there is one and a GET can ask for it."),
+        "Location": header("string", "The path at which the call is seen."),
+        "Next-Arguments": header("string", "What to put over the arguments of this call for the next page of its result, as a JSON object."),
+        "Preference-Applied": header("string", "The preference of `Prefer` that was followed."),
         "RateLimit": header("string", "What is left of the caller's limit for this operation: `r` calls, all of them again in `t` seconds."),
         "RateLimit-Policy": header("string", "The caller's limit for this operation: `q` calls in `w` seconds."),
         "Retry-After": header("integer", "Seconds after which another attempt may succeed."),
@@ -262,6 +285,8 @@ pub(super) fn add_schemas(components: &mut Components) {
             "confirmationToken": { "type": "string", "description": "Confirms the same request, sent in `X-Confirmation-Token`." },
             "inputRequests": { "type": "object", "additionalProperties": true, "description": "What the operation asks, by the name under which its answer is sent." },
             "requestState": { "type": "string", "description": "Sent back with the answers, to the path of the operation followed by `/continue`." },
+            "upstream": { "type": "object", "additionalProperties": true, "description": "What the HTTP API behind the tool answered: `status`, `problem`, `body`." },
+            "continue": { "type": "string", "format": "uri-reference", "description": "Where to send the answers of a call that is answered later." },
             "content": { "type": "array", "items": reference("ContentBlock"), "description": "The tool's own words about its error." },
             "structuredContent": { "description": "The same as data." },
         },

@@ -85,6 +85,26 @@ pub(super) fn add_schemas(components: &mut Components) {
             "inputResponses": { "type": "object", "additionalProperties": true, "description": "The answers, by the names in `inputRequests`." },
         },
     }));
+    components.own("Task", json!({
+        "type": "object",
+        "description": "A call that is answered later, while it runs.",
+        "required": ["id", "operation", "state", "created_at_ms"],
+        "properties": {
+            "id": text(),
+            "operation": text(),
+            "state": { "type": "string", "enum": ["working"] },
+            "created_at_ms": { "type": "integer", "description": "Milliseconds since 1970." },
+            "progress": { "type": "object", "additionalProperties": true, "description": "The last progress that was told." },
+            "log": { "type": "object", "additionalProperties": true, "description": "The last log line that was told." },
+        },
+    }));
+    components.own("TaskAnswers", json!({
+        "type": "object",
+        "description": "Answers to what a call asked that is answered later.",
+        "properties": {
+            "inputResponses": { "type": "object", "additionalProperties": true, "description": "The answers, by the names in `inputRequests`." },
+        },
+    }));
     components.own("StreamRecord", json!({
         "type": "object",
         "description": "One record of a stream. The last one is of the type `result` or `error`.",
@@ -98,6 +118,7 @@ pub(super) fn add_schemas(components: &mut Components) {
             "logger": text(),
             "data": { "description": "What is logged." },
             "result": { "description": "What the operation answers as JSON." },
+            "next": { "type": "object", "additionalProperties": true, "description": "What to put over the arguments for the next page of the result." },
             "error": reference("Problem"),
         },
         "additionalProperties": true,

@@ -4,6 +4,8 @@
 //! (`schemas`), refusals (`answers`), JSON and caching (`http::documents`).
 
 mod routed;
+mod shared;
+mod tasks;
 
 use std::collections::BTreeMap;
 
@@ -12,11 +14,11 @@ use serde_json::{Map, Value, json};
 
 use super::answers::{self, Asked};
 use super::content;
-use super::dialect::has_reference;
 use super::names::{Names, identifier, type_name};
 use super::schemas::{Components, Named, reference};
 use super::shown::{Prompt, Shown, Tool};
-use crate::http::rest::arguments::TextForm;
+pub(super) use shared::query;
+use shared::{CALLED, PLAIN, POSTED, accepted, example, parameters, result};
 
 pub(super) const VERSION: &str = "3.1.0";
 /// The tag of what is not one backend's; no backend can have this name.
@@ -28,9 +30,6 @@ pub(in crate::http) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
-/// Of an example whose parts come from the schemas of properties; a larger one helps nobody.
-const EXAMPLE_MEMBERS_MAX: usize = 50;
-
 const ABOUT: &str = "Every tool, prompt and resource of the catalog that you see, over HTTP.";
 const ANSWERS: &str = "The result of a tool is its structured content, or else its content blocks. With `Accept: text/event-stream` or \
     `application/jsonl` a call is told as a stream; a result that is one text, image, sound or file comes as bytes if \
@@ -75,6 +74,9 @@ pub(super) fn document(shown: &Shown) -> Value {
         Asked::Call,
         Asked::Query,
         Asked::Continue,
+        Asked::Task,
+        Asked::TaskEnd,
+        Asked::TaskContinue,
         Asked::Prompt,
         Asked::Resource,
         Asked::List,
@@ -82,8 +84,13 @@ pub(super) fn document(shown: &Shown) -> Value {
     let mut responses = answers::responses(&asked);
     responses.insert(
         "Content".to_owned(),
-        result("The tool's content.", &reference("ContentResult"), true),
+        result("The tool's content.", &reference("ContentResult"), POSTED),
     );
+    responses.insert(
+        "ContentOfGet".to_owned(),
+        result("The tool's content.", &reference("ContentResult"), CALLED),
+    );
+    responses.insert("Accepted".to_owned(), accepted());
     finish(Parts {
         title: "Sentinel Gateway: the catalog",
         about: about(shown),
@@ -93,10 +100,7 @@ pub(super) fn document(shown: &Shown) -> Value {
             "schemas": components.into_schemas(),
             "responses": responses,
             "headers": answers::own_headers(),
-            "parameters": { "ConfirmationToken": {
-                "name": "X-Confirmation-Token", "in": "header", "schema": { "type": "string" },
-                "description": "Confirms a call that was answered with `confirmation_required`.",
-            }},
+            "parameters": parameters(),
         }),
         is_guarded: shown.is_guarded,
     })
@@ -149,20 +153,6 @@ fn tags(shown: &Shown) -> Value {
     all.into()
 }
 
-/// The 200 of an operation; a call can also be told as a stream.
-fn result(description: &str, schema: &Value, is_call: bool) -> Value {
-    let mut content = json!({ JSON: { "schema": schema } });
-    if is_call {
-        content["text/event-stream"] = json!({ "schema": reference("EventStream") });
-        content["application/jsonl"] = json!({ "schema": reference("JsonLines") });
-    }
-    let headers = match is_call {
-        true => answers::referred(&["RateLimit", "RateLimit-Policy"]),
-        false => json!({}),
-    };
-    json!({ "description": description, "headers": headers, "content": content })
-}
-
 pub(super) fn segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()
 }
@@ -195,7 +185,7 @@ impl Writer<'_> {
                 "ResourceList",
             ),
         ] {
-            let mut ok = result("The list.", &reference(schema), false);
+            let mut ok = result("The list.", &reference(schema), PLAIN);
             ok["headers"] = answers::referred(&["ETag"]);
             let operation = json!({
                 "tags": tagged, "operationId": self.ids.unique(id, path), "summary": summary,
@@ -206,7 +196,7 @@ impl Writer<'_> {
         let mut ok = result(
             "The resource: its bytes in their own media type, or JSON if `Accept` prefers that.",
             &reference("ResourceResult"),
-            false,
+            PLAIN,
         );
         ok["headers"] = answers::referred(&["ETag"]);
         ok["content"]["*/*"] = json!({ "schema": { "type": "string", "format": "binary" } });
@@ -220,7 +210,7 @@ impl Writer<'_> {
             "responses": responses,
         });
         self.insert(self.shown.rest("/resources/{uri}"), "get", operation);
-        let ok = result("The result of the operation.", &json!({}), false);
+        let ok = result("The result of the operation.", &json!({}), PLAIN);
         let operation = json!({
             "tags": tagged, "operationId": self.ids.unique("continue_call", ""),
             "summary": "Continues a call that asked for input",
@@ -230,6 +220,7 @@ impl Writer<'_> {
             "responses": self.responses(Asked::Continue, ok),
         });
         self.insert(self.shown.rest("/{operation}/continue"), "post", operation);
+        self.add_tasks();
     }
 
     fn add_tool(&mut self, tool: &Tool) {
@@ -243,28 +234,32 @@ impl Writer<'_> {
             .entry
             .get("outputSchema")
             .filter(|schema| schema.is_object());
-        let ok = match output {
-            Some(schema) => {
-                let output =
-                    self.components
-                        .add(&format!("{}Output", type_name(name)), Some(schema), false);
-                result("The tool's result.", &reference(&output.name), true)
-            }
-            None => json!({ "$ref": "#/components/responses/Content" }),
+        let output = output.map(|schema| {
+            let name = format!("{}Output", type_name(name));
+            self.components.add(&name, Some(schema), false).name
+        });
+        let ok = |headers, content| match &output {
+            Some(name) => result("The tool's result.", &reference(name), headers),
+            None => json!({ "$ref": format!("#/components/responses/{content}") }),
         };
         let mut operation = self.operation(name, name, &tool.backend, &tool.entry);
-        operation["parameters"] = json!([{ "$ref": "#/components/parameters/ConfirmationToken" }]);
+        let referred = |name| json!({ "$ref": format!("#/components/parameters/{name}") });
+        operation["parameters"] = ["ConfirmationToken", "IdempotencyKey", "Prefer"]
+            .map(referred)
+            .to_vec()
+            .into();
         operation["requestBody"] = self.body(&input, input_schema);
-        operation["responses"] = self.responses(Asked::Call, ok.clone());
+        operation["responses"] = self.responses(Asked::Call, ok(POSTED, "Content"));
+        operation["responses"]["202"] = json!({ "$ref": "#/components/responses/Accepted" });
         self.insert(path.clone(), "post", operation);
         // The list of the catalog has this path.
         if tool.is_read_only && !self.is_taken(&path, "get") {
             let mut operation =
                 self.operation(&format!("get_{name}"), name, &tool.backend, &tool.entry);
             let mut parameters: Vec<Value> = input.parameters.iter().map(query).collect();
-            parameters.push(json!({ "$ref": "#/components/parameters/ConfirmationToken" }));
+            parameters.push(referred("ConfirmationToken"));
             operation["parameters"] = parameters.into();
-            operation["responses"] = self.responses(Asked::Query, ok);
+            operation["responses"] = self.responses(Asked::Query, ok(CALLED, "ContentOfGet"));
             self.insert(path, "get", operation);
         }
     }
@@ -311,7 +306,7 @@ impl Writer<'_> {
             &prompt.entry,
         );
         operation["requestBody"] = self.body(&input, Some(&schema));
-        let ok = result("The rendered prompt.", &reference("PromptResult"), false);
+        let ok = result("The rendered prompt.", &reference("PromptResult"), PLAIN);
         operation["responses"] = self.responses(Asked::Prompt, ok);
         let path = self.shown.rest(&format!("/prompts/{}", segment(name)));
         self.insert(path, "post", operation);
@@ -348,47 +343,4 @@ impl Writer<'_> {
         let is_required = required.is_some_and(|names| !names.is_empty());
         json!({ "required": is_required, "content": { JSON: media } })
     }
-}
-
-/// A property as a query parameter, in the form in which the surface reads it.
-pub(super) fn query(parameter: &super::schemas::Parameter) -> Value {
-    let mut out =
-        json!({ "name": parameter.name, "in": "query", "required": parameter.is_required });
-    if let Some(text) = &parameter.description {
-        out["description"] = text.clone();
-    }
-    match &parameter.form {
-        TextForm::Scalar | TextForm::List => out["schema"] = parameter.schema.clone(),
-        TextForm::Json => out["content"] = json!({ JSON: { "schema": parameter.schema } }),
-        TextForm::Only(types) => out["schema"] = json!({ "type": types }),
-    }
-    out
-}
-
-/// The example that a schema gives for the whole, or that its properties give together.
-fn example(schema: &Value) -> Option<Value> {
-    let first = |schema: &Value| {
-        let examples = schema.get("examples").and_then(Value::as_array);
-        let given = examples
-            .and_then(|all| all.first())
-            .or(schema.get("example"));
-        given.filter(|given| !has_reference(given)).cloned()
-    };
-    if let Some(whole) = first(schema).filter(Value::is_object) {
-        return Some(whole);
-    }
-    let properties = schema.get("properties")?.as_object()?;
-    let of_property = |schema: &Value| first(schema).or(schema.get("const").cloned());
-    let given = properties
-        .iter()
-        .filter_map(|(name, schema)| Some((name.clone(), of_property(schema)?)));
-    let mut given: Map<String, Value> = given.take(EXAMPLE_MEMBERS_MAX).collect();
-    let required = schema.get("required").and_then(Value::as_array);
-    for name in required.into_iter().flatten().filter_map(Value::as_str) {
-        if !given.contains_key(name) {
-            let default = properties.get(name)?.get("default")?;
-            given.insert(name.to_owned(), default.clone());
-        }
-    }
-    (!given.is_empty()).then_some(Value::Object(given))
 }

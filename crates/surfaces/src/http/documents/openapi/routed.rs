@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{JSON, Writer, answers, query, reference, result};
+use super::{CALLED, JSON, POSTED, Writer, answers, query, reference, result};
 use crate::http::documents::answers::Asked;
 use crate::http::documents::names::type_name;
 use crate::http::documents::schemas::Parameter;
@@ -90,13 +90,23 @@ impl Writer<'_> {
             let others = others.filter(|parameter| !is_in_path(&parameter.name));
             parameters.extend(others.map(query));
         }
-        parameters.push(json!({ "$ref": "#/components/parameters/ConfirmationToken" }));
+        let (further, headers, content): (&[&str], _, _) = match has_body {
+            true => (&["IdempotencyKey", "Prefer"], POSTED, "Content"),
+            false => (&[], CALLED, "ContentOfGet"),
+        };
+        let further = ["ConfirmationToken"].iter().chain(further);
+        parameters.extend(
+            further.map(|name| json!({ "$ref": format!("#/components/parameters/{name}") })),
+        );
         operation["parameters"] = parameters.into();
         let ok = match self.output(tool) {
-            Some(schema) => result("The tool's result.", &schema, true),
-            None => json!({ "$ref": "#/components/responses/Content" }),
+            Some(schema) => result("The tool's result.", &schema, headers),
+            None => json!({ "$ref": format!("#/components/responses/{content}") }),
         };
         operation["responses"] = self.responses(asked(has_body), ok);
+        if has_body {
+            operation["responses"]["202"] = json!({ "$ref": "#/components/responses/Accepted" });
+        }
     }
 
     /// A request that its backend answers itself.
