@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::fault::{Fault, Kind};
 use crate::invocation::Refusals;
-use crate::reply::Reply;
+use crate::reply::{PROBLEM_META, Reply};
 pub use issue::Issue;
 use meter::{Metered, MeteredJson, Temper};
 use precision::Constants;
@@ -327,7 +327,9 @@ pub(crate) fn refusal(
         }
         return Err(Fault::new(Kind::InvalidArguments, text).with_data(data));
     }
-    Ok(Reply::tool_error(&text, revision))
+    let (code, issues) = (Kind::InvalidArguments.as_str(), issue::member(issues));
+    let meta = format!(r#""{PROBLEM_META}":{{"code":"{code}",{issues}}}"#);
+    Ok(Reply::tool_error_with(&text, &meta, revision))
 }
 
 #[cfg(test)]
@@ -469,6 +471,9 @@ mod tests {
                 panic!("a result")
             };
             assert_eq!(result.get("structuredContent"), None);
+            let problem = format!(r#"{{"code":"invalid_arguments",{told}}}"#);
+            let meta = format!(r#"{{"sentinel-gateway/problem":{problem}}}"#);
+            assert_eq!(result.get("_meta"), Some(meta.as_bytes()));
             assert_eq!(result.get("isError"), Some(&b"true"[..]));
             assert_eq!(result.get("resultType").is_some(), revision.is_modern());
         }

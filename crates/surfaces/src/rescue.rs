@@ -180,7 +180,9 @@ pub(crate) fn problem(fault: &Fault, status: StatusCode, instance: Option<CallId
 /// The JSON-RPC error object of the RPC surface, whose data has the members of a problem document.
 pub(crate) fn rpc_error(fault: &Fault, instance: Option<CallId>) -> Vec<u8> {
     let code = fault.legacy_code.unwrap_or(rpc_code(fault.kind));
-    let mut data = format!(r#"{{"code":"{}","#, fault.kind.as_str()).into_bytes();
+    let code_word = fault.kind.as_str();
+    let mut data =
+        format!(r#"{{"type":"/problems/{code_word}","code":"{code_word}","#).into_bytes();
     push_advice(fault, &mut data);
     data.push(b',');
     push_members(fault, &mut data);
@@ -219,7 +221,9 @@ pub fn error(fault: &Fault, revision: Revision) -> Vec<u8> {
     } else {
         fault.legacy_code.unwrap_or(row.legacy)
     };
-    let mut data = vec![b'{'];
+    let mut data = format!(r#"{{"code":"{}","#, fault.kind.as_str()).into_bytes();
+    push_advice(fault, &mut data);
+    data.push(b',');
     push_members(fault, &mut data);
     data.push(b'}');
     error_object(i64::from(code), &fault.public, Some(&data))
@@ -346,13 +350,16 @@ mod tests {
     }
 
     #[test]
-    fn c_1_the_kind_travels_with_the_error() {
+    fn c_1_the_kind_and_what_to_do_travel_with_the_error() {
         let fault = Fault::new(Kind::CircuitOpen, "later")
             .retry_after_ms(5)
             .with_data(r#""x":1"#);
         assert_eq!(
             String::from_utf8(error(&fault, Revision::V2025_11_25)).expect("text"),
-            r#"{"code":-32000,"message":"later","data":{"kind":"circuit_open","retry_after_ms":5,"x":1}}"#
+            format!(
+                r#"{{"code":-32000,"message":"later","data":{{"code":"circuit_open","retryable":true,"hint":"{}","kind":"circuit_open","retry_after_ms":5,"x":1}}}}"#,
+                hint(fault.kind)
+            )
         );
     }
 }

@@ -13,9 +13,9 @@ use crate::fault::{Fault, Kind};
 use crate::invocation::Refusals;
 use crate::line::Answer;
 use crate::policy::Bound;
-use crate::reply::Reply;
+use crate::reply::{PROBLEM_META, Reply};
 
-/// The member of a request's `_meta` that has the token.
+/// The member of `_meta` that has the token: of the result that asks for it, and of the request that comes with it.
 pub const CONFIRMATION: &str = "sentinel-gateway/confirmation";
 /// What a person is shown of the arguments.
 const SHOWN_CHARS_MAX: usize = 1000;
@@ -144,7 +144,10 @@ fn refusal(call: &Call, kind: Kind, token: &str, ttl: Duration) -> Outcome {
         "{why}. It was not called. To confirm, call it again within {seconds} s with the same arguments and \
          \"{CONFIRMATION}\": \"{token}\" in params._meta"
     );
-    Ok(Reply::tool_error(&text, call.caller.revision))
+    let code = kind.as_str();
+    let meta = format!(r#""{CONFIRMATION}":"{token}","{PROBLEM_META}":{{"code":"{code}"}}"#);
+    let revision = call.caller.revision;
+    Ok(Reply::tool_error_with(&text, &meta, revision))
 }
 
 #[cfg(test)]

@@ -151,8 +151,14 @@ fn e_4_callers_of_mcp_are_asked_where_they_can_be() {
     for (caller, want) in [(&unasked as &dyn Caller, "2"), (&legacy, "3")] {
         let refused = caller.result("tools/call", call.clone());
         assert_eq!(refused["isError"], true, "{refused}");
+        let meta = &refused["_meta"];
+        let problem = &meta["sentinel-gateway/problem"];
+        assert_eq!(problem["code"], "confirmation_required", "{refused}");
+        let token = meta["sentinel-gateway/confirmation"].as_str();
+        let token = token.expect("the token");
+        // A model reads it in the text.
         let text = refused["content"][0]["text"].as_str().expect("a text");
-        let token = text.split('"').nth(3).expect("the token in quotes");
+        assert_eq!(text.split('"').nth(3), Some(token), "{text}");
         let mut params = call.clone();
         params["_meta"] = json!({"sentinel-gateway/confirmation": token});
         let done = caller.result("tools/call", params);

@@ -36,6 +36,7 @@ fn check_error(answer: &Answer, status: u16, number: i64, code: &str) -> Value {
     assert_eq!(body["error"]["code"], number, "{body}");
     let data = body["error"]["data"].clone();
     assert_eq!(data["code"], code, "{body}");
+    assert_eq!(data["type"], format!("/problems/{code}"), "{body}");
     assert!(data["retryable"].is_boolean() && data["hint"].is_string());
     check_retry_after(answer, &data);
     data
