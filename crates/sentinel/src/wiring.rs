@@ -188,6 +188,9 @@ fn mounts(config: &Config) -> Mounts {
         mcp: at(surfaces.mcp, &surfaces.mcp_path),
         rest: at(surfaces.rest, &surfaces.rest_path),
         rpc: at(surfaces.rpc, &surfaces.rpc_path),
+        documents: surfaces.documents,
+        explorer: surfaces.explorer,
+        admin: surfaces.admin,
         tells_time: surfaces.server_timing,
     }
 }

@@ -29,10 +29,16 @@ section! {
     Surfaces {
         /// Serve MCP, over Streamable HTTP and HTTP+SSE.
         Live mcp: bool = true;
-        /// Serve REST, and the documents about it: /openapi.json, /explorer, /llms.txt.
+        /// Serve REST.
         Live rest: bool = true;
         /// Serve JSON-RPC 2.0.
         Live rpc: bool = true;
+        /// Serve the documents about REST: /openapi.json, /openapi.yaml, /llms.txt, /llms-full.txt. They go with REST.
+        Live documents: bool = true;
+        /// Serve /explorer, a page to try REST with. It reads the documents, and is off without them.
+        Live explorer: bool = true;
+        /// Serve the admin API. The commands of `sentinel` do not need it: they have a socket of their own.
+        Live admin: bool = true;
         /// Where MCP is; one backend is at `<mcp_path>/<backend>`.
         Live mcp_path: String = "/mcp".into();
         /// Where REST is: an operation is at `<rest_path>/<operation>`.
@@ -43,7 +49,7 @@ section! {
         /// development: it tells callers how much work their requests cause.
         Live server_timing: bool = false;
         /// Tools whose calls have to be confirmed, such as "delete_*": by name, by "<backend>.<own name>", or by a pattern with `*`. Roles may
-        /// name further ones. See docs/policy.md.
+        /// name further ones. See docs/rest.md.
         Live confirm: Vec<String> = Vec::new();
         /// Seconds in which a call can be confirmed.
         #[serde(with = "seconds")]

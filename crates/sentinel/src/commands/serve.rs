@@ -407,10 +407,11 @@ fn greet(address: SocketAddr, config: &Config, further: &[SocketAddr]) {
     }
     if surfaces.rest {
         let rest = &surfaces.rest_path;
-        line(
-            "REST",
-            format!("http://{address}{rest}   explorer   http://{address}/explorer"),
-        );
+        let explorer = match surfaces.explorer && surfaces.documents {
+            true => format!("   explorer   http://{address}/explorer"),
+            false => String::new(),
+        };
+        line("REST", format!("http://{address}{rest}{explorer}"));
     }
     if surfaces.rpc {
         line("JSON-RPC", format!("http://{address}{}", surfaces.rpc_path));

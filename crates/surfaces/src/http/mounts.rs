@@ -22,6 +22,12 @@ pub struct Mounts {
     pub mcp: Option<String>,
     pub rest: Option<String>,
     pub rpc: Option<String>,
+    /// The documents about the catalog that go with REST.
+    pub documents: bool,
+    /// The explorer, which reads those documents.
+    pub explorer: bool,
+    /// The admin API. The operator's socket has it in any case.
+    pub admin: bool,
     /// Answers of REST and JSON-RPC say what took how long.
     pub tells_time: bool,
 }
@@ -56,17 +62,26 @@ pub(super) const REST: &str = "/api";
 pub(super) const RPC: &str = "/rpc";
 const ADMIN: &str = "/admin";
 
+/// What can be switched off at a fixed path.
+#[derive(Clone, Copy)]
+enum Part {
+    /// Of its surface.
+    Whole,
+    Documents,
+    Explorer,
+}
+
 /// Paths that cannot be moved, and the surface that they go with. What is not here and under no surface is served
 /// everywhere: probes, metrics and the metadata of authorization.
-const FIXED: [(&str, SurfaceName); 8] = [
-    ("/sse", SurfaceName::Mcp),
-    ("/messages", SurfaceName::Mcp),
-    ("/openapi.json", SurfaceName::Rest),
-    ("/openapi.yaml", SurfaceName::Rest),
-    ("/explorer", SurfaceName::Rest),
-    ("/llms.txt", SurfaceName::Rest),
-    ("/llms-full.txt", SurfaceName::Rest),
-    (ADMIN, SurfaceName::Admin),
+const FIXED: [(&str, SurfaceName, Part); 8] = [
+    ("/sse", SurfaceName::Mcp, Part::Whole),
+    ("/messages", SurfaceName::Mcp, Part::Whole),
+    ("/openapi.json", SurfaceName::Rest, Part::Documents),
+    ("/openapi.yaml", SurfaceName::Rest, Part::Documents),
+    ("/explorer", SurfaceName::Rest, Part::Explorer),
+    ("/llms.txt", SurfaceName::Rest, Part::Documents),
+    ("/llms-full.txt", SurfaceName::Rest, Part::Documents),
+    (ADMIN, SurfaceName::Admin, Part::Whole),
 ];
 
 impl Default for Mounts {
@@ -75,6 +90,9 @@ impl Default for Mounts {
             mcp: Some(MCP.to_owned()),
             rest: Some(REST.to_owned()),
             rpc: Some(RPC.to_owned()),
+            documents: true,
+            explorer: true,
+            admin: true,
             tells_time: false,
         }
     }
@@ -137,9 +155,8 @@ impl Mounts {
                 return Some((surface, resolved));
             }
         }
-        let (_, surface) = FIXED.iter().find(|(at, _)| below(path, at).is_some())?;
-        self.serves(*surface)
-            .then_some((*surface, Cow::Borrowed(path)))
+        let (_, surface, part) = FIXED.iter().find(|(at, ..)| below(path, at).is_some())?;
+        (self.serves(*surface) && self.has(*part)).then_some((*surface, Cow::Borrowed(path)))
     }
 
     fn serves(&self, surface: SurfaceName) -> bool {
@@ -147,7 +164,15 @@ impl Mounts {
             SurfaceName::Mcp => self.mcp.is_some(),
             SurfaceName::Rest => self.rest.is_some(),
             SurfaceName::Rpc => self.rpc.is_some(),
-            SurfaceName::Admin => true,
+            SurfaceName::Admin => self.admin,
+        }
+    }
+
+    fn has(&self, part: Part) -> bool {
+        match part {
+            Part::Whole => true,
+            Part::Documents => self.documents,
+            Part::Explorer => self.documents && self.explorer,
         }
     }
 
@@ -174,7 +199,7 @@ impl Mounts {
 
 /// Whether the table of routes has a surface at this path, which is then switched off or moved away.
 fn is_under_any(path: &str) -> bool {
-    let fixed = FIXED.iter().map(|(at, _)| *at);
+    let fixed = FIXED.iter().map(|(at, ..)| *at);
     [MCP, REST, RPC]
         .into_iter()
         .chain(fixed)
@@ -238,6 +263,46 @@ mod tests {
         check(&mounts, None, &rows);
         let text = "there is nothing at this path; MCP is at /agents/mcp; JSON-RPC is at /rpc";
         assert_eq!(mounts.describe(None), text);
+    }
+
+    #[test]
+    fn documents_explorer_and_admin_api_are_switched_off_alone() {
+        let on = Mounts::default();
+        let without_explorer = Mounts {
+            explorer: false,
+            ..on.clone()
+        };
+        let rows = [
+            ("/explorer", None),
+            ("/explorer/explorer.js", None),
+            ("/openapi.json", Some("/openapi.json")),
+            ("/api/echo", Some("/api/echo")),
+        ];
+        check(&without_explorer, None, &rows);
+        // The explorer would have nothing to show.
+        let without_documents = Mounts {
+            documents: false,
+            ..on.clone()
+        };
+        let rows = [
+            ("/openapi.json", None),
+            ("/openapi.yaml", None),
+            ("/llms.txt", None),
+            ("/llms-full.txt", None),
+            ("/explorer", None),
+            ("/api/catalog", Some("/api/catalog")),
+            ("/admin/openapi.json", Some("/admin/openapi.json")),
+        ];
+        check(&without_documents, None, &rows);
+        let without_admin = Mounts { admin: false, ..on };
+        let rows = [
+            ("/admin/api/keys", None),
+            ("/admin/openapi.json", None),
+            ("/explorer", Some("/explorer")),
+        ];
+        check(&without_admin, None, &rows);
+        let admin = Serving::Surfaces(vec![SurfaceName::Admin]);
+        check(&without_admin, Some(&admin), &[("/admin/api/keys", None)]);
     }
 
     #[test]

@@ -76,3 +76,37 @@ fn issue_18_a_surface_is_switched_off_and_moved_by_a_reload() {
     }
     assert_eq!(status(&web, "GET", "/health"), 200);
 }
+
+#[test]
+fn issue_18_documents_explorer_and_admin_api_are_switched_off_by_a_reload() {
+    let server = Server::start(&[]);
+    let backend = http_backend("web", &server.address, "");
+    let gateway = Gateway::ready(&backend);
+    let web = Web::new(&gateway);
+    let statuses = || {
+        let paths = [
+            "/openapi.json",
+            "/llms.txt",
+            "/explorer",
+            "/admin/api/status",
+            "/api/catalog",
+        ];
+        paths.map(|path| web.get(path).status)
+    };
+    assert_eq!(statuses(), [200; 5]);
+    for (off, want) in [
+        ("explorer = false", [200, 200, 404, 200, 200]),
+        ("documents = false", [404, 404, 404, 200, 200]),
+        ("admin = false", [200, 200, 200, 404, 200]),
+        ("rest = false", [404, 404, 404, 200, 404]),
+        // The operator's socket brings it back.
+        ("rest = true", [200; 5]),
+    ] {
+        gateway
+            .house
+            .rewrite(&format!("[surfaces]\n{off}\n{backend}"));
+        let (exit, _, wrong) = gateway.house.sentinel(&["reload"]);
+        assert_eq!(exit, 0, "{off}: {wrong}");
+        assert_eq!(statuses(), want, "{off}");
+    }
+}
