@@ -26,6 +26,8 @@ use super::{Door, Endpoint, Entrance, Serves, Serving, cors, post, reply, rest, 
 
 /// Says where the page is that a browser sends a request for.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Of a path and query. RFC 9110 has 8,000 as the least that everybody should take; more is arguments that belong in a body.
+const TARGET_BYTES_MAX: usize = 8 * 1024;
 /// Below it everything is for admins, also what is not there.
 const ADMIN: &str = "/admin/api/";
 
@@ -304,6 +306,10 @@ impl Door {
         let who = if is_admin { Who::Admin } else { found.who() };
         let handled = match (self.authorize(who, identity), found) {
             (Err(fault), _) => Err(fault),
+            _ if is_too_long(head) => {
+                let text = format!("a path and query of more than {TARGET_BYTES_MAX} bytes");
+                Err(Fault::new(Kind::UriTooLong, text))
+            }
             (_, Match::Unknown) if identity.is_none() => {
                 let text = "not found; here are only /health, /ready and /metrics";
                 Err(Fault::new(Kind::NotFound, text))
@@ -414,6 +420,11 @@ impl Match<'_> {
         self.route()
             .map_or(OnRecord::Refusals, |route| route.record)
     }
+}
+
+fn is_too_long(head: &request::Parts) -> bool {
+    let target = head.uri.path_and_query();
+    target.is_some_and(|target| target.as_str().len() > TARGET_BYTES_MAX)
 }
 
 pub(super) fn options(allow: &str) -> Response<Body> {

@@ -34,6 +34,9 @@ static CAPABILITIES: LazyLock<ClientCapabilities> = LazyLock::new(|| {
     ClientCapabilities::parse(Bytes::from_static(declared)).expect("an object")
 });
 
+/// Of the message of a backend's internal error.
+const LOGGED_CHARS_MAX: usize = 1000;
+
 /// What is called.
 pub(super) struct Wanted {
     pub(super) method: Method,
@@ -417,6 +420,12 @@ fn backend_error(method: &Method, error: &Payload) -> Fault {
         Some(-32602) => Kind::InvalidParams,
         Some(-32601) => Kind::MethodNotFound,
         Some(-32002) => Kind::UnknownResource,
+        // The backend says that this is no error for its callers: what it says is for the log (fact E-2).
+        Some(-32603) => {
+            let text = error.string("message").unwrap_or_default();
+            let text: String = text.chars().take(LOGGED_CHARS_MAX).collect();
+            return Fault::new(Kind::BackendError, "the backend failed internally").because(text);
+        }
         _ => Kind::BackendError,
     };
     let text = error.string("message").unwrap_or_default().into_owned();

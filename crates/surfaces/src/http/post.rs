@@ -87,9 +87,12 @@ async fn messages(exchange: &Exchange<'_>, at: &Endpoint, body: HttpBody) -> Res
     }
 }
 
+/// Another instance, or this one started anew, may be there by then.
+const GOING_DOWN_RETRY_MS: u64 = 1000;
+
 /// No new request is accepted while draining.
 pub(super) fn going_down() -> Fault {
-    Fault::new(Kind::GoingDown, "this gateway is shutting down")
+    Fault::new(Kind::GoingDown, "this gateway is shutting down").retry_after_ms(GOING_DOWN_RETRY_MS)
 }
 
 /// The origin of a message POSTed with these headers.

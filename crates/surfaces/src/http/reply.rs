@@ -101,7 +101,9 @@ pub(super) fn problem_with(fault: &Fault, status: StatusCode) -> Response<Body> 
 /// Logs the cause of a failure that callers are not told, under an id that the answer contains.
 pub(super) fn logged(fault: &Fault) -> Option<CallId> {
     let cause = std::error::Error::source(fault);
-    if fault.side() == Side::Caller || (cause.is_none() && fault.kind != Kind::Internal) {
+    // An error of a backend has a cause only where the backend says that it is internal.
+    let is_callers = fault.side() == Side::Caller && fault.kind != Kind::BackendError;
+    if is_callers || (cause.is_none() && fault.kind != Kind::Internal) {
         return None;
     }
     let id = CallId::mint();

@@ -379,7 +379,7 @@ fn refused(completed: Completed, input: RestInput) -> Response<Body> {
 }
 
 /// What is left of the caller's rate limit for this tool, where there is one.
-fn add_rate_limit(
+pub(super) fn add_rate_limit(
     exchange: &Exchange<'_>,
     name: &str,
     addressing: Addressing,

@@ -9,6 +9,8 @@ mod routed;
 
 use std::iter::repeat;
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
@@ -37,6 +39,15 @@ const REVISION: Revision = Revision::V2025_06_18;
 
 /// What the parser says of params that are no object.
 const NO_OBJECT: &str = "params must be an object";
+
+/// What a call is of its request.
+struct Element {
+    is_alone: bool,
+    /// The bytes of a batch are not told apart.
+    bytes_in: usize,
+    /// As it was sent, for backends that take it as a whole.
+    sent: Option<Bytes>,
+}
 
 /// What an element came to.
 struct Answer {
@@ -72,7 +83,12 @@ pub(super) async fn answer(
             return Box::pin(batch(exchange, messages, slices)).await;
         }
     };
-    let answer = one(exchange, message, sent, bytes_in).await;
+    let element = Element {
+        is_alone: true,
+        bytes_in,
+        sent,
+    };
+    let answer = one(exchange, message, element).await;
     Ok(answer.map_or_else(no_content, Answer::respond))
 }
 
@@ -100,10 +116,14 @@ async fn batch(
         timing.has_several();
     }
     let sent = sent.into_iter().map(Some).chain(repeat(None));
-    let all = messages
-        .into_iter()
-        .zip(sent)
-        .map(|(message, sent)| one(exchange, message, sent, 0));
+    let all = messages.into_iter().zip(sent).map(|(message, sent)| {
+        let element = Element {
+            is_alone: false,
+            bytes_in: 0,
+            sent,
+        };
+        one(exchange, message, element)
+    });
     let answers = join_all(all).await.into_iter().flatten();
     let answers: Vec<Vec<u8>> = answers.filter_map(Answer::into_element).collect();
     if answers.is_empty() {
@@ -119,23 +139,22 @@ async fn batch(
 async fn one(
     exchange: &Exchange<'_>,
     message: Result<Message, Refusal>,
-    sent: Option<Bytes>,
-    bytes_in: usize,
+    mut element: Element,
 ) -> Option<Answer> {
-    let message = match (message, sent) {
+    let message = match (message, element.sent.take()) {
         // A backend may take what tools do not: params by position.
         (message, Some(sent)) => match routed::taken(exchange, &message, &sent) {
-            Some(taken) => return taken.answer(exchange, sent, bytes_in).await,
+            Some(taken) => return taken.answer(exchange, sent, &element).await,
             None => message,
         },
         (message, None) => message,
     };
     match message {
         Ok(Message::Request(Request { id, method, params })) => {
-            Some(call(exchange, Some(id), method.as_str(), &params, bytes_in).await)
+            Some(call(exchange, Some(id), method.as_str(), &params, &element).await)
         }
         Ok(Message::Notification(Notification { method, params })) => {
-            call(exchange, None, method.as_str(), &params, bytes_in).await;
+            call(exchange, None, method.as_str(), &params, &element).await;
             None
         }
         Ok(Message::Response(_)) => {
@@ -182,7 +201,7 @@ async fn call(
     id: Option<Id>,
     name: &str,
     params: &Params,
-    bytes_in: usize,
+    element: &Element,
 ) -> Answer {
     if name == "rpc.discover" {
         return match documents::discovered(exchange, id.as_ref()).await {
@@ -199,16 +218,21 @@ async fn call(
         method,
         params,
         id,
-        bytes_in,
+        bytes_in: element.bytes_in,
         with_notices: false,
         way: Way::default(),
     };
-    run(exchange, name, wanted).await
+    run(exchange, name, wanted, element.is_alone).await
 }
 
 /// Calls an operation by its arguments.
-async fn run(exchange: &Exchange<'_>, name: &str, wanted: Wanted) -> Answer {
+async fn run(exchange: &Exchange<'_>, name: &str, wanted: Wanted, is_alone: bool) -> Answer {
     let (method, id) = (wanted.method.clone(), wanted.id.clone());
+    let addressing = wanted.way.addressing;
+    let tool = match method {
+        Method::ToolsCall => wanted.params.string("name").map(Cow::into_owned),
+        _ => None,
+    };
     let mut completed = operations::run(exchange, Surface::Rpc, wanted).await;
     // An unknown tool is an unknown method here (requirement C-16).
     if let Err(fault) = &mut completed.outcome
@@ -217,7 +241,7 @@ async fn run(exchange: &Exchange<'_>, name: &str, wanted: Wanted) -> Answer {
     {
         fault.kind = Kind::MethodNotFound;
     }
-    let answer = match &completed.outcome {
+    let mut answer = match &completed.outcome {
         Ok(result) => {
             let mut answer = Answer::result(id.as_ref(), &rest::json_body(&method, result));
             rest::next::add_arguments(result, &mut answer.headers);
@@ -225,6 +249,10 @@ async fn run(exchange: &Exchange<'_>, name: &str, wanted: Wanted) -> Answer {
         }
         Err(fault) => Answer::refusal(id.as_ref(), fault),
     };
+    // The headers are those of the response, which a batch shares.
+    if let (true, Some(tool)) = (is_alone, tool) {
+        rest::add_rate_limit(exchange, &tool, addressing, &mut answer.headers);
+    }
     completed.record(answer.message.len());
     answer
 }

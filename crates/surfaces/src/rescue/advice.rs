@@ -143,7 +143,7 @@ pub fn advice(kind: Kind) -> Advice {
             "Report it to the operator of the backend; the gateway's log has the details."),
         Kind::BackendError => give_up("The backend reports an error",
             "The backend answered the call with a protocol error of its own.",
-            "Read `detail`: it is the backend's own message."),
+            "Read `detail`: it is the backend's own message, unless the error is internal to it; then the gateway's log has the message under the id in `instance`."),
         Kind::MissingCapability => give_up("A client capability is missing",
             "The operation needs something that this client did not declare, such as elicitation or sampling.",
             "Call with a client that declares the capability that `detail` names."),

@@ -315,7 +315,10 @@ fn g_40_a_call_is_charged_once_whatever_surface_it_comes_by() {
         refused.header("ratelimit").starts_with(r#""calls";r=0;t="#),
         "{refused:?}"
     );
-    assert_eq!(callers.web.rpc("old__echo", &arguments).status, 429);
+    let refused = callers.web.rpc("old__echo", &arguments);
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("ratelimit-policy"), policy);
+    assert!(refused.header("ratelimit").starts_with(r#""calls";r=0;t="#));
     for caller in [&callers.legacy as &dyn Caller, &callers.modern] {
         let answer = caller.call("old__echo", arguments.clone());
         assert_eq!(answer["error"]["data"]["kind"], "rate_limited", "{answer}");

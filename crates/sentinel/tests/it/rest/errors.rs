@@ -224,6 +224,24 @@ fn c_19_failures_of_backends_have_their_statuses() {
     check_error(&web.rpc("fail", &failed), 422, -32000, "tool_error");
     let own = json!({"code": -32050, "message": "its own error"});
     refused(&web, "rpc_error", &own, 500, -32603, "backend_error");
+    assert_eq!(
+        web.post("/api/rpc_error", &own).json()["detail"],
+        "its own error"
+    );
+
+    // An error that a backend calls internal is for the log, where the answer's id finds it.
+    let internal = json!({"code": -32603, "message": "at /srv/secret.py:7"});
+    refused(&web, "rpc_error", &internal, 500, -32603, "backend_error");
+    let rest = web.post("/api/rpc_error", &internal).json();
+    let rpc = web.rpc("rpc_error", &internal).json()["error"]["data"].clone();
+    for members in [rest, rpc] {
+        assert!(!members.to_string().contains("secret"), "{members}");
+        let instance = members["instance"].as_str().expect("an id");
+        let id = instance.strip_prefix("urn:uuid:").expect("a UUID");
+        let log = gateway.house.log();
+        let line = log.lines().find(|line| line.contains(id)).expect("a line");
+        assert!(line.contains("/srv/secret.py:7"), "{line}");
+    }
 }
 
 #[test]
@@ -277,6 +295,8 @@ fn a_7_requests_that_http_itself_refuses() {
     let long = web
         .send("GET", &format!("/api/{}", "n".repeat(9000)), &[], "")
         .finish();
+    check_problem(&long, 414, "uri_too_long");
+    let long = web.get(&format!("/api/echo?text={}", "n".repeat(9000)));
     check_problem(&long, 414, "uri_too_long");
     check_problem(&web.get("/api/%ff"), 400, "invalid_parameter");
     check_problem(&web.get("/nowhere"), 404, "not_found");

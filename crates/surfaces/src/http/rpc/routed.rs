@@ -18,7 +18,7 @@ use super::super::exchange::Exchange;
 use super::super::operations::{self, Wanted, Way};
 use super::super::rest::whole::{self, WholeRequest};
 use super::super::rest::{self, visible_tool};
-use super::{Answer, run, unread};
+use super::{Answer, Element, run, unread};
 
 /// A request that takes a route.
 pub(super) struct Taken {
@@ -74,18 +74,22 @@ impl Taken {
         self,
         exchange: &Exchange<'_>,
         sent: Bytes,
-        bytes_in: usize,
+        element: &Element,
     ) -> Option<Answer> {
         let id = self.id.clone();
         let made = match self.route.is_whole {
             true => self.by_itself(exchange, sent).await,
-            false => self.by_arguments(exchange, bytes_in).await,
+            false => self.by_arguments(exchange, element).await,
         };
         let answer = made.unwrap_or_else(|fault| unread(exchange, id.as_ref(), &fault));
         id.is_some().then_some(answer)
     }
 
-    async fn by_arguments(self, exchange: &Exchange<'_>, bytes_in: usize) -> Result<Answer, Fault> {
+    async fn by_arguments(
+        self,
+        exchange: &Exchange<'_>,
+        element: &Element,
+    ) -> Result<Answer, Fault> {
         let rules = Rules::caller(exchange.door.gateway.limits().json_depth_max);
         let arguments = self.params.as_deref().unwrap_or(b"{}");
         let params = params_named(&self.route.operation.exposed, arguments, b"", rules);
@@ -93,14 +97,14 @@ impl Taken {
             method: Method::ToolsCall,
             params: params.map_err(rest::malformed)?,
             id: self.id,
-            bytes_in,
+            bytes_in: element.bytes_in,
             with_notices: false,
             way: Way {
                 addressing: Addressing::Rpc,
                 ..Way::default()
             },
         };
-        Ok(run(exchange, &self.method, wanted).await)
+        Ok(run(exchange, &self.method, wanted, element.is_alone).await)
     }
 
     async fn by_itself(self, exchange: &Exchange<'_>, sent: Bytes) -> Result<Answer, Fault> {
