@@ -46,13 +46,29 @@ async fn main() -> ExitCode {
     let options = Options::parse();
     match bounded(&options).await {
         Ok(report) => match report.print(&options) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(()) => judged(&report),
             Err(_) => ExitCode::FAILURE,
         },
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "sentinel-bench: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// A surface that costs more than it may is a failure of the run.
+fn judged(report: &Report) -> ExitCode {
+    let beyond: Vec<_> = report
+        .surfaces
+        .iter()
+        .filter(|one| one.is_beyond())
+        .collect();
+    for one in &beyond {
+        let _ = writeln!(std::io::stderr(), "sentinel-bench: beyond its bound: {one}");
+    }
+    match beyond.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 

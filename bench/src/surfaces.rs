@@ -76,6 +76,13 @@ pub(crate) async fn costs(options: &Options) -> anyhow::Result<Vec<Beside>> {
     Ok(rows[1..].iter().map(beside).collect())
 }
 
+impl Beside {
+    /// Above the bound by more than chance explains.
+    pub(crate) fn is_beyond(&self) -> bool {
+        self.ratio > RATIO_MAX + self.error
+    }
+}
+
 impl fmt::Display for Beside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -90,5 +97,25 @@ impl fmt::Display for Beside {
             f,
             "{surface} {cell}: {us:.1} us/call, mcp {mcp_us:.1} us/call, ratio {ratio:.2} +- {error:.2} (bound {RATIO_MAX})"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_surface_is_beyond_its_bound_by_more_than_chance() {
+        let of = |ratio, error| Beside {
+            cell: String::new(),
+            surface: "rest",
+            us: 1.0,
+            mcp_us: 1.0,
+            ratio,
+            error,
+        };
+        assert!(of(1.30, 0.10).is_beyond());
+        assert!(!of(1.20, 0.10).is_beyond());
+        assert!(!of(1.15, 0.0).is_beyond());
     }
 }
