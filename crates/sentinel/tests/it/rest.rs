@@ -11,5 +11,6 @@ mod listeners;
 mod outputs;
 mod pages;
 mod posting;
+mod refusals;
 mod surfaces;
 mod upstream;

@@ -10,7 +10,7 @@ use crate::support::web::{JSON_BODY, Web};
 
 /// Checks a problem document and what goes with it.
 #[track_caller]
-fn check_problem(answer: &Answer, status: u16, code: &str) -> Value {
+pub(super) fn check_problem(answer: &Answer, status: u16, code: &str) -> Value {
     assert_eq!(answer.status, status, "{answer:?}");
     assert_eq!(answer.header("content-type"), "application/problem+json");
     let problem = answer.json();
@@ -28,7 +28,7 @@ fn check_problem(answer: &Answer, status: u16, code: &str) -> Value {
 
 /// Checks an error of JSON-RPC and what goes with it; its data.
 #[track_caller]
-fn check_error(answer: &Answer, status: u16, number: i64, code: &str) -> Value {
+pub(super) fn check_error(answer: &Answer, status: u16, number: i64, code: &str) -> Value {
     assert_eq!(answer.status, status, "{answer:?}");
     assert_eq!(answer.header("content-type"), "application/json");
     let body = answer.json();
@@ -47,6 +47,12 @@ fn check_retry_after(answer: &Answer, members: &Value) {
     let seconds = members["retry_after_ms"]
         .as_u64()
         .map(|ms| ms.div_ceil(1000));
+    let waits = ["rate_limited", "overloaded", "circuit_open", "going_down"];
+    let code = members["code"].as_str().unwrap_or_default();
+    assert!(
+        seconds.is_some() || !waits.contains(&code),
+        "when to come back is missing: {members}"
+    );
     let seconds = seconds.map_or(String::new(), |seconds| seconds.to_string());
     assert_eq!(answer.header("retry-after"), seconds, "{answer:?}");
 }
