@@ -221,9 +221,13 @@ pub fn error(fault: &Fault, revision: Revision) -> Vec<u8> {
     } else {
         fault.legacy_code.unwrap_or(row.legacy)
     };
-    let mut data = format!(r#"{{"code":"{}","#, fault.kind.as_str()).into_bytes();
-    push_advice(fault, &mut data);
-    data.push(b',');
+    let mut data = b"{".to_vec();
+    // The members of an overload are fixed.
+    if fault.kind != Kind::Overloaded {
+        data.extend_from_slice(format!(r#""code":"{}","#, fault.kind.as_str()).as_bytes());
+        push_advice(fault, &mut data);
+        data.push(b',');
+    }
     push_members(fault, &mut data);
     data.push(b'}');
     error_object(i64::from(code), &fault.public, Some(&data))

@@ -293,10 +293,10 @@ fn definition(
 
 /// What the conditions on a column may be.
 fn condition(column: &Column) -> (String, Value) {
-    let null = json!({"type": "boolean"});
+    let truth = json!({"type": "boolean"});
     if !column.is_comparable {
         let operators = json!({
-            "type": ["object", "null"], "properties": {"is_null": null}, "additionalProperties": false,
+            "type": ["object", "null"], "properties": {"is_null": truth}, "additionalProperties": false,
         });
         return (column.name.clone(), operators);
     }
@@ -317,7 +317,7 @@ fn condition(column: &Column) -> (String, Value) {
     for name in ["like", "ilike"] {
         operators.insert(name.to_owned(), json!({"type": "string"}));
     }
-    operators.insert("is_null".to_owned(), null);
+    operators.insert("is_null".to_owned(), truth);
     let operators = json!({
         "type": "object", "properties": operators, "additionalProperties": false, "minProperties": 1,
     });

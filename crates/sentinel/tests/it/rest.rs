@@ -2,6 +2,7 @@
 
 mod asynchronous;
 mod calls;
+mod catalog;
 mod confirmation;
 mod conversations;
 mod documents;

@@ -9,6 +9,7 @@ use tempfile::NamedTempFile;
 use crate::support::callers::{Caller, Legacy, Modern};
 use crate::support::house::{Gateway, Server, http_backend, stdio_backend};
 use crate::support::http::Answer;
+use crate::support::old_server::OldServer;
 use crate::support::records::export;
 use crate::support::tokens::token;
 use crate::support::web::Web;
@@ -38,16 +39,17 @@ fn description(api: &Server) -> Value {
 }
 
 /// Every kind of backend behind one gateway, each with its name in front of its tools.
-struct Catalog {
-    gateway: Gateway,
+pub(super) struct Catalog {
+    pub(super) gateway: Gateway,
     _servers: [Server; 3],
     _spec: NamedTempFile,
 }
 
 impl Catalog {
-    fn start(more: &str) -> Self {
+    pub(super) fn start(more: &str) -> Self {
         let legacy = Server::start(&["--era", "legacy"]);
         let modern = Server::start(&["--era", "modern"]);
+        let oldest = OldServer::start("A server of HTTP+SSE");
         let api = Server::api(&[]);
         let spec = NamedTempFile::with_suffix(".json").expect("a file");
         std::fs::write(spec.path(), description(&api).to_string()).expect("written");
@@ -61,12 +63,13 @@ impl Catalog {
             http_backend("old", &legacy.address, prefix),
             http_backend("new", &modern.address, prefix),
             stdio_backend("child", &[], prefix),
+            http_backend("oldest", &oldest.address, prefix),
             described,
         ];
         let gateway = Gateway::ready(&format!(
             "[auth]\n[review]\nenabled = true\n\
              [rbac.roles.agent]\npermissions = [\"tools.read\", \"tools.execute\"]\n\
-             denied_tools = [\"new.blob\", \"new.static\"]\n\
+             denied_tools = [\"new.blob\", \"new.static\", \"old.greet\"]\n\
              [rbac.roles.viewer]\npermissions = [\"tools.read\"]\n{more}\n{}",
             backends.concat()
         ));
@@ -79,14 +82,14 @@ impl Catalog {
 }
 
 /// One role's callers, one for each surface.
-struct Callers {
-    legacy: Legacy,
-    modern: Modern,
-    web: Web,
+pub(super) struct Callers {
+    pub(super) legacy: Legacy,
+    pub(super) modern: Modern,
+    pub(super) web: Web,
 }
 
 impl Callers {
-    fn new(gateway: &Gateway, role: &str) -> Self {
+    pub(super) fn new(gateway: &Gateway, role: &str) -> Self {
         let token = token(json!({"role": role, "sub": role}));
         Self {
             legacy: Legacy::bearing(gateway, &token),
@@ -96,7 +99,7 @@ impl Callers {
     }
 
     /// The texts of a tool's payload on each surface.
-    fn payloads(&self, tool: &str, arguments: &Value) -> BTreeMap<&'static str, String> {
+    pub(super) fn payloads(&self, tool: &str, arguments: &Value) -> BTreeMap<&'static str, String> {
         let mcp = |caller: &dyn Caller| {
             let params = json!({"name": tool, "arguments": arguments});
             let messages = caller.exchange("tools/call", params);
@@ -154,9 +157,14 @@ fn a_2_every_tool_is_called_on_every_surface_with_equal_payloads() {
             }
         }
     }
-    let payloads = callers.payloads("api__letters", &json!({"n": 5}));
-    for (surface, payload) in &payloads {
-        assert_eq!(payload, &payloads["legacy"], "api__letters on {surface}");
+    for (name, arguments) in [
+        ("api__letters", json!({"n": 5})),
+        ("oldest__echo", json!({"text": "x"})),
+    ] {
+        let payloads = callers.payloads(name, &arguments);
+        for (surface, payload) in &payloads {
+            assert_eq!(payload, &payloads["legacy"], "{name} on {surface}");
+        }
     }
     let proposal = json!({"intent": "one", "agent_type": "a", "phase": "1",
         "diff": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"});
@@ -212,7 +220,7 @@ fn a_2_resources_and_prompts_are_the_same_on_every_surface() {
 }
 
 /// An answer without what names the occurrence and the operation.
-fn anonymous(answer: &Answer, name: &str) -> Value {
+pub(super) fn anonymous(answer: &Answer, name: &str) -> Value {
     let mut body = answer.json();
     for pointer in ["/instance", "/error/data/instance"] {
         if let Some(instance) = body.pointer_mut(pointer) {
