@@ -88,8 +88,9 @@ impl Ready {
     /// The legacy session that a caller's calls belong in; `None` for the base.
     pub(super) fn session_of(&self, caller: &Caller) -> Option<Key> {
         if !self.base.revision.is_modern() {
+            // The revision of the base: the newest that the server speaks, or the configured one.
             let own = is_spoken_to(caller);
-            return own.then(|| Key::of(caller, Revision::NEWEST_LEGACY));
+            return own.then(|| Key::of(caller, self.base.revision));
         }
         if caller.revision.is_modern() {
             return None;

@@ -5,6 +5,8 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+use crate::support::callers::{Caller, Modern, text_of};
+use crate::support::elicitation::{accept, first_round, forms, retry};
 use crate::support::house::{Gateway, House, Process, Server, http_backend, until};
 use crate::support::http;
 use crate::support::records::{call, export, open_session, post, verify};
@@ -426,4 +428,51 @@ fn audit_enabled_false_leaves_nothing() {
             .text
             .contains("sentinel_audit_enabled 0")
     );
+}
+
+/// A call that waits for its caller (parked at a server of sessions, relayed at a modern one) has one intent, which
+/// the record of its first round completes.
+#[test]
+fn issue_17_a_call_of_several_rounds_has_one_intent() {
+    let servers = ["legacy", "modern"].map(|era| Server::start(&["--era", era]));
+    let sync = "guarantee = \"sync\"";
+    let config = http_backend("hl", &servers[0].address, sync)
+        + &http_backend("hm", &servers[1].address, sync);
+    let gateway = Gateway::ready(&config);
+    for backend in ["hl", "hm"] {
+        let caller = Modern::with(&gateway, &format!("/mcp/{backend}"), forms());
+        let first = first_round(&caller, "Who?");
+        let mut unanswered = retry(&first, "Who?", accept("x"));
+        unanswered["inputResponses"] = json!({});
+        let second = caller.result("tools/call", unanswered);
+        assert_eq!(
+            second["resultType"], "input_required",
+            "{backend}: {second}"
+        );
+        let done = caller.ask("tools/call", retry(&second, "Who?", accept("Ada")));
+        assert_eq!(text_of(&done), "hello Ada", "{backend}");
+    }
+    let mut records = export(&gateway.end());
+    records.retain(|record| record["method"] == "tools/call");
+    records.sort_by_key(|record| record["request_id"].as_u64());
+    for backend in ["hl", "hm"] {
+        let of_call = records.iter().filter(|record| record["backend"] == backend);
+        let (intents, rounds): (Vec<&Value>, Vec<&Value>) =
+            of_call.partition(|record| record["outcome"] == "intent");
+        let outcomes: Vec<&Value> = rounds.iter().map(|round| &round["outcome"]).collect();
+        assert_eq!(
+            outcomes,
+            ["input_required", "input_required", "success"],
+            "{backend}"
+        );
+        let [intent] = intents[..] else {
+            panic!("{backend}: {intents:?}")
+        };
+        assert_eq!(intent["request_id"], rounds[0]["request_id"], "{backend}");
+        assert_eq!(rounds[0]["intent"], intent["seq"], "{backend}");
+        assert!(
+            rounds.iter().all(|round| round["guarantee"] == "sync"),
+            "{backend}"
+        );
+    }
 }

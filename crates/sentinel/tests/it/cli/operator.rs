@@ -395,3 +395,34 @@ fn a_gateway_that_does_not_answer_is_given_up_and_named() {
         }
     });
 }
+
+/// A built-in backend is refused by name, on record; it goes on serving.
+#[test]
+fn a_built_in_backend_cannot_be_restarted() {
+    let server = Server::start(&[]);
+    let alpha = http_backend("alpha", &server.address, "");
+    let gateway = Gateway::ready(&format!("[review]\nenabled = true\n{alpha}"));
+    let house = &gateway.house;
+    let (code, out, said) = house.sentinel(&["restart", "review"]);
+    assert_eq!(code, 1, "{out}{said}");
+    assert!(
+        said.contains("`review` is built in: there is nothing to restart"),
+        "{said}"
+    );
+    assert!(!said.contains("did you mean"), "{said}");
+    assert!(!house.log().contains("restarted by an operator"));
+    assert_eq!(well(house, &["restart", "alpha"]).trim(), "");
+    let caller = Modern::new(&gateway, "/mcp");
+    assert!(caller.tools().iter().any(|name| name.contains("review")));
+    let records = export(&gateway.end());
+    let of = |name: &str| {
+        let about = format!("backend {name}");
+        let found = records
+            .iter()
+            .find(|r| r["operation"] == *about)
+            .expect("a record");
+        ["method", "decision", "kind"].map(|key| found[key].clone())
+    };
+    assert_eq!(of("review"), ["admin/restart", "deny", "invalid_params"]);
+    assert_eq!(of("alpha"), ["admin/restart", "allow", ""]);
+}

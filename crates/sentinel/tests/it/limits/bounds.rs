@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, Steady, kind_of, request, text_of};
 use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
-use crate::support::http::{Stream, parse};
+use crate::support::http::{Answer, Stream, parse};
 use crate::support::processes::resident_kib;
+use crate::support::records::export;
+use crate::support::tokens::token;
 
 /// Calls `chatty` with progress notices of this size.
 fn chatty(n: usize, kb: usize) -> Value {
@@ -219,4 +221,68 @@ fn c_39_what_a_modern_server_may_not_ask_for_does_not_reach_the_caller() {
     assert_eq!(kind_of(&answer), "backend_bad_reply", "{answer}");
     let message = answer["error"]["message"].as_str().expect("a message");
     assert!(message.contains("`elicitation/divine`"), "{message}");
+}
+
+/// Each of the two refusals is a 503 that says which limit is reached and when to try again.
+#[track_caller]
+fn assert_too_many_of_one_caller(refused: &Answer) {
+    assert_eq!(refused.status, 503, "{refused:?}");
+    let error = refused.json()["error"].clone();
+    assert_eq!(error["data"]["kind"], "too_many_streams", "{error}");
+    assert_eq!(error["data"]["retry_after_ms"], 1000, "{error}");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("limits.streams_per_caller"), "{message}");
+}
+
+#[test]
+fn issue_17_4_at_its_own_bound_of_streams_a_caller_is_refused_and_another_is_not() {
+    let server = Server::start(&[]);
+    let backend = http_backend("one", &server.address, "");
+    let limits = "[limits]\nstreams = 4\nstreams_per_caller = 2\n";
+    let gateway = Gateway::ready(&format!("[auth]\n{limits}{backend}"));
+    let credential = |subject: &str| token(json!({"sub": subject}));
+    let [noisy, quiet] = ["noisy", "quiet"].map(credential);
+    let wanted = || json!({"notifications": {"toolsListChanged": true}});
+    let listen = |credential: &str| {
+        let caller = Modern::new(&gateway, "/mcp").bearing(credential);
+        caller.send("subscriptions/listen", wanted()).head()
+    };
+    // Streams of both eras count together, and whatever token of the subject they were opened with.
+    let legacy = Legacy::bearing(&gateway, &noisy);
+    let own = legacy.verb("GET").head();
+    let mut listening = listen(&token(json!({"sub": "noisy", "jti": "another"})));
+    assert_eq!((own.status, listening.status), (200, 200));
+    listening.json();
+
+    assert_too_many_of_one_caller(&listen(&noisy).finish());
+    let another = Legacy::bearing(&gateway, &noisy);
+    let refused = another.verb("GET").finish();
+    assert_too_many_of_one_caller(&refused);
+    // What needs no stream is answered.
+    assert_eq!(another.said("echo", json!({"text": "x"})), "x");
+
+    let mut others = [
+        listen(&quiet),
+        Legacy::bearing(&gateway, &quiet).verb("GET").head(),
+    ];
+    assert_eq!(
+        others[0].json()["method"],
+        "notifications/subscriptions/acknowledged"
+    );
+    assert_eq!(others[1].status, 200);
+
+    own.hang_up();
+    until("a stream that ended makes room", || {
+        (another.verb("GET").head().status == 200).then_some(())
+    });
+    let mut records = export(&gateway.end());
+    records.retain(|record| record["kind"] == "too_many_streams");
+    let [first, second] = &records[..2] else {
+        panic!("both refusals: {records:?}")
+    };
+    for (record, method) in [(first, "subscriptions/listen"), (second, "GET")] {
+        let said = ["method", "caller", "decision", "outcome"].map(|name| &record[name]);
+        assert_eq!(said, [method, "noisy", "deny", "error"], "{record}");
+    }
+    assert!(records.iter().all(|record| record["caller"] == "noisy"));
 }

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::callers::{Steady, kind_of};
+use crate::support::callers::{Caller as _, Modern, Steady, kind_of, text_of};
+use crate::support::elicitation::{accept, first_round, forms, retry};
 use crate::support::house::{Gateway, House, Server, http_backend, until};
 use crate::support::http;
 use crate::support::redis::Server as Redis;
@@ -149,6 +150,48 @@ fn g_85_two_gateways_have_one_limit() {
         assert!(!callers[1].passes("echo"));
         assert_eq!(redis.ask(&["FLUSHALL"]), "OK");
         assert_eq!(callers[1].passed(), BURST);
+    });
+}
+
+/// A call of three rounds takes one token of the shared bucket, not one from the gateway of each round: a burst of
+/// two is one such call and one more, wherever they are made.
+#[test]
+fn issue_17_a_call_of_several_rounds_takes_one_token_of_the_shared_limit() {
+    let redis = Redis::start();
+    let servers = ["legacy", "modern"].map(|era| Server::start(&["--era", era]));
+    let limits = "[rate_limits]\ndefault_rpm = 1\nburst = 2\n";
+    let config = format!(
+        "[auth]\n[redis]\n{limits}{}{}",
+        http_backend("hl", &servers[0].address, ""),
+        http_backend("hm", &servers[1].address, ""),
+    );
+    let gateways = [(); 2].map(|()| {
+        let house = House::with_env(&config, &[("REDIS_URL", &redis.url())]);
+        let gateway = Gateway::start_in(house);
+        gateway.wait_ready();
+        gateway
+    });
+    calmly(&gateways, |who| {
+        for backend in ["hl", "hm"] {
+            let [near, far] = [0, 1].map(|n| {
+                let caller = Modern::with(&gateways[n], &format!("/mcp/{backend}"), forms());
+                caller.bearing(&token(json!({"sub": who})))
+            });
+            let mut round = first_round(&near, "Who?");
+            for _ in 0..2 {
+                let mut unanswered = retry(&round, "Who?", accept("x"));
+                unanswered["inputResponses"] = json!({});
+                round = near.result("tools/call", unanswered);
+                assert_eq!(round["resultType"], "input_required", "{backend}: {round}");
+            }
+            let done = near.ask("tools/call", retry(&round, "Who?", accept("Ada")));
+            assert_eq!(text_of(&done), "hello Ada", "{backend}");
+            first_round(&far, "Second?");
+            for caller in [&far, &near] {
+                let third = caller.call("ask", json!({"message": "Third?"}));
+                assert_eq!(kind_of(&third), "rate_limited", "{backend}: {third}");
+            }
+        }
     });
 }
 

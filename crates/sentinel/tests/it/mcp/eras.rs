@@ -159,3 +159,39 @@ fn c_39_a_stream_that_can_be_taken_up_again_is_one_for_the_caller_too() {
     let older = Legacy::connect(&gateway, "/mcp", "2025-06-18").post(&echo);
     assert_eq!(older.header("content-type"), "application/json");
 }
+
+#[test]
+fn issue_17_9_a_configured_revision_is_the_only_one_that_is_spoken_to_a_server_over_http() {
+    let able = || json!({"elicitation": {"form": {}}});
+    for revision in ["2025-06-18", MODERN] {
+        let server = Server::start(&[]);
+        let key = format!("revision = \"{revision}\"");
+        let gateway = Gateway::ready(&http_backend("one", &server.address, &key));
+        // Callers of each era, who can be asked and who cannot.
+        let callers: [Box<dyn Caller>; 4] = [
+            Box::new(Legacy::newest(&gateway)),
+            Box::new(Legacy::with(&gateway, "/mcp", "2025-11-25", able())),
+            Box::new(Modern::new(&gateway, "/mcp")),
+            Box::new(Modern::with(&gateway, "/mcp", able())),
+        ];
+        for caller in &callers {
+            assert_eq!(
+                who(&**caller)["revision"],
+                revision,
+                "{}",
+                caller.is_modern()
+            );
+        }
+        assert!(!gateway.house.log().contains("no legacy session"));
+    }
+    for (era, revision) in [("legacy", MODERN), ("modern", "2025-06-18")] {
+        let server = Server::start(&["--era", era]);
+        let key = format!("revision = \"{revision}\"");
+        let gateway = Gateway::start(&http_backend("one", &server.address, &key));
+        until("it is given up for now", || {
+            (gateway.health("one") == "down").then_some(())
+        });
+        let (code, _, said) = gateway.house.sentinel(&["restart", "one"]);
+        assert!(code == 3 && said.contains(revision), "{era}: {said}");
+    }
+}
