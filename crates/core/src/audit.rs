@@ -30,6 +30,13 @@ pub use store::{AuditStore, Broken, Cut, Query, StoreFailure};
 
 use futures_util::future::BoxFuture;
 
+/// The method of anchors; retention cuts a lane after one.
+pub const ANCHOR: &str = "audit/anchor";
+/// The method of gap records.
+pub const GAP: &str = "audit/gap";
+/// The outcome of a call whose process died.
+pub const UNKNOWN: &str = "unknown";
+
 /// Stores records. Never fails a request: lost records are counted and announced by a gap.
 pub trait Sink: Send + Sync + 'static {
     /// Stores one record as its guarantee requires, before this returns.

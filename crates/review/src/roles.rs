@@ -4,12 +4,12 @@
 //! Enforced, the reviewer is the holder of the claim and the proposer is `proposed_by`. Callers are told apart by their proven
 //! identity (`[auth]`), else by session; callers with neither count as one.
 
-use crate::store::{Addition, Review, Role};
+use ring::digest::{SHA256, digest};
 use sentinel_core::Caller;
 use sentinel_core::builtin::Refused;
 
 use crate::machine::Claimant;
-use crate::service::{actor, claimant};
+use crate::store::{Addition, Review, Role};
 
 /// The subject of callers without proven identity.
 const ANYBODY: &str = "local";
@@ -137,4 +137,39 @@ impl Side {
 
 fn wrong(message: String) -> Refused {
     Refused::new("wrong_role", format!("{message} (review.enforce_roles)"))
+}
+
+/// The holder of a claim: `reviewer_id`, else a proven identity, else the session, else `None`.
+pub fn claimant(reviewer_id: Option<&str>, caller: &Caller) -> Claimant {
+    if let Some(id) = reviewer_id {
+        return Some(format!("reviewer:{id}"));
+    }
+    if &*caller.subject != ANYBODY {
+        return Some(format!("caller:{}", caller.subject));
+    }
+    // A session id is a credential: readers of the review see only its fingerprint.
+    let session = caller.session.as_deref()?;
+    Some(format!("session:{}", fingerprint(session)))
+}
+
+/// The actor as recorded: the principal, and the name it gives itself.
+pub fn actor(reviewer_id: Option<&str>, caller: &Caller) -> String {
+    // A principal with spaces in its name must not read like another one who calls itself something.
+    let who = match caller.subject.contains([' ', '"']) {
+        true => format!("{:?}", &*caller.subject),
+        false => caller.subject.to_string(),
+    };
+    match (reviewer_id, &caller.session) {
+        (Some(id), _) => format!("{who} as {id}"),
+        (None, Some(session)) => format!("{who} in session {}", fingerprint(session)),
+        (None, None) => who,
+    }
+}
+
+fn fingerprint(session: &str) -> String {
+    let digest = digest(&SHA256, session.as_bytes());
+    digest.as_ref()[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::store::{
-    ActionOutcome, Addition, Decision, ListPage, NewReview, Page, Review, ReviewError,
+    self, ActionOutcome, Addition, Decision, ListPage, NewReview, Page, Review, ReviewError,
     ReviewFilter, ReviewStatus, ReviewStore, StoreFuture, WriteKey,
 };
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::machine::{self, Claimant};
+use crate::machine;
 use crate::roles::Actor;
 use topics::Topics;
 
@@ -191,7 +191,7 @@ impl Service {
         self.topics.notify(id);
         self.topics.notify(QUEUE);
         if let Some(publisher) = self.publisher.get() {
-            publisher.updated(&crate::tools::uri(id));
+            publisher.updated(&store::uri(id));
         }
     }
 
@@ -412,41 +412,6 @@ pub fn refused(trouble: ReviewError) -> Refused {
             Refused::new(kind, advice)
         }
     }
-}
-
-/// The holder of a claim: `reviewer_id`, else a proven identity, else the session, else `None`.
-pub fn claimant(reviewer_id: Option<&str>, caller: &Caller) -> Claimant {
-    if let Some(id) = reviewer_id {
-        return Some(format!("reviewer:{id}"));
-    }
-    if &*caller.subject != "local" {
-        return Some(format!("caller:{}", caller.subject));
-    }
-    // A session id is a credential: readers of the review see only its fingerprint.
-    let session = caller.session.as_deref()?;
-    Some(format!("session:{}", fingerprint(session)))
-}
-
-/// The actor as recorded: the principal, and the name it gives itself.
-pub fn actor(reviewer_id: Option<&str>, caller: &Caller) -> String {
-    // A principal with spaces in its name must not read like another one who calls itself something.
-    let who = match caller.subject.contains([' ', '"']) {
-        true => format!("{:?}", &*caller.subject),
-        false => caller.subject.to_string(),
-    };
-    match (reviewer_id, &caller.session) {
-        (Some(id), _) => format!("{who} as {id}"),
-        (None, Some(session)) => format!("{who} in session {}", fingerprint(session)),
-        (None, None) => who,
-    }
-}
-
-fn fingerprint(session: &str) -> String {
-    let digest = digest(&SHA256, session.as_bytes());
-    digest.as_ref()[..6]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 /// The key of a write: per tool and caller, bound to everything the caller sent.

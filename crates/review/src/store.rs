@@ -20,6 +20,19 @@ pub use document::{
     ReviewStatus, Role, Statistics, Verdict,
 };
 
+/// The URI scheme of review documents.
+const SCHEME: &str = "review://";
+
+/// The URI of a review's document.
+pub fn uri(id: &str) -> String {
+    format!("{SCHEME}{id}")
+}
+
+/// The id in the URI of a review's document.
+pub fn id_of(uri: &str) -> Option<&str> {
+    uri.strip_prefix(SCHEME)
+}
+
 /// A new review.
 #[derive(Clone, Debug)]
 pub struct NewReview {

@@ -12,7 +12,7 @@ mod status;
 
 use std::sync::Arc;
 
-use crate::store::{DIFF_PAGE, DiffRange, Page};
+use crate::store::{self, DIFF_PAGE, DiffRange, Page};
 use futures_util::FutureExt;
 use sentinel_core::builtin::{Builtin, Documents, Refused, Tool};
 use sentinel_core::random::is_uuid;
@@ -22,13 +22,6 @@ use crate::service::{Service, refused};
 
 /// The backend's name: `/mcp/review`.
 pub const NAME: &str = "review";
-/// The URI scheme of review documents.
-const SCHEME: &str = "review://";
-
-/// The URI of a review's document.
-pub fn uri(id: &str) -> String {
-    format!("{SCHEME}{id}")
-}
 
 const INSTRUCTIONS: &str = "Code review between agents. Proposer: submit_proposal, then \
 get_review_status with since and wait_ms until the status changes; read get_messages and get_patch, \
@@ -76,7 +69,7 @@ pub fn backend(service: Arc<Service>) -> Builtin<Service> {
 const DOCUMENT_MESSAGES: u64 = 500;
 
 async fn document(service: Arc<Service>, uri: String) -> Result<Option<String>, Refused> {
-    let Some(id) = uri.strip_prefix(SCHEME).filter(|id| is_uuid(id)) else {
+    let Some(id) = store::id_of(&uri).filter(|id| is_uuid(id)) else {
         return Ok(None);
     };
     let proposal = match proposal::whole(&service, id.to_owned(), None, None).await {

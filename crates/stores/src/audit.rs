@@ -54,10 +54,3 @@ pub(crate) fn matches_nothing(query: &Query) -> bool {
     .flatten()
     .any(|text| text.contains('\0'))
 }
-
-/// The method of anchors; retention cuts a lane after one.
-pub(crate) const ANCHOR: &str = "audit/anchor";
-/// The method of gap records.
-pub(crate) const GAP: &str = "audit/gap";
-/// The outcome of a call whose process died.
-pub(crate) const UNKNOWN: &str = "unknown";

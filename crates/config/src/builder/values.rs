@@ -11,7 +11,6 @@ use crate::Overrides;
 use crate::credentials;
 use crate::mistake::Mistake;
 use crate::secret::Secret;
-use crate::sections::RawGateway;
 use crate::suggest::nearest;
 use crate::tree::Path;
 
@@ -177,8 +176,8 @@ impl Builder<'_> {
     }
 
     /// --log-level and LOG_LEVEL win over the file.
-    pub(crate) fn log_level(&mut self, raw: &RawGateway, overrides: &Overrides) -> String {
-        let level = overrides.log_level.as_deref().unwrap_or(&raw.log_level);
+    pub(crate) fn log_level(&mut self, configured: &str, overrides: &Overrides) -> String {
+        let level = overrides.log_level.as_deref().unwrap_or(configured);
         let directives = log_directives(level);
         if directives.is_none() {
             let span = self.tree.value_span(&Path::dotted("gateway.log_level"));

@@ -107,7 +107,7 @@ impl Builder<'_> {
             listen,
             health_listen,
             allow_unauthenticated_network: raw.allow_unauthenticated_network,
-            log_level: self.log_level(raw, overrides),
+            log_level: self.log_level(&raw.log_level, overrides),
             log_format: raw.log_format,
             audit_enabled: raw.audit_enabled,
             data_dir: self.data_dir(raw, overrides),

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::record::{Draft, Guarantee, Surface};
 use super::redact::{RecordedArguments, without_userinfo};
 use super::rejections::{RejectionCount, Rejections};
-use super::{Arguments, NotKept, Sink};
+use super::{Arguments, NotKept, Sink, UNKNOWN};
 use crate::caller::Caller;
 use crate::fault::{Fault, Kind};
 use crate::identity::Identity;
@@ -105,7 +105,7 @@ struct Facts {
 /// whose end is unknown.
 pub const OUTCOMES: [&str; STATUSES.len() + 2] = {
     let mut all = ["intent"; STATUSES.len() + 2];
-    all[STATUSES.len() + 1] = "unknown";
+    all[STATUSES.len() + 1] = UNKNOWN;
     let mut at = 0;
     while at < STATUSES.len() {
         all[at] = STATUSES[at];

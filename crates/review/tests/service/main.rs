@@ -23,7 +23,8 @@ use sentinel_core::Caller;
 use sentinel_core::builtin::Refused;
 use sentinel_core::clock::{Clock, SystemClock};
 use sentinel_core::random::uuid;
-use sentinel_review::service::{Since, WAIT_MAX, WaitOptions, claimant};
+use sentinel_review::roles::claimant;
+use sentinel_review::service::{Since, WAIT_MAX, WaitOptions};
 use sentinel_review::store::{
     ActionOutcome, Addition, Category, Decision, NewReview, Page, Priority, ReviewError,
     ReviewFilter, ReviewStatus, ReviewStore, Role, WriteKey,

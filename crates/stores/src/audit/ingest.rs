@@ -15,13 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sentinel_core::audit::{AuditStore, Batch, Record, Sink, StoreFailure};
+use sentinel_core::audit::{ANCHOR, AuditStore, Batch, GAP, Record, Sink, StoreFailure, UNKNOWN};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::heads::{self, Head, hex};
-use super::{ANCHOR, GAP, UNKNOWN};
 use crate::spool::follow::{Chunk, Follower, Gap, Step};
 use crate::spool::{FileLane, Recorder, orphans};
 

@@ -2,12 +2,12 @@
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use sentinel_core::audit::{
-    AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
+    ANCHOR, AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
 };
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
-use super::{ANCHOR, COLUMNS, beginning, guarantee, matches_nothing, number};
+use super::{COLUMNS, beginning, guarantee, matches_nothing, number};
 use crate::error::StoreError;
 use crate::postgres::Postgres;
 use crate::sqlite::Migrations;

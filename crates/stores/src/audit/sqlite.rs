@@ -7,10 +7,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 use rusqlite::types::{Null, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params_from_iter};
 use sentinel_core::audit::{
-    AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
+    ANCHOR, AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
 };
 
-use super::{ANCHOR, COLUMNS, beginning, guarantee, matches_nothing, number};
+use super::{COLUMNS, beginning, guarantee, matches_nothing, number};
 use crate::error::StoreError;
 use crate::sqlite::{Migrations, Sqlite, Synchronous};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use sentinel_core::audit::{
-    AuditStore, Batch, Cut, Draft, Guarantee, Key, Query, Sink, StoreFailure, Stored,
+    ANCHOR, AuditStore, Batch, Cut, Draft, GAP, Guarantee, Key, Query, Sink, StoreFailure, Stored,
 };
 use sentinel_core::metrics::Metrics;
 use tempfile::TempDir;

@@ -3,11 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use sentinel_core::audit::{AuditStore, Broken, Key, StoreFailure, Stored, genesis};
+use sentinel_core::audit::{ANCHOR, AuditStore, Broken, GAP, Key, StoreFailure, Stored, genesis};
 use serde::Deserialize;
 
 use super::heads::{self, Head, hex};
-use super::{ANCHOR, GAP};
 use crate::spool;
 
 /// Records per query.

@@ -7,11 +7,10 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use sentinel_core::audit::{Batch, Draft, Gathering, Record, chain};
+use sentinel_core::audit::{ANCHOR, Batch, Draft, Gathering, Record, UNKNOWN, chain};
 
 use super::frame::{self, Found, Kind, Start};
 use super::{segment, slate};
-use crate::audit::{ANCHOR, UNKNOWN};
 
 /// One read and one transaction of the store: some thousand records. A larger frame is read alone.
 const CHUNK_BYTES: u64 = 1024 * 1024;

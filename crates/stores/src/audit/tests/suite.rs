@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::{
-    AuditStore, Batch, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
+    ANCHOR, AuditStore, Batch, GAP, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
 };
 
 use super::super::heads::{self, Head, hex};
-use super::super::{ANCHOR, GAP, verify};
+use super::super::verify;
 
 /// A chained lane of records, one each second.
 pub(super) fn lane(lane: i64, len: u64, before: Option<[u8; 32]>) -> Vec<Stored> {
