@@ -19,130 +19,126 @@ fn a_syntax_error_does_not_hide_the_other_mistakes() {
     ));
 }
 
-/// One mistake and words of its message, for each row.
-#[test]
-fn every_rule_has_a_message() {
+/// A file with one mistake, and words of its message.
+type Row = (&'static str, &'static str);
+
+const OF_THE_GATEWAY: &[Row] = &[
+    (
+        "[gateway]\nlisten = \"9200\"",
+        "add an address: \"127.0.0.1:9200\"",
+    ),
+    ("[gateway]\nlisten = \":9200\"", "write \"0.0.0.0:9200\""),
+    ("[gateway]\nlisten = \"127.0.0.1\"", "add a port"),
+    (
+        "[gateway]\nlisten = \"example.com:80\"",
+        "is no address to listen on",
+    ),
+    (
+        "[gateway]\nhealth_listen = \"127.0.0.1:9200\"",
+        "is the address of `listen`",
+    ),
+    ("[gateway]\nallowed_hosts = [\"http://x\"]", "is no host"),
+    (
+        "[gateway]\nallowed_origins = [\"https://x/\"]",
+        "is no origin",
+    ),
+    ("[gateway]\ndata_dir = \"~you/x\"", "another user's home"),
+    (
+        "[gateway]\ndrain_timeout = \"30s\"",
+        "plain number without a unit, such as 30",
+    ),
+    (
+        "[gateway]\naudit_enabled = \"yes\"",
+        "expected: true or false",
+    ),
+    ("[gateway]\nallowed_hosts = \"x\"", "write [\"x\"]"),
+    ("[gateway]\ndrain_timeout = nan", "not finite"),
+    (
+        "[gateway]\ndrain_timeout = 99999999999999999999",
+        "too large",
+    ),
+    ("[gatewy]\n", "did you mean `gateway`?"),
+    (
+        "[gateway]\nqueueSize = 1",
+        "did you mean `queue_size` in [backends.admission] or [admission]?",
+    ),
+];
+
+const OF_OTHER_SECTIONS: &[Row] = &[
+    (
+        "[surfaces]\nrest_path = \"tools\"",
+        "\"tools\" cannot be a path",
+    ),
+    (
+        "[surfaces]\nrest_path = \"/admin/x\"",
+        "/admin is a path of the gateway's own",
+    ),
+    (
+        "[surfaces]\nrpc_path = \"/api/rpc\"",
+        "`rpc_path` and `rest_path` are one path, or one is below the other",
+    ),
+    ("[surfaces]\nconfirm = [\"\"]", "no tool has an empty name"),
+    (
+        "[[listeners]]\nbackend = \"review\"",
+        "a listener needs an address",
+    ),
+    (
+        "[[listeners]]\nlisten = \"127.0.0.1:9200\"",
+        "127.0.0.1:9200 is listened on already",
+    ),
+    (
+        "[[listeners]]\nlisten = \"127.0.0.1:1\"\nbackend = \"x\"",
+        "there is no backend \"x\"",
+    ),
+    (
+        "[[listeners]]\nlisten = \"127.0.0.1:1\"\nbackend = \"review\"\nsurfaces = [\"rest\"]",
+        "a listener for one backend serves MCP only",
+    ),
+    ("[admission]\noverload_error_code = -32600", "reserved"),
+    ("[admission]\noverload_error_code = -32050", "reserved"),
+    (
+        "[admission]\non_overload = \"ftp://x\"",
+        "neither http nor https",
+    ),
+    (
+        "[kill_switch]\ndisabled_backends = [\"b\"]",
+        "there is no backend \"b\"",
+    ),
+    (
+        "[kill_switch]\ndisabled_callers = [\"\"]",
+        "no caller has an empty name",
+    ),
+    (
+        "[rate_limits.per_tool]\nn8n.run = 5",
+        "a name with a dot needs quotes: \"n8n.run\"",
+    ),
+    (
+        "[rate_limits.per_tool]\n\"\" = 5",
+        "no tool has an empty name",
+    ),
+    (
+        "[backends]\nname = \"a\"",
+        "write [[backends]], not [backends]",
+    ),
+    (
+        "[[backends]]\ntype = \"http\"\nurl = \"http://x\"",
+        "`name` is missing in [[backends]]",
+    ),
+    (
+        "[auth]\njwks = \"/nowhere/set.json\"",
+        "the keys in /nowhere/set.json cannot be used: No such file",
+    ),
+    (
+        "[rbac.roles.\"\"]\npermissions = [\"*\"]",
+        "a role needs a name",
+    ),
+];
+
+fn of_backends() -> Vec<(String, &'static str)> {
     let backend = |rest: &str| format!("[[backends]]\nname = \"a\"\n{rest}");
     let http = |rest: &str| backend(&format!("type = \"http\"\nurl = \"http://x\"\n{rest}"));
     let stdio = |rest: &str| backend(&format!("type = \"stdio\"\ncommand = \"x\"\n{rest}"));
-    let rows: Vec<(String, &str)> = vec![
-        (
-            "[gateway]\nlisten = \"9200\"".into(),
-            "add an address: \"127.0.0.1:9200\"",
-        ),
-        (
-            "[gateway]\nlisten = \":9200\"".into(),
-            "write \"0.0.0.0:9200\"",
-        ),
-        ("[gateway]\nlisten = \"127.0.0.1\"".into(), "add a port"),
-        (
-            "[surfaces]\nrest_path = \"tools\"".into(),
-            "\"tools\" cannot be a path",
-        ),
-        (
-            "[surfaces]\nrest_path = \"/admin/x\"".into(),
-            "/admin is a path of the gateway's own",
-        ),
-        (
-            "[surfaces]\nrpc_path = \"/api/rpc\"".into(),
-            "`rpc_path` and `rest_path` are one path, or one is below the other",
-        ),
-        (
-            "[surfaces]\nconfirm = [\"\"]".into(),
-            "no tool has an empty name",
-        ),
-        (
-            "[[listeners]]\nbackend = \"review\"".into(),
-            "a listener needs an address",
-        ),
-        (
-            "[[listeners]]\nlisten = \"127.0.0.1:9200\"".into(),
-            "127.0.0.1:9200 is listened on already",
-        ),
-        (
-            "[[listeners]]\nlisten = \"127.0.0.1:1\"\nbackend = \"x\"".into(),
-            "there is no backend \"x\"",
-        ),
-        (
-            "[[listeners]]\nlisten = \"127.0.0.1:1\"\nbackend = \"review\"\nsurfaces = [\"rest\"]"
-                .into(),
-            "a listener for one backend serves MCP only",
-        ),
-        (
-            "[gateway]\nlisten = \"example.com:80\"".into(),
-            "is no address to listen on",
-        ),
-        (
-            "[gateway]\nhealth_listen = \"127.0.0.1:9200\"".into(),
-            "is the address of `listen`",
-        ),
-        (
-            "[gateway]\nallowed_hosts = [\"http://x\"]".into(),
-            "is no host",
-        ),
-        (
-            "[gateway]\nallowed_origins = [\"https://x/\"]".into(),
-            "is no origin",
-        ),
-        (
-            "[gateway]\ndata_dir = \"~you/x\"".into(),
-            "another user's home",
-        ),
-        (
-            "[gateway]\ndrain_timeout = \"30s\"".into(),
-            "plain number without a unit, such as 30",
-        ),
-        (
-            "[gateway]\naudit_enabled = \"yes\"".into(),
-            "expected: true or false",
-        ),
-        ("[gateway]\nallowed_hosts = \"x\"".into(), "write [\"x\"]"),
-        ("[gateway]\ndrain_timeout = nan".into(), "not finite"),
-        (
-            "[gateway]\ndrain_timeout = 99999999999999999999".into(),
-            "too large",
-        ),
-        ("[gatewy]\n".into(), "did you mean `gateway`?"),
-        (
-            "[gateway]\nqueueSize = 1".into(),
-            "did you mean `queue_size` in [backends.admission] or [admission]?",
-        ),
-        (
-            "[admission]\noverload_error_code = -32600".into(),
-            "reserved",
-        ),
-        (
-            "[admission]\noverload_error_code = -32050".into(),
-            "reserved",
-        ),
-        (
-            "[admission]\non_overload = \"ftp://x\"".into(),
-            "neither http nor https",
-        ),
-        (
-            "[kill_switch]\ndisabled_backends = [\"b\"]".into(),
-            "there is no backend \"b\"",
-        ),
-        (
-            "[kill_switch]\ndisabled_callers = [\"\"]".into(),
-            "no caller has an empty name",
-        ),
-        (
-            "[rate_limits.per_tool]\nn8n.run = 5".into(),
-            "a name with a dot needs quotes: \"n8n.run\"",
-        ),
-        (
-            "[rate_limits.per_tool]\n\"\" = 5".into(),
-            "no tool has an empty name",
-        ),
-        (
-            "[backends]\nname = \"a\"".into(),
-            "write [[backends]], not [backends]",
-        ),
-        (
-            "[[backends]]\ntype = \"http\"\nurl = \"http://x\"".into(),
-            "`name` is missing in [[backends]]",
-        ),
+    vec![
         (backend("command = \"x\""), "write type = \"stdio\""),
         (backend("type = \"http\""), "needs `url`"),
         (backend("type = \"http\"\nurl = \"\""), "`url` is empty"),
@@ -213,16 +209,14 @@ fn every_rule_has_a_message() {
             stdio("interactive = \"serialize\"\nisolation = \"caller\""),
             "for a shared child",
         ),
-        (
-            "[auth]\njwks = \"/nowhere/set.json\"".into(),
-            "the keys in /nowhere/set.json cannot be used: No such file",
-        ),
-        (
-            "[rbac.roles.\"\"]\npermissions = [\"*\"]".into(),
-            "a role needs a name",
-        ),
-    ];
-    for (text, words) in rows {
+    ]
+}
+
+#[test]
+fn every_rule_has_a_message() {
+    let rows = [OF_THE_GATEWAY, OF_OTHER_SECTIONS].concat().into_iter();
+    let rows = rows.map(|(text, words)| (text.to_owned(), words));
+    for (text, words) in rows.chain(of_backends()) {
         let mistakes = mistakes_of(&text);
         assert!(
             mistakes.contains(words),
