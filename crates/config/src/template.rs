@@ -27,15 +27,18 @@ pub struct Filled {
 
 /// Splits a text into literal pieces and variables.
 pub fn parse(text: &str) -> Template {
-    parse_with(text, |inside| {
-        let (name, default) = match inside.split_once(":-") {
-            Some((name, default)) => (name, Some(default.to_owned())),
-            None => (inside, None),
-        };
-        is_name(name).then(|| Piece::Variable {
-            name: name.to_owned(),
-            default,
-        })
+    parse_with(text, variable)
+}
+
+/// Reads `VAR` or `VAR:-default`; `None` if that is no variable's name.
+pub fn variable(inside: &str) -> Option<Piece> {
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default.to_owned())),
+        None => (inside, None),
+    };
+    is_name(name).then(|| Piece::Variable {
+        name: name.to_owned(),
+        default,
     })
 }
 
@@ -126,8 +129,17 @@ impl Template {
 
     /// The template as `parse` would read it again.
     pub fn written(&self) -> String {
+        self.escaped(|text| text.replace("${", "$${"), str::to_owned)
+    }
+
+    /// The template with its literal text and its defaults escaped for the syntax that it is written in.
+    pub fn escaped(
+        &self,
+        text: impl Fn(&str) -> String,
+        default_text: impl Fn(&str) -> String,
+    ) -> String {
         let one = |piece: &Piece| match piece {
-            Piece::Text(text) => text.replace("${", "$${"),
+            Piece::Text(literal) => text(literal),
             Piece::Variable {
                 name,
                 default: None,
@@ -135,7 +147,7 @@ impl Template {
             Piece::Variable {
                 name,
                 default: Some(default),
-            } => format!("${{{name}:-{default}}}"),
+            } => format!("${{{name}:-{}}}", default_text(default)),
         };
         self.pieces.iter().map(one).collect()
     }

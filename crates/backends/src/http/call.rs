@@ -81,14 +81,9 @@ pub(super) async fn run(inner: Arc<Inner>, call: Box<Call>) -> Result<Reply, Fau
             Box::pin(follower.follow(events, &mut outside, deadline)).await?
         }
         Answer::Nothing { .. } => return Err(speak::empty()),
-        Answer::Refused {
-            status,
-            retry_after_ms,
-            kind,
-            body,
-        } => {
+        Answer::Refused(refusal) => {
             guard.disarm();
-            return Err(inner.refused(status, retry_after_ms, kind.as_ref(), &body));
+            return Err(inner.refused(&refusal));
         }
     };
     guard.disarm();
@@ -341,13 +336,7 @@ pub(super) fn post_aside(
     body: Vec<u8>,
 ) {
     tokio::spawn(async move {
-        let envelope = Envelope {
-            method: &method,
-            name: None,
-            revision: Some(upstream.revision),
-            session: upstream.session.as_ref(),
-            extra: &[],
-        };
+        let envelope = upstream.envelope(&method);
         let sent = inner.post.send(envelope, body.into());
         if let Ok(Err(failure)) = tokio::time::timeout(inner.config.timeout, sent).await {
             tracing::debug!(backend = %inner.config.name, "could not be told: {:?}", Fault::from(failure));

@@ -25,7 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::post::{Answer, Envelope, Failure, Post, Stream};
+use super::post::{Answer, Envelope, Failure, Post, Refusal, Stream};
 use super::wire::Request as Posted;
 use crate::relay;
 
@@ -366,7 +366,9 @@ fn can_be_asked(initialize: &Bytes) -> bool {
 /// Any success means that the message was taken: the answer comes by the stream.
 fn accepted(answer: Answer, session: HeaderValue) -> Answer {
     let is_taken = match &answer {
-        Answer::Json { status, .. } | Answer::Refused { status, .. } => status.is_success(),
+        Answer::Json { status, .. } | Answer::Refused(Refusal { status, .. }) => {
+            status.is_success()
+        }
         Answer::Stream { .. } | Answer::Nothing { .. } | Answer::Large(_) => true,
     };
     match is_taken {
@@ -379,12 +381,8 @@ fn accepted(answer: Answer, session: HeaderValue) -> Answer {
 
 /// The answer to every request in a session that ended.
 fn unknown() -> Answer {
-    Answer::Refused {
-        status: StatusCode::NOT_FOUND,
-        retry_after_ms: None,
-        kind: None,
-        body: Bytes::from_static(b"the event stream ended"),
-    }
+    let body = Bytes::from_static(b"the event stream ended");
+    Answer::Refused(Refusal::of(StatusCode::NOT_FOUND, body))
 }
 
 fn no_endpoint() -> Failure {

@@ -16,7 +16,6 @@ use sentinel_wire::{Incoming, Message, Method, Payload, sse};
 use tokio::task::JoinHandle;
 
 use self::notifications::{keep_subscribed, listen};
-use super::post::Envelope;
 use super::speak::{self, Speaker};
 use super::upstream::Upstream;
 use super::{Inner, Ready, State};
@@ -55,14 +54,9 @@ pub(super) async fn stop(inner: &Arc<Inner>) {
 
 /// Ends a session at the server. Best effort: a server that does not answer expires it by itself.
 pub(super) async fn end_session(inner: &Inner, upstream: &Upstream) {
-    let envelope = Envelope {
-        method: &Method::Other("".into()),
-        name: None,
-        revision: Some(upstream.revision),
-        session: upstream.session.as_ref(),
-        extra: &[],
-    };
     if upstream.session.is_some() {
+        let method = Method::Other("".into());
+        let envelope = upstream.envelope(&method);
         let _ = tokio::time::timeout(Duration::from_secs(1), inner.post.delete(envelope)).await;
     }
 }

@@ -67,14 +67,31 @@ pub(super) enum Answer {
     },
     /// Accepted; nothing to read.
     Nothing { session: Option<HeaderValue> },
-    /// None of these: the status, `Retry-After`, and the beginning of the body.
-    Refused {
-        status: StatusCode,
-        retry_after_ms: Option<u64>,
-        /// Its `Content-Type`.
-        kind: Option<HeaderValue>,
-        body: Bytes,
-    },
+    /// None of these.
+    Refused(Refusal),
+}
+
+/// An answer that is no answer to a message.
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    /// Of its `Retry-After`.
+    pub(super) retry_after_ms: Option<u64>,
+    /// Its `Content-Type`.
+    pub(super) content_type: Option<HeaderValue>,
+    /// The beginning of its body.
+    pub(super) body: Bytes,
+}
+
+impl Refusal {
+    /// A body that is no answer, whatever else came with it.
+    pub(super) fn of(status: StatusCode, body: Bytes) -> Self {
+        Self {
+            status,
+            retry_after_ms: None,
+            content_type: None,
+            body,
+        }
+    }
 }
 
 impl Answer {
@@ -82,7 +99,7 @@ impl Answer {
     pub(super) fn is_unknown(&self) -> bool {
         matches!(
             self,
-            Self::Json { status, .. } | Self::Refused { status, .. } if *status == StatusCode::NOT_FOUND
+            Self::Json { status, .. } | Self::Refused(Refusal { status, .. }) if *status == StatusCode::NOT_FOUND
         )
     }
 }
@@ -378,14 +395,14 @@ impl Post {
                 body,
             }
         } else {
-            Answer::Refused {
+            Answer::Refused(Refusal {
                 status,
                 retry_after_ms: retry_after_ms(&head),
-                kind: HeaderValue::from_bytes(kind)
+                content_type: HeaderValue::from_bytes(kind)
                     .ok()
                     .filter(|kind| !kind.is_empty()),
                 body,
-            }
+            })
         })
     }
 }

@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 
 use super::Inner;
 use super::call::post_aside;
-use super::post::{Answer, Envelope, Stream};
+use super::post::{Answer, Stream};
 use super::upstream::Upstream;
 use crate::relay;
 
@@ -184,13 +184,7 @@ async fn read(
 
 /// `None` where the server has no such stream.
 async fn open(inner: &Inner, upstream: &Upstream) -> Option<Stream> {
-    let envelope = Envelope {
-        method: &Method::Listen,
-        name: None,
-        revision: Some(upstream.revision),
-        session: upstream.session.as_ref(),
-        extra: &[],
-    };
+    let envelope = upstream.envelope(&Method::Listen);
     match inner.post.listen(envelope, None).await {
         Ok(Answer::Stream { events, .. }) => Some(events),
         _ => None,

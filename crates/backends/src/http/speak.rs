@@ -12,7 +12,7 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Outcome, Revision};
 
 use super::eras::OtherEra;
-use super::post::{Answer, Envelope, Stream};
+use super::post::{Answer, Envelope, Refusal, Stream};
 use super::upstream::{Key, Upstream};
 use super::{Inner, Ready};
 use crate::discover::{self, Greeting, Peer, PeerError, Probe};
@@ -112,14 +112,14 @@ impl<'a> Speaker<'a> {
             Answer::Json { session, .. }
             | Answer::Stream { session, .. }
             | Answer::Nothing { session } => session.clone(),
-            Answer::Refused { .. } | Answer::Large(_) => None,
+            Answer::Refused(_) | Answer::Large(_) => None,
         };
         let mut known = self.known.lock();
         if *method == Method::Initialize {
             known.session = session;
         }
         known.refused = match &answer {
-            Answer::Json { status, .. } | Answer::Refused { status, .. } => Some(*status),
+            Answer::Json { status, .. } | Answer::Refused(Refusal { status, .. }) => Some(*status),
             _ => None,
         };
         drop(known);
@@ -164,16 +164,9 @@ impl Peer for Speaker<'_> {
             }
             // Not requested here.
             Answer::Nothing { .. } | Answer::Large(_) => return Err(PeerError::NotSpoken(empty())),
-            Answer::Refused {
-                status,
-                retry_after_ms,
-                kind,
-                body,
-            } => {
-                let fault = self
-                    .inner
-                    .refused(status, retry_after_ms, kind.as_ref(), &body);
-                return Err(refused(status, fault));
+            Answer::Refused(refusal) => {
+                let fault = self.inner.refused(&refusal);
+                return Err(refused(refusal.status, fault));
             }
         };
         if method == Method::Initialize
@@ -268,7 +261,7 @@ pub(super) fn read_json(
     id: u64,
 ) -> Result<Outcome, PeerError> {
     if matches!(status.as_u16(), 401 | 403 | 429 | 500..) {
-        return Err(refused(status, inner.refused(status, None, None, &body)));
+        return Err(refused(status, inner.refused(&Refusal::of(status, body))));
     }
     match Incoming::parse(body.clone(), Rules::backend()) {
         Ok(Incoming::One(Message::Response(response))) => {
@@ -300,7 +293,7 @@ pub(super) fn read_json(
             }),
         Ok(Incoming::One(_)) => Err(PeerError::NotSpoken(relay::bad_reply("it is no response"))),
         Err(_) if status.is_client_error() => {
-            Err(refused(status, inner.refused(status, None, None, &body)))
+            Err(refused(status, inner.refused(&Refusal::of(status, body))))
         }
         Err(refusal) => Err(PeerError::NotSpoken(relay::bad_reply(refusal.message))),
     }
@@ -348,19 +341,13 @@ fn refused(status: StatusCode, fault: Fault) -> PeerError {
 }
 
 impl Inner {
-    pub(super) fn refused(
-        &self,
-        status: StatusCode,
-        retry_after_ms: Option<u64>,
-        kind: Option<&HeaderValue>,
-        body: &[u8],
-    ) -> Fault {
-        let name = &self.config.name;
+    pub(super) fn refused(&self, refusal: &Refusal) -> Fault {
+        let (name, status, body) = (&self.config.name, refusal.status, &refusal.body);
         let beginning = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
         if status.is_success() {
             let public = format!(
                 "backend `{name}` answered with {}, where JSON or an event stream was expected",
-                content(kind)
+                content(refusal.content_type.as_ref())
             );
             return Fault::new(Kind::BackendBadReply, public).because(beginning);
         }
@@ -374,7 +361,7 @@ impl Inner {
         };
         let mut fault =
             Fault::new(Kind::BackendUnavailable, public).because(format!("{status}: {beginning}"));
-        fault.retry_after_ms = retry_after_ms;
+        fault.retry_after_ms = refusal.retry_after_ms;
         fault.is_not_run = matches!(status.as_u16(), 401 | 403 | 429 | 503);
         fault
     }

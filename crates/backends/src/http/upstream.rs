@@ -13,10 +13,11 @@ use bytes::Bytes;
 use http::HeaderValue;
 use parking_lot::Mutex;
 use sentinel_core::{Caller, LogLevel};
-use sentinel_wire::Revision;
+use sentinel_wire::{Method, Revision};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use super::post::Envelope;
 use super::session_stream::SessionStream;
 use crate::discover::Greeting;
 use crate::relay;
@@ -58,6 +59,17 @@ impl Upstream {
             has_asked: AtomicBool::new(false),
             session_stream: SessionStream::default(),
         })
+    }
+
+    /// What goes around a message of this method that concerns the session and no target.
+    pub(super) fn envelope<'a>(&'a self, method: &'a Method) -> Envelope<'a> {
+        Envelope {
+            method,
+            name: None,
+            revision: Some(self.revision),
+            session: self.session.as_ref(),
+            extra: &[],
+        }
     }
 
     /// Records a question in an era that has none; true the first time.

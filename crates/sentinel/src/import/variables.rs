@@ -1,6 +1,6 @@
 //! The environment variables that an imported configuration names, and the shell lines that set them.
 
-use crate::config::template::{Piece, Template, is_name};
+use crate::config::template::{Template, is_name};
 
 /// How a variable gets its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,16 +110,5 @@ fn double_quoted(template: &Template) -> String {
         }
         out
     };
-    let one = |piece: &Piece| match piece {
-        Piece::Text(text) => escape(text),
-        Piece::Variable {
-            name,
-            default: None,
-        } => format!("${{{name}}}"),
-        Piece::Variable {
-            name,
-            default: Some(default),
-        } => format!("${{{name}:-{}}}", escape(default)),
-    };
-    template.pieces.iter().map(one).collect()
+    template.escaped(escape, escape)
 }

@@ -8,9 +8,10 @@ use std::collections::HashSet;
 
 use ring::digest::{Context, SHA256, digest};
 use rusqlite::{Connection, OptionalExtension, params};
-use sentinel_review::store::{NewReview, Purge, ReviewError, VerifyReport};
+use sentinel_review::store::{NewEvent, NewReview, Purge, ReviewError, ReviewStatus, VerifyReport};
 
 use super::sql;
+use super::write::About;
 
 pub(super) const START: [u8; 32] = [0; 32];
 
@@ -32,7 +33,30 @@ pub(super) struct Link<'a> {
     pub(super) created_at: &'a str,
 }
 
-impl Link<'_> {
+impl<'a> Link<'a> {
+    /// The event with this number, as it is about to be written. `detail` is the text of the event's detail.
+    pub(super) fn of_new(
+        seq: i64,
+        event: &NewEvent,
+        about: &'a About,
+        (review_id, actor): (&'a str, &'a str),
+        detail: Option<&'a str>,
+        created_at: &'a str,
+    ) -> Self {
+        Self {
+            seq,
+            review_id,
+            event: event.event,
+            actor,
+            old_status: event.old_status.map(ReviewStatus::as_str),
+            new_status: event.new_status.map(ReviewStatus::as_str),
+            about_id: about.id.as_deref(),
+            content: about.content.as_ref().map(|content| &content[..]),
+            detail,
+            created_at,
+        }
+    }
+
     pub(super) fn hash(&self, before: &[u8]) -> [u8; 32] {
         let mut hash = Context::new(&SHA256);
         hash.update(before);
@@ -55,6 +79,38 @@ impl Link<'_> {
             hash.update(field.unwrap_or_default());
         }
         to_array(hash.finish().as_ref())
+    }
+}
+
+/// An event as it was read, with its hash.
+pub(super) struct StoredEvent {
+    pub(super) seq: i64,
+    pub(super) review_id: String,
+    pub(super) event: String,
+    pub(super) actor: String,
+    pub(super) old_status: Option<String>,
+    pub(super) new_status: Option<String>,
+    pub(super) about_id: Option<String>,
+    pub(super) content: Option<Vec<u8>>,
+    pub(super) detail: Option<String>,
+    pub(super) created_at: String,
+    pub(super) hash: Vec<u8>,
+}
+
+impl StoredEvent {
+    fn link(&self) -> Link<'_> {
+        Link {
+            seq: self.seq,
+            review_id: &self.review_id,
+            event: &self.event,
+            actor: &self.actor,
+            old_status: self.old_status.as_deref(),
+            new_status: self.new_status.as_deref(),
+            about_id: self.about_id.as_deref(),
+            content: self.content.as_deref(),
+            detail: self.detail.as_deref(),
+            created_at: &self.created_at,
+        }
     }
 }
 
@@ -157,6 +213,23 @@ pub(super) fn broken(message: String) -> ReviewError {
     }
 }
 
+/// The columns of `LINK`.
+fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredEvent> {
+    Ok(StoredEvent {
+        seq: row.get(0)?,
+        review_id: row.get(1)?,
+        event: row.get(2)?,
+        actor: row.get(3)?,
+        old_status: row.get(4)?,
+        new_status: row.get(5)?,
+        about_id: row.get(6)?,
+        content: row.get(7)?,
+        detail: row.get(8)?,
+        created_at: row.get(9)?,
+        hash: row.get(10)?,
+    })
+}
+
 fn walk(tx: &Connection) -> Result<VerifyReport, ReviewError> {
     let removed = tx
         .prepare("SELECT id FROM purged_reviews")
@@ -168,27 +241,9 @@ fn walk(tx: &Connection) -> Result<VerifyReport, ReviewError> {
     let mut rows = query.query([]).map_err(sql)?;
     let mut walker = Walker::new(removed);
     while let Some(row) = rows.next().map_err(sql)? {
-        let text = |at: usize| row.get::<_, String>(at).map_err(sql);
-        let maybe = |at: usize| row.get::<_, Option<String>>(at).map_err(sql);
-        let seq: i64 = row.get(0).map_err(sql)?;
-        let (review_id, event, actor, created_at) = (text(1)?, text(2)?, text(3)?, text(9)?);
-        let (old, new, about, detail) = (maybe(4)?, maybe(5)?, maybe(6)?, maybe(8)?);
-        let content: Option<Vec<u8>> = row.get(7).map_err(sql)?;
-        let hash: Vec<u8> = row.get(10).map_err(sql)?;
-        let link = Link {
-            seq,
-            review_id: &review_id,
-            event: &event,
-            actor: &actor,
-            old_status: old.as_deref(),
-            new_status: new.as_deref(),
-            about_id: about.as_deref(),
-            content: content.as_deref(),
-            detail: detail.as_deref(),
-            created_at: &created_at,
-        };
-        let found = text_of(tx, &link)?;
-        walker.step(&link, &hash, found)?;
+        let event = stored(row).map_err(sql)?;
+        let found = text_of(tx, &event)?;
+        walker.step(&event, found)?;
     }
     let numbered: i64 = tx
         .query_row(
@@ -221,12 +276,11 @@ impl Walker {
     /// Checks one event against its hash and the current digest of its text.
     pub(super) fn step(
         &mut self,
-        link: &Link<'_>,
-        hash: &[u8],
+        event: &StoredEvent,
         found: Option<[u8; 32]>,
     ) -> Result<(), ReviewError> {
-        let seq = link.seq;
-        if link.hash(&self.before)[..] != *hash {
+        let (seq, link) = (event.seq, event.link());
+        if link.hash(&self.before)[..] != *event.hash {
             return Err(broken(format!(
                 "event {seq} is not what was written after the one before it"
             )));
@@ -239,9 +293,9 @@ impl Walker {
             return Err(broken(format!("what event {seq} added is not what it was")));
         }
         if is_purge {
-            self.note_purge(link);
+            self.note_purge(&link);
         }
-        self.before = hash.to_vec();
+        self.before.clone_from(&event.hash);
         self.verified.events += 1;
         Ok(())
     }
@@ -333,19 +387,19 @@ pub(super) fn content_of_new(new: &NewReview, files: &str) -> [u8; 32] {
 }
 
 /// The current digest of the text that an event added.
-fn text_of(tx: &Connection, link: &Link<'_>) -> Result<Option<[u8; 32]>, ReviewError> {
-    if link.event == PURGED {
-        return covered_by(tx, link.seq).map(Some);
+fn text_of(tx: &Connection, event: &StoredEvent) -> Result<Option<[u8; 32]>, ReviewError> {
+    if event.event == PURGED {
+        return covered_by(tx, event.seq).map(Some);
     }
-    let Some(about) = link.about_id.filter(|_| link.content.is_some()) else {
+    let Some(about) = event.about_id.as_ref().filter(|_| event.content.is_some()) else {
         return Ok(None);
     };
-    let (review, actor) = (link.review_id, link.actor);
-    tx.prepare_cached(text_query(link.event))
+    let (review, actor) = (&event.review_id, &event.actor);
+    tx.prepare_cached(text_query(&event.event))
         .and_then(|mut query| {
             query
                 .query_row(
-                    params![about, review, link.seq, actor, link.created_at],
+                    params![about, review, event.seq, actor, event.created_at],
                     three,
                 )
                 .optional()

@@ -9,7 +9,7 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Outcome, Payload, Request, Revision, meta, sse};
 use tokio::time::Instant;
 
-use super::super::post::{Answer, Envelope, Stream};
+use super::super::post::{Answer, Stream};
 use super::super::session_stream;
 use super::{Answers, Follower, Place, post_aside};
 use crate::relay;
@@ -106,13 +106,7 @@ impl Follower<'_> {
         let after = place.last_event.clone().ok_or_else(ended)?;
         self.line.notice(Notice::Pause);
         tokio::time::sleep(place.pause).await;
-        let envelope = Envelope {
-            method: &Method::Listen,
-            name: None,
-            revision: Some(self.upstream.revision),
-            session: self.upstream.session.as_ref(),
-            extra: &[],
-        };
+        let envelope = self.upstream.envelope(&Method::Listen);
         match self.inner.post.listen(envelope, Some(&after)).await? {
             Answer::Stream { events, .. } => Ok(events),
             _ => Err(ended()),

@@ -9,7 +9,7 @@ use sentinel_wire::json::Rules;
 use sentinel_wire::{Incoming, Message, Method, Outcome};
 use tokio::time::timeout;
 
-use super::super::post::{Answer, Envelope, Stream};
+use super::super::post::{Answer, Stream};
 use super::super::speak::Speaker;
 use super::super::upstream::Upstream;
 use super::super::{Inner, Ready, State};
@@ -183,13 +183,7 @@ async fn listen_once(inner: &Inner, ready: &Ready, gap: bool) -> ListenEnd {
 async fn open(inner: &Inner, ready: &Ready) -> Result<Stream, ListenEnd> {
     let upstream = &ready.base;
     let method = Method::Listen;
-    let envelope = Envelope {
-        method: &method,
-        name: None,
-        revision: Some(upstream.revision),
-        session: upstream.session.as_ref(),
-        extra: &[],
-    };
+    let envelope = upstream.envelope(&method);
     let answer = if upstream.revision.is_modern() {
         let publisher = &inner.publisher;
         let (uris, tasks) = (publisher.wanted(), publisher.wanted_tasks());

@@ -21,7 +21,7 @@ use crate::support::house::{
 };
 use crate::support::postgres::Cluster;
 use crate::support::processes;
-use crate::support::records::{call, export, post, try_session, verify};
+use crate::support::records::{call, export, post, try_session, verify, with_backend};
 
 const CALLERS: usize = 4;
 /// Between two calls of one caller where the load is paced: about 300 a second in all, as P-A01 says.
@@ -275,8 +275,7 @@ fn p_a01_a_postgres_that_is_stopped_for_30_s_under_load_costs_no_call_and_no_rec
 
 #[test]
 fn p_a02_a_locked_sqlite_is_noticed_by_nobody() {
-    let server = Server::start(&[]);
-    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let (_server, gateway) = with_backend("", "");
     let load = Load::start(&gateway.address, 0, &["echo"], PACE);
     until("a record is in the store", || {
         (metric(&gateway, "sentinel_audit_ingested_total ") > 0).then_some(())
@@ -418,10 +417,8 @@ fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
     (0..20).for_each(|_| one());
     assert!(say("again".to_owned(), "beta__echo")["result"].is_object());
     assert_eq!(dropped(), lost, "there is room again");
-    let mut process = gateway.process;
-    process.signal("TERM");
-    process.wait();
-    let records = export(&gateway.house);
+    let house = gateway.end();
+    let records = export(&house);
     let kept = records.iter().filter(|r| r["operation"] == "echo").count() as u64;
     // Besides calls of `echo` the refused call lost its intent and its record, and each lane each second an
     // anchor.
@@ -429,7 +426,7 @@ fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
     let anchors = anchors.unwrap_or_else(|| panic!("{kept} {lost} {n}"));
     let anchors_max = (1 + began.elapsed().as_secs()) * lanes.len() as u64;
     assert!(anchors <= anchors_max, "{anchors}");
-    let verdict = verify(&gateway.house);
+    let verdict = verify(&house);
     assert_eq!(
         (&verdict["ok"], verdict["announced_missing"].as_u64()),
         (&Value::Bool(true), Some(lost))
@@ -447,12 +444,8 @@ fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
 /// executed before stays on record, however many are refused, and the loss of refusals is announced.
 #[test]
 fn p_a04_at_a_full_quota_refusals_push_out_nothing_that_was_executed() {
-    let server = Server::start(&[]);
-    let config = format!(
-        "[audit]\nspool_max_mb = 1\nguarantee = \"sync\"\n{}",
-        http_backend("alpha", &server.address, "")
-    );
-    let gateway = Gateway::ready(&config);
+    let audit = "[audit]\nspool_max_mb = 1\nguarantee = \"sync\"";
+    let (_server, gateway) = with_backend(audit, "");
     until("a record is in the store", || {
         (metric(&gateway, "sentinel_audit_ingested_total ") > 0).then_some(())
     });
@@ -490,17 +483,15 @@ fn p_a04_at_a_full_quota_refusals_push_out_nothing_that_was_executed() {
     other.execute_batch("ROLLBACK").expect("no lock");
     ingested(&gateway);
     until("there is room again", || say("again").then_some(()));
-    let mut process = gateway.process;
-    process.signal("TERM");
-    process.wait();
-    let records = export(&gateway.house);
+    let house = gateway.end();
+    let records = export(&house);
     let found = by_id(&records);
     for n in 0..executed {
         let id = format!("e{n}");
         let of = found.get(id.as_str()).map_or(0, Vec::len);
         assert_eq!(of, 1, "{id}, one of {executed} executed");
     }
-    let verdict = verify(&gateway.house);
+    let verdict = verify(&house);
     eprintln!(
         "P-A04: at a full quota {executed} executed calls are on record after {refused} refused ones, {lost} records \
          of refusals lost and announced"

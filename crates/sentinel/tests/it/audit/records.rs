@@ -9,7 +9,7 @@ use crate::support::callers::{Caller, Modern, text_of};
 use crate::support::elicitation::{accept, first_round, forms, retry};
 use crate::support::house::{Gateway, House, Process, Server, http_backend, until};
 use crate::support::http;
-use crate::support::records::{call, export, open_session, post, verify};
+use crate::support::records::{call, export, open_session, post, verify, with_backend};
 
 /// How one request's record reads in the tables below: method, id, caller, decision, outcome, kind.
 type Seen = [String; 6];
@@ -120,13 +120,10 @@ fn send_all_kinds(address: &str) {
 
 #[test]
 fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
-    let server = Server::start(&[]);
-    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let (_server, gateway) = with_backend("", "");
     send_all_kinds(&gateway.address);
-    let mut process = gateway.process;
-    process.signal("TERM");
-    process.wait();
-    let records = export(&gateway.house);
+    let house = gateway.end();
+    let records = export(&house);
     #[rustfmt::skip] // a table has columns
     let expected = [
         ["initialize", "i1", "local", "allow", "success", ""],
@@ -182,20 +179,14 @@ fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
         .iter()
         .find(|r| r["method"] == "admin/kill" && r["outcome"] == "success");
     assert_eq!(killed.expect("a record")["operation"], "tool echo");
-    assert_eq!(verify(&gateway.house)["ok"], true);
+    assert_eq!(verify(&house)["ok"], true);
 }
 
 #[test]
 fn p_a06_every_request_over_stdio_leaves_one_record_too() {
     let server = Server::start(&[]);
     let house = House::new(&http_backend("alpha", &server.address, ""));
-    let mut process = house
-        .command("stdio")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(house.log_file())
-        .spawn()
-        .expect("the program starts");
+    let mut process = house.spawn_stdio();
     let mut input = process.stdin.take().expect("a pipe");
     let mut output = BufReader::new(process.stdout.take().expect("a pipe"));
     let hello = json!({"jsonrpc": "2.0", "id": "i1", "method": "initialize", "params": {
@@ -257,10 +248,8 @@ fn p_a06_those_who_are_not_let_in_are_counted_by_address_and_second() {
             .status,
         403
     );
-    let mut process = gateway.process;
-    process.signal("TERM");
-    process.wait();
-    let records = export(&gateway.house);
+    let house = gateway.end();
+    let records = export(&house);
     let of = |kind: &str| -> Vec<u64> {
         let those = records.iter().filter(|r| r["kind"] == kind);
         those
@@ -284,8 +273,7 @@ fn p_a06_those_who_are_not_let_in_are_counted_by_address_and_second() {
 #[test]
 fn p_s04_what_is_kept_is_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
-    let server = Server::start(&[]);
-    let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
+    let (_server, gateway) = with_backend("", "");
     let session = open_session(&gateway.address, "i1");
     post(&gateway.address, Some(&session), &call("c1", "echo"));
     let mode = |path: &std::path::Path| {
@@ -335,10 +323,8 @@ fn arguments_are_recorded_only_as_configured() {
         let gateway = Gateway::ready(&format!("[audit]\narguments = \"{word}\"\n{backend}"));
         let session = open_session(&gateway.address, "i1");
         post(&gateway.address, Some(&session), &secret);
-        let mut process = gateway.process;
-        process.signal("TERM");
-        process.wait();
-        let records = export(&gateway.house);
+        let house = gateway.end();
+        let records = export(&house);
         let called = records
             .iter()
             .find(|r| r["request_id"] == "c1")
@@ -350,16 +336,12 @@ fn arguments_are_recorded_only_as_configured() {
 
 #[test]
 fn a_sync_call_has_its_intent_before_its_backend_is_called() {
-    let server = Server::start(&[]);
-    let backend = http_backend("alpha", &server.address, "guarantee = \"sync\"");
-    let gateway = Gateway::ready(&backend);
+    let (_server, gateway) = with_backend("", "guarantee = \"sync\"");
     let session = open_session(&gateway.address, "i1");
     let answer = post(&gateway.address, Some(&session), &call("c1", "echo")).expect("an answer");
     assert!(answer.body["result"].is_object());
-    let mut process = gateway.process;
-    process.signal("TERM");
-    process.wait();
-    let records = export(&gateway.house);
+    let house = gateway.end();
+    let records = export(&house);
     let of_call: Vec<&Value> = records.iter().filter(|r| r["request_id"] == "c1").collect();
     let [intent, done] = of_call[..] else {
         panic!("intent and end: {of_call:?}")
@@ -371,12 +353,8 @@ fn a_sync_call_has_its_intent_before_its_backend_is_called() {
 
 #[test]
 fn g_36_an_operator_finds_records_and_sees_new_ones_come() {
-    let server = Server::start(&[]);
-    let config = format!(
-        "[rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = [\"fail\"]\n{}",
-        http_backend("alpha", &server.address, "")
-    );
-    let gateway = Gateway::ready(&config);
+    let admin = "[rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = [\"fail\"]";
+    let (_server, gateway) = with_backend(admin, "");
     let session = open_session(&gateway.address, "hello");
     let say = |id: &str, tool: &str| {
         post(&gateway.address, Some(&session), &call(id, tool)).expect("an answer");
@@ -417,9 +395,7 @@ fn g_36_an_operator_finds_records_and_sees_new_ones_come() {
 
 #[test]
 fn audit_enabled_false_leaves_nothing() {
-    let server = Server::start(&[]);
-    let backend = http_backend("alpha", &server.address, "");
-    let gateway = Gateway::ready(&format!("audit_enabled = false\n{backend}"));
+    let (_server, gateway) = with_backend("audit_enabled = false", "");
     open_session(&gateway.address, "i1");
     assert!(!gateway.house.data().join("spool").exists());
     assert!(

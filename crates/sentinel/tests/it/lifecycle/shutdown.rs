@@ -225,15 +225,8 @@ fn g_76_stdio_ends_with_its_input_and_with_a_signal() {
 #[test]
 fn g_28_stdio_ends_when_nobody_reads_its_answers_although_its_input_is_open() {
     use std::io::Write;
-    use std::process::Stdio;
     let house = House::new(&stdio_backend("one", &[], ""));
-    let mut gateway = house
-        .command("stdio")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(house.log_file())
-        .spawn()
-        .expect("the program starts");
+    let mut gateway = house.spawn_stdio();
     drop(gateway.stdout.take());
     let mut input = gateway.stdin.take().expect("it was asked for");
     let ping = request(&json!(1), "ping", json!({}));

@@ -242,6 +242,16 @@ impl House {
             .expect("a log")
     }
 
+    /// Starts `sentinel stdio` with pipes for its input and output.
+    pub(crate) fn spawn_stdio(&self) -> Child {
+        self.command("stdio")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(self.log_file())
+            .spawn()
+            .expect("the program starts")
+    }
+
     /// Starts `sentinel serve` and waits until it has said where it listens.
     pub(crate) fn serve(&self) -> Process {
         let process = self

@@ -1,7 +1,7 @@
 //! A caller on the standard input and output of `sentinel stdio`, of either era.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -35,13 +35,7 @@ impl Pipe {
     }
 
     fn silent_in(house: House) -> Self {
-        let mut process = house
-            .command("stdio")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(house.log_file())
-            .spawn()
-            .expect("the program starts");
+        let mut process = house.spawn_stdio();
         let output = BufReader::new(process.stdout.take().expect("a pipe"));
         let (say, lines) = sync_channel(LINES_MAX);
         // Ends with the process, or with this caller.

@@ -6,7 +6,15 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::house::{House, PATIENCE};
+use crate::support::house::{Gateway, House, PATIENCE, Server, http_backend};
+
+/// A gateway with these settings and one backend, which has `more` in its section.
+pub(crate) fn with_backend(settings: &str, more: &str) -> (Server, Gateway) {
+    let server = Server::start(&[]);
+    let backend = http_backend("alpha", &server.address, more);
+    let gateway = Gateway::ready(&format!("{settings}\n{backend}"));
+    (server, gateway)
+}
 
 /// An answer that came whole.
 pub(crate) struct Whole {

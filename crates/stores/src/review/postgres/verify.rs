@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use sentinel_review::store::{ReviewError, VerifyReport};
 use tokio_postgres::Row;
 
-use super::super::chain::{self, Link, Walker};
+use super::super::chain::{self, StoredEvent, Walker};
 use super::super::rows::Cells;
 use crate::error::StoreError;
 use crate::postgres::Queries as _;
@@ -59,43 +59,49 @@ pub(super) async fn verify(db: &mut Session) -> Result<VerifyReport, ReviewError
 }
 
 async fn step(db: &mut Session, walker: &mut Walker, row: &Row) -> Result<(), ReviewError> {
-    let bytes = |at: usize| {
-        row.try_get::<_, Option<Vec<u8>>>(at)
-            .map_err(StoreError::from)
-    };
-    let (review_id, event, actor) = (row.text(1)?, row.text(2)?, row.text(3)?);
-    let (old, new) = (row.maybe_text(4)?, row.maybe_text(5)?);
-    let (about, detail) = (row.maybe_text(6)?, row.maybe_text(8)?);
-    let (content, hash) = (bytes(7)?, bytes(10)?.unwrap_or_default());
-    let created_at = row.text(9)?;
-    let link = Link {
-        seq: row.number(0)?,
-        review_id: &review_id,
-        event: &event,
-        actor: &actor,
-        old_status: old.as_deref(),
-        new_status: new.as_deref(),
-        about_id: about.as_deref(),
-        content: content.as_deref(),
-        detail: detail.as_deref(),
-        created_at: &created_at,
-    };
+    let event = stored(row)?;
+    let (review_id, seq) = (&event.review_id, event.seq);
     let mut found = None;
-    if event == chain::PURGED {
+    if event.event == chain::PURGED {
         let query = "SELECT hash FROM review_events WHERE review_id = $1 AND seq < $2 ORDER BY seq";
-        let rows = db.rows(query, &[&review_id, &link.seq]).await?;
+        let rows = db.rows(query, &[review_id, &seq]).await?;
         let hashes: Result<Vec<Vec<u8>>, _> = rows.iter().map(|row| row.try_get(0)).collect();
         found = Some(chain::covered(&hashes.map_err(StoreError::from)?));
     }
-    if let Some(about) = about.as_deref().filter(|_| content.is_some()) {
-        let query = chain::text_query(&event);
+    let about = event.about_id.as_ref().filter(|_| event.content.is_some());
+    if let Some(about) = about {
+        let query = chain::text_query(&event.event);
         let row = db
-            .row(query, &[&about, &review_id, &link.seq, &actor, &created_at])
+            .row(
+                query,
+                &[about, review_id, &seq, &event.actor, &event.created_at],
+            )
             .await?;
         if let Some(row) = row {
             let text = |at: usize| row.try_get::<_, String>(at).map_err(StoreError::from);
             found = Some(chain::content(&[&text(0)?, &text(1)?, &text(2)?]));
         }
     }
-    walker.step(&link, &hash, found)
+    walker.step(&event, found)
+}
+
+/// The columns of `chain::LINK`.
+fn stored(row: &Row) -> Result<StoredEvent, ReviewError> {
+    let bytes = |at: usize| {
+        row.try_get::<_, Option<Vec<u8>>>(at)
+            .map_err(StoreError::from)
+    };
+    Ok(StoredEvent {
+        seq: row.number(0)?,
+        review_id: row.text(1)?,
+        event: row.text(2)?,
+        actor: row.text(3)?,
+        old_status: row.maybe_text(4)?,
+        new_status: row.maybe_text(5)?,
+        about_id: row.maybe_text(6)?,
+        content: bytes(7)?,
+        detail: row.maybe_text(8)?,
+        created_at: row.text(9)?,
+        hash: bytes(10)?.unwrap_or_default(),
+    })
 }

@@ -7,7 +7,7 @@ use sentinel_core::clock::Moment;
 use sentinel_core::random::uuid;
 use sentinel_review::store::{
     ActionOutcome, Addition, Attachment, Decide, Effect, NewEvent, NewReview, Review, ReviewError,
-    ReviewStatus, Role, WriteKey,
+    Role, WriteKey,
 };
 use tokio_postgres::Row;
 
@@ -70,18 +70,14 @@ impl<'a> Writing<'a> {
         let seq = self.seq + 1;
         let created_at = self.now.iso();
         let detail = event.detail.as_ref().map(ToString::to_string);
-        let link = Link {
+        let link = Link::of_new(
             seq,
-            review_id,
-            event: event.event,
-            actor,
-            old_status: event.old_status.map(ReviewStatus::as_str),
-            new_status: event.new_status.map(ReviewStatus::as_str),
-            about_id: about.id.as_deref(),
-            content: about.content.as_ref().map(|content| &content[..]),
-            detail: detail.as_deref(),
-            created_at: &created_at,
-        };
+            event,
+            about,
+            (review_id, actor),
+            detail.as_deref(),
+            &created_at,
+        );
         let hash = link.hash(&self.hash).to_vec();
         self.db
             .change(
