@@ -7,16 +7,24 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use sentinel_core::audit::{OUTCOMES, moment};
 
 use crate::config::Overrides;
 use crate::import::Client;
-use crate::typed_client::Language;
 
+mod audit;
+mod calls;
+mod keys;
+mod kill;
 mod pg;
+mod pin;
 mod review;
 
+pub(crate) use audit::{Audit, AuditAction, AuditFilter};
+pub(crate) use calls::{Call, Cost, List, Target, TypedClient};
+pub(crate) use keys::{Key, KeyAction, Token};
+pub(crate) use kill::{Kill, KillScope, Revive};
 pub(crate) use pg::{Pg, PgCheck, PgCommand, PgInit};
+pub(crate) use pin::{Pin, PinAction};
 pub(crate) use review::{Review, ReviewCommand};
 
 /// One gateway in front of many MCP servers.
@@ -380,103 +388,6 @@ pub(crate) struct Import {
     pub(crate) force: bool,
 }
 
-/// Which gateway a command asks.
-#[derive(Debug, Args)]
-pub(crate) struct Target {
-    /// A gateway's MCP endpoint [default: the running gateway of this data directory, else the
-    /// backends of the configuration]
-    #[arg(long, value_name = "URL")]
-    pub(crate) url: Option<String>,
-    /// Bearer token: to be the caller it names, or for the gateway at --url
-    #[arg(
-        long,
-        env = "SENTINEL_TOKEN",
-        hide_env_values = true,
-        value_name = "TOKEN"
-    )]
-    pub(crate) token: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct List {
-    #[command(flatten)]
-    pub(crate) target: Target,
-    /// Only this backend's, under its own names
-    #[arg(long, value_name = "NAME")]
-    pub(crate) backend: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Cost {
-    #[command(flatten)]
-    pub(crate) list: List,
-    /// Warn of each tool that costs more
-    #[arg(long, value_name = "TOKENS", default_value_t = 500)]
-    pub(crate) warn_above: usize,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Call {
-    /// The tool
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-    /// Its arguments, a JSON object; - reads them from standard input
-    #[arg(value_name = "JSON", default_value = "{}")]
-    pub(crate) arguments: String,
-    #[command(flatten)]
-    pub(crate) target: Target,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TypedClient {
-    /// The language
-    #[arg(value_enum, value_name = "LANGUAGE")]
-    pub(crate) language: Language,
-    /// File to write [default: standard output]
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// Only tools and prompts of such a name; `*` stands for any characters. May be repeated
-    #[arg(long, value_name = "PATTERN")]
-    pub(crate) only: Vec<String>,
-    /// Address of the gateway that the client calls unless it is given another one
-    #[arg(long, value_name = "URL")]
-    pub(crate) base_url: Option<String>,
-    /// Write it although backends are away
-    #[arg(long)]
-    pub(crate) partial: bool,
-    #[command(flatten)]
-    pub(crate) target: Target,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Pin {
-    #[command(subcommand)]
-    pub(crate) action: PinAction,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PinAction {
-    /// List the tools that differ
-    List {
-        /// Those that do not, too
-        #[arg(long)]
-        all: bool,
-        #[command(flatten)]
-        target: Target,
-    },
-    /// Take what a backend says about its tools for good
-    Approve {
-        /// The backend
-        #[arg(value_name = "BACKEND")]
-        backend: String,
-        /// One of its tools, by its own name [default: all of them]
-        #[arg(value_name = "TOOL")]
-        tool: Option<String>,
-        #[command(flatten)]
-        target: Target,
-    },
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Reload {
     #[command(flatten)]
@@ -496,173 +407,6 @@ pub(crate) struct Restart {
 pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) target: Target,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Audit {
-    #[command(subcommand)]
-    pub(crate) action: AuditAction,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AuditAction {
-    /// Print the last records, then new ones as they come
-    Tail {
-        #[command(flatten)]
-        filter: AuditFilter,
-        /// Records to begin with
-        #[arg(long, short = 'n', default_value_t = 20, value_name = "COUNT")]
-        lines: usize,
-        /// Do not wait for more
-        #[arg(long)]
-        stop: bool,
-    },
-    /// Find records
-    Search {
-        #[command(flatten)]
-        filter: AuditFilter,
-        /// At most so many, the newest
-        #[arg(long, default_value_t = 100, value_name = "COUNT")]
-        limit: usize,
-    },
-    /// Print all records as JSON lines
-    Export {
-        #[command(flatten)]
-        filter: AuditFilter,
-    },
-    /// Check the hash chains; says which record is the first that was changed or removed
-    Verify,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AuditFilter {
-    /// Only this caller's
-    #[arg(long, value_name = "NAME")]
-    pub(crate) caller: Option<String>,
-    /// Only this tool, prompt or resource, as the caller named it
-    #[arg(long, value_name = "NAME")]
-    pub(crate) tool: Option<String>,
-    /// Only this backend's
-    #[arg(long, value_name = "NAME")]
-    pub(crate) backend: Option<String>,
-    /// Only what ended so
-    #[arg(long, value_name = "OUTCOME", value_parser = OUTCOMES)]
-    pub(crate) outcome: Option<String>,
-    /// From then on: 15m, 2h, 7d ago, or 2026-07-28T10:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
-    pub(crate) since: Option<u64>,
-    /// Before then
-    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
-    pub(crate) until: Option<u64>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Token {
-    /// Role of the bearer
-    #[arg(long)]
-    pub(crate) role: String,
-    /// Who the bearer is
-    #[arg(long)]
-    pub(crate) subject: String,
-    /// Tenant of the bearer
-    #[arg(long)]
-    pub(crate) tenant: Option<String>,
-    /// A scope; may be given several times
-    #[arg(long)]
-    pub(crate) scope: Vec<String>,
-    /// How long it is good, such as 90s, 15m, 1h or 30d
-    #[arg(long, default_value = "1h", value_name = "TIME", value_parser = lifetime)]
-    pub(crate) expires: u64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Key {
-    #[command(subcommand)]
-    pub(crate) action: KeyAction,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum KeyAction {
-    /// Make a key and print it, once
-    Create {
-        /// What to call it
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Role of the bearer
-        #[arg(long)]
-        role: String,
-        /// How long it is good, such as 12h or 30d [default: until it is revoked]
-        #[arg(long, value_name = "TIME", value_parser = lifetime)]
-        expires: Option<u64>,
-    },
-    /// List the keys, without their secrets
-    List,
-    /// Refuse a key from now on
-    Revoke {
-        /// The key's id, as `key list` shows it
-        #[arg(value_name = "ID")]
-        id: String,
-    },
-}
-
-/// What a switch is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KillScope {
-    /// A tool by the name callers use, or `<backend>.<pattern>`
-    Tool,
-    /// Everything of one backend
-    Backend,
-    /// Everything that one caller does
-    Caller,
-    /// Everything
-    All,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Kill {
-    /// What kind of thing; nothing prints what is off
-    #[arg(value_enum, value_name = "WHAT")]
-    pub(crate) scope: Option<KillScope>,
-    /// Which one
-    #[arg(value_name = "NAME")]
-    pub(crate) name: Option<String>,
-    /// Why, for whoever finds it off
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(crate) reason: String,
-    #[command(flatten)]
-    pub(crate) target: Target,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Revive {
-    /// What kind of thing
-    #[arg(value_enum, value_name = "WHAT")]
-    pub(crate) scope: KillScope,
-    /// Which one
-    #[arg(value_name = "NAME")]
-    pub(crate) name: Option<String>,
-    #[command(flatten)]
-    pub(crate) target: Target,
-}
-
-/// A time such as `90s`, `15m`, `12h` or `30d`, in seconds.
-fn lifetime(text: &str) -> Result<u64, String> {
-    let unit = text.chars().last().unwrap_or_default();
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return Err("expected a number with s, m, h or d, such as 30d".into()),
-    };
-    let number: u64 = text[..text.len() - unit.len_utf8()]
-        .parse()
-        .map_err(|_| "expected a number with s, m, h or d, such as 30d")?;
-    match number.checked_mul(seconds) {
-        // A century is as good as for ever, and no date overflows.
-        Some(time @ 1..=3_155_760_000) => Ok(time),
-        _ => Err("expected a time between 1s and a hundred years".into()),
-    }
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,9 @@
 //! Not here: the process (`super::life`), ids and queues (`super::pipe`).
 
 mod freshness;
+mod incoming;
+mod own_requests;
+mod questions;
 
 use std::collections::HashMap;
 use std::future::{Future, pending};
@@ -19,27 +22,19 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 use sentinel_core::catalog::Publisher;
-use sentinel_core::{
-    Answer, Call, Caller, Fault, ItemKind, Kind, Line as CallerLine, LogLevel, Reply,
-};
-use sentinel_wire::envelope::{
-    self, INVALID_PARAMS, METHOD_NOT_FOUND, Refusal, error_object, write_error_object, write_result,
-};
-use sentinel_wire::json::Rules;
-use sentinel_wire::{
-    Era, Id, Incoming, Message, Method, Notification, Outcome, Payload, Request, Revision, meta,
-};
+use sentinel_core::{Call, Caller, Fault, ItemKind, Kind, Line as CallerLine, LogLevel, Reply};
+use sentinel_wire::{Id, Method, Outcome, Revision};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use self::freshness::{Freshness, OwnTools};
-use super::pipe::{Closed, Line, Pipe, Ticket};
-use super::stderr::{Allowance, OutputTail, Quota};
-use crate::discover::{self, Peer, PeerError};
+use self::own_requests::OnTimeout;
+use self::questions::OpenQuestion;
+use super::pipe::{Closed, Pipe, Ticket};
+use super::stderr::{OutputTail, Quota};
 use crate::relay;
 
 /// A server may not answer a request of the other era at all; both official SDKs wait this long.
@@ -51,8 +46,6 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const PUT_OFF_MAX: Duration = Duration::from_secs(2);
 /// Interval at which a call past its deadline checks whether its caller has answered.
 const ANSWER_POLL: Duration = Duration::from_secs(1);
-/// Open questions of one child. A call may ask several, but not without bound.
-const ASKS_MAX: usize = 32;
 /// Invalid lines of one child that are logged.
 const INVALID_LINES_PER_SECOND: u32 = 2;
 
@@ -115,14 +108,6 @@ pub(crate) struct ChildSession {
     started_at: Instant,
     /// When the newest call began or ended, in milliseconds since `started_at`.
     last_call_ms: AtomicU64,
-}
-
-/// An open question that blocks the running call.
-#[derive(Debug, Clone, Copy)]
-struct OpenQuestion {
-    since: Instant,
-    /// Its call is parked with it, and the caller may never come back.
-    is_parked: bool,
 }
 
 /// Why a call has no reply.
@@ -421,21 +406,6 @@ impl ChildSession {
         Some(deadline + answer_time).filter(|until| *until > Instant::now())
     }
 
-    /// Counts a question as answered.
-    fn count_answer(&self, call: u64) {
-        self.pipe.with(call, |waiter| {
-            if let Some(side) = &mut waiter.side {
-                side.open_questions = side.open_questions.saturating_sub(1);
-                if side.open_questions == 0 {
-                    side.answer_time += side.since.elapsed();
-                    if !side.is_about_a_task {
-                        self.asked.send_replace(None);
-                    }
-                }
-            }
-        });
-    }
-
     pub(crate) fn gone(&self) -> Fault {
         let text = format!("backend `{}` went away during the call", self.name);
         Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000)
@@ -444,267 +414,6 @@ impl ChildSession {
     pub(crate) fn roots_changed(&self) {
         if !self.revision().is_modern() {
             self.pipe.post(|out| out.extend(relay::roots_changed()));
-        }
-    }
-
-    /// Whether the child answers at all.
-    pub(crate) async fn ping(&self) -> bool {
-        // Modern servers have no ping; every one of them knows this request.
-        let (method, params) = match self.revision().era() {
-            Era::Legacy => (Method::Ping, b"{}".to_vec()),
-            Era::Modern => (Method::Discover, discover::own_params(self.revision(), "")),
-        };
-        let answer = self.request_own(method, params, PING_TIMEOUT, OnTimeout::Cancel);
-        matches!(answer.await, Ok(Outcome::Result(_)))
-    }
-
-    /// Opens a modern server's stream of changed lists and of the resources and tasks that callers follow; `begun` is
-    /// called once the request is queued. It has no end; dropping the future cancels it at the child.
-    pub(crate) async fn listen(&self, uris: &[Arc<str>], tasks: &[Arc<str>], begun: impl FnOnce()) {
-        let params = discover::wishes(self.revision(), uris, tasks);
-        let (reply, ended) = oneshot::channel();
-        let waiter = PendingRequest { reply, side: None };
-        let write = |id: u64, out: &mut Vec<u8>| write_request(id, &Method::Listen, &params, out);
-        if let Ok(mut ticket) = self.pipe.begin(waiter, write).await {
-            begun();
-            let _ = ended.await;
-            ticket.silence();
-        }
-    }
-
-    async fn request_own(
-        &self,
-        method: Method,
-        params: Vec<u8>,
-        limit: Duration,
-        on_timeout: OnTimeout,
-    ) -> Result<Outcome, Fault> {
-        let mut time = pin!(sleep_until(Instant::now() + limit));
-        let (reply, mut answer) = oneshot::channel();
-        let waiter = PendingRequest { reply, side: None };
-        let write = |id: u64, out: &mut Vec<u8>| write_request(id, &method, &params, out);
-        let entered = self
-            .in_time(&mut time, self.pipe.begin(waiter, write))
-            .await?;
-        let mut ticket = entered.map_err(|closed| self.gone().because(closed))?;
-        if on_timeout == OnTimeout::Silent {
-            ticket.silence();
-        }
-        let answered = self.in_time(&mut time, &mut answer).await;
-        answered?.map_err(|dropped| self.gone().because(dropped))?
-    }
-
-    /// Handles one line of the child. Never blocks: it runs in the task that reads.
-    pub(crate) fn on_line(self: &Arc<Self>, line: Line) {
-        let line = match line {
-            Line::Whole(line) => line,
-            Line::TooLong { error, id } => return self.too_long(error, id),
-        };
-        match Incoming::parse(line, Rules::backend()) {
-            Ok(Incoming::One(message)) => self.on_message(message),
-            // Only 2025-03-26 has batches, but reading one costs nothing in any revision.
-            Ok(Incoming::Batch(messages)) => {
-                for message in messages {
-                    match message {
-                        Ok(message) => self.on_message(message),
-                        Err(refusal) => self.invalid_line(&refusal),
-                    }
-                }
-            }
-            Err(refusal) => self.invalid_line(&refusal),
-        }
-    }
-
-    fn on_message(self: &Arc<Self>, message: Message) {
-        match message {
-            Message::Response(response) => {
-                let id = response.id.as_ref().and_then(Id::as_u64);
-                if let Some(waiter) = self.pipe.take(id) {
-                    if waiter.side.is_some() {
-                        self.served.store(true, Ordering::Relaxed);
-                    }
-                    // The waiting call may have been dropped just now.
-                    let _ = waiter.reply.send(Ok(response.outcome));
-                } else {
-                    tracing::debug!(backend = %self.name, id = ?response.id, "an answer that nobody waits for");
-                }
-            }
-            Message::Notification(notification) => self.on_notification(notification),
-            Message::Request(request) => self.on_request(request),
-        }
-    }
-
-    fn on_notification(&self, notification: Notification) {
-        let Notification { method, params } = notification;
-        match method {
-            Method::Progress => {
-                let token = params.get(meta::PROGRESS_TOKEN).map(Bytes::copy_from_slice);
-                let id = token
-                    .and_then(Id::from_raw)
-                    .and_then(|token| token.as_u64());
-                let line = id.and_then(|id| self.pipe.with(id, |w| w.line()).flatten());
-                self.pass_on(line, &method, params.as_bytes());
-            }
-            // These notifications name no request: they reach a caller only if there is no other.
-            Method::LogMessage | Method::ElicitationComplete => {
-                let line = self
-                    .pipe
-                    .only(|w| w.side.is_some(), |_, w| w.line())
-                    .flatten();
-                self.pass_on(line, &method, params.as_bytes());
-            }
-            Method::ToolsChanged => self.tools_changed(),
-            Method::ResourcesChanged => {
-                self.changed.set(&[ItemKind::Resource, ItemKind::Template]);
-            }
-            Method::PromptsChanged => self.changed.set(&[ItemKind::Prompt]),
-            Method::ResourceUpdated => {
-                if let Some(uri) = params.string("uri") {
-                    self.publisher.updated(&uri);
-                }
-            }
-            Method::TaskChanged => self.publisher.task_changed(&params),
-            Method::Cancelled => self.withdraw_ask(params.get("requestId")),
-            _ => {}
-        }
-    }
-
-    fn pass_on(&self, line: Option<CallerLine>, method: &Method, params: &[u8]) {
-        let Some(line) = line else { return };
-        let payload = Payload::parse(Bytes::copy_from_slice(params), Rules::backend());
-        if let Some(notice) = payload
-            .ok()
-            .and_then(|params| relay::notice(method, params))
-        {
-            line.notice(notice);
-        }
-    }
-
-    fn on_request(self: &Arc<Self>, request: Request) {
-        if self.revision().is_modern() {
-            // Servers of this revision must not ask, and must not be answered.
-            tracing::debug!(backend = %self.name, method = request.method.as_str(), "a request from a modern server");
-            return;
-        }
-        match request.method {
-            Method::Ping => self.pipe.post(|out| write_result(&request.id, b"{}", out)),
-            Method::Elicit | Method::Sample | Method::RootsList => self.ask(request),
-            method => {
-                let text = format!("{}: no such method", method.as_str());
-                self.refuse(
-                    &request.id,
-                    error_object(METHOD_NOT_FOUND.into(), &text, None).into(),
-                );
-            }
-        }
-    }
-
-    /// Puts a question of the child to the one caller it can be for.
-    fn ask(self: &Arc<Self>, request: Request) {
-        let Request { id, method, params } = request;
-        if self.turn.is_none() {
-            return self.refuse(&id, relay::nobody_to_ask(&method));
-        }
-        let begin = |call: u64, waiter: &mut PendingRequest| {
-            let side = waiter.side.as_mut()?;
-            can_answer(&side.caller, &method).then(|| {
-                if side.open_questions == 0 {
-                    side.since = Instant::now();
-                    if !side.is_about_a_task {
-                        self.asked.send_replace(Some(OpenQuestion {
-                            since: side.since,
-                            is_parked: side.caller.revision.is_modern(),
-                        }));
-                    }
-                }
-                side.open_questions += 1;
-                (call, side.line.clone())
-            })
-        };
-        let mut asks = self.asks.lock();
-        let full = asks.len() >= ASKS_MAX || asks.contains_key(&id);
-        let task = relay::related_task(&params);
-        let found = match task {
-            _ if full => Some(None),
-            Some(task) => self.pipe.only(|w| w.awaits(&task), begin),
-            None => self.pipe.only(PendingRequest::is_of_a_call, begin),
-        };
-        let (call, line) = match found {
-            Some(Some(found)) => found,
-            Some(None) => {
-                drop(asks);
-                return self.refuse(&id, relay::nobody_to_ask(&method));
-            }
-            None => {
-                drop(asks);
-                let text = "no call of a client goes with this question";
-                return self.refuse(&id, error_object(INVALID_PARAMS.into(), text, None).into());
-            }
-        };
-        let answer = line.ask(method, Bytes::copy_from_slice(params.as_bytes()));
-        let session = Arc::clone(self);
-        let asked = id.clone();
-        let task = tokio::spawn(async move { session.answer(call, &asked, answer.await) });
-        asks.insert(id, (call, task.abort_handle()));
-    }
-
-    fn answer(&self, call: u64, id: &Id, answer: Option<Answer>) {
-        self.asks.lock().remove(id);
-        self.count_answer(call);
-        match answer {
-            Some(Answer::Result(result)) => self.pipe.post(|out| write_result(id, &result, out)),
-            Some(Answer::Error(error)) => self.refuse(id, error),
-            None => {
-                let text = "the client is gone";
-                self.refuse(id, error_object(-1, text, None).into());
-            }
-        }
-    }
-
-    /// The child cancelled its question.
-    fn withdraw_ask(&self, id: Option<&[u8]>) {
-        let id = id.map(Bytes::copy_from_slice).and_then(Id::from_raw);
-        let found = id.and_then(|id| self.asks.lock().remove(&id));
-        if let Some((call, ask)) = found {
-            ask.abort();
-            self.count_answer(call);
-        }
-    }
-
-    fn refuse(&self, id: &Id, error: Bytes) {
-        self.pipe
-            .post(|out| write_error_object(Some(id), Revision::NEWEST_LEGACY, &error, out));
-    }
-
-    /// Handles an invalid line. If it has an id of ours, that request fails at once.
-    fn invalid_line(&self, refusal: &Refusal) {
-        let id = refusal.id.as_ref().and_then(Id::as_u64);
-        if let Some(waiter) = id.and_then(|id| self.pipe.take(Some(id))) {
-            let fault = relay::bad_reply(&refusal.message);
-            let _ = waiter.reply.send(Err(fault));
-        }
-        let left_out = match self.invalid_lines.lock().take(Instant::now()) {
-            Allowance::Yes => 0,
-            Allowance::YesAfter(left_out) => left_out,
-            Allowance::No => return,
-        };
-        let text = format!(
-            "its standard output has a line that is no message: {}",
-            refusal.message
-        );
-        tracing::warn!(backend = %self.name, left_out, "{text}");
-        self.output_tail.push(format!("({text})"));
-    }
-
-    fn too_long(&self, error: impl std::error::Error + Send + Sync + 'static, id: Option<u64>) {
-        // Without a readable id it is attributed to the only request in flight, if there is one.
-        let id = id.or_else(|| self.pipe.only(|_| true, |id, _| id));
-        tracing::warn!(backend = %self.name, "{error}");
-        if let Some(waiter) = id.and_then(|id| self.pipe.take(Some(id))) {
-            let text = "the backend's answer is extended_deadline than `limits.line_mb` allows";
-            let _ = waiter
-                .reply
-                .send(Err(Fault::new(Kind::BackendBadReply, text).because(error)));
         }
     }
 }
@@ -724,54 +433,5 @@ impl PendingRequest {
 
     fn line(&self) -> Option<CallerLine> {
         self.side.as_ref().map(|side| side.line.clone())
-    }
-}
-
-/// What happens when no answer came in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OnTimeout {
-    Cancel,
-    /// Sends no cancellation: handshakes cannot be cancelled.
-    Silent,
-}
-
-impl Peer for Arc<ChildSession> {
-    async fn request(&self, method: Method, params: Vec<u8>) -> Result<Outcome, PeerError> {
-        match method {
-            // During the probe silence counts as an answer: a legacy server may ignore unknown requests.
-            Method::Discover => self
-                .request_own(method, params, PROBE_TIMEOUT, OnTimeout::Silent)
-                .await
-                .map_err(PeerError::NotSpoken),
-            Method::Initialize => self
-                .request_own(method, params, self.timeout, OnTimeout::Silent)
-                .await
-                .map_err(PeerError::Failed),
-            _ => self
-                .request_own(method, params, self.timeout, OnTimeout::Cancel)
-                .await
-                .map_err(PeerError::Failed),
-        }
-    }
-
-    async fn notify(&self, method: Method, params: Vec<u8>) -> Result<(), PeerError> {
-        self.pipe
-            .post(|out| envelope::write_notification(method.as_str(), &params, out));
-        Ok(())
-    }
-}
-
-fn write_request(id: u64, method: &Method, params: &[u8], out: &mut Vec<u8>) {
-    let id = itoa::Buffer::new().format(id).to_owned();
-    envelope::write_request(id.as_bytes(), method.as_str(), params, out);
-}
-
-fn can_answer(caller: &Caller, method: &Method) -> bool {
-    let can = &caller.capabilities;
-    match method {
-        Method::Elicit => can.elicit_form || can.elicit_url,
-        Method::Sample => can.sampling,
-        Method::RootsList => can.roots,
-        _ => false,
     }
 }

@@ -1,10 +1,15 @@
 //! A schema before it is compiled: what would cost too much to compile is found, and what would cost nothing to visit
 //! is made to cost something, so that the meter sees every step.
 
+mod patterns;
+mod unroll;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
+use self::patterns::{atoms, may_backtrack};
+use self::unroll::Unroll;
 use super::meter::{Fractions, Temper};
 
 /// Patterns are compiled all at once and keep their caches: how many, and how large together (atoms, repeats unrolled).
@@ -16,7 +21,6 @@ const PLAIN_ATOMS_MAX: u64 = 500;
 const EMBEDDED_MAX: usize = 8;
 /// `unevaluated*` and discriminators follow references while they are compiled, along every way.
 const UNROLLED_MAX: usize = 50_000;
-const UNROLLED_DEPTH_MAX: usize = 256;
 /// How far the crate looks for what tells the branches of an `anyOf` apart.
 const PINS_DEPTH_MAX: usize = 17;
 const PINS_BRANCHES_MIN: usize = 3;
@@ -55,17 +59,6 @@ const NAMED: [&str; 6] = [
     "properties",
 ];
 const REFERENCES: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$ref"];
-/// Keywords that apply schemas to the value itself, not to a part of it.
-const IN_PLACE: [&str; 8] = [
-    "allOf",
-    "anyOf",
-    "dependencies",
-    "dependentSchemas",
-    "else",
-    "if",
-    "oneOf",
-    "then",
-];
 
 /// Checks what the compiler would spend on a schema, and makes it one whose every visit is metered.
 pub(super) fn prepare(schema: &mut Value) -> Result<Temper, String> {
@@ -345,63 +338,6 @@ fn check_alone(schema: &Map<String, Value>) -> Result<(), String> {
     Ok(())
 }
 
-/// Walks as the compiler does, which remembers nothing of the ways it has gone.
-struct Unroll<'a> {
-    places: &'a Places,
-    root: &'a Value,
-    left: usize,
-    within: Vec<String>,
-}
-
-impl Unroll<'_> {
-    fn step(&mut self) -> bool {
-        self.left = self.left.saturating_sub(1);
-        self.left > 0
-    }
-
-    /// What `unevaluated*` gathers: everything that applies in place. It stops where it is already.
-    fn evaluated(&mut self, pointer: &str) -> bool {
-        if !self.step() || self.within.len() > UNROLLED_DEPTH_MAX {
-            return false;
-        }
-        if self.within.iter().any(|within| within == pointer) {
-            return true;
-        }
-        self.within.push(pointer.to_owned());
-        let enough = self.around(pointer, &IN_PLACE, |unroll, next| unroll.evaluated(next));
-        self.within.pop();
-        enough
-    }
-
-    /// What tells branches apart, in `allOf` and behind references. It stops at a depth.
-    fn pins(&mut self, pointer: &str, depth: usize) -> bool {
-        if depth == 0 {
-            return true;
-        }
-        self.step()
-            && self.around(pointer, &["allOf"], |unroll, next| {
-                unroll.pins(next, depth - 1)
-            })
-    }
-
-    fn around(
-        &mut self,
-        pointer: &str,
-        keywords: &[&str],
-        mut visit: impl FnMut(&mut Self, &str) -> bool,
-    ) -> bool {
-        let Some(Value::Object(schema)) = self.root.pointer(pointer) else {
-            return true;
-        };
-        let places = self.places;
-        let targets = places.known.get(pointer).map_or(&[][..], Vec::as_slice);
-        targets.iter().all(|target| visit(self, target))
-            && children(schema, pointer)
-                .filter(|(keyword, _)| keywords.contains(keyword))
-                .all(|(_, child)| visit(self, &child))
-    }
-}
-
 /// The schemas directly in a schema: keyword and pointer.
 fn children<'a>(
     schema: &'a Map<String, Value>,
@@ -450,85 +386,4 @@ fn decoded(fragment: &str) -> String {
         }
     }
     String::from_utf8_lossy(&out).into_owned()
-}
-
-/// Whether a pattern needs more than one pass over a text; when in doubt it does.
-fn may_backtrack(pattern: &str) -> bool {
-    let bytes = pattern.as_bytes();
-    bytes.windows(2).enumerate().any(|(at, pair)| match pair {
-        b"(?" => bytes.get(at + 2) != Some(&b':'),
-        [b'\\', after] => matches!(after, b'1'..=b'9' | b'k' | b'g' | b'G' | b'K' | b'Z'),
-        [b'*' | b'+' | b'?' | b'}', b'+'] => true,
-        _ => false,
-    })
-}
-
-/// About how large a pattern is once its repeats are written out.
-fn atoms(pattern: &str) -> u64 {
-    let mut outer: Vec<u64> = Vec::new();
-    let (mut sum, mut last) = (0_u64, 0_u64);
-    let mut chars = pattern.char_indices().peekable();
-    while let Some((at, char)) = chars.next() {
-        let atom = match char {
-            '(' => {
-                outer.push(sum);
-                (sum, last) = (0, 0);
-                continue;
-            }
-            ')' => {
-                let inner = sum;
-                sum = outer.pop().unwrap_or(0);
-                inner + 1
-            }
-            '{' => {
-                let times = repeats(&pattern[at + 1..]);
-                sum = sum.saturating_add(last.saturating_mul(times.saturating_sub(1)));
-                last = last.saturating_mul(times.max(1));
-                continue;
-            }
-            '[' => class(&mut chars),
-            '\\' => match chars.next() {
-                // Classes of Unicode are long lists.
-                Some((_, 'p' | 'P')) => 100,
-                Some((_, 'D' | 'S' | 'W')) => 8,
-                _ => 1,
-            },
-            '.' => 8,
-            _ => 1,
-        };
-        sum = sum.saturating_add(atom);
-        last = atom;
-    }
-    outer.into_iter().fold(sum, u64::saturating_add)
-}
-
-fn class(chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>) -> u64 {
-    let mut size = 2;
-    while let Some((_, char)) = chars.next() {
-        match char {
-            ']' => break,
-            '^' => size += 8,
-            '\\' => match chars.next() {
-                Some((_, 'p' | 'P')) => size += 100,
-                _ => size += 1,
-            },
-            _ if char.is_ascii() => {}
-            _ => size += 1,
-        }
-    }
-    size
-}
-
-/// The most that `{n}`, `{n,}` or `{n,m}` asks for; 1 if this is none of them.
-fn repeats(after: &str) -> u64 {
-    let Some((inside, _)) = after.split_once('}') else {
-        return 1;
-    };
-    let (least, most) = inside.split_once(',').unwrap_or((inside, inside));
-    let number = |text: &str| text.trim().parse::<u64>().ok();
-    match (number(least), number(most)) {
-        (_, Some(most)) => most.max(1),
-        (Some(least), None) => least.max(1),
-        (None, None) => 1,
-    }
 }

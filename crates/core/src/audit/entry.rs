@@ -1,27 +1,31 @@
 //! A request's audit entry, from reading the request to its record.
 
+mod ending;
 mod spans;
+mod trail;
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use sentinel_wire::{Method, Outcome, Params, Revision, json, meta};
-use smallvec::SmallVec;
+use sentinel_wire::{Method, Params, Revision, json, meta};
 use tokio::time::Instant;
 
+pub use self::ending::{Ending, OUTCOMES};
+pub use self::trail::AuditTrail;
+
+use self::ending::REPLAYED;
+use self::trail::{Facts, Text};
 use super::record::{Draft, Guarantee, Surface};
-use super::redact::{RecordedArguments, without_userinfo};
+use super::redact::without_userinfo;
 use super::rejections::{RejectionCount, Rejections};
-use super::{Arguments, NotKept, Sink, UNKNOWN};
+use super::{Arguments, NotKept, Sink};
 use crate::caller::Caller;
-use crate::fault::{Fault, Kind};
+use crate::fault::Kind;
 use crate::identity::Identity;
-use crate::metrics::{Metrics, STATUSES};
-use crate::operation::Operation;
-use crate::reply::Reply;
+use crate::metrics::Metrics;
 use crate::trace::{Spans, Traced};
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -55,128 +59,6 @@ pub struct Request<'a> {
     pub bytes_in: usize,
     /// The header of that name, if any.
     pub traceparent: Option<&'a [u8]>,
-}
-
-/// The facts about a request, shared by the surface that answers it and its walk.
-#[derive(Default)]
-pub struct AuditTrail {
-    facts: Option<Facts>,
-    /// The operation it resolved to.
-    went: OnceLock<Arc<Operation>>,
-    dispatched: AtomicBool,
-    /// When it was sent to its backend, where spans are collected or the caller is told.
-    dispatched_at: OnceLock<Instant>,
-    is_timed: AtomicBool,
-    intent: AtomicU64,
-    refused: OnceLock<Kind>,
-    /// The target, where the request's own members do not name it.
-    about: OnceLock<Box<str>>,
-    /// Seconds that a piece of the answer may wait; 0 if the answer must be whole.
-    patience_s: AtomicU32,
-}
-
-/// A short text, stored inline.
-struct Text(SmallVec<[u8; 32]>);
-
-impl Text {
-    fn of(bytes: &[u8]) -> Self {
-        Self(SmallVec::from_slice(bytes))
-    }
-
-    /// Callers' texts were scanned before, so this is UTF-8.
-    fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or_default()
-    }
-}
-
-struct Facts {
-    surface: Surface,
-    request_id: Text,
-    method: Option<Method>,
-    operation: Text,
-    arguments: RecordedArguments,
-    at_ns: u64,
-    began: Instant,
-    bytes_in: usize,
-    traced: Traced,
-}
-
-/// All values of a record's `outcome`: the outcomes of requests, and two of `sync`, for a call that was begun and one
-/// whose end is unknown.
-pub const OUTCOMES: [&str; STATUSES.len() + 2] = {
-    let mut all = ["intent"; STATUSES.len() + 2];
-    all[STATUSES.len() + 1] = UNKNOWN;
-    let mut at = 0;
-    while at < STATUSES.len() {
-        all[at] = STATUSES[at];
-        at += 1;
-    }
-    all
-};
-
-/// The kind in records of answers that were sent again.
-const REPLAYED: &str = "replayed";
-
-/// The outcome of a request.
-#[derive(Clone, Copy)]
-pub enum Ending {
-    /// The gateway or the backend answered.
-    Success,
-    /// The backend's tool set `isError`, or the backend answered with an error of its own.
-    BackendError,
-    /// The caller is asked for input.
-    InputRequired,
-    /// The answer to an earlier request was sent again; no call was made.
-    Replayed {
-        /// That answer was an error.
-        is_error: bool,
-    },
-    Refused(Kind),
-}
-
-impl Ending {
-    pub fn of(outcome: &Result<Reply, Fault>) -> Self {
-        match outcome {
-            Err(fault) => Self::Refused(fault.kind),
-            Ok(Reply {
-                outcome: Outcome::Error(_),
-                ..
-            }) => Self::BackendError,
-            Ok(Reply {
-                outcome: Outcome::Result(result),
-                ..
-            }) => {
-                if result.get("isError") == Some(b"true") {
-                    Self::BackendError
-                } else if result.get("resultType") == Some(br#""input_required""#) {
-                    Self::InputRequired
-                } else {
-                    Self::Success
-                }
-            }
-        }
-    }
-
-    /// Outcome and kind, as named in records and metrics.
-    fn words(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Success => ("success", ""),
-            Self::BackendError => ("error", "backend_error"),
-            Self::InputRequired => ("input_required", ""),
-            Self::Replayed { is_error: false } => ("success", REPLAYED),
-            Self::Replayed { is_error: true } => ("error", REPLAYED),
-            Self::Refused(kind) => {
-                let kind = kind.as_str();
-                let outcome = match kind {
-                    "unauthorized" | "forbidden" | "unknown_name" | "unknown_resource" => "denied",
-                    "rate_limited" | "circuit_open" | "overloaded" | "cancelled" => kind,
-                    "disabled" => "killed",
-                    _ => "error",
-                };
-                (outcome, kind)
-            }
-        }
-    }
 }
 
 impl Auditor {
@@ -358,99 +240,6 @@ fn now_ns() -> u64 {
 
 fn now_ms() -> u64 {
     now_ns() / NS_PER_MS
-}
-
-impl AuditTrail {
-    /// Notes the operation that the call resolved to.
-    pub(crate) fn resolved(&self, operation: &Arc<Operation>) {
-        let _ = self.went.set(operation.clone());
-    }
-
-    /// Notes that the call is being sent to its backend.
-    pub(crate) fn dispatched(&self) {
-        self.dispatched.store(true, Ordering::Relaxed);
-        let facts = self.facts.as_ref();
-        if facts.is_some_and(|facts| facts.traced.spans.is_some())
-            || self.is_timed.load(Ordering::Relaxed)
-        {
-            let _ = self.dispatched_at.set(Instant::now());
-        }
-    }
-
-    /// Whether it was handed to its backend.
-    pub fn is_dispatched(&self) -> bool {
-        self.dispatched.load(Ordering::Relaxed)
-    }
-
-    /// Notes that the connector refused the call: the backend did not receive it.
-    pub(crate) fn turned_back(&self) {
-        self.dispatched.store(false, Ordering::Relaxed);
-    }
-
-    /// The `traceparent` for the backend, where it differs from the request's own.
-    pub fn traceparent(&self) -> Option<&str> {
-        self.facts.as_ref()?.traced.onward.as_deref()
-    }
-
-    /// How long a piece of the answer may wait, if the caller takes it in pieces.
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        let seconds = self.patience_s.load(Ordering::Relaxed);
-        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
-    }
-
-    /// Has the time of its stages kept.
-    pub fn time(&self) {
-        self.is_timed.store(true, Ordering::Relaxed);
-    }
-
-    /// When it was sent to its backend, if that is kept and it was.
-    pub fn dispatched_at(&self) -> Option<Instant> {
-        self.dispatched_at.get().copied()
-    }
-
-    /// Notes why the request is refused, for an entry that is then dropped.
-    pub fn refuse(&self, kind: Kind) {
-        let _ = self.refused.set(kind);
-    }
-
-    /// Notes the request's target.
-    pub fn about(&self, what: &str) {
-        let _ = self.about.set(what.into());
-    }
-
-    /// Links this request to the call that an earlier one began.
-    pub fn continues(&self, earlier: &Self) {
-        if let Some(went) = earlier.went.get() {
-            let _ = self.went.set(went.clone());
-        }
-        if earlier.dispatched.load(Ordering::Relaxed) {
-            self.dispatched();
-        }
-        let intent = earlier.intent.load(Ordering::Relaxed);
-        self.intent.store(intent, Ordering::Relaxed);
-    }
-
-    fn draft(&self) -> Draft<'_> {
-        let backend = self.went.get().map_or("", |went| &*went.backend);
-        let Some(facts) = &self.facts else {
-            return Draft::default();
-        };
-        Draft {
-            at_ms: facts.at_ns / NS_PER_MS,
-            request_id: facts.request_id.as_str(),
-            surface: facts.surface.as_str(),
-            method: facts.method.as_ref().map_or("", Method::as_str),
-            backend,
-            operation: match self.about.get() {
-                Some(about) => about,
-                None => facts.operation.as_str(),
-            },
-            bytes_in: facts.bytes_in as u64,
-            args_digest: facts.arguments.digest,
-            args: facts.arguments.text.as_deref(),
-            ..Draft::default()
-        }
-    }
 }
 
 /// An unfinished record. Dropping it records that the caller left.

@@ -3,16 +3,18 @@
 //! A credential is a value that its name or its shape gives away (`config::credentials`). It leaves the
 //! configuration entirely: the backend names a variable, and the value goes into the export lines.
 
+mod arguments;
+mod users;
+
 use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
+use self::users::{has_user, without_user};
 use super::read::Server;
 use super::variables::{Export, Exports, variable_name};
 use super::write::{Entry, Setting, Transport};
-use crate::config::template::{Piece, Template, is_name, parse_with};
+use crate::config::template::{Piece, Template, parse_with, variable};
 use crate::config::{Environment, OWN_HEADERS, backend_name, command_line, credentials};
 
 /// Keys of clients that have no counterpart here and need none.
@@ -297,107 +299,6 @@ impl<'a> Converter<'a> {
         Setting::Variable(self.done.exports.name(wanted, &longer, export))
     }
 
-    /// Arguments name variables by `${…}`, inside the text.
-    fn args(&mut self, context: &Context<'_>, args: &[String]) -> Vec<String> {
-        let mut out = Vec::with_capacity(args.len());
-        let own = self.own_variables(context);
-        let mut flag = "";
-        for arg in args {
-            let template = self.template(context, arg);
-            let own = |name: &str| {
-                own.iter().any(|own| own == name) && arg.contains(&format!("${{{name}}}"))
-            };
-            out.push(self.arg(context, flag, template, own));
-            // `--flag=value` announces nothing, and its value must not become part of a name.
-            flag = if arg.starts_with('-') && !arg.contains('=') {
-                arg
-            } else {
-                ""
-            };
-        }
-        out
-    }
-
-    /// Variables that the server's own `env` sets. The client does not know them, so `${…}` of one in an argument is
-    /// for the program, as `mcp-remote` reads it. One that only passes on the client's own is the client's.
-    fn own_variables(&self, context: &Context<'_>) -> Vec<String> {
-        let passed_on = |name: &str, value: &str| {
-            let template = read_template(value, context.server, self.environment);
-            matches!(template.pieces.as_slice(), [Piece::Variable { name: of, .. }] if of == name)
-        };
-        let env = context
-            .server
-            .definition
-            .get("env")
-            .and_then(Value::as_object);
-        let set = env
-            .into_iter()
-            .flatten()
-            .filter_map(|(name, value)| Some((name, scalar(value)?)));
-        set.filter(|(name, value)| !passed_on(name, value))
-            .map(|(name, _)| name.clone())
-            .collect()
-    }
-
-    fn arg(
-        &mut self,
-        context: &Context<'_>,
-        flag: &str,
-        template: Template,
-        own: impl Fn(&str) -> bool,
-    ) -> String {
-        if !template.is_plain() {
-            let named =
-                credentials::name_says_so(flag) || credentials::name_says_so(&template.text());
-            let leaks = |piece: &Piece| match piece {
-                Piece::Variable {
-                    default: Some(text),
-                    ..
-                } => named || credentials::shape_says_so(text),
-                Piece::Variable { default: None, .. } | Piece::Text(_) => false,
-            };
-            let leaks = template.pieces.iter().any(leaks)
-                || credentials::shape_says_so(&template.written());
-            let template = template.with_literal(own);
-            if !leaks {
-                return template.written();
-            }
-            let name = format!("{}_ARGUMENT", context.variable);
-            return self.placeholder(Export::Template(template), &name);
-        }
-        let text = template.text();
-        // `--token=x`, `TOKEN=x` and `Authorization: x`: what is before the sign tells what is after it.
-        let split = text
-            .find(['=', ':'])
-            .filter(|at| !text[*at..].starts_with("://"));
-        if let Some(at) = split {
-            let (name, value) = (&text[..at], text[at + 1..].trim_start());
-            if credentials::looks_secret(name, value) && !value.is_empty() {
-                let kept = &text[..text.len() - value.len()];
-                let variable = format!("{}_{}", context.variable, variable_name(name));
-                let placeholder = self.placeholder(Export::Literal(value.to_owned()), &variable);
-                return format!("{}{placeholder}", kept.replace("${", "$${"));
-            }
-        }
-        let announced = !text.starts_with('-') && credentials::looks_secret(flag, &text);
-        if announced || credentials::shape_says_so(&text) {
-            let what = if flag.is_empty() {
-                "ARGUMENT".to_owned()
-            } else {
-                variable_name(flag)
-            };
-            return self.placeholder(
-                Export::Literal(text),
-                &format!("{}_{what}", context.variable),
-            );
-        }
-        template.written()
-    }
-
-    fn placeholder(&mut self, export: Export, wanted: &str) -> String {
-        format!("${{{}}}", self.done.exports.name(wanted, wanted, export))
-    }
-
     fn template(&mut self, context: &Context<'_>, text: &str) -> Template {
         self.ask_for_inputs(context.server, text);
         read_template(text, context.server, self.environment)
@@ -502,48 +403,6 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// Where the user of a URL stands in it: `user:password` before the last `@` of the authority.
-fn user_of(url: &str) -> Option<(usize, usize)> {
-    let begin = url.find("://")? + 3;
-    let end = url[begin..].find(['/', '?', '#']);
-    let end = end.map_or(url.len(), |at| begin + at);
-    let at = url[begin..end].rfind('@')?;
-    Some((begin, begin + at))
-}
-
-fn has_user(url: &str) -> bool {
-    user_of(url).is_some()
-}
-
-/// A URL without the user in it, and the header that says the same; `None` if there is none, or if it is in a variable.
-fn without_user(template: &Template) -> Option<(String, String)> {
-    let url = template.is_plain().then(|| template.text())?;
-    let (begin, at) = user_of(&url)?;
-    let mut user = unescaped(&url[begin..at]);
-    if !user.contains(&b':') {
-        user.push(b':');
-    }
-    let bare = format!("{}{}", &url[..begin], &url[at + 1..]);
-    Some((bare, format!("Basic {}", STANDARD.encode(user))))
-}
-
-/// Without percent-encoding; what is no escape stays.
-fn unescaped(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let digits = tail.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let escaped = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
-        let (one, left) = match escaped.filter(|_| byte == b'%') {
-            Some(escaped) => (escaped, &tail[2..]),
-            None => (byte, tail),
-        };
-        out.push(one);
-        rest = left;
-    }
-    out
-}
-
 /// Reads the variables that clients know: `${VAR}`, `${VAR:-x}`, `${env:VAR}`, `${input:x}`, and the
 /// folders, which are known now.
 fn read_template(text: &str, server: &Server, environment: &Environment<'_>) -> Template {
@@ -560,15 +419,7 @@ fn read_template(text: &str, server: &Server, environment: &Environment<'_>) -> 
                     default: None,
                 });
             }
-            let inside = inside.strip_prefix("env:").unwrap_or(inside);
-            let (name, default) = match inside.split_once(":-") {
-                Some((name, default)) => (name, Some(default.to_owned())),
-                None => (inside, None),
-            };
-            is_name(name).then(|| Piece::Variable {
-                name: name.to_owned(),
-                default,
-            })
+            variable(inside.strip_prefix("env:").unwrap_or(inside))
         }
     })
 }

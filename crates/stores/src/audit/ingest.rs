@@ -5,24 +5,31 @@
 //! spool. Missing records are announced by gap records, lanes are tied together by anchors, and lanes of dead processes
 //! are adopted.
 
+mod adoption;
+mod gaps;
+mod intents;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sentinel_core::audit::{ANCHOR, AuditStore, Batch, GAP, Record, Sink, StoreFailure, UNKNOWN};
+use sentinel_core::audit::{ANCHOR, AuditStore, Batch};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::heads::{self, Head, hex};
-use crate::spool::follow::{Chunk, Follower, Gap, Step};
-use crate::spool::{FileLane, Recorder, orphans};
+pub use self::adoption::{Adopted, adopt_all};
+
+use self::adoption::adopt;
+use self::gaps::announce;
+use self::intents::Intents;
+use super::heads::{self, Head};
+use crate::spool::follow::{Chunk, Follower, Gap};
+use crate::spool::{FileLane, Recorder};
 
 /// Polling interval. Records that arrive in between share a transaction, so a shorter interval costs
 /// more per record.
@@ -97,27 +104,6 @@ impl Ingest {
             0
         } else {
             self.recorder.metrics.audit.backlog()
-        }
-    }
-}
-
-/// Intents without completion; their segments are kept until they have one.
-#[derive(Default)]
-struct Intents {
-    open: BTreeMap<u64, Record>,
-    /// Segments kept only for these, with their last record number.
-    held: Vec<(u64, u64)>,
-    last_seq: u64,
-}
-
-impl Intents {
-    fn note(&mut self, records: &Batch, steps: Vec<Step>) {
-        self.last_seq = records.last().map_or(self.last_seq, |(seq, _)| seq);
-        for step in steps {
-            match step {
-                Step::Begun(seq, record) => self.open.insert(seq, *record),
-                Step::Ended(seq) => self.open.remove(&seq),
-            };
         }
     }
 }
@@ -398,113 +384,4 @@ fn newest(mut heads: Vec<Head>) -> Vec<Head> {
     heads.sort_by_key(|head| std::cmp::Reverse(head.lane));
     heads.truncate(HEADS_MAX);
     heads
-}
-
-/// Appends a gap record for each gap; returns the number of the last one.
-fn announce(recorder: &Recorder, gaps: &[Gap], reason: &str) -> Option<u64> {
-    let said = gaps.iter().map(|gap| announce_one(recorder, gap, reason));
-    said.fold(None, Option::max)
-}
-
-fn announce_one(recorder: &Recorder, gap: &Gap, reason: &str) -> Option<u64> {
-    let count = gap.to_seq + 1 - gap.from_seq;
-    recorder.metrics.audit.gaps.fetch_add(1, Relaxed);
-    tracing::warn!(
-        lane = gap.lane,
-        from = gap.from_seq,
-        to = gap.to_seq,
-        count,
-        "audit records are missing"
-    );
-    let mut args = json!({
-        "lane": gap.lane, "from_seq": gap.from_seq, "to_seq": gap.to_seq, "count": count, "reason": reason,
-    });
-    if let Some(before) = &gap.before {
-        args["before"] = hex(before).into();
-    }
-    recorder.announce(GAP, &args.to_string())
-}
-
-/// What was adopted from dead processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Adopted {
-    pub records: u64,
-    /// Calls with an intent and no completion: their outcome is unknown.
-    pub unknown: u64,
-}
-
-/// Moves the records of dead processes into the store. Gap records and unknown outcomes go to the lanes of `recorder`. A
-/// lane that fails is left for the next time and does not block the others.
-pub async fn adopt_all(
-    data_dir: &Path,
-    store: &dyn AuditStore,
-    recorder: &Recorder,
-) -> Result<Adopted, StoreFailure> {
-    adopt(data_dir, store, recorder, async |_| {}).await
-}
-
-/// The gaps in the lane of a dead process.
-fn gaps_of(folder: &Path) -> io::Result<Vec<Gap>> {
-    let mut follower = Follower::new(folder.to_owned());
-    let mut gaps = Vec::new();
-    loop {
-        let chunk = follower.read(None)?;
-        gaps.extend(chunk.gaps);
-        if chunk.records.is_none() {
-            return Ok(gaps);
-        }
-    }
-}
-
-/// `say_first` ingests gap records up to a number of the last lane, before the records after the gap.
-async fn adopt(
-    data_dir: &Path,
-    store: &dyn AuditStore,
-    recorder: &Recorder,
-    mut say_first: impl AsyncFnMut(u64),
-) -> Result<Adopted, StoreFailure> {
-    let mut adopted = Adopted::default();
-    let mut unread = None;
-    'orphans: for orphan in orphans::adopt(data_dir)? {
-        let mut follower = Follower::new(orphan.folder.clone());
-        let mut intents = Intents::default();
-        let mut head = None;
-        // A read error shows below; the gaps are announced once the lane can be read.
-        let gaps = gaps_of(&orphan.folder).unwrap_or_default();
-        if let Some(said) = announce(recorder, &gaps, "crash") {
-            say_first(said).await;
-        }
-        loop {
-            let chunk = match follower.read(None) {
-                Ok(chunk) => chunk,
-                Err(error) => {
-                    unread = Some(error);
-                    continue 'orphans;
-                }
-            };
-            let Some(records) = chunk.records else {
-                break;
-            };
-            intents.note(&records, chunk.steps);
-            adopted.records += records.len() as u64;
-            head = Head::of(&records);
-            store.insert(records).await?;
-        }
-        for (seq, record) in &intents.open {
-            adopted.unknown += 1;
-            let mut draft = record.draft();
-            draft.outcome = UNKNOWN;
-            draft.kind = "crash";
-            draft.intent = *seq;
-            recorder.append(&draft);
-        }
-        if let Some(head) = head {
-            heads::write(data_dir, &head)?;
-        }
-        orphan.remove();
-    }
-    match unread {
-        Some(error) => Err(error.into()),
-        None => Ok(adopted),
-    }
 }

@@ -1,11 +1,14 @@
 //! Verifies the chains of all lanes and reports the first altered record.
 
+mod holes;
+
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use sentinel_core::audit::{ANCHOR, AuditStore, Broken, GAP, Key, StoreFailure, Stored, genesis};
 use serde::Deserialize;
 
+use self::holes::{Announced, GapArgs, Hole};
 use super::heads::{self, Head, hex};
 use crate::spool;
 
@@ -30,32 +33,8 @@ pub struct Verdict {
 }
 
 #[derive(Deserialize)]
-struct GapArgs {
-    lane: i64,
-    from_seq: u64,
-    to_seq: u64,
-    /// The hash that the next record follows, if known.
-    before: Option<String>,
-}
-
-#[derive(Deserialize)]
 struct AnchorArgs {
     heads: Vec<Head>,
-}
-
-/// Missing records, to be matched with announcements, which may come later.
-struct Hole {
-    /// The record after it.
-    next: Key,
-    from_seq: u64,
-    /// The hash of the record before it.
-    hash: [u8; 32],
-}
-
-impl Hole {
-    fn to_seq(&self) -> u64 {
-        self.next.seq - 1
-    }
 }
 
 #[derive(Default)]
@@ -364,43 +343,5 @@ impl Walk {
             seq: at,
         };
         self.verdict.broken.push(Broken { key, reason });
-    }
-}
-
-/// The announced gaps of each lane.
-#[derive(Default)]
-struct Announced<'a> {
-    /// In order of their starts.
-    ranges: HashMap<(&'a str, i64), Vec<&'a GapArgs>>,
-}
-
-impl<'a> Announced<'a> {
-    fn of(gaps: &'a [(Key, GapArgs)]) -> Self {
-        let mut this = Self::default();
-        for (key, gap) in gaps {
-            let ranges = this.ranges.entry((&key.node, gap.lane)).or_default();
-            ranges.push(gap);
-        }
-        for ranges in this.ranges.values_mut() {
-            ranges.sort_by_key(|gap| gap.from_seq);
-        }
-        this
-    }
-
-    /// Whether all of a hole was announced, perhaps in pieces; and if so, the hash that the record after it follows,
-    /// if known.
-    fn before(&self, hole: &Hole) -> Option<Option<String>> {
-        let ranges = self
-            .ranges
-            .get(&(hole.next.node.as_str(), hole.next.lane))?;
-        let mut reached = hole.from_seq;
-        for gap in ranges {
-            if gap.from_seq <= reached {
-                reached = reached.max(gap.to_seq.saturating_add(1));
-            }
-        }
-        let last = |gap: &&&GapArgs| gap.to_seq == hole.to_seq() && gap.before.is_some();
-        let said = ranges.iter().find(last);
-        (reached > hole.to_seq()).then(|| said.and_then(|gap| gap.before.clone()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use sentinel_core::audit::{Draft, Guarantee};
+use sentinel_core::audit::{Draft, Guarantee, Sink};
 use sentinel_core::metrics::Metrics;
 use tempfile::TempDir;
 
