@@ -444,12 +444,9 @@ pub(super) fn refusal(speaks: Speaks, head: &request::Parts, fault: &Fault) -> R
         Speaks::Http => reply::problem(fault),
     };
     let headers = response.headers_mut();
-    match fault.kind {
-        // The start of the next request on this connection is unknown.
-        Kind::UnsupportedCoding => {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        _ => {}
+    // The start of the next request on this connection is unknown.
+    if fault.kind == Kind::UnsupportedCoding {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if let (Speaks::Http, Some(ms)) = (speaks, fault.retry_after_ms) {
         headers.insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));

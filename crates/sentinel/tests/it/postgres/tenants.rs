@@ -335,7 +335,7 @@ fn d_10_routes_have_their_verbs_parameters_and_documents() {
     }
 }
 
-/// A_18 of the catalog: each call, whatever its surface, leaves one record with its operation.
+/// Each call, whatever its surface, leaves one record with its operation.
 #[test]
 fn g_36_each_call_of_a_function_leaves_one_record() {
     let shop = Shop::start("");
