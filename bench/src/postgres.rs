@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::ChildStderr;
 
 use self::cluster::{Cluster, LOGIN};
 use self::statement::{Script, logged};
@@ -32,8 +34,8 @@ use crate::options::Options;
 use crate::usage;
 
 const WINDOW: Duration = Duration::from_secs(1);
-/// What pgbench runs in whole seconds, so that a window fits behind its start.
-const PGBENCH_S: u64 = 2;
+/// How long a window of pgbench takes, with the second before it: it reports once a second.
+const PGBENCH: Duration = Duration::from_millis(2500);
 const ROUNDS: usize = 5;
 const QUICK_ROUNDS: usize = 2;
 const CALLERS: [usize; 2] = [16, 100];
@@ -158,8 +160,7 @@ pub(crate) fn planned(options: &Options) -> Duration {
     if !options.wants_postgres() {
         return Duration::ZERO;
     }
-    let pgbench = Duration::from_secs(PGBENCH_S) + Duration::from_millis(500);
-    let round = (pgbench + WINDOW + warm_up(WINDOW)) * 2;
+    let round = (PGBENCH + WINDOW + warm_up(WINDOW)) * 2;
     let cells = callers(options).len() * Shape::all().len();
     round * (cells * rounds(options)) as u32 + stream::planned(options) + START
 }
@@ -331,46 +332,47 @@ impl Contest<'_> {
         let mut command = self.cluster.client("pgbench");
         command
             .args(["-U", LOGIN, "-n", "-M", "prepared", "-c", &callers])
-            .args(["-j", &threads, "-T", &PGBENCH_S.to_string(), "-f"])
+            .args(["-j", &threads, "-T", "60", "-P", "1", "-f"])
             .arg(&file);
         for (name, value) in &script.variables {
             command.arg("-D").arg(format!("{name}={value}"));
         }
-        let before = self.cluster.leash.pids().len();
         let mut child = command
             .arg("postgres")
-            .stdout(Stdio::piped())
+            .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .context("pgbench does not start")?;
         let pid = child.id().context("pgbench has no process")?;
-        let since = Instant::now();
-        while self.cluster.leash.pids().len() < before + self.callers {
-            if child.try_wait()?.is_some() {
-                break;
-            }
-            ensure!(since.elapsed() < START, "pgbench does not connect");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        tokio::time::sleep(warm_up(WINDOW)).await;
+        let said = child.stderr.take().context("stderr is piped")?;
+        let mut said = BufReader::new(said).lines();
+        // The first second is that of its sessions' start.
+        progress(&mut said).await?;
         let (from, began) = (self.sample(pid), Instant::now());
-        tokio::time::sleep(WINDOW).await;
+        let per_second = progress(&mut said).await?;
         let (to, elapsed) = (self.sample(pid), began.elapsed());
-        let is_over = child.try_wait()?.is_some();
-        let done = child.wait_with_output().await?;
-        let (said, error) = (
-            String::from_utf8_lossy(&done.stdout),
-            String::from_utf8_lossy(&done.stderr),
-        );
-        ensure!(done.status.success(), "{error}");
-        if is_over {
-            bail!("pgbench ended before its window did");
-        }
-        let rate = said.lines().find_map(|line| {
-            let rate = line.strip_prefix("tps = ")?.split(' ').next()?;
-            rate.parse().ok()
-        });
-        let per_second = rate.with_context(|| format!("pgbench says no rate: {said}"))?;
+        child.kill().await?;
         Ok(Window::of(per_second, elapsed, from, to))
     }
+}
+
+/// The calls per second that pgbench reports next.
+async fn progress(said: &mut Lines<BufReader<ChildStderr>>) -> anyhow::Result<f64> {
+    let mut all = String::new();
+    let reads = async {
+        while let Some(line) = said.next_line().await? {
+            // "progress: 1.0 s, 33374.1 tps, lat ..."
+            if let Some(rest) = line.strip_prefix("progress: ") {
+                let rate = rest.split(", ").find_map(|one| one.strip_suffix(" tps"));
+                let rate = rate.with_context(|| format!("no rate: {line}"))?;
+                return Ok(rate.parse()?);
+            }
+            all.push_str(&line);
+            all.push('\n');
+        }
+        bail!("{all}")
+    };
+    tokio::time::timeout(START, reads)
+        .await
+        .context("pgbench says nothing")?
 }
