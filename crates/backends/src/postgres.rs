@@ -19,7 +19,7 @@ use sentinel_core::catalog::{Change, Publisher};
 use sentinel_core::{
     Backend, Call, Description, Fault, Health, Kind, Offer, Refusals, Reply, Status,
 };
-use sentinel_pg::{PgError, PoolOptions, Session};
+use sentinel_pg::{PgError, Pool, PoolOptions, Session};
 use sentinel_wire::{Method, Revision};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -105,6 +105,8 @@ enum State {
 struct Inner {
     config: Config,
     database: Database,
+    /// A connection for the catalog, which must be read also while calls hold all others.
+    reader: Pool,
     listening: PoolOptions,
     publisher: Publisher,
     state: watch::Sender<State>,
@@ -134,9 +136,12 @@ impl PostgresBackend {
         listening: PoolOptions,
         publisher: Publisher,
     ) -> Self {
+        let mut reader = listening.clone();
+        reader.max_connections = 1;
         Self(Arc::new(Inner {
             config,
             database,
+            reader: reader.build(),
             listening,
             publisher,
             state: watch::Sender::new(State::Starting),
@@ -215,7 +220,7 @@ impl Inner {
             let row = session.client().query_one(SEARCH_PATH, &[]).await?;
             Ok::<_, PgError>((found, row.get::<_, Option<String>>(0)))
         };
-        let reading = tokio::time::timeout(config.timeout, self.database.primary.run(read));
+        let reading = tokio::time::timeout(config.timeout, self.reader.run(read));
         let reading = reading
             .await
             .map_err(|_| LoadError::TimedOut(config.timeout))?;

@@ -206,7 +206,7 @@ impl Shared {
             on_connect(&mut client).await.map_err(PgError::Setup)?;
         }
         Ok(Connection {
-            session: Session::new(client),
+            session: Session::new(client).await,
             since: Instant::now(),
         })
     }

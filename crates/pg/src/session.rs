@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::pin::pin;
 
-use futures_util::future::{BoxFuture, try_join_all, try_join4};
+use futures_util::future::{BoxFuture, try_join_all, try_join5};
 use futures_util::{TryFutureExt, TryStreamExt};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
@@ -13,6 +13,13 @@ use crate::error::PgError;
 /// Prepared statements kept per connection; when there are more, all are closed and prepared again
 /// on use. Far above the number of queries of a component.
 const STATEMENTS_MAX: usize = 512;
+
+/// Removes what statements may have left in the session for later ones: settings, temporary tables, cursors, values of sequences,
+/// channels and locks. Prepared statements stay.
+const CLEAN: &str = "CLOSE ALL; UNLISTEN *; DISCARD SEQUENCES; DISCARD TEMP; \
+    SELECT pg_catalog.pg_advisory_unlock_all(); RESET ALL";
+/// While a statement runs, the server looks every 5 seconds whether its client is still there. Not all servers can.
+const WATCH: &str = "SET client_connection_check_interval = 5000";
 
 pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -34,14 +41,20 @@ pub struct Session {
     client: Client,
     statements: HashMap<String, Statement>,
     is_retired: bool,
+    clean: String,
 }
 
 impl Session {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) async fn new(client: Client) -> Self {
+        let is_watched = client.batch_execute(WATCH).await.is_ok();
         Self {
             client,
             statements: HashMap::new(),
             is_retired: false,
+            clean: match is_watched {
+                true => format!("{CLEAN}; {WATCH}"),
+                false => CLEAN.to_owned(),
+            },
         }
     }
 
@@ -92,7 +105,8 @@ impl Session {
 
     /// Runs a query in a transaction of its own: `begin`, the queries of `before`, this one and COMMIT travel in one round
     /// trip, once they are prepared. Rows go to `rows` as they come, and the server waits for it. After an error nothing took
-    /// effect, and the error is the first one; an error of `rows` cancels what still runs.
+    /// effect, and the error is the first one; an error of `rows` cancels what still runs. What the statements did to their
+    /// session is undone behind them.
     pub async fn transact<R: RowSink>(
         &mut self,
         begin: &str,
@@ -124,9 +138,22 @@ impl Session {
             Ok(())
         };
         let commits = client.execute(&commit, &[]).map_err(is_refused);
-        match try_join4(begins, sets, runs, commits).await {
-            Ok(_) => Ok(Ok(())),
-            Err(Ended::Database(error)) => Err(error.into()),
+        // If the transaction fails nobody waits for this, but the server does it before anything that comes later.
+        let cleans = async { Ok(client.batch_execute(&self.clean).await.is_ok()) };
+        match try_join5(begins, sets, runs, commits, cleans).await {
+            Ok((.., is_clean)) => {
+                if !is_clean {
+                    self.retire();
+                }
+                Ok(Ok(()))
+            }
+            Err(Ended::Database(error)) => {
+                // Not the server but this side refused something: perhaps COMMIT was not sent, and the transaction is open.
+                if error.as_db_error().is_none() {
+                    self.retire();
+                }
+                Err(error.into())
+            }
             Err(Ended::Sink(error)) => {
                 self.retire();
                 Ok(Err(error))

@@ -147,7 +147,7 @@ fn meaning(error: &DbError) -> (Kind, Cow<'static, str>) {
             Kind::InvalidParams,
             "it refers to something that does not exist, or is still referred to",
         ),
-        "22P02" | "22023" | "22007" => (
+        "22P02" | "22023" | "22007" | "22025" => (
             Kind::InvalidParams,
             "a value does not have the form of its type",
         ),

@@ -16,7 +16,7 @@ use super::Config;
 use super::database::{Answer, Work};
 use super::failure::Failure;
 use super::functions::answer::tool_result;
-use super::functions::execute::RawJson;
+use super::functions::execute::{RawJson, give_line};
 use super::functions::statement::quoted;
 use super::functions::types::{Class, Types, Unsupported, allow, describe};
 use super::functions::types_of;
@@ -243,7 +243,7 @@ impl Table {
             settings: &settings,
             timeout: config.statement_timeout,
             sql: &sql,
-            params: match sql.contains("$1") {
+            params: match query.has_values {
                 true => &[&values],
                 false => &[],
             },
@@ -305,7 +305,7 @@ impl RowSink for Page {
         };
         let shown = text(0)?;
         if let Some(rows) = &mut self.rows_out {
-            return rows.give(shown).await.map_err(Failure::Refused);
+            return give_line(rows, shown).await;
         }
         if self.count == self.limit {
             self.is_cut = true;

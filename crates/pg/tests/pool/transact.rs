@@ -209,6 +209,99 @@ async fn a_transaction_that_fails_leaves_nothing_and_its_connection_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_statement_leaves_in_its_session_is_gone_for_the_next() {
+    let cluster = Cluster::start();
+    let pool = single(&cluster.url());
+    cluster.run(
+        "CREATE SEQUENCE s; CREATE FUNCTION leave() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+            PERFORM set_config('app.who', 'ann', false), pg_advisory_lock(7), nextval('s');
+            SET default_transaction_read_only = on; SET timezone = 'Asia/Tokyo';
+            CREATE TEMP TABLE kept AS SELECT 1 AS n; LISTEN told;
+            EXECUTE 'DECLARE held CURSOR WITH HOLD FOR SELECT 1';
+            RETURN pg_backend_pid(); END $$;",
+    );
+    let mut sink = Numbers::default();
+    let left = numbers(&pool, "BEGIN", "SELECT leave()", &mut sink).await;
+    left.unwrap().unwrap();
+    let found = "SELECT concat_ws(' ', (pg_backend_pid() = $1)::text, nullif(current_setting('app.who', true), ''), \
+        current_setting('transaction_read_only'), nullif(current_setting('timezone'), 'Asia/Tokyo') IS NULL, \
+        to_regclass('pg_temp.kept') IS NOT NULL, (SELECT count(*) FROM pg_listening_channels()), \
+        (SELECT count(*) FROM pg_cursors WHERE name = 'held'), \
+        (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'))";
+    let rows = pool.run(async |s: &mut Session| s.query(found, &[&sink.taken[0]]).await);
+    let rows = rows.await.unwrap().unwrap();
+    assert_eq!(rows[0].get::<_, &str>(0), "true off f f 0 0 0");
+    let last = ask::<i64>(&pool, "SELECT lastval()").await;
+    assert!(last.is_err(), "the values of sequences, too");
+    // An error of the statement undoes the rest, but not its locks.
+    let failing = "SELECT leave() / 0";
+    let failed = numbers(&pool, "BEGIN", failing, &mut Numbers::default()).await;
+    assert!(failed.is_err());
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    assert_eq!(ask::<i64>(&pool, locks).await.unwrap(), 0);
+}
+
+/// As when the process is killed: nobody cancels the statement.
+#[test]
+fn a_statement_ends_soon_after_its_client_vanished() {
+    let cluster = Cluster::start();
+    let running = || {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()";
+        cluster.ask(sql) != "0"
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let pool = single(&cluster.url());
+        // The second one is watched, too, although the first one ended with its settings reset.
+        let first = numbers(&pool, "BEGIN", "SELECT 1", &mut Numbers::default()).await;
+        first.unwrap().unwrap();
+        let (sleep, mut sink) = ("SELECT 1 FROM pg_sleep(600)", Numbers::default());
+        let mut call = Box::pin(async { numbers(&pool, "BEGIN", sleep, &mut sink).await.is_ok() });
+        while !running() {
+            let tick = Duration::from_millis(20);
+            assert!(timeout(tick, &mut call).await.is_err(), "it sleeps");
+        }
+        // Dropped, it would cancel.
+        std::mem::forget(call);
+    });
+    runtime.shutdown_background();
+    let began = std::time::Instant::now();
+    while running() {
+        assert!(began.elapsed() < Duration::from_secs(30), "it still runs");
+    }
+}
+
+/// The statement is refused before COMMIT is sent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_could_not_be_sent_as_a_whole_is_not_left_open() {
+    let cluster = Cluster::start();
+    let pool = single(&cluster.url());
+    let mut sink = Numbers::default();
+    let who = "ann";
+    let work = async |session: &mut Session| {
+        let before: [(&str, sentinel_pg::Params<'_>); 1] = [(SET, &[&who])];
+        let too_many: sentinel_pg::Params<'_> = &[&who];
+        session
+            .transact("BEGIN", &before, ("SELECT 1", too_many), &mut sink)
+            .await
+    };
+    let outcome = pool.run(work).await.unwrap();
+    assert!(outcome.is_err());
+    let left = "SELECT current_setting('test.who', true)";
+    assert_eq!(
+        ask::<Option<String>>(&pool, left).await.unwrap(),
+        None,
+        "the next one gets another connection"
+    );
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'";
+    timeout(Duration::from_secs(10), async {
+        while ask::<i64>(&pool, open).await.unwrap() > 0 {}
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_that_nobody_takes_any_more_end_their_statement() {
     let cluster = Cluster::start();
     let pool = single(&cluster.url());

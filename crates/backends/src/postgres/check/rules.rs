@@ -31,7 +31,7 @@ const MIGHT: &str = "SELECT r.rolname::text, r.rolname IN (session_user, current
 const FUNCTIONS: &str = "SELECT pg_catalog.format('%I.%I(%s)', n.nspname, p.proname, \
         pg_catalog.pg_get_function_identity_arguments(p.oid)), \
     p.prosecdef, o.rolname::text, o.rolsuper OR o.rolbypassrls, \
-    EXISTS (SELECT FROM pg_catalog.unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%'), \
+    EXISTS (SELECT FROM pg_catalog.unnest(p.proconfig) AS c WHERE c ~ '^search_path=(\"\"|.*\\mpg_temp\"?)$'), \
     EXISTS (SELECT FROM pg_catalog.aclexplode(coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))) AS a \
         WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'), \
     p.proowner \
@@ -46,7 +46,7 @@ const FUNCTIONS: &str = "SELECT pg_catalog.format('%I.%I(%s)', n.nspname, p.pron
     ORDER BY 1 LIMIT $4";
 
 /// Tables and views that the login, or the owner of such a function ($1), may read or write, and whether row-level security holds
-/// there for that role.
+/// there for that role. A view may read others, each with the rights of its owner.
 const TABLES: &str = "WITH eyes AS ( \
         SELECT oid, rolname::text AS name FROM pg_catalog.pg_roles \
         WHERE (rolname = current_user OR oid = ANY ($1)) AND NOT rolsuper AND NOT rolbypassrls) \
@@ -55,13 +55,21 @@ const TABLES: &str = "WITH eyes AS ( \
         o.rolname::text, \
         c.relkind = 'v' AND coalesce((SELECT option_value::bool FROM pg_catalog.pg_options_to_table(c.reloptions) \
             WHERE option_name = 'security_invoker'), false), \
-        EXISTS (SELECT FROM pg_catalog.pg_rewrite w \
-            JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = w.oid \
-                AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid <> c.oid \
-            JOIN pg_catalog.pg_class t ON t.oid = d.refobjid \
-            WHERE w.ev_class = c.oid AND t.relrowsecurity \
-                AND (o.rolsuper OR o.rolbypassrls \
-                    OR NOT t.relforcerowsecurity AND pg_catalog.pg_has_role(o.oid, t.relowner, 'USAGE'))) \
+        EXISTS (WITH RECURSIVE reads(oid, reader) AS ( \
+                SELECT d.refobjid, c.relowner FROM pg_catalog.pg_rewrite w JOIN pg_catalog.pg_depend d \
+                    ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = w.oid \
+                    AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass \
+                WHERE w.ev_class = c.oid \
+                UNION SELECT d.refobjid, CASE WHEN coalesce((SELECT option_value::bool \
+                        FROM pg_catalog.pg_options_to_table(v.reloptions) WHERE option_name = 'security_invoker'), false) \
+                    THEN r.reader ELSE v.relowner END \
+                FROM reads r JOIN pg_catalog.pg_class v ON v.oid = r.oid AND v.relkind = 'v' \
+                JOIN pg_catalog.pg_rewrite w ON w.ev_class = v.oid JOIN pg_catalog.pg_depend d \
+                    ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = w.oid \
+                    AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass) \
+            SELECT FROM reads r JOIN pg_catalog.pg_class t ON t.oid = r.oid JOIN pg_catalog.pg_roles x ON x.oid = r.reader \
+            WHERE t.relrowsecurity AND (x.rolsuper OR x.rolbypassrls \
+                OR NOT t.relforcerowsecurity AND pg_catalog.pg_has_role(x.oid, t.relowner, 'USAGE'))) \
     FROM eyes, pg_catalog.pg_class c \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     JOIN pg_catalog.pg_roles o ON o.oid = c.relowner \
@@ -202,7 +210,8 @@ fn function(row: &sentinel_pg::tokio_postgres::Row, findings: &mut Vec<Finding>)
     if is_definer && !is_pinned {
         add(
             "definer_search_path",
-            "it is SECURITY DEFINER without a search_path of its own: names in it mean what its caller's search_path says"
+            "it is SECURITY DEFINER without a search_path of its own that is empty or ends with pg_temp: names in it may mean \
+             what its caller's search_path or temporary tables say"
                 .to_owned(),
             format!("ALTER FUNCTION {object} SET search_path = its schemas, pg_temp"),
         );

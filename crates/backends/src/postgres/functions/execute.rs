@@ -188,13 +188,18 @@ impl RowSink for Stream {
     async fn row(&mut self, row: Row) -> Result<(), Failure> {
         let text: Option<&str> = row.try_get(0).map_err(|e| Failure::of(PgError::from(e)))?;
         let text = text.unwrap_or("null");
-        // In JSON, line breaks only stand where spaces may.
-        let given = match text.contains(['\n', '\r']) {
-            true => self.0.give(&text.replace(['\n', '\r'], " ")).await,
-            false => self.0.give(text).await,
-        };
-        given.map_err(Failure::Refused)
+        give_line(&mut self.0, text).await
     }
+}
+
+/// Gives a row to the caller as one line: a `json` value keeps the line breaks that it was written with.
+pub(in crate::postgres) async fn give_line(rows: &mut RowSender, row: &str) -> Result<(), Failure> {
+    // In JSON, line breaks only stand where spaces may.
+    let given = match row.contains(['\n', '\r']) {
+        true => rows.give(&row.replace(['\n', '\r'], " ")).await,
+        false => rows.give(row).await,
+    };
+    given.map_err(Failure::Refused)
 }
 
 impl database::Answer for Stream {

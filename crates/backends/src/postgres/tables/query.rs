@@ -44,6 +44,8 @@ pub(super) struct Query {
     pub(super) sql: String,
     /// A JSON object.
     pub(super) values: Bytes,
+    /// The statement has the parameter: it takes values.
+    pub(super) has_values: bool,
     /// Written into cursors: of which order they are. `None`: the order is not total, so there are none.
     pub(super) order: Option<String>,
     pub(super) limit: Option<usize>,
@@ -74,6 +76,34 @@ impl Values {
         self.object.extend_from_slice(raw);
         // A subquery without references is evaluated once, so an index serves the comparison.
         format!("(SELECT v.{name} FROM pg_catalog.json_to_record($1) AS v({name} {sql_type}))")
+    }
+
+    /// An expression of a value for a column, which callers write as answers show it.
+    fn of_column(&mut self, raw: &[u8], column: &Column) -> String {
+        match column.is_bytes {
+            true => {
+                let text = self.expression(raw, "pg_catalog.text");
+                format!("pg_catalog.decode({text}, 'base64')")
+            }
+            false => self.expression(raw, &column.sql_type),
+        }
+    }
+
+    /// An expression of the array of such values.
+    fn of_columns(&mut self, raw: &[u8], column: &Column) -> String {
+        match column.is_bytes {
+            true => {
+                let texts = self.expression(raw, "pg_catalog.text[]");
+                format!(
+                    "ARRAY(SELECT pg_catalog.decode(u.v, 'base64') FROM pg_catalog.unnest({texts}::pg_catalog.text[]) AS u(v))"
+                )
+            }
+            // Without the cast, ANY would compare with the rows of the subquery.
+            false => {
+                let kind = format!("{}[]", column.sql_type);
+                format!("{}::{kind}", self.expression(raw, &kind))
+            }
+        }
     }
 
     fn finish(mut self) -> Bytes {
@@ -119,6 +149,7 @@ impl Query {
         };
         Ok(Self {
             sql: sql_of(table, &columns, &conditions, &order),
+            has_values: values.count > 0,
             values: values.finish(),
             order: spelled,
             limit,
@@ -291,9 +322,7 @@ fn condition(
     }
     let known = comparable(table, name)?;
     let column = known.of("t");
-    let sql_type = known.sql_type.as_str();
-    let mut compared =
-        |sign: &str| format!("{column} {sign} {}", values.expression(value, sql_type));
+    let mut compared = |sign: &str| format!("{column} {sign} {}", values.of_column(value, known));
     Ok(match operator {
         "eq" => compared("="),
         "ne" => compared("IS DISTINCT FROM"),
@@ -301,12 +330,7 @@ fn condition(
         "lte" => compared("<="),
         "gt" => compared(">"),
         "gte" => compared(">="),
-        "in" => {
-            let list_type = format!("{sql_type}[]");
-            let list = values.expression(value, &list_type);
-            // Without the cast, ANY would compare with the rows of the subquery.
-            format!("{column} = ANY ({list}::{list_type})")
-        }
+        "in" => format!("{column} = ANY ({})", values.of_columns(value, known)),
         "like" => format!("{column}::text LIKE {}", values.expression(value, "text")),
         "ilike" => format!("{column}::text ILIKE {}", values.expression(value, "text")),
         other => return Err(QueryError::UnknownOperator(other.to_owned())),

@@ -8,7 +8,16 @@ SET LOCAL client_min_messages = warning;
 
 CREATE OR REPLACE FUNCTION shop.tell_gateway() RETURNS event_trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$ BEGIN PERFORM pg_notify('sentinel_catalog', ''); END $$;
+AS $$
+BEGIN
+    -- Not for temporary tables, which functions may make at each call. What is dropped is no longer listed.
+    IF tg_tag LIKE 'DROP %' OR EXISTS (
+        SELECT FROM pg_event_trigger_ddl_commands() AS c WHERE c.schema_name IS DISTINCT FROM 'pg_temp')
+    THEN
+        PERFORM pg_notify('sentinel_catalog', '');
+    END IF;
+END
+$$;
 
 DROP EVENT TRIGGER IF EXISTS sentinel_catalog;
 CREATE EVENT TRIGGER sentinel_catalog ON ddl_command_end EXECUTE FUNCTION shop.tell_gateway();

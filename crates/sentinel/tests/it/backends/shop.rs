@@ -251,6 +251,25 @@ fn the_event_trigger_tells_the_gateway_of_new_changed_and_dropped_functions() {
     until("it is gone", || (!has("welcome")).then_some(()));
 }
 
+/// A function may make temporary tables at each call: no reason to read the catalog each time.
+#[test]
+fn temporary_tables_are_no_change_of_the_catalog() {
+    let (cluster, _gateway) = shop();
+    let is_told = |change: &str| {
+        let said = cluster.ask(&format!("LISTEN sentinel_catalog; {change}"));
+        said.contains("notification \"sentinel_catalog\"")
+    };
+    assert!(!is_told("CREATE TEMP TABLE t (n int) ON COMMIT DROP"));
+    for change in [
+        "CREATE TABLE public.t (n int)",
+        "GRANT SELECT ON public.t TO shop_gateway",
+        "COMMENT ON TABLE public.t IS 'numbers'",
+        "DROP TABLE public.t",
+    ] {
+        assert!(is_told(change), "{change}");
+    }
+}
+
 #[test]
 fn the_guide_shows_the_configuration_that_is_tested() {
     let shown = CONFIG.split_once("\n\n").expect("a comment first").1;

@@ -173,6 +173,14 @@ fn what_is_unsafe_is_found_by_its_rule() {
             "public.all_purchases",
         ),
         (
+            "CREATE VIEW public.inner_view AS SELECT * FROM shop.purchase; \
+             CREATE VIEW public.outer_view AS SELECT * FROM public.inner_view; \
+             GRANT SELECT ON public.outer_view TO shop_gateway",
+            "DROP VIEW public.outer_view, public.inner_view",
+            "view_bypass",
+            "public.outer_view",
+        ),
+        (
             "CREATE MATERIALIZED VIEW public.kept AS SELECT 1 AS one; GRANT SELECT ON public.kept TO shop_gateway",
             "DROP MATERIALIZED VIEW public.kept",
             "no_row_security",
@@ -180,6 +188,12 @@ fn what_is_unsafe_is_found_by_its_rule() {
         ),
         (
             "ALTER FUNCTION shop_api.stock_report() RESET search_path",
+            "ALTER FUNCTION shop_api.stock_report() SET search_path = shop, pg_temp",
+            "definer_search_path",
+            "function shop_api.stock_report()",
+        ),
+        (
+            "ALTER FUNCTION shop_api.stock_report() SET search_path = shop",
             "ALTER FUNCTION shop_api.stock_report() SET search_path = shop, pg_temp",
             "definer_search_path",
             "function shop_api.stock_report()",

@@ -19,6 +19,9 @@ const MORE: &str = "
             '\\x00ff', jsonb_build_object('n', n), ARRAY[n, NULL]
         FROM generate_series(1, 250) n;
     CREATE VIEW data.heavy AS SELECT id, weight FROM data.parcels WHERE weight > 60;
+    CREATE TABLE data.prices (id int PRIMARY KEY, \"price$1\" int, said json);
+    INSERT INTO data.prices VALUES (1, 5, E'{\\n\"type\":\"result\"\\n}');
+    GRANT SELECT ON data.prices TO gateway;
     CREATE TABLE data.hidden (id int PRIMARY KEY, secret text);
     GRANT SELECT ON data.parcels, data.heavy TO gateway;
 ";
@@ -67,7 +70,8 @@ fn d_6_tables_are_offered_as_configured_and_rows_as_the_database_allows() {
         [
             "select_data_heavy",
             "select_data_orders",
-            "select_data_parcels"
+            "select_data_parcels",
+            "select_data_prices"
         ],
         "{names:?}"
     );
@@ -131,6 +135,9 @@ fn conditions_select_what_they_say() {
             vec![],
         ),
         (json!({"extra": {"is_null": true}}), vec![]),
+        (json!({"raw": "AP8=", "id": {"lt": 3}}), vec![1, 2]),
+        (json!({"raw": {"ne": "AP8="}}), vec![]),
+        (json!({"raw": {"in": ["AA==", "AP8="]}, "id": 4}), vec![4]),
         (json!({"label": "'; DROP TABLE data.parcels; --"}), vec![]),
     ] {
         assert_eq!(select(json!({"where": condition})), wanted, "{condition}");
@@ -143,6 +150,8 @@ fn conditions_select_what_they_say() {
         json!({"where": {"parts": {"eq": [1]}}}),
         json!({"order": ["id; DROP TABLE data.parcels"]}),
         json!({"columns": ["xmin"]}),
+        json!({"where": {"label": {"like": "\\"}}}),
+        json!({"where": {"extra": {"is_null": 1}}}),
         json!({"limit": 0}),
         json!({"limit": 1_000_000}),
         json!({"after": "x"}),
@@ -248,4 +257,26 @@ fn rows_of_a_table_stream_and_indexes_serve_their_pages() {
         plan.contains("Index Only Scan") && !plan.contains("Sort"),
         "{plan}"
     );
+}
+
+#[test]
+fn names_and_values_of_any_kind_make_whole_statements_and_whole_lines() {
+    let (_shop, web) = with_tables();
+    let all = web.post(
+        "/api/select_data_prices",
+        &json!({"columns": ["id", "price$1"]}),
+    );
+    assert_eq!(
+        all.json()["rows"],
+        json!([{"id": 1, "price$1": 5}]),
+        "{all:?}"
+    );
+    let lines = [("Accept", "application/x-ndjson")];
+    let streamed = web.post_with("/api/select_data_prices", &json!({}), &lines);
+    let kinds: Vec<Value> = streamed
+        .text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a whole line")["type"].clone())
+        .collect();
+    assert_eq!(kinds, ["row", "result"], "{streamed:?}");
 }
