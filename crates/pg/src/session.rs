@@ -42,6 +42,8 @@ pub struct Session {
     statements: HashMap<String, Statement>,
     is_retired: bool,
     clean: String,
+    /// Whose transactions may have left something in the session.
+    owner: Option<u64>,
 }
 
 impl Session {
@@ -51,6 +53,7 @@ impl Session {
             client,
             statements: HashMap::new(),
             is_retired: false,
+            owner: None,
             clean: match is_watched {
                 true => format!("{CLEAN}; {WATCH}"),
                 false => CLEAN.to_owned(),
@@ -105,10 +108,11 @@ impl Session {
 
     /// Runs a query in a transaction of its own: `begin`, the queries of `before`, this one and COMMIT travel in one round
     /// trip, once they are prepared. Rows go to `rows` as they come, and the server waits for it. After an error nothing took
-    /// effect, and the error is the first one; an error of `rows` cancels what still runs. What the statements did to their
-    /// session is undone behind them.
+    /// effect, and the error is the first one; an error of `rows` cancels what still runs. What statements for another
+    /// `owner` did to their session is undone first, in the same round trip.
     pub async fn transact<R: RowSink>(
         &mut self,
+        owner: u64,
         begin: &str,
         before: &[(&str, Params<'_>)],
         (sql, params): (&str, Params<'_>),
@@ -120,10 +124,17 @@ impl Session {
             settings.push(self.prepare(sql).await?);
         }
         let statement = self.prepare(sql).await?;
+        let before_it = self.owner.replace(owner);
         let client = &self.client;
         let is_refused = |error| Ended::Database(error);
         // Each future sends its request when it is first polled, so their order here is the order on the wire. The server
         // refuses what follows an error, and makes a ROLLBACK of the COMMIT; answers that nobody waits for are dropped.
+        let cleans = async {
+            match before_it.is_none_or(|before| before == owner) {
+                true => Ok(()),
+                false => client.batch_execute(&self.clean).await.map_err(is_refused),
+            }
+        };
         let begins = client.execute(&begin, &[]).map_err(is_refused);
         let sets = settings.iter().zip(before);
         let sets = sets.map(|(statement, (_, params))| client.execute(statement, params));
@@ -138,15 +149,8 @@ impl Session {
             Ok(())
         };
         let commits = client.execute(&commit, &[]).map_err(is_refused);
-        // If the transaction fails nobody waits for this, but the server does it before anything that comes later.
-        let cleans = async { Ok(client.batch_execute(&self.clean).await.is_ok()) };
-        match try_join5(begins, sets, runs, commits, cleans).await {
-            Ok((.., is_clean)) => {
-                if !is_clean {
-                    self.retire();
-                }
-                Ok(Ok(()))
-            }
+        match try_join5(cleans, begins, sets, runs, commits).await {
+            Ok(_) => Ok(Ok(())),
             Err(Ended::Database(error)) => {
                 // Not the server but this side refused something: perhaps COMMIT was not sent, and the transaction is open.
                 if error.as_db_error().is_none() {

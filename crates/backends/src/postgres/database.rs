@@ -127,7 +127,13 @@ async fn transact<R: RowSink<Error = Failure>>(
     let set = work.settings.params(&limit);
     let before: [(&str, Params<'_>); 1] = [(settings::SQL, &set)];
     let outcome = session
-        .transact(&begin, &before, (work.sql, work.params), rows)
+        .transact(
+            work.settings.owner(),
+            &begin,
+            &before,
+            (work.sql, work.params),
+            rows,
+        )
         .await;
     let outcome = outcome.map_err(Failure::of);
     if let Err(failure) = &outcome {

@@ -4,6 +4,8 @@
 //! function did to its session.
 
 use std::borrow::Cow;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 use sentinel_config::Token;
 use sentinel_core::Caller;
@@ -54,6 +56,12 @@ impl<'a> Settings<'a> {
             ],
         };
         Self { fixed, identity }
+    }
+
+    /// Tells callers apart: equal for equal identities, and with all likelihood for no others.
+    pub(super) fn owner(&self) -> u64 {
+        static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        KEYS.hash_one(&self.identity)
     }
 
     /// The parameters of `SQL`; `statement_timeout` is in milliseconds.

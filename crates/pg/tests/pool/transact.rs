@@ -45,7 +45,7 @@ async fn numbers(
     let who = "ann";
     let work = async |session: &mut Session| {
         let before: [(&str, sentinel_pg::Params<'_>); 1] = [(SET, &[&who])];
-        session.transact(begin, &before, (sql, &[]), sink).await
+        session.transact(1, begin, &before, (sql, &[]), sink).await
     };
     pool.run(work).await?
 }
@@ -208,8 +208,22 @@ async fn a_transaction_that_fails_leaves_nothing_and_its_connection_goes_on() {
     );
 }
 
+/// Takes one text.
+#[derive(Default)]
+struct Found(String);
+
+impl RowSink for Found {
+    type Error = &'static str;
+
+    async fn row(&mut self, row: Row) -> Result<(), &'static str> {
+        self.0 = row.get(0);
+        Ok(())
+    }
+}
+
+/// P-S05: nor of a statement that failed.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_statement_leaves_in_its_session_is_gone_for_the_next() {
+async fn p_s05_what_a_caller_leaves_in_its_session_is_gone_for_the_next_caller() {
     let cluster = Cluster::start();
     let pool = single(&cluster.url());
     cluster.run(
@@ -220,25 +234,33 @@ async fn what_a_statement_leaves_in_its_session_is_gone_for_the_next() {
             EXECUTE 'DECLARE held CURSOR WITH HOLD FOR SELECT 1';
             RETURN pg_backend_pid(); END $$;",
     );
-    let mut sink = Numbers::default();
-    let left = numbers(&pool, "BEGIN", "SELECT leave()", &mut sink).await;
-    left.unwrap().unwrap();
-    let found = "SELECT concat_ws(' ', (pg_backend_pid() = $1)::text, nullif(current_setting('app.who', true), ''), \
+    let found = "SELECT concat_ws(' ', nullif(current_setting('app.who', true), ''), \
         current_setting('transaction_read_only'), nullif(current_setting('timezone'), 'Asia/Tokyo') IS NULL, \
         to_regclass('pg_temp.kept') IS NOT NULL, (SELECT count(*) FROM pg_listening_channels()), \
         (SELECT count(*) FROM pg_cursors WHERE name = 'held'), \
         (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'))";
-    let rows = pool.run(async |s: &mut Session| s.query(found, &[&sink.taken[0]]).await);
-    let rows = rows.await.unwrap().unwrap();
-    assert_eq!(rows[0].get::<_, &str>(0), "true off f f 0 0 0");
-    let last = ask::<i64>(&pool, "SELECT lastval()").await;
-    assert!(last.is_err(), "the values of sequences, too");
-    // An error of the statement undoes the rest, but not its locks.
-    let failing = "SELECT leave() / 0";
-    let failed = numbers(&pool, "BEGIN", failing, &mut Numbers::default()).await;
-    assert!(failed.is_err());
-    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
-    assert_eq!(ask::<i64>(&pool, locks).await.unwrap(), 0);
+    let look = async |owner: u64, sql: &str| {
+        let mut sink = Found::default();
+        let work =
+            async |s: &mut Session| s.transact(owner, "BEGIN", &[], (sql, &[]), &mut sink).await;
+        let outcome = pool.run(work).await.unwrap();
+        outcome.map(|done| {
+            done.unwrap();
+            sink.0
+        })
+    };
+    for leaves in ["SELECT leave()::text", "SELECT (leave() / 0)::text"] {
+        let _ = look(1, leaves).await;
+        assert_eq!(look(2, found).await.unwrap(), "off f f 0 0 0", "{leaves}");
+        let last = look(2, "SELECT lastval()::text").await;
+        assert!(last.is_err(), "the values of sequences, too");
+    }
+    look(1, "SELECT leave()::text").await.unwrap();
+    let own = look(1, found).await.unwrap();
+    assert!(
+        own.starts_with("ann on t t 1 1 1"),
+        "it is the same session for the same caller: {own}"
+    );
 }
 
 /// As when the process is killed: nobody cancels the statement.
@@ -252,7 +274,7 @@ fn a_statement_ends_soon_after_its_client_vanished() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let pool = single(&cluster.url());
-        // The second one is watched, too, although the first one ended with its settings reset.
+        // The second one is watched, too.
         let first = numbers(&pool, "BEGIN", "SELECT 1", &mut Numbers::default()).await;
         first.unwrap().unwrap();
         let (sleep, mut sink) = ("SELECT 1 FROM pg_sleep(600)", Numbers::default());
@@ -265,7 +287,7 @@ fn a_statement_ends_soon_after_its_client_vanished() {
         std::mem::forget(call);
     });
     runtime.shutdown_background();
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     while running() {
         assert!(began.elapsed() < Duration::from_secs(30), "it still runs");
     }
@@ -282,7 +304,7 @@ async fn a_transaction_that_could_not_be_sent_as_a_whole_is_not_left_open() {
         let before: [(&str, sentinel_pg::Params<'_>); 1] = [(SET, &[&who])];
         let too_many: sentinel_pg::Params<'_> = &[&who];
         session
-            .transact("BEGIN", &before, ("SELECT 1", too_many), &mut sink)
+            .transact(1, "BEGIN", &before, ("SELECT 1", too_many), &mut sink)
             .await
     };
     let outcome = pool.run(work).await.unwrap();
