@@ -217,7 +217,7 @@ fn overloaded() -> Shed {
     for (.., answer) in refused.clone() {
         assert_eq!(kind_of(answer), "overloaded", "{answer}");
         let data = answer["error"]["data"].as_object().expect("data");
-        assert_eq!(data.len(), 11, "{answer}");
+        assert_eq!(data.len(), 8, "{answer}");
         assert_eq!(data["reason"], "queue_full", "{answer}");
     }
     let refused = refused.count();
