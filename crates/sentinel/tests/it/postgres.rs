@@ -2,6 +2,7 @@
 
 mod faults;
 mod hygiene;
+mod registry;
 mod streams;
 mod tables;
 mod tenants;
