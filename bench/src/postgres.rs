@@ -31,11 +31,12 @@ use crate::gateway::{self, PLACES, START, Scratch, last_lines};
 use crate::leash::Leash;
 use crate::load::{self, Caller};
 use crate::options::Options;
+use crate::report::say;
 use crate::usage;
 
 const WINDOW: Duration = Duration::from_secs(1);
-/// How long a window of pgbench takes, with the second before it: it reports once a second.
-const PGBENCH: Duration = Duration::from_millis(2500);
+/// How long a window of pgbench takes: it reports once a second, and its sessions take a while to start.
+const PGBENCH: Duration = Duration::from_millis(3500);
 const ROUNDS: usize = 5;
 const QUICK_ROUNDS: usize = 2;
 const CALLERS: [usize; 2] = [16, 100];
@@ -194,7 +195,9 @@ pub(crate) async fn functions(options: &Options) -> anyhow::Result<Functions> {
             let name = format!("{} x{callers}", shape.name);
             let windows = contest.measure(options).await;
             let windows = windows.with_context(|| format!("in the cell {name}"))?;
-            cells.push(Measured::of(name, callers, &windows));
+            let measured = Measured::of(name, callers, &windows);
+            say(options, &measured.line())?;
+            cells.push(measured);
         }
     }
     let stream = stream::measure(&cluster, &directory, options).await?;

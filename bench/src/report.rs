@@ -235,7 +235,7 @@ fn ratios(rows: &[Row]) -> Vec<Ratio> {
 }
 
 /// To people: stdout, unless that is taken by JSON.
-fn say(options: &Options, text: &str) -> anyhow::Result<()> {
+pub(crate) fn say(options: &Options, text: &str) -> anyhow::Result<()> {
     if options.json {
         std::io::stderr().write_all(text.as_bytes())?;
     } else {

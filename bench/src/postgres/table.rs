@@ -104,6 +104,18 @@ impl Measured {
             ways: windows.iter().map(row).collect(),
         }
     }
+
+    /// What is said at once, since a run takes minutes.
+    pub(super) fn line(&self) -> String {
+        let way = |way: Way| self.ways.iter().find(|row| row.way == way.name());
+        match (way(Way::Statement), way(Way::Rest)) {
+            (Some(limit), Some(rest)) => format!(
+                "postgres {}: pgbench {:.0} calls/s, REST {:.0} calls/s, ratio {:.2}; gateway {:.1} us/call\n",
+                self.cell, limit.per_second, rest.per_second, rest.of_limit, rest.gateway_us
+            ),
+            _ => String::new(),
+        }
+    }
 }
 
 impl Functions {
