@@ -2,7 +2,7 @@
 # Builds what the benchmark needs and runs it; arguments go to sentinel-bench.
 #   bench/run.sh                 the full run of what `make release` builds, about fifteen minutes
 #   bench/run.sh --plain ...     the same of a plain release build, while you change the code
-#   bench/run.sh --quick         a minute
+#   bench/run.sh --quick         two minutes
 #   bench/run.sh --help          everything else
 set -eu
 cd "$(dirname "$0")/.."

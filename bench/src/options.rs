@@ -89,7 +89,7 @@ impl Era {
     about = "Measures the gateway against nginx and a direct connection, in one run"
 )]
 pub(crate) struct Options {
-    /// A minute: 16 callers, short windows
+    /// Two minutes: 16 callers, short windows
     #[arg(long)]
     pub(crate) quick: bool,
     /// Only these contenders
