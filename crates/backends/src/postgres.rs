@@ -322,8 +322,7 @@ impl Inner {
         let catalog = self.ready().await?;
         let (served, arguments) = catalog.find(call)?;
         if served.declared.needs_identity && call.caller.account.is_none() {
-            let text = "authentication required: this operation is for known callers";
-            return Err(Fault::new(Kind::Unauthorized, text).not_run());
+            return Err(needs_identity().not_run());
         }
         // The functions may have changed since the call was resolved.
         self.publisher
@@ -365,6 +364,12 @@ impl Inner {
         let text = format!("backend `{}` did not answer in time", self.config.name);
         Fault::new(Kind::BackendTimeout, text)
     }
+}
+
+/// The operation is for callers with a credential.
+fn needs_identity() -> Fault {
+    let text = "authentication required: this operation is for known callers";
+    Fault::new(Kind::Unauthorized, text)
 }
 
 /// A failure that a model shall read is a result, on surfaces where models call.

@@ -13,6 +13,7 @@ use sentinel_wire::{Outcome, Payload, Revision};
 
 use super::super::database::{Answer, Work};
 use super::super::failure::Failure;
+use super::super::needs_identity;
 use super::super::operation::{Execute, Site};
 use super::super::settings::Settings;
 use super::catalog::McpKind;
@@ -98,6 +99,9 @@ impl McpCall {
     }
 }
 
+/// How the registry says that no user is behind the call.
+const UNAUTHORIZED: &[u8] = b"-32001";
+
 /// What is in an envelope.
 fn reply(envelope: Bytes, site: Site<'_>) -> Result<Reply, Failure> {
     let parse = |raw: Bytes| Payload::parse(raw, Rules::backend()).ok();
@@ -107,7 +111,12 @@ fn reply(envelope: Bytes, site: Site<'_>) -> Result<Reply, Failure> {
         let raw = envelope.get_bytes(name)?;
         (json::Kind::of(&raw) == Some(json::Kind::Object)).then(|| parse(raw))?
     };
-    let outcome = match (member("result"), member("error")) {
+    let error = member("error");
+    // Callers of each era have a code of their own for this.
+    if error.as_ref().and_then(|error| error.get("code")) == Some(UNAUTHORIZED) {
+        return Err(Failure::Refused(needs_identity()));
+    }
+    let outcome = match (member("result"), error) {
         (Some(result), None) => Outcome::Result(result),
         (None, Some(error)) => Outcome::Error(without_details(error, site)),
         _ => return Err(no_envelope()),

@@ -24,9 +24,9 @@ async fn tools_of_a_registry_answer_as_the_database_does() {
         "{said}"
     );
     assert!(text(&said).contains(r#""read_only": "on""#), "{said}");
-    // The error object, in a reply: surfaces send it with HTTP 200.
-    let refused = call(nobody(), "mine").await.unwrap().unwrap_err();
-    assert_eq!(refused["code"], -32001);
+    // Surfaces send it as an error object, with HTTP 200 and the code of the caller's era.
+    let refused = call(nobody(), "mine").await.unwrap_err();
+    assert_eq!(refused.kind, Kind::Unauthorized);
     let said = call(known("alice", "acme"), "mine").await.unwrap().unwrap();
     let who: Value = serde_json::from_str(text(&said)).unwrap();
     assert_eq!(who["user"], format!("{ISSUER}|alice"));
@@ -75,8 +75,8 @@ async fn resources_and_prompts_of_a_registry_answer_as_the_database_does() {
         assert_eq!(said["contents"][0]["uri"], uri);
     }
     assert_eq!(
-        read("shop://secret").await.unwrap().unwrap_err()["code"],
-        -32001
+        read("shop://secret").await.unwrap_err().kind,
+        Kind::Unauthorized
     );
     let failed = read("shop://bad").await.unwrap().unwrap_err();
     assert_eq!(
@@ -90,10 +90,11 @@ async fn resources_and_prompts_of_a_registry_answer_as_the_database_does() {
     );
     let get = async |name: &str| {
         let params = json!({"name": name, "arguments": {"who": "a'b"}});
-        d.mcp(nobody(), Method::PromptsGet, params).await.unwrap()
+        d.mcp(nobody(), Method::PromptsGet, params).await
     };
-    let said = get("hello").await.unwrap();
+    let said = get("hello").await.unwrap().unwrap();
     assert_eq!(said["messages"][0]["content"]["text"], "Hello a'b");
-    assert_eq!(get("closed").await.unwrap_err()["code"], -32001);
-    assert_eq!(get("bad_prompt").await.unwrap_err()["code"], -32603);
+    assert_eq!(get("closed").await.unwrap_err().kind, Kind::Unauthorized);
+    let failed = get("bad_prompt").await.unwrap();
+    assert_eq!(failed.unwrap_err()["code"], -32603);
 }
