@@ -18,6 +18,8 @@ const STATEMENTS_MAX: usize = 512;
 /// channels and locks. Prepared statements stay.
 const CLEAN: &str = "CLOSE ALL; UNLISTEN *; DISCARD SEQUENCES; DISCARD TEMP; \
     SELECT pg_catalog.pg_advisory_unlock_all(); RESET ALL";
+/// What functions say besides errors is not for us, and there may be any number of it.
+const QUIET: &str = "SET client_min_messages = error";
 /// While a statement runs, the server looks every 5 seconds whether its client is still there. Not all servers can.
 const WATCH: &str = "SET client_connection_check_interval = 5000";
 
@@ -48,16 +50,18 @@ pub struct Session {
 
 impl Session {
     pub(crate) async fn new(client: Client) -> Self {
-        let is_watched = client.batch_execute(WATCH).await.is_ok();
+        let mut own = format!("{QUIET}; {WATCH}");
+        if client.batch_execute(&own).await.is_err() {
+            own = QUIET.to_owned();
+            // A server that does not take this either is found out by the first statement.
+            drop(client.batch_execute(&own).await);
+        }
         Self {
             client,
             statements: HashMap::new(),
             is_retired: false,
             owner: None,
-            clean: match is_watched {
-                true => format!("{CLEAN}; {WATCH}"),
-                false => CLEAN.to_owned(),
-            },
+            clean: format!("{CLEAN}; {own}"),
         }
     }
 

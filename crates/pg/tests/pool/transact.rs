@@ -229,7 +229,7 @@ async fn p_s05_what_a_caller_leaves_in_its_session_is_gone_for_the_next_caller()
     cluster.run(
         "CREATE SEQUENCE s; CREATE FUNCTION leave() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
             PERFORM set_config('app.who', 'ann', false), pg_advisory_lock(7), nextval('s');
-            SET default_transaction_read_only = on; SET timezone = 'Asia/Tokyo';
+            SET default_transaction_read_only = on; SET client_min_messages = notice; SET timezone = 'Asia/Tokyo';
             CREATE TEMP TABLE kept AS SELECT 1 AS n; LISTEN told;
             EXECUTE 'DECLARE held CURSOR WITH HOLD FOR SELECT 1';
             RETURN pg_backend_pid(); END $$;",
@@ -254,6 +254,8 @@ async fn p_s05_what_a_caller_leaves_in_its_session_is_gone_for_the_next_caller()
         assert_eq!(look(2, found).await.unwrap(), "off f f 0 0 0", "{leaves}");
         let last = look(2, "SELECT lastval()::text").await;
         assert!(last.is_err(), "the values of sequences, too");
+        let messages = look(2, "SELECT current_setting('client_min_messages')").await;
+        assert_eq!(messages.unwrap(), "error", "what the pool itself sets");
     }
     look(1, "SELECT leave()::text").await.unwrap();
     let own = look(1, found).await.unwrap();

@@ -317,7 +317,11 @@ fn condition(
 ) -> Result<String, QueryError> {
     if operator == "is_null" {
         let column = column(table, name)?.of("t");
-        let not = if value == b"false" { "NOT " } else { "" };
+        let not = match value {
+            b"true" => "",
+            b"false" => "NOT ",
+            _ => return Err(QueryError::Form("is_null")),
+        };
         return Ok(format!("{column} IS {not}NULL"));
     }
     let known = comparable(table, name)?;

@@ -136,6 +136,27 @@ fn p_r06_a_held_lock_blocks_its_own_calls_only() {
 }
 
 #[test]
+fn the_catalog_is_read_while_calls_hold_every_connection() {
+    let shop = Shop::start("max_connections = 1");
+    let web = Web::new(&shop.gateway);
+    let _sleeper = http::send(
+        &shop.gateway.address,
+        "POST",
+        "/api/sleep",
+        &[JSON_BODY],
+        r#"{"seconds": 600}"#,
+    );
+    shop.wait_running("sleep", 1);
+    shop.cluster
+        .ask("COMMENT ON FUNCTION api.sleep IS '@tool doze'; NOTIFY sentinel_catalog");
+    until("the tool has its new name", || {
+        let catalog = web.get("/api/catalog").text;
+        catalog.contains("\"doze\"").then_some(())
+    });
+    assert_eq!(shop.running("sleep"), 1, "the call goes on");
+}
+
+#[test]
 fn a_lock_that_is_not_freed_in_time_is_a_conflict() {
     let shop = Shop::start("lock_timeout = 0.1");
     let _holder = shop

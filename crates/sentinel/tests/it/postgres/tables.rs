@@ -271,6 +271,18 @@ fn names_and_values_of_any_kind_make_whole_statements_and_whole_lines() {
         json!([{"id": 1, "price$1": 5}]),
         "{all:?}"
     );
+    // Arguments are checked by the schema, which a column without an order must not spoil.
+    for unfit in [
+        json!({"where": {"said": {"is_null": 1}}}),
+        json!({"limit": 0}),
+    ] {
+        let answer = web.post("/api/select_data_prices", &unfit);
+        assert_eq!(
+            answer.json()["code"],
+            "invalid_arguments",
+            "{unfit}: {answer:?}"
+        );
+    }
     let lines = [("Accept", "application/x-ndjson")];
     let streamed = web.post_with("/api/select_data_prices", &json!({}), &lines);
     let kinds: Vec<Value> = streamed
