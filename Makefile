@@ -18,7 +18,7 @@ test: ## check, then every test in short, bounded form
 
 check: ## formatting, lints as errors, licences and sources of what we link
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets -- -D warnings
 	@tests/setup
 	@tests/deny
 

@@ -448,7 +448,7 @@ fn strings(array: &[u8]) -> Vec<String> {
 /// Tools of this server are pinned, and it does not list them.
 pub(crate) fn tools_refused(backend: &str, why: String) -> Fault {
     let text = format!(
-        "backend `{backend}` does not give its list of tools, so nobody knows whether they are as they were approved; try again later"
+        "backend `{backend}` does not give its list of tools, so they cannot be compared with the approved ones; try again later"
     );
     Fault::new(Kind::BackendUnavailable, text).because(why)
 }

@@ -1,9 +1,9 @@
-//! Which addresses may be connected to on the word of somebody other than the operator.
+//! Which addresses may be connected to when a party other than the operator names them.
 //!
 //! A name is resolved, every address of it is checked, and the connection goes to one of the addresses that were checked: a second
 //! look-up could answer something else. Addresses in odd spellings (`0x7f.1`, `2130706433`) are what they resolve to.
 //!
-//! Not here: who is trusted without a check (whoever makes an `Address`), redirects (each is a new address).
+//! Not here: who is trusted without a check (the code that makes an `Address`), redirects (each is a new address).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

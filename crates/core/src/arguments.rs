@@ -28,7 +28,7 @@ use crate::fault::{Fault, Kind};
 use crate::invocation::Refusals;
 use crate::reply::{PROBLEM_META, Reply};
 pub use issue::Issue;
-use meter::{Metered, MeteredJson, Temper};
+use meter::{CostHints, Metered, MeteredJson};
 use precision::Constants;
 
 /// Larger schemas are not compiled: checking would cost more than it protects.
@@ -87,7 +87,7 @@ pub(crate) enum Checked {
 
 struct Compiled {
     validator: Validator,
-    temper: Temper,
+    hints: CostHints,
     /// The arguments that the tool names.
     known: HashSet<String>,
     constants: Constants,
@@ -165,10 +165,10 @@ impl Schema {
         }
         let bytes = result.len() as u64;
         let is_valid = || compiled.validator.is_valid(Metered(&value));
-        match meter::run(allowance(bytes), compiled.temper, is_valid).0 {
+        match meter::run(allowance(bytes), compiled.hints, is_valid).0 {
             Ok(true) => Fit::Good,
             Ok(false) => Fit::Wrong(compiled.issues(&value, bytes)),
-            Err(meter::Spent) => Fit::Unknown,
+            Err(meter::AllowanceExceeded) => Fit::Unknown,
         }
     }
 
@@ -212,7 +212,7 @@ impl Compiled {
     /// Which arguments count as left out if the others are valid, or what is wrong; and what it cost to find out
     /// whether they are valid.
     fn check(&self, value: &Value, bytes: u64) -> (Result<HashSet<String>, Vec<Issue>>, u64) {
-        let (valid, cost) = meter::run(allowance(bytes), self.temper, || {
+        let (valid, cost) = meter::run(allowance(bytes), self.hints, || {
             if self.validator.is_valid(Metered(value)) {
                 return Some(HashSet::new());
             }
@@ -223,7 +223,9 @@ impl Compiled {
         let verdict = match valid {
             Ok(Some(left_out)) => Ok(left_out),
             Ok(None) => Err(self.issues(value, bytes)),
-            Err(meter::Spent) => Err(vec![Issue::whole(format!("arguments: {TOO_COSTLY}"))]),
+            Err(meter::AllowanceExceeded) => {
+                Err(vec![Issue::whole(format!("arguments: {TOO_COSTLY}"))])
+            }
         };
         (verdict, cost)
     }
@@ -239,8 +241,8 @@ impl Compiled {
             let error = self.validator.validate(Metered(value)).err();
             error.iter().map(Issue::of).collect()
         };
-        let found = meter::run(allowance, self.temper, all).0;
-        let found = found.or_else(|_| meter::run(allowance, self.temper, first).0);
+        let found = meter::run(allowance, self.hints, all).0;
+        let found = found.or_else(|_| meter::run(allowance, self.hints, first).0);
         // No error where there was one would let the call pass.
         let found = found.ok().filter(|issues: &Vec<Issue>| !issues.is_empty());
         found.unwrap_or_else(|| vec![Issue::whole(format!("arguments: {NO_DETAILS}"))])
@@ -259,7 +261,7 @@ fn compile(raw: &[u8]) -> Result<Option<Compiled>, String> {
     let named = schema.get("properties").and_then(Value::as_object);
     let known = named.map_or_else(HashSet::new, |named| named.keys().cloned().collect());
     let constants = Constants::of(&schema);
-    let temper = prepare::prepare(&mut schema)?;
+    let hints = prepare::prepare(&mut schema)?;
     let validator = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("schema".to_owned())
@@ -274,7 +276,7 @@ fn compile(raw: &[u8]) -> Result<Option<Compiled>, String> {
     })?;
     Ok(Some(Compiled {
         validator,
-        temper,
+        hints,
         known,
         constants,
     }))

@@ -24,7 +24,9 @@ mod tests;
 pub use batch::{Batch, Entered, Gathering};
 pub use codec::{Corrupt, FORMAT, decode, encode};
 pub use entry::{AuditSettings, AuditTrail, Auditor, Ending, Entry, OUTCOMES, Request};
-pub use record::{Draft, Guarantee, Key, Record, SEQ_MAX, Stored, Surface, chain, genesis, link};
+pub use record::{
+    Draft, Guarantee, Record, RecordKey, SEQ_MAX, Stored, Surface, chain, genesis, link,
+};
 pub use redact::Arguments;
 pub use store::{AuditStore, Broken, Cut, Query, StoreFailure};
 

@@ -62,7 +62,7 @@ pub enum Effect {
 
 /// The declaration of a tool without its handler.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct ToolDeclaration {
     pub name: &'static str,
     pub title: &'static str,
     /// Written for a model that chooses among many tools.
@@ -123,7 +123,7 @@ fn make_whole(value: &mut Value) {
 
 /// A declared tool over shared state `S`.
 pub struct Tool<S> {
-    about: About,
+    about: ToolDeclaration,
     input: Schema,
     output: Schema,
     run: Run<S>,
@@ -136,7 +136,7 @@ impl<S: Send + Sync + 'static> Tool<S> {
 
     /// Declares a tool. `In` must be an object that denies unknown members, so that mistakes of a model are reported;
     /// `Out` must be an object.
-    pub fn new<In, Out, F, Fut>(about: About, handler: F) -> Self
+    pub fn new<In, Out, F, Fut>(about: ToolDeclaration, handler: F) -> Self
     where
         In: DeserializeOwned + JsonSchema + Send,
         Out: Serialize + JsonSchema,
@@ -168,7 +168,7 @@ impl<S: Send + Sync + 'static> Tool<S> {
     }
 
     fn item(&self) -> Item {
-        let About {
+        let ToolDeclaration {
             name,
             title,
             description,

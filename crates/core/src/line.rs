@@ -21,7 +21,7 @@ use crate::attribution;
 use crate::audit::AuditTrail;
 use crate::fault::Fault;
 use crate::pieces::{Beginning, Feed, feed};
-use crate::queue::{Receiver, Sender, Weigh, queue};
+use crate::queue::{Receiver, Sender, Weighted, queue};
 use crate::reply::Reply;
 use relation::{related, unrelated};
 
@@ -67,7 +67,7 @@ pub struct Ask {
     pub answer: oneshot::Sender<Answer>,
 }
 
-impl Weigh for Event {
+impl Weighted for Event {
     /// Questions have no weight, since their answers are awaited. A reply has bounds of its own.
     fn weight(&self) -> usize {
         match self {

@@ -151,7 +151,7 @@ pub struct ServerCapabilities {
     pub prompts: bool,
     pub completions: bool,
     pub logging: bool,
-    /// Calls of tools may become tasks of 2025-11-25. Absent in files of earlier versions.
+    /// Calls of tools may become tasks of 2025-11-25.
     #[serde(default)]
     pub tasks: bool,
 }

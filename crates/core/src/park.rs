@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_caller_cannot_fill_the_lot() {
+    async fn one_caller_cannot_fill_the_parked_calls() {
         let parked_calls = ParkedCalls::new(TTL);
         let (alice, bob): (Arc<str>, Arc<str>) = ("alice".into(), "bob".into());
         for _ in 0..PARKED_PER_CALLER_MAX {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 
 /// Bytes that a queued item holds; items of weight zero are bounded by count only.
-pub trait Weigh {
+pub trait Weighted {
     fn weight(&self) -> usize;
 }
 
@@ -32,7 +32,7 @@ pub struct Sender<T>(Arc<Mutex<State<T>>>);
 pub struct Receiver<T>(Arc<Mutex<State<T>>>);
 
 /// Bounded by count and weight; a lone item is accepted at any weight.
-pub fn queue<T: Weigh>(len_max: usize, bytes_max: usize) -> (Sender<T>, Receiver<T>) {
+pub fn queue<T: Weighted>(len_max: usize, bytes_max: usize) -> (Sender<T>, Receiver<T>) {
     let state = Arc::new(Mutex::new(State {
         items: VecDeque::new(),
         bytes: 0,
@@ -50,7 +50,7 @@ impl<T> Clone for Sender<T> {
     }
 }
 
-impl<T: Weigh> Sender<T> {
+impl<T: Weighted> Sender<T> {
     /// Sends an item; dropped when the receiver is gone or does not keep up.
     pub fn send(&self, what: T) {
         let mut state = self.0.lock();
@@ -69,7 +69,7 @@ impl<T: Weigh> Sender<T> {
     }
 }
 
-impl<T: Weigh> State<T> {
+impl<T: Weighted> State<T> {
     fn take(&mut self) -> Option<T> {
         let items = self.items.pop_front()?;
         self.bytes -= items.weight();
@@ -77,7 +77,7 @@ impl<T: Weigh> State<T> {
     }
 }
 
-impl<T: Weigh> Receiver<T> {
+impl<T: Weighted> Receiver<T> {
     /// The next item. It stays pending when no sender is left: the end of a call is reported by the call itself.
     pub async fn next(&mut self) -> T {
         poll_fn(|cx| self.poll_next(cx)).await
@@ -117,13 +117,13 @@ impl<T> Drop for Receiver<T> {
 mod tests {
     use super::*;
 
-    impl Weigh for usize {
+    impl Weighted for usize {
         fn weight(&self) -> usize {
             *self
         }
     }
 
-    impl Weigh for Arc<()> {
+    impl Weighted for Arc<()> {
         fn weight(&self) -> usize {
             0
         }

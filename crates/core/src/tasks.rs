@@ -5,12 +5,12 @@
 //! as often as its server suggests, and ends with the task's result. What the task wants to know is asked
 //! while its result is waited for, like any question during a call. Dropping the call cancels the task.
 //!
-//! Tasks of modern backends pass as they are (`surfaces::mcp::tasks`). Whoever got a task, of either era, may go away
-//! while it works; what is switched off then is ended by us (`given`).
+//! Tasks of modern backends pass as they are (`surfaces::mcp::tasks`). A caller that got a task, of either era, may
+//! leave while it works; a task that is switched off meanwhile is cancelled by the gateway (`watched`).
 
-mod desk;
 mod extension;
-mod given;
+mod questions;
+mod watched;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +24,9 @@ use crate::invocation::{Extra, Refusals};
 use crate::line::relation::{edited, unrelated};
 use crate::policy::Policy;
 use crate::reply::Reply;
-use desk::Desk;
-use given::Given;
-pub(crate) use given::end;
+use questions::TaskQuestions;
+use watched::WatchedTasks;
+pub(crate) use watched::end;
 
 /// How long the server shall keep the task: as long as we would wait for it.
 const TTL_MS: u64 = 24 * 3600 * 1000;
@@ -39,22 +39,22 @@ const POLL_DEFAULT: Duration = Duration::from_secs(1);
 /// What calls that concern tasks share; one per gateway.
 pub(crate) struct Tasks {
     policy: Arc<Policy>,
-    desk: Arc<Desk>,
-    given: Given,
+    questions: Arc<TaskQuestions>,
+    watched: WatchedTasks,
 }
 
 impl Tasks {
     pub(crate) fn new(policy: Arc<Policy>) -> Arc<Self> {
         Arc::new(Self {
             policy,
-            desk: Arc::default(),
-            given: Given::default(),
+            questions: Arc::default(),
+            watched: WatchedTasks::default(),
         })
     }
 
     /// How long a caller may think about what a task asks.
     pub(crate) fn set_patience(&self, think: Duration) {
-        self.desk.be_patient(think);
+        self.questions.set_think_time(think);
     }
 }
 
@@ -74,9 +74,11 @@ pub(crate) async fn run(
     call: Box<Call>,
 ) -> Result<Reply, Fault> {
     match call.method {
-        Method::ToolsCall if call.caller.takes_tasks() => given::begin(tasks, backend, call).await,
+        Method::ToolsCall if call.caller.takes_tasks() => {
+            watched::begin(tasks, backend, call).await
+        }
         Method::ToolsCall => wait(backend, call).await,
-        _ => given::ask(tasks, backend, call).await,
+        _ => watched::ask(tasks, backend, call).await,
     }
 }
 

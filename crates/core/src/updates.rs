@@ -99,12 +99,22 @@ impl Default for Followers {
 impl Followers {
     /// Adds a listener; `None` when there are too many.
     pub(crate) fn listen(self: &Arc<Self>, uri: &str, hear: OnUpdate) -> Option<Ticket> {
-        self.add(uri, hear, |wanted| &mut wanted.listeners, What::Resource)
+        self.add(
+            uri,
+            hear,
+            |wanted| &mut wanted.listeners,
+            SubscriptionKey::Resource,
+        )
     }
 
     /// Like [`Followers::listen`] for a task, by the backend's own name for it.
     pub(crate) fn follow(self: &Arc<Self>, task: &str, hear: OnTask) -> Option<Ticket> {
-        self.add(task, hear, |wanted| &mut wanted.tasks, What::Task)
+        self.add(
+            task,
+            hear,
+            |wanted| &mut wanted.tasks,
+            SubscriptionKey::Task,
+        )
     }
 
     fn add<H>(
@@ -112,7 +122,7 @@ impl Followers {
         name: &str,
         hear: H,
         table: fn(&mut Subscriptions) -> &mut Listeners<H>,
-        what: fn(Arc<str>) -> What,
+        what: fn(Arc<str>) -> SubscriptionKey,
     ) -> Option<Ticket> {
         let mut wanted = self.wanted.lock();
         wanted.next_id += 1;
@@ -221,11 +231,11 @@ impl Followers {
 /// A subscription; dropping it ends it.
 pub struct Ticket {
     followers: Arc<Followers>,
-    what: What,
+    what: SubscriptionKey,
     id: u64,
 }
 
-enum What {
+enum SubscriptionKey {
     Resource(Arc<str>),
     Task(Arc<str>),
 }
@@ -234,8 +244,8 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut wanted = self.followers.wanted.lock();
         let was_last = match &self.what {
-            What::Resource(uri) => remove(&mut wanted.listeners, uri, self.id),
-            What::Task(task) => remove(&mut wanted.tasks, task, self.id),
+            SubscriptionKey::Resource(uri) => remove(&mut wanted.listeners, uri, self.id),
+            SubscriptionKey::Task(task) => remove(&mut wanted.tasks, task, self.id),
         };
         if was_last {
             self.followers.changed.send_modify(|count| *count += 1);

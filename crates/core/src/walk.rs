@@ -79,7 +79,7 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
         .layer(step(kill::step)) // is it switched off, now or before it ends?
         .layer(step(limit::step)) // does this caller call it too often?
         .layer(step(arguments::step)) // are the arguments what its schema asks for?
-        .layer(step(confirm::step)) // does somebody have to agree, and did they?
+        .layer(step(confirm::step)) // does it need a confirmation, and is that given?
         .layer(step(recall::step)) // is the answer cached?
         .layer(step(circuit::step)) // fail at once while its backend keeps failing
         .layer(step(admit::step)) // wait for a permit, and hold it to the end
@@ -99,7 +99,7 @@ pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
 }
 
 impl Walk {
-    /// What a slow caller may leave unread of what is said on the way.
+    /// Bytes of notices that a slow caller may leave unread.
     #[must_use]
     pub fn leaving_unread(mut self, bytes_max: usize) -> Self {
         self.unread_bytes_max = bytes_max;
@@ -129,7 +129,7 @@ impl Walk {
         (Box::new(call), events)
     }
 
-    /// Whether there is nothing that this caller may not use, so that nobody needs to look at single calls.
+    /// Whether there is nothing that this caller may not use, so that single calls need no check.
     pub fn permits_all(&self, caller: &Caller) -> bool {
         self.shared.policy.permits_all(caller)
     }

@@ -24,7 +24,7 @@ pub(crate) mod review;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod stdio;
-mod tame;
+mod terminal_text;
 pub(crate) mod token;
 pub(crate) mod tools;
 
@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 
 use crate::config::mistake::{self, Mistakes};
-pub(crate) use tame::{one_line, plain};
+pub(crate) use terminal_text::{one_line, plain};
 
 /// Exit code for [`Unreachable`].
 pub(crate) const EXIT_UNREACHABLE: u8 = 3;

@@ -18,8 +18,8 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::config::{Auth, Config, KeySource, Origin};
+use crate::file_watch;
 use crate::key_file::{self, KeyFile};
-use crate::neighbours;
 
 /// Providers rotate keys over hours or days and publish a new one well before they use it.
 const FETCH_INTERVAL: Duration = Duration::from_secs(300);
@@ -39,9 +39,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// The admission rules for HTTP callers.
 pub(crate) fn access(config: &Config, home: &Handle) -> anyhow::Result<Guard> {
     let Some(auth) = &config.auth else {
-        tracing::warn!(
-            "there is no [auth]: whoever reaches this port is trusted with the role admin"
-        );
+        tracing::warn!("no [auth]: every caller that reaches this port has the role admin");
         return Ok(Guard {
             access: Access::Trusted(Identity::local("admin")),
             keeping: None,
@@ -75,7 +73,7 @@ fn hear_of_keys(config: &Config, authenticator: &Arc<Authenticator>) {
         }
         None => false,
     };
-    if let Err(error) = neighbours::watch(&config.gateway.data_dir, &[key_file::NAME], act) {
+    if let Err(error) = file_watch::watch(&config.gateway.data_dir, &[key_file::NAME], act) {
         tracing::debug!("revoked keys are noticed within {LOOK:?}: {error}");
     }
 }

@@ -24,16 +24,16 @@ use crate::audit::Audit;
 use crate::config::{self, Config};
 use crate::data_dir;
 use crate::database::Database;
+use crate::file_watch;
 use crate::identity::{self, KeyRefresh};
-use crate::neighbours;
 use crate::remember::{OfferFile, OfferFiles, RememberedBackend};
 
 mod governing;
 mod reload;
-mod strangers;
+mod unknown_names;
 
 pub(crate) use governing::{kill_file, roles};
-pub(crate) use strangers::strangers;
+pub(crate) use unknown_names::unknown_names;
 
 /// Interval of sweeping expired sessions and parked calls; a shorter `park_ttl` shortens it.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
@@ -41,12 +41,12 @@ const SWEEP_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Chooses the runtime of a backend.
-type Home = Arc<dyn Fn(usize) -> Handle + Send + Sync>;
+type RuntimeChooser = Arc<dyn Fn(usize) -> Handle + Send + Sync>;
 
 /// A running gateway, and the state that a new configuration is compared with.
 pub(crate) struct Running {
     pub(crate) gateway: Arc<Gateway>,
-    home: Home,
+    home: RuntimeChooser,
     places: OfferFiles,
     /// The configuration at the start, for settings that only a restart changes.
     first: Config,
@@ -129,7 +129,7 @@ pub(crate) fn build_with(
         governing::settings(config, &enabled, &handle)?,
     );
     handle.spawn(watch_files(policy.clone()));
-    hear_neighbours(&config.gateway.data_dir, &policy);
+    watch_kill_file(&config.gateway.data_dir, &policy);
     audit.auditor.governed_by(governing::version(config));
     let gateway = Gateway::new(policy, limits(config), audit.auditor.clone());
     if let Some(service) = reviews.clone() {
@@ -300,7 +300,7 @@ async fn watch_files(policy: Arc<Policy>) {
 }
 
 /// The same immediately, where the kernel reports changes.
-fn hear_neighbours(data_dir: &Path, policy: &Arc<Policy>) {
+fn watch_kill_file(data_dir: &Path, policy: &Arc<Policy>) {
     // A dropped receiver needs no event.
     let policy = Arc::downgrade(policy);
     let act = move || {
@@ -310,7 +310,7 @@ fn hear_neighbours(data_dir: &Path, policy: &Arc<Policy>) {
         policy.look_at_kills();
         true
     };
-    if let Err(error) = neighbours::watch(data_dir, &[governing::KILL_FILE], act) {
+    if let Err(error) = file_watch::watch(data_dir, &[governing::KILL_FILE], act) {
         tracing::debug!("what other gateways switch off is seen within {LOOK:?}: {error}");
     }
 }

@@ -14,7 +14,7 @@ pub use postgres::{POSTGRES_MIGRATIONS, PostgresAudit};
 pub use sqlite::{MIGRATIONS, SqliteAudit};
 pub use verify::{Verdict, verify};
 
-use sentinel_core::audit::{Guarantee, Key, Query};
+use sentinel_core::audit::{Guarantee, Query, RecordKey};
 
 /// The columns, in the order that both stores read and write them.
 pub(crate) const COLUMNS: &str = "node, lane, seq, at_ms, request_id, surface, revision, caller, role, \
@@ -29,8 +29,8 @@ pub(crate) fn guarantee(word: &str) -> Option<Guarantee> {
 }
 
 /// A key before all records of a store.
-pub(crate) fn beginning() -> Key {
-    Key {
+pub(crate) fn beginning() -> RecordKey {
+    RecordKey {
         node: String::new(),
         lane: i64::MIN,
         seq: i64::MIN as u64,

@@ -4,7 +4,7 @@
 //! referenced document) is connected to only if all its addresses are public, unless the operator allows private ones. Each redirect
 //! is a new request that is checked like the first, and what was secret goes to the first origin only.
 //!
-//! Not here: deadlines (whoever waits), what requests say (`request`), what answers mean (`answer`).
+//! Not here: deadlines (its callers), what requests say (`request`), what answers mean (`answer`).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -89,7 +89,7 @@ impl Place {
         })
     }
 
-    /// Without the query, which may hold what is nobody's business.
+    /// Without the query, which may contain credentials.
     pub(super) fn shown(&self) -> String {
         let path = self.target.split('?').next().unwrap_or_default();
         format!("{}{path}", self.origin)

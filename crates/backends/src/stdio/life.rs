@@ -93,7 +93,7 @@ pub(crate) struct Ended {
 enum Verdict {
     HungUp,
     Exited(Exit),
-    Told,
+    StopRequested,
     Failed(Fault),
 }
 
@@ -183,7 +183,7 @@ impl<'a> Process<'a> {
             // It closed its standard input, so it can take no more requests.
             _ = &mut writing => Verdict::HungUp,
             exit = guard.exited() => Verdict::Exited(exit),
-            _ = end => Verdict::Told,
+            _ = end => Verdict::StopRequested,
             fault = &mut serving => Verdict::Failed(fault),
             () = async { errors.as_mut().await; pending().await } => unreachable!("it waits for ever"),
         };
@@ -217,7 +217,7 @@ impl<'a> Process<'a> {
 
     async fn end(&self, verdict: &Verdict, guard: ProcessGuard) -> Option<Exit> {
         match verdict {
-            Verdict::Told => {
+            Verdict::StopRequested => {
                 self.session.pipe.finish();
                 guard.stop(self.plan.config.timeouts).await
             }
@@ -234,7 +234,7 @@ impl<'a> Process<'a> {
         let why = match verdict {
             Verdict::Failed(fault) => with_causes(&fault),
             Verdict::HungUp | Verdict::Exited(_) => format!("it {exit}"),
-            Verdict::Told => "stopped".into(),
+            Verdict::StopRequested => "stopped".into(),
         };
         Ended {
             served: self.session.has_served(),

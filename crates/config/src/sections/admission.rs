@@ -24,7 +24,7 @@ section! {
         Live queue_timeout: Duration = Duration::from_secs(30);
         /// JSON-RPC code of the overload error, for revisions before 2026-07-28.
         Live overload_error_code: i32 = -32001;
-        /// URL that is told about an overload. Empty: none.
+        /// Webhook URL for overload notices. Empty: none.
         Live on_overload: String = String::new();
     }
 }

@@ -24,7 +24,7 @@ use std::task::{Context, Poll, Waker};
 use slab::Slab;
 
 pub(super) use state::State;
-use state::{Entered, Room, Verdict};
+use state::{Entered, Occupancy, Verdict};
 
 /// A lock around the state.
 pub(super) trait Lock<T>: Send + Sync {
@@ -104,8 +104,8 @@ impl<L: Lock<State>> Scheduler<L> {
     pub(super) fn new(all: Bounds, rooms: impl IntoIterator<Item = Bounds>) -> Arc<Self> {
         Arc::new(Self {
             state: L::new(State {
-                all: Room::new(all),
-                rooms: rooms.into_iter().map(Room::new).collect(),
+                all: Occupancy::new(all),
+                rooms: rooms.into_iter().map(Occupancy::new).collect(),
                 callers: HashMap::new(),
                 waiters: Slab::new(),
                 clock: 0,
@@ -125,7 +125,7 @@ impl<L: Lock<State>> Scheduler<L> {
             state.all.bounds = all;
             for (index, bounds) in rooms {
                 while state.rooms.len() <= index {
-                    state.rooms.push(Room::new(bounds));
+                    state.rooms.push(Occupancy::new(bounds));
                 }
                 state.rooms[index].bounds = bounds;
             }

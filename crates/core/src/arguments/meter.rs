@@ -24,7 +24,7 @@ const ERROR_PRICE: u64 = 50;
 const STACK_MAX: usize = 1 << 20;
 /// The cycle guard compares a value with all that are being looked at, which is about as many as there are of these.
 const STACK_PER_LOOK: usize = 1 << 10;
-/// With a [`Temper::Careful`] schema: the longest text that meets a pattern, and the time all of them may take.
+/// With a [`CostHints::Careful`] schema: the longest text that meets a pattern, and the time all of them may take.
 const CAREFUL_BYTES_MAX: usize = 16 * 1024;
 const CAREFUL_NANOS_MAX: u64 = 50_000_000;
 /// Shorter arrays are compared pair by pair.
@@ -32,7 +32,7 @@ const PAIRS_MAX: usize = 15;
 
 /// What is to be known of a schema while it is used.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Temper {
+pub(super) struct CostHints {
     /// It has a pattern whose steps cannot be told from the length of a text.
     pub careful: bool,
     /// Names of members meet this many patterns.
@@ -72,14 +72,14 @@ impl Fractions {
 
 /// The allowance was not enough.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Spent;
+pub(super) struct AllowanceExceeded;
 
 struct Meter {
     left: Cell<u64>,
     /// Where the stack was when the check began.
     stack: Cell<usize>,
     deadline: Cell<u64>,
-    temper: Cell<Temper>,
+    hints: Cell<CostHints>,
 }
 
 thread_local! {
@@ -88,7 +88,7 @@ thread_local! {
             left: Cell::new(u64::MAX),
             stack: Cell::new(usize::MAX),
             deadline: Cell::new(u64::MAX),
-            temper: Cell::new(Temper {
+            hints: Cell::new(CostHints {
                 careful: false,
                 name_patterns: 0,
                 fractions: Fractions::None,
@@ -101,14 +101,14 @@ thread_local! {
 /// Runs a check within an allowance; also says how much of it was spent.
 pub(super) fn run<T>(
     allowance: u64,
-    temper: Temper,
+    hints: CostHints,
     check: impl FnOnce() -> T,
-) -> (Result<T, Spent>, u64) {
+) -> (Result<T, AllowanceExceeded>, u64) {
     METER.with(|meter| {
         meter.left.set(allowance);
         meter.stack.set(here());
-        meter.temper.set(temper);
-        if temper.careful {
+        meter.hints.set(hints);
+        if hints.careful {
             meter.deadline.set(cpu_nanos() + CAREFUL_NANOS_MAX);
         }
     });
@@ -119,7 +119,7 @@ pub(super) fn run<T>(
     });
     let outcome = match outcome {
         Ok(outcome) => Ok(outcome),
-        Err(payload) if payload.is::<Spent>() => Err(Spent),
+        Err(payload) if payload.is::<AllowanceExceeded>() => Err(AllowanceExceeded),
         Err(payload) => resume_unwind(payload),
     };
     (outcome, allowance - left)
@@ -140,13 +140,13 @@ fn spend(looks: u64) {
 fn give_up(meter: &Meter) -> ! {
     meter.left.set(0);
     // Unwinding without a panic: nothing is reported, nobody's hook is called.
-    resume_unwind(Box::new(Spent))
+    resume_unwind(Box::new(AllowanceExceeded))
 }
 
 fn spend_text(text: &str, patterns: u64) {
     spend(patterns.saturating_mul(1 + (text.len() / BYTES_PER_LOOK) as u64));
     METER.with(|meter| {
-        if meter.temper.get().careful
+        if meter.hints.get().careful
             && (text.len() > CAREFUL_BYTES_MAX || cpu_nanos() > meter.deadline.get())
         {
             give_up(meter);
@@ -248,7 +248,7 @@ impl<'a> Node<'a, MeteredJson> for Metered<'a> {
 
     fn as_number(&self) -> Option<&'a Number> {
         let number = self.0.as_number();
-        let divided = METER.with(|meter| meter.temper.get().fractions);
+        let divided = METER.with(|meter| meter.hints.get().fractions);
         match number {
             Some(number) if divided != Fractions::None => {
                 spend(divided.max(Fractions::of(number)).price());
@@ -306,7 +306,7 @@ impl<'a> Node<'a, MeteredJson> for Metered<'a> {
     /// Only errors ask for it.
     fn to_value(&self) -> Cow<'a, Value> {
         spend(ERROR_PRICE);
-        if METER.with(|meter| meter.temper.get().prints) {
+        if METER.with(|meter| meter.hints.get().prints) {
             spend_whole(self.0);
         }
         Cow::Borrowed(self.0)
@@ -344,7 +344,7 @@ impl<'a> Iterator for MembersIter<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (name, value) = self.0.next()?;
-        match METER.with(|meter| meter.temper.get().name_patterns) {
+        match METER.with(|meter| meter.hints.get().name_patterns) {
             0 => spend(1),
             patterns => spend_text(name, patterns),
         }
@@ -366,7 +366,7 @@ impl<'a> Array<'a, MeteredJson> for Items<'a> {
 
     fn is_unique(&self) -> bool {
         if self.0.len() > PAIRS_MAX {
-            return Marks::default().are_unique(self.0);
+            return DuplicateFinder::default().are_unique(self.0);
         }
         self.0.iter().enumerate().all(|(at, item)| {
             let others = &self.0[at + 1..];
@@ -390,11 +390,11 @@ impl<'a> Iterator for ItemsIter<'a> {
 /// Finds duplicates by hashes with a secret of their own. Those of the crate can be made to collide (empty arrays, large
 /// integers), and then each item is compared with each.
 #[derive(Default)]
-struct Marks {
+struct DuplicateFinder {
     secret: RandomState,
 }
 
-impl Marks {
+impl DuplicateFinder {
     fn are_unique(&self, items: &[Value]) -> bool {
         let mut seen: HashMap<u64, SmallVec<[usize; 1]>> = HashMap::with_capacity(items.len());
         items.iter().enumerate().all(|(at, item)| {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use self::patterns::{atoms, may_backtrack};
 use self::unroll::Unroll;
-use super::meter::{Fractions, Temper};
+use super::meter::{CostHints, Fractions};
 
 /// Patterns are compiled all at once and keep their caches: how many, and how large together (atoms, repeats unrolled).
 const PATTERNS_MAX: usize = 500;
@@ -61,9 +61,9 @@ const NAMED: [&str; 6] = [
 const REFERENCES: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$ref"];
 
 /// Checks what the compiler would spend on a schema, and makes it one whose every visit is metered.
-pub(super) fn prepare(schema: &mut Value) -> Result<Temper, String> {
+pub(super) fn prepare(schema: &mut Value) -> Result<CostHints, String> {
     let places = Places::find(schema)?;
-    let temper = places.patterns(schema)?;
+    let hints = places.patterns(schema)?;
     places.check_unrolled(schema)?;
     places.check_chains(schema)?;
     let pointers: Vec<String> = places.known.into_keys().collect();
@@ -72,7 +72,7 @@ pub(super) fn prepare(schema: &mut Value) -> Result<Temper, String> {
             meter(schema);
         }
     }
-    Ok(temper)
+    Ok(hints)
 }
 
 /// A type comes before all other keywords, and is a look at the value: where none is asked for, any will do.
@@ -237,8 +237,8 @@ impl Places {
         }
     }
 
-    fn patterns(&self, root: &Value) -> Result<Temper, String> {
-        let mut temper = Temper::default();
+    fn patterns(&self, root: &Value) -> Result<CostHints, String> {
+        let mut hints = CostHints::default();
         let mut patterns = HashSet::new();
         for schema in self
             .known
@@ -247,23 +247,23 @@ impl Places {
         {
             patterns.extend(schema.get("pattern").and_then(Value::as_str));
             if let Some(Value::Object(named)) = schema.get("patternProperties") {
-                temper.name_patterns = temper.name_patterns.max(named.len() as u64);
+                hints.name_patterns = hints.name_patterns.max(named.len() as u64);
                 patterns.extend(named.keys().map(String::as_str));
             }
             if let Some(factor) = schema.get("multipleOf").and_then(Value::as_number) {
-                temper.fractions = temper.fractions.max(Fractions::of(factor));
+                hints.fractions = hints.fractions.max(Fractions::of(factor));
             }
-            temper.prints |= schema.get("unevaluatedItems").is_some();
+            hints.prints |= schema.get("unevaluatedItems").is_some();
         }
         let sizes = patterns.iter().map(|pattern| atoms(pattern));
         let together = sizes.fold(0_u64, u64::saturating_add);
         if patterns.len() > PATTERNS_MAX || together > PATTERN_ATOMS_MAX {
             return Err("its patterns are too many or too large".to_owned());
         }
-        temper.careful = patterns
+        hints.careful = patterns
             .iter()
             .any(|pattern| may_backtrack(pattern) || atoms(pattern) > PLAIN_ATOMS_MAX);
-        Ok(temper)
+        Ok(hints)
     }
 
     fn check_unrolled(&self, root: &Value) -> Result<(), String> {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::codec::{self, Corrupt};
-use super::record::{Draft, Key, Stored};
+use super::record::{Draft, RecordKey, Stored};
 
 /// Records of one lane, in the order of their numbers. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Entered<'a> {
 impl Entered<'_> {
     pub fn to_stored(&self, node: &str, lane: i64) -> Stored {
         Stored {
-            key: Key {
+            key: RecordKey {
                 node: node.to_owned(),
                 lane,
                 seq: self.seq,

@@ -246,12 +246,12 @@ fn now_ms() -> u64 {
 pub struct Entry {
     auditor: Arc<Auditor>,
     trail: Arc<AuditTrail>,
-    who: Option<Who>,
+    who: Option<RecordedCaller>,
     has_ended: bool,
 }
 
 /// The caller of a request, as far as known.
-struct Who {
+struct RecordedCaller {
     subject: Arc<str>,
     role: Arc<str>,
     tenant: Option<Arc<str>>,
@@ -272,7 +272,7 @@ impl Entry {
 
     /// Notes the authenticated identity.
     pub fn from(&mut self, identity: &Identity) {
-        self.who = Some(Who {
+        self.who = Some(RecordedCaller {
             subject: identity.subject.clone(),
             role: identity.role.clone(),
             tenant: identity.tenant.clone(),
@@ -282,7 +282,7 @@ impl Entry {
 
     /// Notes the caller.
     pub fn by(&mut self, caller: &Caller) {
-        self.who = Some(Who {
+        self.who = Some(RecordedCaller {
             subject: caller.subject.clone(),
             role: caller.role.clone(),
             tenant: caller.tenant.clone(),

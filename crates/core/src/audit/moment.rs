@@ -5,10 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A text that is no point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a time: use 15m, 2h, 7d or 2026-07-28T10:00:00Z")]
-pub struct NoMoment;
+pub struct InvalidTime;
 
 /// `15m`, `2h`, `7d` ago; `2026-07-28`, `2026-07-28T10:00:00Z`; milliseconds since 1970.
-pub fn parse(text: &str) -> Result<u64, NoMoment> {
+pub fn parse(text: &str) -> Result<u64, InvalidTime> {
     if let Ok(ms) = text.parse::<u64>() {
         return Ok(ms);
     }
@@ -20,13 +20,13 @@ pub fn parse(text: &str) -> Result<u64, NoMoment> {
             "m" => 60,
             "h" => 3600,
             "d" => 86_400,
-            _ => return Err(NoMoment),
+            _ => return Err(InvalidTime),
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default().as_millis() as u64;
         return Ok(now.saturating_sub(count.saturating_mul(seconds * 1000)));
     }
-    date(text).ok_or(NoMoment)
+    date(text).ok_or(InvalidTime)
 }
 
 fn date(text: &str) -> Option<u64> {

@@ -10,7 +10,7 @@ pub const SEQ_MAX: u64 = (1 << 56) - 1;
 
 /// Node, lane and number, which identify a record permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct RecordKey {
     /// The data directory's random name.
     pub node: String,
     /// One writer, which is one run of a process. Chains are per lane.
@@ -183,7 +183,7 @@ impl Record {
 /// A record with its hash in the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    pub key: Key,
+    pub key: RecordKey,
     pub record: Record,
     pub hash: [u8; 32],
 }

@@ -116,12 +116,12 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Key, Record};
+    use super::super::record::{Record, RecordKey};
     use super::*;
 
     fn shown(request_id: &str, args: Option<&str>) -> String {
         let stored = Stored {
-            key: Key {
+            key: RecordKey {
                 node: "n".to_owned(),
                 lane: 2,
                 seq: 1,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::batch::Batch;
-use super::record::{Key, Stored};
+use super::record::{RecordKey, Stored};
 
 /// Why a store failed.
 pub type StoreFailure = Box<dyn Error + Send + Sync>;
@@ -26,7 +26,7 @@ pub struct Query {
     /// Newest first.
     pub newest: bool,
     /// Continues after this record, in the requested order.
-    pub after: Option<(u64, Key)>,
+    pub after: Option<(u64, RecordKey)>,
     pub limit: usize,
     /// Time limit of the search. A rare match makes it read everything.
     pub within: Option<Duration>,
@@ -35,14 +35,14 @@ pub struct Query {
 /// A retention cut in a lane: everything up to `key` was deleted, and its hash was this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    pub key: Key,
+    pub key: RecordKey,
     pub hash: [u8; 32],
 }
 
 /// The first record that was altered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    pub key: Key,
+    pub key: RecordKey,
     pub reason: String,
 }
 
@@ -56,7 +56,7 @@ pub trait AuditStore: Send + Sync + 'static {
     /// The records of all lanes after a key, in the order of keys.
     fn page(
         &self,
-        after: Option<Key>,
+        after: Option<RecordKey>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>>;
 

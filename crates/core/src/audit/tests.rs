@@ -61,7 +61,7 @@ fn p_a05_nothing_can_be_added_where_texts_are_cut() {
         };
         let mut bytes = Vec::new();
         encode(&record.draft(), &mut bytes);
-        let key = Key {
+        let key = RecordKey {
             node: "n".to_owned(),
             lane: 2,
             seq: 1,
@@ -174,12 +174,13 @@ fn a_refusal_before_any_backend_is_a_denial() {
 
 #[test]
 fn secrets_are_blanked_by_the_names_of_their_keys() {
-    let raw = br#"{"user":"u","Api-Key":"k","deep":[{"db_password":{"x":1},"spin":2}],"pin":3}"#;
+    let raw =
+        br#"{"user":"u","Api-RecordKey":"k","deep":[{"db_password":{"x":1},"spin":2}],"pin":3}"#;
     let said = Arguments::Redacted.of(Some(raw));
     let digest = said.digest.unwrap();
     assert_eq!(
         said.text.unwrap(),
-        r#"{"user":"u","Api-Key":"[redacted]","deep":[{"db_password":"[redacted]","spin":2}],"pin":"[redacted]"}"#
+        r#"{"user":"u","Api-RecordKey":"[redacted]","deep":[{"db_password":"[redacted]","spin":2}],"pin":"[redacted]"}"#
     );
     let off = Arguments::Off.of(Some(raw));
     assert_eq!((off.digest, off.text), (None, None));
@@ -344,7 +345,7 @@ fn p_a05_a_record_keeps_its_bytes_from_version_to_version() {
     );
     // A number that reaches into the byte of the format is refused.
     let beyond = SEQ_MAX + 1;
-    let key = Key {
+    let key = RecordKey {
         node: "n".to_owned(),
         lane: 2,
         seq: beyond,
@@ -404,7 +405,7 @@ fn p_a05_what_is_put_behind_the_cut_of_any_text_is_found() {
         let mut record = Record::default();
         field(&mut record).clone_from(&long);
         let (hash, _) = link(&[1; 32], 9, &record.draft(), &mut Vec::new());
-        let key = Key {
+        let key = RecordKey {
             node: "n".to_owned(),
             lane: 2,
             seq: 9,
@@ -491,7 +492,7 @@ proptest! {
         let hash = chain(&before, seq, &bytes);
         let mut scratch = vec![7];
         prop_assert_eq!(link(&before, seq, &record.draft(), &mut scratch), (hash, &bytes[..]));
-        let key = Key { node: "n".to_owned(), lane: 2, seq };
+        let key = RecordKey { node: "n".to_owned(), lane: 2, seq };
         let stored = Stored { key, record, hash };
         prop_assert!(stored.follows(&before, &mut Vec::new()));
     }

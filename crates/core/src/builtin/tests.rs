@@ -31,7 +31,7 @@ async fn add(offset: Arc<u32>, _: ToolContext, add: Add) -> Result<Sum, Refused>
 }
 
 fn builtin() -> Builtin<u32> {
-    let about = About {
+    let about = ToolDeclaration {
         name: "add",
         title: "Add",
         description: "Adds.",

@@ -18,7 +18,7 @@ use crate::operation::Difference;
 use crate::operation::unknown::{held, unseen};
 
 /// The result of the check.
-enum Look {
+enum PinCheck {
     Fine,
     Held(Difference),
     Gone,
@@ -49,19 +49,19 @@ impl Publisher {
         let (backend, own) = (&*operation.backend, &*operation.own);
         let pins = self.registry.pins();
         let look = match definitions.of_tool(own) {
-            None => Look::Gone,
+            None => PinCheck::Gone,
             Some(now) => match pins.difference(backend, own, now) {
-                None => Look::Fine,
+                None => PinCheck::Fine,
                 Some(how) => {
                     pins.report_own(backend, own, how, now);
-                    Look::Held(how)
+                    PinCheck::Held(how)
                 }
             },
         };
         self.answer(call, look)
     }
 
-    fn look(&self, call: &Call) -> Look {
+    fn look(&self, call: &Call) -> PinCheck {
         let operation = &call.target().operation;
         let layout = self.registry.layout.load();
         if !Arc::ptr_eq(&layout.slots[self.index].running.facts, &self.facts) {
@@ -73,32 +73,32 @@ impl Publisher {
             .load()
             .own_tool(self.index, &operation.own)
         {
-            None => Look::Gone,
-            Some(now) => now.held.map_or(Look::Fine, Look::Held),
+            None => PinCheck::Gone,
+            Some(now) => now.held.map_or(PinCheck::Fine, PinCheck::Held),
         }
     }
 
     /// Calls of a replaced backend end, and its offer is in no catalog any more.
-    fn look_alone(&self, call: &Call) -> Look {
+    fn look_alone(&self, call: &Call) -> PinCheck {
         let operation = &call.target().operation;
         let offer = self.facts.known.lock().shown.clone();
         let mut tools = offer.iter().flat_map(|offer| &offer.tools);
         let Some(now) = tools.find(|item| *item.key == *operation.own) else {
-            return Look::Gone;
+            return PinCheck::Gone;
         };
         let pins = self.registry.pins();
         match pins.difference(&operation.backend, &operation.own, &Pin::of(now)) {
-            None => Look::Fine,
-            Some(how) => Look::Held(how),
+            None => PinCheck::Fine,
+            Some(how) => PinCheck::Held(how),
         }
     }
 
-    fn answer(&self, call: &Call, look: Look) -> Result<(), Fault> {
+    fn answer(&self, call: &Call, look: PinCheck) -> Result<(), Fault> {
         let operation = &call.target().operation;
         match look {
-            Look::Fine => Ok(()),
-            Look::Held(how) => Err(held(operation, call.view, how)),
-            Look::Gone => Err(unseen(operation, call.view, &call.method)),
+            PinCheck::Fine => Ok(()),
+            PinCheck::Held(how) => Err(held(operation, call.view, how)),
+            PinCheck::Gone => Err(unseen(operation, call.view, &call.method)),
         }
     }
 }

@@ -300,7 +300,7 @@ fn thumbprint(parts: &[&[u8]]) -> Thumbprint {
 
 /// Why a set of keys is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadSet {
+pub enum InvalidKeySet {
     #[error("this is no JSON object with an array `keys`")]
     Malformed,
     #[error("there are more than {KEYS_MAX} keys")]
@@ -327,26 +327,29 @@ impl KeySet {
     }
 
     /// Reads a set of public keys; also returns which keys were left out and why.
-    pub fn public(text: &[u8]) -> Result<(Self, Vec<(usize, Unusable)>), BadSet> {
+    pub fn public(text: &[u8]) -> Result<(Self, Vec<(usize, Unusable)>), InvalidKeySet> {
         let (set, skipped) = Self::parse(text)?;
         if set.has_secrets() {
-            return Err(BadSet::Symmetric);
+            return Err(InvalidKeySet::Symmetric);
         }
         Ok((set, skipped))
     }
 
     /// Reads a set of either kind, but not of both: a public key must never be used as a secret.
-    pub fn parse(text: &[u8]) -> Result<(Self, Vec<(usize, Unusable)>), BadSet> {
+    pub fn parse(text: &[u8]) -> Result<(Self, Vec<(usize, Unusable)>), InvalidKeySet> {
         let object =
-            Object::parse(text, Rules::caller(DEPTH_MAX)).map_err(|_| BadSet::Malformed)?;
-        let list = object.get(text, "keys").ok_or(BadSet::Malformed)?.of(text);
+            Object::parse(text, Rules::caller(DEPTH_MAX)).map_err(|_| InvalidKeySet::Malformed)?;
+        let list = object
+            .get(text, "keys")
+            .ok_or(InvalidKeySet::Malformed)?
+            .of(text);
         if Kind::of(list) != Some(Kind::Array) {
-            return Err(BadSet::Malformed);
+            return Err(InvalidKeySet::Malformed);
         }
         let spans =
-            json::elements(list, Rules::caller(DEPTH_MAX)).map_err(|_| BadSet::Malformed)?;
+            json::elements(list, Rules::caller(DEPTH_MAX)).map_err(|_| InvalidKeySet::Malformed)?;
         if spans.len() > KEYS_MAX {
-            return Err(BadSet::TooMany);
+            return Err(InvalidKeySet::TooMany);
         }
         let mut set = Self::default();
         let mut skipped = Vec::new();
@@ -361,7 +364,7 @@ impl KeySet {
                 && let Some(kid) = name_of(span.of(list))
                 && !names.insert(kid.clone())
             {
-                return Err(BadSet::Ambiguous(kid));
+                return Err(InvalidKeySet::Ambiguous(kid));
             }
             match key {
                 Ok(key) => set.keys.push(key),
@@ -369,14 +372,14 @@ impl KeySet {
             }
         }
         if spans.is_empty() {
-            return Err(BadSet::Empty);
+            return Err(InvalidKeySet::Empty);
         }
         if set.keys.is_empty() {
             let why = skipped.iter().map(|(n, why)| format!("key {n}: {why}"));
-            return Err(BadSet::Useless(why.collect::<Vec<_>>().join(", ")));
+            return Err(InvalidKeySet::Useless(why.collect::<Vec<_>>().join(", ")));
         }
         if set.has_secrets() && set.keys.iter().any(|k| k.algorithm != Algorithm::Hs256) {
-            return Err(BadSet::Symmetric);
+            return Err(InvalidKeySet::Symmetric);
         }
         Ok((set, skipped))
     }

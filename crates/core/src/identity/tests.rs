@@ -287,13 +287,13 @@ fn sets_that_are_ambiguous_or_symmetric_are_refused_whole() {
     let set = |keys: Value| json!({"keys": keys}).to_string().into_bytes();
     assert_eq!(
         KeySet::public(&set(json!([oct.clone()]))).err(),
-        Some(jwk::BadSet::Symmetric)
+        Some(jwk::InvalidKeySet::Symmetric)
     );
     let ed = json!({"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": b64([1; 32])});
     let other = json!({"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": b64([2; 32])});
     assert_eq!(
         KeySet::public(&set(json!([ed.clone(), other]))).err(),
-        Some(jwk::BadSet::Ambiguous("a".into()))
+        Some(jwk::InvalidKeySet::Ambiguous("a".into()))
     );
     let twice = KeySet::public(&set(json!([ed.clone(), ed.clone()])));
     assert_eq!(twice.map(|(keys, _)| keys.len()).ok(), Some(1));
@@ -301,11 +301,11 @@ fn sets_that_are_ambiguous_or_symmetric_are_refused_whole() {
     private["d"] = json!(b64([1; 32]));
     assert!(matches!(
         KeySet::public(&set(json!([private]))),
-        Err(jwk::BadSet::Useless(_))
+        Err(jwk::InvalidKeySet::Useless(_))
     ));
     assert_eq!(
         KeySet::public(br#"{"keys":[]}"#).err(),
-        Some(jwk::BadSet::Empty)
+        Some(jwk::InvalidKeySet::Empty)
     );
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[],"keys":[]}"#] {
         assert!(KeySet::public(text.as_bytes()).is_err(), "{text}");

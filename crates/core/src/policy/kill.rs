@@ -181,7 +181,7 @@ impl KillSwitch {
             Ok(read) => read.map_or_else(Default::default, |(v, saved)| (v, saved.killed)),
             Err(error) => {
                 tracing::error!(
-                    "the kill switch's state cannot be read, so everything is off until `revive`: {error}"
+                    "the kill switch's state cannot be read, so everything is off until `sentinel revive all`: {error}"
                 );
                 (Version::default(), vec![unreadable()])
             }
@@ -253,7 +253,7 @@ impl KillSwitch {
                 *self.seen.lock() = version;
                 let path = file.path().display();
                 tracing::error!(
-                    "the kill switch's state ({path}) is gone; what is off stays off until `revive` or a restart"
+                    "the kill switch's state ({path}) is gone; what is off stays off until `sentinel revive` or a restart"
                 );
                 false
             }

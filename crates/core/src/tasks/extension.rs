@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | `tools/call` | the same with `task`, and the task it creates is the answer |
 //! | `tasks/get` | `tasks/get`; at the end also `tasks/result`, which goes into the answer |
-//! | ... while it wants input | `tasks/result`, held open by the `Desk`: there the server asks |
-//! | `tasks/update` | nothing: the answers go to whoever asked |
+//! | ... while it wants input | `tasks/result`, held open by the `TaskQuestions`: there the server asks |
+//! | `tasks/update` | nothing: the answers go to the questions |
 //! | `tasks/cancel` | `tasks/cancel`, and to refuse it is no error |
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Outcome, Payload, translate};
 
-use super::desk::{Desk, Hearing, Key};
+use super::questions::{AwaitedTask, Key, TaskQuestions};
 use super::{Again, TTL_MS, about, again, created, edited, plain, unrelated};
 use crate::backend::{Backend, Call};
 use crate::caller::Caller;
@@ -73,7 +73,7 @@ fn renamed(task: &Payload, more: &[(&str, Option<&[u8]>)]) -> Payload {
 
 /// Answers a request about a task.
 pub(super) async fn answer(
-    desk: &Arc<Desk>,
+    questions: &Arc<TaskQuestions>,
     backend: Arc<dyn Backend>,
     mut call: Box<Call>,
 ) -> Result<Reply, Fault> {
@@ -93,7 +93,7 @@ pub(super) async fn answer(
             id,
         },
         again: again(&call),
-        desk,
+        questions,
         backend,
         asker,
     };
@@ -121,7 +121,7 @@ fn at_home(call: &Call) -> Arc<Caller> {
 struct Task<'a> {
     key: Key,
     again: Again,
-    desk: &'a Arc<Desk>,
+    questions: &'a Arc<TaskQuestions>,
     backend: Arc<dyn Backend>,
     /// Who wants to know, and can be asked what this request declares.
     asker: Arc<Caller>,
@@ -140,23 +140,23 @@ impl Task<'_> {
             looks -= 1;
             let reply = self.send(Method::TasksGet).await?;
             let Outcome::Result(task) = &reply.outcome else {
-                self.desk.close(&self.key);
+                self.questions.close(&self.key);
                 return Ok(reply);
             };
             match &*task.string("status").unwrap_or_default() {
                 "completed" | "failed" => return self.with_result(task).await,
                 "cancelled" => {
-                    self.desk.close(&self.key);
+                    self.questions.close(&self.key);
                     return Ok(self.told(task, &[]));
                 }
                 "input_required" => {
-                    let hearing = self.hear()?;
-                    let asked = hearing.asked(ASKED_MAX, &self.asker).await;
+                    let awaited = self.wait_for_questions()?;
+                    let asked = awaited.asked(ASKED_MAX, &self.asker).await;
                     if let Some(requests) = asked {
                         let requests = ("inputRequests", Some(requests.as_bytes()));
                         return Ok(self.told(task, &[requests]));
                     }
-                    if !hearing.is_over() || looks == 0 {
+                    if !awaited.is_over() || looks == 0 {
                         // Nothing that this caller could do about it, so to it the task is busy.
                         return Ok(self.told(task, &[("status", Some(br#""working""#))]));
                     }
@@ -179,7 +179,7 @@ impl Task<'_> {
     /// The task at its end. A tool that failed has completed, in the extension's words: failed is what
     /// ended in an error of the protocol.
     async fn with_result(&self, task: &Payload) -> Result<Reply, Fault> {
-        self.desk.close(&self.key);
+        self.questions.close(&self.key);
         let to = self.asker.revision;
         let reply = plain(self.send(Method::TasksResult).await?);
         Ok(match &reply.outcome {
@@ -202,27 +202,27 @@ impl Task<'_> {
         })
     }
 
-    /// Where the server asks; opened by whoever comes first.
-    fn hear(&self) -> Result<Arc<Hearing>, Fault> {
+    /// The task with its questions; the first request opens it.
+    fn wait_for_questions(&self) -> Result<Arc<AwaitedTask>, Fault> {
         let open = |line| {
             let mut call = (self.again)(Method::TasksResult, about(&self.key.id));
             call.line = line;
-            // It outlives this request, and nobody waits for it.
+            // It outlives this request, which does not wait for it.
             call.slot = Default::default();
             call.trail = Arc::default();
             self.backend.call(call)
         };
         let text = "too many tasks wait for input; answer or cancel some first";
-        self.desk
-            .hear(&self.key, open)
+        self.questions
+            .wait_for(&self.key, open)
             .ok_or_else(|| Fault::new(Kind::BackendBadReply, text))
     }
 
     async fn update(&self, call: &Call) -> Result<Reply, Fault> {
-        match self.desk.find(&self.key) {
-            Some(hearing) => {
+        match self.questions.find(&self.key) {
+            Some(awaited) => {
                 let answers = call.params.get_bytes("inputResponses").unwrap_or_default();
-                hearing.answer(&answers);
+                awaited.answer(&answers);
             }
             None => {
                 let reply = self.send(Method::TasksGet).await?;
@@ -238,7 +238,7 @@ impl Task<'_> {
     /// task that it does not know is one.
     async fn cancel(&self) -> Result<Reply, Fault> {
         let reply = self.send(Method::TasksCancel).await?;
-        self.desk.close(&self.key);
+        self.questions.close(&self.key);
         if let Outcome::Error(_) = reply.outcome
             && let Outcome::Error(_) = self.send(Method::TasksGet).await?.outcome
         {

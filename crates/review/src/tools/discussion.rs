@@ -6,7 +6,7 @@ use crate::store::{
     ActionOutcome, Addition, Attachment, Message, Patch, Review, ReviewStatus, Role, WriteKey,
 };
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
+use sentinel_core::builtin::{Effect, Refused, Tool, ToolContext, ToolDeclaration};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{fit, id, invalid, maybe, maybe_text, named, page, slice, text};
@@ -16,7 +16,7 @@ use crate::service::{Service, refused};
 const TAGS: &[&str] = &["discussion"];
 
 pub(super) fn tools() -> Vec<Tool<Service>> {
-    let post = About {
+    let post = ToolDeclaration {
         name: "post_message",
         title: "Post a message",
         description: "Say something in the discussion of a claimed review: a question, a requested change, an answer. \
@@ -24,7 +24,7 @@ Moves the review to `in_discussion`. Messages cannot be changed or deleted.",
         tags: TAGS,
         effect: Effect::Writes,
     };
-    let messages = About {
+    let messages = ToolDeclaration {
         name: "get_messages",
         title: "Read the discussion",
         description: "Read the messages of a review in the order they were posted. Long threads come in pages: repeat \
@@ -32,7 +32,7 @@ with offset = next_offset.",
         tags: TAGS,
         effect: Effect::Reads,
     };
-    let patch = About {
+    let patch = ToolDeclaration {
         name: "submit_patch",
         title: "Attach a patch",
         description: "Attach an alternative unified diff to a claimed review. It is stored for the proposer to read \
@@ -40,7 +40,7 @@ and judge; nothing is applied and the status stays.",
         tags: TAGS,
         effect: Effect::Writes,
     };
-    let patches = About {
+    let patches = ToolDeclaration {
         name: "get_patch",
         title: "Read the patches",
         description: "Read all diffs of a review in order: the original first, then alternatives. A diff above 256 KiB \

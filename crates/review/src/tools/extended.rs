@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::store::{Addition, DIFF_PAGE, DiffRange, Event, Patch, Review, Statistics};
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
+use sentinel_core::builtin::{Effect, Refused, Tool, ToolContext, ToolDeclaration};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{fit, id, maybe, page};
 use crate::service::{Service, refused};
 
 pub(super) fn tools() -> Vec<Tool<Service>> {
-    let about = |name, title, description, tags, effect| About {
+    let about = |name, title, description, tags, effect| ToolDeclaration {
         name,
         title,
         description,

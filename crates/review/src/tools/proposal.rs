@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::{Category, NewReview, Patch, Priority, Review, ReviewStatus, Verdict};
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
+use sentinel_core::builtin::{Effect, Refused, Tool, ToolContext, ToolDeclaration};
 use sentinel_core::random::uuid;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::service::{Service, key, refused};
 const TAGS: &[&str] = &["proposal"];
 
 pub(super) fn tools() -> Vec<Tool<Service>> {
-    let submit = About {
+    let submit = ToolDeclaration {
         name: "submit_proposal",
         title: "Submit a proposal",
         description: "Propose a code change for review: what you intend and the unified diff (as `git diff` prints \
@@ -24,7 +24,7 @@ To follow up on a rejected review, submit the new diff with parent_id.",
         tags: TAGS,
         effect: Effect::Writes,
     };
-    let get = About {
+    let get = ToolDeclaration {
         name: "get_proposal",
         title: "Read a proposal",
         description: "Read what is proposed: intent, metadata, the original diff, verdicts so far, and the chain of \

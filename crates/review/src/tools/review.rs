@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::{Attachment, Decision, Review, Verdict};
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
+use sentinel_core::builtin::{Effect, Refused, Tool, ToolContext, ToolDeclaration};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{id, invalid, maybe, maybe_text, named};
@@ -13,7 +13,7 @@ use crate::service::Service;
 const TAGS: &[&str] = &["review"];
 
 pub(super) fn tools() -> Vec<Tool<Service>> {
-    let claim = About {
+    let claim = ToolDeclaration {
         name: "claim_review",
         title: "Claim a review",
         description: "Take a review that is `created` so that nobody else works on it. Returns the review with \
@@ -22,7 +22,7 @@ messages and patches renew it too. A claim without activity expires and the revi
         tags: TAGS,
         effect: Effect::WritesOnce,
     };
-    let verdict = About {
+    let verdict = ToolDeclaration {
         name: "submit_verdict",
         title: "Give a verdict",
         description: "Approve or reject a claimed review. Give a reason when you reject. Pass the claim_generation \
@@ -30,7 +30,7 @@ that claim_review returned, so that a verdict on a claim you lost is refused.",
         tags: TAGS,
         effect: Effect::Writes,
     };
-    let close = About {
+    let close = ToolDeclaration {
         name: "close_review",
         title: "Close a review",
         description: "End an approved or rejected review: after applying the agreed diff, or when giving up. Closed \

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::store::{Category, ListOrder, Priority, Review, ReviewFilter, ReviewStatus};
 use schemars::JsonSchema;
-use sentinel_core::builtin::{About, Effect, Refused, Tool, ToolContext};
+use sentinel_core::builtin::{Effect, Refused, Tool, ToolContext, ToolDeclaration};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{Since, fit, id, maybe, options, page, projects, status_filter};
@@ -13,7 +13,7 @@ use crate::service::{Service, refused};
 const TAGS: &[&str] = &["status"];
 
 pub(super) fn tools() -> Vec<Tool<Service>> {
-    let status = About {
+    let status = ToolDeclaration {
         name: "get_review_status",
         title: "Ask where a review stands",
         description: "Where a review stands. To wait for news pass since (the status or version you saw last) and \
@@ -22,7 +22,7 @@ once; then ask every 2 to 3 seconds.",
         tags: TAGS,
         effect: Effect::Reads,
     };
-    let pending = About {
+    let pending = ToolDeclaration {
         name: "list_pending",
         title: "List reviews that wait for a reviewer",
         description: "Reviews that nobody has claimed, most urgent first, then oldest first. With wait_ms the answer \
@@ -30,7 +30,7 @@ comes when there is one, or, with since = the queue_version you saw last, when t
         tags: TAGS,
         effect: Effect::Reads,
     };
-    let list = About {
+    let list = ToolDeclaration {
         name: "list_reviews",
         title: "List reviews",
         description: "List reviews by status, category, priority, project or agent_type, in pages: repeat with offset = \

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sentinel_core::audit::{AuditStore, Key, Query, StoreFailure, Stored};
+use sentinel_core::audit::{AuditStore, Query, RecordKey, StoreFailure, Stored};
 use sentinel_stores::audit::{Ingest, adopt_all, verify};
 
 use super::{print, say};
@@ -152,7 +152,7 @@ async fn tail(
         ..query.clone()
     };
     let known = store.find(recent).await.map_err(failed)?;
-    let mut seen: HashSet<Key> = known.into_iter().map(|s| s.key).collect();
+    let mut seen: HashSet<RecordKey> = known.into_iter().map(|s| s.key).collect();
     if !follow {
         return Ok(ExitCode::SUCCESS);
     }

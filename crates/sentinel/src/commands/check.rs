@@ -23,7 +23,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
         Err(mistakes) => return Err(mistakes.into()),
     };
     let mut notices = loaded.config.notices.clone();
-    notices.extend(wiring::strangers(&loaded.config));
+    notices.extend(wiring::unknown_names(&loaded.config));
     if global.json {
         let answer = json!({
             "ok": true,

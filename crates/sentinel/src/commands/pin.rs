@@ -35,10 +35,10 @@ fn list(global: &Global, target: &Target, all: bool) -> anyhow::Result<ExitCode>
     if global.json {
         return print(&format!("{:#}\n", json!({ "pins": pins })));
     }
-    // Without one nobody knows what backends say at the moment.
+    // Without one the backends' present lists are not known.
     let unknown = reached.gateways.is_empty();
     if unknown && known > 0 {
-        warn("no gateway is running, so nobody knows whether a tool differs now");
+        warn("no gateway is running, so present differences are not known");
     }
     if pins.is_empty() {
         say(&match unknown {

@@ -144,8 +144,8 @@ fn open_to_look(config: &Config) -> anyhow::Result<(Arc<dyn ReviewStore>, Runtim
     open(config)
 }
 
-/// Looking at reviews must not make an empty database where somebody mistyped a name, nor add tables to
-/// what is somebody else's.
+/// Reading reviews must neither create an empty database for a mistyped name nor add tables to a database of another
+/// program.
 fn exists(path: &Path) -> anyhow::Result<()> {
     if !path.exists() {
         anyhow::bail!("there is no database at {} yet", path.display());

@@ -48,7 +48,7 @@ pub(super) fn listen(load: Load) -> anyhow::Result<ExitCode> {
     let main = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    // Before anything else happens: whoever starts us may end us at once, and wants to hear that it went well.
+    // Before anything else: a supervisor may end the process at once and expects exit code 0.
     let signals = main.block_on(async { Signals::new() })?;
     let Loaded { config, file, .. } = load(Place::Anything)?;
     let config = &config;

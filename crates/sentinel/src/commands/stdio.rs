@@ -37,7 +37,7 @@ pub(crate) fn run(global: &Global) -> anyhow::Result<ExitCode> {
     child::become_subreaper().context("becoming a subreaper")?;
     main.block_on(async {
         let handle = tokio::runtime::Handle::current();
-        // Before any child starts: who may not come in starts nothing.
+        // Before any child starts: a caller that is refused starts nothing.
         let caller_is = tokio::select! {
             known = identity::of_stdio(&config) => known?,
             () = signals.next() => return Ok(ExitCode::SUCCESS),

@@ -46,7 +46,7 @@ pub(super) fn confirmations(config: &Config) -> ConfirmConfig {
     }
 }
 
-/// Who counts for many gateways, where the configuration names somebody. The start does not wait for it.
+/// The shared counter of rate limits, if one is configured. The start does not wait for it.
 fn shared_rates(config: &Config, home: &Handle) -> anyhow::Result<Option<Arc<dyn SharedRates>>> {
     let Some(redis) = &config.redis else {
         return Ok(None);
@@ -169,7 +169,7 @@ fn hook(url: &http::Uri, home: &Handle) -> Hook {
                 Overload::RETRY_AFTER_MS
             );
             if let Err(error) = hook.post(body.into()).await {
-                tracing::debug!("admission.on_overload was not told: {error}");
+                tracing::debug!("admission.on_overload: webhook failed: {error}");
             }
         }
     });

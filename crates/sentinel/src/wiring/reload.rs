@@ -89,7 +89,7 @@ impl Running {
         }
         // A truncated file looks like this, and the listening address does not change.
         if next.auth.is_none() {
-            bail!("[auth] is gone: only a restart lets in whoever comes");
+            bail!("[auth] was removed: restart to run without authentication");
         }
         identity::access(next, &(self.home)(0)).map(Some)
     }

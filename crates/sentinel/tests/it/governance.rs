@@ -6,5 +6,5 @@ mod killing;
 mod order;
 mod pins;
 mod purging;
+mod revoked_rights;
 mod rug_pulls;
-mod taken_back;

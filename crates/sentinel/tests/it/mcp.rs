@@ -3,12 +3,12 @@
 mod asks;
 mod caching;
 mod capable;
-mod crowd;
 mod eras;
 mod following;
 mod ids;
 mod in_flight;
 mod large;
+mod many_callers;
 mod matrix;
 mod names;
 mod others;

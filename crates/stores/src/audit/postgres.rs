@@ -2,7 +2,7 @@
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use sentinel_core::audit::{
-    ANCHOR, AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
+    ANCHOR, AuditStore, Batch, Cut, Draft, Entered, Query, Record, RecordKey, StoreFailure, Stored,
 };
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
@@ -84,11 +84,11 @@ impl AuditStore for PostgresAudit {
 
     fn page(
         &self,
-        after: Option<Key>,
+        after: Option<RecordKey>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
         self.with(async move |client| {
-            let Key { node, lane, seq } = after.unwrap_or_else(beginning);
+            let RecordKey { node, lane, seq } = after.unwrap_or_else(beginning);
             let (seq, limit) = (seq as i64, number(limit as u64));
             let sql = format!(
                 "SELECT {COLUMNS} FROM audit WHERE (node, lane, seq) > ($1, $2, $3)
@@ -267,8 +267,8 @@ async fn find(client: &Client, query: &Query) -> Result<Vec<Stored>, tokio_postg
     rows.iter().map(read).collect()
 }
 
-fn key(row: &Row) -> Result<Key, tokio_postgres::Error> {
-    Ok(Key {
+fn key(row: &Row) -> Result<RecordKey, tokio_postgres::Error> {
+    Ok(RecordKey {
         node: row.try_get(0)?,
         lane: row.try_get(1)?,
         seq: row.try_get::<_, i64>(2)? as u64,

@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use rusqlite::types::{Null, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params_from_iter};
 use sentinel_core::audit::{
-    ANCHOR, AuditStore, Batch, Cut, Draft, Entered, Key, Query, Record, StoreFailure, Stored,
+    ANCHOR, AuditStore, Batch, Cut, Draft, Entered, Query, Record, RecordKey, StoreFailure, Stored,
 };
 
 use super::{COLUMNS, beginning, guarantee, matches_nothing, number};
@@ -69,7 +69,7 @@ impl AuditStore for SqliteAudit {
 
     fn page(
         &self,
-        after: Option<Key>,
+        after: Option<RecordKey>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
         let work = move |conn: &Connection| {
@@ -297,8 +297,8 @@ fn cut(tx: &Connection, (node, lane): (&str, i64), since_ms: u64) -> Result<u64,
     Ok(gone as u64)
 }
 
-fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
-    Ok(Key {
+fn key(row: &Row<'_>) -> rusqlite::Result<RecordKey> {
+    Ok(RecordKey {
         node: row.get(0)?,
         lane: row.get(1)?,
         seq: row.get::<_, i64>(2)? as u64,

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use sentinel_core::audit::{
-    ANCHOR, AuditStore, Batch, Cut, Draft, GAP, Guarantee, Key, Query, Sink, StoreFailure, Stored,
+    ANCHOR, AuditStore, Batch, Cut, Draft, GAP, Guarantee, Query, RecordKey, Sink, StoreFailure,
+    Stored,
 };
 use sentinel_core::metrics::Metrics;
 use tempfile::TempDir;
@@ -136,7 +137,7 @@ impl AuditStore for Moody {
     }
     fn page(
         &self,
-        after: Option<Key>,
+        after: Option<RecordKey>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
         self.inner.page(after, limit)

@@ -5,7 +5,9 @@ mod holes;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use sentinel_core::audit::{ANCHOR, AuditStore, Broken, GAP, Key, StoreFailure, Stored, genesis};
+use sentinel_core::audit::{
+    ANCHOR, AuditStore, Broken, GAP, RecordKey, StoreFailure, Stored, genesis,
+};
 use serde::Deserialize;
 
 use self::holes::{Announced, GapArgs, Hole};
@@ -47,8 +49,8 @@ struct Walk {
     ends: HashMap<(String, i64), (u64, [u8; 32])>,
     holes: Vec<Hole>,
     /// Gap records by position. One after a hole is not trusted before it was checked.
-    gaps: Vec<(Key, GapArgs)>,
-    doubtful: HashMap<Key, GapArgs>,
+    gaps: Vec<(RecordKey, GapArgs)>,
+    doubtful: HashMap<RecordKey, GapArgs>,
     /// How far lanes had come: the data directory's heads, then those in anchors.
     claims: Vec<Head>,
     notes_len: usize,
@@ -154,7 +156,7 @@ impl Walk {
     }
 
     /// Reports a bad record, if it is the first of its lane.
-    fn tell(&mut self, lane: &mut Lane, key: &Key, reason: &str) {
+    fn tell(&mut self, lane: &mut Lane, key: &RecordKey, reason: &str) {
         if !std::mem::replace(&mut lane.is_broken, true) {
             self.verdict.broken.push(Broken {
                 key: key.clone(),
@@ -163,7 +165,7 @@ impl Walk {
         }
     }
 
-    fn enter(&mut self, key: &Key) -> Lane {
+    fn enter(&mut self, key: &RecordKey) -> Lane {
         self.verdict.lanes += 1;
         let cut = self.cuts.get(&(key.node.clone(), key.lane)).copied();
         let (seq, hash) = cut.unwrap_or_else(|| (0, genesis(&key.node, key.lane)));
@@ -190,7 +192,7 @@ impl Walk {
 
     /// Losses are announced in file lanes only: an attacker with write access to the store can forge a memory lane,
     /// which leaves no other trace.
-    fn gap(&mut self, key: &Key, args: Option<&str>, behind_hole: bool) {
+    fn gap(&mut self, key: &RecordKey, args: Option<&str>, behind_hole: bool) {
         let parsed = args.and_then(|args| serde_json::from_str::<GapArgs>(args).ok());
         let Some(gap) = parsed.filter(|_| is_of_files(key.lane)) else {
             return;
@@ -211,7 +213,7 @@ impl Walk {
             .map(|note| (note.lane, note.seq))
             .collect();
         let living = &self.living;
-        let is_ours = |key: &Key| {
+        let is_ours = |key: &RecordKey| {
             key.node != *node
                 || living.contains(&key.lane)
                 || ends.get(&key.lane).is_some_and(|end| key.seq <= *end)
@@ -230,7 +232,7 @@ impl Walk {
         self.leave(last);
         for hole in self.unannounced(store).await? {
             let reason = format!("missing up to {}", hole.to_seq());
-            let key = Key {
+            let key = RecordKey {
                 seq: hole.from_seq,
                 ..hole.next
             };
@@ -280,7 +282,7 @@ impl Walk {
         if before.is_none() && doubtful.is_none() {
             return Ok(());
         }
-        let place = Key {
+        let place = RecordKey {
             seq: hole.to_seq(),
             ..hole.next.clone()
         };
@@ -312,7 +314,7 @@ impl Walk {
         let bare = bare.filter(|((_, lane), _)| !self.noted.contains(lane));
         let bare: Vec<Broken> = bare
             .map(|((node, lane), (seq, _))| Broken {
-                key: Key {
+                key: RecordKey {
                     node: node.clone(),
                     lane: *lane,
                     seq: seq + 1,
@@ -337,7 +339,7 @@ impl Walk {
         } else {
             (seq + 1, format!("missing up to {}", claim.seq))
         };
-        let key = Key {
+        let key = RecordKey {
             node: claim.node,
             lane: claim.lane,
             seq: at,

@@ -62,8 +62,8 @@ impl From<io::Error> for Trouble {
     }
 }
 
-impl From<resp::Garbled> for Trouble {
-    fn from(_: resp::Garbled) -> Self {
+impl From<resp::ProtocolError> for Trouble {
+    fn from(_: resp::ProtocolError) -> Self {
         Self::NoRedis
     }
 }

@@ -13,7 +13,7 @@ pub(crate) enum Reply {
 
 /// Not an answer to any of our commands.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Garbled;
+pub(crate) struct ProtocolError;
 
 /// Appends a command.
 pub(super) fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
@@ -31,38 +31,38 @@ pub(super) fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
 }
 
 /// The first answer and its length; `None` if it is incomplete.
-pub(crate) fn parse(input: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
+pub(crate) fn parse(input: &[u8]) -> Result<Option<(Reply, usize)>, ProtocolError> {
     let Some((line, rest)) = line(input) else {
         return match input.len() > REPLY_BYTES_MAX {
-            true => Err(Garbled),
+            true => Err(ProtocolError),
             false => Ok(None),
         };
     };
-    let (mark, said) = line.split_first().ok_or(Garbled)?;
-    let said = std::str::from_utf8(said).map_err(|_| Garbled)?;
+    let (mark, said) = line.split_first().ok_or(ProtocolError)?;
+    let said = std::str::from_utf8(said).map_err(|_| ProtocolError)?;
     let used = input.len() - rest.len();
     match mark {
         b'+' => Ok(Some((Reply::Text(said.to_owned()), used))),
         b'-' => Ok(Some((Reply::Error(said.to_owned()), used))),
         b':' => {
-            let number = said.parse().map_err(|_| Garbled)?;
+            let number = said.parse().map_err(|_| ProtocolError)?;
             Ok(Some((Reply::Number(number), used)))
         }
         b'$' => {
-            let len: usize = said.parse().map_err(|_| Garbled)?;
+            let len: usize = said.parse().map_err(|_| ProtocolError)?;
             if len > REPLY_BYTES_MAX {
-                return Err(Garbled);
+                return Err(ProtocolError);
             }
             let (Some(text), Some(end)) = (rest.get(..len), rest.get(len..len + 2)) else {
                 return Ok(None);
             };
-            let text = std::str::from_utf8(text).map_err(|_| Garbled)?;
+            let text = std::str::from_utf8(text).map_err(|_| ProtocolError)?;
             match end {
                 b"\r\n" => Ok(Some((Reply::Text(text.to_owned()), used + len + 2))),
-                _ => Err(Garbled),
+                _ => Err(ProtocolError),
             }
         }
-        _ => Err(Garbled),
+        _ => Err(ProtocolError),
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
             b"+\xff\r\n",
             &[b'+'; REPLY_BYTES_MAX + 1],
         ] {
-            assert_eq!(parse(bytes), Err(Garbled));
+            assert_eq!(parse(bytes), Err(ProtocolError));
         }
     }
 }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use sentinel_review::store::{NewEvent, NewReview, Purge, ReviewError, ReviewStatus, VerifyReport};
 
 use super::sql;
-use super::write::About;
+use super::write::EventSubject;
 
 pub(super) const START: [u8; 32] = [0; 32];
 
@@ -38,7 +38,7 @@ impl<'a> Link<'a> {
     pub(super) fn of_new(
         seq: i64,
         event: &NewEvent,
-        about: &'a About,
+        about: &'a EventSubject,
         (review_id, actor): (&'a str, &'a str),
         detail: Option<&'a str>,
         created_at: &'a str,

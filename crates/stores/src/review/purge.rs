@@ -13,7 +13,7 @@ use sentinel_core::clock::Moment;
 use sentinel_review::store::{NewEvent, PurgedReview, ReviewError, ReviewStatus};
 use serde_json::json;
 
-use super::write::{self, About};
+use super::write::{self, EventSubject};
 use super::{chain, sql};
 
 /// Reviews closed before a time, as text in the form of the tables, oldest first: id, intent, time, messages,
@@ -48,7 +48,7 @@ pub(super) fn free(closed: Vec<PurgedReview>, follows: &[(String, String)]) -> V
 }
 
 /// The event of a purge.
-pub(super) fn event(one: &PurgedReview, hashes: &[Vec<u8>]) -> (NewEvent, About) {
+pub(super) fn event(one: &PurgedReview, hashes: &[Vec<u8>]) -> (NewEvent, EventSubject) {
     let event = NewEvent {
         event: chain::PURGED,
         old_status: Some(ReviewStatus::Closed),
@@ -59,7 +59,7 @@ pub(super) fn event(one: &PurgedReview, hashes: &[Vec<u8>]) -> (NewEvent, About)
             "patches": one.patches,
         })),
     };
-    let about = About {
+    let about = EventSubject {
         id: None,
         content: Some(chain::covered(hashes)),
     };

@@ -14,7 +14,7 @@ use sentinel_review::store::{
 };
 
 use super::{Expire, chain, read, rows, sql};
-pub(super) use events::{About, describe, log, new_event, queue_changes};
+pub(super) use events::{EventSubject, describe, log, new_event, queue_changes};
 use insert::AddedBy;
 use outcome::acted;
 pub(super) use outcome::{Done, FIRST_PAGE, submitted};
@@ -56,7 +56,7 @@ pub(super) fn submit(
     }
     let patch_id = uuid();
     let files = serde_json::to_string(&new.affected_files).expect("plain data");
-    let about = About {
+    let about = EventSubject {
         id: Some(patch_id.clone()),
         content: Some(chain::content_of_new(&new, &files)),
     };
@@ -162,7 +162,7 @@ fn apply(
     let count = effect.events.len();
     for (at, event) in effect.events.iter().enumerate() {
         // The addition belongs to the last event; earlier ones are transitions toward it.
-        let nothing = About::default();
+        let nothing = EventSubject::default();
         let about = if at + 1 == count { &about } else { &nothing };
         seq = log(tx, now, &review.review_id, Some(seq), actor, event, about)?;
     }

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use super::complaints::Complaints;
 use super::frame::{self, Kind, Start};
 use super::orphans;
-use super::segment::{self, Segment, Torn};
+use super::segment::{self, Segment, ShortWrite};
 use super::slate::Slate;
 use crate::private;
 
@@ -267,7 +267,7 @@ impl FileLane {
     }
 
     /// A write of `records` records was short.
-    fn spoil(&self, inner: &mut Inner, records: u64, torn: Torn) -> io::Error {
+    fn spoil(&self, inner: &mut Inner, records: u64, torn: ShortWrite) -> io::Error {
         inner.spoilt = true;
         self.lost(inner, records - torn.whole);
         torn.error

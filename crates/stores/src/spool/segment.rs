@@ -66,7 +66,7 @@ impl Segment {
     }
 
     /// Appends frames.
-    pub(super) fn append(&mut self, frames: &[u8]) -> Result<(), Torn> {
+    pub(super) fn append(&mut self, frames: &[u8]) -> Result<(), ShortWrite> {
         let (len, error) = match self.file.write_at(frames, self.written) {
             Ok(len) => (len, io::ErrorKind::StorageFull.into()),
             Err(error) => (0, error),
@@ -76,12 +76,12 @@ impl Segment {
             return Ok(());
         }
         let whole = frame::count(&frames[..len], self.number);
-        Err(Torn { whole, error })
+        Err(ShortWrite { whole, error })
     }
 }
 
 /// A short write: only the first `whole` frames were written.
-pub(super) struct Torn {
+pub(super) struct ShortWrite {
     pub(super) whole: u64,
     pub(super) error: io::Error,
 }

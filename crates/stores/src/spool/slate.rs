@@ -34,13 +34,13 @@ const EXT: u64 = 0xef53;
 const OVERWRITING: [u64; 2] = [0x5846_5342, 0x0102_1994];
 
 pub(super) struct Slate {
-    room: Room,
+    backing: Backing,
     used: usize,
     /// Time of the last successful check of the unused pages.
     asked: Option<Duration>,
 }
 
-enum Room {
+enum Backing {
     /// Outlives the process.
     Shared(MmapMut),
     Own(Box<[u8]>),
@@ -49,16 +49,16 @@ enum Room {
 impl Slate {
     /// A memory-mapped slate, where possible.
     pub(super) fn shared(folder: &Path) -> io::Result<Self> {
-        Ok(map(folder)?.map_or_else(Self::plain, |map| Self::of(Room::Shared(map))))
+        Ok(map(folder)?.map_or_else(Self::plain, |map| Self::of(Backing::Shared(map))))
     }
 
     pub(super) fn plain() -> Self {
-        Self::of(Room::Own(vec![0; BYTES].into()))
+        Self::of(Backing::Own(vec![0; BYTES].into()))
     }
 
-    fn of(room: Room) -> Self {
+    fn of(backing: Backing) -> Self {
         Self {
-            room,
+            backing,
             used: 0,
             asked: None,
         }
@@ -66,7 +66,7 @@ impl Slate {
 
     /// Whether its frames survive the process.
     pub(super) fn outlives_us(&self) -> bool {
-        matches!(self.room, Room::Shared(_))
+        matches!(self.backing, Backing::Shared(_))
     }
 
     /// Its size on disk.
@@ -76,9 +76,9 @@ impl Slate {
 
     /// Its frames, one after the other.
     pub(super) fn bytes(&self) -> &[u8] {
-        let all = match &self.room {
-            Room::Shared(map) => &map[..],
-            Room::Own(bytes) => bytes,
+        let all = match &self.backing {
+            Backing::Shared(map) => &map[..],
+            Backing::Own(bytes) => bytes,
         };
         &all[..self.used]
     }
@@ -89,7 +89,7 @@ impl Slate {
     }
 
     fn is_good(&mut self) -> bool {
-        let Room::Shared(map) = &self.room else {
+        let Backing::Shared(map) = &self.backing else {
             return true;
         };
         let now = now();
@@ -103,9 +103,9 @@ impl Slate {
 
     /// The next `len` bytes. Only after `takes`.
     pub(super) fn place(&mut self, len: usize) -> &mut [u8] {
-        let all = match &mut self.room {
-            Room::Shared(map) => &mut map[..],
-            Room::Own(bytes) => bytes,
+        let all = match &mut self.backing {
+            Backing::Shared(map) => &mut map[..],
+            Backing::Own(bytes) => bytes,
         };
         let begin = self.used;
         self.used += len;

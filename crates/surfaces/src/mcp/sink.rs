@@ -1,6 +1,6 @@
 //! Where messages to the caller of one call go: progress, log lines and questions, before the answer.
 
-use sentinel_core::queue::{Sender, Weigh};
+use sentinel_core::queue::{Sender, Weighted};
 use tokio::sync::mpsc;
 
 /// One item on the event stream of a call.
@@ -16,7 +16,7 @@ pub(crate) enum StreamItem {
 
 /// Only the number of items is bounded here, since they wait while a caller is being asked; the line before this
 /// queue bounds their size.
-impl Weigh for StreamItem {
+impl Weighted for StreamItem {
     fn weight(&self) -> usize {
         0
     }

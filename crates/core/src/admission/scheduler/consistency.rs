@@ -1,6 +1,6 @@
 //! Whether the counts of the state agree with its entries, for tests.
 
-use super::state::{Queue, Room, State, Verdict, Waiter};
+use super::state::{Occupancy, Queue, State, Verdict, Waiter};
 use super::{Bounds, Lock, Scheduler};
 
 impl<L: Lock<State>> Scheduler<L> {
@@ -11,7 +11,7 @@ impl<L: Lock<State>> Scheduler<L> {
 
     /// By how many running and queued calls the bounds are exceeded: globally, then per room.
     pub(in super::super) fn excess(&self) -> Vec<(u32, u32)> {
-        let over = |room: &Room| {
+        let over = |room: &Occupancy| {
             let Bounds {
                 max_concurrent,
                 queue_size,
@@ -42,7 +42,7 @@ impl<L: Lock<State>> Scheduler<L> {
                 let queues = state.callers.values().filter_map(|c| c.rooms.get(&at));
                 queues.map(which).sum()
             };
-            let agrees = |(at, room): (usize, &Room)| {
+            let agrees = |(at, room): (usize, &Occupancy)| {
                 let (queued, returning) = (room.queued as usize, room.returning as usize);
                 let callers = state.callers.values();
                 queued == waits(at, false)
@@ -51,7 +51,7 @@ impl<L: Lock<State>> Scheduler<L> {
                     && returning == listed(at, |queue| queue.returning.len())
                     && room.ring.len() == callers.filter(|c| c.rooms.contains_key(&at)).count()
             };
-            let sum = |f: fn(&Room) -> u32| state.rooms.iter().map(f).sum::<u32>();
+            let sum = |f: fn(&Occupancy) -> u32| state.rooms.iter().map(f).sum::<u32>();
             let could_run = state.all.has_place()
                 && state
                     .rooms

@@ -9,7 +9,7 @@ use slab::Slab;
 use super::{Bounds, Reason, Refused};
 
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Occupancy {
     pub(super) bounds: Bounds,
     pub(super) active: u32,
     /// Waiting calls that are new.
@@ -20,7 +20,7 @@ pub(super) struct Room {
     pub(super) ring: BTreeMap<u64, Arc<str>>,
 }
 
-impl Room {
+impl Occupancy {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -116,8 +116,8 @@ pub(super) enum Verdict {
 }
 
 pub(in super::super) struct State {
-    pub(super) all: Room,
-    pub(super) rooms: Vec<Room>,
+    pub(super) all: Occupancy,
+    pub(super) rooms: Vec<Occupancy>,
     pub(super) callers: HashMap<Arc<str>, Waiting>,
     pub(super) waiters: Slab<Waiter>,
     /// Counts arrivals and turns.
@@ -274,7 +274,7 @@ impl State {
         if self.callers.is_empty() || !self.all.has_place() {
             return None;
         }
-        let open = |(index, room): (usize, &Room)| {
+        let open = |(index, room): (usize, &Occupancy)| {
             let (turn, _) = room.ring.first_key_value()?;
             room.has_place().then_some((*turn, index))
         };

@@ -107,7 +107,7 @@ fn backend_deviations(backend: &config::Backend) -> Vec<String> {
     }
     if backend.pin == config::Pin::Off {
         found.push(format!(
-            "backend `{name}`: pin = \"off\": nobody notices when its tools say something else"
+            "backend `{name}`: pin = \"off\": changes of its tools are not detected"
         ));
     }
     if backend.health_interval.is_zero() {

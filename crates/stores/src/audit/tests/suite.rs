@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::{
-    ANCHOR, AuditStore, Batch, GAP, Guarantee, Key, Query, Record, Stored, chain, encode, genesis,
+    ANCHOR, AuditStore, Batch, GAP, Guarantee, Query, Record, RecordKey, Stored, chain, encode,
+    genesis,
 };
 
 use super::super::heads::{self, Head, hex};
@@ -47,7 +48,7 @@ fn chained(lane: i64, before: [u8; 32], records: impl IntoIterator<Item = Record
         let mut bytes = Vec::new();
         encode(&record.draft(), &mut bytes);
         hash = chain(&hash, seq, &bytes);
-        let key = Key {
+        let key = RecordKey {
             node: "n".into(),
             lane,
             seq,

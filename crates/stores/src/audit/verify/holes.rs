@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sentinel_core::audit::Key;
+use sentinel_core::audit::RecordKey;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -17,7 +17,7 @@ pub(super) struct GapArgs {
 /// Missing records, to be matched with announcements, which may come later.
 pub(super) struct Hole {
     /// The record after it.
-    pub(super) next: Key,
+    pub(super) next: RecordKey,
     pub(super) from_seq: u64,
     /// The hash of the record before it.
     pub(super) hash: [u8; 32],
@@ -37,7 +37,7 @@ pub(super) struct Announced<'a> {
 }
 
 impl<'a> Announced<'a> {
-    pub(super) fn of(gaps: &'a [(Key, GapArgs)]) -> Self {
+    pub(super) fn of(gaps: &'a [(RecordKey, GapArgs)]) -> Self {
         let mut this = Self::default();
         for (key, gap) in gaps {
             let ranges = this.ranges.entry((&key.node, gap.lane)).or_default();

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use super::super::chain::Link;
 use super::super::rows::{self, Cells};
 use super::super::write::{
-    About, Done, FIRST_PAGE, describe, new_event, parent_is_over, queue_changes, submitted,
+    Done, EventSubject, FIRST_PAGE, describe, new_event, parent_is_over, queue_changes, submitted,
 };
 use super::super::{Expire, chain};
 use super::read;
@@ -65,7 +65,7 @@ impl<'a> Writing<'a> {
         review_id: &str,
         actor: &str,
         event: &NewEvent,
-        about: &About,
+        about: &EventSubject,
     ) -> Result<i64, ReviewError> {
         let seq = self.seq + 1;
         let created_at = self.now.iso();
@@ -103,7 +103,7 @@ impl<'a> Writing<'a> {
         effect: Effect,
     ) -> Result<Done, ReviewError> {
         let about = effect.addition.as_ref().map(describe).unwrap_or_default();
-        let nothing = About::default();
+        let nothing = EventSubject::default();
         let count = effect.events.len();
         let mut seq = 0;
         for (at, event) in effect.events.iter().enumerate() {
@@ -262,7 +262,7 @@ pub(super) async fn submit(
     }
     let patch_id = uuid();
     let files = serde_json::to_string(&new.affected_files).expect("plain data");
-    let about = About {
+    let about = EventSubject {
         id: Some(patch_id.clone()),
         content: Some(chain::content_of_new(&new, &files)),
     };

@@ -10,7 +10,7 @@ use super::super::sql;
 
 /// The row that an event refers to, and the digest of its text.
 #[derive(Default)]
-pub(in super::super) struct About {
+pub(in super::super) struct EventSubject {
     pub(in super::super) id: Option<String>,
     pub(in super::super) content: Option<[u8; 32]>,
 }
@@ -33,7 +33,7 @@ pub(in super::super) fn queue_changes(event: &NewEvent) -> bool {
     enters != leaves
 }
 
-pub(in super::super) fn describe(addition: &Addition) -> About {
+pub(in super::super) fn describe(addition: &Addition) -> EventSubject {
     let (id, content) = match addition {
         Addition::Message { role, body } => (uuid(), chain::content(&[role.as_str(), body, ""])),
         Addition::Patch {
@@ -50,13 +50,13 @@ pub(in super::super) fn describe(addition: &Addition) -> About {
             (uuid(), chain::content(&[decision.as_str(), reason, ""]))
         }
         Addition::Judgement { patch_id, .. } => {
-            return About {
+            return EventSubject {
                 id: Some(patch_id.clone()),
                 content: None,
             };
         }
     };
-    About {
+    EventSubject {
         id: Some(id),
         content: Some(content),
     }
@@ -70,7 +70,7 @@ pub(in super::super) fn log(
     prev_seq: Option<i64>,
     actor: &str,
     event: &NewEvent,
-    about: &About,
+    about: &EventSubject,
 ) -> Result<i64, ReviewError> {
     let head = chain::last(tx)?;
     let seq = head.next;

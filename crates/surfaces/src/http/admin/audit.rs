@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use schemars::{JsonSchema, Schema};
-use sentinel_core::audit::{AuditStore, Key, OUTCOMES, Query, StoreFailure, Stored, moment};
+use sentinel_core::audit::{AuditStore, OUTCOMES, Query, RecordKey, StoreFailure, Stored, moment};
 use sentinel_core::{Fault, Kind};
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -110,7 +110,7 @@ async fn page(store: &dyn AuditStore, mut query: Query) -> Result<AuditPage, Sto
 }
 
 /// Where the next page begins.
-fn end(records: &[Stored]) -> Option<(u64, Key)> {
+fn end(records: &[Stored]) -> Option<(u64, RecordKey)> {
     let last = records.last()?;
     Some((last.record.at_ms, last.key.clone()))
 }
@@ -161,18 +161,18 @@ fn parse(asked: &str) -> Result<Query, String> {
 }
 
 /// Where a page ended, as text: `<at_ms>.<lane>.<seq>.<node>`.
-fn cursor((at_ms, key): &(u64, Key)) -> String {
+fn cursor((at_ms, key): &(u64, RecordKey)) -> String {
     format!("{at_ms}.{}.{}.{}", key.lane, key.seq, key.node)
 }
 
-fn place(text: &str) -> Option<(u64, Key)> {
+fn place(text: &str) -> Option<(u64, RecordKey)> {
     let mut parts = text.splitn(4, '.');
     let at_ms = parts.next()?.parse().ok()?;
     let lane = parts.next()?.parse().ok()?;
     let seq = parts.next()?.parse().ok()?;
     let node = parts.next().filter(|node| !node.contains('\0'))?;
     let node = node.to_owned();
-    Some((at_ms, Key { node, lane, seq }))
+    Some((at_ms, RecordKey { node, lane, seq }))
 }
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_as_it_was_written() {
-        let key = Key {
+        let key = RecordKey {
             node: "a.b".to_owned(),
             lane: -3,
             seq: 9,

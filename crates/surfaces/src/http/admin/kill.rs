@@ -121,7 +121,7 @@ async fn switch<T: Send + 'static>(
         });
         act(&policy, meant.collect()).map_err(|error| {
             tracing::error!("the kill switch could not be saved: {error}");
-            let text = "in force, if it was a kill, but it could not be saved: see the log";
+            let text = "could not be saved, see the log: a kill is in force in this process only, a revive is not done";
             Fault::new(Kind::Internal, text)
         })
     })

@@ -42,7 +42,7 @@ pub(crate) fn watch(
             }
         }
     };
-    let thread = std::thread::Builder::new().name("neighbours".to_owned());
+    let thread = std::thread::Builder::new().name("file-watch".to_owned());
     thread.spawn(listen)?;
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Where tasks of legacy servers ask.
+//! Questions of tasks of legacy servers.
 //!
-//! Such a server puts its questions to whoever waits for the task's result (`tasks/result`); a modern caller
-//! only looks in now and then. So the desk waits, once a task says that it wants input, and keeps what is
-//! asked until the caller's `tasks/update` answers it. A hearing ends with the result, or when nobody looks
-//! in for as long as a caller may think: then the server is told that there is nobody to ask.
+//! Such a server sends its questions to the request that waits for the task's result (`tasks/result`), and a modern
+//! caller only polls. So once a task says that it wants input, `TaskQuestions` requests its result, and keeps the
+//! questions until the caller's `tasks/update` answers them. This ends with the result, or when the caller has not polled
+//! for the think time: the questions are then refused, as for a caller that cannot be asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use crate::line::{Answer, Ask, Conversation, Event, Line, Step, UNREAD_BYTES_MAX
 use crate::park::input_requests;
 use crate::reply::Reply;
 
-/// Hearings at once, over all callers and for one: each holds a request open at a backend.
-const HEARINGS_MAX: usize = 4096;
-const HEARINGS_PER_CALLER_MAX: usize = 64;
+/// Awaited tasks, over all callers and for one: each holds a request open at a backend.
+const AWAITED_MAX: usize = 4096;
+const AWAITED_PER_CALLER_MAX: usize = 64;
 /// Questions of one task at a time; further ones are refused.
 const ASKS_MAX: usize = 32;
 /// Questions that arrive together are shown together.
@@ -44,14 +44,14 @@ pub(super) struct Key {
     pub(super) id: String,
 }
 
-pub(crate) struct Desk {
-    open: Mutex<HashMap<Key, Arc<Hearing>>>,
+pub(crate) struct TaskQuestions {
+    open: Mutex<HashMap<Key, Arc<AwaitedTask>>>,
     /// Names questions: a key is never used twice in the life of a task.
     next_key: AtomicU64,
     think_ms: AtomicU64,
 }
 
-impl Default for Desk {
+impl Default for TaskQuestions {
     fn default() -> Self {
         Self {
             open: Mutex::default(),
@@ -62,37 +62,36 @@ impl Default for Desk {
 }
 
 /// A task whose result is waited for, and what it asks meanwhile.
-pub(super) struct Hearing {
+pub(super) struct AwaitedTask {
     asks: Mutex<Vec<(String, Ask)>>,
-    /// Something was asked, or it is over.
+    /// A question came, or the task is over.
     news: Notify,
     over: AtomicBool,
     last_look: Mutex<Instant>,
     driver: Mutex<Option<AbortHandle>>,
 }
 
-impl Desk {
-    pub(crate) fn be_patient(&self, think: Duration) {
+impl TaskQuestions {
+    pub(crate) fn set_think_time(&self, think: Duration) {
         let ms = think.as_millis() as u64;
         self.think_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// The hearing of a task; `begin` asks for its result where nobody does yet. `None` if there are too
-    /// many.
-    pub(super) fn hear(
+    /// The awaited task; `begin` requests its result if it is not awaited yet. `None` if there are too many.
+    pub(super) fn wait_for(
         self: &Arc<Self>,
         key: &Key,
         begin: impl FnOnce(Line) -> BoxFuture<'static, Result<Reply, Fault>>,
-    ) -> Option<Arc<Hearing>> {
+    ) -> Option<Arc<AwaitedTask>> {
         let mut open = self.open.lock();
-        if let Some(hearing) = open.get(key) {
-            return Some(hearing.clone());
+        if let Some(awaited) = open.get(key) {
+            return Some(awaited.clone());
         }
         let of_caller = open.keys().filter(|k| k.subject == key.subject).count();
-        if open.len() >= HEARINGS_MAX || of_caller >= HEARINGS_PER_CALLER_MAX {
+        if open.len() >= AWAITED_MAX || of_caller >= AWAITED_PER_CALLER_MAX {
             return None;
         }
-        let hearing = Arc::new(Hearing {
+        let awaited = Arc::new(AwaitedTask {
             asks: Mutex::default(),
             news: Notify::new(),
             over: AtomicBool::new(false),
@@ -102,62 +101,67 @@ impl Desk {
         let slot = PermitSlot::default();
         let (line, events) = Line::open(slot.clone(), UNREAD_BYTES_MAX);
         let talk = Conversation::new(begin(line.hiding_task()), events, Arc::default(), slot);
-        let driver = tokio::spawn(drive(self.clone(), key.clone(), hearing.clone(), talk));
-        *hearing.driver.lock() = Some(driver.abort_handle());
-        open.insert(key.clone(), hearing.clone());
-        Some(hearing)
+        let driver = tokio::spawn(drive(self.clone(), key.clone(), awaited.clone(), talk));
+        *awaited.driver.lock() = Some(driver.abort_handle());
+        open.insert(key.clone(), awaited.clone());
+        Some(awaited)
     }
 
-    pub(super) fn find(&self, key: &Key) -> Option<Arc<Hearing>> {
+    pub(super) fn find(&self, key: &Key) -> Option<Arc<AwaitedTask>> {
         self.open.lock().get(key).cloned()
     }
 
-    /// Nobody wants to hear more of this task.
+    /// Ends the wait for this task.
     pub(super) fn close(&self, key: &Key) {
-        let hearing = self.open.lock().remove(key);
-        if let Some(driver) = hearing.and_then(|hearing| hearing.driver.lock().take()) {
+        let awaited = self.open.lock().remove(key);
+        if let Some(driver) = awaited.and_then(|awaited| awaited.driver.lock().take()) {
             driver.abort();
         }
     }
 
-    /// Takes a hearing out, unless another has its place by now.
-    fn end(&self, key: &Key, hearing: &Arc<Hearing>) {
+    /// Removes an awaited task, unless another has its place by now.
+    fn end(&self, key: &Key, awaited: &Arc<AwaitedTask>) {
         let mut open = self.open.lock();
-        if open.get(key).is_some_and(|now| Arc::ptr_eq(now, hearing)) {
+        if open.get(key).is_some_and(|now| Arc::ptr_eq(now, awaited)) {
             open.remove(key);
         }
         drop(open);
-        hearing.over.store(true, Ordering::Release);
-        hearing.news.notify_waiters();
+        awaited.over.store(true, Ordering::Release);
+        awaited.news.notify_waiters();
     }
 }
 
-/// Waits for the result and gathers questions; the result itself is fetched anew by whoever asks for it.
-async fn drive(desk: Arc<Desk>, key: Key, hearing: Arc<Hearing>, mut talk: Conversation) {
-    let think = Duration::from_millis(desk.think_ms.load(Ordering::Relaxed));
+/// Waits for the result and gathers questions. The result is dropped: the request that wants it fetches it again.
+async fn drive(
+    questions: Arc<TaskQuestions>,
+    key: Key,
+    awaited: Arc<AwaitedTask>,
+    mut talk: Conversation,
+) {
+    let think = Duration::from_millis(questions.think_ms.load(Ordering::Relaxed));
     loop {
-        let until = *hearing.last_look.lock() + think;
+        let until = *awaited.last_look.lock() + think;
         let step = tokio::select! {
             step = talk.next() => step,
             () = tokio::time::sleep_until(until) => {
-                if hearing.last_look.lock().elapsed() < think {
+                if awaited.last_look.lock().elapsed() < think {
                     continue;
                 }
-                // Dropped unanswered: the server hears that there is nobody, and goes on without.
-                hearing.asks.lock().clear();
+                // Dropped unanswered: the server is told that no caller can be asked, and continues.
+                awaited.asks.lock().clear();
                 while !matches!(talk.next().await, Step::Done(_)) {}
                 break;
             }
         };
         match step {
             Step::Event(Event::Ask(ask)) => {
-                let mut asks = hearing.asks.lock();
+                let mut asks = awaited.asks.lock();
                 if asks.len() < ASKS_MAX {
-                    let n = desk.next_key.fetch_add(1, Ordering::Relaxed);
+                    let n = questions.next_key.fetch_add(1, Ordering::Relaxed);
                     asks.push((format!("ask-{n}"), *ask));
                 }
                 drop(asks);
-                hearing.news.notify_waiters();
+                awaited.news.notify_waiters();
             }
             // A task of the extension has no progress and no log.
             // Questions about tasks are never answered in pieces.
@@ -165,10 +169,10 @@ async fn drive(desk: Arc<Desk>, key: Key, hearing: Arc<Hearing>, mut talk: Conve
             Step::Done(_) => break,
         }
     }
-    desk.end(&key, &hearing);
+    questions.end(&key, &awaited);
 }
 
-impl Hearing {
+impl AwaitedTask {
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
@@ -194,7 +198,7 @@ impl Hearing {
         (requests != "{}").then_some(requests)
     }
 
-    /// Hands answers to whoever asked; keys that nobody waits for are ignored.
+    /// Passes answers to the questions of these keys; unknown keys are ignored.
     pub(super) fn answer(&self, raw: &Bytes) {
         *self.last_look.lock() = Instant::now();
         let answers = Object::parse(raw, Rules::backend()).unwrap_or_default();

@@ -23,7 +23,7 @@ struct Known {
 }
 
 /// One line for each name without a match.
-pub(crate) fn strangers(config: &Config) -> Vec<String> {
+pub(crate) fn unknown_names(config: &Config) -> Vec<String> {
     let known = Known::of(config);
     let mut lines = Vec::new();
     for (role, rules) in &config.rbac.roles {

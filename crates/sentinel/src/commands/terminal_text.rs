@@ -1,6 +1,6 @@
-//! A stranger's text on its way to a terminal. Servers, agents and callers name and describe things as they like: none of it may
-//! steer the terminal, show text in another order than it has, or pass for a line of ours. What is taken out stays
-//! visible, so that nobody is shown a cleaner text than there is.
+//! Foreign text for a terminal. Names and descriptions of servers, agents and callers may contain anything: none of it
+//! may control the terminal, reorder the text around it, or look like a line of the program. Replaced characters stay
+//! visible.
 
 /// A text of several lines.
 pub(crate) fn plain(text: &str) -> String {

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use super::desk::Key;
+use super::questions::Key;
 use super::{TASK_MAX, Tasks, extension};
 use crate::admission::PermitSlot;
 use crate::backend::{Backend, Call};
@@ -30,20 +30,20 @@ use crate::line::{Conversation, Line, Step, UNREAD_BYTES_MAX};
 use crate::operation::Operation;
 use crate::reply::Reply;
 
-/// Tasks that are watched, over all callers and for one. Beyond that the oldest of the caller is forgotten, or of
-/// whoever has most.
-const GIVEN_MAX: usize = 4096;
-const GIVEN_PER_CALLER_MAX: usize = 256;
+/// Watched tasks, over all callers and for one. Beyond that the oldest task of the caller is forgotten, or of the
+/// caller with the most.
+const WATCHED_MAX: usize = 4096;
+const WATCHED_PER_CALLER_MAX: usize = 256;
 /// Tasks that are cancelled at once: a kill may concern all of them.
-const TURNS: usize = 64;
+const CANCELS_AT_ONCE: usize = 64;
 /// A backend that takes longer lets others have their turn meanwhile.
-const TURN_MAX: Duration = Duration::from_secs(1);
+const CANCEL_TURN_MAX: Duration = Duration::from_secs(1);
 /// How long a backend may take to cancel.
 const CANCEL_MAX: Duration = Duration::from_secs(10);
 
-pub(crate) struct Given {
+pub(crate) struct WatchedTasks {
     open: Mutex<Open>,
-    turns: Semaphore,
+    cancels: Semaphore,
 }
 
 #[derive(Default)]
@@ -58,16 +58,16 @@ struct Watched {
     watch: AbortHandle,
 }
 
-impl Default for Given {
+impl Default for WatchedTasks {
     fn default() -> Self {
         Self {
             open: Mutex::default(),
-            turns: Semaphore::new(TURNS),
+            cancels: Semaphore::new(CANCELS_AT_ONCE),
         }
     }
 }
 
-impl Given {
+impl WatchedTasks {
     /// Watches one more task; `watch` is given the number that it leaves by.
     fn add<W>(&self, key: Key, watch: impl FnOnce(u64) -> W)
     where
@@ -75,12 +75,12 @@ impl Given {
     {
         let mut open = self.open.lock();
         open.forget(&key);
-        if open.count_of(&key.subject) >= GIVEN_PER_CALLER_MAX {
+        if open.count_of(&key.subject) >= WATCHED_PER_CALLER_MAX {
             open.forget_oldest_of(&key.subject);
-        } else if open.watched.len() >= GIVEN_MAX
-            && let Some(crowd) = open.who_has_most()
+        } else if open.watched.len() >= WATCHED_MAX
+            && let Some(owner) = open.largest_owner()
         {
-            open.forget_oldest_of(&crowd);
+            open.forget_oldest_of(&owner);
         }
         let number = open.next;
         open.next += 1;
@@ -114,7 +114,7 @@ impl Open {
         keys.filter(|key| &*key.subject == subject).count()
     }
 
-    fn who_has_most(&self) -> Option<Arc<str>> {
+    fn largest_owner(&self) -> Option<Arc<str>> {
         let mut counts = HashMap::<&Arc<str>, usize>::new();
         for key in self.watched.keys() {
             *counts.entry(&key.subject).or_default() += 1;
@@ -161,8 +161,8 @@ pub(super) async fn begin(
             call: id_of_call,
             meta,
         };
-        let given = &tasks.given;
-        given.add(task.key.clone(), |number| task.watch(tasks.clone(), number));
+        let watched = &tasks.watched;
+        watched.add(task.key.clone(), |number| task.watch(tasks.clone(), number));
     }
     Ok(reply)
 }
@@ -181,17 +181,17 @@ pub(super) async fn ask(
     let is_modern = backend.status().revision.is_some_and(|r| r.is_modern());
     let reply = match is_modern {
         true => backend.call(call).await?,
-        false => extension::answer(&tasks.desk, backend, call).await?,
+        false => extension::answer(&tasks.questions, backend, call).await?,
     };
     if let (Some(key), Outcome::Result(task)) = (key, &reply.outcome)
         && let Some("completed" | "failed" | "cancelled") = task.string("status").as_deref()
     {
-        tasks.given.forget(&key);
+        tasks.watched.forget(&key);
     }
     Ok(reply)
 }
 
-/// A task that somebody has a handle for.
+/// A task that a caller has a handle for.
 struct Task {
     key: Key,
     caller: Arc<Caller>,
@@ -209,7 +209,7 @@ impl Task {
             .kills()
             .until_off(&self.caller, &self.operation, view);
         let is_off = timeout(TASK_MAX, off).await.is_ok();
-        tasks.given.leave(&self.key, number);
+        tasks.watched.leave(&self.key, number);
         if !is_off {
             return;
         }
@@ -228,7 +228,7 @@ impl Task {
     }
 
     async fn cancel(&self, tasks: &Arc<Tasks>) -> Result<Reply, Fault> {
-        let turn = tasks.given.turns.acquire().await;
+        let turn = tasks.watched.cancels.acquire().await;
         let of = Arc::new(TaskOf {
             tool: self.operation.own.clone(),
             questions: self.caller.capabilities.questions(),
@@ -242,7 +242,7 @@ impl Task {
         let Key { backend, id, .. } = &self.key;
         let cancel = Invocation::task(caller, *backend, TaskAction::Cancel, of, id, &meta);
         let mut cancelled = pin!(end(tasks, cancel));
-        match timeout(TURN_MAX, &mut cancelled).await {
+        match timeout(CANCEL_TURN_MAX, &mut cancelled).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 drop(turn);
