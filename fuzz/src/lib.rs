@@ -45,6 +45,7 @@ pub const TARGETS: &[(&str, Check)] = &[
     ("import", imports::client_file),
     ("policy-uri", policy::uri),
     ("openapi", sentinel_backends::openapi::fuzzing::description),
+    ("multipart", sentinel_backends::openapi::fuzzing::multipart),
     ("pg-comment", sentinel_backends::postgres::fuzzing::comment),
     (
         "pg-check",

@@ -6,8 +6,10 @@ use sentinel_wire::Payload;
 use sentinel_wire::json::Rules;
 use serde_json::{Map, Value, json};
 
+use super::body::encode;
 use super::client::Place;
 use super::document::parse;
+use super::operation::{Body, Field, Form};
 use super::request;
 use super::select::Selection;
 use super::source::Location;
@@ -78,4 +80,89 @@ pub fn description(data: &[u8]) {
             assert!(!built.fields.windows(5).any(|part| part == b"\nX: y"));
         }
     }
+}
+
+/// Any object becomes a multipart body that a reader takes apart into as many parts, each with the names and bytes that it was made
+/// of. Members are plain values, but `file`, which is a file, and `meta`, which is JSON.
+pub fn multipart(data: &[u8]) {
+    let Ok(sent) = serde_json::from_slice::<Map<String, Value>>(data) else {
+        return;
+    };
+    let field = |name: &str, content_type: Option<&str>, is_file| Field {
+        name: name.to_owned(),
+        content_type: content_type.map(str::to_owned),
+        style: None,
+        is_file,
+    };
+    let body = Body {
+        argument: "body".to_owned(),
+        media_type: "multipart/form-data".to_owned(),
+        form: Form::Multipart(vec![
+            field("file", None, true),
+            field("meta", Some("application/json"), false),
+        ]),
+    };
+    let raw = Value::Object(sent.clone()).to_string();
+    let Ok((media_type, bytes)) = encode(&body, raw.as_bytes()) else {
+        return;
+    };
+    let boundary = media_type
+        .strip_prefix("multipart/form-data; boundary=")
+        .expect("the type names the boundary");
+    let listed = |value: &Value| match value {
+        Value::Array(items) => items.iter().filter(|item| !item.is_null()).count(),
+        Value::Null => 0,
+        _ => 1,
+    };
+    let wanted: usize = sent.values().map(listed).sum();
+    let parts = parts_of(&bytes, boundary);
+    assert_eq!(parts.len(), wanted, "{raw}");
+    for (head, content) in parts {
+        let lines: Vec<&str> = head.split("\r\n").collect();
+        assert!(matches!(lines.len(), 1 | 2), "{head:?}");
+        let name = lines[0]
+            .strip_prefix("Content-Disposition: form-data; name=\"")
+            .and_then(|rest| rest.split('"').next())
+            .expect("a name");
+        assert!(!name.contains(['\r', '\n']), "{name:?}");
+        assert!(
+            lines
+                .get(1)
+                .is_none_or(|line| line.starts_with("Content-Type: ")),
+            "{head:?}"
+        );
+        let is_file = lines[0].contains("; filename=\"");
+        assert_eq!(is_file, name == "file", "{head:?}");
+        if let Some(Value::String(text)) = sent.get(name).filter(|_| !is_file && name != "meta") {
+            assert_eq!(content, text.as_bytes(), "{name}");
+        }
+    }
+}
+
+/// The head and the content of each part, by the boundary alone.
+fn parts_of<'b>(body: &'b [u8], boundary: &str) -> Vec<(&'b str, &'b [u8])> {
+    let line = format!("--{boundary}");
+    let find = |from: usize, what: &[u8]| {
+        let left = &body[from..];
+        left.windows(what.len())
+            .position(|part| part == what)
+            .map(|at| from + at)
+    };
+    let mut parts = Vec::new();
+    let mut at = line.len();
+    assert!(
+        body.starts_with(line.as_bytes()),
+        "it begins with the boundary"
+    );
+    while !body[at..].starts_with(b"--\r\n") {
+        assert!(body[at..].starts_with(b"\r\n"), "a boundary is a line");
+        let begin = at + 2;
+        let end = find(begin, b"\r\n\r\n").expect("a head ends");
+        let next = find(end + 4, format!("\r\n{line}").as_bytes()).expect("a part ends");
+        let head = std::str::from_utf8(&body[begin..end]).expect("heads are text");
+        parts.push((head, &body[end + 4..next]));
+        at = next + 2 + line.len();
+    }
+    assert_eq!(at + 4, body.len(), "nothing follows");
+    parts
 }
