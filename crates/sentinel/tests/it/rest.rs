@@ -1,6 +1,7 @@
 //! Operations over REST and JSON-RPC, and the documents about them.
 
 mod asynchronous;
+mod binary;
 mod calls;
 mod catalog;
 mod confirmation;
