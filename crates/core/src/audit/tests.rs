@@ -174,13 +174,12 @@ fn a_refusal_before_any_backend_is_a_denial() {
 
 #[test]
 fn secrets_are_blanked_by_the_names_of_their_keys() {
-    let raw =
-        br#"{"user":"u","Api-RecordKey":"k","deep":[{"db_password":{"x":1},"spin":2}],"pin":3}"#;
+    let raw = br#"{"user":"u","Api-Key":"k","deep":[{"db_password":{"x":1},"spin":2}],"pin":3}"#;
     let said = Arguments::Redacted.of(Some(raw));
     let digest = said.digest.unwrap();
     assert_eq!(
         said.text.unwrap(),
-        r#"{"user":"u","Api-RecordKey":"[redacted]","deep":[{"db_password":"[redacted]","spin":2}],"pin":"[redacted]"}"#
+        r#"{"user":"u","Api-Key":"[redacted]","deep":[{"db_password":"[redacted]","spin":2}],"pin":"[redacted]"}"#
     );
     let off = Arguments::Off.of(Some(raw));
     assert_eq!((off.digest, off.text), (None, None));
