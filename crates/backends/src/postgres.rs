@@ -58,6 +58,8 @@ pub const TYPE: &str = "postgres";
 const CHANNEL: &str = "sentinel_catalog";
 /// Notifications that come within this time are one.
 const SETTLE: Duration = Duration::from_millis(50);
+/// At least so many times as long as a reading took passes until the next one, however many notifications come.
+const REST_SHARE: u32 = 4;
 /// First and longest pause between attempts to read a catalog that cannot be read, and to listen.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
@@ -170,7 +172,10 @@ impl Inner {
         let mut pause = RETRY_MIN;
         let mut failures = 0;
         loop {
-            let wait = match self.load().await {
+            let began = Instant::now();
+            let loaded = self.load().await;
+            let rest = (began.elapsed() * REST_SHARE).max(SETTLE);
+            let wait = match loaded {
                 Ok(()) => {
                     (failures, pause) = (0, RETRY_MIN);
                     self.config.refresh
@@ -188,7 +193,7 @@ impl Inner {
                 true => changed.await,
                 false => drop(tokio::time::timeout(wait, changed).await),
             }
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(rest).await;
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{BoxFuture, try_join_all, try_join5};
 use futures_util::{TryFutureExt, TryStreamExt};
@@ -36,6 +37,8 @@ pub trait RowSink: Send {
 /// Why a transaction ended early.
 enum Ended<E> {
     Database(tokio_postgres::Error),
+    /// What an earlier owner left could not be undone.
+    Unclean(tokio_postgres::Error),
     Sink(E),
 }
 
@@ -136,7 +139,7 @@ impl Session {
         let cleans = async {
             match before_it.is_none_or(|before| before == owner) {
                 true => Ok(()),
-                false => client.batch_execute(&self.clean).await.map_err(is_refused),
+                false => (client.batch_execute(&self.clean).await).map_err(Ended::Unclean),
             }
         };
         let begins = client.execute(&begin, &[]).map_err(is_refused);
@@ -152,14 +155,25 @@ impl Session {
             }
             Ok(())
         };
-        let commits = client.execute(&commit, &[]).map_err(is_refused);
+        let is_committed = AtomicBool::new(false);
+        let commits = async {
+            is_committed.store(true, Ordering::Relaxed);
+            client.execute(&commit, &[]).await.map_err(is_refused)
+        };
         match try_join5(cleans, begins, sets, runs, commits).await {
             Ok(_) => Ok(Ok(())),
             Err(Ended::Database(error)) => {
-                // Not the server but this side refused something: perhaps COMMIT was not sent, and the transaction is open.
-                if error.as_db_error().is_none() {
+                // Not the server but this side refused something, or the error was there before COMMIT was sent: on a busy
+                // machine an answer may come while later requests are still being written.
+                let is_open = !is_committed.into_inner();
+                let is_unknown = error.as_db_error().is_none();
+                if is_unknown || (is_open && self.batch("ROLLBACK").await.is_err()) {
                     self.retire();
                 }
+                Err(error.into())
+            }
+            Err(Ended::Unclean(error)) => {
+                self.retire();
                 Err(error.into())
             }
             Err(Ended::Sink(error)) => {

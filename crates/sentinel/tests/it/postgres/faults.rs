@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::callers::Legacy;
-use crate::support::house::{PATIENCE, until};
+use crate::support::house::{Gateway, House, PATIENCE, until};
 use crate::support::http;
 use crate::support::postgres::Cluster;
 use crate::support::shop::{Shop, gateway_of, login_url, member};
@@ -288,4 +288,49 @@ fn p_r02_a_transaction_whose_connection_broke_is_not_made_again() {
     let answer = sent.finish();
     assert!(matches!(answer.status, 502 | 503), "{answer:?}");
     assert_eq!(shop.running("sleep"), 0);
+}
+
+/// Read-only operations go to the standby while there is one; what writes, and what a standby cannot do, does not.
+#[test]
+fn read_only_operations_go_to_a_standby_while_it_can_be_reached() {
+    let (primary, mut standby) = (Cluster::start(), Cluster::start());
+    for cluster in [&primary, &standby] {
+        cluster.run(include_str!("shop.sql"));
+    }
+    standby.ask("ALTER ROLE gateway SET default_transaction_read_only = on");
+    let (url, replicas) = (login_url(&primary), login_url(&standby));
+    let config = format!(
+        "{}\n[[backends]]\nname = \"shop\"\ntype = \"postgres\"\nurl_env = \"SHOP_DATABASE_URL\"\nreplicas_env = \"SHOP_REPLICAS_URL\"\n",
+        crate::support::shop::AUTH
+    );
+    let env = [
+        ("SHOP_DATABASE_URL", url.as_str()),
+        ("SHOP_REPLICAS_URL", replicas.as_str()),
+    ];
+    let gateway = Gateway::start_in(House::with_env(&config, &env));
+    gateway.wait_ready();
+    let web = Web::new(&gateway);
+    let port = |tool: &str| {
+        let answer = web.post(&format!("/api/{tool}"), &json!({}));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        format!("127.0.0.1:{}", answer.json()["result"])
+    };
+    assert_eq!(port("port"), standby.address());
+    assert_eq!(port("port_for_writing"), primary.address());
+    assert_eq!(port("port_serializable"), primary.address());
+    standby.stop();
+    until("the primary takes what the standby did", || {
+        let answer = web.post("/api/port", &json!({}));
+        (answer.status == 200).then(|| {
+            assert!(
+                primary
+                    .address()
+                    .ends_with(&answer.json()["result"].to_string())
+            )
+        })
+    });
+    standby.resume();
+    until("the standby is used again", || {
+        (port("port") == standby.address()).then_some(())
+    });
 }

@@ -139,6 +139,16 @@ CREATE FUNCTION api.touch(account int) RETURNS numeric LANGUAGE sql VOLATILE AS
     'UPDATE data.accounts SET balance = balance WHERE id = account RETURNING balance';
 COMMENT ON FUNCTION api.touch IS '@tool';
 
+CREATE FUNCTION api.port() RETURNS int LANGUAGE sql STABLE AS 'SELECT inet_server_port()';
+COMMENT ON FUNCTION api.port IS '@tool';
+
+CREATE FUNCTION api.port_for_writing() RETURNS int LANGUAGE sql VOLATILE AS 'SELECT inet_server_port()';
+COMMENT ON FUNCTION api.port_for_writing IS '@tool';
+
+CREATE FUNCTION api.port_serializable() RETURNS int LANGUAGE sql STABLE AS 'SELECT inet_server_port()';
+COMMENT ON FUNCTION api.port_serializable IS '@tool
+@isolation serializable';
+
 GRANT USAGE ON SCHEMA api, data TO gateway;
 GRANT SELECT, INSERT ON data.orders TO gateway;
 GRANT SELECT, UPDATE ON data.accounts TO gateway;
