@@ -520,7 +520,7 @@ fn p_s15_without_configuration_it_is_safe_and_says_so() {
         gateway
             .house
             .log()
-            .contains("is trusted with the role admin")
+            .contains("every caller that reaches this port has the role admin")
     );
     let status = gateway.get("/admin/api/config").json();
     assert_eq!(status["admission"]["max_concurrent"], 256, "{status}");
