@@ -392,7 +392,7 @@ fn p_s15_a_reload_does_not_take_authentication_away() {
         gateway.house.rewrite(cut);
         let (code, _, said) = gateway.house.sentinel(&["reload"]);
         assert_ne!(code, 0, "{said}");
-        assert!(said.contains("[auth] is gone"), "{said}");
+        assert!(said.contains("[auth] was removed"), "{said}");
         assert_eq!(reload(&gateway).status, 401);
     }
     assert_eq!(ping_as(&gateway, &token(json!({}))).status, 200);
