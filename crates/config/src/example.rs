@@ -13,8 +13,7 @@ const HEAD: &str = "\
 # Every key of Sentinel's configuration, made from its declarations (crates/config) by `sentinel example`.
 #
 # Values are the defaults; names, addresses, commands and roles are examples. Lines that begin with `#` directly before a
-# key or a bracket are switched off: sections whose presence means something, kinds of backends that this version does
-# not have yet, and keys that exclude one another.
+# key or a bracket are switched off: sections whose presence means something, and keys that exclude one another.
 #
 # Times are seconds. Names ending in `_env` hold the name of an environment variable, never a secret. Relative paths start
 # at this file's directory; `~` is the home directory. A reload applies every key but those that need a restart.
@@ -58,14 +57,14 @@ fn backends(out: &mut String) {
     let mut generator = settings().into_generator();
     let kinds: Vec<_> = kinds(&mut generator)
         .into_iter()
-        .map(|(word, off, own)| (word, off, own.to_value()))
+        .map(|(word, own)| (word, own.to_value()))
         .collect();
     let is_own = |key: &str| {
         kinds
             .iter()
-            .any(|(_, _, own)| own["properties"].get(key).is_some())
+            .any(|(_, own)| own["properties"].get(key).is_some())
     };
-    for (n, (word, off, own)) in kinds.iter().enumerate() {
+    for (n, (word, own)) in kinds.iter().enumerate() {
         let name = NAMES.iter().find(|(kind, _)| kind == word);
         let mut keys: Keys = Vec::new();
         for (key, mut part) in all.iter().filter(|(key, _)| !is_own(key)).cloned() {
@@ -88,8 +87,8 @@ fn backends(out: &mut String) {
         // Its own keys follow the name and the type.
         keys.splice(2..2, properties(own));
         comment(out, "\n", &text_of(own));
-        line(out, *off, "[[backends]]");
-        body(out, "backends", keys, *off);
+        line(out, false, "[[backends]]");
+        body(out, "backends", keys, false);
     }
 }
 

@@ -187,8 +187,6 @@ trait Kind: Sized {
     type Built;
     /// Of these keys one must be there.
     const NEEDS: &'static [&'static str];
-    /// The feature that this version lacks: a file that asks for it is refused.
-    const PENDING: Option<&'static str> = None;
 
     fn build(&self, builder: &mut Builder<'_>, site: &Site<'_>) -> Option<Self::Built>;
 }
@@ -206,7 +204,6 @@ struct KindKeys {
     word: &'static str,
     keys: &'static [Key],
     needs: &'static [&'static str],
-    pending: Option<&'static str>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
@@ -230,7 +227,6 @@ macro_rules! kinds {
             word: $word,
             keys: <$built as Section>::KEYS,
             needs: <$raw as Kind>::NEEDS,
-            pending: <$raw as Kind>::PENDING,
             schema: <$raw as JsonSchema>::json_schema,
         }),*];
 
@@ -331,8 +327,8 @@ impl JsonSchema for RawBackend {
 }
 
 /// Each kind's word and the schema of its own keys, for the example file.
-pub(crate) fn kinds(generator: &mut SchemaGenerator) -> Vec<(&'static str, bool, Schema)> {
-    let one = |kind: &KindKeys| (kind.word, kind.pending.is_some(), (kind.schema)(generator));
+pub(crate) fn kinds(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
+    let one = |kind: &KindKeys| (kind.word, (kind.schema)(generator));
     KINDS.iter().map(one).collect()
 }
 
@@ -415,14 +411,9 @@ impl Builder<'_> {
         })
     }
 
-    /// Reports a kind that this version lacks, and keys that belong to other kinds.
+    /// Reports keys that belong to other kinds.
     fn check_kind(&mut self, path: &Path, kind: BackendType) {
         let kind = kind.keys();
-        if let Some(feature) = kind.pending {
-            let message = format!("this version does not have {feature} yet");
-            let mistake = Mistake::new(self.tree.key_span(&path.key("type")), message);
-            self.mistakes.push(mistake.help("starting without it would leave out what the file asks for: remove it or wait for a later version"));
-        }
         let has = |kind: &KindKeys, name: &str| kind.keys.iter().any(|key| key.name == name);
         let mut seen = Vec::new();
         for key in KINDS.iter().flat_map(|kind| kind.keys).map(|key| key.name) {
