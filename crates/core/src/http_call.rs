@@ -9,6 +9,24 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
+/// Headers of one connection, and what HTTP itself writes to frame a message.
+const OF_CONNECTION: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+];
+
+/// Whether a header, in lower case, belongs to a connection and not to the message.
+pub fn is_of_connection(name: &str) -> bool {
+    OF_CONNECTION.contains(&name)
+}
+
 /// A request and the place for its answer.
 pub struct HttpCall {
     pub verb: Box<str>,

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use http::{HeaderName, HeaderValue};
 use sentinel_config::Token;
+use sentinel_core::http_call::is_of_connection;
 use sentinel_core::{Caller, HttpCall};
 use sentinel_wire::json;
 
@@ -21,19 +22,8 @@ const OF_IDENTITY: [&str; 6] = [
     "authorization",
     "proxy-authorization",
 ];
-/// Headers of one connection, and what the server between writes itself. `x-error-sqlstate` is for the database's own log.
-const NOT_PASSED: [&str; 10] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "content-length",
-    "x-error-sqlstate",
-];
+/// For the database's own log.
+const ERROR_STATE: &str = "x-error-sqlstate";
 /// Headers of one answer, and their bytes.
 const HEADERS_MAX: usize = 100;
 const HEADER_BYTES_MAX: usize = 32 * 1024;
@@ -43,7 +33,7 @@ const USER_BYTES_MAX: usize = 4096;
 /// A caller as the database gets to know it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Person {
-    /// `provider|subject`; empty for nobody.
+    /// `provider|subject`; empty without a credential.
     pub(super) user: String,
     email: Option<String>,
     tenant: Option<String>,
@@ -51,7 +41,7 @@ pub(super) struct Person {
 }
 
 impl Person {
-    /// Callers without a credential are nobody.
+    /// A caller without a credential has no members.
     pub(super) fn of(caller: &Caller, config: &Config) -> Self {
         let Some(account) = caller.account.as_deref() else {
             return Self::default();
@@ -92,7 +82,7 @@ impl Person {
             .filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// The context of MCP handlers; `None` for nobody.
+    /// The context of MCP handlers; `None` without a user.
     pub(super) fn context(&self) -> Option<String> {
         if self.user.is_empty() {
             return None;
@@ -175,7 +165,8 @@ pub(super) fn of_answer(
         let is_length = name == "content-length" && is_head && value.parse::<u64>().is_ok();
         let is_sent = HeaderName::from_bytes(name.as_bytes()).is_ok()
             && HeaderValue::from_str(&value).is_ok()
-            && (is_length || !NOT_PASSED.contains(&name.as_str()));
+            && (is_length || !is_of_connection(&name))
+            && name != ERROR_STATE;
         if !is_sent {
             continue;
         }

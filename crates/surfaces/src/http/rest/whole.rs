@@ -16,6 +16,7 @@ use http::header::{
 use http::{Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use ring::digest::{SHA256, digest};
+use sentinel_core::http_call::is_of_connection;
 use sentinel_core::invocation::params_named;
 use sentinel_core::{Addressing, Fault, HttpCall, Kind, Operation};
 use sentinel_wire::json::{Rules, encode_string};
@@ -28,18 +29,6 @@ use super::super::operations::{Completed, Wanted, Way};
 use super::answer::INERT;
 use super::malformed;
 
-/// Of the connection, and not of the message.
-const HOP_BY_HOP: [&str; 9] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "content-length",
-];
 /// Not for backends: credentials, and claims about who calls.
 const WITHHELD: [&str; 8] = [
     "authorization",
@@ -166,7 +155,7 @@ pub(in crate::http) fn respond(answer: &WholeAnswer, is_head: bool) -> Response<
     let of_connection = named_by_connection(&answer.headers);
     for (name, value) in &answer.headers {
         let name_text = name.as_str();
-        let is_ours = HOP_BY_HOP.contains(&name_text)
+        let is_ours = is_of_connection(name_text)
             || NOT_ANSWERED.contains(&name_text)
             || name_text.starts_with(CORS)
             || of_connection.iter().any(|one| one == name_text);
@@ -224,7 +213,7 @@ fn passed_on(headers: &HeaderMap) -> Result<Vec<PassedHeader>, Fault> {
     let mut out = Vec::with_capacity(headers.len());
     for (name, value) in headers {
         let name = name.as_str();
-        if HOP_BY_HOP.contains(&name)
+        if is_of_connection(name)
             || WITHHELD.contains(&name)
             || of_connection.iter().any(|one| one == name)
         {
