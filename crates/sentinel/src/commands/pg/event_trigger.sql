@@ -6,7 +6,10 @@
 BEGIN;
 SET LOCAL client_min_messages = warning;
 
-CREATE OR REPLACE FUNCTION shop.tell_gateway() RETURNS event_trigger
+-- An earlier one may belong to another role, whose code would run with the rights of each role that changes definitions.
+DROP EVENT TRIGGER IF EXISTS sentinel_catalog;
+DROP FUNCTION IF EXISTS shop.tell_gateway();
+CREATE FUNCTION shop.tell_gateway() RETURNS event_trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -19,7 +22,6 @@ BEGIN
 END
 $$;
 
-DROP EVENT TRIGGER IF EXISTS sentinel_catalog;
 CREATE EVENT TRIGGER sentinel_catalog ON ddl_command_end EXECUTE FUNCTION shop.tell_gateway();
 
 COMMIT;
