@@ -10,6 +10,7 @@ pub mod discover;
 pub mod fetch;
 pub mod http;
 pub mod kind;
+mod loaded;
 pub mod openapi;
 pub mod postgres;
 mod reach;

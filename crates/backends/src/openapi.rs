@@ -15,13 +15,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue};
-use parking_lot::Mutex;
 use sentinel_core::catalog::{Change, Publisher};
-use sentinel_core::{Backend, Call, Description, Fault, Health, Kind, Reply, Status};
+use sentinel_core::{Backend, Call, Description, Fault, Kind, Reply, Status};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Method, Payload};
-use tokio::sync::watch;
-use tokio::time::Instant;
 
 mod answer;
 mod auth;
@@ -46,6 +43,7 @@ use source::{Location, Reader};
 use tools::{Api, Wishes};
 
 use crate::causes::with_causes;
+use crate::loaded::Loaded;
 
 /// The `type` of these backends in the configuration.
 pub const TYPE: &str = "openapi";
@@ -74,26 +72,13 @@ struct Config {
     wishes: Arc<Wishes>,
 }
 
-/// Whether calls can be made.
-#[derive(Clone)]
-enum State {
-    /// The description is being read; calls wait, within their deadline.
-    Starting,
-    Ready(Arc<Api>),
-    /// It could not be read so far.
-    Failed,
-    Stopped,
-}
-
 struct Inner {
     config: Config,
     client: Client,
     publisher: Publisher,
-    state: watch::Sender<State>,
+    loaded: Loaded<Api>,
     /// Digest of the description that is offered. A reading holds the lock, so readings happen one at a time.
     known: tokio::sync::Mutex<Option<[u8; 32]>>,
-    status: Mutex<Status>,
-    began: Instant,
 }
 
 /// Why a description is not put in force.
@@ -122,20 +107,16 @@ impl OpenapiBackend {
             config,
             client,
             publisher,
-            state: watch::Sender::new(State::Starting),
+            loaded: Loaded::starting(),
             known: tokio::sync::Mutex::default(),
-            status: Mutex::new(Status::of(Health::Starting)),
-            began: Instant::now(),
         }))
     }
 
     /// Keeps the description fresh. Ends after `stop`.
     async fn run(self) {
         let inner = &*self.0;
-        let mut states = inner.state.subscribe();
-        let stop = async { drop(states.wait_for(|s| matches!(s, State::Stopped)).await) };
         tokio::select! {
-            () = stop => {}
+            () = inner.loaded.stopped() => {}
             () = inner.keep() => {}
             () = inner.client.tidy() => {}
         }
@@ -158,7 +139,7 @@ impl Inner {
                     let now = pause;
                     pause = (pause * 2).min(RETRY_MAX);
                     // What is offered is good; nothing is gained by asking more often than usual.
-                    match self.api() {
+                    match self.loaded.current() {
                         Some(_) if !self.config.refresh.is_zero() => {
                             self.config.refresh.min(RETRY_MAX)
                         }
@@ -170,13 +151,6 @@ impl Inner {
                 return std::future::pending().await;
             }
             tokio::time::sleep(wait).await;
-        }
-    }
-
-    fn api(&self) -> Option<Arc<Api>> {
-        match &*self.state.borrow() {
-            State::Ready(api) => Some(api.clone()),
-            _ => None,
         }
     }
 
@@ -194,7 +168,7 @@ impl Inner {
             .await
             .map_err(|_| LoadError::TimedOut(config.timeout))??;
         if *known == Some(read.digest) {
-            self.note(None);
+            self.loaded.note_up(None);
             return Ok(());
         }
         let wishes = config.wishes.clone();
@@ -202,7 +176,7 @@ impl Inner {
         let made =
             tokio::task::spawn_blocking(move || tools::api(read.root, &read.location, &wishes));
         let api = Arc::new(made.await??);
-        let before = self.api();
+        let before = self.loaded.current();
         if let Some(before) = &before
             && before.home != api.home
             && !config.is_placed
@@ -227,9 +201,9 @@ impl Inner {
             None => self.publisher.publish(api.offer.clone()),
         }
         *known = Some(read.digest);
-        self.status.lock().notices.clone_from(&api.notices.kept);
-        self.turn(State::Ready(api));
-        self.note(None);
+        self.loaded.set_notices(api.notices.kept.clone());
+        self.loaded.replace(api);
+        self.loaded.note_up(None);
         Ok(())
     }
 
@@ -240,63 +214,32 @@ impl Inner {
         any || !self.config.headers.is_empty()
     }
 
-    /// Enters another state; a stop that came meanwhile stands.
-    fn turn(&self, next: State) {
-        self.state.send_if_modified(|state| {
-            let going = !matches!(state, State::Stopped);
-            if going {
-                *state = next;
-            }
-            going
-        });
-    }
-
     fn failed(&self, error: &LoadError, failures: u32) {
         let problem = with_causes(error);
         tracing::warn!(backend = %self.config.name, "{problem}");
-        if self.api().is_some() {
-            return self.note(Some(format!(
+        if self.loaded.current().is_some() {
+            return self.loaded.note_up(Some(format!(
                 "what was read before stays in force: {problem}"
             )));
         }
-        self.turn(State::Failed);
-        let down = failures >= self.config.unhealthy_after;
-        {
-            let mut status = self.status.lock();
-            status.health = if down { Health::Down } else { Health::Failing };
-            status.problem = Some(problem);
-        }
-        match down {
+        self.loaded.give_up_starting();
+        let is_down = failures >= self.config.unhealthy_after;
+        self.loaded.note_failure(problem, is_down);
+        match is_down {
             true => self.publisher.withdraw(),
             false => self.publisher.tried(),
         }
     }
 
-    fn note(&self, problem: Option<String>) {
-        let mut status = self.status.lock();
-        status.health = Health::Up;
-        status.problem = problem;
-        if status.start_up.is_none() {
-            status.start_up = Some(self.began.elapsed());
-        }
-    }
-
     /// The API, waiting while its description is read for the first time.
     async fn ready(&self) -> Result<Arc<Api>, Fault> {
-        let mut states = self.state.subscribe();
-        let settled = states
-            .wait_for(|state| !matches!(state, State::Starting))
-            .await;
-        match settled.as_deref() {
-            Ok(State::Ready(api)) => Ok(api.clone()),
-            _ => {
-                let text = format!(
-                    "the description of backend `{}` cannot be read",
-                    self.config.name
-                );
-                Err(Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000))
-            }
-        }
+        self.loaded.ready().await.ok_or_else(|| {
+            let text = format!(
+                "the description of backend `{}` cannot be read",
+                self.config.name
+            );
+            Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000)
+        })
     }
 
     fn timed_out(&self) -> Fault {
@@ -387,11 +330,11 @@ impl Backend for OpenapiBackend {
     }
 
     fn status(&self) -> Status {
-        self.0.status.lock().clone()
+        self.0.loaded.status()
     }
 
     fn stop(&self) -> BoxFuture<'static, ()> {
-        self.0.state.send_replace(State::Stopped);
+        self.0.loaded.stop();
         Box::pin(std::future::ready(()))
     }
 }

@@ -10,18 +10,18 @@
 //! Not here: connections, TLS and pooling (`sentinel_pg`), policy, limits and records of calls (`core`).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use sentinel_config::{Expose, Registry, Token};
 use sentinel_core::catalog::{Change, Publisher};
 use sentinel_core::{
-    Backend, Call, Description, Fault, Health, Kind, Offer, Refusals, Reply, Status,
+    Backend, Call, Description, Fault, Kind, Offer, Refusals, Reply, Side, Status,
 };
 use sentinel_pg::{PgError, Pool, PoolOptions, Session};
 use sentinel_wire::{Method, Revision};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 mod catalog;
@@ -50,6 +50,7 @@ pub use check::{Exposed, Finding, Hints, InspectError, Report, inspect};
 pub use setup::{Applied, Login, SetupError, apply};
 
 use crate::causes::with_causes;
+use crate::loaded::Loaded;
 
 /// The `type` of these backends in the configuration.
 pub const TYPE: &str = "postgres";
@@ -58,8 +59,8 @@ pub const TYPE: &str = "postgres";
 const CHANNEL: &str = "sentinel_catalog";
 /// Notifications that come within this time are one.
 const SETTLE: Duration = Duration::from_millis(50);
-/// At least so many times as long as a reading took passes until the next one, however many notifications come.
-const REST_SHARE: u32 = 4;
+/// The pause behind a reading is at least this many times its duration, however many notifications come.
+const PAUSE_FACTOR: u32 = 4;
 /// First and longest pause between attempts to read a catalog that cannot be read, and to listen.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
@@ -93,17 +94,6 @@ struct Config {
     unhealthy_after: u32,
 }
 
-/// Whether calls can be made.
-#[derive(Clone)]
-enum State {
-    /// The catalog is being read; calls wait, within their deadline.
-    Starting,
-    Ready(Arc<Catalog>),
-    /// It could not be read so far.
-    Failed,
-    Stopped,
-}
-
 struct Inner {
     config: Config,
     database: Database,
@@ -111,12 +101,10 @@ struct Inner {
     reader: Pool,
     listening: PoolOptions,
     publisher: Publisher,
-    state: watch::Sender<State>,
+    loaded: Loaded<Catalog>,
     /// What is offered. A reading holds the lock, so readings happen one at a time.
     offered: tokio::sync::Mutex<Option<Offer>>,
     changed: Notify,
-    status: Mutex<Status>,
-    began: Instant,
 }
 
 /// Why the catalog was not read.
@@ -146,21 +134,17 @@ impl PostgresBackend {
             reader: reader.build(),
             listening,
             publisher,
-            state: watch::Sender::new(State::Starting),
+            loaded: Loaded::starting(),
             offered: tokio::sync::Mutex::default(),
             changed: Notify::new(),
-            status: Mutex::new(Status::of(Health::Starting)),
-            began: Instant::now(),
         }))
     }
 
     /// Keeps the catalog fresh. Ends after `stop`.
     async fn run(self) {
         let inner = &*self.0;
-        let mut states = inner.state.subscribe();
-        let stop = async { drop(states.wait_for(|s| matches!(s, State::Stopped)).await) };
         tokio::select! {
-            () = stop => {}
+            () = inner.loaded.stopped() => {}
             () = inner.keep() => {}
             () = inner.listen() => {}
         }
@@ -174,7 +158,7 @@ impl Inner {
         loop {
             let began = Instant::now();
             let loaded = self.load().await;
-            let rest = (began.elapsed() * REST_SHARE).max(SETTLE);
+            let settle = (began.elapsed() * PAUSE_FACTOR).max(SETTLE);
             let wait = match loaded {
                 Ok(()) => {
                     (failures, pause) = (0, RETRY_MIN);
@@ -193,20 +177,27 @@ impl Inner {
                 true => changed.await,
                 false => drop(tokio::time::timeout(wait, changed).await),
             }
-            tokio::time::sleep(rest).await;
+            tokio::time::sleep(settle).await;
         }
     }
 
-    /// Wakes `keep` when the database says that functions have changed. Each new connection counts as a change, because
-    /// notifications may have been missed before.
+    /// Wakes `keep` when the database says that functions have changed. A new connection counts as a change, because notifications
+    /// may have been missed before, and so does the end of one, because the database may be gone.
     async fn listen(&self) {
         let mut pause = RETRY_MIN;
         loop {
             let began = Instant::now();
-            let on_notice = || self.changed.notify_one();
+            let was_listening = AtomicBool::new(false);
+            let on_notice = || {
+                was_listening.store(true, Ordering::Relaxed);
+                self.changed.notify_one();
+            };
             if let Err(error) = self.listening.listen(CHANNEL, on_notice).await {
                 let why = with_causes(&error);
                 tracing::debug!(backend = %self.config.name, "no notifications: {why}");
+            }
+            if was_listening.into_inner() {
+                self.changed.notify_one();
             }
             if began.elapsed() > RETRY_MAX {
                 pause = RETRY_MIN;
@@ -239,11 +230,10 @@ impl Inner {
             token: config.token,
         };
         let is_new = offered.as_ref() != Some(&offer);
-        let before = self.status.lock().notices.clone();
+        let before = self.loaded.set_notices(notices.clone());
         for notice in notices.iter().filter(|notice| !before.contains(notice)) {
             tracing::warn!(backend = %config.name, "{notice}");
         }
-        self.status.lock().notices = notices;
         // The catalog is what calls run by, so it is replaced even if the definitions are the same.
         let catalog = Catalog::of(served, fixed);
         if is_new {
@@ -257,74 +247,37 @@ impl Inner {
         } else {
             self.publisher.restore();
         }
-        self.turn(State::Ready(Arc::new(catalog)));
-        self.note_up();
+        self.loaded.replace(Arc::new(catalog));
+        self.loaded.note_up(None);
         Ok(())
-    }
-
-    /// Enters another state; a stop that came meanwhile stands.
-    fn turn(&self, next: State) {
-        self.state.send_if_modified(|state| {
-            let going = !matches!(state, State::Stopped);
-            if going {
-                *state = next;
-            }
-            going
-        });
     }
 
     fn failed(&self, error: &LoadError, failures: u32) {
         let problem = with_causes(error);
         tracing::warn!(backend = %self.config.name, "{problem}");
         let is_down = failures >= self.config.unhealthy_after;
-        {
-            let mut status = self.status.lock();
-            status.health = if is_down {
-                Health::Down
-            } else {
-                Health::Failing
-            };
-            status.problem = Some(problem);
-        }
-        let is_starting = matches!(&*self.state.borrow(), State::Starting);
-        if is_starting {
-            self.turn(State::Failed);
-        }
+        self.loaded.note_failure(problem, is_down);
+        self.loaded.give_up_starting();
         match is_down {
             true => self.publisher.withdraw(),
             false => self.publisher.tried(),
         }
     }
 
-    fn note_up(&self) {
-        let mut status = self.status.lock();
-        status.health = Health::Up;
-        status.problem = None;
-        if status.start_up.is_none() {
-            status.start_up = Some(self.began.elapsed());
-        }
-    }
-
     /// The catalog, waiting while it is read for the first time.
     async fn ready(&self) -> Result<Arc<Catalog>, Fault> {
-        let mut states = self.state.subscribe();
-        let settled = states
-            .wait_for(|state| !matches!(state, State::Starting))
-            .await;
-        match settled.as_deref() {
-            Ok(State::Ready(catalog)) => Ok(catalog.clone()),
-            _ => {
-                let text = format!(
-                    "the database of backend `{}` cannot be reached",
-                    self.config.name
-                );
-                Err(Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000))
-            }
-        }
+        self.loaded.ready().await.ok_or_else(|| {
+            let text = format!(
+                "the database of backend `{}` cannot be reached",
+                self.config.name
+            );
+            Fault::new(Kind::BackendUnavailable, text).retry_after_ms(1000)
+        })
     }
 
     async fn call(&self, call: &Call) -> Result<Reply, Fault> {
-        let catalog = self.ready().await?;
+        // The statement of a call whose rows leave one by one has no deadline as a whole, so each wait before it has one.
+        let catalog = self.in_time(self.ready()).await??;
         let (served, arguments) = catalog.find(call)?;
         if served.declared.needs_identity && call.caller.account.is_none() {
             return Err(needs_identity().not_run());
@@ -341,7 +294,8 @@ impl Inner {
             call,
             arguments: &arguments,
         };
-        let outcome = served.run(site).await;
+        let _permit = self.in_time(served.permit()).await?;
+        let outcome = served.declared.execute.run(site).await;
         outcome
             .map_err(|failure| self.fault(call, failure))
             .or_else(|fault| tool_error(call, fault))
@@ -359,10 +313,22 @@ impl Inner {
             .as_ref()
             .map_or("", |target| &target.operation.own);
         let cause = with_causes(cause);
-        tracing::warn!(backend = %self.config.name, operation, %reference, "{fault}: {cause}");
+        let backend = &self.config.name;
+        match fault.side() {
+            // Ordinary answers of functions, such as PT404.
+            Side::Caller => {
+                tracing::info!(%backend, operation, %reference, "{fault}: {cause}");
+            }
+            _ => tracing::warn!(%backend, operation, %reference, "{fault}: {cause}"),
+        }
         let refused = format!(r#""reference":"{reference}""#);
         fault.data = Some(refused);
         fault.without_source()
+    }
+
+    async fn in_time<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Fault> {
+        let timed = tokio::time::timeout(self.config.timeout, waiting).await;
+        timed.map_err(|_| self.timed_out())
     }
 
     fn timed_out(&self) -> Fault {
@@ -421,8 +387,7 @@ impl Backend for PostgresBackend {
             if call.extra.rows.is_some() {
                 return inner.call(&call).await;
             }
-            let timed = tokio::time::timeout(inner.config.timeout, inner.call(&call)).await;
-            timed.unwrap_or_else(|_| Err(inner.timed_out()))
+            inner.in_time(inner.call(&call)).await?
         })
     }
 
@@ -444,11 +409,11 @@ impl Backend for PostgresBackend {
     }
 
     fn status(&self) -> Status {
-        self.0.status.lock().clone()
+        self.0.loaded.status()
     }
 
     fn stop(&self) -> BoxFuture<'static, ()> {
-        self.0.state.send_replace(State::Stopped);
+        self.0.loaded.stop();
         Box::pin(std::future::ready(()))
     }
 }

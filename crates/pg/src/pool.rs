@@ -121,12 +121,14 @@ impl Pool {
         Ok(done)
     }
 
-    /// The same without `answer_timeout`, for answers that are taken piece by piece: `work` bounds itself.
+    /// The same for answers that are taken piece by piece: `answer_timeout` bounds the wait for a connection only, and `work` bounds
+    /// itself.
     pub async fn run_unbounded<T>(
         &self,
         work: impl AsyncFnOnce(&mut Session) -> T,
     ) -> Result<T, PgError> {
-        let mut lent = self.lend().await?;
+        let lent = timeout(self.shared.options.answer_timeout, self.lend()).await;
+        let mut lent = lent.map_err(|_| PgError::AnswerTimeout)??;
         let done = work(lent.session()?).await;
         lent.give_back();
         Ok(done)

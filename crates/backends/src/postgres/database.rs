@@ -62,8 +62,7 @@ impl Database {
                 Ok(()) => return Ok(()),
                 Err(failure) => failure,
             };
-            let is_stale = attempt == 1 && failure.is_stale();
-            if !(failure.is_conflict() || is_stale) || !answer.restart() {
+            if !failure.is_conflict() || !answer.restart() {
                 return Err(failure);
             }
             match failure {
@@ -126,25 +125,23 @@ async fn transact<R: RowSink<Error = Failure>>(
     let limit = limit.as_millis().to_string();
     let set = work.settings.params(&limit);
     let before: [(&str, Params<'_>); 1] = [(settings::SQL, &set)];
-    let outcome = session
-        .transact(
-            work.settings.owner(),
-            &begin,
-            &before,
-            (work.sql, work.params),
-            rows,
-        )
-        .await;
-    let outcome = outcome.map_err(Failure::of);
-    if let Err(failure) = &outcome {
-        if failure.is_demoted(work.mode) {
-            session.retire();
+    let mut is_prepared_anew = false;
+    loop {
+        let (owner, statement) = (work.settings.owner(), (work.sql, work.params));
+        let outcome = session.transact(owner, &begin, &before, statement, rows);
+        let outcome = outcome.await.map_err(Failure::of);
+        match &outcome {
+            // The server refused the prepared statement before it ran.
+            Err(failure) if failure.is_stale() && !is_prepared_anew => {
+                session.forget_statements();
+                is_prepared_anew = true;
+                continue;
+            }
+            Err(failure) if failure.is_demoted(work.mode) => session.retire(),
+            _ => {}
         }
-        if failure.is_stale() {
-            session.forget_statements();
-        }
+        return outcome?;
     }
-    outcome?
 }
 
 /// The same for rows that leave one by one: it ends when no row comes for `work.timeout`. How long the caller may take for a row is

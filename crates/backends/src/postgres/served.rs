@@ -3,12 +3,11 @@
 use std::cmp::Reverse;
 
 use bytes::Bytes;
-use sentinel_core::{Item, ItemKind, Reply};
+use sentinel_core::{Item, ItemKind};
 use sentinel_wire::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::failure::Failure;
-use super::operation::{Declared, Site};
+use super::operation::Declared;
 use super::path::Pattern;
 
 pub(super) struct Served {
@@ -60,10 +59,10 @@ impl Served {
         self.pattern.as_ref()?.values(uri)
     }
 
-    pub(super) async fn run(&self, site: Site<'_>) -> Result<Reply, Failure> {
-        // Closed never; an error would only mean one call more than is allowed.
-        let _permit = self.permits.acquire().await;
-        self.declared.execute.run(site).await
+    /// Bounds how many calls of the operation run.
+    pub(super) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+        // Nothing closes the semaphore.
+        self.permits.acquire().await.ok()
     }
 }
 

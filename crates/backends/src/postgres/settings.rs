@@ -39,7 +39,7 @@ pub(super) struct Fixed {
 }
 
 impl<'a> Settings<'a> {
-    /// The settings of a call. Callers without a credential are nobody: their settings are empty.
+    /// The settings of a call. The identity of a caller without a credential is empty.
     pub(super) fn of(caller: &'a Caller, fixed: &'a Fixed) -> Self {
         let identity = match &caller.account {
             None => Default::default(),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_without_a_credential_is_nobody() {
+    fn a_caller_without_a_credential_has_an_empty_identity() {
         let caller = Caller {
             tenant: Some(Arc::from("acme")),
             ..Caller::of(&Identity::local("admin"))
@@ -110,6 +110,7 @@ mod tests {
         let fixed = fixed();
         let settings = Settings::of(&caller, &fixed);
         assert_eq!(settings.identity, [""; 5]);
-        assert_eq!(settings.params(&"30000".to_owned()).len(), COUNT);
+        let places = (1..=COUNT).filter(|place| SQL.contains(&format!("${place}, true")));
+        assert_eq!(places.count(), COUNT, "each parameter is a setting");
     }
 }

@@ -238,7 +238,7 @@ fn base64(value: &str) -> String {
     format!("pg_catalog.translate(pg_catalog.encode({value}, 'base64'), pg_catalog.chr(10), '')")
 }
 
-/// The value of a setting of the transaction; nobody's is null.
+/// The value of a setting of the transaction; null where it is empty.
 fn setting(source: Source, kind: &str) -> String {
     let value = format!("pg_catalog.current_setting('{}', true)", source.setting());
     format!("CAST(CASE WHEN {value} OPERATOR(pg_catalog.<>) '' THEN {value} END AS {kind})")

@@ -137,8 +137,9 @@ impl Types {
     }
 
     fn describe(&self, oid: u32, schema: &mut Map<String, Value>) {
-        let comment = self.0.get(&oid).and_then(|row| row.comment.as_deref());
-        if let Some(comment) = comment {
+        // PostgreSQL's own types say how they are stored.
+        let row = self.0.get(&oid).filter(|row| row.schema != "pg_catalog");
+        if let Some(comment) = row.and_then(|row| row.comment.as_deref()) {
             describe(schema, comment);
         }
     }

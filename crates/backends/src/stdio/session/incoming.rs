@@ -48,7 +48,7 @@ impl ChildSession {
                     // The waiting call may have been dropped just now.
                     let _ = waiter.reply.send(Ok(response.outcome));
                 } else {
-                    tracing::debug!(backend = %self.name, id = ?response.id, "an answer that nobody waits for");
+                    tracing::debug!(backend = %self.name, id = ?response.id, "an answer to no waiting request");
                 }
             }
             Message::Notification(notification) => self.on_notification(notification),
