@@ -17,7 +17,7 @@ use http::{HeaderValue, StatusCode, Uri};
 use sentinel_backends::http::PlainRequest;
 use sentinel_core::Kind;
 use sentinel_surfaces::Gateway;
-use sentinel_surfaces::http::Door;
+use sentinel_surfaces::http::HttpServer;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixListener;
@@ -47,11 +47,11 @@ pub(crate) fn open(data_dir: &Path, gateway: &Arc<Gateway>, home: &Handle) -> an
         UnixListener::bind(&path).with_context(|| format!("opening {}", path.display()))?;
     // The permissions of the folder protect the socket until its own are set.
     fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-    let door = Door::operator(gateway.clone());
+    let server = HttpServer::operator(gateway.clone());
     home.spawn(async move {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(door.clone().serve(
+                Ok((stream, _)) => drop(tokio::spawn(server.clone().serve(
                     stream,
                     Ipv4Addr::LOCALHOST.into(),
                     None,

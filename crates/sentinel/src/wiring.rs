@@ -15,7 +15,7 @@ use sentinel_core::{Auditor, Backend, Policy, circuit};
 use sentinel_review::store::ReviewStore;
 use sentinel_review::{Service, Settings};
 use sentinel_surfaces::http::{
-    Allowed, Door, Mounts, Pace, Replayable, Scrape, Serving, SurfaceName,
+    Allowed, HttpServer, Mounts, Pace, Replayable, Scrape, Serving, SurfaceName,
 };
 use sentinel_surfaces::{Gateway, Limits};
 use tokio::runtime::Handle;
@@ -60,7 +60,7 @@ pub(crate) struct Running {
 
 /// The HTTP server for callers.
 struct Entrance {
-    door: Arc<Door>,
+    server: Arc<HttpServer>,
     /// Where it listens.
     addresses: Vec<SocketAddr>,
     _keeping: Option<KeyRefresh>,
@@ -156,23 +156,23 @@ pub(crate) fn build_with(
 }
 
 impl Running {
-    /// Opens the door for callers over HTTP, who reach it at these addresses.
-    pub(crate) fn open_door(
+    /// The HTTP server for callers, who reach it at these addresses.
+    pub(crate) fn http_server(
         &self,
         addresses: Vec<SocketAddr>,
         scrape: Scrape,
-    ) -> anyhow::Result<Arc<Door>> {
+    ) -> anyhow::Result<Arc<HttpServer>> {
         let config = &self.first;
         let guard = identity::access(config, &(self.home)(0))?;
         let allowed = allowed(config, &addresses);
         let gateway = self.gateway.clone();
-        let door = Door::new(gateway, allowed, mounts(config), guard.access, scrape);
+        let server = HttpServer::new(gateway, allowed, mounts(config), guard.access, scrape);
         *self.entrance.lock() = Some(Entrance {
-            door: door.clone(),
+            server: server.clone(),
             addresses,
             _keeping: guard.keeping,
         });
-        Ok(door)
+        Ok(server)
     }
 
     /// The configuration in force.

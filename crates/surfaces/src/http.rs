@@ -1,6 +1,6 @@
 //! The HTTP server: one listener for MCP, the admin API, health, readiness and metrics.
 //!
-//! `Door` is shared by all connections; `serve` runs one of them to its end. Each connection is a task of the worker
+//! `HttpServer` is shared by all connections; `serve` runs one of them to its end. Each connection is a task of the worker
 //! that accepted it, and so is all the work of its requests.
 //!
 //! Not here: the processing of one request (`exchange`), the paths (`routes`), the meaning of MCP messages (`mcp`),
@@ -78,7 +78,7 @@ const BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// hyper's default bound on header fields. Only a different one is set, since that costs an allocation per request.
 const HEAD_FIELDS_USUAL: usize = 100;
 
-pub struct Door {
+pub struct HttpServer {
     gateway: Arc<Gateway>,
     /// Which callers the current configuration admits.
     entrance: ArcSwap<Entrance>,
@@ -115,19 +115,19 @@ impl Entrance {
     }
 }
 
-/// What is behind a door.
+/// What is behind a server.
 enum Serves {
     Everything,
     /// For a listener that orchestrators reach and callers must not.
     ProbesOnly {
         /// The listener for callers.
-        beside: Arc<Door>,
+        beside: Arc<HttpServer>,
     },
     /// Everything, for the operator: the admin API requires no role.
     Operator,
 }
 
-impl Door {
+impl HttpServer {
     pub fn new(
         gateway: Arc<Gateway>,
         allowed: Allowed,
@@ -206,14 +206,14 @@ impl Door {
         from: IpAddr,
         serving: Option<Arc<Serving>>,
     ) {
-        let door = self.clone();
+        let server = self.clone();
         let filter = WakeFilter::new();
         let service = service_fn(move |request| {
-            let (door, filter) = (door.clone(), filter.clone());
+            let (server, filter) = (server.clone(), filter.clone());
             let serving = serving.clone();
             filter.open();
             async move {
-                let mut answer = pin!(door.answer(request, from, serving.as_deref()));
+                let mut answer = pin!(server.answer(request, from, serving.as_deref()));
                 Ok::<_, Infallible>(poll_fn(|cx| filter.poll(cx, answer.as_mut())).await)
             }
         });

@@ -19,7 +19,7 @@ use sentinel_core::{
     Auditor, Backend, Call, Fault, Health, Identity, Item, ItemKind, Notice, Offer, Policy,
     Registry, Reply, ServerCapabilities, Status,
 };
-use sentinel_surfaces::http::{Access, Allowed, Door, Mounts, OAuth, Scrape};
+use sentinel_surfaces::http::{Access, Allowed, HttpServer, Mounts, OAuth, Scrape};
 use sentinel_surfaces::{Gateway, Limits, stdio};
 use sentinel_wire::json::Rules;
 use sentinel_wire::{Outcome, Payload, Revision};
@@ -148,14 +148,14 @@ impl AsyncWrite for Shown {
     }
 }
 
-struct House {
+struct Setup {
     gateway: Arc<Gateway>,
     seen: Arc<Seen>,
     /// A call of `hang` has begun.
     hanging: Arc<Notify>,
 }
 
-fn house() -> House {
+fn setup() -> Setup {
     let registry = Registry::new(vec![Listing::new("server")]);
     let server = Server::default();
     let hanging = server.hanging.clone();
@@ -176,20 +176,20 @@ fn house() -> House {
     let auditor = Auditor::new(Arc::default(), Some(seen.clone()), AuditSettings::default());
     let policy = Policy::new(registry, Settings::default());
     let gateway = Gateway::new(policy, Limits::default(), auditor);
-    House {
+    Setup {
         gateway,
         seen,
         hanging,
     }
 }
 
-impl House {
+impl Setup {
     fn shows(&self, stream: DuplexStream) -> Shown {
         let seen = self.seen.clone();
         Shown { stream, seen }
     }
 
-    /// A connection with the HTTP door.
+    /// A connection with the HTTP server.
     fn connect(&self) -> DuplexStream {
         self.connect_by(Access::Trusted(Identity::local("admin")))
     }
@@ -197,8 +197,8 @@ impl House {
     fn connect_by(&self, access: Access) -> DuplexStream {
         let (ours, stream) = duplex(1 << 20);
         let (gateway, allowed) = (self.gateway.clone(), Allowed::default());
-        let door = Door::new(gateway, allowed, Mounts::default(), access, Scrape::Off);
-        tokio::spawn(door.serve(self.shows(stream), IpAddr::V4(Ipv4Addr::LOCALHOST), None));
+        let server = HttpServer::new(gateway, allowed, Mounts::default(), access, Scrape::Off);
+        tokio::spawn(server.serve(self.shows(stream), IpAddr::V4(Ipv4Addr::LOCALHOST), None));
         ours
     }
 
@@ -276,8 +276,8 @@ fn legacy(id: u32, name: &str) -> String {
 
 #[tokio::test]
 async fn p_a03_over_http() {
-    let house = house();
-    let mut connection = house.connect();
+    let setup = setup();
+    let mut connection = setup.connect();
     for (at, (method, name, params)) in REQUESTS.into_iter().enumerate() {
         let id = (100 + at).to_string();
         let mut headers = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
@@ -286,16 +286,16 @@ async fn p_a03_over_http() {
         }
         let request = post(&headers, &modern(&id, method, params));
         connection.write_all(&request).await.unwrap();
-        house.has_records_first(&mut connection, &[&id]).await;
+        setup.has_records_first(&mut connection, &[&id]).await;
     }
-    assert!(house.seen.text().contains("text/event-stream"));
+    assert!(setup.seen.text().contains("text/event-stream"));
 }
 
 #[tokio::test]
 async fn p_a03_over_http_in_a_session_with_streams_and_batches() {
-    let house = house();
-    let mut connection = house.connect();
-    let headers = house.initialize(&mut connection, "").await;
+    let setup = setup();
+    let mut connection = setup.connect();
+    let headers = setup.initialize(&mut connection, "").await;
     let call = legacy;
     let batch = |calls: [String; 2]| format!("[{}]", calls.join(","));
     let ping = r#"{"jsonrpc":"2.0","id":204,"method":"ping"}"#.to_owned();
@@ -315,12 +315,12 @@ async fn p_a03_over_http_in_a_session_with_streams_and_batches() {
     ] {
         let request = post(&headers, &body);
         connection.write_all(&request).await.unwrap();
-        house.has_records_first(&mut connection, ids).await;
+        setup.has_records_first(&mut connection, ids).await;
     }
-    assert!(house.seen.text().contains("text/event-stream"));
+    assert!(setup.seen.text().contains("text/event-stream"));
 }
 
-/// The door of a house where one key opens, until it is taken back.
+/// A key store that knows one key, until it is revoked.
 struct OneKey(Mutex<KeyRecord>);
 
 impl KeyStore for OneKey {
@@ -344,7 +344,7 @@ impl KeyStore for OneKey {
 
 #[tokio::test]
 async fn p_a03_to_a_caller_whose_key_is_taken_back() {
-    let house = house();
+    let setup = setup();
     let (record, key) = KeyRecord::create("k", "admin", identity::now(), None);
     let keys = Arc::new(OneKey(Mutex::new(record)));
     // For tokens, of which there are none.
@@ -363,45 +363,45 @@ async fn p_a03_to_a_caller_whose_key_is_taken_back() {
         anonymous_role: String::new(),
         has_key_source: false,
     });
-    let mut connection = house.connect_by(Access::Guarded {
+    let mut connection = setup.connect_by(Access::Guarded {
         authenticator: authenticator.clone(),
         oauth: OAuth::default(),
     });
     let credential = format!("Authorization: Bearer {key}\r\n");
-    let headers = house.initialize(&mut connection, &credential).await;
+    let headers = setup.initialize(&mut connection, &credential).await;
     let request = post(&headers, &legacy(400, "hang"));
     connection.write_all(&request).await.unwrap();
-    house.hanging.notified().await;
+    setup.hanging.notified().await;
     keys.revoke("", identity::now()).expect("it is kept");
     authenticator.look_again();
-    house.has_records_first(&mut connection, &["400"]).await;
-    assert!(house.seen.text().contains("401 Unauthorized"));
+    setup.has_records_first(&mut connection, &["400"]).await;
+    assert!(setup.seen.text().contains("401 Unauthorized"));
 }
 
 #[tokio::test]
 async fn p_a03_over_stdio() {
-    let house = house();
+    let setup = setup();
     let (mut ours, input) = duplex(1 << 16);
     let (mut answers, output) = duplex(1 << 20);
-    let (gateway, identity) = (house.gateway.clone(), Identity::local("admin"));
-    tokio::spawn(stdio::serve(gateway, identity, input, house.shows(output)));
+    let (gateway, identity) = (setup.gateway.clone(), Identity::local("admin"));
+    tokio::spawn(stdio::serve(gateway, identity, input, setup.shows(output)));
     for (at, (method, _, params)) in REQUESTS.into_iter().enumerate() {
         let id = (300 + at).to_string();
         let line = modern(&id, method, params) + "\n";
         ours.write_all(line.as_bytes()).await.unwrap();
-        house.has_records_first(&mut answers, &[&id]).await;
+        setup.has_records_first(&mut answers, &[&id]).await;
     }
     // An id that is in use.
     let hangs = modern("310", "tools/call", r#""name":"hang","arguments":{},"#) + "\n";
     ours.write_all(hangs.repeat(2).as_bytes()).await.unwrap();
-    house.has_records_first(&mut answers, &["310"]).await;
+    setup.has_records_first(&mut answers, &["310"]).await;
 }
 
 #[tokio::test]
 async fn p_a03_at_the_admin_api() {
-    let house = house();
-    let mut connection = house.connect();
+    let setup = setup();
+    let mut connection = setup.connect();
     let request = b"GET /admin/api/status HTTP/1.1\r\nHost: localhost\r\n\r\n";
     connection.write_all(request).await.unwrap();
-    house.has_records_first(&mut connection, &[""]).await;
+    setup.has_records_first(&mut connection, &[""]).await;
 }

@@ -17,7 +17,7 @@ pub(super) async fn p_b05_of_reviewers_that_race_for_a_claim_one_wins(place: Pla
         Place::Sqlite(_) => (64, 50),
         Place::Postgres { .. } => (16, 10),
     };
-    let service = place.house();
+    let service = place.setup();
     for _ in 0..rounds {
         race(&service, reviewers, count).await;
     }
@@ -81,7 +81,7 @@ pub(super) async fn a_claim_expires_wakes_who_waits_and_its_verdict_is_stale_aft
         "Cannot transition from 'created' to 'approved'"
     );
     // A lease is as long as whoever grants it says, and this one must not end.
-    let second = claim(&place.house(), &id, "reviewer:b")
+    let second = claim(&place.setup(), &id, "reviewer:b")
         .await
         .unwrap()
         .review;

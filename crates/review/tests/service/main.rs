@@ -76,7 +76,7 @@ impl Place {
         Service::new(store, settings)
     }
 
-    fn house(&self) -> Arc<Service> {
+    fn setup(&self) -> Arc<Service> {
         self.open(Duration::from_secs(1200))
     }
 }

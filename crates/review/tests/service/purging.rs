@@ -33,7 +33,7 @@ async fn exists(service: &Service, id: &str) -> bool {
 }
 
 pub(super) async fn c_32_closed_reviews_are_removed_and_the_history_stays_whole(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let store = &service.store;
     let alone = closed(&service, proposal("alone")).await;
     let first = closed(&service, proposal("first")).await;

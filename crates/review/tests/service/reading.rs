@@ -5,7 +5,7 @@ use sentinel_review::store::{Attachment, ListOrder};
 use super::*;
 
 pub(super) async fn b_35_a_resubmission_is_a_new_review_and_the_chain_is_readable(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let id = submit(&service).await;
     let child = |parent: &str| NewReview {
         parent_id: Some(parent.into()),
@@ -52,7 +52,7 @@ pub(super) async fn b_35_a_resubmission_is_a_new_review_and_the_chain_is_readabl
 }
 
 pub(super) async fn lists_go_by_urgency_then_age_and_follow_their_filters(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let of = |intent: &str, priority, project: &str| NewReview {
         priority,
         project: Some(project.into()),
@@ -110,7 +110,7 @@ pub(super) async fn lists_go_by_urgency_then_age_and_follow_their_filters(place:
 }
 
 pub(super) async fn the_extended_figures_and_judgements_are_those_of_the_history(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
     let whole = sentinel_review::store::DiffRange {

@@ -61,7 +61,7 @@ fn wrong(outcome: Result<ActionOutcome, Refused>, words: &str) {
 }
 
 pub(super) async fn c_28_each_side_does_only_what_is_its_own_where_that_is_asked_for(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     enforce(&service, true);
     let who = |subject: &str, session: Option<&str>, reviewer: Option<&str>| {
         service.who(reviewer, &caller(subject, session))
@@ -130,7 +130,7 @@ pub(super) async fn c_28_each_side_does_only_what_is_its_own_where_that_is_asked
 }
 
 pub(super) async fn c_28_without_it_roles_are_for_attribution(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let anybody = service.who(Some("r1"), &caller("ada", None));
     let other = service.who(Some("r2"), &caller("bob", None));
     assert_eq!(anybody.claimant.as_deref(), Some("reviewer:r1"));
@@ -143,7 +143,7 @@ pub(super) async fn c_28_without_it_roles_are_for_attribution(place: Place) {
 }
 
 pub(super) async fn c_28_callers_without_a_name_are_told_apart_by_session(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     enforce(&service, true);
     let local = |session| service.who(None, &caller("local", session));
     let (first, second) = (local(Some("one")), local(Some("two")));

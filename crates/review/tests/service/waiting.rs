@@ -3,7 +3,7 @@
 use super::*;
 
 pub(super) async fn a_wait_ends_at_once_when_the_change_came_before_it(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let id = submit(&service).await;
     let began = Instant::now();
     // Seen as created at version 1; claimed since.
@@ -36,7 +36,7 @@ pub(super) async fn a_wait_ends_at_once_when_the_change_came_before_it(place: Pl
 }
 
 pub(super) async fn a_wait_wakes_at_once_on_a_change_and_ends_with_its_time(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
     let waiting = {
@@ -70,7 +70,7 @@ pub(super) async fn a_wait_wakes_at_once_on_a_change_and_ends_with_its_time(plac
 }
 
 pub(super) async fn a_reviewer_who_waits_for_work_gets_it_as_it_comes(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let filter = ReviewFilter {
         statuses: vec![ReviewStatus::Created],
         ..ReviewFilter::default()
@@ -102,8 +102,8 @@ pub(super) async fn a_reviewer_who_waits_for_work_gets_it_as_it_comes(place: Pla
 
 /// Decisions 29: the other process writes to the same file and rings no bell of ours.
 pub(super) async fn a_wait_sees_what_another_process_writes(place: Place) {
-    let service = place.house();
-    let other = place.house();
+    let service = place.setup();
+    let other = place.setup();
     let running = tokio::spawn(service.clone().run());
     let id = submit(&service).await;
     let waiting = {

@@ -5,7 +5,7 @@ use sentinel_core::clock::{Clock, Moment};
 use super::*;
 
 pub(super) async fn p_b02_a_write_tried_again_under_its_key_happens_once(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let id = submit(&service).await;
     claim(&service, &id, "reviewer:a").await.unwrap();
     let named = |digest| {
@@ -67,7 +67,7 @@ pub(super) async fn p_b02_a_write_tried_again_under_its_key_happens_once(place: 
 
 /// Forty agents at once: no lock error, nothing lost.
 pub(super) async fn b_55_forty_agents_at_once_lose_nothing(place: Place) {
-    let service = place.house();
+    let service = place.setup();
     let agents: Vec<_> = (0..40)
         .map(|n| {
             let service = service.clone();
@@ -101,7 +101,7 @@ pub(super) async fn b_55_forty_agents_at_once_lose_nothing(place: Place) {
 
 /// Decisions 29: two processes that write at once, with one chain of events between them.
 pub(super) async fn two_stores_with_one_database_keep_one_history(place: Place) {
-    let services = [place.house(), place.house()];
+    let services = [place.setup(), place.setup()];
     let writers: Vec<_> = (0..8)
         .map(|n| {
             let service = services[n % 2].clone();

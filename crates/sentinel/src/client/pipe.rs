@@ -39,7 +39,7 @@ pub(super) async fn call(
 ) -> anyhow::Result<Answer> {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (input, output) = tokio::io::split(theirs);
-    let door = tokio::spawn(stdio::serve_view(
+    let server = tokio::spawn(stdio::serve_view(
         gateway.clone(),
         // A user who can read the configuration has all its rights.
         Identity::local("admin"),
@@ -75,7 +75,7 @@ pub(super) async fn call(
             _ => {}
         }
     };
-    door.abort();
+    server.abort();
     Ok(answer)
 }
 

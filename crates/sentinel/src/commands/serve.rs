@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use sentinel_backends::child;
 use sentinel_surfaces::Gateway;
-use sentinel_surfaces::http::{self, Door, Scrape, Serving};
+use sentinel_surfaces::http::{self, HttpServer, Scrape, Serving};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -92,7 +92,7 @@ async fn serve(
     let running = wiring::build(config, home, &audit)?;
     let gateway = running.gateway.clone();
     let addresses = [&[address], &further_addresses[..]].concat();
-    let door = running.open_door(addresses, scrape(config))?;
+    let server = running.http_server(addresses, scrape(config))?;
     // Before anybody can ask for it.
     let reloader = Reloader::new(running.clone(), load, file)?;
     let open = Arc::new(AtomicUsize::new(0));
@@ -104,12 +104,12 @@ async fn serve(
     let accepting: Vec<JoinHandle<()>> = [main]
         .into_iter()
         .chain(further)
-        .map(|one| one.spawn(&door, workers, &open))
+        .map(|one| one.spawn(&server, workers, &open))
         .collect();
-    workers.handle(0).spawn(door.clone().watch_revocations());
-    workers.handle(0).spawn(sweep(door.clone()));
+    workers.handle(0).spawn(server.clone().watch_revocations());
+    workers.handle(0).spawn(sweep(server.clone()));
     let probes = match config.gateway.health_listen {
-        Some(address) => Some(listen_for_probes(address, config, &door, workers).await?),
+        Some(address) => Some(listen_for_probes(address, config, &server, workers).await?),
         None => None,
     };
     if let Err(error) = operator::open(&config.gateway.data_dir, &gateway, workers.handle(0)) {
@@ -133,7 +133,7 @@ async fn serve(
     }
     tracing::info!("shutting down: finishing calls in flight");
     let finished = tokio::select! {
-        () = drain(&gateway, running.config().gateway.drain_timeout, &open, &door) => true,
+        () = drain(&gateway, running.config().gateway.drain_timeout, &open, &server) => true,
         () = signals.next() => false,
     };
     accepting.iter().for_each(JoinHandle::abort);
@@ -178,14 +178,14 @@ impl Listening {
     /// Accepts connections until it is aborted.
     fn spawn(
         self,
-        door: &Arc<Door>,
+        server: &Arc<HttpServer>,
         workers: &Arc<Workers>,
         open: &Arc<AtomicUsize>,
     ) -> JoinHandle<()> {
-        let (door, pool, open) = (door.clone(), workers.clone(), open.clone());
+        let (server, pool, open) = (server.clone(), workers.clone(), open.clone());
         workers
             .handle(0)
-            .spawn(accept(self.listener, door, self.serving, pool, open))
+            .spawn(accept(self.listener, server, self.serving, pool, open))
     }
 }
 
@@ -216,32 +216,32 @@ async fn listen_further(workers: &Workers, config: &Config) -> anyhow::Result<Ve
 async fn listen_for_probes(
     address: SocketAddr,
     config: &Config,
-    beside: &Arc<Door>,
+    beside: &Arc<HttpServer>,
     workers: &Arc<Workers>,
 ) -> anyhow::Result<SocketAddr> {
     let listener = bind(workers, config, address, "gateway.health_listen").await?;
     let address = listener.local_addr()?;
-    let door = Door::probes_only(beside);
+    let server = HttpServer::probes_only(beside);
     let uncounted = Arc::new(AtomicUsize::new(0));
     workers
         .handle(0)
-        .spawn(accept(listener, door, None, workers.clone(), uncounted));
+        .spawn(accept(listener, server, None, workers.clone(), uncounted));
     tracing::info!(%address, "listening for probes");
     Ok(address)
 }
 
 /// Waits until no connection is open and no session's call runs; streams end by themselves once draining began.
-async fn drain(gateway: &Gateway, limit: Duration, open: &AtomicUsize, door: &Door) {
+async fn drain(gateway: &Gateway, limit: Duration, open: &AtomicUsize, server: &HttpServer) {
     gateway.drain();
     let empty = async {
-        while open.load(Ordering::Acquire) > 0 || door.session_calls() > 0 {
+        while open.load(Ordering::Acquire) > 0 || server.session_calls() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     if tokio::time::timeout(limit, empty).await.is_err() {
         tracing::warn!(
             connections = open.load(Ordering::Relaxed),
-            calls = door.session_calls(),
+            calls = server.session_calls(),
             "gateway.drain_timeout is over: ending what is left"
         );
     }
@@ -283,7 +283,7 @@ fn taken(config: &Config, address: SocketAddr, key: &str) -> String {
 
 async fn accept(
     listener: TcpListener,
-    door: Arc<Door>,
+    server: Arc<HttpServer>,
     serving: Option<Arc<Serving>>,
     workers: Arc<Workers>,
     open: Arc<AtomicUsize>,
@@ -304,11 +304,11 @@ async fn accept(
             }
         };
         let counted = Counted::new(&open);
-        let (door, serving) = (door.clone(), serving.clone());
+        let (server, serving) = (server.clone(), serving.clone());
         let (n, worker) = workers.pick();
         if n == 0 {
             worker.spawn(async move {
-                door.serve(stream, from, serving).await;
+                server.serve(stream, from, serving).await;
                 drop(counted);
             });
             continue;
@@ -319,7 +319,7 @@ async fn accept(
         };
         worker.spawn(async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
-                door.serve(stream, from, serving).await;
+                server.serve(stream, from, serving).await;
             }
             drop(counted);
         });
@@ -345,10 +345,10 @@ impl Failures {
     }
 }
 
-async fn sweep(door: Arc<Door>) {
+async fn sweep(server: Arc<HttpServer>) {
     loop {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        door.sweep();
+        server.sweep();
     }
 }
 

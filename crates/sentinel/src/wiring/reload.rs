@@ -228,7 +228,7 @@ impl Entrance {
             guard.access
         });
         let (allowed, mounts) = then;
-        self.door.set_access(allowed, mounts, access);
+        self.server.set_access(allowed, mounts, access);
     }
 }
 

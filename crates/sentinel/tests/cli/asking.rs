@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::house::{House, PATIENCE, Served, fixture, program, stdio};
+use crate::setup::{PATIENCE, Served, Setup, fixture, program, stdio};
 
 #[test]
 fn lists_are_grouped_by_backend_and_aligned() {
     let never = stdio("b", &["--era", "legacy"], "prefix = \"always\"");
-    let house = House::new("", &[stdio("a", &[], ""), never]);
-    let ran = house.run(&["tools"]).well();
+    let setup = Setup::new("", &[stdio("a", &[], ""), never]);
+    let ran = setup.run(&["tools"]).well();
     assert_eq!(ran.err, "");
     assert!(!ran.out.contains('\u{1b}'), "no colours in a pipe");
     let lines: Vec<&str> = ran.out.lines().collect();
@@ -30,27 +30,27 @@ fn lists_are_grouped_by_backend_and_aligned() {
         "{others:?}"
     );
 
-    let coloured = house.run(&["tools", "--color", "always"]).well();
+    let coloured = setup.run(&["tools", "--color", "always"]).well();
     assert!(coloured.out.contains('\u{1b}'));
     assert!(
-        house
+        setup
             .run(&["resources"])
             .well()
             .out
             .contains("test://items/{id}  template")
     );
-    assert!(house.run(&["prompts"]).well().out.contains("<who>"));
+    assert!(setup.run(&["prompts"]).well().out.contains("<who>"));
 }
 
 #[test]
 fn one_backend_is_listed_under_its_own_names() {
-    let house = House::new(
+    let setup = Setup::new(
         "",
         &[stdio("a", &[], ""), stdio("b", &["--tools", "1"], "")],
     );
-    let ran = house.run(&["tools", "--backend", "b"]).well();
+    let ran = setup.run(&["tools", "--backend", "b"]).well();
     assert!(ran.out.starts_with("b  29 tools\n  echo "), "{}", ran.out);
-    let wrong = house.run(&["tools", "--backend", "bb"]);
+    let wrong = setup.run(&["tools", "--backend", "bb"]);
     assert_eq!(wrong.code, Some(1));
     assert!(wrong.err.contains("did you mean `b`?"), "{}", wrong.err);
 }
@@ -58,40 +58,40 @@ fn one_backend_is_listed_under_its_own_names() {
 #[test]
 fn one_backend_is_listed_although_an_earlier_one_hangs() {
     let hung = stdio("a", &["--hang"], "");
-    let house = House::new("", &[hung, stdio("b", &[], "")]);
-    let ran = house.run(&["tools", "--backend", "b"]).well();
+    let setup = Setup::new("", &[hung, stdio("b", &[], "")]);
+    let ran = setup.run(&["tools", "--backend", "b"]).well();
     assert!(ran.out.starts_with("b  28 tools\n"), "{}", ran.out);
 }
 
 #[test]
 fn machines_get_what_callers_see() {
-    let house = House::new("", &[stdio("a", &[], "")]);
-    let tools = house.run(&["tools", "--json"]).well().json();
+    let setup = Setup::new("", &[stdio("a", &[], "")]);
+    let tools = setup.run(&["tools", "--json"]).well().json();
     let echo = &tools["tools"][0];
     assert_eq!(echo["name"], "echo");
     assert!(echo["inputSchema"]["properties"]["text"].is_object());
-    let resources = house.run(&["resources", "--json"]).well().json();
+    let resources = setup.run(&["resources", "--json"]).well().json();
     assert!(resources["resources"].is_array() && resources["resourceTemplates"].is_array());
 }
 
 #[test]
 fn a_call_prints_what_the_tool_said() {
-    let house = House::new("", &[stdio("a", &[], "")]);
-    let said = house
+    let setup = Setup::new("", &[stdio("a", &[], "")]);
+    let said = setup
         .run(&["call", "echo", r#"{"text": "two\nlines\u001b[1m"}"#])
         .well();
     assert_eq!(said.out, "two\nlines\u{1b}[1m\n", "a pipe gets the bytes");
-    let read = house.run_with_input(
+    let read = setup.run_with_input(
         &["call", "echo", "-"],
         "{\n  \"text\": \"from a pipe\"\n}\n",
     );
     assert_eq!(read.well().out, "from a pipe\n");
-    let structured = house.run(&["call", "structured"]).well();
+    let structured = setup.run(&["call", "structured"]).well();
     assert_eq!(
         structured.out,
         "{\n  \"city\": \"Bern\",\n  \"degrees\": 21.5\n}\n"
     );
-    let raw = house.run(&["call", "exact", "--json"]).well();
+    let raw = setup.run(&["call", "exact", "--json"]).well();
     for exact in [
         "12345678901234567890123",
         "\"one\":1.0",
@@ -104,17 +104,17 @@ fn a_call_prints_what_the_tool_said() {
 
 #[test]
 fn a_call_that_fails_has_exit_code_1() {
-    let house = House::new("", &[stdio("a", &[], "")]);
-    let failed = house.run(&["call", "fail", r#"{"text": "sorry"}"#]);
+    let setup = Setup::new("", &[stdio("a", &[], "")]);
+    let failed = setup.run(&["call", "fail", r#"{"text": "sorry"}"#]);
     assert_eq!((failed.code, failed.out.as_str()), (Some(1), "sorry\n"));
-    let unknown = house.run(&["call", "ecko"]);
+    let unknown = setup.run(&["call", "ecko"]);
     assert_eq!(unknown.code, Some(1));
     assert!(
         unknown.err.contains("did you mean `echo`?"),
         "{}",
         unknown.err
     );
-    let error = house.run(&[
+    let error = setup.run(&[
         "call",
         "rpc_error",
         r#"{"code": -4, "message": "mine"}"#,
@@ -122,35 +122,35 @@ fn a_call_that_fails_has_exit_code_1() {
     ]);
     assert_eq!(error.code, Some(1));
     assert_eq!(error.json()["error"]["code"], -4);
-    let bad = house.run(&["call", "echo", "text"]);
+    let bad = setup.run(&["call", "echo", "text"]);
     assert_eq!(bad.code, Some(1));
     assert!(bad.err.contains("not JSON"), "{}", bad.err);
 }
 
 #[test]
 fn a_running_gateway_is_asked_before_anything_is_started() {
-    let house = House::new("", &[stdio("a", &[], ""), stdio("b", &[], "")]);
-    let count = |house: &House| house.run(&["call", "count", r#"{"key": "k"}"#]).well().out;
-    let first = count(&house);
-    assert_eq!(count(&house), first, "each time a server of its own");
-    let served = house.serve();
-    assert_eq!(count(&house), first);
+    let setup = Setup::new("", &[stdio("a", &[], ""), stdio("b", &[], "")]);
+    let count = |setup: &Setup| setup.run(&["call", "count", r#"{"key": "k"}"#]).well().out;
+    let first = count(&setup);
+    assert_eq!(count(&setup), first, "each time a server of its own");
+    let served = setup.serve();
+    assert_eq!(count(&setup), first);
     assert_ne!(
-        count(&house),
+        count(&setup),
         first,
         "the same server, which counted the call before"
     );
-    let tools = house.run(&["tools"]).well();
+    let tools = setup.run(&["tools"]).well();
     assert!(
         tools.out.contains("b  28 tools\n  b__echo"),
         "owners are known: {}",
         tools.out
     );
-    let own = house.run(&["tools", "--backend", "b"]).well();
+    let own = setup.run(&["tools", "--backend", "b"]).well();
     assert!(own.out.contains("b  28 tools\n  echo"), "{}", own.out);
 
     // From elsewhere, and although nothing is configured there.
-    let away = House::new("", &[]);
+    let away = Setup::new("", &[]);
     let there = away.run(&[
         "call",
         "b__echo",
@@ -165,31 +165,31 @@ fn a_running_gateway_is_asked_before_anything_is_started() {
         .json();
     assert_eq!(examined["gateway"]["state"], "ready");
     assert_eq!(examined["backends"][1]["tools"], 28);
-    let here = house.run(&["doctor", "--json"]).well().json();
+    let here = setup.run(&["doctor", "--json"]).well().json();
     assert_eq!(here["gateway"]["pid"], served.child.id());
 
     // A variable that only the gateway's shell has is no reason not to ask it.
-    let path = house.0.path().join("sentinel.toml");
+    let path = setup.0.path().join("sentinel.toml");
     fs::write(
         path,
         "[[backends]]\nname = \"a\"\ntype = \"http\"\nurl_env = \"MISSING\"",
     )
     .expect("a file");
-    let asked = house.run(&["call", "echo", r#"{"text": "still"}"#]).well();
+    let asked = setup.run(&["call", "echo", r#"{"text": "still"}"#]).well();
     assert_eq!(asked.out, "still\n");
     assert!(asked.err.contains("sentinel check"), "{}", asked.err);
 }
 
 #[test]
 fn any_mcp_server_can_be_asked_in_its_era() {
-    let house = House::new("", &[]);
+    let setup = Setup::new("", &[]);
     for options in [
         ["--era", "modern"],
         ["--era", "legacy"],
         ["--revision", "2025-03-26"],
     ] {
         let server = Served::fixture(&options);
-        let ran = house.run(&[
+        let ran = setup.run(&[
             "call",
             "echo",
             r#"{"text": "x"}"#,
@@ -197,7 +197,7 @@ fn any_mcp_server_can_be_asked_in_its_era() {
             server.text("url"),
         ]);
         assert_eq!(ran.well().out, "x\n", "{options:?}");
-        let tools = house.run(&["tools", "--url", server.text("url")]).well();
+        let tools = setup.run(&["tools", "--url", server.text("url")]).well();
         assert!(
             tools.out.starts_with("  echo "),
             "no owner is known: {}",
@@ -208,18 +208,18 @@ fn any_mcp_server_can_be_asked_in_its_era() {
 
 #[test]
 fn a_token_is_sent_and_missed() {
-    let house = House::new("", &[]);
+    let setup = Setup::new("", &[]);
     let server = Served::fixture(&["--require-header", "authorization: Bearer sesame"]);
-    let without = house.run(&["tools", "--url", server.text("url")]);
+    let without = setup.run(&["tools", "--url", server.text("url")]);
     assert_eq!(without.code, Some(3), "{}", without.err);
     assert!(without.err.contains("--token"), "{}", without.err);
-    let with = house.run(&["tools", "--url", server.text("url"), "--token", "sesame"]);
+    let with = setup.run(&["tools", "--url", server.text("url"), "--token", "sesame"]);
     with.well();
 }
 
 #[test]
 fn nobody_to_ask_has_exit_code_3_and_says_what_to_do() {
-    let empty = House::new("", &[]);
+    let empty = Setup::new("", &[]);
     let none = empty.run(&["tools"]);
     assert_eq!((none.code, none.out.as_str()), (Some(3), ""));
     assert!(none.err.contains("sentinel import"), "{}", none.err);
@@ -227,11 +227,11 @@ fn nobody_to_ask_has_exit_code_3_and_says_what_to_do() {
     assert_eq!(refused.code, Some(3));
     assert!(refused.err.contains("sentinel serve"), "{}", refused.err);
 
-    let broken = House::new("", &[program("x", "no-such-program", &[], "")]);
+    let broken = Setup::new("", &[program("x", "no-such-program", &[], "")]);
     let failed = broken.run(&["tools"]);
     assert_eq!(failed.code, Some(3));
     assert!(failed.err.contains("no-such-program"), "{}", failed.err);
-    let mixed = House::new(
+    let mixed = Setup::new(
         "",
         &[
             program("x", "no-such-program", &[], ""),
@@ -245,7 +245,7 @@ fn nobody_to_ask_has_exit_code_3_and_says_what_to_do() {
 
 #[test]
 fn a_call_does_not_wait_for_backends_that_it_does_not_need() {
-    let house = House::new(
+    let setup = Setup::new(
         "",
         &[
             stdio("a", &[], ""),
@@ -254,7 +254,7 @@ fn a_call_does_not_wait_for_backends_that_it_does_not_need() {
     );
     let began = Instant::now();
     assert_eq!(
-        house.run(&["call", "echo", r#"{"text": "x"}"#]).well().out,
+        setup.run(&["call", "echo", r#"{"text": "x"}"#]).well().out,
         "x\n"
     );
     // The gateway probes a silent server for ten seconds.
@@ -273,26 +273,26 @@ fn check_names_rules_about_what_nothing_is_called() {
                  denied_tools = [\"ehco\", \"b.ecoh\", \"nothing*\", \"plain\", \"b.plain\", \"b__echo\", \"test://x\"]\n\
                  [rate_limits.per_tool]\nb__ech0 = 1\n\"a.slow\" = 1\n\"b.*\" = 1\nplain = 1\n\
                  [kill_switch]\ndisabled_tools = [\"a.falli\", \"fail\"]\n";
-    let house = House::new("", &[&backends[..], &[rules.to_owned()]].concat());
+    let setup = Setup::new("", &[&backends[..], &[rules.to_owned()]].concat());
     // Nothing is remembered yet, so nothing can be said.
-    let before = house.run(&["check"]).well();
+    let before = setup.run(&["check"]).well();
     assert!(!before.err.contains("nothing is called"), "{}", before.err);
     // Commands remember nothing; a gateway does.
-    let gateway = house.serve();
-    let folder = house.0.path().join(".local/share/sentinel/catalogs");
+    let gateway = setup.serve();
+    let folder = setup.0.path().join(".local/share/sentinel/catalogs");
     let began = Instant::now();
     while !(folder.join("a.json").exists() && folder.join("b.json").exists()) {
         assert!(began.elapsed() < PATIENCE, "catalogs are remembered");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let killed = house.run(&["kill", "tool", "slwo"]).well();
+    let killed = setup.run(&["kill", "tool", "slwo"]).well();
     assert!(
         killed.err.contains("did you mean `slow`?"),
         "{}",
         killed.err
     );
     drop(gateway);
-    let ran = house.run(&["check"]).well();
+    let ran = setup.run(&["check"]).well();
     for (place, name, meant) in [
         (
             "rbac.roles.dev.denied_tools",
@@ -328,8 +328,8 @@ fn check_names_rules_about_what_nothing_is_called() {
 /// What is built in is listed like what is configured: under its name, and alone if it is asked for.
 #[test]
 fn the_review_tools_are_listed_as_a_backend() {
-    let house = House::new("", &[]);
-    let file = house.0.path().join("sentinel.toml");
+    let setup = Setup::new("", &[]);
+    let file = setup.0.path().join("sentinel.toml");
     let config = |backends: &str| {
         fs::write(
             &file,
@@ -339,13 +339,13 @@ fn the_review_tools_are_listed_as_a_backend() {
     };
     config("");
     let check_alone = || {
-        let own = house.run(&["tools", "--backend", "review"]).well();
+        let own = setup.run(&["tools", "--backend", "review"]).well();
         assert!(own.out.starts_with("review  "), "{}", own.out);
         assert!(own.out.contains("\n  submit_proposal"), "{}", own.out);
         assert_eq!(own.err, "");
     };
     check_alone();
-    let no_backend = house.run(&["tools"]).well();
+    let no_backend = setup.run(&["tools"]).well();
     assert!(
         no_backend.out.contains("\n  submit_proposal"),
         "issue 17, mend 11: callers see the built-in tools: {}",
@@ -355,29 +355,29 @@ fn the_review_tools_are_listed_as_a_backend() {
     assert!(hint.contains("sentinel import"), "{hint}");
     config(&stdio("a", &[], ""));
     let check = || {
-        let all = house.run(&["tools"]).well();
+        let all = setup.run(&["tools"]).well();
         let heading = all.out.find("\nreview  ").expect("a heading");
         assert!(all.out.starts_with("a  28 tools\n"), "{}", all.out);
         assert!(all.out[heading..].contains("\n  submit_proposal"));
         check_alone();
     };
     check();
-    let _served = house.serve();
+    let _served = setup.serve();
     check();
 }
 
 /// What a backend that is away offered before is still listed to callers, and so are the built-in tools.
 #[test]
 fn issue_17_11_tools_shows_what_callers_see_while_every_backend_is_away() {
-    let house = House::new("", &[]);
-    let file = house.0.path().join("sentinel.toml");
-    let link = house.0.path().join("server");
+    let setup = Setup::new("", &[]);
+    let file = setup.0.path().join("sentinel.toml");
+    let link = setup.0.path().join("server");
     std::os::unix::fs::symlink(fixture(), &link).expect("a link");
     let backend = program("a", link.to_str().expect("text"), &["stdio"], "");
     let config = format!("[gateway]\nlisten = \"127.0.0.1:0\"\n{backend}");
     fs::write(&file, config).expect("a file");
-    let remembered = house.0.path().join(".local/share/sentinel/catalogs/a.json");
-    let gateway = house.serve();
+    let remembered = setup.0.path().join(".local/share/sentinel/catalogs/a.json");
+    let gateway = setup.serve();
     let began = Instant::now();
     while !remembered.exists() {
         assert!(began.elapsed() < PATIENCE, "catalogs are remembered");
@@ -386,13 +386,13 @@ fn issue_17_11_tools_shows_what_callers_see_while_every_backend_is_away() {
     drop(gateway);
     fs::remove_file(&link).expect("the program is gone");
     let check = || {
-        let ran = house.run(&["tools"]);
+        let ran = setup.run(&["tools"]);
         assert_eq!(ran.code, Some(3), "{}", ran.err);
         assert!(ran.err.contains("warning: backend `a`"), "{}", ran.err);
         assert!(ran.out.contains("\n  submit_proposal"), "{}", ran.out);
         assert!(ran.out.contains("\n  echo "), "{}", ran.out);
     };
     check();
-    let _served = house.serve();
+    let _served = setup.serve();
     check();
 }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::house::{House, program, stdio};
+use crate::setup::{Setup, program, stdio};
 
 #[test]
 fn doctor_finds_nothing_wrong_with_what_works() {
     let lazy = stdio("b", &["--era", "legacy"], "start = \"lazy\"");
-    let house = House::new("", &[stdio("a", &["--era", "modern"], ""), lazy]);
-    let ran = house.run(&["doctor"]).well();
+    let setup = Setup::new("", &[stdio("a", &["--era", "modern"], ""), lazy]);
+    let ran = setup.run(&["doctor"]).well();
     for words in [
         "no mistakes",
         "writable",
@@ -21,7 +21,7 @@ fn doctor_finds_nothing_wrong_with_what_works() {
     ] {
         assert!(ran.out.contains(words), "{words} is not in\n{}", ran.out);
     }
-    let report = house.run(&["doctor", "--json"]).well().json();
+    let report = setup.run(&["doctor", "--json"]).well().json();
     assert_eq!(report["ok"], true);
     assert_eq!(report["backends"][0]["era"], "modern");
     assert_eq!(report["backends"][1]["era"], "legacy");
@@ -32,8 +32,8 @@ fn doctor_finds_nothing_wrong_with_what_works() {
 /// C-17: a tool whose arguments nobody checks is named, though nobody called it yet.
 #[test]
 fn c_17_doctor_names_tools_whose_arguments_are_not_checked() {
-    let house = House::new("", &[stdio("a", &["--maze"], "")]);
-    let ran = house.run(&["doctor"]).well();
+    let setup = Setup::new("", &[stdio("a", &["--maze"], "")]);
+    let ran = setup.run(&["doctor"]).well();
     assert!(
         ran.out.contains("Arguments that are not checked"),
         "{}",
@@ -44,7 +44,7 @@ fn c_17_doctor_names_tools_whose_arguments_are_not_checked() {
         "{}",
         ran.out
     );
-    let report = house.run(&["doctor", "--json"]).well().json();
+    let report = setup.run(&["doctor", "--json"]).well().json();
     let unchecked = report["unchecked"].as_array().expect("a list");
     assert_eq!(unchecked.len(), 1, "{report}");
 }
@@ -52,10 +52,10 @@ fn c_17_doctor_names_tools_whose_arguments_are_not_checked() {
 /// What is built in is behind the gateway too, but it is nobody's backend to be examined.
 #[test]
 fn doctor_examines_a_file_that_leaves_the_built_in_tools_on() {
-    let house = House::new("", &[]);
-    let file = house.0.path().join("sentinel.toml");
+    let setup = Setup::new("", &[]);
+    let file = setup.0.path().join("sentinel.toml");
     std::fs::write(file, stdio("a", &[], "")).expect("a file");
-    let report = house.run(&["doctor", "--json"]).well().json();
+    let report = setup.run(&["doctor", "--json"]).well().json();
     let backends = report["backends"].as_array().expect("a list");
     assert_eq!(backends.len(), 1);
     assert_eq!(backends[0]["reachable"], true);
@@ -64,18 +64,18 @@ fn doctor_examines_a_file_that_leaves_the_built_in_tools_on() {
 #[test]
 fn what_the_gateway_keeps_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
-    let house = House::new("data_dir = \"kept/here\"", &[stdio("a", &[], "")]);
-    house.run(&["tools"]).well();
-    let kept = house.0.path().join("kept/here");
+    let setup = Setup::new("data_dir = \"kept/here\"", &[stdio("a", &[], "")]);
+    setup.run(&["tools"]).well();
+    let kept = setup.0.path().join("kept/here");
     let mode = || std::fs::metadata(&kept).expect("it is made").permissions();
     assert_eq!(mode().mode() & 0o777, 0o700);
     assert_eq!(
-        house.run(&["doctor", "--json"]).well().json()["deviations"],
+        setup.run(&["doctor", "--json"]).well().json()["deviations"],
         serde_json::json!([])
     );
 
     std::fs::set_permissions(&kept, PermissionsExt::from_mode(0o755)).expect("ours");
-    let report = house.run(&["doctor", "--json"]).well().json();
+    let report = setup.run(&["doctor", "--json"]).well().json();
     let said = report["deviations"][0].as_str().unwrap_or_default();
     assert!(said.contains("open to other users"), "{report}");
     assert_eq!(mode().mode() & 0o777, 0o755, "it is not touched");
@@ -97,9 +97,9 @@ fn doctor_says_why_a_backend_fails_and_what_to_do() {
         stdio("off", &[], "enabled = false"),
         stdio("fine", &[], "inherit_env = true"),
     ];
-    let house = House::new("", &backends);
+    let setup = Setup::new("", &backends);
     let began = Instant::now();
-    let ran = house.run(&["doctor", "--json"]);
+    let ran = setup.run(&["doctor", "--json"]);
     assert!(
         began.elapsed() < Duration::from_secs(12),
         "a backend's own timeout ends the wait"
@@ -136,7 +136,7 @@ fn doctor_says_why_a_backend_fails_and_what_to_do() {
             .contains("inherit_env"),
         "ps15"
     );
-    let human = house.run(&["doctor"]);
+    let human = setup.run(&["doctor"]);
     assert_eq!(human.code, Some(3));
     assert!(
         human.out.contains("stderr   API_KEY is not set"),
@@ -152,11 +152,11 @@ fn doctor_says_why_a_backend_fails_and_what_to_do() {
 
 #[test]
 fn doctor_reports_mistakes_with_exit_code_2() {
-    let house = House::new("listn = 1", &[]);
-    let ran = house.run(&["doctor"]);
+    let setup = Setup::new("listn = 1", &[]);
+    let ran = setup.run(&["doctor"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
     assert!(ran.err.contains("did you mean `listen`?"), "{}", ran.err);
-    let json = house.run(&["doctor", "--json"]);
+    let json = setup.run(&["doctor", "--json"]);
     assert_eq!(json.code, Some(2));
     assert_eq!(
         json.json()["configuration"]["mistakes"]
@@ -168,8 +168,8 @@ fn doctor_reports_mistakes_with_exit_code_2() {
 
 #[test]
 fn a_data_directory_that_cannot_be_used_is_reported() {
-    let house = House::new("data_dir = \"sentinel.toml/data\"", &[stdio("a", &[], "")]);
-    let ran = house.run(&["doctor"]);
+    let setup = Setup::new("data_dir = \"sentinel.toml/data\"", &[stdio("a", &[], "")]);
+    let ran = setup.run(&["doctor"]);
     assert_eq!(ran.code, Some(1), "{}", ran.out);
     assert!(ran.out.contains("not writable"), "{}", ran.out);
 }
@@ -191,8 +191,8 @@ done"#;
 #[test]
 fn g_45_doctor_and_the_log_say_that_a_list_was_cut() {
     let endless = program("endless", "sh", &["-c", ENDLESS], "");
-    let house = House::new("", &[endless]);
-    let ran = house.run(&["doctor", "--log-level", "warn"]).well();
+    let setup = Setup::new("", &[endless]);
+    let ran = setup.run(&["doctor", "--log-level", "warn"]).well();
     let words = "its tools did not end within the 1000 pages that are read: 1000 were taken";
     assert!(
         ran.out.contains(&format!("backend `endless`: {words}")),

@@ -6,5 +6,5 @@
 
 mod asking;
 mod doctor;
-mod house;
 mod printing;
+mod setup;

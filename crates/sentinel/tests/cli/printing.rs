@@ -7,13 +7,13 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::house::{House, PATIENCE, Ran, program, stdio};
+use crate::setup::{PATIENCE, Ran, Setup, program, stdio};
 
 #[test]
 fn commands_log_only_when_asked() {
-    let house = House::new("log_format = \"json\"", &[stdio("a", &[], "")]);
-    assert_eq!(house.run(&["tools"]).well().err, "");
-    let debug = house.run(&["tools", "--log-level", "debug"]).well();
+    let setup = Setup::new("log_format = \"json\"", &[stdio("a", &[], "")]);
+    assert_eq!(setup.run(&["tools"]).well().err, "");
+    let debug = setup.run(&["tools", "--log-level", "debug"]).well();
     let mut lines = debug.err.lines();
     assert!(lines.clone().count() > 0);
     assert!(
@@ -29,9 +29,9 @@ fn stdio_prints_nothing_but_json_rpc() {
         // One that prints what it should not, one that is missing: both are talked about.
         let chatter = program("x", "sh", &["-c", "echo hello; echo there >&2; exit 1"], "");
         let gateway = format!("log_format = \"{format}\"");
-        let house = House::new(&gateway, &[stdio("a", &[], ""), chatter]);
+        let setup = Setup::new(&gateway, &[stdio("a", &[], ""), chatter]);
         let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
-        let mut child = house
+        let mut child = setup
             .command(&["stdio", "--log-level", "debug"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -91,15 +91,15 @@ fn get(address: &str, request: &str) -> String {
 
 #[test]
 fn the_second_listener_serves_probes_and_nothing_else() {
-    let house = House::new("health_listen = \"127.0.0.1:0\"", &[stdio("a", &[], "")]);
-    let checked = house.run(&["check"]).well();
+    let setup = Setup::new("health_listen = \"127.0.0.1:0\"", &[stdio("a", &[], "")]);
+    let checked = setup.run(&["check"]).well();
     assert!(
         !checked.err.contains("health_listen"),
         "it has an effect: {}",
         checked.err
     );
-    let served = house.serve();
-    house.run(&["tools"]).well();
+    let served = setup.serve();
+    setup.run(&["tools"]).well();
     let probes = served.text("health_listen");
     assert!(get(probes, "GET /health").starts_with("HTTP/1.1 200"));
     let ready = get(probes, "GET /ready");
@@ -122,9 +122,9 @@ fn the_configuration_in_the_readme_passes_check() {
     let readme = include_str!("../../../../README.md");
     let (_, rest) = readme.split_once("```toml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
-    let house = House::new("", &[]);
-    fs::write(house.0.path().join("sentinel.toml"), example).expect("a file");
-    let mut check = house.command(&["check"]);
+    let setup = Setup::new("", &[]);
+    fs::write(setup.0.path().join("sentinel.toml"), example).expect("a file");
+    let mut check = setup.command(&["check"]);
     check.env("GITHUB_AUTH", "Bearer x");
     let ran = Ran::of(&check.output().expect("the program starts")).well();
     assert!(!ran.err.contains("warning"), "{}", ran.err);
@@ -132,23 +132,23 @@ fn the_configuration_in_the_readme_passes_check() {
 
 #[test]
 fn an_outcome_that_no_record_has_is_refused_with_those_there_are() {
-    let house = House::new("", &[]);
+    let setup = Setup::new("", &[]);
     for command in ["search", "tail", "export"] {
-        let ran = house.run(&["audit", command, "--outcome", "bogus"]);
+        let ran = setup.run(&["audit", command, "--outcome", "bogus"]);
         assert_eq!(ran.code, Some(2), "{}", ran.err);
         for word in ["bogus", "denied", "rate_limited", "unknown"] {
             assert!(ran.err.contains(word), "{}", ran.err);
         }
     }
     let known = ["audit", "search", "--outcome", "denied"];
-    assert_eq!(house.run(&known).well().out, "");
+    assert_eq!(setup.run(&known).well().out, "");
 }
 
 #[test]
 fn an_address_in_use_is_named_with_what_to_do() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let house = House::new("", &[]);
+    let setup = Setup::new("", &[]);
     let port = address.rsplit(':').next().expect("a port");
     for (args, key) in [
         (["serve", "--listen", &address], "gateway.listen"),
@@ -157,15 +157,15 @@ fn an_address_in_use_is_named_with_what_to_do() {
             "review.listen",
         ),
     ] {
-        let ran = house.run(&args);
+        let ran = setup.run(&args);
         assert_eq!(ran.code, Some(1), "{}", ran.err);
         for words in [&*address, key, "ss -ltnp"] {
             assert!(ran.err.contains(words), "{words} is not in {}", ran.err);
         }
     }
     // Where it is a gateway of the same data directory, that one is named.
-    let served = house.serve();
-    let ran = house.run(&["serve", "--listen", served.text("listen")]);
+    let served = setup.serve();
+    let ran = setup.run(&["serve", "--listen", served.text("listen")]);
     let pid = format!("(pid {})", served.child.id());
     assert!(ran.err.contains(&pid), "{}", ran.err);
 }

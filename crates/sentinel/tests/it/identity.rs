@@ -2,5 +2,5 @@
 
 mod authentication;
 mod canaries;
-mod doors;
+mod endpoints;
 mod forgeries;

@@ -2,7 +2,6 @@
 
 pub(crate) mod callers;
 pub(crate) mod elicitation;
-pub(crate) mod house;
 pub(crate) mod http;
 pub(crate) mod old_server;
 pub(crate) mod pipe;
@@ -12,6 +11,7 @@ pub(crate) mod processes;
 pub(crate) mod records;
 #[path = "../../../stores/src/redis/server.rs"]
 pub(crate) mod redis;
+pub(crate) mod setup;
 pub(crate) mod shop;
 pub(crate) mod tokens;
 pub(crate) mod web;

@@ -150,13 +150,13 @@ impl AuditStore for Moody {
     }
 }
 
-struct House {
+struct Setup {
     data: TempDir,
     store: Arc<Moody>,
     metrics: Arc<Metrics>,
 }
 
-impl House {
+impl Setup {
     fn new() -> Self {
         let data = TempDir::new().unwrap();
         let (_, inner) = sqlite(&data);
@@ -213,10 +213,10 @@ fn record(recorder: &Recorder, id: u64, guarantee: Guarantee) {
 
 #[tokio::test]
 async fn p_a01_records_wait_for_a_store_that_is_down_and_arrive_once() {
-    let house = House::new();
-    house.store.up.store(false, Ordering::Relaxed);
-    let recorder = house.recorder_of(3, 64 << 20, 10);
-    let ingest = house.ingest(&recorder);
+    let setup = Setup::new();
+    setup.store.up.store(false, Ordering::Relaxed);
+    let recorder = setup.recorder_of(3, 64 << 20, 10);
+    let ingest = setup.ingest(&recorder);
     // More threads than lanes, so some share one.
     std::thread::scope(|scope| {
         for part in 0..5 {
@@ -228,12 +228,12 @@ async fn p_a01_records_wait_for_a_store_that_is_down_and_arrive_once() {
         }
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(house.ids().await.is_empty());
-    house.store.up.store(true, Ordering::Relaxed);
+    assert!(setup.ids().await.is_empty());
+    setup.store.up.store(true, Ordering::Relaxed);
     assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
-    assert_eq!(house.ids().await, (0..5000).collect::<Vec<_>>());
+    assert_eq!(setup.ids().await, (0..5000).collect::<Vec<_>>());
     assert_eq!(
-        verify(&*house.store, house.data.path())
+        verify(&*setup.store, setup.data.path())
             .await
             .unwrap()
             .broken,
@@ -243,8 +243,8 @@ async fn p_a01_records_wait_for_a_store_that_is_down_and_arrive_once() {
 
 #[tokio::test]
 async fn p_a03_another_process_adopts_what_a_dead_one_left() {
-    let house = House::new();
-    let dead = house.recorder_of(2, 64 << 20, 10);
+    let setup = Setup::new();
+    let dead = setup.recorder_of(2, 64 << 20, 10);
     (0..3000).for_each(|id| record(&dead, id, Guarantee::Spool));
     // One call had begun and nobody knows how it ended; another has its record.
     for id in [7000, 7001] {
@@ -267,11 +267,11 @@ async fn p_a03_another_process_adopts_what_a_dead_one_left() {
         }
     }
     drop(dead);
-    let living = house.recorder(64 << 20, 10);
+    let living = setup.recorder(64 << 20, 10);
     // The fsync thread of the dead one holds its lock for one more turn.
     let mut found = Adopted::default();
     let adopted = loop {
-        let adopted = adopt_all(house.data.path(), &*house.store, &living)
+        let adopted = adopt_all(setup.data.path(), &*setup.store, &living)
             .await
             .unwrap();
         found.records += adopted.records;
@@ -283,9 +283,9 @@ async fn p_a03_another_process_adopts_what_a_dead_one_left() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert_eq!((adopted.records, adopted.unknown), (3004, 1));
-    let ingest = house.ingest(&living);
+    let ingest = setup.ingest(&living);
     assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
-    let all = house.store.page(None, 1_000_000).await.unwrap();
+    let all = setup.store.page(None, 1_000_000).await.unwrap();
     let unknown: Vec<_> = all
         .iter()
         .filter(|s| s.record.outcome == "unknown")
@@ -293,7 +293,7 @@ async fn p_a03_another_process_adopts_what_a_dead_one_left() {
     assert_eq!(unknown.len(), 1);
     assert_eq!(unknown[0].record.request_id, "7000");
     assert_eq!(
-        verify(&*house.store, house.data.path())
+        verify(&*setup.store, setup.data.path())
             .await
             .unwrap()
             .broken,
@@ -303,22 +303,22 @@ async fn p_a03_another_process_adopts_what_a_dead_one_left() {
 
 #[tokio::test]
 async fn p_a04_what_memory_and_spool_lose_is_announced_and_verifies() {
-    let house = House::new();
-    house.store.up.store(false, Ordering::Relaxed);
-    let recorder = house.recorder(512 * 1024, 100);
-    let ingest = house.ingest(&recorder);
+    let setup = Setup::new();
+    setup.store.up.store(false, Ordering::Relaxed);
+    let recorder = setup.recorder(512 * 1024, 100);
+    let ingest = setup.ingest(&recorder);
     (0..20_000).for_each(|id| record(&recorder, id, Guarantee::Spool));
     (100_000..101_000).for_each(|id| record(&recorder, id, Guarantee::Memory));
-    house.store.up.store(true, Ordering::Relaxed);
+    setup.store.up.store(true, Ordering::Relaxed);
     assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
-    let kept = house.ids().await.len() as u64;
-    let verdict = verify(&*house.store, house.data.path()).await.unwrap();
+    let kept = setup.ids().await.len() as u64;
+    let verdict = verify(&*setup.store, setup.data.path()).await.unwrap();
     assert_eq!(verdict.broken, []);
     assert!(verdict.announced > 0);
-    let dropped = house.metrics.audit.dropped.load(Ordering::Relaxed);
+    let dropped = setup.metrics.audit.dropped.load(Ordering::Relaxed);
     assert_eq!(kept + dropped, 21_000);
     // Memory's first loss has no earlier record of its lane before it, but is announced all the same.
-    let all = house.store.page(None, 1_000_000).await.unwrap();
+    let all = setup.store.page(None, 1_000_000).await.unwrap();
     let gaps = all.iter().filter(|s| s.record.method == GAP).count();
     assert!((2..=3).contains(&gaps), "{gaps} gap records");
 }
@@ -326,17 +326,17 @@ async fn p_a04_what_memory_and_spool_lose_is_announced_and_verifies() {
 /// P-A05: what memory and spool lost does not make the next record anybody's to write.
 #[tokio::test]
 async fn p_a05_the_record_behind_a_loss_cannot_be_altered() {
-    let house = House::new();
-    let (db, _) = sqlite(&house.data);
-    house.store.up.store(false, Ordering::Relaxed);
-    let recorder = house.recorder(512 * 1024, 100);
-    let ingest = house.ingest(&recorder);
+    let setup = Setup::new();
+    let (db, _) = sqlite(&setup.data);
+    setup.store.up.store(false, Ordering::Relaxed);
+    let recorder = setup.recorder(512 * 1024, 100);
+    let ingest = setup.ingest(&recorder);
     (0..20_000).for_each(|id| record(&recorder, id, Guarantee::Spool));
     (100_000..101_000).for_each(|id| record(&recorder, id, Guarantee::Memory));
-    house.store.up.store(true, Ordering::Relaxed);
+    setup.store.up.store(true, Ordering::Relaxed);
     assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
     let broken = async || {
-        let verdict = verify(&*house.store, house.data.path()).await.unwrap();
+        let verdict = verify(&*setup.store, setup.data.path()).await.unwrap();
         verdict.broken
     };
     let set_caller = async |caller: &'static str, lane: i64, seq: i64| {
@@ -348,7 +348,7 @@ async fn p_a05_the_record_behind_a_loss_cannot_be_altered() {
         assert_eq!(changed, 1);
     };
     assert_eq!(broken().await, []);
-    let all = house.store.page(None, 1_000_000).await.unwrap();
+    let all = setup.store.page(None, 1_000_000).await.unwrap();
     let gaps: Vec<_> = all.iter().filter(|s| s.record.method == GAP).collect();
     assert!(gaps.len() >= 2, "of the spool and of memory: {gaps:?}");
     for gap in gaps {
@@ -368,13 +368,13 @@ async fn p_a05_the_record_behind_a_loss_cannot_be_altered() {
 /// P-A05: the notes of how far lanes came may be removed along with records; what is left tells.
 #[tokio::test]
 async fn p_a05_removed_heads_and_whole_lanes_are_told() {
-    let house = House::new();
-    let (db, _) = sqlite(&house.data);
-    let recorder = house.recorder_of(2, 64 << 20, 10);
-    let ingest = house.ingest(&recorder);
+    let setup = Setup::new();
+    let (db, _) = sqlite(&setup.data);
+    let recorder = setup.recorder_of(2, 64 << 20, 10);
+    let ingest = setup.ingest(&recorder);
     // Two threads, so that two lanes have records; each is tied to the other by an anchor.
     let lanes = || async {
-        let all = house.store.page(None, 1_000_000).await.unwrap();
+        let all = setup.store.page(None, 1_000_000).await.unwrap();
         let anchors = all.iter().filter(|s| s.record.method == ANCHOR);
         let tied = anchors.filter_map(|anchor| {
             let args: serde_json::Value =
@@ -409,8 +409,8 @@ async fn p_a05_removed_heads_and_whole_lanes_are_told() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
     assert_eq!(ingest.finish(Duration::from_secs(20)).await, 0);
-    let data = house.data.path();
-    let broken = || async { verify(&*house.store, data).await.unwrap().broken };
+    let data = setup.data.path();
+    let broken = || async { verify(&*setup.store, data).await.unwrap().broken };
     assert_eq!(broken().await, []);
 
     // The notes alone: nobody can say whether the newest records are all there.
@@ -449,8 +449,8 @@ async fn p_a05_removed_heads_and_whole_lanes_are_told() {
 /// P-A03: one that cannot be read keeps nobody from the others, and waits.
 #[tokio::test]
 async fn p_a03_a_spool_that_cannot_be_read_keeps_nobody_from_the_others() {
-    let house = House::new();
-    let root = root(house.data.path());
+    let setup = Setup::new();
+    let root = root(setup.data.path());
     let plain = Draft {
         guarantee: Guarantee::Spool,
         ..Draft::default()
@@ -473,13 +473,13 @@ async fn p_a03_a_spool_that_cannot_be_read_keeps_nobody_from_the_others() {
     let segment = folders[0].join("00000001.seg");
     fs::rename(&segment, folders[0].join("aside")).unwrap();
     fs::create_dir(&segment).unwrap();
-    let living = house.recorder(64 << 20, 10);
-    let adopt = || adopt_all(house.data.path(), &*house.store, &living);
+    let living = setup.recorder(64 << 20, 10);
+    let adopt = || adopt_all(setup.data.path(), &*setup.store, &living);
     adopt().await.unwrap_err();
-    assert_eq!(house.store.page(None, 100).await.unwrap().len(), 20);
+    assert_eq!(setup.store.page(None, 100).await.unwrap().len(), 20);
     assert_eq!(folders.each_ref().map(|f| f.exists()), [true, false, false]);
     fs::remove_dir(&segment).unwrap();
     fs::rename(folders[0].join("aside"), &segment).unwrap();
     assert_eq!(adopt().await.unwrap().records, 10);
-    assert_eq!(house.store.page(None, 100).await.unwrap().len(), 30);
+    assert_eq!(setup.store.page(None, 100).await.unwrap().len(), 30);
 }

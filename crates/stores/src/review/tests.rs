@@ -61,7 +61,7 @@ fn post(body: &str) -> Decide {
 }
 
 /// A review with three messages in a file of its own.
-async fn house() -> (TempDir, PathBuf, String) {
+async fn setup() -> (TempDir, PathBuf, String) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("s.db");
     let id = talk(&open(&path)).await;
@@ -136,7 +136,7 @@ fn is_found(found: &Result<VerifyReport, ReviewError>) -> bool {
 #[tokio::test]
 async fn p_b07_an_edited_or_deleted_row_is_found() {
     for tampering in TAMPERINGS.iter().chain(TAMPERINGS_OF_SQLITE) {
-        let (_folder, path, _) = house().await;
+        let (_folder, path, _) = setup().await;
         let db = Connection::open(&path).unwrap();
         db.execute_batch(tampering).unwrap();
         let found = open(&path).verify().await;
@@ -188,7 +188,7 @@ const TAMPERINGS_OF_PURGES: &[&str] = &[
 #[tokio::test]
 async fn p_b07_a_removal_that_was_none_is_found() {
     for tampering in TAMPERINGS_OF_PURGES {
-        let (_folder, path, id) = house().await;
+        let (_folder, path, id) = setup().await;
         remove(&open(&path), id).await;
         let db = Connection::open(&path).unwrap();
         db.execute_batch(tampering).unwrap();
@@ -314,7 +314,7 @@ async fn a_postgres_that_went_away_is_unavailable_until_it_is_back() {
 /// What is verified is one reading: a broker that writes meanwhile breaks nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn p_b07_verifying_beside_a_writer_finds_nothing_wrong() {
-    let (_folder, path, id) = house().await;
+    let (_folder, path, id) = setup().await;
     let (store, beside) = (open(&path), open(&path));
     let writing = tokio::spawn(async move {
         for n in 0.. {
@@ -339,7 +339,7 @@ async fn p_b07_verifying_beside_a_writer_finds_nothing_wrong() {
 
 #[tokio::test]
 async fn a_decision_that_refuses_changes_nothing() {
-    let (_folder, path, id) = house().await;
+    let (_folder, path, id) = setup().await;
     let store = open(&path);
     let before = store.get(id.clone()).await.unwrap();
     let refuse: Decide =
@@ -352,7 +352,7 @@ async fn a_decision_that_refuses_changes_nothing() {
 
 #[tokio::test]
 async fn p_b08_a_backup_opens_and_verifies_and_never_overwrites() {
-    let (folder, path, id) = house().await;
+    let (folder, path, id) = setup().await;
     let copy = folder.path().join("copy.db");
     let store = open(&path);
     store.backup(copy.clone()).await.unwrap();
@@ -372,7 +372,7 @@ async fn p_b08_a_backup_opens_and_verifies_and_never_overwrites() {
 /// P-B08: the copy is of one moment, although messages are posted between its steps.
 #[tokio::test(flavor = "multi_thread")]
 async fn p_b08_a_backup_is_of_one_moment() {
-    let (folder, path, id) = house().await;
+    let (folder, path, id) = setup().await;
     let (store, beside) = (open(&path), open(&path));
     let ballast = NewReview {
         diff: "x".repeat(2_000_000),
@@ -399,7 +399,7 @@ async fn p_b08_a_backup_is_of_one_moment() {
 
 #[tokio::test]
 async fn pages_of_a_diff_end_between_characters_and_make_the_whole() {
-    let (_folder, path, id) = house().await;
+    let (_folder, path, id) = setup().await;
     let store = open(&path);
     for limit in 1..8 {
         let (mut whole, mut offset) = (String::new(), 0);
@@ -438,7 +438,7 @@ async fn pages_of_a_diff_end_between_characters_and_make_the_whole() {
 /// B-46: there is no path that edits or deletes a message; the schema refuses bad words besides.
 #[tokio::test]
 async fn b_44_the_tables_refuse_unknown_words() {
-    let (_folder, path, id) = house().await;
+    let (_folder, path, id) = setup().await;
     let db = Connection::open(&path).unwrap();
     for bad in [
         format!("UPDATE reviews SET status = 'open' WHERE id = '{id}'"),

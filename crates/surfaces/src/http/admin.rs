@@ -30,7 +30,7 @@ use serde::de::DeserializeOwned;
 
 use super::exchange::Exchange;
 use super::routes::Handled;
-use super::{Door, post, reply};
+use super::{HttpServer, post, reply};
 use crate::gateway::Control;
 
 /// What an operator sends is small.
@@ -109,7 +109,7 @@ impl<T: DeserializeOwned + JsonSchema + Send> FromRequest for Json<T> {
 
     async fn read(exchange: &Exchange<'_>, body: Incoming) -> Result<Self, Fault> {
         post::check_types(exchange.headers())?;
-        let pace = exchange.door.gateway.pace();
+        let pace = exchange.server.gateway.pace();
         let bytes = post::gather(body, BODY_BYTES_MAX, &pace).await;
         let bytes = bytes.map_err(|why| why.fault(BODY_BYTES_MAX))?;
         // A list would be taken for the members in their order.
@@ -128,9 +128,9 @@ fn invalid(text: impl Into<String>) -> Fault {
 }
 
 /// The program around the gateway, where there is one.
-fn control(door: &Door) -> Result<&Arc<dyn Control>, Fault> {
+fn control(server: &HttpServer) -> Result<&Arc<dyn Control>, Fault> {
     let missing = || Fault::new(Kind::NotFound, "this gateway has no configuration file");
-    door.gateway.control().ok_or_else(missing)
+    server.gateway.control().ok_or_else(missing)
 }
 
 /// Runs what waits for the disk away from the workers.

@@ -142,7 +142,7 @@ impl Access {
 
 /// The protected-resource metadata, if OAuth is configured.
 pub(super) fn metadata<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
-    let entrance = exchange.door.entrance.load();
+    let entrance = exchange.server.entrance.load();
     // One document for every endpoint, since all have the same audience.
     let document = match &entrance.epoch.access {
         Access::Guarded { oauth, .. } if oauth.describes(exchange.rest) => {

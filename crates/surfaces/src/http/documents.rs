@@ -99,7 +99,7 @@ struct Ready {
     tag: String,
 }
 
-/// The documents of one door.
+/// The documents of one server.
 pub(super) struct Documents {
     /// Those asked for last come last.
     kept: Mutex<Vec<Kept>>,
@@ -149,24 +149,24 @@ impl Documents {
 
 /// The document for whoever asks, made now if it is not there.
 async fn made(exchange: &Exchange<'_>, document: Document) -> Result<Ready, Fault> {
-    let door = exchange.door;
+    let server = exchange.server;
     let caller = operations::caller_by(exchange, Addressing::Document);
-    let (policy, set) = (&door.gateway.policy, caller.capability_set());
+    let (policy, set) = (&server.gateway.policy, caller.capability_set());
     policy.registry().lists_ready(View::Merged, set).await;
-    let entrance = door.entrance.load_full();
+    let entrance = server.entrance.load_full();
     let visible = policy.visible(&caller);
-    let find = |visible: &Visible| door.documents.find(visible, &entrance, document);
+    let find = |visible: &Visible| server.documents.find(visible, &entrance, document);
     if let Some(found) = find(&visible) {
         return Ok(found);
     }
-    let making = door.documents.making.clone().acquire_owned().await;
+    let making = server.documents.making.clone().acquire_owned().await;
     let making = making.map_err(|_| failed())?;
     // Who waited for the same one finds it now; what was to be seen may be no more.
     let visible = policy.visible(&caller);
     if let Some(found) = find(&visible) {
         return Ok(found);
     }
-    let door = door.clone();
+    let server = server.clone();
     let made = tokio::task::spawn_blocking(move || {
         let is_guarded = entrance.epoch.access.is_guarded();
         let shown = Shown::read(&visible, is_guarded, entrance.mounts.clone());
@@ -178,7 +178,7 @@ async fn made(exchange: &Exchange<'_>, document: Document) -> Result<Ready, Faul
                 bytes,
             },
         };
-        door.documents.keep(Kept {
+        server.documents.keep(Kept {
             of: visible.id(),
             is_guarded,
             mounts: shown.mounts,
@@ -240,7 +240,7 @@ pub(super) fn admin_openapi<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Hand
         LazyLock::new(|| json(&admin::document(false)).into()),
         LazyLock::new(|| json(&admin::document(true)).into()),
     ];
-    let is_guarded = exchange.door.entrance.load().epoch.access.is_guarded();
+    let is_guarded = exchange.server.entrance.load().epoch.access.is_guarded();
     let content = Content::json(WRITTEN[usize::from(is_guarded)].clone());
     let mut response = content.respond_to(exchange.headers());
     private(response.headers_mut());
@@ -250,7 +250,7 @@ pub(super) fn admin_openapi<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Hand
 /// The document that `rpc.discover` answers, on record like a list of MCP.
 pub(super) async fn discovered(exchange: &Exchange<'_>, id: Option<&Id>) -> Result<Bytes, Fault> {
     let headers = exchange.headers();
-    let arrival = arrival_at(Surface::Rpc, exchange.door, exchange.identity(), headers);
+    let arrival = arrival_at(Surface::Rpc, exchange.server, exchange.identity(), headers);
     let (method, params) = (ItemKind::Tool.list_method(), Params::default());
     let record = OperationExchange::open(&arrival, id, &method, &params, 0);
     let document = made(exchange, Document::OpenRpc).await;

@@ -22,7 +22,7 @@ use super::mounts::RoutesOf;
 use super::post::Version;
 use super::routes::{self, Handler, Match, OnRecord, Route, Speaks, Who};
 use super::timing::Timing;
-use super::{Door, Endpoint, Entrance, Serves, Serving, cors, post, reply, rest, rpc};
+use super::{Endpoint, Entrance, HttpServer, Serves, Serving, cors, post, reply, rest, rpc};
 
 /// Says where the page is that a browser sends a request for.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -33,7 +33,7 @@ const ADMIN: &str = "/admin/api/";
 
 /// A request as its handler sees it, without the body.
 pub(super) struct Exchange<'a> {
-    pub(super) door: &'a Arc<Door>,
+    pub(super) server: &'a Arc<HttpServer>,
     pub(super) head: &'a request::Parts,
     /// The rest of the path, where the route's pattern has one.
     pub(super) rest: &'a str,
@@ -105,7 +105,7 @@ impl Exchange<'_> {
             let view = View::Merged;
             return Ok(Endpoint { view, tags });
         }
-        let gateway = &self.door.gateway;
+        let gateway = &self.server.gateway;
         let index = gateway.registry.index_of(self.rest);
         let index = index.filter(|index| gateway.policy.sees_backend(self.identity(), *index));
         let view = View::Only(index.ok_or_else(|| self.not_found())?);
@@ -116,7 +116,7 @@ impl Exchange<'_> {
     pub(super) fn serves(&self, view: View) -> bool {
         match self.serving {
             Some(Serving::Backend(name)) => {
-                let index = self.door.gateway.registry.index_of(name);
+                let index = self.server.gateway.registry.index_of(name);
                 index.is_some_and(|index| view == View::Only(index))
             }
             Some(Serving::Surfaces(_)) | None => true,
@@ -125,7 +125,7 @@ impl Exchange<'_> {
 
     /// Whose routes may be at the path, which no row of the table has.
     pub(super) fn routes_here(&self) -> Option<RoutesOf<'_>> {
-        let entrance = self.door.entrance.load();
+        let entrance = self.server.entrance.load();
         let routes = entrance.mounts.routes_of(self.serving)?;
         (!routes::is_own(&entrance.mounts, self.head.uri.path())).then_some(routes)
     }
@@ -137,7 +137,7 @@ impl Exchange<'_> {
 
     /// The fault for a path at which there is nothing, or nothing that the caller may know of.
     pub(super) fn not_found(&self) -> Fault {
-        let text = self.door.entrance.load().mounts.describe(self.serving);
+        let text = self.server.entrance.load().mounts.describe(self.serving);
         Fault::new(Kind::NotFound, text)
     }
 
@@ -171,7 +171,7 @@ impl Exchange<'_> {
     }
 }
 
-impl Door {
+impl HttpServer {
     /// Answers one HTTP request.
     pub(super) async fn answer(
         self: &Arc<Self>,
@@ -285,7 +285,7 @@ impl Door {
     ) -> Response<Body> {
         let Arrived { found, head, .. } = *arrived;
         let exchange = Exchange {
-            door: self,
+            server: self,
             head,
             rest: match found {
                 Match::Found(_, rest) | Match::OtherVerb(_, rest) => rest,

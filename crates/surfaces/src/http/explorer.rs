@@ -84,7 +84,7 @@ pub(super) fn file<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
 
 /// What the page has to know before it asks for anything.
 fn settings(exchange: &Exchange<'_>) -> http::Response<super::body::Body> {
-    let is_guarded = exchange.door.entrance.load().epoch.access.is_guarded();
+    let is_guarded = exchange.server.entrance.load().epoch.access.is_guarded();
     let settings = serde_json::json!({ "guarded": is_guarded }).to_string();
     let mut response = Content::json(settings).respond();
     secure(response.headers_mut(), HeaderValue::from_static(POLICY));

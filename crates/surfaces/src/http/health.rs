@@ -18,7 +18,7 @@ pub(super) fn health<'a>(_: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
 
 /// Ready once every eager backend was tried and one is usable, or none is configured.
 pub(super) fn readiness<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
-    let gateway = &exchange.door.gateway;
+    let gateway = &exchange.server.gateway;
     let registry = &gateway.registry;
     let mut checks = serde_json::Map::new();
     let mut usable = 0;

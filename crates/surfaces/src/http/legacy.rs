@@ -23,7 +23,7 @@ use super::post::{Version, arrival};
 use super::routes::Handled;
 use super::running::{self, Answer, Running};
 use super::session::HttpSession;
-use super::{Door, Endpoint, reply, resume};
+use super::{Endpoint, HttpServer, reply, resume};
 use crate::exchange::{self, MessageExchange};
 use crate::mcp::{self, CallerSink, PendingCall, SILENCE_MAX, change_message};
 
@@ -34,17 +34,17 @@ const MESSAGES_MAX: usize = 64;
 
 /// The handshake, which opens a session.
 pub(super) fn initialize(
-    door: &Arc<Door>,
+    server: &Arc<HttpServer>,
     identity: &Arc<Identity>,
     at: &Endpoint,
     request: &Request,
     mut exchange: MessageExchange,
 ) -> Response<Body> {
-    door.sessions.bound(&door.gateway.limits());
-    let session = door.sessions.create(&door.gateway, identity, at);
+    server.sessions.bound(&server.gateway.limits());
+    let session = server.sessions.create(&server.gateway, identity, at);
     let handled = session.legacy.initialize(&request.params);
     let handled = handled.and_then(|(caller, handled)| {
-        door.sessions.add(session.clone())?;
+        server.sessions.add(session.clone())?;
         exchange.identify(&caller);
         Ok(handled)
     });
@@ -59,14 +59,14 @@ pub(super) fn initialize(
 
 /// Any other message of a session.
 pub(super) async fn message(
-    door: &Arc<Door>,
+    server: &Arc<HttpServer>,
     identity: &Arc<Identity>,
     at: &Endpoint,
     headers: &HeaderMap,
     message: Message,
     exchange: Option<MessageExchange>,
 ) -> Response<Body> {
-    let session = find(door, identity, at, headers);
+    let session = find(server, identity, at, headers);
     match (message, exchange, session) {
         // A ping is answered without a session, too.
         (Message::Request(request), Some(exchange), Err(_))
@@ -80,7 +80,7 @@ pub(super) async fn message(
         (Message::Request(request), Some(exchange), Ok(session)) => {
             match session.legacy.receive(request, exchange, false) {
                 Err(answer) => reply::answer(answer),
-                Ok(pending) => call(door, identity, session, headers, pending).await,
+                Ok(pending) => call(server, identity, session, headers, pending).await,
             }
         }
         (message, _, Ok(session)) => {
@@ -92,14 +92,14 @@ pub(super) async fn message(
 
 /// A batch, which only 2025-03-26 knows.
 pub(super) async fn batch(
-    door: &Arc<Door>,
+    server: &Arc<HttpServer>,
     identity: &Arc<Identity>,
     at: &Endpoint,
     headers: &HeaderMap,
     messages: Vec<Result<Message, Refusal>>,
 ) -> Response<Body> {
-    let arrival = arrival(door, identity, headers);
-    let session = find(door, identity, at, headers).ok();
+    let arrival = arrival(server, identity, headers);
+    let session = find(server, identity, at, headers).ok();
     let Some(session) = session.filter(|session| session.legacy.takes_batches()) else {
         let fault = mcp::no_batches();
         arrival.refuse_batch(&messages, &fault);
@@ -156,13 +156,13 @@ pub(super) async fn batch(
         () = tokio::time::sleep(SILENCE_MAX) => (None, answers.boxed()),
     };
     let heard = session.streams.open(false, first, inbox, answers);
-    let events = door.events(identity, resume::events(heard));
+    let events = server.events(identity, resume::events(heard));
     events.unwrap_or_else(|fault| reply::refuse_in(session.legacy.revision(), &fault))
 }
 
 /// Runs a call: JSON if the answer is the first message, otherwise a stream.
 async fn call(
-    door: &Arc<Door>,
+    server: &Arc<HttpServer>,
     identity: &Identity,
     session: Arc<HttpSession>,
     headers: &HeaderMap,
@@ -170,7 +170,7 @@ async fn call(
 ) -> Response<Body> {
     let (items, mut inbox) = queue(MESSAGES_MAX, 0);
     let primed = pending.caller.revision >= Revision::V2025_11_25;
-    let resumable = primed && accepts_events(headers) && door.has_room_for_events(identity);
+    let resumable = primed && accepts_events(headers) && server.has_room_for_events(identity);
     let sink = CallerSink::Stream { items, resumable };
     let mut running = match session.legacy.begin(pending, sink) {
         Ok((work, guard)) => Running::new(work, guard),
@@ -198,7 +198,7 @@ async fn call(
         () = tokio::time::sleep(SILENCE_MAX) => (None, rest(running)),
     };
     let heard = session.streams.open(primed, first, inbox, answers);
-    let events = door.events(identity, resume::events(heard));
+    let events = server.events(identity, resume::events(heard));
     events.unwrap_or_else(|fault| reply::refuse_in(session.legacy.revision(), &fault))
 }
 
@@ -214,7 +214,7 @@ pub(super) fn stream<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a>
 }
 
 fn open_stream(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
-    let (door, identity) = (exchange.door, exchange.identity());
+    let (server, identity) = (exchange.server, exchange.identity());
     let (at, headers) = (exchange.endpoint()?, exchange.headers());
     if !headers.contains_key(SESSION) {
         return Err(only_post());
@@ -223,23 +223,23 @@ fn open_stream(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
         let text = "send Accept: text/event-stream";
         return Err(Fault::new(Kind::NotAcceptable, text));
     }
-    let session = find(door, identity, &at, headers)?;
+    let session = find(server, identity, &at, headers)?;
     if let Some(after) = headers.get(LAST_EVENT_ID) {
-        return resume(door, identity, &session, after);
+        return resume(server, identity, &session, after);
     }
     let primed = session.legacy.revision() >= Revision::V2025_11_25;
     let events = session.streams.listen(primed);
-    door.events(identity, outside(door, session, events, false))
+    server.events(identity, outside(server, session, events, false))
 }
 
 /// Messages outside of calls, until a newer stream replaces it, the caller falls behind, or the session ends.
 fn outside(
-    door: &Door,
+    server: &HttpServer,
     session: Arc<HttpSession>,
     events: resume::EventReceiver,
     resumed: bool,
 ) -> impl futures_util::Stream<Item = Bytes> + Send + use<> {
-    let gateway = door.gateway.clone();
+    let gateway = server.gateway.clone();
     let changes = session.changes(resumed);
     session.note_announced(&changes);
     // The stream must not keep its session alive, which ends it.
@@ -279,15 +279,15 @@ fn only_post() -> Fault {
 
 /// Resumes a stream. An unknown event id is not a 404, which would end the session.
 fn resume(
-    door: &Door,
+    server: &HttpServer,
     identity: &Identity,
     session: &Arc<HttpSession>,
     after: &HeaderValue,
 ) -> Result<Response<Body>, Fault> {
     let heard = after.to_str().map_err(|_| resume::Expired);
     match heard.and_then(|after| session.streams.resume(after)) {
-        Ok((heard, true)) => door.events(identity, outside(door, session.clone(), heard, true)),
-        Ok((heard, false)) => door.events(identity, resume::events(heard)),
+        Ok((heard, true)) => server.events(identity, outside(server, session.clone(), heard, true)),
+        Ok((heard, false)) => server.events(identity, resume::events(heard)),
         Err(resume::Expired) => {
             let text = "Last-Event-ID is unknown or expired in this session";
             Err(Fault::new(Kind::InvalidRequest, text))
@@ -308,19 +308,19 @@ pub(super) fn end<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
 }
 
 fn end_session(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
-    let (door, headers) = (exchange.door, exchange.headers());
+    let (server, headers) = (exchange.server, exchange.headers());
     let at = exchange.endpoint()?;
     if !headers.contains_key(SESSION) {
         return Err(only_post());
     }
-    let session = find(door, exchange.identity(), &at, headers)?;
-    door.sessions.end(session.id());
+    let session = find(server, exchange.identity(), &at, headers)?;
+    server.sessions.end(session.id());
     Ok(reply::text(StatusCode::OK, ""))
 }
 
 /// The session that the headers name.
 fn find(
-    door: &Door,
+    server: &HttpServer,
     identity: &Arc<Identity>,
     at: &Endpoint,
     headers: &HeaderMap,
@@ -331,7 +331,7 @@ fn find(
         Fault::new(Kind::NotInitialized, text)
     })?;
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
-    let session = id.and_then(|id| door.sessions.get(id, identity, at));
+    let session = id.and_then(|id| server.sessions.get(id, identity, at));
     // Ended, unknown and other callers' sessions must get the same answer.
     session.ok_or_else(|| {
         let text = "unknown session: begin with initialize again";

@@ -64,33 +64,33 @@ pub(super) fn metrics<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a
 }
 
 fn answer(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
-    let door = exchange.door;
+    let server = exchange.server;
     let refuse = |kind, text| Err(Fault::new(kind, text));
-    match (&door.serves, exchange.caller()) {
+    match (&server.serves, exchange.caller()) {
         // The names in counters may be hidden from this caller.
-        (_, Some(identity)) if !door.gateway.policy.sees_everything(identity) => {
+        (_, Some(identity)) if !server.gateway.policy.sees_everything(identity) => {
             let text = "metrics are for roles that see everything, or by the token in HEALTH_TOKEN";
             return refuse(Kind::Forbidden, text);
         }
         // This listener does not authenticate.
         (Serves::ProbesOnly { beside }, _)
-            if door.scrape.is_open() && beside.entrance.load().epoch.access.is_guarded() =>
+            if server.scrape.is_open() && beside.entrance.load().epoch.access.is_guarded() =>
         {
             let text = "with [auth] metrics are here by the token in HEALTH_TOKEN only";
             return refuse(Kind::Forbidden, text);
         }
         _ => {}
     }
-    match &door.scrape {
+    match &server.scrape {
         Scrape::Off => refuse(Kind::NotFound, "metrics are off (telemetry.metrics)"),
-        Scrape::Token(_) if !door.scrape.admits(exchange.headers()) => {
+        Scrape::Token(_) if !server.scrape.admits(exchange.headers()) => {
             refuse(Kind::Unauthorized, "a bearer token is needed")
         }
         _ => {
-            if !matches!(door.serves, Serves::ProbesOnly { .. }) {
-                door.sweep();
+            if !matches!(server.serves, Serves::ProbesOnly { .. }) {
+                server.sweep();
             }
-            Ok(reply::text(StatusCode::OK, &render(&door.gateway)))
+            Ok(reply::text(StatusCode::OK, &render(&server.gateway)))
         }
     }
 }

@@ -11,7 +11,7 @@ use sentinel_wire::{Method, Request, Revision, header, meta, sse};
 use serde_json::value::RawValue;
 
 use super::body::Body;
-use super::{Door, Endpoint, listen, reply};
+use super::{Endpoint, HttpServer, listen, reply};
 use crate::exchange::{Handled, MessageExchange};
 use crate::mcp::{self, Introduction, Listener, ModernCall, SILENCE_MAX, Turn};
 
@@ -28,7 +28,7 @@ enum Started {
 }
 
 pub(super) async fn answer(
-    door: &Arc<Door>,
+    server: &Arc<HttpServer>,
     identity: &Identity,
     at: &Endpoint,
     headers: &HeaderMap,
@@ -36,25 +36,25 @@ pub(super) async fn answer(
     exchange: MessageExchange,
 ) -> Response<Body> {
     let mut exchange = exchange.in_revision(Revision::NEWEST);
-    let begun = begin(door, identity, at, headers, request, &mut exchange).await;
+    let begun = begin(server, identity, at, headers, request, &mut exchange).await;
     let handled = match begun {
         Ok(Started::Handled(handled)) => Ok(handled),
-        Ok(Started::Listening(listener)) => match door.stream_place(identity) {
+        Ok(Started::Listening(listener)) => match server.stream_place(identity) {
             Ok(place) => {
                 exchange.opened(0);
-                let events = listen::events(door.gateway.clone(), *listener);
+                let events = listen::events(server.gateway.clone(), *listener);
                 return reply::stream(place, events);
             }
             Err(fault) => Err(fault),
         },
-        Ok(Started::Call(talk)) => return call(door, identity, *talk, exchange).await,
+        Ok(Started::Call(talk)) => return call(server, identity, *talk, exchange).await,
         Err(fault) => Err(fault),
     };
     reply::answer(exchange.answer(handled))
 }
 
 async fn begin(
-    door: &Arc<Door>,
+    server: &Arc<HttpServer>,
     identity: &Identity,
     at: &Endpoint,
     headers: &HeaderMap,
@@ -63,7 +63,7 @@ async fn begin(
 ) -> Result<Started, Fault> {
     let mut caller = check(headers, identity, &request)?;
     caller.tags.clone_from(&at.tags);
-    let (view, gateway) = (at.view, &door.gateway);
+    let (view, gateway) = (at.view, &server.gateway);
     exchange.identify(&caller);
     let policy = &gateway.policy;
     check_mirrored(policy, &caller, view, headers, &request)?;
@@ -98,7 +98,7 @@ async fn begin(
 
 /// Runs a call: JSON if the first thing to send is the answer, otherwise a stream.
 async fn call(
-    door: &Door,
+    server: &HttpServer,
     identity: &Identity,
     mut talk: ModernCall,
     exchange: MessageExchange,
@@ -108,7 +108,7 @@ async fn call(
         Ok(Turn::Notice(notice)) => Some(notice),
         Err(_) => None,
     };
-    match door.stream_place(identity) {
+    match server.stream_place(identity) {
         Ok(place) => reply::stream(place, turns(talk, exchange, first)),
         Err(fault) => {
             drop(talk);

@@ -110,16 +110,16 @@ pub(super) fn begin(
     surface: Surface,
     wanted: Wanted,
 ) -> Result<Running, Box<Completed>> {
-    let (door, headers) = (exchange.door, exchange.headers());
+    let (server, headers) = (exchange.server, exchange.headers());
     let record = open(exchange, surface, &wanted);
     let method = wanted.method;
-    if door.gateway.is_draining() {
+    if server.gateway.is_draining() {
         let completed = Completed::of(&method, Err(going_down()), record);
         return Err(Box::new(completed));
     }
     let (sender, rows) = match wanted.way.takes_rows {
         true => {
-            let patience = u64::from(door.gateway.pace().piece_patience_s());
+            let patience = u64::from(server.gateway.pace().piece_patience_s());
             let (sender, rows) = rows(Duration::from_secs(patience));
             (Some(sender), Some(rows))
         }
@@ -145,7 +145,7 @@ pub(super) fn begin(
         method: method.clone(),
         params: wanted.params,
     };
-    let (gateway, trail) = (&door.gateway, record.trail());
+    let (gateway, trail) = (&server.gateway, record.trail());
     if exchange.timing.is_some() {
         trail.time();
     }
@@ -167,8 +167,8 @@ pub(super) fn open(
     surface: Surface,
     wanted: &Wanted,
 ) -> OperationExchange {
-    let (door, headers) = (exchange.door, exchange.headers());
-    let arrival = arrival_at(surface, door, exchange.identity(), headers);
+    let (server, headers) = (exchange.server, exchange.headers());
+    let arrival = arrival_at(surface, server, exchange.identity(), headers);
     let Wanted { method, params, .. } = wanted;
     OperationExchange::open(
         &arrival,
@@ -188,7 +188,7 @@ pub(super) fn permits(
     let (method, params) = (wanted.method.clone(), wanted.params.clone());
     let caller = Arc::new(caller_by(exchange, wanted.way.addressing));
     let call = Invocation::mcp(Round::first(), caller, View::Merged, method, params);
-    let gateway = &exchange.door.gateway;
+    let gateway = &exchange.server.gateway;
     gateway.walk.permits(call, record.trail())
 }
 
@@ -199,7 +199,7 @@ pub(super) fn abandon(exchange: &Exchange<'_>, params: Params) {
         method: Method::ToolsCall,
         params,
     };
-    let (gateway, caller) = (&exchange.door.gateway, Arc::new(caller(exchange, false)));
+    let (gateway, caller) = (&exchange.server.gateway, Arc::new(caller(exchange, false)));
     drop(ModernCall::begin(
         gateway,
         caller,

@@ -21,7 +21,7 @@ use super::auth::RejectedRequest;
 use super::body::Body;
 use super::exchange::Exchange;
 use super::pace::Pace;
-use super::{Door, Endpoint, legacy, modern, reply};
+use super::{Endpoint, HttpServer, legacy, modern, reply};
 use crate::exchange::{Arrival, MessageExchange};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -37,20 +37,20 @@ pub(super) async fn answer(
 
 /// Each message has a record of its own, and so has a body of which none could be read.
 async fn messages(exchange: &Exchange<'_>, at: &Endpoint, body: HttpBody) -> Response<Body> {
-    let (door, identity) = (exchange.door, exchange.identity());
+    let (server, identity) = (exchange.server, exchange.identity());
     let (head, headers) = (exchange.head, exchange.headers());
-    let bytes = match take_body(door, headers, body).await {
+    let bytes = match take_body(server, headers, body).await {
         Ok(bytes) => bytes,
-        Err((fault, len)) => return refused(door, identity, headers, &fault, len),
+        Err((fault, len)) => return refused(server, identity, headers, &fault, len),
     };
-    let rules = Rules::caller(door.gateway.limits().json_depth_max);
+    let rules = Rules::caller(server.gateway.limits().json_depth_max);
     let version = Version::of(headers);
     let bytes_in = bytes.len();
-    let arrival = arrival(door, identity, headers);
+    let arrival = arrival(server, identity, headers);
     match Incoming::parse(bytes, rules) {
         Err(refusal) => reply::answer(arrival.malformed(&refusal, version.revision(), bytes_in)),
         Ok(Incoming::Batch(messages)) => {
-            Box::pin(legacy::batch(door, identity, at, headers, messages)).await
+            Box::pin(legacy::batch(server, identity, at, headers, messages)).await
         }
         Ok(Incoming::One(message)) => {
             let message_exchange = match &message {
@@ -62,19 +62,19 @@ async fn messages(exchange: &Exchange<'_>, at: &Endpoint, body: HttpBody) -> Res
                     });
                     let opened = MessageExchange::open(&arrival, request, bytes_in);
                     let opened = opened.in_revision(revision);
-                    if door.gateway.is_draining() {
+                    if server.gateway.is_draining() {
                         return reply::answer(opened.answer(Err(going_down())));
                     }
                     // Before 1.1 a body that was cut looks like one that is whole.
                     if head.version >= http::Version::HTTP_11 {
-                        opened.takes_pieces(door.gateway.pace().piece_patience_s());
+                        opened.takes_pieces(server.gateway.pace().piece_patience_s());
                     }
                     Some(opened)
                 }
                 _ => None,
             };
             route(
-                door,
+                server,
                 identity,
                 at,
                 headers,
@@ -97,17 +97,17 @@ pub(super) fn going_down() -> Fault {
 
 /// The origin of a message POSTed with these headers.
 pub(super) fn arrival<'a>(
-    door: &'a Door,
+    server: &'a HttpServer,
     identity: &'a Identity,
     headers: &'a HeaderMap,
 ) -> Arrival<'a> {
-    arrival_at(Surface::Http, door, identity, headers)
+    arrival_at(Surface::Http, server, identity, headers)
 }
 
 /// The same for any surface.
 pub(super) fn arrival_at<'a>(
     surface: Surface,
-    door: &'a Door,
+    server: &'a HttpServer,
     identity: &'a Identity,
     headers: &'a HeaderMap,
 ) -> Arrival<'a> {
@@ -115,7 +115,7 @@ pub(super) fn arrival_at<'a>(
     let mut traces = headers.get_all(TRACEPARENT).iter();
     let trace = traces.next().filter(|_| traces.next().is_none());
     Arrival {
-        gateway: &door.gateway,
+        gateway: &server.gateway,
         surface,
         identity,
         traceparent: trace.map(HeaderValue::as_bytes),
@@ -124,14 +124,14 @@ pub(super) fn arrival_at<'a>(
 
 /// The answer to a POST of which no message could be read, on record.
 pub(super) fn refused(
-    door: &Door,
+    server: &HttpServer,
     identity: &Identity,
     headers: &HeaderMap,
     fault: &Fault,
     bytes_in: usize,
 ) -> Response<Body> {
     let revision = Version::of(headers).revision();
-    let answer = arrival(door, identity, headers).refuse(None, fault, revision, bytes_in);
+    let answer = arrival(server, identity, headers).refuse(None, fault, revision, bytes_in);
     let response = reply::answer(answer);
     match fault.kind {
         // The start of the next request on this connection is unknown.
@@ -142,26 +142,26 @@ pub(super) fn refused(
 
 /// The body of a POST of JSON, within its bounds; otherwise why not, and how much had come.
 pub(super) async fn take_body(
-    door: &Door,
+    server: &HttpServer,
     headers: &HeaderMap,
     body: HttpBody,
 ) -> Result<Bytes, (Fault, usize)> {
     check_types(headers).map_err(|fault| (fault, 0))?;
-    read_body(door, headers, body).await
+    read_body(server, headers, body).await
 }
 
 async fn read_body(
-    door: &Door,
+    server: &HttpServer,
     headers: &HeaderMap,
     body: HttpBody,
 ) -> Result<Bytes, (Fault, usize)> {
-    let limit = door.gateway.limits().body_bytes_max;
+    let limit = server.gateway.limits().body_bytes_max;
     let declared = headers
         .get(CONTENT_LENGTH)
         .and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
     let gathered = match declared {
         Some(len) if len > limit => Err(NotRead::TooLarge(len)),
-        _ => gather(body, limit, &door.gateway.pace()).await,
+        _ => gather(body, limit, &server.gateway.pace()).await,
     };
     gathered.map_err(|why| match why {
         NotRead::TooLarge(len) => (why.fault(limit), len),
@@ -215,7 +215,7 @@ impl Version {
 /// Tells the eras apart. `initialize` is legacy whatever it names; a version in `_meta` is modern;
 /// a header that names something newer than the handshake era is modern and malformed.
 async fn route(
-    door: &Arc<Door>,
+    server: &Arc<HttpServer>,
     identity: &Arc<Identity>,
     at: &Endpoint,
     headers: &HeaderMap,
@@ -229,7 +229,7 @@ async fn route(
             if request.method == Method::Initialize
                 && request.params.meta(meta::PROTOCOL_VERSION).is_none() =>
         {
-            legacy::initialize(door, identity, at, &request, exchange)
+            legacy::initialize(server, identity, at, &request, exchange)
         }
         (Message::Request(request), Some(exchange)) if is_modern(&request.params) => {
             // An unknown revision in a session's header is a legacy mistake.
@@ -242,12 +242,12 @@ async fn route(
                 let exchange = exchange.in_revision(version.revision());
                 return reply::answer(exchange.answer(Err(fault)));
             }
-            modern::answer(door, identity, at, headers, request, exchange).await
+            modern::answer(server, identity, at, headers, request, exchange).await
         }
         // No notification of a modern client over HTTP has a meaning; it is accepted and dropped.
         (Message::Notification(note), _) if is_modern(&note.params) => reply::accepted(),
         (message, exchange) => {
-            legacy::message(door, identity, at, headers, message, exchange).await
+            legacy::message(server, identity, at, headers, message, exchange).await
         }
     }
 }
@@ -310,7 +310,7 @@ fn check_framing(name: &HeaderName, value: &[u8], is_chunked: &mut bool) -> Resu
 
 /// A body of any type, within its bounds.
 pub(super) async fn take_any_body(
-    door: &Door,
+    server: &HttpServer,
     headers: &HeaderMap,
     body: HttpBody,
 ) -> Result<Bytes, Fault> {
@@ -318,7 +318,7 @@ pub(super) async fn take_any_body(
     for (name, value) in headers {
         check_framing(name, value.as_bytes(), &mut is_chunked)?;
     }
-    let read = read_body(door, headers, body).await;
+    let read = read_body(server, headers, body).await;
     read.map_err(|(fault, _)| fault)
 }
 

@@ -64,7 +64,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, body: Incoming) -> Result<Resp
     let form = accept.form()?;
     let name = segment(exchange.rest)?;
     verbs::check_post(exchange, &name)?;
-    let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
+    let bytes = take_any_body(exchange.server, exchange.headers(), body).await?;
     let bytes_in = bytes.len();
     let arguments = arguments_of(exchange, bytes, || {
         visible_tool(exchange, &name, Addressing::Name)
@@ -113,7 +113,7 @@ pub(super) fn resume<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<
     async move {
         let accept = Accept::of(exchange.headers());
         let name = segment(exchange.rest)?;
-        let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
+        let bytes = take_any_body(exchange.server, exchange.headers(), body).await?;
         check_json_type(exchange.headers())?;
         let rules = rules(exchange);
         let bytes_in = bytes.len();
@@ -198,7 +198,7 @@ pub(super) fn resource<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'
 pub(super) fn prompt<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled<'a> {
     async move {
         let name = segment(exchange.rest)?;
-        let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
+        let bytes = take_any_body(exchange.server, exchange.headers(), body).await?;
         let bytes_in = bytes.len();
         let arguments = arguments_of(exchange, bytes, || None)?;
         let wanted = Wanted {
@@ -309,7 +309,7 @@ fn called_at<'a>(
 ) -> Called<'a> {
     let (above, _) = path.rsplit_once('/').unwrap_or_default();
     Called {
-        registry: &exchange.door.gateway.registry,
+        registry: &exchange.server.gateway.registry,
         above,
         tool,
         arguments,
@@ -338,7 +338,7 @@ async fn streamed(
     match running.next().await {
         Next::Done(completed) if completed.outcome.is_err() => refused(*completed, input),
         Next::Done(completed) => stream::only(form, &method, *completed),
-        first => match exchange.door.stream_place(exchange.identity()) {
+        first => match exchange.server.stream_place(exchange.identity()) {
             Ok(place) => {
                 let records = stream::records(form, method, first, running);
                 stream::respond(form, reply::held(place, records))
@@ -388,7 +388,7 @@ pub(super) fn add_rate_limit(
     let Some(tool) = visible_tool(exchange, name, addressing) else {
         return;
     };
-    let rates = exchange.door.gateway.policy.rates();
+    let rates = exchange.server.gateway.policy.rates();
     let Some(figures) = rates.figures(&exchange.identity().subject, &tool) else {
         return;
     };
@@ -407,7 +407,7 @@ pub(super) fn visible_tool(
     name: &str,
     addressing: Addressing,
 ) -> Option<Arc<Operation>> {
-    let policy = &exchange.door.gateway.policy;
+    let policy = &exchange.server.gateway.policy;
     let tool = policy.registry().tool(View::Merged, name)?;
     let caller = operations::caller_by(exchange, addressing);
     policy.grant(&caller, &tool).see.then_some(tool)
@@ -453,7 +453,7 @@ fn check_json_type(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 fn rules(exchange: &Exchange<'_>) -> Rules {
-    Rules::caller(exchange.door.gateway.limits().json_depth_max)
+    Rules::caller(exchange.server.gateway.limits().json_depth_max)
 }
 
 /// JSON that is none, or not within our rules.

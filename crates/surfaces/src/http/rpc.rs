@@ -64,10 +64,10 @@ pub(super) async fn answer(
     exchange: &Exchange<'_>,
     body: HttpBody,
 ) -> Result<Response<Body>, Fault> {
-    let taken = take_body(exchange.door, exchange.headers(), body).await;
+    let taken = take_body(exchange.server, exchange.headers(), body).await;
     let bytes = taken.map_err(|(fault, _)| fault)?;
     let bytes_in = bytes.len();
-    let gateway = &exchange.door.gateway;
+    let gateway = &exchange.server.gateway;
     let rules = Rules::caller(gateway.limits().json_depth_max);
     // The elements as they were sent, for backends that take them as a whole.
     let sent = gateway.registry.has_routes().then(|| bytes.clone());
@@ -188,7 +188,7 @@ fn malformed(refusal: &Refusal) -> Fault {
 fn unread(exchange: &Exchange<'_>, id: Option<&Id>, fault: &Fault) -> Answer {
     let arrival = arrival_at(
         Surface::Rpc,
-        exchange.door,
+        exchange.server,
         exchange.identity(),
         exchange.headers(),
     );
@@ -209,7 +209,7 @@ async fn call(
             Err(fault) => Answer::refusal(id.as_ref(), &fault),
         };
     }
-    let depth = exchange.door.gateway.limits().json_depth_max;
+    let depth = exchange.server.gateway.limits().json_depth_max;
     let (method, params) = match operation(name, params, Rules::caller(depth)) {
         Ok(operation) => operation,
         Err(fault) => return unread(exchange, id.as_ref(), &fault),

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use super::body::Body;
 use super::exchange::Exchange;
 use super::routes::Handled;
-use super::{Door, post, reply};
+use super::{HttpServer, post, reply};
 use crate::mcp::{Changes, Connection, LegacySession, Opening, ReadyAt, SILENCE_MAX};
 
 /// How long a message may wait for a caller that does not read its stream.
@@ -40,12 +40,12 @@ pub(super) fn open<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<'a> {
 }
 
 fn open_connection(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
-    let (door, identity) = (exchange.door, exchange.identity());
+    let (server, identity) = (exchange.server, exchange.identity());
     let view = exchange.endpoint()?.view;
-    let place = door.stream_place(identity)?;
+    let place = server.stream_place(identity)?;
     let id: Arc<str> = random_id().into();
     let opening = Opening {
-        gateway: door.gateway.clone(),
+        gateway: server.gateway.clone(),
         identity: identity.clone(),
         view,
         tags: None,
@@ -54,11 +54,11 @@ fn open_connection(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
     };
     let (connection, messages) = Connection::open(Surface::Http, opening);
     let connection = Arc::new(connection);
-    let connections = &door.sse_connections;
+    let connections = &server.sse_connections;
     connections.0.lock().insert(id, connection.clone());
     let events = Events {
         changes: connection.list_changes(),
-        connection: Registered(door.clone(), connection),
+        connection: Registered(server.clone(), connection),
         messages,
         is_draining: false,
     };
@@ -66,12 +66,16 @@ fn open_connection(exchange: &Exchange<'_>) -> Result<Response<Body>, Fault> {
 }
 
 /// Ends the connection with its stream.
-struct Registered(Arc<Door>, Arc<Connection>);
+struct Registered(Arc<HttpServer>, Arc<Connection>);
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let Self(door, connection) = self;
-        door.sse_connections.0.lock().remove(&connection.session.id);
+        let Self(server, connection) = self;
+        server
+            .sse_connections
+            .0
+            .lock()
+            .remove(&connection.session.id);
         connection.session.end();
     }
 }
@@ -99,7 +103,7 @@ impl Events {
     }
 
     async fn next(&mut self) -> Option<Vec<u8>> {
-        let Registered(door, connection) = &self.connection;
+        let Registered(server, connection) = &self.connection;
         let mut out = Vec::new();
         while out.is_empty() {
             tokio::select! {
@@ -110,7 +114,7 @@ impl Events {
                         push(&mut out, &message);
                     }
                 }
-                () = door.gateway.drained(), if !self.is_draining => self.is_draining = true,
+                () = server.gateway.drained(), if !self.is_draining => self.is_draining = true,
                 // Calls in flight are answered; remaining messages are still to be read.
                 () = connection.session.in_flight.idle(), if self.is_draining => {
                     self.messages.close();
@@ -132,14 +136,14 @@ pub(super) fn message<'a>(exchange: &'a Exchange<'a>, body: Incoming) -> Handled
 }
 
 async fn take_message(exchange: &Exchange<'_>, body: Incoming) -> Response<Body> {
-    let (door, identity) = (exchange.door, exchange.identity());
+    let (server, identity) = (exchange.server, exchange.identity());
     let (head, headers) = (exchange.head, exchange.headers());
-    let refuse = |fault: Fault, len| post::refused(door, identity, headers, &fault, len);
+    let refuse = |fault: Fault, len| post::refused(server, identity, headers, &fault, len);
     let query = head.uri.query().unwrap_or_default();
     let id = query
         .split('&')
         .find_map(|pair| pair.strip_prefix("session="));
-    let connection = id.and_then(|id| door.sse_connections.0.lock().get(id).cloned());
+    let connection = id.and_then(|id| server.sse_connections.0.lock().get(id).cloned());
     // Another caller's connection is answered like one that does not exist.
     let is_here =
         |session: &LegacySession| session.belongs_to(identity) && exchange.serves(session.view);
@@ -148,7 +152,7 @@ async fn take_message(exchange: &Exchange<'_>, body: Incoming) -> Response<Body>
         return refuse(Fault::new(Kind::UnknownSession, text), 0);
     };
     connection.session.renew(identity);
-    let bytes = match post::take_body(door, headers, body).await {
+    let bytes = match post::take_body(server, headers, body).await {
         Ok(bytes) => bytes,
         Err((fault, len)) => return refuse(fault, len),
     };
@@ -160,7 +164,7 @@ async fn take_message(exchange: &Exchange<'_>, body: Incoming) -> Response<Body>
             return refuse(Fault::new(Kind::Unavailable, text), 0);
         }
     }
-    let arrival = post::arrival(door, identity, headers);
+    let arrival = post::arrival(server, identity, headers);
     connection.receive(bytes, arrival.traceparent).await;
     reply::accepted()
 }

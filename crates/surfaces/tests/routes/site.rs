@@ -11,7 +11,7 @@ use sentinel_core::audit::{AuditSettings, Draft, NotKept, Sink};
 use sentinel_core::catalog::Listing;
 use sentinel_core::policy::{Role, Roles, Settings};
 use sentinel_core::{Auditor, Identity, Policy, Registry};
-use sentinel_surfaces::http::{Access, Allowed, Door, Mounts, Scrape, Serving};
+use sentinel_surfaces::http::{Access, Allowed, HttpServer, Mounts, Scrape, Serving};
 use sentinel_surfaces::{Gateway, Limits};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
@@ -53,7 +53,7 @@ impl Sink for Records {
 pub(crate) struct Site {
     pub(crate) gateway: Arc<Gateway>,
     records: Arc<Records>,
-    door: Arc<Door>,
+    server: Arc<HttpServer>,
     gate: Arc<RwLock<()>>,
 }
 
@@ -105,11 +105,11 @@ impl Site {
         );
         let gateway = Gateway::new(Policy::new(registry, settings), limits, auditor);
         let (allowed, scrape) = (Allowed::default(), Scrape::Off);
-        let door = Door::new(gateway.clone(), allowed, mounts, access, scrape);
+        let server = HttpServer::new(gateway.clone(), allowed, mounts, access, scrape);
         Self {
             gateway,
             records,
-            door,
+            server,
             gate,
         }
     }
@@ -145,8 +145,8 @@ impl Site {
         body: &str,
     ) -> Answer {
         let (mut ours, stream) = duplex(1 << 20);
-        let (door, from) = (self.door.clone(), IpAddr::V4(Ipv4Addr::LOCALHOST));
-        tokio::spawn(door.serve(stream, from, serving.map(Arc::new)));
+        let (server, from) = (self.server.clone(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        tokio::spawn(server.serve(stream, from, serving.map(Arc::new)));
         let headers: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
         let len = match body.is_empty() {
             true => String::new(),

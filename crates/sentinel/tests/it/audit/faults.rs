@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use sentinel_stores::rusqlite::Connection;
 use serde_json::Value;
 
-use crate::support::house::{
-    Gateway, House, Process, Server, http_backend, measured, signal, until, within,
-};
 use crate::support::postgres::Cluster;
 use crate::support::processes;
 use crate::support::records::{call, export, post, try_session, verify, with_backend};
+use crate::support::setup::{
+    Gateway, Process, Server, Setup, http_backend, measured, signal, until, within,
+};
 
 const CALLERS: usize = 4;
 /// Between two calls of one caller where the load is paced: about 300 a second in all, as P-A01 says.
@@ -189,8 +189,8 @@ fn with_postgres() -> (Cluster, Server, Gateway) {
         "[postgres]\nurl_env = \"STORE_URL\"\n{}",
         http_backend("alpha", &server.address, "")
     );
-    let house = House::with_env(&config, &[("STORE_URL", &cluster.url())]);
-    let gateway = Gateway::start_in(house);
+    let setup = Setup::with_env(&config, &[("STORE_URL", &cluster.url())]);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     (cluster, server, gateway)
 }
@@ -224,8 +224,8 @@ fn p_a01_p_a02_a_postgres_that_hangs_or_is_gone_is_noticed_by_nobody() {
         let (answered, failed) = load.finish();
         assert_eq!(failed, 0, "calls that failed");
         let took = ingested(&gateway);
-        assert_recorded_once(&answered, &export(&gateway.house));
-        let verdict = verify(&gateway.house);
+        assert_recorded_once(&answered, &export(&gateway.setup));
+        let verdict = verify(&gateway.setup);
         assert_eq!(verdict["ok"], true, "{verdict}");
         let [up, hung, gone] = [&up, &hung, &gone].map(|windows| p99(&answered, windows));
         (answered.len(), [up, hung, gone], took)
@@ -254,7 +254,7 @@ fn p_a01_a_postgres_that_is_stopped_for_30_s_under_load_costs_no_call_and_no_rec
     let (answered, failed) = load.finish();
     assert_eq!(failed, 0, "calls that failed");
     let took = ingested(&gateway);
-    let records = export(&gateway.house);
+    let records = export(&gateway.setup);
     assert_recorded_once(&answered, &records);
     let calls = records.iter().filter(|r| r["method"] == "tools/call");
     assert_eq!(
@@ -262,7 +262,7 @@ fn p_a01_a_postgres_that_is_stopped_for_30_s_under_load_costs_no_call_and_no_rec
         answered.len(),
         "and nothing else is on record"
     );
-    let verdict = verify(&gateway.house);
+    let verdict = verify(&gateway.setup);
     assert_eq!(verdict["ok"], true, "{verdict}");
     eprintln!(
         "P-A01: PostgreSQL stopped for {STOPPED:?}: {} calls, 0 failed, each recorded once; p99 {:?} before, {:?} meanwhile; \
@@ -280,7 +280,7 @@ fn p_a02_a_locked_sqlite_is_noticed_by_nobody() {
     until("a record is in the store", || {
         (metric(&gateway, "sentinel_audit_ingested_total ") > 0).then_some(())
     });
-    let other = Connection::open(gateway.house.data().join("sentinel.db")).expect("a database");
+    let other = Connection::open(gateway.setup.data().join("sentinel.db")).expect("a database");
     other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
     // What was written just before the lock may be counted after it.
     let waits = |records: u64| {
@@ -295,13 +295,13 @@ fn p_a02_a_locked_sqlite_is_noticed_by_nobody() {
     assert_eq!(failed, 0);
     assert!(answered.len() > 100, "there was load: {}", answered.len());
     ingested(&gateway);
-    assert_recorded_once(&answered, &export(&gateway.house));
+    assert_recorded_once(&answered, &export(&gateway.setup));
 }
 
 #[test]
 fn p_a03_after_kill_9_every_answered_call_has_its_record_and_every_intent_its_end() {
     let server = Server::start(&[]);
-    let mut house = House::new(&format!(
+    let mut setup = Setup::new(&format!(
         "{}{}",
         http_backend("alpha", &server.address, ""),
         http_backend(
@@ -314,7 +314,7 @@ fn p_a03_after_kill_9_every_answered_call_has_its_record_and_every_intent_its_en
     let said = std::env::var("SENTINEL_KILLS").ok();
     let kills = said.map_or(KILLS, |text| text.parse().expect("a number"));
     for round in 0..kills {
-        let gateway = Gateway::start_in(house);
+        let gateway = Gateway::start_in(setup);
         gateway.wait_ready();
         let tools = &["echo", "beta__echo"];
         let load = Load::start(&gateway.address, round, tools, Duration::ZERO);
@@ -324,18 +324,18 @@ fn p_a03_after_kill_9_every_answered_call_has_its_record_and_every_intent_its_en
         answered.extend(these);
         let Gateway {
             mut process,
-            house: same,
+            setup: same,
             ..
         } = gateway;
         process.wait();
-        house = same;
+        setup = same;
     }
     assert!(
         answered.len() > 10 * kills,
         "there was load: {}",
         answered.len()
     );
-    let records = export(&house);
+    let records = export(&setup);
     assert_recorded_once(&answered, &records);
     // Of `sync` calls: each intent has exactly one end, if only that nobody knows it.
     let place = |r: &Value, seq: &str| (r["request_id"].to_string(), r[seq].as_u64());
@@ -351,7 +351,7 @@ fn p_a03_after_kill_9_every_answered_call_has_its_record_and_every_intent_its_en
         assert_eq!(ends.get(&place(intent, "seq")), Some(&1), "{intent}");
     }
     let unknown = records.iter().filter(|r| r["outcome"] == "unknown").count();
-    let verdict = verify(&house);
+    let verdict = verify(&setup);
     assert_eq!(verdict["ok"], true, "{verdict}");
     eprintln!(
         "P-A03: {kills} kills -9 under load: {} answered calls, each with its record; {} intents, {unknown} of them ended unknown",
@@ -373,7 +373,7 @@ fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
             "guarantee = \"sync\"\nprefix = \"always\""
         )
     ));
-    let lanes = fs::read_dir(gateway.house.data().join("spool")).expect("a spool");
+    let lanes = fs::read_dir(gateway.setup.data().join("spool")).expect("a spool");
     let lanes: Vec<_> = lanes.flatten().map(|lane| lane.path()).collect();
     // The next segment finds no room, in whichever lane.
     for lane in &lanes {
@@ -417,8 +417,8 @@ fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
     (0..20).for_each(|_| one());
     assert!(say("again".to_owned(), "beta__echo")["result"].is_object());
     assert_eq!(dropped(), lost, "there is room again");
-    let house = gateway.end();
-    let records = export(&house);
+    let setup = gateway.end();
+    let records = export(&setup);
     let kept = records.iter().filter(|r| r["operation"] == "echo").count() as u64;
     // Besides calls of `echo` the refused call lost its intent and its record, and each lane each second an
     // anchor.
@@ -426,7 +426,7 @@ fn p_a04_a_full_disk_fails_no_call_and_what_is_lost_is_announced_exactly() {
     let anchors = anchors.unwrap_or_else(|| panic!("{kept} {lost} {n}"));
     let anchors_max = (1 + began.elapsed().as_secs()) * lanes.len() as u64;
     assert!(anchors <= anchors_max, "{anchors}");
-    let verdict = verify(&house);
+    let verdict = verify(&setup);
     assert_eq!(
         (&verdict["ok"], verdict["announced_missing"].as_u64()),
         (&Value::Bool(true), Some(lost))
@@ -449,7 +449,7 @@ fn p_a04_at_a_full_quota_refusals_push_out_nothing_that_was_executed() {
     until("a record is in the store", || {
         (metric(&gateway, "sentinel_audit_ingested_total ") > 0).then_some(())
     });
-    let other = Connection::open(gateway.house.data().join("sentinel.db")).expect("a database");
+    let other = Connection::open(gateway.setup.data().join("sentinel.db")).expect("a database");
     other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
     let session = try_session(&gateway.address, "hello").expect("a session");
     let say = |id: &str| {
@@ -483,15 +483,15 @@ fn p_a04_at_a_full_quota_refusals_push_out_nothing_that_was_executed() {
     other.execute_batch("ROLLBACK").expect("no lock");
     ingested(&gateway);
     until("there is room again", || say("again").then_some(()));
-    let house = gateway.end();
-    let records = export(&house);
+    let setup = gateway.end();
+    let records = export(&setup);
     let found = by_id(&records);
     for n in 0..executed {
         let id = format!("e{n}");
         let of = found.get(id.as_str()).map_or(0, Vec::len);
         assert_eq!(of, 1, "{id}, one of {executed} executed");
     }
-    let verdict = verify(&house);
+    let verdict = verify(&setup);
     eprintln!(
         "P-A04: at a full quota {executed} executed calls are on record after {refused} refused ones, {lost} records \
          of refusals lost and announced"
@@ -509,16 +509,16 @@ struct Cramped {
 }
 
 impl Cramped {
-    fn start(house: House, mib: u32) -> Self {
-        let data = house.data();
+    fn start(setup: Setup, mib: u32) -> Self {
+        let data = setup.data();
         fs::create_dir_all(&data).expect("a folder");
         let mount = format!("mount -t tmpfs -o size={mib}m,mode=700 tmpfs \"$0\" && exec \"$@\"");
         let place = data.to_str().expect("text");
-        let started = house
+        let started = setup
             .command_under(&["unshare", "-rm", "sh", "-c", &mount, place], "serve")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(house.log_file())
+            .stderr(setup.log_file())
             .spawn();
         let process = Process(started.expect("unshare starts"));
         let root = PathBuf::from(format!("/proc/{}/root", process.pid()));
@@ -531,7 +531,7 @@ impl Cramped {
         let gateway = Gateway {
             process,
             address,
-            house,
+            setup,
         };
         gateway.wait_ready();
         Self { gateway, data }
@@ -559,7 +559,7 @@ impl Cramped {
             "--target",
             &target,
         ];
-        let mut command = self.gateway.house.command_under(&enter, "audit");
+        let mut command = self.gateway.setup.command_under(&enter, "audit");
         let output = command.args(args).output().expect("nsenter starts");
         assert!(output.status.success(), "{output:?}");
         output.stdout
@@ -571,7 +571,7 @@ impl Cramped {
 #[test]
 fn p_a04_a_disk_that_is_really_full_fails_no_call_and_is_got_over_without_a_restart() {
     let server = Server::start(&[]);
-    let house = House::new(&format!(
+    let setup = Setup::new(&format!(
         "{}{}",
         http_backend("alpha", &server.address, ""),
         http_backend(
@@ -580,7 +580,7 @@ fn p_a04_a_disk_that_is_really_full_fails_no_call_and_is_got_over_without_a_rest
             "guarantee = \"sync\"\nprefix = \"always\""
         )
     ));
-    let cramped = Cramped::start(house, 8);
+    let cramped = Cramped::start(setup, 8);
     let gateway = &cramped.gateway;
     let dropped = || metric(gateway, "sentinel_audit_dropped_total ");
     let session = try_session(&gateway.address, "hello").expect("a session");
@@ -610,7 +610,7 @@ fn p_a04_a_disk_that_is_really_full_fails_no_call_and_is_got_over_without_a_rest
     );
     thread::sleep(outage() / 4);
     until("it is said", || {
-        let log = gateway.house.log();
+        let log = gateway.setup.log();
         log.contains("\"level\":\"ERROR\"").then_some(())
     });
     fs::remove_file(ballast).expect("a file");

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Modern, text_of};
 use crate::support::elicitation::{accept, first_round, forms, retry};
-use crate::support::house::{Gateway, House, Process, Server, http_backend, until};
 use crate::support::http;
 use crate::support::records::{call, export, open_session, post, verify, with_backend};
+use crate::support::setup::{Gateway, Process, Server, Setup, http_backend, until};
 
 /// How one request's record reads in the tables below: method, id, caller, decision, outcome, kind.
 type Seen = [String; 6];
@@ -122,8 +122,8 @@ fn send_all_kinds(address: &str) {
 fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
     let (_server, gateway) = with_backend("", "");
     send_all_kinds(&gateway.address);
-    let house = gateway.end();
-    let records = export(&house);
+    let setup = gateway.end();
+    let records = export(&setup);
     #[rustfmt::skip] // a table has columns
     let expected = [
         ["initialize", "i1", "local", "allow", "success", ""],
@@ -179,14 +179,14 @@ fn p_a06_every_request_over_http_leaves_one_record_refused_or_not() {
         .iter()
         .find(|r| r["method"] == "admin/kill" && r["outcome"] == "success");
     assert_eq!(killed.expect("a record")["operation"], "tool echo");
-    assert_eq!(verify(&house)["ok"], true);
+    assert_eq!(verify(&setup)["ok"], true);
 }
 
 #[test]
 fn p_a06_every_request_over_stdio_leaves_one_record_too() {
     let server = Server::start(&[]);
-    let house = House::new(&http_backend("alpha", &server.address, ""));
-    let mut process = house.spawn_stdio();
+    let setup = Setup::new(&http_backend("alpha", &server.address, ""));
+    let mut process = setup.spawn_stdio();
     let mut input = process.stdin.take().expect("a pipe");
     let mut output = BufReader::new(process.stdout.take().expect("a pipe"));
     let hello = json!({"jsonrpc": "2.0", "id": "i1", "method": "initialize", "params": {
@@ -232,7 +232,7 @@ fn p_a06_every_request_over_stdio_leaves_one_record_too() {
         ["", "", "local", "deny", "error", "parse_error"],
         ["tools/call", "c1", "local", "deny", "denied", "unknown_name"],
     ];
-    assert_seen(&export(&house), "stdio", &expected);
+    assert_seen(&export(&setup), "stdio", &expected);
 }
 
 #[test]
@@ -248,8 +248,8 @@ fn p_a06_those_who_are_not_let_in_are_counted_by_address_and_second() {
             .status,
         403
     );
-    let house = gateway.end();
-    let records = export(&house);
+    let setup = gateway.end();
+    let records = export(&setup);
     let of = |kind: &str| -> Vec<u64> {
         let those = records.iter().filter(|r| r["kind"] == kind);
         those
@@ -280,7 +280,7 @@ fn p_s04_what_is_kept_is_for_its_owner_only() {
         let meta = std::fs::metadata(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
         format!("{:o}", meta.permissions().mode() & 0o777)
     };
-    let data = gateway.house.data();
+    let data = gateway.setup.data();
     for folder in ["", "spool", "audit"] {
         assert_eq!(mode(&data.join(folder)), "700", "{folder}");
     }
@@ -323,8 +323,8 @@ fn arguments_are_recorded_only_as_configured() {
         let gateway = Gateway::ready(&format!("[audit]\narguments = \"{word}\"\n{backend}"));
         let session = open_session(&gateway.address, "i1");
         post(&gateway.address, Some(&session), &secret);
-        let house = gateway.end();
-        let records = export(&house);
+        let setup = gateway.end();
+        let records = export(&setup);
         let called = records
             .iter()
             .find(|r| r["request_id"] == "c1")
@@ -340,8 +340,8 @@ fn a_sync_call_has_its_intent_before_its_backend_is_called() {
     let session = open_session(&gateway.address, "i1");
     let answer = post(&gateway.address, Some(&session), &call("c1", "echo")).expect("an answer");
     assert!(answer.body["result"].is_object());
-    let house = gateway.end();
-    let records = export(&house);
+    let setup = gateway.end();
+    let records = export(&setup);
     let of_call: Vec<&Value> = records.iter().filter(|r| r["request_id"] == "c1").collect();
     let [intent, done] = of_call[..] else {
         panic!("intent and end: {of_call:?}")
@@ -360,7 +360,7 @@ fn g_36_an_operator_finds_records_and_sees_new_ones_come() {
         post(&gateway.address, Some(&session), &call(id, tool)).expect("an answer");
     };
     let audit = |args: &[&str]| {
-        let (code, said, wrong) = gateway.house.sentinel(&[&["audit"], args].concat());
+        let (code, said, wrong) = gateway.setup.sentinel(&[&["audit"], args].concat());
         assert_eq!(code, 0, "{wrong}");
         said
     };
@@ -381,7 +381,7 @@ fn g_36_an_operator_finds_records_and_sees_new_ones_come() {
     }
     assert!(!audit(&["search", "--caller", "nobody"]).contains("echo"));
 
-    let mut tail = gateway.house.command("audit");
+    let mut tail = gateway.setup.command("audit");
     tail.args(["tail", "--json", "--tool", "echo"]);
     let tail = tail.stdout(Stdio::piped()).spawn().expect("it starts");
     // Ended with the test, whatever becomes of it.
@@ -397,7 +397,7 @@ fn g_36_an_operator_finds_records_and_sees_new_ones_come() {
 fn audit_enabled_false_leaves_nothing() {
     let (_server, gateway) = with_backend("audit_enabled = false", "");
     open_session(&gateway.address, "i1");
-    assert!(!gateway.house.data().join("spool").exists());
+    assert!(!gateway.setup.data().join("spool").exists());
     assert!(
         gateway
             .get("/metrics")

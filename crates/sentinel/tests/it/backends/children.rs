@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of, request, text_of, tool};
-use crate::support::house::{Gateway, measured, stdio_backend, until};
 use crate::support::http::{Sent, parse};
 use crate::support::processes::{kill, running};
+use crate::support::setup::{Gateway, measured, stdio_backend, until};
 
 const FIXTURE: &str = "sentinel-fixture";
 
@@ -100,7 +100,7 @@ fn p_r02_a_call_that_crashed_its_child_is_not_made_again() {
     assert_ne!(first, second);
     assert_eq!(caller.said("echo", json!({"text": "on"})), "on");
     assert_eq!(child_of(&gateway), second);
-    let restarts = gateway.house.log().matches("\"message\":\"up\"").count();
+    let restarts = gateway.setup.log().matches("\"message\":\"up\"").count();
     assert_eq!(restarts, 2, "up once, and once more");
 }
 
@@ -210,13 +210,13 @@ fn g_54_an_innocent_call_survives_every_lie() {
 fn g_64_a_child_that_keeps_dying_leaves_the_catalog_and_the_others_alone() {
     let config = [
         stdio_backend("good", &[], ""),
-        crate::support::house::program_backend(
+        crate::support::setup::program_backend(
             "bad",
             "sh",
             &["-c", "echo last words >&2; exit 3"],
             "max_restarts = 1",
         ),
-        crate::support::house::program_backend(
+        crate::support::setup::program_backend(
             "absent",
             "/no/such/program",
             &[],
@@ -242,17 +242,17 @@ fn g_64_a_child_that_keeps_dying_leaves_the_catalog_and_the_others_alone() {
     }
     assert_eq!(caller.said("echo", json!({"text": "still"})), "still");
     // Its last words are in the log, under its name.
-    let log = gateway.house.log();
+    let log = gateway.setup.log();
     let said = log.lines().find(|line| line.contains("last words"));
     assert!(said.is_some_and(|line| line.contains("bad")), "{log}");
 }
 
 /// A child that runs only while a file exists.
 fn fragile(file: &std::path::Path) -> String {
-    let fixture = crate::support::house::fixture().display();
+    let fixture = crate::support::setup::fixture().display();
     let script = format!("test -e {} && exec {fixture} stdio", file.display());
     let more = "max_restarts = 1\nhealth_interval = 0";
-    crate::support::house::program_backend("one", "sh", &["-c", &script], more)
+    crate::support::setup::program_backend("one", "sh", &["-c", &script], more)
 }
 
 #[test]
@@ -280,12 +280,12 @@ fn issue_17_8_a_child_that_was_given_up_says_when_it_is_tried_and_comes_back_onc
         let after = answer["error"]["data"]["retry_after_ms"].as_u64();
         assert!((1..=300_000).contains(&after.unwrap_or(0)), "{answer}");
     }
-    let log = gateway.house.log();
+    let log = gateway.setup.log();
     assert!(
         log.contains("given up") && log.contains("next_start_s"),
         "{log}"
     );
-    let (code, _, said) = gateway.house.sentinel(&["restart", "one"]);
+    let (code, _, said) = gateway.setup.sentinel(&["restart", "one"]);
     assert_eq!(code, 3, "{said}");
     assert!(
         said.contains("did not start: it ended with status 1"),
@@ -299,11 +299,11 @@ fn issue_17_8_a_child_that_was_given_up_says_when_it_is_tried_and_comes_back_onc
 
     give_up();
     write();
-    let (code, out, said) = gateway.house.sentinel(&["restart", "one"]);
+    let (code, out, said) = gateway.setup.sentinel(&["restart", "one"]);
     assert_eq!(code, 0, "{out}{said}");
     assert_eq!(own.said("echo", json!({"text": "at once"})), "at once");
     let first = child_pids(&gateway);
-    let (code, ..) = gateway.house.sentinel(&["restart", "one", "--json"]);
+    let (code, ..) = gateway.setup.sentinel(&["restart", "one", "--json"]);
     assert_eq!(code, 0);
     assert_ne!(child_pids(&gateway), first, "one that runs is started anew");
 
@@ -311,7 +311,7 @@ fn issue_17_8_a_child_that_was_given_up_says_when_it_is_tried_and_comes_back_onc
         ("oen", "did you mean `one`"),
         ("no-such", "there is no backend"),
     ] {
-        let (code, _, said) = gateway.house.sentinel(&["restart", name]);
+        let (code, _, said) = gateway.setup.sentinel(&["restart", name]);
         assert_eq!(code, 1, "{said}");
         assert!(said.contains(words), "{said}");
     }

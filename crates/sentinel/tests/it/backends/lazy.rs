@@ -5,9 +5,9 @@ use std::thread;
 use serde_json::json;
 
 use crate::support::callers::{Caller, Legacy, Modern, text_of, tool};
-use crate::support::house::{Gateway, stdio_backend, until};
 use crate::support::http::parse;
 use crate::support::processes::running;
+use crate::support::setup::{Gateway, stdio_backend, until};
 
 fn children(gateway: &Gateway) -> usize {
     running(gateway.process.pid(), "sentinel-fixture").len()
@@ -24,7 +24,7 @@ fn g_45_a_lazy_child_is_remembered_across_restarts_and_started_once_by_the_first
     });
     until("the catalog is written down", || {
         gateway
-            .house
+            .setup
             .data()
             .join("catalogs/lazy.json")
             .exists()
@@ -57,7 +57,7 @@ fn g_45_a_lazy_child_is_remembered_across_restarts_and_started_once_by_the_first
         "one child for all: {pids:?}"
     );
     assert_eq!(children(&gateway), 1);
-    let log = gateway.house.log();
+    let log = gateway.setup.log();
     assert_eq!(
         log.matches("\"message\":\"up\"").count(),
         2,
@@ -70,14 +70,14 @@ fn g_45_a_changed_command_is_not_taken_for_the_remembered_one() {
     let gateway = Gateway::ready(&stdio_backend("one", &["--tools", "1"], ""));
     until("the catalog is written down", || {
         gateway
-            .house
+            .setup
             .data()
             .join("catalogs/one.json")
             .exists()
             .then_some(())
     });
     gateway
-        .house
+        .setup
         .rewrite(&stdio_backend("one", &["--hang"], "start = \"eager\""));
     let gateway = gateway.restart();
     assert!(

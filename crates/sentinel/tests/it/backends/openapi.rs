@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of, tool};
-use crate::support::house::{Gateway, House, Server, until};
 use crate::support::http;
+use crate::support::setup::{Gateway, Server, Setup, until};
 use crate::support::tokens::token;
 
 /// A description in a file of its own folder.
@@ -234,7 +234,7 @@ fn o_5_the_gateways_credentials_are_sent_and_the_callers_are_not() {
         ("KEY", "k&y"),
         ("COOKIE", "c00kie"),
     ];
-    let gateway = Gateway::start_in(House::with_env(&config, &env));
+    let gateway = Gateway::start_in(Setup::with_env(&config, &env));
     gateway.wait_ready();
     let credential = token(json!({"role": "admin"}));
     let caller = Modern::new(&gateway, "/mcp").bearing(&credential);
@@ -271,7 +271,7 @@ fn o_5_the_gateways_credentials_are_sent_and_the_callers_are_not() {
         assert_eq!(header(&away, "x-static").is_some(), expected.is_some());
         assert!(!away.to_string().contains(&credential));
     }
-    let everything = format!("{}{}", gateway.house.log(), gateway.get("/ready").text);
+    let everything = format!("{}{}", gateway.setup.log(), gateway.get("/ready").text);
     for (_, secret) in env {
         assert!(!everything.contains(secret));
     }
@@ -349,7 +349,7 @@ fn o_8_descriptions_and_redirects_lead_to_no_private_address() {
     for spec in [led_away, format!("http://{}/document", served.address)] {
         let gateway = Gateway::start(&backend(&spec, ""));
         until("it is refused", || {
-            gateway.house.log().contains("is not public").then_some(())
+            gateway.setup.log().contains("is not public").then_some(())
         });
         assert_ne!(gateway.health("api"), "up");
     }
@@ -499,7 +499,7 @@ fn o_1_a_description_is_read_again_and_a_bad_one_changes_nothing() {
     let url = format!("http://{}/document", server.address);
     let gateway = Gateway::start(&backend(&url, "refresh = 0.1\nhealth_interval = 1"));
     until("the bad one is named", || {
-        gateway.house.log().contains("no YAML").then_some(())
+        gateway.setup.log().contains("no YAML").then_some(())
     });
     let caller = Modern::new(&gateway, "/mcp");
     spec.write(&with("first"));
@@ -515,10 +515,10 @@ fn o_1_a_description_is_read_again_and_a_bad_one_changes_nothing() {
         ("openapi: 9.9.9", "neither"),
         ("openapi: [", "no YAML"),
     ] {
-        let before = gateway.house.log().len();
+        let before = gateway.setup.log().len();
         spec.write(bad);
         until("it is read and refused", || {
-            gateway.house.log()[before..].contains(words).then_some(())
+            gateway.setup.log()[before..].contains(words).then_some(())
         });
         assert_eq!(caller.tools(), ["second"]);
         assert_eq!(gateway.health("api"), "up");
@@ -543,8 +543,8 @@ fn o_4_doctor_names_what_was_left_out() {
         "base_url = \"http://{}\"\nexclude = [\"tag:b\", \"DELETE\"]",
         server.address
     );
-    let house = House::new(&backend(spec.path().to_str().expect("text"), &more));
-    let (code, out, _) = house.sentinel(&["doctor"]);
+    let setup = Setup::new(&backend(spec.path().to_str().expect("text"), &more));
+    let (code, out, _) = setup.sentinel(&["doctor"]);
     assert_eq!(code, 0, "{out}");
     for words in [
         "left out: its parameter `x`",
@@ -552,7 +552,7 @@ fn o_4_doctor_names_what_was_left_out() {
     ] {
         assert!(out.contains(words), "{out}");
     }
-    let gateway = Gateway::start_in(house);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     assert_eq!(Modern::new(&gateway, "/mcp").tools(), ["good"]);
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Modern};
-use crate::support::house::{Gateway, House, Process, fixture, program_backend, until};
 use crate::support::http::parse;
 use crate::support::processes::{alive, below, gone, mark, marked, running};
+use crate::support::setup::{Gateway, Process, Setup, fixture, program_backend, until};
 
 /// A tree that does not want to die; its last line speaks MCP badly, which keeps it restarting.
 const STUBBORN: &str = "trap '' TERM HUP INT; \
@@ -60,7 +60,7 @@ fn p_r11_no_tree_outlives_a_killed_stdio_gateway() {
         (marked(&mark).len() >= 6).then_some(())
     });
     let family: Vec<u32> = below(pipe.pid()).into_iter().collect();
-    crate::support::house::signal(pipe.pid(), "KILL");
+    crate::support::setup::signal(pipe.pid(), "KILL");
     pipe.wait();
     gone("stdio", || left(&mark, &family));
 }
@@ -69,14 +69,14 @@ fn p_r11_no_tree_outlives_a_killed_stdio_gateway() {
 fn p_r11_a_gateway_killed_while_it_starts_leaves_nothing() {
     let mark = mark("start-up");
     let config: String = (0..3).map(|n| stubborn(&format!("b{n}"), &mark)).collect();
-    let house = House::new(&config);
+    let setup = Setup::new(&config);
     let mut slowest = Duration::ZERO;
     for round in 0..30_u64 {
-        let process = house
+        let process = setup
             .command("serve")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(house.log_file())
+            .stderr(setup.log_file())
             .spawn()
             .expect("the program starts");
         let mut process = Process(process);
@@ -181,26 +181,26 @@ fn decision_44_a_tree_in_a_pid_namespace_ends_with_its_first_process() {
 #[test]
 fn decision_44_where_namespaces_are_forbidden_the_shim_does_it() {
     let mark = mark("forbidden");
-    let house = House::new(&namespaced(&mark));
+    let setup = Setup::new(&namespaced(&mark));
     let forbid = "echo 0 > /proc/sys/user/max_pid_namespaces && exec \"$@\"";
-    let started = house
+    let started = setup
         .command_under(&["unshare", "-r", "sh", "-c", forbid, "sh"], "serve")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(house.log_file())
+        .stderr(setup.log_file())
         .spawn();
     let mut process = Process(started.expect("unshare starts"));
-    let address = process.address(&house);
+    let address = process.address(&setup);
     let mut gateway = Gateway {
         process,
         address,
-        house,
+        setup,
     };
     gateway.wait_ready();
     assert_ne!(pid_of_child(&gateway), 1);
     assert!(
         gateway
-            .house
+            .setup
             .log()
             .contains("does not allow a PID namespace")
     );

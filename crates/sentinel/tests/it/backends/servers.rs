@@ -9,8 +9,8 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of, text_of, tool};
-use crate::support::house::{Gateway, Server, free_port, http_backend, stdio_backend, until};
 use crate::support::http::{Stream, parse};
+use crate::support::setup::{Gateway, Server, free_port, http_backend, stdio_backend, until};
 
 /// Calls until it works.
 fn until_works(caller: &impl Caller) {
@@ -248,12 +248,12 @@ fn decision_22_an_open_circuit_answers_at_once_and_lets_one_call_see() {
 #[test]
 fn g_7_g_65_headers_from_the_environment_reach_the_server_and_nothing_else_does() {
     let server = Server::start(&["--require-header", "X-Key: s3cret"]);
-    let house = crate::support::house::House::new(&http_backend(
+    let setup = crate::support::setup::Setup::new(&http_backend(
         "one",
         &server.address,
         "headers = { X-Key = \"s3cret\" }",
     ));
-    let gateway = Gateway::start_in(house);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     let caller = Modern::new(&gateway, "/mcp");
     let who = parse(&caller.said("whoami", json!({})));
@@ -450,6 +450,6 @@ fn c_39_a_modern_server_that_asks_like_a_legacy_one_is_ignored_and_logged_once()
         };
         assert_eq!(text_of(&parse(answer)), "the truth");
     }
-    let log = gateway.house.log();
+    let log = gateway.setup.log();
     assert_eq!(log.matches("ignored a request of a server").count(), 1);
 }

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Modern, text_of};
-use crate::support::house::{Gateway, House, until};
 use crate::support::http::{self, Answer};
 use crate::support::postgres::Cluster;
+use crate::support::setup::{Gateway, Setup, until};
 use crate::support::tokens::{JSON_BODY, token};
 
 const CONFIG: &str = include_str!("../../../../../configs/postgres.toml");
@@ -15,14 +15,14 @@ const GUIDE: &str = include_str!("../../../../../docs/postgres.md");
 /// database says so.
 fn shop() -> (Cluster, Gateway) {
     let cluster = Cluster::start();
-    let operator = House::with_env("", &[("DATABASE_URL", &cluster.url())]);
+    let operator = Setup::with_env("", &[("DATABASE_URL", &cluster.url())]);
     let init = ["pg", "init", "--apply", "DATABASE_URL", "--event-trigger"];
     let (code, line, err) = operator.sentinel(&init);
     assert_eq!(code, 0, "{err}");
     let url = line.trim_end().strip_prefix("export SHOP_DATABASE_URL='");
     let url = url.and_then(|url| url.strip_suffix('\'')).expect("a URL");
-    let house = House::with_env("", &[("SHOP_DATABASE_URL", url)]);
-    let here = format!("listen = \"127.0.0.1:0\"\ndata_dir = {:?}", house.data());
+    let setup = Setup::with_env("", &[("SHOP_DATABASE_URL", url)]);
+    let here = format!("listen = \"127.0.0.1:0\"\ndata_dir = {:?}", setup.data());
     let config = CONFIG
         .replace("listen = \"127.0.0.1:9200\"", &here)
         .replace(
@@ -30,8 +30,8 @@ fn shop() -> (Cluster, Gateway) {
             "schema = \"shop_api\"\nrefresh = 0",
         );
     assert!(config.contains("refresh = 0") && config.contains("data_dir"));
-    house.overwrite(&config);
-    let gateway = Gateway::start_in(house);
+    setup.overwrite(&config);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     (cluster, gateway)
 }

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Modern, kind_of};
-use crate::support::house::{Gateway, House, Server, http_backend, until};
 use crate::support::http::{self, Answer};
 use crate::support::postgres::Cluster;
+use crate::support::setup::{Gateway, Server, Setup, http_backend, until};
 use crate::support::tokens::{JSON_BODY, token};
 
 const ROLES: &str = "[auth]\n[rbac.roles.reader]\npermissions = [\"tool:echo\"]\n\
@@ -66,7 +66,7 @@ fn decision_38_every_part_is_for_roles_with_admin_and_for_nobody_else() {
 fn decision_38_reload_says_every_mistake_as_a_problem() {
     let gateway = Gateway::start(ROLES);
     let wrong = format!("{ROLES}[limits]\nbody_mb = 0\nbodi_mb = 1\n[[backends]]\nname = \"A\"\n");
-    gateway.house.rewrite(&wrong);
+    gateway.setup.rewrite(&wrong);
     let path = "/admin/api/reload";
     let bearer = format!("Bearer {}", token(json!({"role": "keeper"})));
     let form = [
@@ -98,15 +98,15 @@ fn p_s04_config_keys_and_records_show_no_secret() {
         &server.address,
         "headers = { X-Api-Key_ENV = \"ALPHA_KEY\" }",
     );
-    let house = House::with_env(
+    let setup = Setup::with_env(
         &format!("{ROLES}{alpha}"),
         &[("ALPHA_KEY", "canary-of-a-header")],
     );
-    let (code, key, said) = house.sentinel(&["key", "create", "ci", "--role", "reader"]);
+    let (code, key, said) = setup.sentinel(&["key", "create", "ci", "--role", "reader"]);
     assert_eq!(code, 0, "{said}");
-    let gateway = Gateway::start_in(house);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
-    let file = std::fs::read(gateway.house.data().join("keys.json")).expect("a file");
+    let file = std::fs::read(gateway.setup.data().join("keys.json")).expect("a file");
     let file: Value = serde_json::from_slice(&file).expect("JSON");
     let kept = file["keys"][0].as_object().expect("a key");
     let shown = get(&gateway, "keys");
@@ -122,7 +122,7 @@ fn p_s04_config_keys_and_records_show_no_secret() {
     secrets.extend([
         key.trim(),
         "canary-of-a-header",
-        crate::support::house::SECRET,
+        crate::support::setup::SECRET,
     ]);
     for secret in secrets {
         assert!(!everything.contains(secret), "{secret}");
@@ -219,8 +219,8 @@ fn decision_38_g_11_records_are_found_in_postgres_through_one_set_of_connections
         "{ROLES}[postgres]\nurl_env = \"STORE_URL\"\nmax_connections = 2\n[review]\nenabled = true\n{}",
         http_backend("alpha", &server.address, "")
     );
-    let house = House::with_env(&config, &[("STORE_URL", &cluster.url())]);
-    let gateway = Gateway::start_in(house);
+    let setup = Setup::with_env(&config, &[("STORE_URL", &cluster.url())]);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     searches(&gateway);
     let admin = Modern::new(&gateway, "/mcp").bearing(&token(json!({"role": "admin"})));
@@ -280,7 +280,7 @@ fn decision_38_a_kill_says_exactly_what_it_means() {
         }
     }
     assert_eq!(get(&gateway, "status")["killed"], json!([]));
-    let (code, _, said) = gateway.house.sentinel(&["kill", "all", "--reason", "a\tb"]);
+    let (code, _, said) = gateway.setup.sentinel(&["kill", "all", "--reason", "a\tb"]);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("control characters"), "{said}");
     let answer = post("kill", r#" {"scope":"tool","name":"x","reason":"é & ü"}"#);
@@ -291,14 +291,14 @@ fn decision_38_a_kill_says_exactly_what_it_means() {
 fn issue_17_a_running_gateway_makes_and_revokes_keys_and_both_are_on_record() {
     let gateway = Gateway::start(ROLES);
     let create = ["key", "create", "ci", "--role", "reader", "--json"];
-    let (code, made, said) = gateway.house.sentinel(&create);
+    let (code, made, said) = gateway.setup.sentinel(&create);
     assert_eq!(code, 0, "{said}");
     let made: Value = serde_json::from_str(&made).expect("JSON");
     assert!(made["key"].is_string() && made["state"] == "good", "{made}");
     let id = made["id"].as_str().expect("an id").to_owned();
-    let (code, _, said) = gateway.house.sentinel(&create);
+    let (code, _, said) = gateway.setup.sentinel(&create);
     assert_eq!(code, 1, "the name is taken: {said}");
-    let (code, _, said) = gateway.house.sentinel(&["key", "revoke", &id]);
+    let (code, _, said) = gateway.setup.sentinel(&["key", "revoke", &id]);
     assert_eq!(code, 0, "{said}");
     let expected = json!([
         ["admin/keys/revoke", id, "success"],

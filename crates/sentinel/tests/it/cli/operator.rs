@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of};
-use crate::support::house::{Gateway, House, Server, http_backend, until};
 use crate::support::http;
 use crate::support::pipe::Pipe;
 use crate::support::records::{export, verify};
+use crate::support::setup::{Gateway, Server, Setup, http_backend, until};
 use crate::support::tokens::token;
 
 const ROLES: &str = "[auth]\n[rbac.roles.reader]\npermissions = [\"tool:echo\"]\n";
 
 #[track_caller]
-fn well(house: &House, args: &[&str]) -> String {
-    let (code, out, err) = house.sentinel(args);
+fn well(setup: &Setup, args: &[&str]) -> String {
+    let (code, out, err) = setup.sentinel(args);
     assert_eq!(code, 0, "{args:?}: {err}");
     out
 }
 
-fn json_of(house: &House, args: &[&str]) -> Value {
-    serde_json::from_str(&well(house, args)).expect("JSON")
+fn json_of(setup: &Setup, args: &[&str]) -> Value {
+    serde_json::from_str(&well(setup, args)).expect("JSON")
 }
 
 #[test]
@@ -35,8 +35,8 @@ fn decision_37_the_operator_needs_no_token_and_a_token_is_its_bearer() {
         "{ROLES}{}",
         http_backend("alpha", &server.address, "")
     ));
-    let house = &gateway.house;
-    let run = house.data().join("run");
+    let setup = &gateway.setup;
+    let run = setup.data().join("run");
     let mode = |path: &std::path::Path| {
         let metadata = std::fs::metadata(path).expect("it is there");
         metadata.permissions().mode() & 0o777
@@ -45,36 +45,36 @@ fn decision_37_the_operator_needs_no_token_and_a_token_is_its_bearer() {
     assert_eq!((mode(&socket), mode(&run)), (0o600, 0o700));
 
     assert!(
-        json_of(house, &["tools", "--json"])
+        json_of(setup, &["tools", "--json"])
             .to_string()
             .contains("slow")
     );
-    assert!(well(house, &["resources"]).contains("test://static"));
-    assert!(well(house, &["prompts"]).contains("greet"));
+    assert!(well(setup, &["resources"]).contains("test://static"));
+    assert!(well(setup, &["prompts"]).contains("greet"));
     assert_eq!(
-        well(house, &["call", "echo", r#"{"text":"hi"}"#]).trim(),
+        well(setup, &["call", "echo", r#"{"text":"hi"}"#]).trim(),
         "hi"
     );
 
     let reader = token(json!({"role": "reader"}));
-    let seen = json_of(house, &["tools", "--json", "--token", &reader]).to_string();
+    let seen = json_of(setup, &["tools", "--json", "--token", &reader]).to_string();
     assert!(seen.contains("echo") && !seen.contains("slow"), "{seen}");
     let url = format!("http://{}/mcp", gateway.address);
-    let (code, _, said) = house.sentinel(&["tools", "--url", &url]);
+    let (code, _, said) = setup.sentinel(&["tools", "--url", &url]);
     assert!(code == 3 && said.contains("--token"), "{code} {said}");
 
     let kill = ["kill", "tool", "echo", "--url", &url];
-    let (code, _, said) = house.sentinel(&kill);
+    let (code, _, said) = setup.sentinel(&kill);
     assert!(code == 1 && said.contains("--token"), "{code} {said}");
-    let (code, _, said) = house.sentinel(&[&kill[..], &["--token", &reader]].concat());
+    let (code, _, said) = setup.sentinel(&[&kill[..], &["--token", &reader]].concat());
     assert!(code == 1 && said.contains("admin"), "{code} {said}");
     let admin = token(json!({"role": "admin"}));
-    well(house, &[&kill[..], &["--token", &admin]].concat());
+    well(setup, &[&kill[..], &["--token", &admin]].concat());
     let caller = Modern::new(&gateway, "/mcp").bearing(&reader);
     assert_eq!(kind_of(&caller.call("echo", json!({}))), "disabled");
     drop(gateway.process);
     assert!(
-        !well(house, &["kill"]).is_empty(),
+        !well(setup, &["kill"]).is_empty(),
         "the file says it without a gateway"
     );
 }
@@ -91,7 +91,7 @@ fn p_s06_kill_and_revive_from_the_command_line_hold_at_once_and_after_a_restart(
         Legacy::bearing(&gateway, &alice()),
         Modern::new(&gateway, "/mcp").bearing(&alice()),
     );
-    let house = &gateway.house;
+    let setup = &gateway.setup;
     let mut stream = old.verb("GET").head();
     for what in [
         &["tool", "echo"][..],
@@ -101,14 +101,14 @@ fn p_s06_kill_and_revive_from_the_command_line_hold_at_once_and_after_a_restart(
         &["all"],
     ] {
         let with = |verb| [&[verb], what].concat();
-        well(house, &with("kill"));
+        well(setup, &with("kill"));
         let off = new.call("echo", json!({"text": "x"}));
         assert_eq!(kind_of(&off), "disabled", "{what:?}");
         assert!(!new.tools().contains(&"echo".to_owned()), "{what:?}");
-        well(house, &with("revive"));
+        well(setup, &with("revive"));
         assert_eq!(new.said("echo", json!({"text": "x"})), "x", "{what:?}");
         assert!(new.tools().contains(&"echo".to_owned()), "{what:?}");
-        let (code, _, said) = house.sentinel(&with("revive"));
+        let (code, _, said) = setup.sentinel(&with("revive"));
         assert!(code == 1 && said.contains("was not switched off"), "{said}");
     }
     let told = stream.message().expect("an event");
@@ -122,23 +122,23 @@ fn p_s06_kill_and_revive_from_the_command_line_hold_at_once_and_after_a_restart(
         &["kill", "all", "echo"],
         &["revive", "backend", ""],
     ] {
-        assert_eq!(house.sentinel(wrong).0, 1, "{wrong:?}");
+        assert_eq!(setup.sentinel(wrong).0, 1, "{wrong:?}");
     }
-    let (_, _, said) = house.sentinel(&["kill", "tool", "nobody_has_this"]);
+    let (_, _, said) = setup.sentinel(&["kill", "tool", "nobody_has_this"]);
     assert!(said.contains("nothing has that name"), "{said}");
-    well(house, &["kill", "tool", "echo", "--reason", "runs wild"]);
+    well(setup, &["kill", "tool", "echo", "--reason", "runs wild"]);
 
     let gateway = gateway.restart();
     gateway.wait_ready();
     let new = Modern::new(&gateway, "/mcp").bearing(&alice());
     assert_eq!(kind_of(&new.call("echo", json!({}))), "disabled");
-    let Gateway { process, house, .. } = gateway;
+    let Gateway { process, setup, .. } = gateway;
     drop(process);
     // Without a gateway the next one begins as it was told.
-    assert!(well(&house, &["kill"]).contains("tool `echo`: runs wild"));
-    well(&house, &["revive", "tool", "echo"]);
-    well(&house, &["kill", "tool", "slow"]);
-    let gateway = Gateway::start_in(house);
+    assert!(well(&setup, &["kill"]).contains("tool `echo`: runs wild"));
+    well(&setup, &["revive", "tool", "echo"]);
+    well(&setup, &["kill", "tool", "slow"]);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     let new = Modern::new(&gateway, "/mcp").bearing(&alice());
     assert_eq!(new.said("echo", json!({"text": "x"})), "x");
@@ -150,19 +150,19 @@ fn p_s06_a_kill_reaches_every_gateway_of_the_data_directory() {
     let server = Server::start(&[]);
     let caller = Pipe::modern(&http_backend("alpha", &server.address, ""), json!({}));
     caller.wait_for_tool("echo");
-    let mut beside = caller.house.serve();
-    well(&caller.house, &["kill", "tool", "echo"]);
+    let mut beside = caller.setup.serve();
+    well(&caller.setup, &["kill", "tool", "echo"]);
     assert_eq!(
         kind_of(&caller.call("echo", json!({"text": "x"}))),
         "disabled"
     );
     beside.signal("TERM");
     beside.wait();
-    well(&caller.house, &["revive", "tool", "echo"]);
+    well(&caller.setup, &["revive", "tool", "echo"]);
     assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
     // By the file alone, as through the admin API of another gateway.
     std::fs::write(
-        caller.house.data().join("kill_switch.json"),
+        caller.setup.data().join("kill_switch.json"),
         r#"{"killed":[{"scope":"all"}]}"#,
     )
     .expect("written");
@@ -177,13 +177,13 @@ fn p_s06_a_kill_reaches_every_gateway_of_the_data_directory() {
 fn p_s06_a_kill_passes_over_what_a_dead_gateway_left() {
     let server = Server::start(&[]);
     let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
-    let run = gateway.house.data().join("run");
+    let run = gateway.setup.data().join("run");
     let (dead, living) = (std::process::id(), gateway.process.pid());
     let said = std::fs::read_to_string(run.join(format!("{living}.json"))).expect("a run file");
     let said = said.replace(&format!("\"pid\":{living}"), &format!("\"pid\":{dead}"));
     std::fs::write(run.join(format!("{dead}.json")), said).expect("written");
     drop(UnixListener::bind(run.join(format!("{dead}.sock"))).expect("a socket"));
-    well(&gateway.house, &["kill", "tool", "echo"]);
+    well(&gateway.setup, &["kill", "tool", "echo"]);
     let caller = Modern::new(&gateway, "/mcp");
     assert_eq!(
         kind_of(&caller.call("echo", json!({"text": "x"}))),
@@ -201,7 +201,7 @@ fn p_s06_a_killed_admin_cannot_revive_himself() {
     let server = Server::start(&[]);
     let alpha = http_backend("alpha", &server.address, "");
     let gateway = Gateway::ready(&format!("[auth]\n{alpha}"));
-    well(&gateway.house, &["kill", "caller", "evil"]);
+    well(&gateway.setup, &["kill", "caller", "evil"]);
     let revive = |subject: &str| {
         let bearer = format!("Bearer {}", token(json!({"sub": subject, "role": "admin"})));
         let headers = [
@@ -223,24 +223,24 @@ fn p_s06_a_killed_admin_cannot_revive_himself() {
 fn decision_1_a_call_of_what_is_switched_off_says_so_with_the_reason() {
     let server = Server::start(&[]);
     let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
-    let house = &gateway.house;
-    well(house, &["kill", "tool", "echo", "--reason", "it runs wild"]);
-    let call = |house: &House| house.sentinel(&["call", "echo", r#"{"text":"x"}"#]);
-    let (code, _, said) = call(house);
+    let setup = &gateway.setup;
+    well(setup, &["kill", "tool", "echo", "--reason", "it runs wild"]);
+    let call = |setup: &Setup| setup.sentinel(&["call", "echo", r#"{"text":"x"}"#]);
+    let (code, _, said) = call(setup);
     assert_eq!(code, 1);
     assert!(
         said.contains("`echo` is switched off for now: it runs wild"),
         "{said}"
     );
-    let (_, _, said) = house.sentinel(&["call", "ecoh", "{}"]);
+    let (_, _, said) = setup.sentinel(&["call", "ecoh", "{}"]);
     assert!(said.contains("unknown tool: ecoh"), "{said}");
     // The same where the command asks the backends itself.
     let Gateway {
-        mut process, house, ..
+        mut process, setup, ..
     } = gateway;
     process.signal("TERM");
     process.wait();
-    let (code, _, said) = call(&house);
+    let (code, _, said) = call(&setup);
     assert!(code == 1 && said.contains("it runs wild"), "{code} {said}");
 }
 
@@ -248,11 +248,11 @@ fn decision_1_a_call_of_what_is_switched_off_says_so_with_the_reason() {
 #[test]
 fn p_a06_a_call_by_the_command_itself_is_on_record() {
     let server = Server::start(&[]);
-    let house = House::new(&http_backend("alpha", &server.address, ""));
-    well(&house, &["call", "echo", r#"{"text":"x"}"#]);
-    let (code, ..) = house.sentinel(&["call", "nope", "{}"]);
+    let setup = Setup::new(&http_backend("alpha", &server.address, ""));
+    well(&setup, &["call", "echo", r#"{"text":"x"}"#]);
+    let (code, ..) = setup.sentinel(&["call", "nope", "{}"]);
     assert_eq!(code, 1);
-    let records = export(&house);
+    let records = export(&setup);
     let calls = records.iter().filter(|r| r["method"] == "tools/call");
     let said: Vec<_> = calls
         .map(|r| json!([r["operation"], r["decision"], r["outcome"]]))
@@ -264,7 +264,7 @@ fn p_a06_a_call_by_the_command_itself_is_on_record() {
             json!(["nope", "deny", "denied"])
         ]
     );
-    assert_eq!(verify(&house)["ok"], true);
+    assert_eq!(verify(&setup)["ok"], true);
 }
 
 /// Whatever is kept is its owner's alone, whatever the mask says.
@@ -273,10 +273,10 @@ fn every_file_of_the_data_directory_is_for_its_owner_only() {
     let server = Server::start(&[]);
     let backends = http_backend("alpha", &server.address, "");
     let gateway = Gateway::ready(&format!("[auth]\n[review]\nenabled = true\n{backends}"));
-    let house = &gateway.house;
-    well(house, &["kill", "tool", "nothing"]);
-    well(house, &["key", "create", "ci", "--role", "admin"]);
-    let data = house.data();
+    let setup = &gateway.setup;
+    well(setup, &["kill", "tool", "nothing"]);
+    well(setup, &["key", "create", "ci", "--role", "admin"]);
+    let data = setup.data();
     until("everything is there", || {
         let names = [
             "catalogs/alpha.json",
@@ -327,7 +327,7 @@ fn stranger(says: &'static str) -> String {
 /// Whoever was told "it is off" relies on it: only a gateway's own answer counts.
 #[test]
 fn p_s06_only_the_answer_of_a_gateway_is_success() {
-    let house = House::new("");
+    let setup = Setup::new("");
     for says in [
         "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 18\r\n\r\n<html>hello</html>",
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
@@ -343,7 +343,7 @@ fn p_s06_only_the_answer_of_a_gateway_is_success() {
             &["pin", "approve", "b"],
             &["reload"],
         ] {
-            let (code, out, err) = house.sentinel(&[command, &["--url", &url]].concat());
+            let (code, out, err) = setup.sentinel(&[command, &["--url", &url]].concat());
             assert_eq!(code, 3, "{command:?} {says}: {out}{err}");
             assert!(err.contains("Sentinel gateway"), "{command:?}: {err}");
             assert!(out.is_empty(), "{command:?}: {out}");
@@ -353,8 +353,8 @@ fn p_s06_only_the_answer_of_a_gateway_is_success() {
 
 #[test]
 fn a_refusal_says_why_and_advises_on_roles_only_where_roles_refuse() {
-    let house = House::new("");
-    let kill = |url: &str| house.sentinel(&["kill", "tool", "a", "--url", url]);
+    let setup = Setup::new("");
+    let kill = |url: &str| setup.sentinel(&["kill", "tool", "a", "--url", url]);
     let url = stranger("HTTP/1.1 431 X\r\nContent-Length: 0\r\n\r\n");
     let (code, _, said) = kill(&url);
     assert!(code == 1 && said.contains("Fields Too Large"), "{said}");
@@ -367,14 +367,14 @@ fn a_refusal_says_why_and_advises_on_roles_only_where_roles_refuse() {
         assert_eq!(code, 2, "{said}");
     }
     let long = "x".repeat(5000);
-    let (code, _, said) = house.sentinel(&["kill", "tool", &long]);
+    let (code, _, said) = setup.sentinel(&["kill", "tool", &long]);
     assert!(code == 1 && said.contains("4096"), "{said}");
 }
 
 /// Nobody waits for a minute without a word. All at once, for each takes its fifteen seconds.
 #[test]
 fn a_gateway_that_does_not_answer_is_given_up_and_named() {
-    let house = House::new("");
+    let setup = Setup::new("");
     let hanging = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/mcp", hanging.local_addr().expect("bound"));
     std::thread::scope(|scope| {
@@ -383,10 +383,10 @@ fn a_gateway_that_does_not_answer_is_given_up_and_named() {
             &["pin", "approve", "b"],
             &["reload"],
         ] {
-            let (house, url) = (&house, &url);
+            let (setup, url) = (&setup, &url);
             scope.spawn(move || {
                 let began = Instant::now();
-                let (code, _, said) = house.sentinel(&[command, &["--url", url]].concat());
+                let (code, _, said) = setup.sentinel(&[command, &["--url", url]].concat());
                 assert_eq!(code, 3, "{said}");
                 assert!(said.contains("within 15 s"), "{said}");
                 // Far from the minute it was, however busy the machine is.
@@ -402,16 +402,16 @@ fn a_built_in_backend_cannot_be_restarted() {
     let server = Server::start(&[]);
     let alpha = http_backend("alpha", &server.address, "");
     let gateway = Gateway::ready(&format!("[review]\nenabled = true\n{alpha}"));
-    let house = &gateway.house;
-    let (code, out, said) = house.sentinel(&["restart", "review"]);
+    let setup = &gateway.setup;
+    let (code, out, said) = setup.sentinel(&["restart", "review"]);
     assert_eq!(code, 1, "{out}{said}");
     assert!(
         said.contains("`review` is built in: there is nothing to restart"),
         "{said}"
     );
     assert!(!said.contains("did you mean"), "{said}");
-    assert!(!house.log().contains("restarted by an operator"));
-    assert_eq!(well(house, &["restart", "alpha"]).trim(), "");
+    assert!(!setup.log().contains("restarted by an operator"));
+    assert_eq!(well(setup, &["restart", "alpha"]).trim(), "");
     let caller = Modern::new(&gateway, "/mcp");
     assert!(caller.tools().iter().any(|name| name.contains("review")));
     let records = export(&gateway.end());

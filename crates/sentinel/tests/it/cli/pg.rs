@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::support::house::{House, stdio_backend};
 use crate::support::postgres::Cluster;
+use crate::support::setup::{Setup, stdio_backend};
 
 const SHOP: &str = "[auth]\njwt_secret_env = \"JWT_SECRET_KEY\"\n\
     [rbac.roles.buyer]\npermissions = [\"tools.execute\"]\n\
@@ -20,18 +20,18 @@ fn exported(line: &str) -> &str {
         .unwrap_or_else(|| panic!("no export line: {line}"))
 }
 
-/// A database with the example in it, and a house whose gateway uses it.
-fn shop() -> (Cluster, House) {
+/// A database with the example in it, and a setup whose gateway uses it.
+fn shop() -> (Cluster, Setup) {
     let cluster = Cluster::start();
-    let operator = House::with_env("", &[("DATABASE_URL", &cluster.url())]);
+    let operator = Setup::with_env("", &[("DATABASE_URL", &cluster.url())]);
     let (code, out, err) = operator.sentinel(&["pg", "init", "--apply", "DATABASE_URL"]);
     assert_eq!(code, 0, "{err}");
-    let house = House::with_env(SHOP, &[("SHOP_DATABASE_URL", exported(&out))]);
-    (cluster, house)
+    let setup = Setup::with_env(SHOP, &[("SHOP_DATABASE_URL", exported(&out))]);
+    (cluster, setup)
 }
 
-fn check(house: &House) -> (i32, Value) {
-    let (code, out, err) = house.sentinel(&["pg", "check", "--json"]);
+fn check(setup: &Setup) -> (i32, Value) {
+    let (code, out, err) = setup.sentinel(&["pg", "check", "--json"]);
     let report = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
     (code, report)
 }
@@ -48,18 +48,18 @@ fn findings(report: &Value) -> Vec<(String, String)> {
 #[test]
 fn nothing_touches_a_database_before_it_is_asked_to() {
     let cluster = Cluster::start();
-    let house = House::with_env("", &[("DATABASE_URL", &cluster.url())]);
-    let (code, printed, _) = house.sentinel(&["pg", "init"]);
+    let setup = Setup::with_env("", &[("DATABASE_URL", &cluster.url())]);
+    let (code, printed, _) = setup.sentinel(&["pg", "init"]);
     assert_eq!(code, 0);
     assert!(printed.contains("FORCE ROW LEVEL SECURITY"), "{printed}");
     assert!(!printed.contains("EVENT TRIGGER"), "{printed}");
-    let file = house.data().with_file_name("shop.sql");
+    let file = setup.data().with_file_name("shop.sql");
     let path = file.to_str().expect("text");
-    let (code, _, err) = house.sentinel(&["pg", "init", "--event-trigger", "--output", path]);
+    let (code, _, err) = setup.sentinel(&["pg", "init", "--event-trigger", "--output", path]);
     assert_eq!(code, 0, "{err}");
     let written = fs::read_to_string(&file).expect("a file");
     assert!(written.starts_with(&printed) && written.contains("EVENT TRIGGER"));
-    let (code, _, err) = house.sentinel(&["pg", "init", "--output", path]);
+    let (code, _, err) = setup.sentinel(&["pg", "init", "--output", path]);
     assert_eq!(code, 1);
     assert!(err.contains("--force overwrites it"), "{err}");
     assert_eq!(
@@ -67,13 +67,13 @@ fn nothing_touches_a_database_before_it_is_asked_to() {
         "0"
     );
 
-    let (code, _, err) = house.sentinel(&["pg", "init", "--apply", "NOWHERE"]);
+    let (code, _, err) = setup.sentinel(&["pg", "init", "--apply", "NOWHERE"]);
     assert_eq!(code, 2, "{err}");
-    let house = House::with_env(
+    let setup = Setup::with_env(
         "",
         &[("DATABASE_URL", "postgres://me:hunter2@127.0.0.1:1/x")],
     );
-    let (code, out, err) = house.sentinel(&["pg", "init", "--apply", "DATABASE_URL"]);
+    let (code, out, err) = setup.sentinel(&["pg", "init", "--apply", "DATABASE_URL"]);
     assert_eq!(code, 3, "{err}");
     assert!(!format!("{out}{err}").contains("hunter2"), "{err}");
 }
@@ -81,8 +81,8 @@ fn nothing_touches_a_database_before_it_is_asked_to() {
 #[test]
 fn the_example_may_be_applied_again_and_keeps_its_password() {
     let cluster = Cluster::start();
-    let house = House::with_env("", &[("DATABASE_URL", &cluster.url())]);
-    let file = house.data().with_file_name("shop.env");
+    let setup = Setup::with_env("", &[("DATABASE_URL", &cluster.url())]);
+    let file = setup.data().with_file_name("shop.env");
     let path = file.to_str().expect("text");
     let apply = [
         "pg",
@@ -93,7 +93,7 @@ fn the_example_may_be_applied_again_and_keeps_its_password() {
         "--env-file",
         path,
     ];
-    let (code, out, err) = house.sentinel(&apply);
+    let (code, out, err) = setup.sentinel(&apply);
     assert_eq!((code, &*out), (0, ""), "{err}");
     let mode = fs::metadata(&file).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -109,7 +109,7 @@ fn the_example_may_be_applied_again_and_keeps_its_password() {
     let rows = "SELECT (SELECT count(*) FROM shop.purchase), (SELECT sum(stock) FROM shop.product)";
     assert_eq!(cluster.ask(rows), "3|55");
     let (code, out, err) =
-        house.sentinel(&["pg", "init", "--apply", "DATABASE_URL", "--event-trigger"]);
+        setup.sentinel(&["pg", "init", "--apply", "DATABASE_URL", "--event-trigger"]);
     assert_eq!((code, &*out), (0, ""), "{err}");
     assert!(err.contains("keeps its password"), "{err}");
     assert_eq!(
@@ -117,19 +117,19 @@ fn the_example_may_be_applied_again_and_keeps_its_password() {
         (before.clone(), "3|55")
     );
     let again = ["pg", "init", "--apply", "DATABASE_URL", "--new-password"];
-    let (code, out, err) = house.sentinel(&again);
+    let (code, out, err) = setup.sentinel(&again);
     assert_eq!(code, 0, "{err}");
     assert_ne!(exported(&out), exported(&line));
     assert_ne!(cluster.ask(kept), before);
 
     // A schema of somebody else is left alone, and nothing else is made either.
     let url = cluster.database("other");
-    let other = House::with_env("", &[("DATABASE_URL", &url)]);
+    let other = Setup::with_env("", &[("DATABASE_URL", &url)]);
     let made = other.sentinel(&["pg", "init", "--apply", "DATABASE_URL"]);
     assert_eq!(made.0, 0, "{}", made.2);
     cluster.ask("DROP SCHEMA shop_api CASCADE");
     cluster.ask("CREATE SCHEMA shop_api");
-    let (code, _, err) = house.sentinel(&["pg", "init", "--apply", "DATABASE_URL"]);
+    let (code, _, err) = setup.sentinel(&["pg", "init", "--apply", "DATABASE_URL"]);
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("not of this example"), "{err}");
     assert_eq!(
@@ -140,8 +140,8 @@ fn the_example_may_be_applied_again_and_keeps_its_password() {
 
 #[test]
 fn what_is_unsafe_is_found_by_its_rule() {
-    let (cluster, house) = shop();
-    let (code, report) = check(&house);
+    let (cluster, setup) = shop();
+    let (code, report) = check(&setup);
     assert_eq!((code, findings(&report)), (0, vec![]), "{report}");
     assert_eq!(report["ok"], json!(true));
     assert_eq!(report["backends"][0]["login"], "shop_gateway");
@@ -244,7 +244,7 @@ fn what_is_unsafe_is_found_by_its_rule() {
         for statement in change.split("; ") {
             cluster.ask(statement);
         }
-        let (code, report) = check(&house);
+        let (code, report) = check(&setup);
         assert_eq!(code, 1, "{change}: {report}");
         let found = findings(&report);
         let expected = (rule.to_owned(), object.to_owned());
@@ -254,7 +254,7 @@ fn what_is_unsafe_is_found_by_its_rule() {
         assert_eq!(others, 0, "{change}: {found:?}");
         cluster.ask(undo);
     }
-    assert_eq!(check(&house).0, 0);
+    assert_eq!(check(&setup).0, 0);
 
     // Views that read with the rights of their reader, tables of extensions, and functions that nobody is offered are fine.
     for harmless in [
@@ -264,28 +264,28 @@ fn what_is_unsafe_is_found_by_its_rule() {
     ] {
         cluster.ask(harmless);
     }
-    let (code, report) = check(&house);
+    let (code, report) = check(&setup);
     assert_eq!((code, findings(&report)), (0, vec![]), "{report}");
 }
 
 #[test]
 fn exit_codes_tell_unsafe_from_unreachable_and_from_a_wrong_question() {
-    let (mut cluster, house) = shop();
-    assert_eq!(house.sentinel(&["pg", "check", "other"]).0, 2);
-    let child = House::new(&stdio_backend("child", &[], ""));
+    let (mut cluster, setup) = shop();
+    assert_eq!(setup.sentinel(&["pg", "check", "other"]).0, 2);
+    let child = Setup::new(&stdio_backend("child", &[], ""));
     for args in [&["pg", "check"][..], &["pg", "check", "child"]] {
         let (code, _, err) = child.sentinel(args);
         assert_eq!(code, 2, "{args:?}: {err}");
     }
 
     // The backend would refuse this login; here it is a finding.
-    let root = House::with_env(SHOP, &[("SHOP_DATABASE_URL", &cluster.url())]);
+    let root = Setup::with_env(SHOP, &[("SHOP_DATABASE_URL", &cluster.url())]);
     let (code, report) = check(&root);
     let superuser = ("superuser".to_owned(), "role postgres".to_owned());
     assert_eq!((code, findings(&report)), (1, vec![superuser]), "{report}");
 
     let missing = SHOP.replace("shop_api", "nowhere");
-    let empty = House::with_env(&missing, &[("SHOP_DATABASE_URL", &cluster.url())]);
+    let empty = Setup::with_env(&missing, &[("SHOP_DATABASE_URL", &cluster.url())]);
     let (_, report) = check(&empty);
     let left_out = report["backends"][0]["left_out"].to_string();
     assert!(
@@ -294,9 +294,9 @@ fn exit_codes_tell_unsafe_from_unreachable_and_from_a_wrong_question() {
     );
 
     cluster.stop();
-    let (code, report) = check(&house);
+    let (code, report) = check(&setup);
     assert_eq!((code, &report["ok"]), (3, &json!(false)), "{report}");
-    let (code, out, _) = house.sentinel(&["pg", "check", "shop"]);
+    let (code, out, _) = setup.sentinel(&["pg", "check", "shop"]);
     assert_eq!(code, 3);
     assert!(
         out.contains("FAIL") && out.contains("cannot be read"),
@@ -306,12 +306,12 @@ fn exit_codes_tell_unsafe_from_unreachable_and_from_a_wrong_question() {
 
 #[test]
 fn what_is_offered_is_told_with_its_routes_hints_and_roles() {
-    let (cluster, house) = shop();
+    let (cluster, setup) = shop();
     cluster.ask("CREATE FUNCTION shop_api.odd(int) RETURNS int LANGUAGE sql AS 'SELECT 1'");
     cluster.ask("COMMENT ON FUNCTION shop_api.odd(int) IS '@tool'");
     cluster.ask("GRANT EXECUTE ON FUNCTION shop_api.odd(int) TO shop_gateway");
     cluster.ask("REVOKE EXECUTE ON FUNCTION shop_api.odd(int) FROM PUBLIC");
-    let (code, report) = check(&house);
+    let (code, report) = check(&setup);
     assert_eq!(code, 0, "{report}");
     let all = report["backends"][0]["operations"]
         .as_array()
@@ -341,7 +341,7 @@ fn what_is_offered_is_told_with_its_routes_hints_and_roles() {
     let left_out = report["backends"][0]["left_out"].to_string();
     assert!(left_out.contains("odd"), "{report}");
 
-    let (code, text, _) = house.sentinel(&["pg", "check"]);
+    let (code, text, _) = setup.sentinel(&["pg", "check"]);
     assert_eq!(code, 0);
     for words in [
         "login shop_gateway",

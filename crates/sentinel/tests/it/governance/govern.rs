@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, LEGACY, Legacy, Modern, kind_of, text_of};
-use crate::support::house::{Gateway, House, Server, http_backend};
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, Server, Setup, http_backend};
 use crate::support::tokens::{ping_at, token};
 
 /// What a role may do with a tool, said again in other words than the program's.
@@ -600,8 +600,8 @@ fn p_s06_the_configuration_switches_off_a_caller_or_everything() {
     let (on, off) = ((false, "ok".to_owned()), (true, "disabled".to_owned()));
     assert_eq!([&alice, &mallory].map(verdict), [on.clone(), off.clone()]);
     let reload = |switch: &str| {
-        gateway.house.rewrite(&config(switch));
-        let (code, _, wrong) = gateway.house.sentinel(&["reload"]);
+        gateway.setup.rewrite(&config(switch));
+        let (code, _, wrong) = gateway.setup.sentinel(&["reload"]);
         assert_eq!(code, 0, "{wrong}");
     };
     reload("everything = true");
@@ -613,10 +613,10 @@ fn p_s06_the_configuration_switches_off_a_caller_or_everything() {
 #[test]
 fn p_s06_a_state_that_cannot_be_read_keeps_everything_closed() {
     let server = Server::start(&[]);
-    let house = House::new(&http_backend("alpha", &server.address, ""));
-    std::fs::create_dir_all(house.data()).expect("a directory");
-    std::fs::write(house.data().join("kill_switch.json"), "{\"killed\":[{").expect("written");
-    let gateway = Gateway::start_in(house);
+    let setup = Setup::new(&http_backend("alpha", &server.address, ""));
+    std::fs::create_dir_all(setup.data()).expect("a directory");
+    std::fs::write(setup.data().join("kill_switch.json"), "{\"killed\":[{").expect("written");
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     let caller = Modern::new(&gateway, "/mcp");
     assert!(caller.tools().is_empty());
@@ -624,7 +624,7 @@ fn p_s06_a_state_that_cannot_be_read_keeps_everything_closed() {
         kind_of(&caller.call("echo", json!({"text": "x"}))),
         "disabled"
     );
-    assert!(gateway.house.log().contains("everything is off"));
+    assert!(gateway.setup.log().contains("everything is off"));
 }
 
 #[test]
@@ -692,7 +692,7 @@ fn c_17_arguments_that_the_schema_refuses_never_reach_the_backend() {
 fn assert_refused_on_record(mut gateway: Gateway, times: usize) {
     gateway.process.signal("TERM");
     gateway.process.wait();
-    let records = crate::support::records::export(&gateway.house);
+    let records = crate::support::records::export(&gateway.setup);
     let refused = records.iter().filter(|r| r["kind"] == "invalid_arguments");
     let refused: Vec<_> = refused.map(|r| &r["decision"]).collect();
     assert_eq!(refused, vec!["deny"; times]);

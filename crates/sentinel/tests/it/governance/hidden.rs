@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use crate::support::callers::{
     Caller, Legacy, Modern, initialize_params, introduced, kind_of, request,
 };
-use crate::support::house::{Gateway, Server, http_backend};
 use crate::support::http;
 use crate::support::records::export;
+use crate::support::setup::{Gateway, Server, http_backend};
 use crate::support::tokens::{PING, token};
 
 /// Other ways to write `test://static`, `test://items/7` and `test://reads`, which is in no list.
@@ -126,7 +126,7 @@ fn decision_1_a_hidden_resource_answers_like_an_unknown_one_in_every_spelling() 
             let mut gateway = gateway;
             gateway.process.signal("TERM");
             gateway.process.wait();
-            let reached = export(&gateway.house).into_iter().filter(|record| {
+            let reached = export(&gateway.setup).into_iter().filter(|record| {
                 let of = record["operation"].as_str().unwrap_or_default();
                 SPELLINGS.contains(&of) && record["decision"] == "allow"
             });
@@ -212,7 +212,7 @@ fn decision_3_plain_patterns_and_switches_are_about_every_kind_of_operation() {
     assert_eq!(verdicts(&caller, ""), (seen.clone(), seen.clone()));
     for name in ["plain", "test://static"] {
         let output = gateway
-            .house
+            .setup
             .command("kill")
             .args(["tool", name])
             .output()
@@ -330,7 +330,7 @@ fn decision_1_a_hidden_backend_answers_like_an_unknown_one() {
         assert!(is_there(&gateway, &of(role), "/mcp/alpha"), "{role}");
     }
     // Switched off is not hidden.
-    let (code, ..) = gateway.house.sentinel(&["kill", "backend", "alpha"]);
+    let (code, ..) = gateway.setup.sentinel(&["kill", "backend", "alpha"]);
     assert_eq!(code, 0);
     assert!(is_there(&gateway, &of("one"), "/mcp/alpha"));
     check_hidden(&gateway, &of("other"), "other");
@@ -352,7 +352,7 @@ fn decision_2_errors_at_a_backends_endpoint_use_its_own_names() {
          [rate_limits]\ndefault_rpm = 0\n[rate_limits.per_tool]\nbeta__count = 1\n{backend}"
     );
     let gateway = Gateway::ready(&config);
-    let (code, ..) = gateway.house.sentinel(&["kill", "tool", "beta__fail"]);
+    let (code, ..) = gateway.setup.sentinel(&["kill", "tool", "beta__fail"]);
     assert_eq!(code, 0);
     for (path, prefix) in [("/mcp/beta", ""), ("/mcp", "beta__")] {
         let callers: [Box<dyn Caller>; 2] = [

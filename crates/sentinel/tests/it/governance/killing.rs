@@ -6,8 +6,8 @@ use std::sync::{Mutex, RwLock};
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, Steady, kind_of, text_of, tool};
-use crate::support::house::{Gateway, Server, http_backend, until};
 use crate::support::http::{self, Answer};
+use crate::support::setup::{Gateway, Server, http_backend, until};
 
 fn post(gateway: &Gateway, path: &str, body: &Value) -> Answer {
     let headers = [("Content-Type", "application/json")];
@@ -57,8 +57,8 @@ fn p_s06_a_kill_hides_refuses_ends_what_runs_is_announced_and_survives_kill_9() 
 
     gateway.process.signal("KILL");
     gateway.process.wait();
-    let Gateway { house, .. } = gateway;
-    let gateway = Gateway::start_in(house);
+    let Gateway { setup, .. } = gateway;
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     let new = Modern::new(&gateway, "/mcp");
     assert_eq!(
@@ -101,8 +101,8 @@ fn p_s06_a_kill_hides_refuses_ends_what_runs_is_announced_and_survives_kill_9() 
 fn p_s06_a_kill_over_http_reaches_the_other_gateways_of_the_data_directory_at_once() {
     let server = Server::start(&[]);
     let gateway = Gateway::ready(&http_backend("alpha", &server.address, ""));
-    let mut second = gateway.house.serve();
-    let sibling = second.address(&gateway.house);
+    let mut second = gateway.setup.serve();
+    let sibling = second.address(&gateway.setup);
     let is_off = || {
         let answer = http::send(&sibling, "GET", "/admin/api/status", &[], "").finish();
         let killed = &answer.json()["killed"];

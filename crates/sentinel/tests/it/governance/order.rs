@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Modern, kind_of, text_of, tool};
-use crate::support::house::{Gateway, Server, http_backend, until};
 use crate::support::http::{self, Answer};
+use crate::support::setup::{Gateway, Server, http_backend, until};
 use crate::support::tokens::token;
 
 /// What a caller may call at once; afterwards one a minute.

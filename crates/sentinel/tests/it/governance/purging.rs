@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::callers::{Caller, Legacy};
-use crate::support::house::Gateway;
+use crate::support::setup::Gateway;
 
 #[test]
 fn c_32_an_operator_removes_closed_reviews_and_verify_says_so() {
@@ -27,7 +27,7 @@ fn c_32_an_operator_removes_closed_reviews_and_verify_says_so() {
     }
     let purge = |more: &[&str]| {
         let args = [&["review", "purge", "--closed-before"], more].concat();
-        gateway.house.sentinel(&args)
+        gateway.setup.sentinel(&args)
     };
     let (code, said, _) = purge(&["1d", "--yes"]);
     assert_eq!((code, &*said), (0, "0 closed reviews removed\n"));
@@ -49,7 +49,7 @@ fn c_32_an_operator_removes_closed_reviews_and_verify_says_so() {
     let (code, said, complaint) = purge(&["0s", "--yes"]);
     assert_eq!(code, 0, "{complaint}");
     assert!(said.ends_with("1 closed reviews removed\n"), "{said}");
-    let (code, said, complaint) = gateway.house.sentinel(&["review", "verify"]);
+    let (code, said, complaint) = gateway.setup.sentinel(&["review", "verify"]);
     assert_eq!(code, 0, "{complaint}");
     assert!(
         said.starts_with("5 events, each as it was written\n1 reviews removed at "),

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of, text_of};
 use crate::support::elicitation::{accept, first_round, forms, retry};
-use crate::support::house::{Gateway, PATIENCE, Server, http_backend};
 use crate::support::http::{Stream, parse};
+use crate::support::setup::{Gateway, PATIENCE, Server, http_backend};
 use crate::support::tokens::token;
 
 const FOLLOWED: [&str; 2] = ["test://static", "test://binary"];
@@ -31,13 +31,13 @@ fn config(server: &Server, roles: &str) -> String {
 
 #[track_caller]
 fn reload(gateway: &Gateway, config: &str) {
-    gateway.house.rewrite(config);
+    gateway.setup.rewrite(config);
     run(gateway, &["reload"]);
 }
 
 #[track_caller]
 fn run(gateway: &Gateway, command: &[&str]) {
-    let (code, _, wrong) = gateway.house.sentinel(command);
+    let (code, _, wrong) = gateway.setup.sentinel(command);
     assert_eq!(code, 0, "{command:?}: {wrong}");
 }
 

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::support::callers::{
     Caller, Legacy, MODERN, Modern, introduced, kind_of, notification, request, tool,
 };
-use crate::support::house::{Gateway, House, Server, http_backend, measured, stdio_backend, until};
 use crate::support::http::{self, Answer};
+use crate::support::setup::{Gateway, Server, Setup, http_backend, measured, stdio_backend, until};
 use crate::support::tokens::{JSON_BODY, PING, Signer, claims, ping, ping_as, token};
 
 const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
@@ -48,16 +48,16 @@ fn session(gateway: &Gateway, credential: &str) -> String {
     id
 }
 
-/// `sentinel key …` in the house of a gateway.
-fn key(house: &House, args: &[&str]) -> Output {
-    let output = house.command("key").args(args).output();
+/// `sentinel key …` in the setup of a gateway.
+fn key(setup: &Setup, args: &[&str]) -> Output {
+    let output = setup.command("key").args(args).output();
     output.expect("the program runs")
 }
 
-fn created(house: &House, role: &str) -> String {
+fn created(setup: &Setup, role: &str) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let name = format!("it {}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let output = key(house, &["create", &name, "--role", role]);
+    let output = key(setup, &["create", &name, "--role", role]);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout)
         .expect("text")
@@ -264,10 +264,10 @@ fn p_s07_a_revoked_key_is_refused_at_once_and_its_stream_ends() {
 fn stream_ended() -> Duration {
     let gateway = Gateway::start("[auth]\n");
     let (kept, lost) = (
-        created(&gateway.house, "admin"),
-        created(&gateway.house, "admin"),
+        created(&gateway.setup, "admin"),
+        created(&gateway.setup, "admin"),
     );
-    let on_disk = std::fs::read_to_string(gateway.house.data().join("keys.json")).expect("a file");
+    let on_disk = std::fs::read_to_string(gateway.setup.data().join("keys.json")).expect("a file");
     for key in [&kept, &lost] {
         assert_eq!(ping_as(&gateway, key).status, 200);
         let secret = key.splitn(3, '_').nth(2).expect("a secret");
@@ -282,16 +282,16 @@ fn stream_ended() -> Duration {
     ];
     let mut stream = http::send(&gateway.address, "GET", "/mcp", &headers, "").head();
     assert_eq!(stream.status, 200);
-    let output = key(&gateway.house, &["revoke", id_of(&lost)]);
+    let output = key(&gateway.setup, &["revoke", id_of(&lost)]);
     assert!(output.status.success(), "{output:?}");
     let revoked = Instant::now();
     assert_eq!(ping_as(&gateway, &lost).status, 401);
     while stream.message().is_some() {}
     let took = revoked.elapsed();
     assert_eq!(ping_as(&gateway, &kept).status, 200);
-    let again = key(&gateway.house, &["revoke", id_of(&lost)]);
+    let again = key(&gateway.setup, &["revoke", id_of(&lost)]);
     assert_eq!(again.status.code(), Some(1));
-    let list = key(&gateway.house, &["list", "--json"]).stdout;
+    let list = key(&gateway.setup, &["list", "--json"]).stdout;
     let list: Value = serde_json::from_slice(&list).expect("JSON");
     let states: Vec<_> = list["keys"]
         .as_array()
@@ -315,8 +315,8 @@ fn calls_ended() -> Duration {
     let backend = http_backend("alpha", &server.address, "");
     let gateway = Gateway::ready(&format!("[auth]\n{backend}"));
     let (kept, lost) = (
-        created(&gateway.house, "admin"),
-        created(&gateway.house, "admin"),
+        created(&gateway.setup, "admin"),
+        created(&gateway.setup, "admin"),
     );
     let watcher = Modern::new(&gateway, "/mcp").bearing(&kept);
     let waiting = || watcher.said("waiting", json!({"name": "b"}));
@@ -337,7 +337,7 @@ fn calls_ended() -> Duration {
     // Its caller is gone; the call of a legacy session goes on all the same.
     gone.hang_up();
 
-    let output = key(&gateway.house, &["revoke", id_of(&lost)]);
+    let output = key(&gateway.setup, &["revoke", id_of(&lost)]);
     assert!(output.status.success(), "{output:?}");
     let revoked = Instant::now();
     until("the other caller's is left", || {
@@ -466,7 +466,7 @@ fn p_s07_keys_come_over_https_from_a_server_that_is_vouched_for() {
         let header = json!({"alg": "ES256", "kid": kid});
         signer.token(&header, &claims(json!({})).to_string())
     };
-    let gateway = Gateway::start_in(House::with_env(&config, &[("SSL_CERT_FILE", ca)]));
+    let gateway = Gateway::start_in(Setup::with_env(&config, &[("SSL_CERT_FILE", ca)]));
     until("the keys are fetched", || {
         (ping_as(&gateway, &signed(&one, "one")).status == 200).then_some(())
     });
@@ -485,10 +485,10 @@ fn p_s07_keys_come_over_https_from_a_server_that_is_vouched_for() {
     let other = folder.path().join("other.pem");
     std::fs::write(&other, "").expect("written");
     let other = other.to_str().expect("text");
-    let gateway = Gateway::start_in(House::with_env(&config, &[("SSL_CERT_FILE", other)]));
+    let gateway = Gateway::start_in(Setup::with_env(&config, &[("SSL_CERT_FILE", other)]));
     until("the fetch failed", || {
         gateway
-            .house
+            .setup
             .log()
             .contains("cannot be fetched")
             .then_some(())
@@ -498,19 +498,19 @@ fn p_s07_keys_come_over_https_from_a_server_that_is_vouched_for() {
 
 #[test]
 fn p_s15_without_configuration_it_is_safe_and_says_so() {
-    let house = House::new("");
+    let setup = Setup::new("");
     let run = |config: &str, args: &[&str]| {
-        house.rewrite(config);
-        house.sentinel(args)
+        setup.rewrite(config);
+        setup.sentinel(args)
     };
     let everywhere = ["serve", "--listen", "0.0.0.0:0"];
     let (code, _, said) = run("", &everywhere);
     assert!(code == 2 && said.contains("[auth]"), "{code} {said}");
     let (code, out, _) = run("", &["doctor"]);
-    // The house of these tests has no rate limit, which is less than no configuration gives.
+    // The setup of these tests has no rate limit, which is less than no configuration gives.
     assert!(code == 0 && out.contains("default_rpm"), "{code} {out}");
-    house.rewrite("");
-    let gateway = Gateway::start_in(house);
+    setup.rewrite("");
+    let gateway = Gateway::start_in(setup);
     assert!(
         gateway.address.starts_with("127.0.0.1:"),
         "{}",
@@ -518,7 +518,7 @@ fn p_s15_without_configuration_it_is_safe_and_says_so() {
     );
     assert!(
         gateway
-            .house
+            .setup
             .log()
             .contains("every caller that reaches this port has the role admin")
     );
@@ -529,9 +529,9 @@ fn p_s15_without_configuration_it_is_safe_and_says_so() {
 
 #[test]
 fn p_s03_keys_that_cannot_be_read_are_a_mistake_of_the_configuration() {
-    let house = House::new("[auth]\njwks = \"set.json\"\n");
+    let setup = Setup::new("[auth]\njwks = \"set.json\"\n");
     for command in ["check", "serve"] {
-        let (code, _, said) = house.sentinel(&[command]);
+        let (code, _, said) = setup.sentinel(&[command]);
         assert_eq!(code, 2, "{command}: {said}");
         assert!(
             said.contains("set.json cannot be used: No such file"),
@@ -544,15 +544,15 @@ fn p_s03_keys_that_cannot_be_read_are_a_mistake_of_the_configuration() {
 #[test]
 fn p_s07_keys_are_rotated_without_a_restart() {
     let (old, new) = (Signer::new(), Signer::new());
-    let house = House::new("[auth]\njwks = \"set.json\"\n");
-    let file = house.data().with_file_name("set.json");
+    let setup = Setup::new("[auth]\njwks = \"set.json\"\n");
+    let file = setup.data().with_file_name("set.json");
     let publish = |keys: Value| {
         let fresh = file.with_extension("new");
         std::fs::write(&fresh, json!({"keys": keys}).to_string()).expect("written");
         std::fs::rename(&fresh, &file).expect("moved");
     };
     publish(json!([old.jwk("old")]));
-    let gateway = Gateway::start_in(house);
+    let gateway = Gateway::start_in(setup);
     let signed = |signer: &Signer, kid: &str| {
         signer.token(
             &json!({"alg": "ES256", "kid": kid}),
@@ -569,7 +569,7 @@ fn p_s07_keys_are_rotated_without_a_restart() {
     assert_eq!(ping_as(&gateway, &before).status, 200);
     // A file that cannot be used changes nothing, and the log says why and what to do.
     let says = |words: &str| {
-        until(words, || gateway.house.log().contains(words).then_some(()));
+        until(words, || gateway.setup.log().contains(words).then_some(()));
         assert_eq!(ping_as(&gateway, &before).status, 200);
     };
     std::fs::write(&file, "").expect("written");
@@ -590,7 +590,7 @@ fn g_37_a_minted_token_is_good_here() {
     let gateway = Gateway::start("[auth]\n");
     let args = ["--role", "admin", "--subject", "alice", "--expires", "2m"];
     let output = gateway
-        .house
+        .setup
         .command("token")
         .args(args)
         .output()
@@ -601,7 +601,7 @@ fn g_37_a_minted_token_is_good_here() {
     // Nobody gets one that is good for nothing.
     for subject in ["", "local", "key:1"] {
         let args = ["token", "--role", "admin", "--subject", subject];
-        let (code, out, said) = gateway.house.sentinel(&args);
+        let (code, out, said) = gateway.setup.sentinel(&args);
         assert_eq!((code, out.as_str()), (2, ""), "{subject}: {said}");
         assert!(said.contains("would refuse such a token"), "{said}");
     }
@@ -616,7 +616,7 @@ fn p_s04_credentials_never_reach_a_backend() {
         stdio_backend("child", &[], "prefix = \"always\""),
     ];
     let gateway = Gateway::ready(&format!("[auth]\n{}", backends.concat()));
-    let api_key = created(&gateway.house, "admin");
+    let api_key = created(&gateway.setup, "admin");
     for credential in [token(json!({"tenant_id": "acme"})), api_key] {
         let id = session(&gateway, &credential);
         for name in ["web__whoami", "child__whoami"] {
@@ -655,11 +655,11 @@ fn p_s04_credentials_never_reach_a_backend() {
             }
         }
     }
-    assert!(!gateway.house.log().contains("canary"));
+    assert!(!gateway.setup.log().contains("canary"));
 }
 
-fn stdio_with(house: &House, token: &str) -> Output {
-    let mut process = house
+fn stdio_with(setup: &Setup, token: &str) -> Output {
+    let mut process = setup
         .command("stdio")
         .env("STDIO_TOKEN", token)
         .stdin(Stdio::piped())
@@ -676,11 +676,11 @@ fn stdio_with(house: &House, token: &str) -> Output {
 
 #[test]
 fn c_6_a_stdio_token_is_checked_once_at_the_start() {
-    let house = House::new("[auth]\nstdio_token_env = \"STDIO_TOKEN\"\n");
-    let good = stdio_with(&house, &token(json!({})));
+    let setup = Setup::new("[auth]\nstdio_token_env = \"STDIO_TOKEN\"\n");
+    let good = stdio_with(&setup, &token(json!({})));
     assert_eq!(good.status.code(), Some(0), "{good:?}");
     assert!(String::from_utf8_lossy(&good.stdout).contains("\"result\":{}"));
-    let bad = stdio_with(&house, &token(json!({"exp": 1})));
+    let bad = stdio_with(&setup, &token(json!({"exp": 1})));
     assert_eq!(bad.status.code(), Some(1), "{bad:?}");
     assert!(bad.stdout.is_empty());
     let said = String::from_utf8_lossy(&bad.stderr);
@@ -692,25 +692,25 @@ fn c_6_a_stdio_token_is_checked_once_at_the_start() {
 
 #[test]
 fn p_s15_beyond_loopback_callers_are_asked() {
-    let house = House::new("[auth]\n");
-    let mut process = house
+    let setup = Setup::new("[auth]\n");
+    let mut process = setup
         .command("serve")
         .args(["--listen", "0.0.0.0:0"])
         .stdout(Stdio::null())
-        .stderr(house.log_file())
+        .stderr(setup.log_file())
         .spawn()
         .expect("the program starts");
     let listening = until("it listens or ends", || {
-        let log = house.log();
+        let log = setup.log();
         let ended = process.try_wait().expect("our child").is_some();
         (ended || log.contains("0.0.0.0:")).then_some(!ended)
     });
     let _ = process.kill();
     let _ = process.wait();
-    assert!(listening, "{}", house.log());
+    assert!(listening, "{}", setup.log());
     // Nobody who is not asked may be reached from the network.
-    let house = House::new("");
-    let refused = house
+    let setup = Setup::new("");
+    let refused = setup
         .command("serve")
         .args(["--listen", "0.0.0.0:0"])
         .output();
@@ -725,48 +725,48 @@ fn p_s06_a_caller_is_killed_by_the_name_the_id_or_the_subject_of_its_key() {
         "[auth]\n{}",
         http_backend("alpha", &server.address, "")
     ));
-    let house = &gateway.house;
-    let output = key(house, &["create", "ci", "--role", "admin"]);
+    let setup = &gateway.setup;
+    let output = key(setup, &["create", "ci", "--role", "admin"]);
     let ours = String::from_utf8(output.stdout)
         .expect("text")
         .trim()
         .to_owned();
-    let other = created(house, "admin");
+    let other = created(setup, "admin");
     let says = |key: &str| {
         let caller = Modern::new(&gateway, "/mcp").bearing(key);
         kind_of(&caller.call("echo", json!({"text": "x"}))).to_owned()
     };
     let id = id_of(&ours).to_owned();
     for name in ["ci", &id, &format!("key:{id}")] {
-        let (code, _, err) = house.sentinel(&["kill", "caller", name, "--reason", "lost"]);
+        let (code, _, err) = setup.sentinel(&["kill", "caller", name, "--reason", "lost"]);
         assert_eq!(code, 0, "{err}");
         assert_eq!(
             (says(&ours), says(&other)),
             ("disabled".into(), String::new()),
             "{name}"
         );
-        let (code, _, err) = house.sentinel(&["revive", "caller", name]);
+        let (code, _, err) = setup.sentinel(&["revive", "caller", name]);
         assert_eq!(code, 0, "{err}");
         assert_eq!(says(&ours), "", "{name}");
     }
     // Without a gateway the file says the same.
     let Gateway {
-        mut process, house, ..
+        mut process, setup, ..
     } = gateway;
     process.signal("TERM");
     process.wait();
-    assert_eq!(house.sentinel(&["kill", "caller", "ci"]).0, 0);
-    let (_, off, _) = house.sentinel(&["kill"]);
+    assert_eq!(setup.sentinel(&["kill", "caller", "ci"]).0, 0);
+    let (_, off, _) = setup.sentinel(&["kill"]);
     assert!(off.contains(&format!("key:{id}")), "{off}");
-    assert_eq!(house.sentinel(&["revive", "caller", "ci"]).0, 0);
-    let (_, off, _) = house.sentinel(&["kill"]);
+    assert_eq!(setup.sentinel(&["revive", "caller", "ci"]).0, 0);
+    let (_, off, _) = setup.sentinel(&["kill"]);
     assert!(!off.contains("caller"), "{off}");
 }
 
 #[test]
 fn a_key_has_a_name_that_no_other_good_key_has() {
-    let house = House::new("[auth]\n");
-    let create = |name: &str| key(&house, &["create", name, "--role", "admin"]);
+    let setup = Setup::new("[auth]\n");
+    let create = |name: &str| key(&setup, &["create", name, "--role", "admin"]);
     for name in ["", "  ", "a\nb", "key:1"] {
         assert_eq!(create(name).status.code(), Some(1), "{name:?}");
     }
@@ -784,7 +784,7 @@ fn a_key_has_a_name_that_no_other_good_key_has() {
         Some(1),
         "nor another's id"
     );
-    assert!(key(&house, &["revoke", id_of(&text)]).status.success());
+    assert!(key(&setup, &["revoke", id_of(&text)]).status.success());
     assert!(create("ci").status.success(), "its name is free again");
 }
 
@@ -795,10 +795,10 @@ fn g_60_a_short_secret_is_refused_by_check_and_at_the_start() {
     for (secret, code) in [
         ("abc", 2),
         ("thirty-one bytes are not enough", 2),
-        (crate::support::house::SECRET, 0),
+        (crate::support::setup::SECRET, 0),
     ] {
-        let house = House::with_env(config, &[("SHORT", secret)]);
-        let (checked, _, said) = house.sentinel(&["check"]);
+        let setup = Setup::with_env(config, &[("SHORT", secret)]);
+        let (checked, _, said) = setup.sentinel(&["check"]);
         assert_eq!(checked, code, "{said}");
         assert!(!said.contains(secret));
         if code == 2 {
@@ -806,7 +806,7 @@ fn g_60_a_short_secret_is_refused_by_check_and_at_the_start() {
                 said.contains("at least 32 bytes") && said.contains("SHORT"),
                 "{said}"
             );
-            let served = house.command("serve").output().expect("the program runs");
+            let served = setup.command("serve").output().expect("the program runs");
             assert_eq!(served.status.code(), Some(2), "{served:?}");
         }
     }

@@ -9,9 +9,9 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::json;
 
 use crate::support::callers::{MODERN, introduced, request, tool};
-use crate::support::house::{Gateway, House, SECRET, Server, http_backend, stdio_backend, until};
 use crate::support::http;
 use crate::support::processes;
+use crate::support::setup::{Gateway, SECRET, Server, Setup, http_backend, stdio_backend, until};
 use crate::support::tokens::{JSON_BODY, token};
 
 /// Keys under which arguments are secrets, whatever their case and separators.
@@ -119,17 +119,17 @@ fn p_s04_no_canary_is_found_in_any_sink() {
     let plain = canary("DEAD_URL").replace(['+', '~'], "-");
     env.push(("DEAD_URL", format!("http://127.0.0.1:1/mcp?key={plain}")));
     let env: Vec<(&str, &str)> = env.iter().map(|(n, value)| (*n, value.as_str())).collect();
-    let house = House::with_env(&config, &env);
-    let file = house.data().with_file_name("sentinel.toml");
+    let setup = Setup::with_env(&config, &env);
+    let file = setup.data().with_file_name("sentinel.toml");
     let text = std::fs::read_to_string(&file).expect("a file");
     std::fs::write(&file, text.replace("\"info\"", "\"trace\"")).expect("written");
-    let (_, api_key, _) = house.sentinel(&["key", "create", "ci", "--role", "admin"]);
+    let (_, api_key, _) = setup.sentinel(&["key", "create", "ci", "--role", "admin"]);
     let api_key = api_key.trim().to_owned();
-    let (_, revoked, _) = house.sentinel(&["key", "create", "old", "--role", "admin"]);
+    let (_, revoked, _) = setup.sentinel(&["key", "create", "old", "--role", "admin"]);
     let revoked = revoked.trim().to_owned();
     let id = revoked.split('_').nth(1).expect("an id");
-    house.sentinel(&["key", "revoke", id]);
-    let gateway = Gateway::start_in(house);
+    setup.sentinel(&["key", "revoke", id]);
+    let gateway = Gateway::start_in(setup);
     until("those that can be are ready", || {
         let ready = gateway.get("/ready").json();
         let up = |name: &str| ready["backends"][name] == "up";
@@ -244,7 +244,7 @@ fn p_s04_no_canary_is_found_in_any_sink() {
         &["tools"],
         &["key", "list"],
     ] {
-        let (_, out, err) = gateway.house.sentinel(command);
+        let (_, out, err) = gateway.setup.sentinel(command);
         said.insert(command.join(" "), format!("{out}{err}"));
     }
     // What runs below is told no more than is configured for it.
@@ -261,8 +261,8 @@ fn p_s04_no_canary_is_found_in_any_sink() {
             said.insert(format!("{part} of {pid}{whose}"), text);
         }
     }
-    files(&gateway.house.data(), &mut said);
-    said.insert("log".to_owned(), gateway.house.log());
+    files(&gateway.setup.data(), &mut said);
+    said.insert("log".to_owned(), gateway.setup.log());
     // The search finds what is there: an argument that is no secret, a call that reached its server.
     assert!(said["audit export"].contains(&canary("no-secret")));
     for name in ["web", "child", "other"] {

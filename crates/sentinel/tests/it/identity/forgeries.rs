@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::house::{Gateway, House, SECRET};
+use crate::support::setup::{Gateway, SECRET, Setup};
 use crate::support::tokens::{Signer, b64, claims, hmac_token, now, ping, ping_as, ping_at, token};
 
 const HS256: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
@@ -24,10 +24,10 @@ impl World {
         let provider = Signer::new();
         let rsa = json!({"kty": "RSA", "kid": "rsa", "alg": "RS256", "n": RSA_N, "e": "AQAB"});
         let jwks = json!({"keys": [provider.jwk("ec"), rsa]}).to_string();
-        let house = House::new("[auth]\njwks = \"keys.json\"\n");
-        let beside = house.data().with_file_name("keys.json");
+        let setup = Setup::new("[auth]\njwks = \"keys.json\"\n");
+        let beside = setup.data().with_file_name("keys.json");
         std::fs::write(beside, &jwks).expect("a file");
-        let gateway = Gateway::start_in(house);
+        let gateway = Gateway::start_in(setup);
         Self {
             gateway,
             provider,
@@ -317,7 +317,7 @@ fn p_s03_no_forged_token_gets_in_and_none_makes_us_connect() {
     }
     assert!(canary.accept().is_err(), "a token made the gateway connect");
     world.still_works();
-    assert!(!world.gateway.house.log().contains("panicked"));
+    assert!(!world.gateway.setup.log().contains("panicked"));
     eprintln!("{} forged tokens, none accepted", distinct.len());
 }
 

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use serde_json::{Map, Value, json};
 
 use crate::support::callers::{Caller, Modern};
-use crate::support::house::{Gateway, House, PATIENCE, SECRET, Server, fixture};
+use crate::support::setup::{Gateway, PATIENCE, SECRET, Server, Setup, fixture};
 use crate::support::tokens::{Signer, token};
 
 const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
@@ -26,12 +26,12 @@ struct Key {
 /// Sends a request to the admin socket, while the gateway is stopped if it has to read a new file: it looks at the file by itself as
 /// well, and must not come first.
 fn admin(gateway: &Gateway, verb: &str, path: &str, file: Option<&Value>) -> (u16, Value) {
-    let socket = gateway.house.data().join("run");
+    let socket = gateway.setup.data().join("run");
     let socket = socket.join(format!("{}.sock", gateway.process.pid()));
     if let Some(file) = file {
         gateway.process.signal("STOP");
         gateway
-            .house
+            .setup
             .overwrite(&toml::to_string(file).expect("a file"));
     }
     let mut stream = UnixStream::connect(socket).expect("the admin socket");
@@ -56,13 +56,13 @@ fn in_force(gateway: &Gateway) -> Value {
     admin(gateway, "GET", "/admin/api/config", None).1
 }
 
-fn base(house: &House, address: &str) -> Value {
+fn base(setup: &Setup, address: &str) -> Value {
     let api = json!({"openapi": "3.1.0", "servers": [{"url": "http://127.0.0.1:1"}],
         "paths": {"/a": {"get": {"operationId": "a"}}}});
-    let beside = house.data().with_file_name("api.json");
+    let beside = setup.data().with_file_name("api.json");
     std::fs::write(beside, api.to_string()).expect("a file");
     json!({
-        "gateway": {"listen": "127.0.0.1:0", "data_dir": house.data()},
+        "gateway": {"listen": "127.0.0.1:0", "data_dir": setup.data()},
         "auth": {"jwt_secret_env": "JWT_SECRET_KEY"},
         "review": {"enabled": true},
         "listeners": [{"listen": "127.0.0.1:0"}],
@@ -249,7 +249,7 @@ fn names(answer: &Value, lists: &[&str]) -> Vec<String> {
 fn g_69_every_key_is_applied_by_a_reload_or_named_as_one_that_needs_a_restart() {
     let server = Server::start(&[]);
     let url = format!("http://{}/mcp", server.address);
-    let house = House::with_env(
+    let setup = Setup::with_env(
         "",
         &[
             ("OTHER_SECRET", "another secret of tests, 32 bytes"),
@@ -260,17 +260,17 @@ fn g_69_every_key_is_applied_by_a_reload_or_named_as_one_that_needs_a_restart() 
     );
     assert_ne!(SECRET, "another secret of tests, 32 bytes");
     let keys = json!({"keys": [Signer::new().jwk("k")]});
-    let beside = house.data().with_file_name("keys.json");
+    let beside = setup.data().with_file_name("keys.json");
     std::fs::write(beside, keys.to_string()).expect("a file");
-    let base = base(&house, &server.address);
-    house.overwrite(&toml::to_string(&base).expect("a file"));
-    let (_, schema, _) = house.sentinel(&["schema"]);
+    let base = base(&setup, &server.address);
+    setup.overwrite(&toml::to_string(&base).expect("a file"));
+    let (_, schema, _) = setup.sentinel(&["schema"]);
     let schema: Value = serde_json::from_str(&schema).expect("a schema");
     let mut keys = Vec::new();
     walk(&schema, &schema, "", "", &mut keys);
     assert!(keys.len() > 110, "{} keys", keys.len());
 
-    let gateway = Gateway::start_in(house);
+    let gateway = Gateway::start_in(setup);
     let before = in_force(&gateway);
     let (mut applied, mut restart) = (0, 0);
     for key in &keys {
@@ -326,12 +326,12 @@ fn g_69_every_key_is_applied_by_a_reload_or_named_as_one_that_needs_a_restart() 
 #[test]
 fn issue_17_1_a_reload_enforces_the_sides_of_a_review() {
     let server = Server::start(&[]);
-    let house = House::new("");
-    let mut file = base(&house, &server.address);
+    let setup = Setup::new("");
+    let mut file = base(&setup, &server.address);
     // Nobody listens at the database, and the gateway must become ready.
     file["backends"].as_array_mut().expect("a list").pop();
-    house.overwrite(&toml::to_string(&file).expect("a file"));
-    let gateway = Gateway::start_in(house);
+    setup.overwrite(&toml::to_string(&file).expect("a file"));
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     let caller = Modern::new(&gateway, "/mcp").bearing(&token(json!({"role": "admin"})));
     let claimed = || {
@@ -360,9 +360,9 @@ fn issue_17_1_a_reload_enforces_the_sides_of_a_review() {
 
 #[test]
 fn issue_17_10_a_gateway_that_cannot_tell_callers_apart_enforces_no_sides() {
-    let house = House::new("[review]\nenforce_roles = true\n");
+    let setup = Setup::new("[review]\nenforce_roles = true\n");
     for command in ["check", "serve"] {
-        let (code, out, error) = house.sentinel(&[command]);
+        let (code, out, error) = setup.sentinel(&[command]);
         assert_eq!(code, 2, "{out}{error}");
         assert!(error.contains("`enforce_roles` needs [auth]"), "{error}");
     }

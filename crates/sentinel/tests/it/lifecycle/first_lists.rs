@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend};
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend};
 
 /// Less than a list waits, and more than a gateway needs to start and be asked.
 const START_MS: &str = "1000";

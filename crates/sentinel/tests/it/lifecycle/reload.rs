@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, Steady, kind_of, text_of, tool};
-use crate::support::house::{Gateway, House, Process, Server, http_backend, stdio_backend, until};
 use crate::support::http::{self, Answer, Sent};
 use crate::support::processes;
 use crate::support::processes::resident_kib;
+use crate::support::setup::{Gateway, Process, Server, Setup, http_backend, stdio_backend, until};
 use crate::support::tokens::{ping_as, token};
 
 const DIFF: &str = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
@@ -36,7 +36,7 @@ fn ask_to_reload(gateway: &Gateway) -> Sent {
 #[track_caller]
 fn reloaded(gateway: &Gateway, config: &str) -> Value {
     gateway.process.signal("STOP");
-    gateway.house.rewrite(config);
+    gateway.setup.rewrite(config);
     let asked = ask_to_reload(gateway);
     gateway.process.signal("CONT");
     let answer = asked.finish();
@@ -107,7 +107,7 @@ fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
     let fds = settled(open);
 
     let taken = |n: u64| {
-        gateway.house.rewrite(&turned(n));
+        gateway.setup.rewrite(&turned(n));
         let answer = reload(&gateway);
         assert_eq!(answer.status, 200, "{answer:?}");
     };
@@ -143,7 +143,7 @@ fn p_r15_a_hundred_reloads_under_load_lose_nothing() {
     let (mut memory, mut broken) = (0, 0);
     for n in 0..100 {
         if n % 5 == 2 {
-            gateway.house.rewrite(&format!(
+            gateway.setup.rewrite(&format!(
                 "{}[limits]\nbody_mb = 0\nbodi_mb = 1\n",
                 turned(n)
             ));
@@ -271,29 +271,29 @@ fn g_69_what_changed_follows_and_the_rest_stays() {
     assert_eq!(processes::running(pid, "sentinel-fixture").len(), 1);
 
     // Back again under its name; by SIGHUP, and by nothing but the file.
-    gateway.house.rewrite(&format!("{alpha}{beta}"));
+    gateway.setup.rewrite(&format!("{alpha}{beta}"));
     gateway.process.signal("HUP");
     until("beta is back, child is gone", || {
         let tools = caller.tools();
         let has = |name: &str| tools.iter().any(|tool| tool == name);
         (has("beta__slow") && !has("child__echo")).then_some(())
     });
-    gateway.house.rewrite(&alpha);
+    gateway.setup.rewrite(&alpha);
     until("the file was looked at", || {
         (!caller.tools().contains(&"beta__echo".to_owned())).then_some(())
     });
-    gateway.house.rewrite("[gateway\n");
+    gateway.setup.rewrite("[gateway\n");
     until("mistakes are in the log", || {
-        gateway.house.log().contains("not reloaded").then_some(())
+        gateway.setup.log().contains("not reloaded").then_some(())
     });
-    let (code, _, said) = gateway.house.sentinel(&["reload"]);
+    let (code, _, said) = gateway.setup.sentinel(&["reload"]);
     assert!(
         code == 2 && said.contains("sentinel.toml:"),
         "{code} {said}"
     );
     assert_eq!(caller.said("echo", json!({"text": "x"})), "x");
-    gateway.house.rewrite(&alpha);
-    let (code, _, said) = gateway.house.sentinel(&["reload"]);
+    gateway.setup.rewrite(&alpha);
+    let (code, _, said) = gateway.setup.sentinel(&["reload"]);
     assert!(code == 0 && said.contains("reloaded"), "{code} {said}");
 }
 
@@ -318,12 +318,12 @@ fn g_69_a_backend_that_is_only_seen_otherwise_is_named_and_stays() {
     }
     // The gateway may look at the file before the command asks it to, and then there is nothing to say.
     let told = ["", "prefix = \"always\"", ""].iter().any(|more| {
-        gateway.house.rewrite(&child(more));
-        let (code, _, said) = gateway.house.sentinel(&["reload"]);
+        gateway.setup.rewrite(&child(more));
+        let (code, _, said) = gateway.setup.sentinel(&["reload"]);
         assert_eq!(code, 0, "{said}");
         said.contains("changed backends.child")
     });
-    assert!(told, "{}", gateway.house.log());
+    assert!(told, "{}", gateway.setup.log());
     let now = processes::running(gateway.process.pid(), "sentinel-fixture");
     assert_eq!(now, old_child);
 }
@@ -352,8 +352,8 @@ fn p_s07_a_reload_that_changes_auth_holds_from_the_next_request_and_ends_streams
 
     // The same [auth]: streams stay.
     let rewrite = |config: &str| {
-        gateway.house.rewrite(config);
-        let (code, _, said) = gateway.house.sentinel(&["reload"]);
+        gateway.setup.rewrite(config);
+        let (code, _, said) = gateway.setup.sentinel(&["reload"]);
         assert_eq!(code, 0, "{said}");
     };
     rewrite(&format!("[auth]\n[rate_limits]\ndefault_rpm = 7\n{behind}"));
@@ -389,8 +389,8 @@ fn p_s15_a_reload_does_not_take_authentication_away() {
     let behind = http_backend("alpha", &server.address, "");
     let gateway = Gateway::ready(&format!("[auth]\n{behind}"));
     for cut in ["", &*behind] {
-        gateway.house.rewrite(cut);
-        let (code, _, said) = gateway.house.sentinel(&["reload"]);
+        gateway.setup.rewrite(cut);
+        let (code, _, said) = gateway.setup.sentinel(&["reload"]);
         assert_ne!(code, 0, "{said}");
         assert!(said.contains("[auth] was removed"), "{said}");
         assert_eq!(reload(&gateway).status, 401);
@@ -406,16 +406,16 @@ fn p_s15_a_file_that_was_emptied_is_not_taken() {
     let narrow = "[rbac.roles.admin]\npermissions = [\"alpha.echo\", \"admin\"]\n";
     let gateway = Gateway::ready(&format!("{narrow}{behind}"));
     for emptied in ["", " \n\t\n", "# later\n\n  # more\n", "\u{feff}\n"] {
-        gateway.house.overwrite(emptied);
+        gateway.setup.overwrite(emptied);
         let answer = reload(&gateway);
         assert_eq!(answer.status, 422, "{answer:?}");
         assert!(answer.text.contains("the file is empty"), "{answer:?}");
         let caller = Modern::new(&gateway, "/mcp");
         assert_eq!(caller.tools(), ["echo"]);
     }
-    gateway.house.overwrite("# once more\n");
+    gateway.setup.overwrite("# once more\n");
     until("whoever watches the file sees it too", || {
-        let log = gateway.house.log();
+        let log = gateway.setup.log();
         log.contains("not reloaded (the file changed)")
             .then_some(())
     });
@@ -423,20 +423,20 @@ fn p_s15_a_file_that_was_emptied_is_not_taken() {
     assert!(Modern::new(&gateway, "/mcp").tools().len() > 1);
 
     // To begin with nothing, and to stay so, is somebody's wish.
-    let house = House::new("");
-    house.overwrite("");
-    let mut serve = house.command("serve");
+    let setup = Setup::new("");
+    setup.overwrite("");
+    let mut serve = setup.command("serve");
     serve
         .args(["--listen", "127.0.0.1:0", "--data-dir"])
-        .arg(house.data())
+        .arg(setup.data())
         .stdout(Stdio::null())
-        .stderr(house.log_file());
+        .stderr(setup.log_file());
     let mut process = Process(serve.spawn().expect("the program starts"));
-    let address = process.address(&house);
+    let address = process.address(&setup);
     let gateway = Gateway {
         process,
         address,
-        house,
+        setup,
     };
     assert_eq!(reload(&gateway).status, 200);
 }
@@ -446,20 +446,20 @@ fn p_s15_a_file_that_was_emptied_is_not_taken() {
 #[test]
 fn g_69_what_is_no_regular_file_is_refused_and_blocks_nothing() {
     let gateway = Gateway::start("");
-    let text = gateway.house.become_a_pipe();
+    let text = gateway.setup.become_a_pipe();
     for _ in 0..2 {
         let answer = reload(&gateway);
         assert_eq!(answer.status, 422, "{answer:?}");
         assert!(answer.text.contains("no regular file"), "{answer:?}");
     }
-    gateway.house.become_a_link_to("/dev/zero");
+    gateway.setup.become_a_link_to("/dev/zero");
     let answer = reload(&gateway);
     assert_eq!(answer.status, 422, "{answer:?}");
-    gateway.house.become_a_file(&text);
+    gateway.setup.become_a_file(&text);
     let answer = reload(&gateway);
     assert_eq!(answer.status, 200, "{answer:?}");
     let large = [&text[..], &b"#".repeat(17 << 20)].concat();
-    gateway.house.become_a_file(&large);
+    gateway.setup.become_a_file(&large);
     let answer = reload(&gateway);
     assert_eq!(answer.status, 422, "{answer:?}");
     assert!(answer.text.contains("16 MiB"), "{answer:?}");
@@ -498,13 +498,13 @@ fn g_69_levels_limits_and_what_records_keep_follow_without_a_restart() {
     assert!((1190..=1201).contains(&claimed_for()));
     let old = Legacy::newest(&gateway);
 
-    gateway.house.rewrite(&format!(
+    gateway.setup.rewrite(&format!(
         "[audit]\narguments = \"full\"\nguarantee = \"memory\"\nbuffer = 4096\n\
          [limits]\nbody_mb = 1\njson_depth = 8\nsessions = 1\nreply_mb = 32\n\
          [telemetry]\nmetrics = false\n\
          [review]\nenabled = true\nclaim_timeout = 7200\nextended_tools = true\n{alpha}"
     ));
-    let path = gateway.house.data().with_file_name("sentinel.toml");
+    let path = gateway.setup.data().with_file_name("sentinel.toml");
     let text = std::fs::read_to_string(&path).expect("the file");
     let debug = text.replace(
         "log_level = \"info\"",
@@ -551,7 +551,7 @@ fn g_69_levels_limits_and_what_records_keep_follow_without_a_restart() {
     drop(half);
     until("the level is another", || {
         gateway
-            .house
+            .setup
             .log()
             .contains("\"level\":\"DEBUG\"")
             .then_some(())

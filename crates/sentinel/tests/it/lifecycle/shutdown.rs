@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, Steady, request, text_of, tool};
-use crate::support::house::{
-    Gateway, House, PATIENCE, Process, Server, http_backend, measured, stdio_backend, until,
-};
 use crate::support::http::{Sent, parse, status};
 use crate::support::pipe::Pipe;
 use crate::support::processes::{alive, below, gone, running};
+use crate::support::setup::{
+    Gateway, PATIENCE, Process, Server, Setup, http_backend, measured, stdio_backend, until,
+};
 
 fn until_it_drains(gateway: &Gateway) {
     until("readiness turns 503", || {
@@ -86,7 +86,7 @@ fn p_r13_sigterm_lets_calls_finish_then_children_go_and_the_exit_is_0() {
         start.elapsed()
     );
     went_with_it(&children, &family);
-    let run = gateway.house.data().join("run");
+    let run = gateway.setup.data().join("run");
     assert_eq!(
         std::fs::read_dir(run)
             .map(|files| files.count())
@@ -148,7 +148,7 @@ fn ended_under_load() -> Duration {
         .collect();
     let answered: usize = ends.iter().map(|(answered, _)| answered).sum();
     let last = ends.iter().map(|(_, last)| *last).max().expect("callers");
-    let records = crate::support::records::export(&gateway.house);
+    let records = crate::support::records::export(&gateway.setup);
     // Whoever came after the signal was turned away, and that is on record, too.
     let is_begun = |r: &&Value| r["operation"] == "slow" && r["kind"] != "going_down";
     let begun = records.iter().filter(is_begun);
@@ -213,7 +213,7 @@ fn g_76_stdio_ends_with_its_input_and_with_a_signal() {
         let children = running(pipe.pid(), "sentinel-fixture");
         assert_eq!(children.len(), 1);
         if by_signal {
-            crate::support::house::signal(pipe.pid(), "TERM");
+            crate::support::setup::signal(pipe.pid(), "TERM");
         } else {
             pipe.close();
         }
@@ -225,8 +225,8 @@ fn g_76_stdio_ends_with_its_input_and_with_a_signal() {
 #[test]
 fn g_28_stdio_ends_when_nobody_reads_its_answers_although_its_input_is_open() {
     use std::io::Write;
-    let house = House::new(&stdio_backend("one", &[], ""));
-    let mut gateway = house.spawn_stdio();
+    let setup = Setup::new(&stdio_backend("one", &[], ""));
+    let mut gateway = setup.spawn_stdio();
     drop(gateway.stdout.take());
     let mut input = gateway.stdin.take().expect("it was asked for");
     let ping = request(&json!(1), "ping", json!({}));
@@ -245,7 +245,7 @@ fn g_27_nothing_but_messages_reaches_stdout() {
     pipe.wait_for_tool("echo");
     // `line` parses every line that comes; logs went elsewhere.
     assert_eq!(pipe.said("echo", json!({"text": "x"})), "x");
-    assert!(pipe.house.log().contains("\"message\":\"up\""));
+    assert!(pipe.setup.log().contains("\"message\":\"up\""));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn p_r13_a_call_in_flight_may_still_be_answered_and_cancelled_while_draining() {
 
 /// How the one call of this name is on record after the end.
 fn outcome_of(gateway: &Gateway, operation: &str) -> String {
-    let records = crate::support::records::export(&gateway.house);
+    let records = crate::support::records::export(&gateway.setup);
     let mut calls = records.iter().filter(|r| r["operation"] == operation);
     let call = calls.next().expect("a record of the call");
     assert!(calls.next().is_none(), "one record");
@@ -328,18 +328,18 @@ fn p_a06_calls_that_the_end_cuts_off_are_on_record() {
 #[test]
 fn g_76_sigterm_before_the_configuration_is_read_is_an_orderly_end() {
     for subcommand in ["serve", "stdio"] {
-        let house = House::new("");
-        let text = house.become_a_pipe();
-        let child = house
+        let setup = Setup::new("");
+        let text = setup.become_a_pipe();
+        let child = setup
             .command(subcommand)
             .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::null())
-            .stderr(house.log_file())
+            .stderr(setup.log_file())
             .spawn()
             .expect("the program starts");
         let mut process = Process(child);
         // Opens when the other side does.
-        let mut pipe = house.open_the_pipe();
+        let mut pipe = setup.open_the_pipe();
         process.signal("TERM");
         std::io::Write::write_all(&mut pipe, &text).expect("it still reads");
         drop(pipe);

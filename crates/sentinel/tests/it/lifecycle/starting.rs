@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::callers::{Caller, Modern, initialize_params, request};
-use crate::support::house::{Gateway, House, Server, http_backend, measured, stdio_backend, until};
+use crate::support::setup::{Gateway, Server, Setup, http_backend, measured, stdio_backend, until};
 
 /// The promise is 100 ms for a release build on a quiet machine; a debug build beside other tests
 /// may take longer, but not by as much as any backend needs.
@@ -32,8 +32,8 @@ fn p_r17_the_first_answer_comes_at_once_with_ten_backends_one_of_them_hanging() 
 
 /// How long a gateway takes from its launch to its first answer.
 fn first_answer_of(config: &str) -> Duration {
-    let port = crate::support::house::free_port();
-    let house = House::new(config);
+    let port = crate::support::setup::free_port();
+    let setup = Setup::new(config);
     let address = format!("127.0.0.1:{port}");
     let body = request(
         &json!(1),
@@ -46,14 +46,14 @@ fn first_answer_of(config: &str) -> Duration {
         body.len()
     );
     let start = Instant::now();
-    let process = house
+    let process = setup
         .command("serve")
         .args(["--listen", &address])
         .stdout(std::process::Stdio::null())
-        .stderr(house.log_file())
+        .stderr(setup.log_file())
         .spawn()
         .expect("the program starts");
-    let _process = crate::support::house::Process(process);
+    let _process = crate::support::setup::Process(process);
     let mut socket = until("it listens", || TcpStream::connect(&address).ok());
     socket.write_all((head + &body).as_bytes()).expect("taken");
     let mut answer = String::new();
@@ -108,8 +108,8 @@ fn g_46_lists_answer_while_backends_start_and_late_ones_are_announced() {
 #[test]
 fn decision_29_two_gateways_share_a_data_directory() {
     let gateway = Gateway::ready(&stdio_backend("one", &[], ""));
-    let mut second = gateway.house.serve();
-    let runs = gateway.house.data().join("run");
+    let mut second = gateway.setup.serve();
+    let runs = gateway.setup.data().join("run");
     let files = || std::fs::read_dir(&runs).expect("a folder").count();
     assert_eq!(files(), 4, "each says where it is, and has a socket");
     second.signal("TERM");

@@ -8,10 +8,10 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, Steady, kind_of, request, text_of};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::http::{Answer, Stream, parse};
 use crate::support::processes::resident_kib;
 use crate::support::records::export;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::tokens::token;
 
 /// Calls `chatty` with progress notices of this size.
@@ -49,7 +49,7 @@ fn p_r10_a_notice_that_is_too_large_is_dropped_and_the_answer_comes() {
         }
         let huge = caller.call("liar", json!({"kind": "huge", "mb": 2}));
         assert!(huge["result"].is_object(), "{era}: a reply");
-        assert!(gateway.house.log().contains("limits.event_mb"), "{era}");
+        assert!(gateway.setup.log().contains("limits.event_mb"), "{era}");
     }
 }
 

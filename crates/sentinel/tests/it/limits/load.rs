@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::callers::{Steady, kind_of, text_of};
-use crate::support::house::{Gateway, House, Server, http_backend, measured};
 use crate::support::http;
 use crate::support::processes::resident_kib;
 use crate::support::records::export;
+use crate::support::setup::{Gateway, Server, Setup, http_backend, measured};
 use crate::support::tokens::{JSON_BODY, token};
 
 /// How long the tool takes; far more than the gateway does, also on a busy machine.
@@ -139,8 +139,8 @@ fn keep_probing(address: &str, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<Seen>> 
 }
 
 /// How long refusals for overload took in the gateway, as their records say: p99 and p99.9.
-fn refused_inside(house: &House) -> (Duration, Duration) {
-    let records = export(house);
+fn refused_inside(setup: &Setup) -> (Duration, Duration) {
+    let records = export(setup);
     let refused = records.iter().filter(|r| r["outcome"] == "overloaded");
     let mut took: Vec<u64> = refused.filter_map(|r| r["latency_us"].as_u64()).collect();
     took.sort_unstable();
@@ -211,7 +211,7 @@ fn overloaded() -> Shed {
     let mut process = gateway.process;
     process.signal("TERM");
     process.wait();
-    let inside = refused_inside(&gateway.house);
+    let inside = refused_inside(&gateway.setup);
 
     let refused = seen.iter().filter(|(.., answer)| !worked(answer));
     for (.., answer) in refused.clone() {

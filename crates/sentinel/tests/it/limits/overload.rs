@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::support::callers::{
     Caller, Legacy, MODERN, Modern, introduced, kind_of, notification, request, text_of, tool,
 };
-use crate::support::house::{Gateway, Server, http_backend, until};
 use crate::support::http;
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, Server, http_backend, until};
 
 const SMALL: &str = "[admission]\nmax_concurrent = 5\nqueue_size = 10\nqueue_timeout = 30.0\n\
     [rate_limits]\ndefault_rpm = 0\n";
@@ -224,7 +224,7 @@ fn p_16_overloads_are_posted_to_the_hook_logged_and_counted() {
     assert!(text.contains(r#""reason":"concurrency_limit""#), "{text}");
     assert!(
         gateway
-            .house
+            .setup
             .log()
             .contains("overloaded: a call was refused")
     );

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::support::callers::{Caller as _, Modern, Steady, kind_of, text_of};
 use crate::support::elicitation::{accept, first_round, forms, retry};
-use crate::support::house::{Gateway, House, Server, http_backend, until};
 use crate::support::http;
 use crate::support::redis::Server as Redis;
+use crate::support::setup::{Gateway, Server, Setup, http_backend, until};
 use crate::support::tokens::token;
 
 /// One call a minute flows in: no test takes that long.
@@ -25,8 +25,8 @@ fn config(server: &Server, limits: &str) -> String {
 }
 
 fn gateway(server: &Server, url: &str) -> Gateway {
-    let house = House::with_env(&config(server, LIMITS), &[("REDIS_URL", url)]);
-    let gateway = Gateway::start_in(house);
+    let setup = Setup::with_env(&config(server, LIMITS), &[("REDIS_URL", url)]);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     gateway
 }
@@ -166,8 +166,8 @@ fn issue_17_a_call_of_several_rounds_takes_one_token_of_the_shared_limit() {
         http_backend("hm", &servers[1].address, ""),
     );
     let gateways = [(); 2].map(|()| {
-        let house = House::with_env(&config, &[("REDIS_URL", &redis.url())]);
-        let gateway = Gateway::start_in(house);
+        let setup = Setup::with_env(&config, &[("REDIS_URL", &redis.url())]);
+        let gateway = Gateway::start_in(setup);
         gateway.wait_ready();
         gateway
     });
@@ -201,8 +201,8 @@ fn g_85_a_reload_changes_the_shared_limit() {
     let (redis, server) = (Redis::start(), Server::start(&[]));
     let gateways = [gateway(&server, &redis.url())];
     let reload = |config: &str| {
-        gateways[0].house.rewrite(config);
-        let (code, _, said) = gateways[0].house.sentinel(&["reload"]);
+        gateways[0].setup.rewrite(config);
+        let (code, _, said) = gateways[0].setup.sentinel(&["reload"]);
         assert_eq!(code, 0, "{said}");
         said
     };
@@ -220,7 +220,7 @@ fn g_85_a_reload_changes_the_shared_limit() {
 }
 
 fn count(gateway: &Gateway, words: &str) -> usize {
-    gateway.house.log().matches(words).count()
+    gateway.setup.log().matches(words).count()
 }
 
 /// C-21: a store that hangs or dies stops nobody. Each gateway goes on with what its callers have left of it, the log says
@@ -250,14 +250,14 @@ fn c_21_without_the_store_each_gateway_counts_alone() {
         until("it is in the log", || {
             (count(gateway, went) > before).then_some(())
         });
-        assert_eq!(count(gateway, went), before + 1, "{}", gateway.house.log());
+        assert_eq!(count(gateway, went), before + 1, "{}", gateway.setup.log());
         assert!(metric(gateway, "sentinel_shared_limits_alone_total ") > 20);
     }
     redis.go_on();
     until_up(&gateways, 1);
     for (gateway, before) in gateways.iter().zip(before) {
         let back = count(gateway, "answers again");
-        assert!(back > before, "{}", gateway.house.log());
+        assert!(back > before, "{}", gateway.setup.log());
     }
     redis.kill();
     until_up(&gateways, 0);
@@ -289,18 +289,18 @@ fn c_21_a_wrong_password_is_told_and_stops_nobody() {
     });
     assert_eq!(Caller::new(&gateways[0], "alice").passed(), BURST);
     for (command, code) in [("check", 0), ("doctor", 1)] {
-        let (ended, out, err) = gateways[0].house.sentinel(&[command]);
+        let (ended, out, err) = gateways[0].setup.sentinel(&[command]);
         assert_eq!(ended, code, "{command}: {out}{err}");
         assert!(!format!("{out}{err}").contains("hunter2"), "{out}{err}");
         if command == "doctor" {
             assert!(out.contains("cannot be used: it does not accept"), "{out}");
         }
     }
-    assert!(!gateways[0].house.log().contains("hunter2"));
+    assert!(!gateways[0].setup.log().contains("hunter2"));
     // What cannot be a store is a mistake of the configuration.
     for env in [&[][..], &[("REDIS_URL", "http://:hunter2@host")]] {
-        let house = House::with_env(&config(&server, LIMITS), env);
-        let (ended, out, err) = house.sentinel(&["check"]);
+        let setup = Setup::with_env(&config(&server, LIMITS), env);
+        let (ended, out, err) = setup.sentinel(&["check"]);
         assert_eq!(ended, 2, "{out}{err}");
         assert!(
             err.contains("REDIS_URL") && !err.contains("hunter2"),
@@ -317,14 +317,14 @@ fn g_85_a_store_by_tls_is_trusted_by_its_certificate() {
     let certificate = redis.certificate();
     let trusted = certificate.to_str().expect("text");
     let env = [("REDIS_URL", &*url), ("SSL_CERT_FILE", trusted)];
-    let house = House::with_env(&config(&server, LIMITS), &env);
-    let (ended, out, err) = house.sentinel(&["doctor"]);
+    let setup = Setup::with_env(&config(&server, LIMITS), &env);
+    let (ended, out, err) = setup.sentinel(&["doctor"]);
     assert!(out.contains("answers"), "{ended}: {out}{err}");
     // Not for that name.
     let elsewhere = url.replace("localhost", "127.0.0.1");
     let env = [("REDIS_URL", &*elsewhere), ("SSL_CERT_FILE", trusted)];
-    let house = House::with_env(&config(&server, LIMITS), &env);
-    let (ended, out, err) = house.sentinel(&["doctor"]);
+    let setup = Setup::with_env(&config(&server, LIMITS), &env);
+    let (ended, out, err) = setup.sentinel(&["doctor"]);
     assert!(
         ended == 1 && out.contains("cannot be used"),
         "{ended}: {out}{err}"

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::callers::request;
-use crate::support::house::{Gateway, PATIENCE};
+use crate::support::setup::{Gateway, PATIENCE};
 
 const LIMITS: &str = "[limits]\nfirst_byte_timeout = 1\nhead_timeout = 1.5\nheader_kb = 8\nheader_fields = 20\nbody_min_kb_per_s = 64\n";
 

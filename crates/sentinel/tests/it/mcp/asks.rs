@@ -7,8 +7,8 @@ use crate::support::callers::{
     Caller, Legacy, Modern, kind_of, notification, request, text_of, tool,
 };
 use crate::support::elicitation::{accept, first_round, forms, retry};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend, until};
 
 /// Four backends that may ask: children of one caller each may, shared ones may not.
 fn askers() -> (Gateway, [Server; 2]) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, tool};
-use crate::support::house::{Gateway, Server, http_backend, until};
+use crate::support::setup::{Gateway, Server, http_backend, until};
 
 /// How often the backend says that this resource was read.
 fn reads(caller: &dyn Caller) -> String {

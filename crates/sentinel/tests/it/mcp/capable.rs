@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend, until};
 
 const ASKING: [&str; 3] = ["ask", "ask_sampling", "ask_roots"];
 const LEGACY: [&str; 3] = ["--choosy", "--era", "legacy"];

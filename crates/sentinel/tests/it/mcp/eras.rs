@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, LEGACY, Legacy, MODERN, Modern, request, text_of, tool};
-use crate::support::house::{Gateway, Server, http_backend, until};
 use crate::support::http::parse;
+use crate::support::setup::{Gateway, Server, http_backend, until};
 
 fn who(caller: &dyn Caller) -> Value {
     parse(&caller.said("whoami", json!({})))
@@ -60,7 +60,7 @@ fn c_39_a_server_without_the_callers_era_is_tried_once_and_then_translated_for()
         let caller = Legacy::newest(&gateway);
         assert_eq!(who(&caller)["revision"], MODERN);
     }
-    let log = gateway.house.log();
+    let log = gateway.setup.log();
     assert_eq!(log.matches("no legacy session").count(), 1, "{log}");
 }
 
@@ -182,7 +182,7 @@ fn issue_17_9_a_configured_revision_is_the_only_one_that_is_spoken_to_a_server_o
                 caller.is_modern()
             );
         }
-        assert!(!gateway.house.log().contains("no legacy session"));
+        assert!(!gateway.setup.log().contains("no legacy session"));
     }
     for (era, revision) in [("legacy", MODERN), ("modern", "2025-06-18")] {
         let server = Server::start(&["--era", era]);
@@ -191,7 +191,7 @@ fn issue_17_9_a_configured_revision_is_the_only_one_that_is_spoken_to_a_server_o
         until("it is given up for now", || {
             (gateway.health("one") == "down").then_some(())
         });
-        let (code, _, said) = gateway.house.sentinel(&["restart", "one"]);
+        let (code, _, said) = gateway.setup.sentinel(&["restart", "one"]);
         assert!(code == 3 && said.contains(revision), "{era}: {said}");
     }
 }

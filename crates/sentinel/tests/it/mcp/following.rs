@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern};
-use crate::support::house::{Gateway, PATIENCE, Server, http_backend, stdio_backend, until};
 use crate::support::http::{Stream, parse};
 use crate::support::processes::kill;
+use crate::support::setup::{Gateway, PATIENCE, Server, http_backend, stdio_backend, until};
 
 const URI: &str = "test://static";
 

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::support::callers::{
     Caller, LEGACY, Legacy, MODERN, Modern, bare_post, request, text_of, tool,
 };
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend};
 use crate::support::http;
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend};
 use crate::support::tokens::JSON_BODY;
 
 const GOOD: [&str; 10] = [
@@ -210,7 +210,7 @@ fn g_4_an_id_in_flight_cannot_be_used_again_in_its_session() {
         "tools/call",
         tool("barrier", json!({"name": "b"})),
     ));
-    crate::support::house::until("it waits", || {
+    crate::support::setup::until("it waits", || {
         (caller.said("waiting", json!({"name": "b"})) == "1").then_some(())
     });
     let second = caller.post(&request(

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use crate::support::callers::{
     Caller, Legacy, Modern, kind_of, notification, request, text_of, tool,
 };
-use crate::support::house::{
-    Gateway, PATIENCE, Server, http_backend, measured, stdio_backend, until,
-};
 use crate::support::http::parse;
 use crate::support::pipe::Pipe;
+use crate::support::setup::{
+    Gateway, PATIENCE, Server, http_backend, measured, stdio_backend, until,
+};
 
 /// One server of each kind; a call to one says nothing about the others.
 fn four() -> (Gateway, [Server; 2]) {

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, MODERN, Modern, introduced, kind_of, request, tool};
-use crate::support::house::{Gateway, House, PATIENCE, Server, http_backend, until, within};
 use crate::support::processes::resident_kib;
 use crate::support::records::export;
+use crate::support::setup::{Gateway, PATIENCE, Server, Setup, http_backend, until, within};
 
 const MB: usize = 1 << 20;
 
@@ -237,16 +237,16 @@ fn gateway(server: &Scripted, limits: &str) -> Gateway {
 /// The only record of a request, once the gateway has ended.
 fn record(gateway: Gateway, id: &str) -> Value {
     let Gateway {
-        mut process, house, ..
+        mut process, setup, ..
     } = gateway;
     process.signal("TERM");
     process.wait();
-    only(&house, id)
+    only(&setup, id)
 }
 
 #[track_caller]
-fn only(house: &House, id: &str) -> Value {
-    let mut found: Vec<Value> = export(house);
+fn only(setup: &Setup, id: &str) -> Value {
+    let mut found: Vec<Value> = export(setup);
     found.retain(|record| record["request_id"] == id);
     assert_eq!(found.len(), 1, "{found:?}");
     found.remove(0)
@@ -349,9 +349,9 @@ fn broken(
     let read = reading.finish();
     until("nothing is in flight", || in_flight(&gateway));
     until("it is on record", || {
-        gateway.house.log().contains("ended early").then_some(())
+        gateway.setup.log().contains("ended early").then_some(())
     });
-    let log = gateway.house.log();
+    let log = gateway.setup.log();
     (read, record(gateway, "broken"), log)
 }
 
@@ -507,7 +507,7 @@ fn p_r08_leaving_cancelling_and_killing_end_a_large_answer_and_its_request() {
             ("leave", _) => drop(reading.take()),
             ("cancel", Who::Legacy(legacy)) => legacy.cancel(&json!("gone")),
             _ => {
-                let (code, _, said) = gateway.house.sentinel(&["kill", "tool", "echo"]);
+                let (code, _, said) = gateway.setup.sentinel(&["kill", "tool", "echo"]);
                 assert_eq!(code, 0, "{said}");
             }
         }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of, request, text_of, tool};
-use crate::support::house::{
+use crate::support::http::parse;
+use crate::support::setup::{
     Gateway, PATIENCE, Server, http_backend, measured, stdio_backend, until,
 };
-use crate::support::http::parse;
 
 /// Callers that are asked at the same time, a quarter in each pairing of eras. Parked are those of a
 /// modern caller with a legacy backend: fewer than one caller may have.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, request, tool};
-use crate::support::house::{Gateway, PATIENCE, Server, http_backend, until};
 use crate::support::http::{Stream, parse};
+use crate::support::setup::{Gateway, PATIENCE, Server, http_backend, until};
 
 /// A caller and the path of its backend.
 struct Pair<'g> {

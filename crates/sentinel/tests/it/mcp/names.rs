@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend};
 use crate::support::http::parse;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend};
 
 /// What a backend says of itself, called under this name.
 fn pid(caller: &impl Caller, name: &str) -> Value {
@@ -36,7 +36,7 @@ fn g_47_c_37_colliding_names_get_their_backends_prefix_in_configured_order() {
         assert!(!tools.contains(&name.to_owned()), "{name} in {tools:?}");
     }
     assert_eq!(merged.tools(), tools, "the same order each time");
-    let log = gateway.house.log();
+    let log = gateway.setup.log();
     assert!(
         log.contains("beta__echo") && log.contains("WARN"),
         "a warning is logged"

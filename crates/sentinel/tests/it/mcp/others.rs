@@ -15,7 +15,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use crate::support::house::{Gateway, House, PATIENCE, Server, http_backend, stdio_backend};
+use crate::support::setup::{Gateway, PATIENCE, Server, Setup, http_backend, stdio_backend};
 
 fn modes() -> [ClientLifecycleMode; 2] {
     [
@@ -57,7 +57,7 @@ async fn list_and_call(client: RunningService<RoleClient, ()>, want: usize) {
 
 /// Every wait in here is bounded by this.
 async fn bounded(work: impl Future<Output = ()>) {
-    tokio::time::timeout(crate::support::house::PATIENCE, work)
+    tokio::time::timeout(crate::support::setup::PATIENCE, work)
         .await
         .expect("in time");
 }
@@ -86,10 +86,10 @@ async fn g_87_rmcp_lists_and_calls_over_stdio() {
         stdio_backend("b", &["--era", "legacy"], ""),
     ];
     for mode in modes() {
-        let house = House::new(&config.concat());
-        let command = tokio::process::Command::from(house.command("stdio"));
+        let setup = Setup::new(&config.concat());
+        let command = tokio::process::Command::from(setup.command("stdio"));
         let (transport, _) = TokioChildProcess::builder(command)
-            .stderr(house.log_file())
+            .stderr(setup.log_file())
             .spawn()
             .expect("started");
         let client = ().serve_with_lifecycle(transport, mode).await.expect("connected");
@@ -297,7 +297,7 @@ async fn c_39_rmcp_sees_what_a_caller_of_its_era_sees() {
         let client = Noting::default().serve_with_lifecycle(transport, mode.clone());
         let client = client.await.expect("connected");
         let is_modern = column >= 2;
-        let seen = tokio::time::timeout(crate::support::house::PATIENCE, look(&client, is_modern));
+        let seen = tokio::time::timeout(crate::support::setup::PATIENCE, look(&client, is_modern));
         let seen = seen.await.expect("in time");
         assert_eq!(seen.len(), TABLE.len());
         for ((feature, got), (row, want)) in seen.into_iter().zip(TABLE) {

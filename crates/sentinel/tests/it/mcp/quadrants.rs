@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, kind_of};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend};
 use crate::support::http::parse;
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend};
 
 /// Two of everything: each era over HTTP and as a child, lists in pages of two.
 const BACKENDS: [&str; 4] = ["hl", "hm", "sl", "sm"];

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, request, text_of, tool};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::http::{Answer, Stream, data_of, parse};
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend, until};
 
 /// The id of an event.
 fn id_of(event: &str) -> String {

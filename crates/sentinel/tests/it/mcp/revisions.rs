@@ -6,9 +6,9 @@ use crate::support::callers::{
     Caller, LEGACY, Legacy, MODERN, Modern, bare_post, initialize_params, introduced, kind_of,
     notification, request, tool,
 };
-use crate::support::house::{Gateway, stdio_backend};
 use crate::support::http::{self, Answer};
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, stdio_backend};
 
 fn gateway() -> Gateway {
     Gateway::ready(&stdio_backend("one", &["--era", "legacy"], ""))

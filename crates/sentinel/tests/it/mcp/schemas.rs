@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::support::callers::{
     Caller, LEGACY, Legacy, MODERN, Modern, initialize_params, request, tool,
 };
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend};
 use crate::support::http::parse;
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend};
 
 /// The specification's own schemas where they are there, else those that `tests/setup` makes from the types of the Python SDK.
 fn folder() -> PathBuf {
@@ -330,6 +330,6 @@ fn on_stdio(folder: &std::path::Path) {
         line["method"] == "notifications/subscriptions/acknowledged"
     });
     schema.check("SubscriptionsAcknowledgedNotification", &parse(&agreed));
-    crate::support::house::signal(pipe.pid(), "TERM");
+    crate::support::setup::signal(pipe.pid(), "TERM");
     schema.check("SubscriptionsListenResultResponse", &pipe.answer(&id));
 }

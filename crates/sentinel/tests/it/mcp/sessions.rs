@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use crate::support::callers::{Caller, Legacy, Modern, bare_post, request};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::http::{self, parse};
 use crate::support::pipe::Pipe;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend, until};
 
 fn two() -> Gateway {
     let config = [stdio_backend("one", &[], ""), stdio_backend("two", &[], "")];

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::support::callers::{
     Caller, Modern, initialize_params, notification, request, text_of, tool,
 };
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::http::{self, Answer, Stream, data_of, parse};
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::tokens::{JSON_BODY, now, token};
 
 struct Old {

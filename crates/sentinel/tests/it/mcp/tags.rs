@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::callers::{Caller, Legacy, Modern, notification};
-use crate::support::house::{Gateway, stdio_backend};
+use crate::support::setup::{Gateway, stdio_backend};
 
 const PROPOSAL: [&str; 2] = ["get_proposal", "submit_proposal"];
 

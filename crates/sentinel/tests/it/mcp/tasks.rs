@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, request, text_of, tool};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::http::{Stream, parse};
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::tokens::token;
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -282,7 +282,7 @@ fn p_s06_the_owner_of_a_task_can_cancel_it_although_its_tool_is_off_or_lost() {
 fn p_s06_a_kill_ends_tasks_that_were_handed_out_and_no_others() {
     let (gateway, _servers) = diggers("");
     let cancelled = || {
-        let log = gateway.house.log();
+        let log = gateway.setup.log();
         log.matches("a task was cancelled").count()
     };
     let ends = |caller: &Modern, scope: &str, name: &str| {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, request, text_of, tool};
-use crate::support::house::{Gateway, Server, http_backend};
+use crate::support::setup::{Gateway, Server, http_backend};
 
 const PAGE: &str = "https://shop.example/connect?id=1";
 

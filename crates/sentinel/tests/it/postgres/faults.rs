@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::support::callers::Legacy;
-use crate::support::house::{Gateway, House, PATIENCE, until};
 use crate::support::http;
 use crate::support::postgres::Cluster;
+use crate::support::setup::{Gateway, PATIENCE, Setup, until};
 use crate::support::shop::{Shop, gateway_of, login_url, member};
 use crate::support::web::Web;
 
@@ -307,7 +307,7 @@ fn read_only_operations_go_to_a_standby_while_it_can_be_reached() {
         ("SHOP_DATABASE_URL", url.as_str()),
         ("SHOP_REPLICAS_URL", replicas.as_str()),
     ];
-    let gateway = Gateway::start_in(House::with_env(&config, &env));
+    let gateway = Gateway::start_in(Setup::with_env(&config, &env));
     gateway.wait_ready();
     let web = Web::new(&gateway);
     let port = |tool: &str| {

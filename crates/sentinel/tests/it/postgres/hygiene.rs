@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern};
-use crate::support::house::until;
 use crate::support::http::Answer;
 use crate::support::records::export;
+use crate::support::setup::until;
 use crate::support::shop::{Shop, member};
 use crate::support::web::Web;
 
@@ -75,20 +75,20 @@ fn d_2_d_18_what_the_database_says_of_an_error_reaches_nobody() {
     );
     said.push(gateway.get("/metrics").text);
     let log = until("the cause is in the log", || {
-        let log = gateway.house.log();
+        let log = gateway.setup.log();
         log.contains("leak-message").then_some(log)
     });
     let reference = web.post("/api/fail", &json!({"how": "raise"})).json()["reference"].clone();
     let id = reference.as_str().expect("a reference").to_owned();
     until("the reference is in the log", || {
-        let log = gateway.house.log();
+        let log = gateway.setup.log();
         log.lines()
             .any(|line| line.contains(&id) && line.contains("leak-message"))
             .then_some(())
     });
     drop(log);
-    let house = shop.gateway.end();
-    said.extend(export(&house).iter().map(Value::to_string));
+    let setup = shop.gateway.end();
+    said.extend(export(&setup).iter().map(Value::to_string));
     for text in &said {
         for marker in [
             "leak",
@@ -218,13 +218,13 @@ fn p_s12_a_login_that_bypasses_row_level_security_is_refused() {
     };
     let url = cluster.url();
     let env = [("SHOP_DATABASE_URL", url.as_str())];
-    let house = crate::support::house::House::with_env(&config(""), &env);
-    let gateway = crate::support::house::Gateway::start_in(house);
+    let setup = crate::support::setup::Setup::with_env(&config(""), &env);
+    let gateway = crate::support::setup::Gateway::start_in(setup);
     until("the login is refused", || {
-        gateway.house.log().contains("is a superuser").then_some(())
+        gateway.setup.log().contains("is a superuser").then_some(())
     });
     assert_ne!(gateway.health("shop"), "up");
     drop(gateway);
-    let house = crate::support::house::House::with_env(&config("allow_superuser = true"), &env);
-    crate::support::house::Gateway::start_in(house).wait_ready();
+    let setup = crate::support::setup::Setup::with_env(&config("allow_superuser = true"), &env);
+    crate::support::setup::Gateway::start_in(setup).wait_ready();
 }

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::support::house::{PATIENCE, until};
 use crate::support::processes::resident_kib;
+use crate::support::setup::{PATIENCE, until};
 use crate::support::shop::Shop;
 use crate::support::web::Web;
 

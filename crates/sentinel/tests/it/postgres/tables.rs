@@ -11,7 +11,7 @@ const MORE: &str = "
         id int PRIMARY KEY, weight numeric, state data.state, sent_at timestamptz, label text NOT NULL, raw bytea, extra jsonb,
         parts int[]
     );
-    COMMENT ON TABLE data.parcels IS 'What leaves the house.';
+    COMMENT ON TABLE data.parcels IS 'What leaves the warehouse.';
     COMMENT ON COLUMN data.parcels.weight IS 'In kilograms.';
     INSERT INTO data.parcels
         SELECT n, CASE WHEN n % 3 > 0 THEN n / 4.0 END, (ARRAY['new', 'paid', 'sent']::data.state[])[n % 3 + 1],
@@ -75,7 +75,7 @@ fn d_6_tables_are_offered_as_configured_and_rows_as_the_database_allows() {
         ],
         "{names:?}"
     );
-    let notices = shop.gateway.house.log();
+    let notices = shop.gateway.setup.log();
     assert!(
         notices.contains("data.hidden"),
         "what the login may not read is said: {notices}"

@@ -344,8 +344,8 @@ fn g_36_each_call_of_a_function_leaves_one_record() {
     Web::new(&shop.gateway)
         .bearing(&credential)
         .get("/shop/orders");
-    let house = shop.gateway.end();
-    let records = crate::support::records::export(&house);
+    let setup = shop.gateway.end();
+    let records = crate::support::records::export(&setup);
     let mut surfaces: Vec<&str> = records
         .iter()
         .filter(|record| record["operation"] == "list_orders")

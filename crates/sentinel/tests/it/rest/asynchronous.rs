@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::posting::{code, get, post, release, send, text, waiting};
-use crate::support::house::{Gateway, Server, http_backend, until};
 use crate::support::http::Answer;
 use crate::support::records::export;
+use crate::support::setup::{Gateway, Server, http_backend, until};
 use crate::support::tokens::token;
 
 const LATER: (&str, &str) = ("Prefer", "respond-async");
@@ -242,7 +242,7 @@ fn p_s07_a_tool_that_is_switched_off_ends_its_calls_and_hides_their_answers() {
     let server = Server::start(&[]);
     let gateway = gateway(&server, "");
     let url = begun(&gateway, "b", &[]);
-    let (exit, _, wrong) = gateway.house.sentinel(&["kill", "tool", "one.barrier"]);
+    let (exit, _, wrong) = gateway.setup.sentinel(&["kill", "tool", "one.barrier"]);
     assert_eq!(exit, 0, "{wrong}");
     waiting(&gateway, "b", 0);
     let ended = get(&gateway, &url, &[PATIENTLY]);
@@ -273,8 +273,8 @@ fn g_36_a_call_that_is_answered_later_has_one_record() {
     waiting(&gateway, "deleted", 0);
     begun(&gateway, "unfinished", &[]);
     // The gateway does not wait for a call of which nobody will hear.
-    let house = gateway.end();
-    let records = export(&house);
+    let setup = gateway.end();
+    let records = export(&setup);
     let of_rest = records.iter().filter(|record| record["surface"] == "rest");
     let word = |record: &Value, name: &str| record[name].as_str().unwrap_or_default().to_owned();
     let mut told: Vec<_> = of_rest

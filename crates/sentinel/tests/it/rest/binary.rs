@@ -5,7 +5,7 @@ use std::io::Read;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::support::house::{Gateway, Server};
+use crate::support::setup::{Gateway, Server};
 use crate::support::web::Web;
 
 /// The body of an answer as it came.

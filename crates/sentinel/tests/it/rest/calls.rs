@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use crate::support::callers::{Caller, Legacy, Modern};
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend};
 use crate::support::http::Answer;
 use crate::support::old_server::OldServer;
 use crate::support::records::export;
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend};
 use crate::support::tokens::token;
 use crate::support::web::Web;
 

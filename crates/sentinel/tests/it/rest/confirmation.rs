@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern};
-use crate::support::house::{Gateway, Server, http_backend};
+use crate::support::setup::{Gateway, Server, http_backend};
 use crate::support::tokens::token;
 use crate::support::web::Web;
 

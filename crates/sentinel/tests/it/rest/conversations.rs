@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::house::{Gateway, Server, http_backend, stdio_backend, until};
+use crate::support::setup::{Gateway, Server, http_backend, stdio_backend, until};
 use crate::support::tokens::token;
 use crate::support::web::{JSON_BODY, Web};
 

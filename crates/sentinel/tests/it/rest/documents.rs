@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern};
-use crate::support::house::{Gateway, House, SECRET, stdio_backend, until};
 use crate::support::http::{self, Answer};
+use crate::support::setup::{Gateway, SECRET, Setup, stdio_backend, until};
 use crate::support::tokens::{JSON_BODY, token};
 
 /// Every document that is made of the catalog over GET.
@@ -23,7 +23,7 @@ const ROLES: &str = "[auth]\njwt_secret_env = \"SECRET\"\n\
 
 pub(super) fn guarded(options: &[&str]) -> Gateway {
     let config = format!("{ROLES}{}", stdio_backend("alpha", options, ""));
-    let gateway = Gateway::start_in(House::with_env(&config, &[("SECRET", SECRET)]));
+    let gateway = Gateway::start_in(Setup::with_env(&config, &[("SECRET", SECRET)]));
     gateway.wait_ready();
     gateway
 }
@@ -352,7 +352,7 @@ fn e_6_the_costs_of_llms_txt_are_those_of_the_lists_and_of_the_command() {
             && full.starts_with("# Sentinel Gateway\n\n> ")
     );
     let (code, printed, warned) = gateway
-        .house
+        .setup
         .sentinel(&["cost", "--json", "--warn-above", "60"]);
     assert_eq!(code, 0, "{warned}");
     let printed: Value = serde_json::from_str(&printed).expect("JSON");

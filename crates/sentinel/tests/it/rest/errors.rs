@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Modern};
-use crate::support::house::{Gateway, Server, http_backend, until};
 use crate::support::http::Answer;
+use crate::support::setup::{Gateway, Server, http_backend, until};
 use crate::support::tokens::token;
 use crate::support::web::{JSON_BODY, Web};
 
@@ -216,7 +216,7 @@ fn c_19_failures_of_backends_have_their_statuses() {
     assert!(!problem.to_string().contains("refused") && !problem.to_string().contains(&port));
     let instance = problem["instance"].as_str().expect("an id");
     let id = instance.strip_prefix("urn:uuid:").expect("a UUID");
-    let log = gateway.house.log();
+    let log = gateway.setup.log();
     let line = log.lines().find(|line| line.contains(id)).expect("a line");
     assert!(
         line.contains("backend_unavailable") && line.contains("refused"),
@@ -244,7 +244,7 @@ fn c_19_failures_of_backends_have_their_statuses() {
         assert!(!members.to_string().contains("secret"), "{members}");
         let instance = members["instance"].as_str().expect("an id");
         let id = instance.strip_prefix("urn:uuid:").expect("a UUID");
-        let log = gateway.house.log();
+        let log = gateway.setup.log();
         let line = log.lines().find(|line| line.contains(id)).expect("a line");
         assert!(line.contains("/srv/secret.py:7"), "{line}");
     }

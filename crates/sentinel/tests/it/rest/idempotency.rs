@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::posting::{code, executed, post, release, send, text, waiting};
-use crate::support::house::{Gateway, Server, free_port, http_backend};
 use crate::support::http::Answer;
 use crate::support::records::export;
+use crate::support::setup::{Gateway, Server, free_port, http_backend};
 use crate::support::tokens::token;
 
 fn gateway(more: &str) -> (Server, Gateway) {
@@ -25,7 +25,7 @@ fn is_replayed(answer: &Answer) -> bool {
 
 #[track_caller]
 fn sentinel(gateway: &Gateway, command: &[&str]) {
-    let (code, _, wrong) = gateway.house.sentinel(command);
+    let (code, _, wrong) = gateway.setup.sentinel(command);
     assert_eq!(code, 0, "{command:?}: {wrong}");
 }
 
@@ -243,7 +243,7 @@ fn p_s07_an_answer_is_replayed_only_to_who_may_make_the_call_now() {
     assert!(is_replayed(&call()));
     let backend = http_backend("one", &server.address, "");
     let role = "[rbac.roles.admin]\npermissions = [\"*\"]\ndenied_tools = [\"one.count\"]\n";
-    gateway.house.rewrite(&format!("{role}{backend}"));
+    gateway.setup.rewrite(&format!("{role}{backend}"));
     sentinel(&gateway, &["reload"]);
     assert_eq!(
         (call().status, code(&call()).as_str()),
@@ -286,8 +286,8 @@ fn g_36_each_request_with_a_key_has_its_record_and_a_replay_says_so() {
         keyed(&gateway, tool, "k", &arguments);
     }
     keyed(&gateway, "count", "k", &json!({"key": "b"}));
-    let house = gateway.end();
-    let records = export(&house);
+    let setup = gateway.end();
+    let records = export(&setup);
     let of_rest = records.iter().filter(|record| record["surface"] == "rest");
     let word = |record: &Value, name: &str| record[name].as_str().unwrap_or_default().to_owned();
     let told: Vec<_> = of_rest

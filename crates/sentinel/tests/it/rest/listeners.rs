@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Modern};
-use crate::support::house::{Gateway, Server, http_backend};
+use crate::support::setup::{Gateway, Server, http_backend};
 use crate::support::web::Web;
 
 /// The addresses of `[[listeners]]`, in their order.
 fn listeners(gateway: &Gateway) -> Vec<String> {
     let file = format!("{}.json", gateway.process.pid());
-    let file = gateway.house.data().join("run").join(file);
+    let file = gateway.setup.data().join("run").join(file);
     let said = std::fs::read(file).expect("the gateway has said where it listens");
     let said: Value = serde_json::from_slice(&said).expect("JSON");
     let all = said["listeners"].as_array().expect("listeners");
@@ -74,9 +74,9 @@ fn b_1_a_listener_serves_one_backend_at_mcp_and_nothing_else() {
 fn b_1_an_address_that_is_taken_is_named_with_its_key() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address");
-    let house =
-        crate::support::house::House::new(&format!("[[listeners]]\nlisten = \"{address}\"\n"));
-    let (code, _, text) = house.sentinel(&["serve"]);
+    let setup =
+        crate::support::setup::Setup::new(&format!("[[listeners]]\nlisten = \"{address}\"\n"));
+    let (code, _, text) = setup.sentinel(&["serve"]);
     assert_eq!(code, 1, "{text}");
     let want = format!("cannot listen on {address}");
     assert!(

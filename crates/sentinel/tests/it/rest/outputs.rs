@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::posting::{get, post};
 use crate::support::callers::{Caller, Modern};
-use crate::support::house::{Gateway, Server, http_backend};
+use crate::support::setup::{Gateway, Server, http_backend};
 
 /// The value of a series of the one backend and its tool `structured`; 0 where there is none.
 fn metric(gateway: &Gateway, name: &str) -> u64 {
@@ -35,7 +35,7 @@ fn c_38_a_result_that_does_not_fit_passes_and_is_counted_and_logged() {
     assert!(answer["result"]["structuredContent"].is_array(), "{answer}");
     assert_eq!(metric(&gateway, MISMATCHES), 6);
     // After one, two and four of them.
-    let log = gateway.house.log();
+    let log = gateway.setup.log();
     assert_eq!(
         log.matches("does not fit the tool's outputSchema").count(),
         3
@@ -72,9 +72,9 @@ fn c_38_a_backends_results_need_not_be_checked() {
     assert_eq!(wrong.status, 200);
     assert_eq!(metric(&gateway, MISMATCHES), 0);
     gateway
-        .house
+        .setup
         .rewrite(&http_backend("one", &server.address, ""));
-    let (exit, _, problem) = gateway.house.sentinel(&["reload"]);
+    let (exit, _, problem) = gateway.setup.sentinel(&["reload"]);
     assert_eq!(exit, 0, "{problem}");
     post(&gateway, "structured", &[], &json!({"list": true}));
     assert_eq!(metric(&gateway, MISMATCHES), 1);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::documents::{get, guarded};
-use crate::support::house::Gateway;
 use crate::support::http;
+use crate::support::setup::Gateway;
 use crate::support::tokens::JSON_BODY;
 
 #[test]

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Modern};
-use crate::support::house::{Gateway, until};
 use crate::support::http::{self, Answer, Sent};
+use crate::support::setup::{Gateway, until};
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 

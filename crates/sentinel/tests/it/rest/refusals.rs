@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::errors::{check_error, check_problem};
 use crate::support::callers::{Caller, Modern};
-use crate::support::house::{Gateway, Server, http_backend, until};
 use crate::support::http::status;
+use crate::support::setup::{Gateway, Server, http_backend, until};
 use crate::support::web::{JSON_BODY, Web};
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::callers::{Caller, Modern};
-use crate::support::house::{Gateway, Server, http_backend, until};
+use crate::support::setup::{Gateway, Server, http_backend, until};
 use crate::support::web::Web;
 
 fn status(web: &Web, verb: &str, path: &str) -> u16 {
@@ -25,7 +25,7 @@ fn issue_18_a_surface_is_switched_off_and_moved_by_a_reload() {
     assert_eq!(there, text);
 
     let moved = "[surfaces]\nmcp_path = \"/agents/mcp\"\nrest_path = \"/tools\"\nrpc = false\n";
-    gateway.house.rewrite(&format!("{moved}{backend}"));
+    gateway.setup.rewrite(&format!("{moved}{backend}"));
     gateway.process.signal("HUP");
     until("REST is at its new path", || {
         (web.post("/tools/echo", &echo).status == 200).then_some(())
@@ -60,7 +60,7 @@ fn issue_18_a_surface_is_switched_off_and_moved_by_a_reload() {
     assert_eq!(web.get("/nothing").json()["detail"], text);
 
     let off = "[surfaces]\nmcp = false\nrest = false\n";
-    gateway.house.rewrite(&format!("{off}{backend}"));
+    gateway.setup.rewrite(&format!("{off}{backend}"));
     gateway.process.signal("HUP");
     until("JSON-RPC is back", || {
         (web.rpc("echo", &echo).status == 200).then_some(())
@@ -103,9 +103,9 @@ fn issue_18_documents_explorer_and_admin_api_are_switched_off_by_a_reload() {
         ("rest = true", [200; 5]),
     ] {
         gateway
-            .house
+            .setup
             .rewrite(&format!("[surfaces]\n{off}\n{backend}"));
-        let (exit, _, wrong) = gateway.house.sentinel(&["reload"]);
+        let (exit, _, wrong) = gateway.setup.sentinel(&["reload"]);
         assert_eq!(exit, 0, "{off}: {wrong}");
         assert_eq!(statuses(), want, "{off}");
     }

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::support::house::{Gateway, Server};
 use crate::support::http::Answer;
+use crate::support::setup::{Gateway, Server};
 use crate::support::web::{JSON_BODY, Web};
 
 struct Described {

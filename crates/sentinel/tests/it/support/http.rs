@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::house::PATIENCE;
+use crate::support::setup::PATIENCE;
 
 /// A request whose answer has not been looked at.
 pub(crate) struct Sent(TcpStream);

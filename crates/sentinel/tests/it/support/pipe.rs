@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, initialize_params, introduced, notification, request};
-use crate::support::house::{House, PATIENCE, until};
 use crate::support::http::parse;
+use crate::support::setup::{PATIENCE, Setup, until};
 
 /// Lines that a test has not looked at yet; a test reads fewer.
 const LINES_MAX: usize = 4096;
@@ -25,17 +25,17 @@ pub(crate) struct Pipe {
     /// The capabilities of a modern caller; `None` for a legacy one.
     modern: Option<Value>,
     next: AtomicU64,
-    pub(crate) house: House,
+    pub(crate) setup: Setup,
 }
 
 impl Pipe {
     /// Starts `sentinel stdio` without saying anything to it.
     pub(crate) fn silent(config: &str) -> Self {
-        Self::silent_in(House::new(config))
+        Self::silent_in(Setup::new(config))
     }
 
-    fn silent_in(house: House) -> Self {
-        let mut process = house.spawn_stdio();
+    fn silent_in(setup: Setup) -> Self {
+        let mut process = setup.spawn_stdio();
         let output = BufReader::new(process.stdout.take().expect("a pipe"));
         let (say, lines) = sync_channel(LINES_MAX);
         // Ends with the process, or with this caller.
@@ -53,7 +53,7 @@ impl Pipe {
             aside: Mutex::default(),
             modern: None,
             next: AtomicU64::new(1),
-            house,
+            setup,
         }
     }
 
@@ -72,8 +72,8 @@ impl Pipe {
     }
 
     /// Where another gateway was before.
-    pub(crate) fn modern_in(house: House) -> Self {
-        let mut this = Self::silent_in(house);
+    pub(crate) fn modern_in(setup: Setup) -> Self {
+        let mut this = Self::silent_in(setup);
         this.modern = Some(json!({}));
         this
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use self::proc::with_variable;
 pub(crate) use self::proc::{alive, below, mark};
-use crate::support::house::{signal, within};
+use crate::support::setup::{signal, within};
 
 /// The bound of P-R11.
 const SOON: Duration = Duration::from_secs(2);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::house::{Gateway, House, PATIENCE, Server, http_backend};
+use crate::support::setup::{Gateway, PATIENCE, Server, Setup, http_backend};
 
 /// A gateway with these settings and one backend, which has `more` in its section.
 pub(crate) fn with_backend(settings: &str, more: &str) -> (Server, Gateway) {
@@ -63,8 +63,8 @@ pub(crate) fn call(id: &str, tool: &str) -> Value {
 }
 
 /// Every record of the store, by request id.
-pub(crate) fn export(house: &House) -> Vec<Value> {
-    let output = house
+pub(crate) fn export(setup: &Setup) -> Vec<Value> {
+    let output = setup
         .command("audit")
         .arg("export")
         .stderr(Stdio::null())
@@ -76,8 +76,8 @@ pub(crate) fn export(house: &House) -> Vec<Value> {
     text.lines().map(parse).collect()
 }
 
-pub(crate) fn verify(house: &House) -> Value {
-    let output = house
+pub(crate) fn verify(setup: &Setup) -> Value {
+    let output = setup
         .command("audit")
         .args(["verify", "--json"])
         .output()

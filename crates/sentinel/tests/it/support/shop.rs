@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::house::{Gateway, House, until};
 use crate::support::postgres::Cluster;
+use crate::support::setup::{Gateway, Setup, until};
 use crate::support::tokens::token;
 
 const SCHEMA: &str = include_str!("../postgres/shop.sql");
@@ -52,8 +52,8 @@ pub(crate) fn gateway_of(url: &str, config: &str, more_of_backend: &str) -> Gate
     let config = format!(
         "{config}\n[[backends]]\nname = \"shop\"\ntype = \"postgres\"\nurl_env = \"SHOP_DATABASE_URL\"\n{more_of_backend}\n"
     );
-    let house = House::with_env(&config, &[("SHOP_DATABASE_URL", url)]);
-    let gateway = Gateway::start_in(house);
+    let setup = Setup::with_env(&config, &[("SHOP_DATABASE_URL", url)]);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     gateway
 }

@@ -9,8 +9,8 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
 
-use crate::support::house::{Gateway, SECRET};
 use crate::support::http::{self, Answer};
+use crate::support::setup::{Gateway, SECRET};
 
 pub(crate) const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 pub(crate) const JSON_BODY: (&str, &str) = ("Content-Type", "application/json");

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::house::Gateway;
 use crate::support::http::{self, Answer, Sent};
+use crate::support::setup::Gateway;
 
 pub(crate) const JSON_BODY: (&str, &str) = ("Content-Type", "application/json");
 

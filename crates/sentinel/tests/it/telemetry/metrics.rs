@@ -6,8 +6,8 @@ use std::net::TcpListener;
 use serde_json::json;
 
 use crate::support::callers::{Caller, Modern, kind_of, tool};
-use crate::support::house::{Gateway, Server, http_backend, until};
 use crate::support::http;
+use crate::support::setup::{Gateway, Server, http_backend, until};
 use crate::support::tokens::token;
 
 type Labels = BTreeMap<String, String>;
@@ -309,7 +309,7 @@ fn c_11_metrics_are_for_those_from_whom_nothing_is_hidden() {
     assert_eq!(by(narrowed), (403, false));
     assert_eq!(scraped(&gateway.address, None), (401, false));
     // Where probes are answered nobody is asked who it is.
-    let run = gateway.house.data().join("run");
+    let run = gateway.setup.data().join("run");
     let file = run.join(format!("{}.json", gateway.process.pid()));
     let file = std::fs::read_to_string(file).expect("a run file");
     let file: serde_json::Value = serde_json::from_str(&file).expect("JSON");

@@ -8,8 +8,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::support::house::{Gateway, Server, http_backend, until};
 use crate::support::http;
+use crate::support::setup::{Gateway, Server, http_backend, until};
 
 /// A collector that keeps the spans of every request it is sent.
 struct Collector {

@@ -11,7 +11,7 @@ use super::*;
 use crate::spool::{AtQuota, Limits};
 use crate::sqlite::{Sqlite, Synchronous};
 
-struct House {
+struct Setup {
     work: Work,
     metrics: Arc<Metrics>,
     stop: watch::Sender<bool>,
@@ -19,7 +19,7 @@ struct House {
     _data: TempDir,
 }
 
-fn house() -> House {
+fn setup() -> Setup {
     let data = TempDir::new().unwrap();
     let path = data.path().join("sentinel.db");
     let db = Sqlite::open(&path, Synchronous::Full, &[MIGRATIONS]).unwrap();
@@ -41,7 +41,7 @@ fn house() -> House {
         memory_next: 1,
         memory_head: None,
     };
-    House {
+    Setup {
         work,
         metrics,
         stop,
@@ -50,7 +50,7 @@ fn house() -> House {
     }
 }
 
-impl House {
+impl Setup {
     /// Ten calls a millisecond, for so long.
     fn calls(&self, lasts: Duration) {
         let metrics = self.metrics.clone();
@@ -76,38 +76,38 @@ const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
 async fn p_a06_records_of_a_burst_wait_for_its_end_but_not_for_long() {
-    let mut house = house();
-    house.pauses_for(200..=202).await;
-    house.calls(Duration::from_millis(250));
-    house.pauses_for(400..=404).await;
-    house.calls(LONG);
-    house.pauses_for(800..=808).await;
-    house.pauses_for(800..=808).await;
+    let mut setup = setup();
+    setup.pauses_for(200..=202).await;
+    setup.calls(Duration::from_millis(250));
+    setup.pauses_for(400..=404).await;
+    setup.calls(LONG);
+    setup.pauses_for(800..=808).await;
+    setup.pauses_for(800..=808).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn p_a04_a_burst_does_not_wait_where_something_would_give_way() {
-    let mut house = house();
-    house.calls(LONG);
-    house.work.recorder.crowded.notify_one();
-    house.pauses_for(0..=1).await;
-    house.pauses_for(800..=808).await;
-    house.work.recorder.append(&Draft {
+    let mut setup = setup();
+    setup.calls(LONG);
+    setup.work.recorder.crowded.notify_one();
+    setup.pauses_for(0..=1).await;
+    setup.pauses_for(800..=808).await;
+    setup.work.recorder.append(&Draft {
         guarantee: Guarantee::Memory,
         ..Draft::default()
     });
-    house.pauses_for(200..=202).await;
+    setup.pauses_for(200..=202).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_stops_does_not_wait_for_a_burst() {
-    let mut house = house();
-    house.calls(LONG);
-    house.stop.send_replace(true);
-    house.pauses_for(0..=1).await;
+    let mut setup = setup();
+    setup.calls(LONG);
+    setup.stop.send_replace(true);
+    setup.pauses_for(0..=1).await;
 }
 
-impl House {
+impl Setup {
     /// How many gaps were announced, and how many records behind one of them are in the store before that: SQLite counts
     /// rows in the order in which they came.
     async fn gaps(&self) -> (i64, i64) {
@@ -128,9 +128,9 @@ impl House {
 /// Whoever verifies at any moment finds no record missing that is merely not announced yet.
 #[tokio::test]
 async fn p_a04_gaps_are_announced_before_the_records_behind_them() {
-    let mut house = house();
-    let recorder = house.work.recorder.clone();
-    house.work.lanes = recorder.lanes().map(Lane::of).collect();
+    let mut setup = setup();
+    let recorder = setup.work.recorder.clone();
+    setup.work.lanes = recorder.lanes().map(Lane::of).collect();
     for guarantee in [Guarantee::Memory, Guarantee::Spool] {
         let draft = Draft {
             guarantee,
@@ -138,24 +138,24 @@ async fn p_a04_gaps_are_announced_before_the_records_behind_them() {
         };
         (0..20_000).for_each(|_| recorder.append(&draft));
     }
-    while house.work.turn().await != Moved::Nothing {}
-    assert_eq!(house.gaps().await, (2, 0), "of memory and of the spool");
+    while setup.work.turn().await != Moved::Nothing {}
+    assert_eq!(setup.gaps().await, (2, 0), "of memory and of the spool");
 }
 
 /// Also in what a dead process left, and where more than one chunk is before the announcement.
 #[tokio::test]
 async fn p_a04_gaps_of_a_dead_process_are_announced_first() {
-    let mut house = house();
-    let recorder = house.work.recorder.clone();
-    house.work.lanes = recorder.lanes().map(Lane::of).collect();
+    let mut setup = setup();
+    let recorder = setup.work.recorder.clone();
+    setup.work.lanes = recorder.lanes().map(Lane::of).collect();
     let draft = Draft {
         guarantee: Guarantee::Spool,
         ..Draft::default()
     };
     {
         let quota = (256 << 10, AtQuota::Oldest);
-        let root = crate::spool::root(&house.work.data_dir);
-        let (node, metrics) = (recorder.node().into(), house.metrics.clone());
+        let root = crate::spool::root(&setup.work.data_dir);
+        let (node, metrics) = (recorder.node().into(), setup.metrics.clone());
         let dead =
             FileLane::create(&root, node, quota, metrics, Arc::default(), Arc::default()).unwrap();
         (0..20_000).for_each(|_| drop(dead.append(&draft)));
@@ -169,6 +169,6 @@ async fn p_a04_gaps_of_a_dead_process_are_announced_first() {
     for _ in 0..40 {
         recorder.intend(&large).await.unwrap();
     }
-    house.work.adopt().await;
-    assert_eq!(house.gaps().await, (1, 0));
+    setup.work.adopt().await;
+    assert_eq!(setup.gaps().await, (1, 0));
 }

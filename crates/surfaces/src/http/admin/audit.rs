@@ -72,7 +72,7 @@ impl Endpoint for Search {
 
     async fn handle(exchange: &Exchange<'_>, query: Query) -> Result<AuditPage, Fault> {
         let none = || Fault::new(Kind::NotFound, "this gateway keeps no records");
-        let store = control(exchange.door)?.records().ok_or_else(none)?;
+        let store = control(exchange.server)?.records().ok_or_else(none)?;
         let _turn = SEARCHES.acquire().await;
         page(&*store, query).await.map_err(|error| {
             tracing::warn!("records could not be searched: {error}");

@@ -39,7 +39,7 @@ impl Endpoint for List {
     type Output = Vec<BackendStatus>;
 
     async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<Self::Output, Fault> {
-        let policy = &exchange.door.gateway.policy;
+        let policy = &exchange.server.gateway.policy;
         let registry = policy.registry();
         let catalog = registry.catalog();
         let one = |(index, backend): (usize, Arc<dyn sentinel_core::Backend>)| {

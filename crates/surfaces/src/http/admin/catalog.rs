@@ -26,7 +26,7 @@ impl Endpoint for List {
     type Output = Vec<CatalogEntry>;
 
     async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<Self::Output, Fault> {
-        let catalog = exchange.door.gateway.policy.registry().catalog();
+        let catalog = exchange.server.gateway.policy.registry().catalog();
         let all = catalog.all_operations().map(|operation| CatalogEntry {
             backend: operation.backend.to_string(),
             kind: operation

@@ -19,6 +19,6 @@ impl Endpoint for Read {
     type Output = ConfigInForce;
 
     async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<ConfigInForce, Fault> {
-        Ok(ConfigInForce(control(exchange.door)?.config()))
+        Ok(ConfigInForce(control(exchange.server)?.config()))
     }
 }

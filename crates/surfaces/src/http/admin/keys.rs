@@ -151,7 +151,7 @@ impl Endpoint for List {
     type Output = KeyList;
 
     async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<KeyList, Fault> {
-        let store = control(exchange.door)?.key_store();
+        let store = control(exchange.server)?.key_store();
         blocking(move || list(&*store)).await
     }
 }
@@ -164,7 +164,7 @@ impl Endpoint for Create {
 
     async fn handle(exchange: &Exchange<'_>, Json(new): Json<NewKey>) -> Result<CreatedKey, Fault> {
         exchange.about(new.name.clone());
-        let store = control(exchange.door)?.key_store();
+        let store = control(exchange.server)?.key_store();
         let created = blocking(move || create(&*store, &new)).await?;
         let Key { id, name, role, .. } = &created.shown;
         tracing::warn!(id, name, role, "an API key was made");
@@ -183,7 +183,7 @@ impl Endpoint for Revoke {
         Json(KeyId { id }): Json<KeyId>,
     ) -> Result<RevokedKey, Fault> {
         exchange.about(id.clone());
-        let store = control(exchange.door)?.key_store();
+        let store = control(exchange.server)?.key_store();
         let revoked = blocking(move || revoke(&*store, &id)).await?;
         tracing::warn!(id = revoked.id, "an API key was revoked");
         Ok(revoked)

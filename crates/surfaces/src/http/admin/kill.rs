@@ -105,7 +105,7 @@ async fn switch<T: Send + 'static>(
     }
     let scope = format!("{:?}", one.scope).to_ascii_lowercase();
     exchange.about(format!("{scope} {}", one.name).trim_end());
-    let gateway = &exchange.door.gateway;
+    let gateway = &exchange.server.gateway;
     let policy = gateway.policy.clone();
     let keys = gateway.control().map(|control| control.key_store());
     blocking(move || {

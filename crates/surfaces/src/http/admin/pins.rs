@@ -34,7 +34,7 @@ impl Endpoint for List {
     type Output = PinList;
 
     async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<PinList, Fault> {
-        let pins = exchange.door.gateway.policy.registry().pins().list();
+        let pins = exchange.server.gateway.policy.registry().pins().list();
         Ok(PinList { pins })
     }
 }
@@ -49,7 +49,7 @@ impl Endpoint for Approve {
         exchange: &Exchange<'_>,
         Json(ApprovalRequest { backend, tool }): Json<ApprovalRequest>,
     ) -> Result<Approval, Fault> {
-        let registry = exchange.door.gateway.policy.registry().clone();
+        let registry = exchange.server.gateway.policy.registry().clone();
         let unknown = || invalid(format!("there is no backend `{backend}`"));
         let running = registry.running(&backend).ok_or_else(unknown)?;
         // What is approved is what it offers now, not what it was last seen to offer.

@@ -31,6 +31,6 @@ impl Endpoint for Reload {
     type Output = Reloaded;
 
     async fn handle(exchange: &Exchange<'_>, _: Posted) -> Result<Reloaded, Fault> {
-        control(exchange.door)?.reload().await
+        control(exchange.server)?.reload().await
     }
 }

@@ -34,7 +34,7 @@ impl Endpoint for Restart {
     ) -> Result<Restarted, Fault> {
         exchange.about(format!("backend {backend}"));
         let unknown = || invalid(format!("there is no backend `{backend}`"));
-        let registry = exchange.door.gateway.policy.registry();
+        let registry = exchange.server.gateway.policy.registry();
         let running = registry.running(&backend).ok_or_else(unknown)?;
         if running.is_builtin() {
             let text = format!("`{backend}` is built in: there is nothing to restart");

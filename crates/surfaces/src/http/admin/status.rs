@@ -51,14 +51,14 @@ impl Endpoint for Read {
     type Output = Status;
 
     async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<Status, Fault> {
-        let policy = &exchange.door.gateway.policy;
+        let policy = &exchange.server.gateway.policy;
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            sessions: exchange.door.sessions.len(),
+            sessions: exchange.server.sessions.len(),
             admission: admission(policy),
             killed: policy.kills().killed(),
             unchecked: unchecked(policy),
-            shadowed: exchange.door.shadowed_routes(),
+            shadowed: exchange.server.shadowed_routes(),
         })
     }
 }

@@ -68,11 +68,14 @@ pub(super) async fn begin(
         above: above.to_owned(),
     };
     let tasks = {
-        let entrance = exchange.door.entrance.load();
+        let entrance = exchange.server.entrance.load();
         let at = entrance.mounts.rest.as_deref().unwrap_or(mounts::REST);
         format!("{at}/tasks")
     };
-    let (jobs, owner) = (&exchange.door.gateway.jobs, Owner::of(exchange.identity()));
+    let (jobs, owner) = (
+        &exchange.server.gateway.jobs,
+        Owner::of(exchange.identity()),
+    );
     let opened = match jobs.open(owner, order, &tasks) {
         Ok(opened) => opened,
         Err(fault) => {
@@ -110,8 +113,8 @@ pub(super) async fn begin(
 fn drive_on(exchange: &Exchange<'_>, job: &Arc<Job>, running: Running) {
     let driver = Driver {
         job: job.clone(),
-        gateway: exchange.door.gateway.clone(),
-        epoch: exchange.door.entrance.load().epoch.clone(),
+        gateway: exchange.server.gateway.clone(),
+        epoch: exchange.server.entrance.load().epoch.clone(),
         identity: exchange.identity().clone(),
     };
     let driven = tokio::spawn(driver.run(running));
@@ -251,7 +254,7 @@ fn working(job: &Job, state: &State) -> Response<Body> {
 fn find(exchange: &Exchange<'_>) -> Result<Arc<Job>, Fault> {
     let id = segment(exchange.rest)?;
     let owner = Owner::of(exchange.identity());
-    let job = exchange.door.gateway.jobs.find(&id, &owner);
+    let job = exchange.server.gateway.jobs.find(&id, &owner);
     job.ok_or_else(|| {
         let text = "no such task: it is over, was removed, or is somebody else's";
         Fault::new(Kind::NotFound, text)
@@ -329,7 +332,7 @@ pub(in super::super) fn cancel<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> H
         let wanted = about(exchange, &job, Method::TasksCancel)?;
         let record = operations::open(exchange, Surface::Rest, &wanted);
         record.trail().about(&job.order.tool);
-        exchange.door.gateway.jobs.remove(&job.id);
+        exchange.server.gateway.jobs.remove(&job.id);
         if let Some((_, sealed)) = job.take_question() {
             let members = [br#","requestState":"#, &sealed[..]].concat();
             operations::abandon(exchange, params(exchange, &job, &members)?);
@@ -349,7 +352,7 @@ pub(in super::super) fn continue_later<'a>(
 ) -> Handled<'a> {
     async move {
         let job = find(exchange)?;
-        let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
+        let bytes = take_any_body(exchange.server, exchange.headers(), body).await?;
         check_json_type(exchange.headers())?;
         let bytes_in = bytes.len();
         let sent = Params::parse(bytes, rules(exchange)).map_err(malformed)?;

@@ -39,12 +39,12 @@ async fn listed(exchange: &Exchange<'_>, kinds: &[ItemKind]) -> Result<Response<
         return Err(accept::not_acceptable("application/json"));
     }
     let method = kinds[0].list_method();
-    let (door, identity) = (exchange.door, exchange.identity());
-    let arrival = arrival_at(Surface::Rest, door, identity, exchange.headers());
+    let (server, identity) = (exchange.server, exchange.identity());
+    let arrival = arrival_at(Surface::Rest, server, identity, exchange.headers());
     let params = Params::default();
     let record = OperationExchange::open(&arrival, None, &method, &params, 0);
     let caller = operations::caller_by(exchange, Addressing::Document);
-    let (policy, set) = (&door.gateway.policy, caller.capability_set());
+    let (policy, set) = (&server.gateway.policy, caller.capability_set());
     policy.registry().lists_ready(View::Merged, set).await;
     let visible = policy.visible(&caller);
     let mut out = vec![b'{'];
@@ -90,7 +90,7 @@ fn push_item(
     item: &Payload,
     out: &mut Vec<u8>,
 ) {
-    let registry = &exchange.door.gateway.registry;
+    let registry = &exchange.server.gateway.registry;
     let name = item.string("name").unwrap_or_default();
     let tool = match kind {
         ItemKind::Tool => registry.tool(View::Merged, &name),
@@ -107,7 +107,7 @@ fn push_item(
         false => br#"["POST"]"#,
     };
     let verbs = (tool.reach == Reach::ByName).then_some(verbs);
-    let mounts = &exchange.door.entrance.load().mounts;
+    let mounts = &exchange.server.entrance.load().mounts;
     let is_name = |name: &str| visible_tool(exchange, name, Addressing::Name).is_some();
     let Ways { paths, methods } = Ways::to(&tool, routes, mounts, is_name);
     let path = |way: &PathWay| serde_json::json!({ "method": way.verbs, "path": way.path });

@@ -90,7 +90,7 @@ async fn make_once(
     let wanted = call.wanted(exchange, false)?;
     let arguments = canonical(wanted.params.get("arguments").unwrap_or(b"{}"));
     let keyed = Keyed::new(exchange.identity(), call.name, key, &arguments);
-    let (bounds, share) = exchange.door.replay_bounds();
+    let (bounds, share) = exchange.server.replay_bounds();
     match find(exchange, &keyed, prefers.wait).await {
         Found::Free(mut claim) => {
             claim.begin(bounds, share);
@@ -114,9 +114,9 @@ async fn make_once(
 async fn find(exchange: &Exchange<'_>, keyed: &Keyed, wait: Option<Duration>) -> Found {
     let patience = wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
     let deadline = Instant::now() + patience;
-    let (bounds, share) = exchange.door.replay_bounds();
+    let (bounds, share) = exchange.server.replay_bounds();
     loop {
-        let found = exchange.door.gateway.replays.find(keyed, bounds, share);
+        let found = exchange.server.gateway.replays.find(keyed, bounds, share);
         let Found::Running(mut running) = found else {
             return found;
         };

@@ -53,7 +53,7 @@ async fn find(exchange: &Exchange<'_>) -> PathMatch {
     let Some(here) = exchange.routes_here() else {
         return PathMatch::Unknown;
     };
-    let policy = &exchange.door.gateway.policy;
+    let policy = &exchange.server.gateway.policy;
     let caller = operations::caller_by(exchange, Addressing::Route);
     let (registry, view) = (policy.registry(), sentinel_core::View::Merged);
     // Right after the start a backend may not have said yet what routes it has.
@@ -87,7 +87,7 @@ async fn as_a_whole(
     route: &FoundRoute,
     body: Incoming,
 ) -> Result<Response<Body>, Fault> {
-    let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
+    let bytes = take_any_body(exchange.server, exchange.headers(), body).await?;
     let request = WholeRequest::read(exchange, bytes)?;
     let (wanted, http) = request.wanted(&route.operation, Addressing::Route)?;
     let completed = operations::run(exchange, Surface::Rest, wanted).await;
@@ -130,7 +130,7 @@ async fn by_body(
     let accept = Accept::of(exchange.headers());
     let form = accept.form()?;
     let texts = of_texts(exchange, route)?;
-    let bytes = take_any_body(exchange.door, exchange.headers(), body).await?;
+    let bytes = take_any_body(exchange.server, exchange.headers(), body).await?;
     let bytes_in = bytes.len();
     let sent = arguments_of(exchange, bytes, || Some(route.operation.clone()))?;
     let arguments = merged(texts, sent, rules(exchange))?;

@@ -45,7 +45,7 @@ pub(super) fn taken(
         Ok(Message::Response(_)) => return None,
         // By position; what else is wrong with it stays so.
         Err(refusal) if refusal.message == super::NO_OBJECT => {
-            let rules = Rules::caller(exchange.door.gateway.limits().json_depth_max);
+            let rules = Rules::caller(exchange.server.gateway.limits().json_depth_max);
             let request = Payload::parse(sent.clone(), rules).ok()?;
             let method = request.string("method")?.into_owned();
             let id = request.get_bytes("id").and_then(Id::from_raw);
@@ -56,7 +56,7 @@ pub(super) fn taken(
     if method.starts_with("rpc.") || visible_tool(exchange, &method, Addressing::Name).is_some() {
         return None;
     }
-    let policy = &exchange.door.gateway.policy;
+    let policy = &exchange.server.gateway.policy;
     let caller = operations::caller_by(exchange, Addressing::Rpc);
     let sees = |operation: &Operation| policy.grant(&caller, operation).see;
     let route = policy.registry().rpc_route(&method, sees)?;
@@ -90,7 +90,7 @@ impl Taken {
         exchange: &Exchange<'_>,
         element: &Element,
     ) -> Result<Answer, Fault> {
-        let rules = Rules::caller(exchange.door.gateway.limits().json_depth_max);
+        let rules = Rules::caller(exchange.server.gateway.limits().json_depth_max);
         let arguments = self.params.as_deref().unwrap_or(b"{}");
         let params = params_named(&self.route.operation.exposed, arguments, b"", rules);
         let wanted = Wanted {

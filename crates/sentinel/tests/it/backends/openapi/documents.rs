@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::backend;
 use crate::support::callers::{Caller, Modern};
-use crate::support::house::{Gateway, House, Server};
+use crate::support::setup::{Gateway, Server, Setup};
 
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
 /// Objects in arguments are written out so far, unless a member must be there.
@@ -177,11 +177,11 @@ fn every_request_is_built(file: &str, expected: usize) {
         server.address
     );
     let config = backend(spec.to_str().expect("text"), &more);
-    let house = House::new(&config);
-    let (code, out, _) = house.sentinel(&["doctor"]);
+    let setup = Setup::new(&config);
+    let (code, out, _) = setup.sentinel(&["doctor"]);
     assert_eq!(code, 0, "{out}");
     assert!(!out.contains("inputSchema cannot be used"), "{out}");
-    let gateway = Gateway::start_in(house);
+    let gateway = Gateway::start_in(setup);
     gateway.wait_ready();
     let caller = Modern::new(&gateway, "/mcp");
     let tools = caller.result("tools/list", json!({}))["tools"]

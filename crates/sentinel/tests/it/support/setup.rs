@@ -108,25 +108,25 @@ pub(crate) fn program_backend(name: &str, program: &str, args: &[&str], more: &s
 }
 
 /// A directory with a configuration, from which gateways are started one after the other.
-pub(crate) struct House {
+pub(crate) struct Setup {
     dir: TempDir,
     /// Variables that the configuration names.
     env: Vec<(String, String)>,
 }
 
-impl House {
+impl Setup {
     pub(crate) fn new(config: &str) -> Self {
         Self::with_env(config, &[])
     }
 
     pub(crate) fn with_env(config: &str, env: &[(&str, &str)]) -> Self {
         let own = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
-        let house = Self {
+        let setup = Self {
             dir: TempDir::new().expect("a temporary directory"),
             env: env.iter().map(own).collect(),
         };
-        house.rewrite(config);
-        house
+        setup.rewrite(config);
+        setup
     }
 
     pub(crate) fn rewrite(&self, config: &str) {
@@ -267,7 +267,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for Setup {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = self.log();
@@ -288,14 +288,14 @@ impl Process {
         self.0.id()
     }
 
-    pub(crate) fn address(&mut self, house: &House) -> String {
-        let file = house
+    pub(crate) fn address(&mut self, setup: &Setup) -> String {
+        let file = setup
             .data()
             .join("run")
             .join(format!("{}.json", self.pid()));
         until("the gateway says where it listens", || {
             if let Ok(Some(status)) = self.0.try_wait() {
-                panic!("the gateway ended with {status}:\n{}", house.log());
+                panic!("the gateway ended with {status}:\n{}", setup.log());
             }
             let text = fs::read(&file).ok()?;
             let said: Value = serde_json::from_slice(&text).ok()?;
@@ -327,12 +327,12 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(done.is_ok(), "kill runs");
 }
 
-/// A gateway over HTTP with its house.
+/// A gateway over HTTP with its setup.
 pub(crate) struct Gateway {
     pub(crate) process: Process,
     pub(crate) address: String,
     // After the process: its files outlive it.
-    pub(crate) house: House,
+    pub(crate) setup: Setup,
 }
 
 impl Gateway {
@@ -345,16 +345,16 @@ impl Gateway {
 
     /// Starts a gateway; its backends come when they come.
     pub(crate) fn start(config: &str) -> Self {
-        Self::start_in(House::new(config))
+        Self::start_in(Setup::new(config))
     }
 
-    pub(crate) fn start_in(house: House) -> Self {
-        let mut process = house.serve();
-        let address = process.address(&house);
+    pub(crate) fn start_in(setup: Setup) -> Self {
+        let mut process = setup.serve();
+        let address = process.address(&setup);
         Self {
             process,
             address,
-            house,
+            setup,
         }
     }
 
@@ -382,13 +382,13 @@ impl Gateway {
     }
 
     /// Ends the gateway in order.
-    pub(crate) fn end(mut self) -> House {
+    pub(crate) fn end(mut self) -> Setup {
         self.process.signal("TERM");
         self.process.wait();
-        self.house
+        self.setup
     }
 
-    /// Ends the gateway and starts another in the same house.
+    /// Ends the gateway and starts another in the same setup.
     pub(crate) fn restart(self) -> Self {
         Self::start_in(self.end())
     }

@@ -42,17 +42,17 @@ pub(crate) fn program(name: &str, command: &str, args: &[&str], more: &str) -> S
 }
 
 /// A directory with a configuration, in which the program is run.
-pub(crate) struct House(pub(crate) TempDir);
+pub(crate) struct Setup(pub(crate) TempDir);
 
-impl House {
+impl Setup {
     pub(crate) fn new(gateway: &str, backends: &[String]) -> Self {
-        let house = Self(TempDir::new().expect("a temporary directory"));
+        let setup = Self(TempDir::new().expect("a temporary directory"));
         let text = format!(
             "[gateway]\nlisten = \"127.0.0.1:0\"\n{gateway}\n[review]\nenabled = false\n{}",
             backends.concat()
         );
-        fs::write(house.0.path().join("sentinel.toml"), text).expect("a file");
-        house
+        fs::write(setup.0.path().join("sentinel.toml"), text).expect("a file");
+        setup
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {

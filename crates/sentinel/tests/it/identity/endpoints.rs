@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::support::callers::request;
-use crate::support::house::{Gateway, Server, http_backend};
 use crate::support::http;
+use crate::support::setup::{Gateway, Server, http_backend};
 
 const JSON_BODY: (&str, &str) = ("Content-Type", "application/json");
 const ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
@@ -173,7 +173,7 @@ fn p_s13_a_body_in_chunks_is_read_up_to_the_limit() {
     let post = |chunks: &[&[u8]]| {
         let mut socket = std::net::TcpStream::connect(&gateway.address).expect("it listens");
         socket
-            .set_read_timeout(Some(crate::support::house::PATIENCE))
+            .set_read_timeout(Some(crate::support::setup::PATIENCE))
             .expect("a time-out");
         let head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
@@ -214,7 +214,7 @@ fn p_s13_a_head_beyond_the_limit_is_refused() {
 fn exchange(gateway: &Gateway, bytes: &str) -> String {
     use std::io::{Read, Write};
     let mut socket = std::net::TcpStream::connect(&gateway.address).expect("it listens");
-    let limit = Some(crate::support::house::PATIENCE);
+    let limit = Some(crate::support::setup::PATIENCE);
     socket.set_read_timeout(limit).expect("a time-out");
     socket.write_all(bytes.as_bytes()).expect("it is taken");
     let mut answer = Vec::new();
