@@ -1,9 +1,11 @@
-//! Takes the files of Swagger UI that the explorer sends out of the archive in which its crate has them.
+//! Takes the files that the explorer and the console send into the binary.
 //!
-//! A member of a ZIP archive is a deflate stream with a CRC-32, and so is a gzip file: what is compressed stays as it is,
+//! The console's are what `make console` left in `console/dist/app`, compressed there; without them the binary says how to
+//! build it. Those of Swagger UI come out of the archive in which its crate has them: a member of a ZIP archive is a deflate stream with a CRC-32, and so is a gzip file: what is compressed stays as it is,
 //! and a few bytes before and after it make it what browsers take. Nothing is compressed or decompressed here.
 
-use std::path::Path;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED as ARCHIVE;
@@ -30,9 +32,13 @@ struct Member {
     data: &'static [u8],
 }
 
+/// The console as it was built, beside its compressed files.
+const CONSOLE: &str = "../../console/dist";
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let out = env::var("OUT_DIR").expect("cargo sets it");
+    console(Path::new(&out));
     let members = members();
     for (end, name) in FILES {
         // The distributed files lie in the archive once; the same names elsewhere are longer paths.
@@ -44,6 +50,60 @@ fn main() {
         let member = member.unwrap_or_else(|| panic!("the archive of Swagger UI has no {end}"));
         fs::write(Path::new(&out).join(name), member.as_gzip())
             .expect("the output folder can be written");
+    }
+}
+
+/// Writes the table of the console's files, which is empty where it was not built.
+fn console(out: &Path) {
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join(CONSOLE);
+    // A path that is missing would make every build run this again; the folder is in the repository.
+    if root.exists() {
+        println!("cargo::rerun-if-changed={}", root.display());
+    }
+    let app = root.join("app");
+    let mut files = Vec::new();
+    list(&app, &mut files);
+    files.sort();
+    let mut table = String::from("static FILES: &[Asset] = &[\n");
+    for file in files {
+        let name = file.strip_prefix(&app).expect("it was found below it");
+        let name = name.with_extension("");
+        let media_type = match name.extension().and_then(|end| end.to_str()) {
+            Some("html") => "text/html; charset=utf-8",
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("svg") => "image/svg+xml",
+            Some("txt") => "text/plain; charset=utf-8",
+            Some("json") => "application/json",
+            _ => panic!(
+                "{}: no media type is known for this file of the console",
+                name.display()
+            ),
+        };
+        let (name, file) = (name.display(), file.display());
+        writeln!(
+            table,
+            "Asset::gzip({:?}, {media_type:?}, include_bytes!({:?})),",
+            name.to_string(),
+            file.to_string()
+        )
+        .expect("text takes text");
+    }
+    table.push_str("];\n");
+    fs::write(out.join("console_files.rs"), table).expect("the output folder can be written");
+}
+
+/// The compressed files below a folder.
+fn list(folder: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        match path.is_dir() {
+            true => list(&path, files),
+            false if path.extension().is_some_and(|end| end == "gz") => files.push(path),
+            false => {}
+        }
     }
 }
 

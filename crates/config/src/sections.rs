@@ -176,7 +176,6 @@ impl Builder<'_> {
         self.check_role_names(&raw);
         self.check_rate_limits(&raw.rate_limits);
         self.check_kill_switch(&raw.kill_switch, &names);
-        self.check_console();
         self.check_surfaces(&raw.surfaces);
         let gateway = self.gateway(&raw.gateway, exposure, overrides);
         Config {

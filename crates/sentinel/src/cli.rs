@@ -353,6 +353,17 @@ A program is ended and started again, also one that failed too often (max_restar
 attempt; a server over HTTP is looked for at once. Says whether it is up, with exit code 3 if it is not.")]
     Restart(Restart),
 
+    /// Open the console of the running gateway in a browser
+    #[command(after_help = "\
+Examples:
+  sentinel open
+  sentinel open traffic            one page of it
+  sentinel open --print            the address only
+
+The browser is what BROWSER names, else xdg-open finds it. With [auth] the page asks for a token or an API
+key: `sentinel key create me --role admin` makes one.")]
+    Open(Open),
+
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:
@@ -401,6 +412,16 @@ pub(crate) struct Restart {
     pub(crate) backend: String,
     #[command(flatten)]
     pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Open {
+    /// The page: catalog, traffic, backends, config, ... [default: the overview]
+    #[arg(value_name = "PAGE", default_value = "")]
+    pub(crate) page: String,
+    /// Print the address and open nothing
+    #[arg(long)]
+    pub(crate) print: bool,
 }
 
 #[derive(Debug, Args)]

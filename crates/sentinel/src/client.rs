@@ -216,24 +216,27 @@ pub(crate) struct AdminApis {
     pub(crate) data_dir: PathBuf,
 }
 
-/// The gateway at `--url`, else every gateway of the data directory.
-pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<AdminApis> {
+/// The data directory of the configuration. An invalid file does not prevent using a running gateway.
+pub(crate) fn data_dir(global: &Global) -> anyhow::Result<PathBuf> {
     let environment = config::environment()?;
-    let overrides = global.overrides();
-    let data_dir = match config::load(&overrides, &environment) {
+    match config::load(&global.overrides(), &environment) {
         Ok(loaded) => {
             begin_logs(global, &loaded.config)?;
-            loaded.config.gateway.data_dir
+            Ok(loaded.config.gateway.data_dir)
         }
-        // An invalid file does not prevent using a running gateway.
         Err(mistakes) => match mistakes.data_dir().cloned() {
             Some(data_dir) => {
                 commands::warn("the configuration has mistakes; `sentinel check` shows them");
-                data_dir
+                Ok(data_dir)
             }
-            None => return Err(mistakes.into()),
+            None => Err(mistakes.into()),
         },
-    };
+    }
+}
+
+/// The gateway at `--url`, else every gateway of the data directory.
+pub(crate) fn reach(global: &Global, target: &Target) -> anyhow::Result<AdminApis> {
+    let data_dir = data_dir(global)?;
     let gateways = match &target.url {
         Some(url) => vec![Reach::remote(&endpoint(url)?, target.token.as_deref())?],
         None => {

@@ -14,6 +14,7 @@ pub(crate) mod import;
 pub(crate) mod key;
 pub(crate) mod kill;
 mod lists;
+pub(crate) mod open;
 pub(crate) mod pg;
 pub(crate) mod pin;
 pub(crate) mod prompts;

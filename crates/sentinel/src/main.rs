@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Command::Pin(args) => commands::pin::run(&cli.global, args),
         Command::Reload(args) => commands::reload::run(&cli.global, args),
         Command::Restart(args) => commands::restart::run(&cli.global, args),
+        Command::Open(args) => commands::open::run(&cli.global, args),
         Command::Completions(args) => commands::completions::run(args),
         Command::Tools(args) => commands::tools::run(&cli.global, args),
         Command::Resources(args) => commands::resources::run(&cli.global, args),

@@ -191,6 +191,7 @@ fn mounts(config: &Config) -> Mounts {
         documents: surfaces.documents,
         explorer: surfaces.explorer,
         admin: surfaces.admin,
+        console: surfaces.console && config.console.enabled,
         tells_time: surfaces.server_timing,
     }
 }
@@ -205,6 +206,7 @@ pub(crate) fn serving(listener: &config::Listener) -> Option<Serving> {
         config::SurfaceName::Rest => SurfaceName::Rest,
         config::SurfaceName::Rpc => SurfaceName::Rpc,
         config::SurfaceName::Admin => SurfaceName::Admin,
+        config::SurfaceName::Console => SurfaceName::Console,
     });
     let names: Vec<SurfaceName> = names.collect();
     (!names.is_empty()).then_some(Serving::Surfaces(names))
@@ -356,6 +358,7 @@ fn limits(config: &Config) -> Limits {
             bytes_max: limits.idempotency_mb.bytes() as usize,
             ttl: limits.idempotency_ttl,
         },
+        console_session: config.console.session_ttl,
     }
 }
 

@@ -10,7 +10,7 @@ use sentinel_core::catalog::Registry;
 use sentinel_core::identity::KeyStore;
 use sentinel_core::park::{Continuations, ParkedCalls};
 use sentinel_core::seal::Sealer;
-use sentinel_core::{Auditor, Fault, Policy, Walk, walk};
+use sentinel_core::{Auditor, Fault, Policy, Walk, random, walk};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -18,7 +18,7 @@ use crate::http::admin::reload::Reloaded;
 use crate::http::{Jobs, Pace, Replayable, Replays};
 
 /// Bounds on the memory and work that callers can cause; each has a key in the configuration.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// One HTTP request body.
     pub body_bytes_max: usize,
@@ -43,6 +43,8 @@ pub struct Limits {
     pub park_ttl: Duration,
     /// Answers that are kept by idempotency key.
     pub replays: Replayable,
+    /// How long somebody is signed in to the console.
+    pub console_session: Duration,
 }
 
 impl Default for Limits {
@@ -61,6 +63,7 @@ impl Default for Limits {
             stream_bytes_max: 256 << 10,
             park_ttl: Duration::from_secs(600),
             replays: Replayable::default(),
+            console_session: Duration::from_secs(12 * 3600),
         }
     }
 }
@@ -100,6 +103,7 @@ pub struct Gateway {
     pub(crate) jobs: Arc<Jobs>,
     control: OnceLock<Arc<dyn Control>>,
     draining: watch::Sender<bool>,
+    boot_id: String,
 }
 
 impl Gateway {
@@ -119,7 +123,13 @@ impl Gateway {
             sealer: Sealer::new(),
             control: OnceLock::new(),
             draining: watch::Sender::new(false),
+            boot_id: random::uuid(),
         })
+    }
+
+    /// A random name of this run of the gateway.
+    pub fn boot_id(&self) -> &str {
+        &self.boot_id
     }
 
     /// The bounds in force.

@@ -28,13 +28,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::gateway::Gateway;
 
 pub mod admin;
+mod assets;
 mod auth;
 mod body;
+mod console;
 mod cors;
 pub(crate) mod documents;
 mod exchange;
 mod explorer;
-
 mod guard;
 mod health;
 mod joined;
@@ -69,6 +70,7 @@ pub(crate) use rest::{Jobs, Replays};
 pub use routes::{Described, describe};
 
 use body::Body;
+use console::sign_in::SignedIn;
 use session::Sessions;
 use streams::{OpenStreams, StreamPlace};
 use wake_filter::WakeFilter;
@@ -88,6 +90,7 @@ pub struct HttpServer {
     serves: Serves,
     scrape: Scrape,
     documents: documents::Documents,
+    signed_in: SignedIn,
     /// The shadowed routes that were reported.
     reported: Mutex<Vec<String>>,
 }
@@ -175,6 +178,7 @@ impl HttpServer {
             serves,
             scrape,
             documents: documents::Documents::default(),
+            signed_in: SignedIn::default(),
             reported: Mutex::default(),
         })
     }

@@ -1,22 +1,17 @@
 //! `[console]`: the web console.
 
-use crate::builder::Builder;
-use crate::section::section;
-use crate::tree::Path;
+use std::time::Duration;
+
+use crate::section::{seconds, section};
 
 section! {
     /// The web console.
     Console {
-        /// Serve /console.
-        Restart enabled: bool = true;
-    }
-}
-
-impl Builder<'_> {
-    pub(crate) fn check_console(&mut self) {
-        if self.tree.has(&Path::dotted("console")) {
-            let notice = "`console` is understood but has no effect in this version";
-            self.notices.push(notice.to_owned());
-        }
+        /// Serve /console, and send browsers there from /. So does `surfaces.console`: both must be true.
+        Live enabled: bool = true;
+        /// Seconds for which somebody is signed in who showed a credential.
+        #[serde(with = "seconds")]
+        #[schemars(with = "f64", range(min = 60, max = 2_592_000))]
+        Live session_ttl: Duration = Duration::from_secs(43_200);
     }
 }

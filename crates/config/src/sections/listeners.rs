@@ -34,6 +34,8 @@ words! {
         Rpc,
         /// The admin API.
         Admin,
+        /// The console. It reads the surfaces above, which the listener needs as well.
+        Console,
     }
 }
 

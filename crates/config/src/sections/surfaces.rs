@@ -7,7 +7,7 @@ use crate::section::{seconds, section};
 use crate::tree::Path;
 
 /// First segments of paths that have another meaning.
-const TAKEN: [&str; 14] = [
+const TAKEN: [&str; 15] = [
     ".well-known",
     "admin",
     "console",
@@ -15,6 +15,7 @@ const TAKEN: [&str; 14] = [
     "health",
     "llms-full.txt",
     "llms.txt",
+    "mcp-inspector",
     "messages",
     "metrics",
     "openapi.json",
@@ -39,6 +40,8 @@ section! {
         Live explorer: bool = true;
         /// Serve the admin API. The commands of `sentinel` do not need it: they have a socket of their own.
         Live admin: bool = true;
+        /// Serve the console at /console. It reads the other surfaces, and the admin API for operators.
+        Live console: bool = true;
         /// Where MCP is; one backend is at `<mcp_path>/<backend>`.
         Live mcp_path: String = "/mcp".into();
         /// Where REST is: an operation is at `<rest_path>/<operation>`.

@@ -350,16 +350,6 @@ fn a_database_needs_its_variables() {
 }
 
 #[test]
-fn keys_without_effect_are_noticed() {
-    let notices = config_of("[console]\nenabled = false").notices;
-    assert_eq!(
-        notices,
-        ["`console` is understood but has no effect in this version"]
-    );
-    assert_eq!(config_of("").notices, Vec::<String>::new());
-}
-
-#[test]
 fn mistakes_are_sorted_and_have_json() {
     let mistakes = World::new(&[])
         .parse("[limits]\nstreams = 0\nbody_mb = 0")

@@ -396,6 +396,9 @@ fn greet(address: SocketAddr, config: &Config, further: &[SocketAddr]) {
     let url = format!("http://{address}{}", surfaces.mcp_path);
     let mut text = format!("\nSentinel Gateway {}\n\n", env!("CARGO_PKG_VERSION"));
     let mut line = |what: &str, at: String| text.push_str(&format!("  {what:<13}  {at}\n"));
+    if surfaces.console && config.console.enabled {
+        line("console", format!("http://{address}/console/"));
+    }
     if surfaces.mcp {
         line("MCP endpoint", url.clone());
         for backend in config.backends.iter().filter(|b| b.enabled) {

@@ -144,9 +144,14 @@ impl Running {
 
     /// Bounds on callers, claims, and log level.
     fn bound(&self, current: &Config, next: &Config, applied: &mut Reloaded) {
-        if current.limits != next.limits {
+        if limits(current) != limits(next) {
             self.gateway.set_limits(limits(next));
+        }
+        if current.limits != next.limits {
             applied.changed.push("limits".to_owned());
+        }
+        if current.console != next.console {
+            applied.changed.push("console".to_owned());
         }
         if current.review != next.review {
             if let Some(service) = &self.reviews {

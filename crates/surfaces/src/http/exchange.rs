@@ -16,7 +16,7 @@ use sentinel_core::identity::Proof;
 use sentinel_core::{Caller, Entry, Fault, Identity, Kind, View, tags};
 use sentinel_wire::Method;
 
-use super::auth::RejectedRequest;
+use super::auth::{Access, Challenge, RejectedRequest};
 use super::body::Body;
 use super::mounts::RoutesOf;
 use super::post::Version;
@@ -229,7 +229,7 @@ impl HttpServer {
         let access = &entrance.epoch.access;
         let is_public = match found.who() {
             Who::Scraper => !(self.scrape.is_open() && access.is_guarded()),
-            who => who == Who::Public,
+            who => matches!(who, Who::Public | Who::Page),
         };
         // A POST may hold an answer or a cancellation for a call in flight: it is read first.
         if self.gateway.is_draining() && head.method != Verb::POST && found.who() != Who::Scraper {
@@ -238,7 +238,7 @@ impl HttpServer {
         if is_public {
             return self.run(arrived, body, None).await;
         }
-        let admitted = access.admit(&head.headers).await;
+        let admitted = self.admit(access, &head.headers).await;
         if let Some(timing) = arrived.timing {
             timing.authenticated();
         }
@@ -304,7 +304,7 @@ impl HttpServer {
         };
         let is_admin = head.uri.path().starts_with(ADMIN);
         let who = if is_admin { Who::Admin } else { found.who() };
-        let handled = match (self.authorize(who, identity), found) {
+        let handled = match (self.authorize(who, identity, arrived.from), found) {
             (Err(fault), _) => Err(fault),
             _ if is_too_long(head) => {
                 let text = format!("a path and query of more than {TARGET_BYTES_MAX} bytes");
@@ -378,13 +378,48 @@ impl HttpServer {
         entry
     }
 
+    /// Authenticates by the `Authorization` header, or by the cookie of somebody who is signed in to the console.
+    pub(super) async fn admit(
+        &self,
+        access: &Access,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Identity>, Challenge> {
+        let signed_in = match access.is_guarded() {
+            true => self.signed_in.credential(headers),
+            false => None,
+        };
+        match signed_in {
+            Some(credential) => access.admit_by(&credential, headers).await,
+            None => access.admit(headers).await,
+        }
+    }
+
+    /// Refuses to let everybody who can reach the gateway operate it.
+    fn check_guarded(&self) -> Result<(), Fault> {
+        match self.entrance.load().epoch.access.is_guarded() {
+            true => Ok(()),
+            false => Err(Fault::new(
+                Kind::Forbidden,
+                "without [auth] the console and the admin API answer to callers on the gateway's own machine only",
+            )),
+        }
+    }
+
     /// Whether an authenticated caller may use a route.
-    fn authorize(&self, who: Who, identity: Option<&Arc<Identity>>) -> Result<(), Fault> {
+    fn authorize(
+        &self,
+        who: Who,
+        identity: Option<&Arc<Identity>>,
+        from: IpAddr,
+    ) -> Result<(), Fault> {
+        let is_operator = matches!(self.serves, Serves::Operator);
+        if matches!(who, Who::Admin | Who::Page) && !is_operator && !from.is_loopback() {
+            self.check_guarded()?;
+        }
         let (Who::Admin, Some(identity)) = (who, identity) else {
             return Ok(());
         };
         let policy = &self.gateway.policy;
-        let is_operator = matches!(self.serves, Serves::Operator);
         if !is_operator && !policy.is_admin(&Caller::of(identity)) {
             let text = "your role may not use the admin API";
             return Err(Fault::new(Kind::Forbidden, text));

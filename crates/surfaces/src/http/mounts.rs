@@ -14,6 +14,7 @@ pub enum SurfaceName {
     Rest,
     Rpc,
     Admin,
+    Console,
 }
 
 /// What is served, and where: `None` is not served.
@@ -28,6 +29,8 @@ pub struct Mounts {
     pub explorer: bool,
     /// The admin API. The operator's socket has it in any case.
     pub admin: bool,
+    /// The console, and the way to it from `/`.
+    pub console: bool,
     /// Answers of REST and JSON-RPC say what took how long.
     pub tells_time: bool,
 }
@@ -73,7 +76,7 @@ enum Part {
 
 /// Paths that cannot be moved, and the surface that they go with. What is not here and under no surface is served
 /// everywhere: probes, metrics and the metadata of authorization.
-const FIXED: [(&str, SurfaceName, Part); 8] = [
+const FIXED: [(&str, SurfaceName, Part); 11] = [
     ("/sse", SurfaceName::Mcp, Part::Whole),
     ("/messages", SurfaceName::Mcp, Part::Whole),
     ("/openapi.json", SurfaceName::Rest, Part::Documents),
@@ -82,6 +85,9 @@ const FIXED: [(&str, SurfaceName, Part); 8] = [
     ("/llms.txt", SurfaceName::Rest, Part::Documents),
     ("/llms-full.txt", SurfaceName::Rest, Part::Documents),
     (ADMIN, SurfaceName::Admin, Part::Whole),
+    ("/", SurfaceName::Console, Part::Whole),
+    ("/console", SurfaceName::Console, Part::Whole),
+    ("/mcp-inspector", SurfaceName::Console, Part::Whole),
 ];
 
 impl Default for Mounts {
@@ -93,6 +99,7 @@ impl Default for Mounts {
             documents: true,
             explorer: true,
             admin: true,
+            console: true,
             tells_time: false,
         }
     }
@@ -165,6 +172,7 @@ impl Mounts {
             SurfaceName::Rest => self.rest.is_some(),
             SurfaceName::Rpc => self.rpc.is_some(),
             SurfaceName::Admin => self.admin,
+            SurfaceName::Console => self.console,
         }
     }
 

@@ -30,7 +30,7 @@ const STALL_MAX: Duration = Duration::from_secs(15);
 const BODY_GRACE: Duration = Duration::from_secs(5);
 
 /// Time limits of peers; each has its key in the configuration.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     /// Until the first byte of a new connection.
     pub first_byte: Duration,

@@ -15,8 +15,8 @@ use ring::digest::{SHA256, digest};
 use sentinel_core::{Fault, Kind};
 use serde_json::{Value, json};
 
+use super::assets::secure;
 use super::exchange::Exchange;
-use super::explorer::secure;
 use super::rest::Content;
 use super::rest::accept::{Accept, not_acceptable};
 use super::routes::Handled;

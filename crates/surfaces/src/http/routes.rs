@@ -6,11 +6,12 @@
 use futures_util::future::BoxFuture;
 use http::{Method as Verb, Response};
 use hyper::body::Incoming;
-use schemars::Schema;
+use schemars::{JsonSchema, Schema};
 use sentinel_core::Fault;
 
-use super::admin::{self, Endpoint, FromRequest};
+use super::admin::{self, Endpoint, FromRequest, Json};
 use super::body::Body;
+use super::console::{self, sign_in};
 use super::exchange::Exchange;
 use super::mounts::Mounts;
 use super::{auth, documents, explorer, health, legacy, metrics, problems, rest, sse2024};
@@ -37,6 +38,8 @@ pub(super) enum Who {
     Probe,
     /// Everybody who names an allowed host and origin.
     Public,
+    /// The same, but only callers of this machine where there is no authentication: what follows is trusted there.
+    Page,
     /// The holder of the scrape token, or a caller from whom nothing is hidden.
     Scraper,
     Caller,
@@ -136,6 +139,35 @@ const fn plain(
     }
 }
 
+/// A JSON endpoint with a handler of its own, for what it does besides its answer.
+const fn page_json<Output: JsonSchema>(
+    verb: Verb,
+    path: &'static str,
+    record: OnRecord,
+    handler: Handler,
+    input: fn() -> Option<Schema>,
+    summary: &'static str,
+) -> Route {
+    Route {
+        verb,
+        path,
+        who: Who::Page,
+        at: Listeners::Callers,
+        record,
+        surface: Speaks::Http,
+        handler,
+        summary,
+        json: Some(Types {
+            input,
+            output: admin::schema_of::<Output>,
+        }),
+    }
+}
+
+fn nothing() -> Option<Schema> {
+    None
+}
+
 /// Operations record themselves once their input was read; what is refused before is recorded here.
 const fn operation(
     verb: Verb,
@@ -225,6 +257,13 @@ pub(super) static ROUTES: &[Route] = &[
     plain(Who::Public, Listeners::Callers, "/problems/{code}", Boxed(problems::one),  "what a code means and what to do"),
     plain(Who::Public, Listeners::Callers, "/explorer",        Boxed(explorer::file), "the explorer of the REST surface"),
     plain(Who::Public, Listeners::Callers, "/explorer/{file}", Boxed(explorer::file), "its scripts and styles"),
+    page_json::<console::Index>(  Verb::GET,    "/",                    OnRecord::Nothing,    Boxed(console::root),   nothing, "what is where; browsers are sent to the console"),
+    page_json::<sign_in::Console>(Verb::GET,    "/console/api/session", OnRecord::Nothing,    Boxed(sign_in::read),   nothing, "who is signed in to the console, and what is where"),
+    page_json::<sign_in::Console>(Verb::POST,   "/console/api/session", OnRecord::Everything, Boxed(sign_in::begin),  <Json<sign_in::SignIn> as FromRequest>::schema, "signs in to the console"),
+    page_json::<sign_in::Console>(Verb::DELETE, "/console/api/session", OnRecord::Everything, Boxed(sign_in::end),    nothing, "signs out of the console"),
+    plain(Who::Page, Listeners::Callers, "/console",        Boxed(console::file),      "the console"),
+    plain(Who::Page, Listeners::Callers, "/console/{file}", Boxed(console::file),      "its files"),
+    plain(Who::Page, Listeners::Callers, "/mcp-inspector",  Boxed(console::inspector), "the console's catalog, in which operations are called"),
     plain(Who::Probe,   Listeners::All, "/health",  Boxed(health::health),   "whether the process is alive"),
     plain(Who::Probe,   Listeners::All, "/ready",   Boxed(health::readiness), "whether calls can be served"),
     plain(Who::Scraper, Listeners::All, "/metrics", Boxed(metrics::metrics), "the counters, for Prometheus"),
@@ -283,7 +322,10 @@ pub(super) fn find<'p>(verb: &Verb, path: &'p str, is_for_probes: bool) -> Match
         if route.serves(verb) {
             return Match::Found(route, rest);
         }
-        other = Match::OtherVerb(route, rest);
+        // Of several rows that fit, the first is the most specific.
+        if let Match::Unknown = other {
+            other = Match::OtherVerb(route, rest);
+        }
     }
     other
 }
@@ -305,7 +347,7 @@ impl Route {
         match self.path.split_once("/{") {
             None => {
                 let rest = path.strip_prefix(self.path)?;
-                let may_end_in_slash = matches!(self.who, Who::Caller | Who::Public);
+                let may_end_in_slash = matches!(self.who, Who::Caller | Who::Public | Who::Page);
                 (rest.is_empty() || (rest == "/" && may_end_in_slash)).then_some("")
             }
             Some((before, pattern)) => {
@@ -374,7 +416,14 @@ mod tests {
             (Verb::GET, "/admin/api/keys", "GET /admin/api/keys []"),
             (Verb::DELETE, "/admin/api/keys", "405 GET, HEAD, POST"),
             (Verb::GET, "/admin/api/nothing", "404"),
-            (Verb::GET, "/", "404"),
+            (Verb::GET, "/", "GET / []"),
+            (Verb::GET, "/console/a/b", "GET /console/{file} [a/b]"),
+            (Verb::GET, "/console/", "GET /console []"),
+            (
+                Verb::PUT,
+                "/console/api/session",
+                "405 GET, HEAD, POST, DELETE",
+            ),
             (Verb::POST, "/rpc", "POST /rpc []"),
             (Verb::GET, "/rpc", "405 POST"),
             (Verb::POST, "/api/echo", "POST /api/{operation} [echo]"),
@@ -446,10 +495,7 @@ mod tests {
         let all: Vec<Described> = describe().collect();
         assert_eq!(
             all.len(),
-            ROUTES
-                .iter()
-                .filter(|r| r.path.starts_with("/admin/api/"))
-                .count()
+            ROUTES.iter().filter(|r| r.json.is_some()).count()
         );
         for endpoint in &all {
             let Described { verb, path, .. } = endpoint;

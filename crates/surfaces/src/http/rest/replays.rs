@@ -22,7 +22,7 @@ use super::stored::StoredAnswer;
 const SHARES: usize = 16;
 
 /// How many answers may be kept, and for how long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Replayable {
     pub keys_max: usize,
     pub bytes_max: usize,
