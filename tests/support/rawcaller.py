@@ -30,14 +30,14 @@ class Answer:
 class Caller:
     """One connection to one endpoint, e.g. `/mcp/raw`."""
 
-    def __init__(self, gateway, path, era, version="2025-11-25"):
+    def __init__(self, gateway, path, era, version="2025-11-25", headers=None):
         self.connection = http.client.HTTPConnection(gateway.host, gateway.port, timeout=20)
-        self.path, self.era, self.session = path, era, {}
+        self.path, self.era, self.session, self.headers = path, era, {}, headers or {}
         if era == "legacy":
             self.initialized = self.initialize(version)
 
     def post(self, body, headers):
-        sent = {"Content-Type": "application/json", "Accept": ACCEPT, **self.session, **headers}
+        sent = {"Content-Type": "application/json", "Accept": ACCEPT, **self.headers, **self.session, **headers}
         try:
             self.connection.request("POST", self.path, body, sent)
             answer = self.connection.getresponse()
