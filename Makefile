@@ -1,7 +1,7 @@
 # One command for each thing a person wants to do here. CI runs `make test` and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check release bench faults fuzz setup
+.PHONY: help run console test check release bench faults fuzz setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +13,9 @@ run: ## build and start the gateway with a few real servers (configs/demo.toml);
 	cargo build -p sentinel
 	@exec tests/demo
 
+console: ## build the web console (console/dist), which every later build of the binary contains; needs npm
+	@tests/setup --console
+
 test: ## check, then every test in short, bounded form
 	@tests/run
 
@@ -23,6 +26,7 @@ check: ## formatting, lints as errors, licences and sources of what we link
 	@tests/deny
 
 release: ## the binary to install, built by a profile of real calls; prints where it is
+	@tests/setup --console >&2 || echo "The binary is built without the console." >&2
 	@bench/release.sh
 
 bench: ## throughput, latency and CPU of that binary beside nginx and no proxy at all, of PostgreSQL functions beside pgbench

@@ -1,0 +1,131 @@
+// Debian's Chromium as the console's tests use it: contexts by theme and width, signed in by the API, and watched for whatever a
+// page must not do. Nothing here knows how a page looks.
+
+import { createRequire } from "node:module";
+
+const require = createRequire(import.meta.url);
+const { chromium } = require("playwright-core");
+const axe = require("axe-core");
+
+export const WIDTHS = { 1280: { width: 1280, height: 800 }, 390: { width: 390, height: 844 } };
+export const THEMES = ["light", "dark"];
+// Two slow cores, and a development server that compiles a page when it is first asked for.
+export const LIMIT_MS = Number(process.env.SENTINEL_LIMIT_MS ?? 20_000);
+/** How long a page has to stay as it is before it counts as settled. */
+const STILL_MS = 250;
+
+export async function launch() {
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+    headless: true,
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+      "--force-color-profile=srgb",
+    ],
+  });
+}
+
+/** A fresh profile at `origin`; with a key it is signed in. `seen` says what its pages did that they must not do. */
+export async function visitor(browser, { origin, key, theme = "light", width = 1280, clipboard = false } = {}) {
+  const context = await browser.newContext({
+    baseURL: origin,
+    colorScheme: theme,
+    viewport: WIDTHS[width],
+    reducedMotion: "reduce",
+    permissions: clipboard ? ["clipboard-read", "clipboard-write"] : [],
+  });
+  context.setDefaultTimeout(LIMIT_MS);
+  const seen = { errors: [], foreign: [], violations: [], dialogs: [], popups: 0 };
+  await context.exposeBinding("__violated", (_, what) => void seen.violations.push(what));
+  await context.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) => {
+      window.__violated(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile ?? ""}`);
+    });
+  });
+  context.on("request", (request) => {
+    if (!isOwn(origin, request.url())) seen.foreign.push(request.url());
+  });
+  context.on("page", (page) => {
+    page.on("console", (message) => {
+      if (message.type() === "error") seen.errors.push(`${message.text()} (${message.location().url})`);
+    });
+    page.on("pageerror", (error) => seen.errors.push(String(error)));
+    page.on("websocket", (socket) => {
+      if (new URL(socket.url()).host !== new URL(origin).host) seen.foreign.push(socket.url());
+    });
+    page.on("dialog", (dialog) => {
+      seen.dialogs.push(dialog.message());
+      void dialog.dismiss();
+    });
+    page.on("popup", () => void (seen.popups += 1));
+  });
+  if (key) {
+    const answer = await context.request.post("/console/api/session", {
+      data: { credential: key },
+      headers: { "X-Sentinel-Console": "1" },
+    });
+    if (!answer.ok()) throw new Error(`sign-in was refused: ${answer.status()} ${await answer.text()}`);
+  }
+  return { context, seen, page: await context.newPage() };
+}
+
+function isOwn(origin, url) {
+  return /^(data|blob|about):/.test(url) || new URL(url).origin === new URL(origin).origin;
+}
+
+/** Waits until the page has a heading, nothing in it is busy, and its text stayed the same for a moment. */
+export async function settled(page, limit = LIMIT_MS) {
+  await page.locator("main h1, main h2").first().waitFor({ timeout: limit });
+  await page.waitForFunction(
+    (still) => {
+      const busy = document.querySelector('[aria-busy="true"]') !== null;
+      const shape = `${busy} ${document.querySelectorAll("main *").length}`;
+      const now = performance.now();
+      if (busy || window.__shape !== shape) {
+        window.__shape = shape;
+        window.__since = now;
+      }
+      return !busy && now - window.__since >= still;
+    },
+    STILL_MS,
+    { timeout: limit, polling: 50 },
+  );
+}
+
+/** What axe finds that is serious or critical, one line each. */
+export async function barriers(page) {
+  // Evaluated by the debugger, so the page's policy does not apply to it.
+  await page.evaluate(`window.axe === undefined && (() => { ${axe.source} })()`);
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  return found.violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, impact, nodes }) => {
+      const some = nodes.slice(0, 3).map((node) => {
+        const reasons = [...node.any, ...node.all, ...node.none].map((check) => check.message);
+        return `${node.target.join(" ")} (${reasons[0] ?? node.failureSummary})`;
+      });
+      return `${impact} ${id}, ${nodes.length}x: ${some.join("; ")}`;
+    });
+}
+
+/** By how many pixels the page is wider than its window; 0 is none. */
+export async function overflow(page) {
+  return page.evaluate(() => Math.max(0, document.documentElement.scrollWidth - window.innerWidth, document.body.scrollWidth - window.innerWidth));
+}
+
+/** What the visitor saw that is wrong, as lines. */
+export function complaints(seen) {
+  return [
+    ...seen.errors.map((text) => `console: ${text}`),
+    ...seen.foreign.map((url) => `request to another origin: ${url}`),
+    ...seen.violations.map((text) => `violates the policy: ${text}`),
+    ...seen.dialogs.map((text) => `dialog: ${text}`),
+    ...(seen.popups ? [`opened ${seen.popups} windows`] : []),
+  ];
+}
