@@ -13,14 +13,18 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
+import urllib.parse
 from types import SimpleNamespace
 
 import harness
 from rawcaller import Caller
 
-HERE = harness.TESTS / "suites/console"
+sys.path.append(str(harness.FIXTURES))
+import hostile_server  # noqa: E402
+
 SECRET_VARIABLE, SECRET = "SENTINEL_CONSOLE_SECRET", "a secret of tests that is long enough"
 # One call of the populating traffic; the slowest of them waits for a backend's two seconds.
 LIMIT_S = 30
@@ -248,7 +252,7 @@ def credentials(folder):
 
 
 @contextlib.contextmanager
-def populated(folder, auth=False, extra="", more_backends=(), settings="", ready=True):
+def populated(folder, auth=False, hostile=False, extra="", more_backends=()):
     """Yields what runs: `gateway`, `admin` and further clients, `keys`, `config`, and `folder`."""
     harness.need(harness.NODE, harness.binary())
     os.environ[SECRET_VARIABLE] = SECRET
@@ -265,6 +269,8 @@ def populated(folder, auth=False, extra="", more_backends=(), settings="", ready
         }.items():
             addresses[name], children[name] = stack.enter_context(program(folder, *arguments, name=name))
         listed = [*backends(folder, addresses), *more_backends]
+        if hostile:
+            listed += hostile_backends()
         text = (AUTH if auth else "") + POLICY + extra
         # The keys are made with the configuration that the gateway will have.
         harness.write_config(folder, listed, extra=text)
@@ -277,8 +283,9 @@ def populated(folder, auth=False, extra="", more_backends=(), settings="", ready
             developer=Client(running, keys.get("dev")),
             viewer=Client(running, keys.get("vera")),
         )
-        if ready:
-            populate(world, auth)
+        populate(world, auth)
+        if hostile:
+            strike(world)
         yield world
 
 
@@ -438,6 +445,37 @@ def changed_pins(world):
 
     harness.wait(differs, "the changed pins", world.gateway.child)
     world.developer.call("vendor__echo", text="is this still safe?")
+
+
+def hostile_backends():
+    """One whose every text is hostile, and one that does not start and says so in the same manner."""
+    arguments = ["-c", "import sys; sys.exit(sys.argv[1])", hostile_server.markup("problem")]
+    return [
+        stdio("hostile", harness.PYTHON, harness.FIXTURES / "hostile_server.py", prefix="always"),
+        stdio("broken", harness.PYTHON, *arguments, max_restarts=1),
+    ]
+
+
+def strike(world):
+    """Hostile records, reviews, switches and callers. Needs `[auth]` for the names of callers."""
+    markup, markdown = hostile_server.markup, hostile_server.markdown
+    offers(world, "hostile__show")
+    caller = Client(world.gateway, token(f"{markup('caller')[:120]} {hostile_server.BIDI}", "developer", tenant_id=markup("tenant")[:120]))
+    for kind in hostile_server.KINDS:
+        caller.call("hostile__show", kind=kind)
+    caller.call("lab__fail", text=markup("argument"))
+    caller.call("lab__rpc_error", code=-32050, message=markdown("error message"))
+    caller.call(urllib.parse.quote(markup("unknown operation"), safe=""))
+    caller.request("POST", "/rpc", {"jsonrpc": "2.0", "id": markup("request id"), "method": markup("method"), "params": {}})
+    legacy = caller.mcp("legacy")
+    legacy.request(markup("mcp method").replace('"', "'"), b"", identity=json.dumps(markup("mcp id")).encode())
+    legacy.connection.close()
+    world.admin.admin("kill", {"scope": "tool", "name": markup("switched off"), "reason": f"{markup('reason')} {hostile_server.BIDI}"})
+    hostile_diff = DIFF.replace("src/checkout.rs", "src/<img src=x onerror=window.ran='file'>.rs").replace("FREE_SHIPPING", markup("diff"))
+    world.hostile_review = review(world, markdown("intent"), phase=markup("phase"), diff=hostile_diff, description=markdown("review description"))
+    world.admin.structured("claim_review", review_id=world.hostile_review, reviewer_id=markup("reviewer")[:100])
+    for body in (markdown("message"), f"{hostile_server.ANSI} {hostile_server.BIDI}", hostile_server.LONG[:262_000]):
+        world.developer.structured("post_message", review_id=world.hostile_review, role="proposer", body=body)
 
 
 class Traffic(threading.Thread):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Starts the populated gateway of the console's tests for a person, prints its address and keys, and runs until it is ended.
 
-    tests/suites/console/serve.py [--auth] [--traffic N] [--json FILE]
+    tests/suites/console/serve.py [--auth] [--traffic N] [--hostile] [--json FILE]
 
 The gateway is SENTINEL_BIN, else cargo's debug build. Whoever works on the pages points their development server at the
 address: a binary without the console serves the same API.
@@ -23,10 +23,11 @@ import populated  # noqa: E402
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--auth", action="store_true", help="with [auth]: keys of the roles admin, developer and viewer")
+    parser.add_argument("--hostile", action="store_true", help="and names, results and records that want to run in the page; implies --auth")
     parser.add_argument("--traffic", type=float, default=2, metavar="N", help="calls a second that go on (2; 0 for none)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write address and keys to this file, too")
     options = parser.parse_args()
-    with harness.scratch() as folder, populated.populated(folder, auth=options.auth) as world:
+    with harness.scratch() as folder, populated.populated(folder, auth=options.auth or options.hostile, hostile=options.hostile) as world:
         traffic = populated.Traffic(world, options.traffic) if options.traffic else None
         told = {"url": world.url, "keys": world.keys, "config": str(world.config), "pid": world.gateway.child.pid}
         if options.json:
