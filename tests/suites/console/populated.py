@@ -460,7 +460,8 @@ def strike(world):
     """Hostile records, reviews, switches and callers. Needs `[auth]` for the names of callers."""
     markup, markdown = hostile_server.markup, hostile_server.markdown
     offers(world, "hostile__show")
-    caller = Client(world.gateway, token(f"{markup('caller')[:120]} {hostile_server.BIDI}", "developer", tenant_id=markup("tenant")[:120]))
+    world.tenant = markup("tenant")[:120]
+    caller = Client(world.gateway, token(f"{markup('caller')[:120]} {hostile_server.BIDI}", "developer", tenant_id=world.tenant))
     for kind in hostile_server.KINDS:
         caller.call("hostile__show", kind=kind)
     caller.call("lab__fail", text=markup("argument"))

@@ -13,6 +13,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 import { barriers, complaints, launch, overflow, settled, THEMES, visitor, WIDTHS } from "./browser.mjs";
+import { addressOf, PAGES } from "./pages.mjs";
 
 const { values: options } = parseArgs({
   options: {
@@ -27,59 +28,12 @@ const { values: options } = parseArgs({
   },
 });
 
-// Name -> address, or a function that finds it. `sign-in` is for those who are not signed in.
-const PAGES = {
-  "sign-in": "/console/sign-in",
-  overview: "/console/",
-  catalog: "/console/catalog",
-  inspector: "/console/catalog/tools/lab__measure",
-  "inspector-simple": "/console/catalog/tools/get-sum",
-  traffic: "/console/traffic",
-  "traffic-filtered": "/console/traffic?outcome=error",
-  record: async (api) => `/console/traffic?record=${await recordKey(api)}`,
-  backends: "/console/backends",
-  backend: "/console/backends/lab",
-  "backend-down": "/console/backends/down",
-  reviews: "/console/reviews",
-  review: async (api) => `/console/reviews/${await reviewId(api)}`,
-  schemas: "/console/schemas",
-  access: "/console/access",
-  keys: "/console/keys",
-  switches: "/console/switches",
-  pins: "/console/pins",
-  limits: "/console/limits",
-  config: "/console/config",
-  connect: "/console/connect",
-  "not-found": "/console/no-such-page",
-};
-
-async function recordKey(api) {
-  const { records } = await api("GET", "/admin/api/audit?limit=1&outcome=error&backend=lab");
-  const [{ node, lane, seq }] = records;
-  return `${node}.${lane}.${seq}`;
-}
-
-async function reviewId(api) {
-  const { reviews } = await api("POST", "/api/list_reviews", {});
-  return (reviews.find(({ status }) => status === "in_discussion") ?? reviews[0]).review_id;
-}
-
-/** The gateway's JSON as the page asks for it: with the cookie and the header of the console. */
-function apiOf(context) {
-  return async (method, path, data) => {
-    const answer = await context.request.fetch(path, { method, data, headers: { "X-Sentinel-Console": "1" } });
-    if (!answer.ok()) throw new Error(`${path}: ${answer.status()} ${(await answer.text()).slice(0, 300)}`);
-    return answer.json();
-  };
-}
-
 async function shoot(browser, name, address, theme, width) {
   const key = name === "sign-in" ? undefined : options.key;
   const { context, seen, page } = await visitor(browser, { origin: options.url, key, theme, width });
   const wrong = [];
   try {
-    const path = typeof address === "string" ? address : await address(apiOf(context));
-    await page.goto(path, { waitUntil: "load" });
+    await page.goto(await addressOf(address, context), { waitUntil: "load" });
     await settled(page).catch((error) => wrong.push(`did not settle: ${String(error).split("\n")[0]}`));
     await page.screenshot({ path: join(options.out, `${name}-${theme}-${width}.png`), fullPage: true, animations: "disabled" });
     const wider = await overflow(page);
