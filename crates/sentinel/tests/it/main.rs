@@ -13,6 +13,7 @@
 mod audit;
 mod backends;
 mod cli;
+mod console;
 mod governance;
 mod identity;
 mod lifecycle;

@@ -76,7 +76,6 @@ fn p_s01_without_a_credential_only_probes_and_metadata_answer() {
         "[auth]\nresource = \"http://127.0.0.1/mcp\"\nauthorization_servers = [\"https://as.example\"]\n{backend}"
     ));
     let mut paths: Vec<String> = [
-        "/",
         "/mcp",
         "/mcp/",
         "/mcp/alpha",
@@ -109,8 +108,6 @@ fn p_s01_without_a_credential_only_probes_and_metadata_answer() {
         "/api/alpha/echo",
         "/openapi.json",
         "/rpc",
-        "/console",
-        "/console/",
         "/admin",
         "/admin/api/status",
         "/admin/api/audit",
@@ -136,7 +133,14 @@ fn p_s01_without_a_credential_only_probes_and_metadata_answer() {
     .to_vec();
     paths.push(format!("http://{}/mcp", gateway.address));
     // Pages that are the same for everybody.
-    let pages = ["/explorer", "/problems", "/problems/not_found"];
+    let pages = [
+        "/",
+        "/console",
+        "/console/",
+        "/explorer",
+        "/problems",
+        "/problems/not_found",
+    ];
     let open: Vec<String> = PROBES
         .iter()
         .chain(&pages)

@@ -1,0 +1,3 @@
+//! What the console asks of the gateway.
+
+mod signing_in;
