@@ -234,7 +234,7 @@ def backends(folder, addresses):
         {"name": "down", "type": "http", "url": f"http://127.0.0.1:{harness.free_port()}", "retries": 0},
         {"name": "shop", "type": "openapi", "spec": str(folder / "shop.yaml"), "base_url": f"http://{addresses['shop']}", "prefix": "always",
          "allow_private": True},
-        stdio("asleep", fixture, "stdio", "--tools", "2", prefix="always", start="lazy"),
+        stdio("asleep", fixture, "stdio", "--tools", "2", prefix="always", start="lazy", idle_stop=1),
     ]
 
 
