@@ -13,6 +13,8 @@ export const THEMES = ["light", "dark"];
 export const LIMIT_MS = Number(process.env.SENTINEL_LIMIT_MS ?? 20_000);
 /** How long a page has to stay as it is before it counts as settled. */
 const STILL_MS = 250;
+/** Further down nobody looks at a picture. */
+const PICTURE_HEIGHT_MAX = 4_000;
 
 export async function launch() {
   return chromium.launch({
@@ -114,9 +116,26 @@ export async function barriers(page) {
     });
 }
 
-/** By how many pixels the page is wider than its window; 0 is none. */
+/** By how many pixels the page, or the part of it that scrolls, is wider than its place; 0 is none. */
 export async function overflow(page) {
-  return page.evaluate(() => Math.max(0, document.documentElement.scrollWidth - window.innerWidth, document.body.scrollWidth - window.innerWidth));
+  return page.evaluate(() => {
+    const parts = [document.documentElement, document.body, document.querySelector("main")].filter((part) => part !== null);
+    return Math.max(0, ...parts.map((part) => part.scrollWidth - Math.min(part.clientWidth, window.innerWidth)));
+  });
+}
+
+/** A picture of the window, and where the page goes on below it, a second one (`-whole`) of all of it. */
+export async function picture(page, path) {
+  await page.screenshot({ path, animations: "disabled" });
+  const size = page.viewportSize();
+  const height = await page.evaluate(() => {
+    const main = document.querySelector("main");
+    return Math.max(document.documentElement.scrollHeight, main ? main.scrollHeight + main.getBoundingClientRect().top : 0);
+  });
+  if (height <= size.height) return;
+  await page.setViewportSize({ width: size.width, height: Math.min(Math.ceil(height), PICTURE_HEIGHT_MAX) });
+  await page.screenshot({ path: path.replace(/\.png$/, "-whole.png"), animations: "disabled" });
+  await page.setViewportSize(size);
 }
 
 /** What the visitor saw that is wrong, as lines. */

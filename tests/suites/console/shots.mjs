@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-import { barriers, complaints, launch, overflow, settled, THEMES, visitor, WIDTHS } from "./browser.mjs";
+import { barriers, complaints, launch, overflow, picture, settled, THEMES, visitor, WIDTHS } from "./browser.mjs";
 import { addressOf, PAGES } from "./pages.mjs";
 
 const { values: options } = parseArgs({
@@ -35,7 +35,7 @@ async function shoot(browser, name, address, theme, width) {
   try {
     await page.goto(await addressOf(address, context), { waitUntil: "load" });
     await settled(page).catch((error) => wrong.push(`did not settle: ${String(error).split("\n")[0]}`));
-    await page.screenshot({ path: join(options.out, `${name}-${theme}-${width}.png`), fullPage: true, animations: "disabled" });
+    await picture(page, join(options.out, `${name}-${theme}-${width}.png`));
     const wider = await overflow(page);
     if (wider > 0) wrong.push(`is ${wider} px wider than ${width}`);
     if (!options["no-axe"]) wrong.push(...(await barriers(page)));
