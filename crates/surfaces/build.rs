@@ -64,7 +64,8 @@ fn console(out: &Path) {
     let mut files = Vec::new();
     list(&app, &mut files);
     files.sort();
-    let mut table = String::from("static FILES: &[Asset] = &[\n");
+    // An array: what a static borrows may not have interior mutability.
+    let mut table = format!("static FILES: [Asset; {}] = [\n", files.len());
     for file in files {
         let name = file.strip_prefix(&app).expect("it was found below it");
         let name = name.with_extension("");
