@@ -64,6 +64,8 @@ pub struct Config {
     pub url: Uri,
     /// A Unix socket of this machine through which the URL is reached.
     pub socket: Option<PathBuf>,
+    /// The URL does not come from the configuration: only public addresses are connected to.
+    pub public_only: bool,
     /// The configured revision; `None` detects it, and serves each caller in its own era.
     pub revision: Option<Revision>,
     /// Sent with every request; values come from the environment.
@@ -132,6 +134,10 @@ impl HttpBackend {
     pub fn new(config: Config, publisher: Publisher) -> Result<Self, StartError> {
         let address =
             pool::Address::of(&config.url).map_err(|why| StartError::new(&config.name, why))?;
+        let address = match config.public_only {
+            true => address.public_only(),
+            false => address,
+        };
         let post = Post::new(
             pool::Pool::new(address.by(config.socket.as_deref())),
             &config.url,

@@ -34,7 +34,7 @@ pub use admission::Admission;
 pub use audit::{Audit, AuditArguments, Guarantee};
 pub use auth::{Auth, KeySource};
 pub use backends::*;
-pub use console::Console;
+pub use console::{Connect, Console};
 pub use gateway::{Gateway, LogFormat};
 pub use kill_switch::KillSwitch;
 pub use limits::Limits;

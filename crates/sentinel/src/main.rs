@@ -21,6 +21,7 @@ mod remember;
 mod runfile;
 mod spans;
 mod typed_client;
+mod visits;
 mod wiring;
 mod workers;
 

@@ -12,8 +12,8 @@ use sentinel_core::audit::AuditStore;
 use sentinel_core::identity::KeyStore;
 use sentinel_core::state_file::Version;
 use sentinel_core::{Fault, Kind};
-use sentinel_surfaces::Control;
 use sentinel_surfaces::http::admin::reload::Reloaded;
+use sentinel_surfaces::{Control, Gateway};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot::error::TryRecvError;
@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::config::mistake::Mistakes;
 use crate::config::{self, Loaded, Place};
 use crate::key_file::KeyFile;
+use crate::visits;
 use crate::wiring::Running;
 
 /// Polling interval of the file. It is read when it was unchanged for one interval, so that a partially written file
@@ -212,6 +213,12 @@ impl Control for Handle {
 
     fn config(&self) -> Value {
         config::normalised(&self.running.config())
+    }
+
+    fn visit(&self, url: &str, bearer: Option<&str>) -> Result<Arc<Gateway>, Fault> {
+        let running = &self.running;
+        let home = tokio::runtime::Handle::current();
+        visits::open(&running.config(), &running.gateway, &home, url, bearer)
     }
 
     fn records(&self) -> Option<Arc<dyn AuditStore>> {

@@ -83,6 +83,10 @@ pub trait Control: Send + Sync {
     /// The configuration in force, without secrets.
     fn config(&self) -> Value;
 
+    /// Connects to an MCP server that an operator named. The gateway of the answer has this one backend and no limits; it
+    /// ends with [`sentinel_core::Backend::stop`]. Refused where the configuration does not allow it.
+    fn visit(&self, url: &str, bearer: Option<&str>) -> Result<Arc<Gateway>, Fault>;
+
     /// The store of API keys.
     fn key_store(&self) -> Arc<dyn KeyStore>;
 

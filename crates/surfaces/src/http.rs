@@ -69,6 +69,7 @@ pub use rest::Replayable;
 pub(crate) use rest::{Jobs, Replays};
 pub use routes::{Described, describe};
 
+use admin::visits::Visits;
 use body::Body;
 use console::sign_in::SignedIn;
 use session::Sessions;
@@ -91,6 +92,7 @@ pub struct HttpServer {
     scrape: Scrape,
     documents: documents::Documents,
     signed_in: SignedIn,
+    visits: Visits,
     /// The shadowed routes that were reported.
     reported: Mutex<Vec<String>>,
 }
@@ -179,6 +181,7 @@ impl HttpServer {
             scrape,
             documents: documents::Documents::default(),
             signed_in: SignedIn::default(),
+            visits: Visits::default(),
             reported: Mutex::default(),
         })
     }
@@ -277,14 +280,19 @@ impl HttpServer {
     /// Ends expired sessions; called every few seconds.
     pub fn sweep(&self) {
         self.report_shadowed_routes();
-        self.sessions.bound(&self.gateway.limits());
-        self.sessions.sweep();
+        self.visits.sweep();
+        self.end_expired_sessions();
         let metrics = &self.gateway.auditor.metrics;
         metrics
             .sessions
             .store(self.sessions.len() as u64, Ordering::Relaxed);
         let streams = self.streams.len() as u64;
         metrics.streams.store(streams, Ordering::Relaxed);
+    }
+
+    fn end_expired_sessions(&self) {
+        self.sessions.bound(&self.gateway.limits());
+        self.sessions.sweep();
     }
 
     /// Counts one more event stream of this caller, unless a bound is reached.

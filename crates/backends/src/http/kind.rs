@@ -34,6 +34,7 @@ impl BackendKind for Settings {
             target: self.target(),
             url: self.url.expose().clone(),
             socket: None,
+            public_only: false,
             revision: revision(self.revision),
             timeout: context.timeout,
             retries: self.retries,

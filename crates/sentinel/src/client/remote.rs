@@ -198,6 +198,7 @@ fn begin(places: &[Uri], way: &GatewayAddress<'_>) -> anyhow::Result<Arc<Gateway
             target: place.to_string(),
             url: place.clone(),
             socket: way.socket.clone(),
+            public_only: false,
             revision: None,
             headers: headers.clone(),
             timeout: CALL_MAX,

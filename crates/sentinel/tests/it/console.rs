@@ -1,3 +1,4 @@
 //! What the console asks of the gateway.
 
 mod signing_in;
+mod visits;

@@ -16,6 +16,7 @@ pub mod pins;
 pub mod reload;
 pub mod restart;
 pub mod status;
+pub mod visits;
 
 use std::sync::Arc;
 use std::time::Duration;

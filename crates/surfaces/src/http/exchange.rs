@@ -40,6 +40,7 @@ pub(super) struct Exchange<'a> {
     /// What the listener serves, where that is not everything.
     serving: Option<&'a Serving>,
     identity: Option<&'a Arc<Identity>>,
+    pub(super) from: IpAddr,
     /// The request message, once read.
     pub(super) asked: &'a OnceLock<RejectedRequest>,
     about: OnceLock<String>,
@@ -293,6 +294,7 @@ impl HttpServer {
             },
             serving: arrived.serving,
             identity,
+            from: arrived.from,
             asked: arrived.asked,
             about: OnceLock::new(),
             allow: OnceLock::new(),

@@ -223,6 +223,21 @@ const fn json<E: Endpoint>(verb: Verb, path: &'static str, summary: &'static str
     }
 }
 
+/// MCP with a server that an operator looks at.
+const fn visited(verb: Verb, summary: &'static str) -> Route {
+    Route {
+        verb,
+        path: "/admin/visits/{id}",
+        who: Who::Admin,
+        at: Listeners::Callers,
+        record: OnRecord::Refusals,
+        surface: Speaks::Mcp,
+        handler: Handler::Boxed(admin::visits::pass),
+        summary,
+        json: None,
+    }
+}
+
 use Handler::{Boxed, McpPost, RestPost, Rpc};
 
 #[rustfmt::skip] // a table has columns
@@ -281,6 +296,12 @@ pub(super) static ROUTES: &[Route] = &[
     json::<admin::keys::Revoke>(    Verb::POST, "/admin/api/keys/revoke", "revokes an API key"),
     json::<admin::pins::List>(      Verb::GET,  "/admin/api/pins",        "pinned definitions of tools"),
     json::<admin::pins::Approve>(   Verb::POST, "/admin/api/pins",        "approves what a backend offers now"),
+    json::<admin::visits::List>(    Verb::GET,  "/admin/api/visits",      "other MCP servers that are looked at through the gateway"),
+    json::<admin::visits::Begin>(   Verb::POST, "/admin/api/visits",      "connects to an MCP server, to look at it"),
+    json::<admin::visits::End>(     Verb::POST, "/admin/api/visits/end",  "ends the connection to such a server"),
+    visited(Verb::POST,   "messages to a visited server"),
+    visited(Verb::GET,    "the stream of a session with a visited server"),
+    visited(Verb::DELETE, "ends a session with a visited server"),
     json::<admin::kill::Kill>(      Verb::POST, "/admin/api/kill",        "switches a tool, a backend, a caller or everything off"),
     json::<admin::kill::Revive>(    Verb::POST, "/admin/api/revive",      "switches it on again"),
 ];

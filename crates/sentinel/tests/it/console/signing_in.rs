@@ -1,4 +1,4 @@
-//! The way to the console, and the cookie that stands for a credential (C-35, K-2, P-S11).
+//! The way to the console, and the cookie that stands for a credential (C-35, P-S11).
 
 use std::process::Output;
 
