@@ -1,0 +1,2 @@
+import { PageHeader } from "../../ui";
+export default function Gallery() { return <PageHeader title="Gallery" />; }

@@ -1,0 +1,2 @@
+/** What a colour means. Never without a word or an icon beside it. */
+export type Tone = "neutral" | "ok" | "warn" | "error" | "off" | "info";
