@@ -63,3 +63,12 @@ export async function answer<R extends { data?: unknown }>(pending: Promise<R>):
     throw asProblem(error);
   }
 }
+
+type Methods = "get" | "post" | "delete";
+
+/** What an endpoint answers: `Answer<"/admin/api/usage">`. */
+export type Answer<P extends keyof paths, M extends Methods = "get"> = paths[P] extends {
+  [K in M]: { responses: { 200: { content: infer C } } };
+}
+  ? C[keyof C]
+  : never;

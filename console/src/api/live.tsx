@@ -11,35 +11,8 @@ import { useSession } from "./session";
 import { useStream } from "./stream";
 import type { StreamState } from "./stream";
 
-type Killed = components["schemas"]["Killed"];
-type BackendStatus = components["schemas"]["BackendStatus"];
-
-export interface Overview {
-  at_ms: number;
-  boot_id: string;
-  uptime_s: number;
-  version: string;
-  /** Calls since the start, by outcome. */
-  ended: Record<string, number>;
-  errors: Record<string, number>;
-  /** Of calls since the start: `counts` has one more than `bounds_us`, for those above the last. */
-  latency: { bounds_us: number[]; counts: number[] };
-  sessions: number;
-  streams: number;
-  admission: null | {
-    active: number;
-    queued: number;
-    returning: number;
-    max: number;
-    admitted: number;
-    rejected: Record<string, number>;
-  };
-  audit: { enabled: boolean; records: number; dropped: number; gaps: number; backlog: number; spool_bytes: number };
-  backends: BackendStatus[];
-  killed: Killed[];
-  pins_waiting: number;
-  draining: boolean;
-}
+/** Totals are since the start; pages make differences. */
+export type Overview = components["schemas"]["Overview"];
 
 export interface Live {
   state: StreamState;

@@ -48,7 +48,7 @@ export function Status({ tone, title, children }: StatusProps) {
 
 /** The words that the gateway uses, and what they mean for an operator. */
 const TONES: Readonly<Record<string, Tone>> = {
-  up: "ok", ok: "ok", success: "ok", passed: "ok", active: "ok", approved: "ok", pinned: "ok", live: "ok", closed: "ok", allow: "ok",
+  up: "ok", good: "ok", ok: "ok", success: "ok", passed: "ok", active: "ok", approved: "ok", pinned: "ok", live: "ok", closed: "ok", allow: "ok",
   starting: "info", connecting: "info", half_open: "warn", waiting: "info", waited: "info", listening: "info",
   degraded: "warn", held: "warn", changed: "warn", new: "info", expiring: "warn", draining: "warn", backoff: "warn", cancelled: "off",
   down: "error", failed: "error", error: "error", tool_error: "error", refused: "error", denied: "error", deny: "error", offline: "error",
