@@ -12,6 +12,7 @@ import type { Page } from "../routes";
 import { Badge, Count, Drawer, IconButton, KeyHint, Menu, Status, Text, toastProblem } from "../ui";
 import type { MenuAction } from "../ui";
 import { setThemeChoice, useThemeChoice } from "../ui/theme";
+import { useMedia } from "../ui/use-narrow";
 import { PaletteProvider, usePalette } from "./palette";
 import styles from "./shell.module.css";
 
@@ -34,6 +35,7 @@ function Frame({ groups, children }: Props) {
   const main = useRef<HTMLElement>(null);
   const { state } = useLive();
   const { open } = usePalette();
+  const isSmall = useMedia("(max-width: 820px)");
   useEffect(() => {
     setOpen(false);
     main.current?.scrollTo(0, 0);
@@ -43,25 +45,28 @@ function Frame({ groups, children }: Props) {
       <a className={styles.skip} href="#main">
         Skip to the content
       </a>
-      <header className={styles.top}>
-        <IconButton label="Navigation" icon={<MenuIcon size={18} aria-hidden />} onClick={() => setOpen(true)} />
-        <Brand />
-        <Connection state={state} />
-        <IconButton label="Find anything" icon={<Search size={18} aria-hidden />} onClick={open} />
-      </header>
-      <aside className={styles.side}>
-        <Brand />
-        <button type="button" className={styles.find} onClick={open}>
-          <Search size={14} aria-hidden />
-          <span>Find</span>
-          <KeyHint keys="mod+k" />
-        </button>
-        <Navigation groups={groups} />
-        <div className={styles.foot}>
-          <ConnectionRow />
-          <Who />
-        </div>
-      </aside>
+      {isSmall ? (
+        <header className={styles.top}>
+          <IconButton label="Navigation" icon={<MenuIcon size={18} aria-hidden />} onClick={() => setOpen(true)} />
+          <Brand />
+          <Connection state={state} />
+          <IconButton label="Find anything" icon={<Search size={18} aria-hidden />} onClick={open} />
+        </header>
+      ) : (
+        <header className={styles.side}>
+          <Brand />
+          <button type="button" className={styles.find} onClick={open}>
+            <Search size={14} aria-hidden />
+            <span>Find</span>
+            <KeyHint keys="mod+k" />
+          </button>
+          <Navigation groups={groups} />
+          <div className={styles.foot}>
+            <ConnectionRow />
+            <Who />
+          </div>
+        </header>
+      )}
       <main id="main" className={styles.main} ref={main} tabIndex={-1}>
         {state === "offline" && (
           <div className={styles.offline} role="status">

@@ -30,7 +30,7 @@ const CONTEXT = 3;
 /** Rows laid out at first, and with each press on "more". */
 const ROWS_STEP = 1_000;
 
-type Item = { row: DiffRow; index: number } | { fold: number; at: number };
+type Item = { row: DiffRow; index: number; only?: DiffSide } | { fold: number; at: number };
 
 /** Rows with the equal parts between changes folded, but those that were opened. */
 function folded(rows: readonly DiffRow[], open: ReadonlySet<number>, keep: (row: DiffRow) => boolean): Item[] {
@@ -55,6 +55,28 @@ function folded(rows: readonly DiffRow[], open: ReadonlySet<number>, keep: (row:
   return items;
 }
 
+/** One column: what is gone stands above what came, for every run of lines that differ. */
+function stacked(items: readonly Item[]): Item[] {
+  const all: Item[] = [];
+  let run: { row: DiffRow; index: number }[] = [];
+  const end = () => {
+    for (const only of ["before", "after"] as const) {
+      for (const item of run) if (item.row[only] !== undefined) all.push({ ...item, only });
+    }
+    run = [];
+  };
+  for (const item of items) {
+    if ("row" in item && item.row.kind !== "same") {
+      run.push(item);
+      continue;
+    }
+    end();
+    all.push(item);
+  }
+  end();
+  return all;
+}
+
 export function Diff({ before, after, labels = ["Before", "After"], maxHeight = 560, onLine, below }: DiffProps) {
   const rows = useMemo(() => diffRows(before, after), [before, after]);
   const isNarrow = useNarrow();
@@ -77,7 +99,8 @@ export function Diff({ before, after, labels = ["Before", "After"], maxHeight = 
       </div>
     );
   }
-  const items = folded(rows, open, keep);
+  const all = folded(rows, open, keep);
+  const items = isSplit ? all : stacked(all);
   const added = rows.filter((row) => row.kind === "added" || row.kind === "changed").length;
   const removed = rows.filter((row) => row.kind === "removed" || row.kind === "changed").length;
   const unfold = (at: number) => setOpen(new Set([...open, at]));
@@ -114,9 +137,9 @@ export function Diff({ before, after, labels = ["Before", "After"], maxHeight = 
                   </td>
                 </tr>
               ) : (
-                <Fragment key={item.index}>
-                  <Row row={item.row} isSplit={isSplit} onLine={onLine} />
-                  {below !== undefined && <Below row={item.row} below={below} />}
+                <Fragment key={`${item.index}-${item.only ?? "both"}`}>
+                  <Row row={item.row} only={item.only} isSplit={isSplit} onLine={onLine} />
+                  {below !== undefined && <Below row={item.row} only={item.only} below={below} />}
                 </Fragment>
               ),
             )}
@@ -138,8 +161,11 @@ function hasContent(node: ReactNode): boolean {
   return node !== null && node !== undefined && node !== false;
 }
 
-function Below({ row, below }: { row: DiffRow; below: NonNullable<DiffProps["below"]> }) {
-  const contents = [row.before && below("before", row.before.number), row.after && below("after", row.after.number)];
+function Below({ row, only, below }: { row: DiffRow; only: DiffSide | undefined; below: NonNullable<DiffProps["below"]> }) {
+  const contents = (["before", "after"] as const).map((side) => {
+    const line = row[side];
+    return line === undefined || (only !== undefined && only !== side) ? undefined : below(side, line.number);
+  });
   return contents.filter(hasContent).map((content, index) => (
     <tr key={index}>
       <td colSpan={6} className={styles.below}>
@@ -151,11 +177,13 @@ function Below({ row, below }: { row: DiffRow; below: NonNullable<DiffProps["bel
 
 interface RowProps {
   row: DiffRow;
+  /** The side that is shown, where there is one column. */
+  only: DiffSide | undefined;
   isSplit: boolean;
   onLine: DiffProps["onLine"];
 }
 
-const Row = memo(function Row({ row, isSplit, onLine }: RowProps) {
+const Row = memo(function Row({ row, only, isSplit, onLine }: RowProps) {
   const [old, young] = useMemo(
     () => (row.kind === "changed" ? diffPieces(row.before?.text ?? "", row.after?.text ?? "") : [undefined, undefined]),
     [row],
@@ -201,29 +229,17 @@ const Row = memo(function Row({ row, isSplit, onLine }: RowProps) {
       </tr>
     );
   }
+  const side = only ?? "after";
+  const tint = side === "before" ? styles.del : styles.add;
   return (
-    <>
-      {row.before !== undefined && (
-        <tr>
-          <td className={cx(styles.number, styles.del)}>{number("before")}</td>
-          <td className={cx(styles.number, styles.del)} />
-          <td className={cx(styles.sign, styles.del)}>−</td>
-          <td className={cx(styles.text, styles.del)}>
-            <Line text={row.before.text} pieces={old} />
-          </td>
-        </tr>
-      )}
-      {row.after !== undefined && (
-        <tr>
-          <td className={cx(styles.number, styles.add)} />
-          <td className={cx(styles.number, styles.add)}>{number("after")}</td>
-          <td className={cx(styles.sign, styles.add)}>+</td>
-          <td className={cx(styles.text, styles.add)}>
-            <Line text={row.after.text} pieces={young} />
-          </td>
-        </tr>
-      )}
-    </>
+    <tr>
+      <td className={cx(styles.number, tint)}>{side === "before" && number("before")}</td>
+      <td className={cx(styles.number, tint)}>{side === "after" && number("after")}</td>
+      <td className={cx(styles.sign, tint)}>{side === "before" ? "−" : "+"}</td>
+      <td className={cx(styles.text, tint)}>
+        <Line text={row[side]?.text ?? ""} pieces={side === "before" ? old : young} />
+      </td>
+    </tr>
   );
 });
 

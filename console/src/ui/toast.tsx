@@ -2,6 +2,7 @@
 
 import { X } from "lucide-react";
 import { useSyncExternalStore } from "react";
+import { createPortal } from "react-dom";
 import { asProblem } from "../api/problem";
 import { Button, IconButton } from "./button";
 import { ToneIcon } from "./badge";
@@ -54,10 +55,10 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener);
 }
 
-/** Once, in the shell. */
+/** Once, in the shell. It is beside the page, so that a dialog does not cover it. */
 export function Toaster() {
   const toasts = useSyncExternalStore(subscribe, () => shown);
-  return (
+  return createPortal(
     <div className={styles.region} role="region" aria-label="Notifications" aria-live="polite">
       {toasts.map(({ id, title, detail, tone = "neutral", action }) => (
         <div key={id} className={styles.toast} role={tone === "error" ? "alert" : undefined}>
@@ -82,6 +83,7 @@ export function Toaster() {
           <IconButton label="Dismiss" size="s" icon={<X size={14} aria-hidden />} onClick={() => close(id)} />
         </div>
       ))}
-    </div>
+    </div>,
+    document.body,
   );
 }

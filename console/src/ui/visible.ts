@@ -13,11 +13,15 @@ const SUSPECT = new RegExp(
   "gu",
 );
 
+/** Of the characters below U+0020. Their pictures (U+2400) are missing in many fonts. */
+const NAMES =
+  "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US".split(" ");
+
 /** One character that is not to be seen, as text. */
 function mark(character: string): string {
   const code = character.codePointAt(0) ?? 0;
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
+  const name = code === 0x7f ? "DEL" : NAMES[code];
+  if (name !== undefined) return `‹${name}›`;
   return `‹U+${code.toString(16).toUpperCase().padStart(4, "0")}›`;
 }
 
