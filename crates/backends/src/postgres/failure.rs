@@ -147,15 +147,30 @@ fn meaning(error: &DbError) -> (Kind, Cow<'static, str>) {
             Kind::InvalidParams,
             "it refers to something that does not exist, or is still referred to",
         ),
-        "22P02" | "22023" | "22007" | "22025" => (
-            Kind::InvalidParams,
-            "a value does not have the form of its type",
-        ),
+        "22P02" | "22023" | "22007" | "22025" | "2201B" | "2200M" | "2200N" | "2200S" | "2200T" => {
+            (
+                Kind::InvalidParams,
+                "a value does not have the form of its type",
+            )
+        }
         "22P05" | "22021" => (
             Kind::InvalidParams,
             "a text contains a character that the database cannot store",
         ),
-        "22001" | "22003" | "22008" => (Kind::Unprocessable, "a value is too long or out of range"),
+        "22001" | "22003" | "22008" | "22009" | "22015" | "22026" | "2201W" | "2201X" => {
+            (Kind::Unprocessable, "a value is too long or out of range")
+        }
+        // A value that has a grammar of its own, such as tsquery and jsonpath: an error in SQL has a place in it.
+        "42601" if error.where_().is_none() && error.position().is_none() => (
+            Kind::InvalidParams,
+            "a value does not have the form of its type",
+        ),
+        "54000" => (
+            Kind::Unprocessable,
+            "a value is larger or deeper than the database can take",
+        ),
+        // A range or an array whose bounds are in the wrong order.
+        "22000" | "2202E" => (Kind::Unprocessable, "a value contradicts itself"),
         "25006" => (
             Kind::BackendError,
             "the operation is declared read-only and tried to write",

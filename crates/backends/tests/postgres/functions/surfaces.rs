@@ -381,6 +381,10 @@ async fn transactions_are_as_declared() {
         ("PT404", Kind::NotFound, true),
         ("23505", Kind::Conflict, false),
         ("XX000", Kind::BackendError, false),
+        ("22000", Kind::Unprocessable, false),
+        ("2201B", Kind::InvalidParams, false),
+        // A mistake in the function, which says where it is.
+        ("42601", Kind::BackendError, false),
     ] {
         let fault = gateway
             .call("fail", &format!(r#"{{"code":"{code}"}}"#))

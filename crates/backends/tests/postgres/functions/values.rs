@@ -147,7 +147,126 @@ const REFUSED: &[(&str, &str, Kind)] = &[
     ("int4[]", "[\"a\"]", Kind::InvalidArguments),
     ("int4[]", "[[1],[2,3]]", Kind::InvalidParams),
     ("int4range", "\"[5\"", Kind::InvalidParams),
+    ("int4range", "\"[5,1)\"", Kind::Unprocessable),
+    (
+        "tstzrange",
+        "\"[2026-02-02,2026-01-01]\"",
+        Kind::Unprocessable,
+    ),
+    ("int4multirange", "\"{[5,1)}\"", Kind::Unprocessable),
+    ("int4[]", "\"[2:1]={1,2}\"", Kind::InvalidArguments),
+    ("bit", "\"102\"", Kind::InvalidParams),
+    ("xml", "\"<a>\"", Kind::InvalidParams),
+    ("interval", "\"P99999999999Y\"", Kind::Unprocessable),
+    (
+        "timestamptz",
+        "\"2026-01-01T00:00:00+99\"",
+        Kind::Unprocessable,
+    ),
 ];
+
+/// Values that fit few types or none.
+const HOSTILE: &[&str] = &[
+    "\"\"",
+    "\"x\"",
+    "\"[5,1)\"",
+    "\"{[5,1)}\"",
+    "\"[2:1]={1,2}\"",
+    "\"{1,{2}}\"",
+    "\"1e999999\"",
+    "\"-1\"",
+    "\"99999999999999999999999999999\"",
+    "\"2026-13-45\"",
+    "\"999999-01-01\"",
+    "\"2026-01-01T00:00:00+99\"",
+    "\"2026-01-01 Nowhere/Town\"",
+    "\"25:61:61\"",
+    "\"P99999999999Y\"",
+    "\"99999999999999 years\"",
+    "\"<a>\"",
+    "\"<?xml version='9'?><a/>\"",
+    "\"((\"",
+    "\"(1e999,0)\"",
+    "\"a & | b\"",
+    "\"'\"",
+    "\"\\\\x0\"",
+    "\"\\\\\"",
+    "\"300.0.0.1/99\"",
+    "\"$1,0\"",
+    "\"\\ud800\"",
+    "true",
+    "-1",
+    "1e400",
+    "99999999999999999999999999999",
+    "0.5",
+    "{}",
+    "{\"x\": {}}",
+    "[]",
+    "[{}]",
+    "[[[[[[[1]]]]]]]",
+    "[[1],[2,3]]",
+    "[[1],2]",
+];
+
+#[tokio::test]
+async fn a_value_that_does_not_fit_is_the_fault_of_its_caller() {
+    let mut kinds: Vec<&str> = ROUND_TRIPS.iter().map(|(kind, ..)| *kind).collect();
+    kinds.extend([
+        "varbit",
+        "tstzrange",
+        "tstzmultirange",
+        "datemultirange",
+        "numrange",
+        "box",
+        "lseg",
+        "path",
+        "polygon",
+        "circle",
+        "line",
+    ]);
+    kinds.extend([
+        "macaddr8",
+        "pg_lsn",
+        "xid8",
+        "timestamptz[]",
+        "int4range[]",
+        "xml[]",
+        "bytea[][]",
+    ]);
+    kinds.extend(["tsquery", "jsonpath"]);
+    kinds.sort_unstable();
+    kinds.dedup();
+    let mut sql = TYPES.to_owned();
+    for (at, kind) in kinds.iter().enumerate() {
+        sql.push_str(&format!(
+            "CREATE FUNCTION api.take_{at}(v {kind}) RETURNS text LANGUAGE sql STABLE AS 'SELECT v::text';"
+        ));
+    }
+    let gateway = gateway(&sql, |settings| settings.expose = Expose::All).await;
+    assert_eq!(gateway.backend.status().notices, [""; 0]);
+    let mut wrong = Vec::new();
+    for (at, kind) in kinds.iter().enumerate() {
+        for sent in HOSTILE {
+            let answer = gateway
+                .call(&format!("take_{at}"), &format!(r#"{{"v": {sent}}}"#))
+                .await;
+            let fits = [
+                Kind::InvalidArguments,
+                Kind::InvalidParams,
+                Kind::Unprocessable,
+            ];
+            if let Err(fault) = answer
+                && !fits.contains(&fault.kind)
+            {
+                wrong.push(format!(
+                    "{kind} {sent}: {:?} {fault} {:?}",
+                    fault.kind, fault.data
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
 
 #[tokio::test]
 async fn values_of_every_type_go_both_ways() {
