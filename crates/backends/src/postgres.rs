@@ -102,9 +102,17 @@ struct Inner {
     listening: PoolOptions,
     publisher: Publisher,
     loaded: Loaded<Catalog>,
-    /// What is offered. A reading holds the lock, so readings happen one at a time.
-    offered: tokio::sync::Mutex<Option<Offer>>,
+    /// A reading holds the lock, so readings happen one at a time.
+    offered: tokio::sync::Mutex<Offered>,
     changed: Notify,
+}
+
+/// What the last reading came to.
+#[derive(Default)]
+struct Offered {
+    offer: Option<Offer>,
+    /// What it is made of, as `Found` has it: this stays, where there is more than can be offered.
+    sources: Vec<String>,
 }
 
 /// Why the catalog was not read.
@@ -212,7 +220,7 @@ impl Inner {
         let config = &self.config;
         let mut offered = self.offered.lock().await;
         let read = async |session: &mut Session| {
-            let found = read(session, config).await?;
+            let found = read(session, config, &offered.sources).await?;
             let row = session.client().query_one(SEARCH_PATH, &[]).await?;
             Ok::<_, PgError>((found, row.get::<_, Option<String>>(0)))
         };
@@ -220,7 +228,8 @@ impl Inner {
         let reading = reading
             .await
             .map_err(|_| LoadError::TimedOut(config.timeout))?;
-        let (found, search_path) = reading??;
+        let (mut found, search_path) = reading??;
+        offered.sources = std::mem::take(&mut found.sources);
         let (served, notices) = serve(found, config.per_operation);
         let offer = offer(&served);
         let fixed = Fixed {
@@ -229,7 +238,7 @@ impl Inner {
             lock_timeout_ms: config.lock_timeout.as_millis().to_string(),
             token: config.token,
         };
-        let is_new = offered.as_ref() != Some(&offer);
+        let is_new = offered.offer.as_ref() != Some(&offer);
         let before = self.loaded.set_notices(notices.clone());
         for notice in notices.iter().filter(|notice| !before.contains(notice)) {
             tracing::warn!(backend = %config.name, "{notice}");
@@ -239,11 +248,11 @@ impl Inner {
         if is_new {
             tracing::info!(backend = %config.name, operations = catalog.operations.len(), "the catalog of functions was read");
             // Before calls may go by it: the gateway's catalog holds back what must be approved first.
-            match offered.is_some() {
+            match offered.offer.is_some() {
                 true => self.publisher.publish_changed(offer.clone(), &Change::ALL),
                 false => self.publisher.publish(offer.clone()),
             }
-            *offered = Some(offer);
+            offered.offer = Some(offer);
         } else {
             self.publisher.restore();
         }
@@ -360,11 +369,15 @@ fn tool_error(call: &Call, fault: Fault) -> Result<Reply, Fault> {
     Ok(Reply::tool_error(&text, Revision::NEWEST))
 }
 
-/// Everything that the database declares.
-async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
-    let mut found = registry::read(session, config).await?;
-    found.extend(functions::read(session, config).await?);
-    found.extend(tables::read(session, config).await?);
+/// Everything that the database declares. `offered` is what the offer so far is made of.
+async fn read(
+    session: &mut Session,
+    config: &Config,
+    offered: &[String],
+) -> Result<Found, PgError> {
+    let mut found = registry::read(session, config, offered).await?;
+    found.extend(functions::read(session, config, offered).await?);
+    found.extend(tables::read(session, config, offered).await?);
     Ok(found)
 }
 

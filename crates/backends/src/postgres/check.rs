@@ -88,7 +88,7 @@ pub async fn inspect(
     let config = kind::config(settings, name.to_owned(), timeout);
     let look = async |session: &mut Session| {
         let row = session.client().query_one(LOGIN, &[]).await?;
-        let found = read(session, &config).await?;
+        let found = read(session, &config, &[]).await?;
         let (findings, unseen) = rules::apply(session, &config).await?;
         let (served, mut left_out) = serve(found, 1);
         left_out.extend(unseen);

@@ -18,7 +18,7 @@ use sentinel_pg::{PgError, Session};
 
 use super::Config;
 use super::operation::Found;
-use catalog::{Function, Routine, Schema};
+use catalog::{Function, Listed, Routine};
 use comment::Comment;
 use types::Types;
 
@@ -33,10 +33,15 @@ mod signature;
 pub(super) mod statement;
 pub(super) mod types;
 
-pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
+/// `offered` has the names of functions that are offered already.
+pub(super) async fn read(
+    session: &mut Session,
+    config: &Config,
+    offered: &[String],
+) -> Result<Found, PgError> {
     let mut found = Found::default();
     let name = &config.schema;
-    let schema = catalog::functions(session, name).await?;
+    let schema = catalog::schema(session, name).await?;
     let Some(schema) = schema.filter(|schema| schema.may_use) else {
         // Tables may be all that is wanted.
         if config.select.is_empty() {
@@ -45,7 +50,17 @@ pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found
         }
         return Ok(found);
     };
-    let wanted = select(schema, config, &mut found.notices);
+    let has_registry = schema.has_handlers && config.registry != Registry::Off;
+    let all = config.expose == Expose::All && !has_registry;
+    let listed = catalog::functions(session, name, all, offered).await?;
+    found.notices.extend(note_beyond(name, &listed, all));
+    if all && schema.of_extensions > 0 {
+        let count = schema.of_extensions;
+        found.notices.push(format!(
+            "{count} functions of extensions in {name} are left out; @tool offers one anyway"
+        ));
+    }
+    let wanted = select(listed.functions, name, all, &mut found.notices);
     let kinds = wanted.iter().flat_map(|(function, _)| {
         let arguments = function.arguments.iter().map(|argument| argument.kind);
         arguments.chain([function.returns])
@@ -62,6 +77,7 @@ pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found
                     note_repeated(&operation.routes, &mut routes, &mut found.notices);
                 }
                 found.operations.extend(operations);
+                found.sources.push(function.name.clone());
             }
             Err(why) => found.notices.push(left_out(name, function, &why)),
         }
@@ -74,20 +90,31 @@ pub(super) async fn types_of(session: &mut Session, oids: &[u32]) -> Result<Type
     Ok(Types::new(catalog::types(session, oids).await?))
 }
 
+/// What is beyond the bound, and how to come below it.
+fn note_beyond(schema: &str, listed: &Listed, all: bool) -> Option<String> {
+    let (beyond, most) = (listed.beyond, catalog::FUNCTIONS_MAX);
+    let names = listed.beyond_names.join(", ");
+    let narrow = match all {
+        true => "expose = \"marked\" and @ignore make it fewer, and so do",
+        false => "mark fewer of them, or use",
+    };
+    (beyond > 0).then(|| {
+        format!(
+            "{beyond} functions of {schema} are left out, for example {names}: at most {most} are offered, those that are offered \
+             already and then the oldest; {narrow} several schemas with a backend for each"
+        )
+    })
+}
+
 /// The functions that are wanted, with their comments.
-fn select(schema: Schema, config: &Config, notices: &mut Vec<String>) -> Vec<(Function, Comment)> {
-    let name = &config.schema;
-    let has_registry = schema.has_handlers && config.registry != Registry::Off;
-    let all = config.expose == Expose::All && !has_registry;
+fn select(
+    functions: Vec<Function>,
+    name: &str,
+    all: bool,
+    notices: &mut Vec<String>,
+) -> Vec<(Function, Comment)> {
     let mut wanted = Vec::new();
-    let mut of_extensions = 0;
-    if schema.functions.len() > catalog::FUNCTIONS_MAX {
-        let most = catalog::FUNCTIONS_MAX;
-        notices.push(format!(
-            "of the functions of {name}, only the first {most} are read"
-        ));
-    }
-    for function in schema.functions.into_iter().take(catalog::FUNCTIONS_MAX) {
+    for function in functions {
         let comment = match Comment::parse(&function.comment) {
             Ok(comment) => comment,
             Err(why) => {
@@ -103,11 +130,7 @@ fn select(schema: Schema, config: &Config, notices: &mut Vec<String>) -> Vec<(Fu
                 "its comment has annotations, and none of @tool, @resource, @prompt and @route"
             }
             (false, false) => continue,
-            (false, true) if function.is_of_extension => {
-                of_extensions += 1;
-                continue;
-            }
-            (false, true) if !function.may_execute => continue,
+            (false, true) if function.is_of_extension || !function.may_execute => continue,
             (true, _) if !function.may_execute => "the login may not EXECUTE it",
             _ => match function.routine {
                 Routine::Function => {
@@ -120,9 +143,6 @@ fn select(schema: Schema, config: &Config, notices: &mut Vec<String>) -> Vec<(Fu
             },
         };
         notices.push(left_out(name, &function, &why));
-    }
-    if of_extensions > 0 {
-        notices.push(format!("{of_extensions} functions of extensions in {name} are left out; @tool offers one anyway"));
     }
     wanted
 }

@@ -16,6 +16,8 @@ use super::settings::Fixed;
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) operations: Vec<Declared>,
+    /// What they are made of: names of functions, ids of handlers.
+    pub(super) sources: Vec<String>,
     /// What was left out and why, for the log, `doctor` and `pg check`.
     pub(super) notices: Vec<String>,
 }
@@ -23,6 +25,7 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn extend(&mut self, other: Self) {
         self.operations.extend(other.operations);
+        self.sources.extend(other.sources);
         self.notices.extend(other.notices);
     }
 }

@@ -65,7 +65,12 @@ impl Shared {
 }
 
 /// Reads the registry, if there is one and it is wanted.
-pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
+/// `offered` has the ids of handlers that are offered already.
+pub(super) async fn read(
+    session: &mut Session,
+    config: &Config,
+    offered: &[String],
+) -> Result<Found, PgError> {
     let mut found = Found::default();
     if config.registry == Registry::Off {
         return Ok(found);
@@ -88,7 +93,7 @@ pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found
     };
     // Before the handlers: if they change meanwhile, answers name another version, and they are read again.
     let version = place.version(session).await?;
-    let handlers = catalog::handlers(session, &mut found.notices).await?;
+    let handlers = catalog::handlers(session, offered, &mut found.notices).await?;
     let shared = Arc::new(Shared {
         rest_sql: http::rest_sql(&place.hstore),
         rpc_sql: http::rpc_sql(&place.hstore),
@@ -97,6 +102,7 @@ pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found
         read_at,
     });
     for handler in handlers {
+        found.sources.push(handler.id.clone());
         match declare::declared(handler, &shared) {
             Ok(declared) => found.operations.push(declared),
             Err(notice) => found.notices.push(notice),

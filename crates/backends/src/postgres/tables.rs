@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use sentinel_core::catalog::Glob;
 use sentinel_core::{Fault, ItemKind, Kind, Reach, Reply, RowSender};
 use sentinel_pg::tokio_postgres::Row;
-use sentinel_pg::{PgError, RowSink, Session};
+use sentinel_pg::{Params, PgError, RowSink, Session};
 use serde_json::Value;
 
 use super::Config;
@@ -33,8 +33,23 @@ use query::Query;
 /// Rows of a page unless the caller says how many.
 const PAGE: usize = 100;
 
-/// Relations that the login role may read, with the columns that it may read, in the order of the table.
+/// More tables are not offered: their definitions are in memory.
+const TABLES_MAX: i64 = 1000;
+
+/// Relations whose names (`schema.name`) match the expressions `$1`, with the columns that the login role may read, in the order of
+/// the table. Of more than `$3`, those that are offered already (the names `$2`) are taken first, and then the oldest.
 const RELATIONS: &str = "\
+    WITH named AS ( \
+        SELECT c.oid, n.nspname::text || '.' || c.relname::text AS name \
+        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+        WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') \
+            AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' \
+            AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
+            AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')), \
+    wanted AS ( \
+        SELECT oid, pg_catalog.count(*) OVER () AS total, pg_catalog.row_number() OVER (ORDER BY EXISTS ( \
+            SELECT 1 FROM pg_catalog.unnest($2::text[]) AS offered(name) WHERE offered.name = named.name) DESC, oid) AS place \
+        FROM named WHERE name ~ ANY ($1::text[])) \
     SELECT n.nspname, c.relname, pg_catalog.obj_description(c.oid, 'pg_class'), \
         pg_catalog.array_agg(a.attname::text ORDER BY a.attnum), \
         pg_catalog.array_agg(a.atttypid ORDER BY a.attnum), \
@@ -52,17 +67,15 @@ const RELATIONS: &str = "\
         COALESCE((SELECT pg_catalog.array_agg(k.attname::text ORDER BY u.at) \
             FROM pg_catalog.pg_index i, pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS u(attnum, at) \
             JOIN pg_catalog.pg_attribute k ON k.attnum = u.attnum \
-            WHERE i.indrelid = c.oid AND k.attrelid = c.oid AND i.indisprimary AND u.at <= i.indnkeyatts), '{}') \
-    FROM pg_catalog.pg_class c \
+            WHERE i.indrelid = c.oid AND k.attrelid = c.oid AND i.indisprimary AND u.at <= i.indnkeyatts), '{}'), \
+        w.total \
+    FROM wanted w JOIN pg_catalog.pg_class c ON c.oid = w.oid \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
     JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
     JOIN pg_catalog.pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END \
-    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') \
-        AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' \
-        AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') \
-        AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT') \
-    GROUP BY n.nspname, c.relname, c.oid ORDER BY n.nspname, c.relname";
+    WHERE w.place <= $3 AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT') \
+    GROUP BY n.nspname, c.relname, c.oid, w.total ORDER BY n.nspname, c.relname";
 
 struct Column {
     name: String,
@@ -108,44 +121,68 @@ impl Table {
     }
 }
 
-pub(super) async fn read(session: &mut Session, config: &Config) -> Result<Found, PgError> {
+/// `offered` has the names of tables that are offered already.
+pub(super) async fn read(
+    session: &mut Session,
+    config: &Config,
+    offered: &[String],
+) -> Result<Found, PgError> {
     let mut found = Found::default();
     if config.select.is_empty() {
         return Ok(found);
     }
-    let rows = session.client().query(RELATIONS, &[]).await?;
+    let whole = |pattern: &String| match pattern.contains('.') {
+        true => pattern.clone(),
+        false => format!("{}.{pattern}", config.schema),
+    };
+    let patterns: Vec<String> = config.select.iter().map(whole).collect();
+    let expressions: Vec<String> = patterns.iter().map(|one| expression(one)).collect();
+    let params: Params<'_> = &[&expressions, &offered, &TABLES_MAX];
+    let rows = session.client().query(RELATIONS, params).await?;
+    let total: i64 = rows.first().map_or(0, |row| row.get(10));
+    if total > TABLES_MAX {
+        found.notices.push(format!(
+            "select: {} of {total} tables and views are left out: at most {TABLES_MAX} are offered, those that are offered already \
+             and then the oldest; name fewer",
+            total - TABLES_MAX
+        ));
+    }
     let oids = |row: &Row| row.get::<_, Vec<u32>>(4);
     let known: Vec<u32> = rows.iter().flat_map(oids).collect();
     let types = types_of(session, &known).await?;
-    for pattern in &config.select {
-        let whole = match pattern.contains('.') {
-            true => pattern.clone(),
-            false => format!("{}.{pattern}", config.schema),
-        };
-        let glob = Glob::new(whole);
-        let is_meant = |row: &&Row| {
-            glob.matches(&format!(
-                "{}.{}",
-                row.get::<_, &str>(0),
-                row.get::<_, &str>(1)
-            ))
-        };
-        let before = found.operations.len();
-        for row in rows.iter().filter(is_meant) {
-            match declared(row, &types, config) {
-                // Another pattern may have named it already.
-                Ok(one) if found.operations.iter().any(|known| known.key == one.key) => {}
-                Ok(one) => found.operations.push(one),
-                Err(notice) => found.notices.push(notice),
+    let name = |row: &Row| format!("{}.{}", row.get::<_, &str>(0), row.get::<_, &str>(1));
+    for row in &rows {
+        match declared(row, &types, config) {
+            Ok(one) => {
+                found.operations.push(one);
+                found.sources.push(name(row));
             }
+            Err(notice) => found.notices.push(notice),
         }
-        if before == found.operations.len() && !rows.iter().any(|row| is_meant(&row)) {
+    }
+    for (pattern, written) in patterns.into_iter().zip(&config.select) {
+        let glob = Glob::new(pattern);
+        if total <= TABLES_MAX && !rows.iter().any(|row| glob.matches(&name(row))) {
             found.notices.push(format!(
-                "select: `{pattern}` is no table or view that the login role may read"
+                "select: `{written}` is no table or view that the login role may read"
             ));
         }
     }
     Ok(found)
+}
+
+/// A pattern with stars as a regular expression of PostgreSQL.
+fn expression(pattern: &str) -> String {
+    let mut out = "^".to_owned();
+    for c in pattern.chars() {
+        match c {
+            '*' => out.push_str(".*"),
+            c if c.is_alphanumeric() || c == '_' => out.push(c),
+            c => out.extend(['\\', c]),
+        }
+    }
+    out.push('$');
+    out
 }
 
 /// A notice, if it cannot be offered.

@@ -6,25 +6,47 @@ use std::collections::HashMap;
 
 use sentinel_pg::{PgError, Session};
 
-/// More functions of one schema are not read.
-pub(super) const FUNCTIONS_MAX: usize = 5000;
+/// More functions of one schema are not offered: their definitions are in memory, and every list of tools has them.
+pub(super) const FUNCTIONS_MAX: i64 = 5000;
+/// Names of functions beyond the bound that a notice tells.
+const EXAMPLES: i64 = 5;
 
-/// The functions of a schema (`$1`). A schema without functions is one row of nulls.
-const FUNCTIONS: &str = "SELECT p.oid, p.proname::text, p.prokind::text, p.provolatile::text, p.proisstrict, p.proretset,
+/// The schema `$1`: the rights of the login, whether it has a table of handlers, as a registry has, and how many of its functions are
+/// of extensions and have no annotations.
+const SCHEMA: &str = "SELECT pg_catalog.has_schema_privilege(s.oid, 'USAGE') AS may_use,
+    EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = 'handler') AS has_handlers,
+    (SELECT pg_catalog.count(*) FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_depend d
+        ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e'
+        WHERE p.pronamespace = s.oid
+        AND pg_catalog.strpos(COALESCE(pg_catalog.obj_description(p.oid, 'pg_proc'), ''), '@') = 0) AS of_extensions
+    FROM pg_catalog.pg_namespace s WHERE s.nspname = $1";
+
+/// Functions of the schema `$1`: those whose comment may have annotations, and with `$2` the others that the login may execute. Of
+/// more than `$4`, first those that are offered already (the names `$3`) and then the oldest are taken, so a new function takes the
+/// place of no other; `$5` more are read for their names.
+const FUNCTIONS: &str = "WITH known AS (
+        SELECT p.oid, p.proname, COALESCE(pg_catalog.obj_description(p.oid, 'pg_proc'), '') AS comment,
+            pg_catalog.has_function_privilege(p.oid, 'EXECUTE') AS may_execute,
+            EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
+                WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e') AS is_of_extension,
+            pg_catalog.count(*) OVER same > 1
+                AND pg_catalog.bool_or(p.pronargdefaults > 0 OR p.provariadic <> 0) OVER same AS is_ambiguous
+        FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace s ON s.oid = p.pronamespace
+        WHERE s.nspname = $1 WINDOW same AS (PARTITION BY p.proname)),
+    wanted AS (
+        SELECT k.*, pg_catalog.count(*) OVER () AS total, pg_catalog.row_number() OVER (ORDER BY EXISTS (
+            SELECT 1 FROM pg_catalog.unnest($3::text[]) AS offered(name) WHERE offered.name = k.proname::text) DESC, k.oid) AS place
+        FROM known k
+        WHERE (pg_catalog.strpos(k.comment, '@') > 0 OR $2 AND k.may_execute AND NOT k.is_of_extension)
+        AND NOT (k.comment ~ '(?n)^\\s*@ignore\\s*$' AND k.comment !~ '(?n)^[ \\t]*@(?!ignore\\s*$)'))
+    SELECT p.oid, p.proname::text, p.prokind::text, p.provolatile::text, p.proisstrict, p.proretset,
     p.prorettype, p.provariadic, COALESCE(p.proallargtypes, p.proargtypes::oid[]) AS argument_types,
     p.proargmodes::text[] AS modes, p.proargnames AS names,
     ARRAY(SELECT pg_catalog.pg_get_function_arg_default(p.oid, n)
         FROM pg_catalog.generate_series(1, pg_catalog.cardinality(COALESCE(p.proallargtypes, p.proargtypes::oid[]))) AS n
         ORDER BY n) AS defaults,
-    pg_catalog.obj_description(p.oid, 'pg_proc') AS comment,
-    pg_catalog.has_function_privilege(p.oid, 'EXECUTE') AS may_execute,
-    pg_catalog.has_schema_privilege(s.oid, 'USAGE') AS may_use,
-    pg_catalog.count(*) OVER same > 1 AND pg_catalog.bool_or(p.pronargdefaults > 0 OR p.provariadic <> 0) OVER same AS is_ambiguous,
-    EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
-        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e') AS is_of_extension,
-    EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = 'handler') AS has_handlers
-    FROM pg_catalog.pg_namespace s LEFT JOIN pg_catalog.pg_proc p ON p.pronamespace = s.oid
-    WHERE s.nspname = $1 WINDOW same AS (PARTITION BY p.proname) ORDER BY p.proname, p.oid LIMIT 5001";
+    w.comment, w.may_execute, w.is_ambiguous, w.is_of_extension, w.total, w.place > $4 AS is_beyond
+    FROM wanted w JOIN pg_catalog.pg_proc p ON p.oid = w.oid WHERE w.place <= $4 + $5 ORDER BY p.proname, p.oid";
 
 /// Types (`$1`) with all that they consist of. PostgreSQL's own (their OIDs are below 16384) need no comments.
 const TYPES: &str = "WITH RECURSIVE needed(oid) AS (
@@ -108,13 +130,22 @@ pub(super) struct Function {
     pub(super) is_of_extension: bool,
 }
 
-/// A schema and its functions.
 #[derive(Debug)]
 pub(super) struct Schema {
     pub(super) may_use: bool,
     /// It has a table of handlers, as a registry has.
     pub(super) has_handlers: bool,
+    /// Functions of extensions, without annotations.
+    pub(super) of_extensions: i64,
+}
+
+/// Functions of a schema, and what is beyond the bound.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
     pub(super) functions: Vec<Function>,
+    pub(super) beyond: i64,
+    /// Some of their names.
+    pub(super) beyond_names: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,23 +184,37 @@ pub(super) struct TypeRow {
 }
 
 /// `None`: there is no such schema.
+pub(super) async fn schema(session: &mut Session, name: &str) -> Result<Option<Schema>, PgError> {
+    let rows = session.query(SCHEMA, &[&name]).await?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    Ok(Some(Schema {
+        may_use: row.try_get("may_use")?,
+        has_handlers: row.try_get("has_handlers")?,
+        of_extensions: row.try_get("of_extensions")?,
+    }))
+}
+
+/// The functions of a schema that may be wanted: with annotations, or `all` that the login may execute. `offered` names those that are
+/// offered already.
 pub(super) async fn functions(
     session: &mut Session,
     schema: &str,
-) -> Result<Option<Schema>, PgError> {
-    let rows = session.query(FUNCTIONS, &[&schema]).await?;
-    let Some(first) = rows.first() else {
-        return Ok(None);
-    };
-    let mut read = Schema {
-        may_use: first.try_get("may_use")?,
-        has_handlers: first.try_get("has_handlers")?,
-        functions: Vec::with_capacity(rows.len()),
-    };
+    all: bool,
+    offered: &[String],
+) -> Result<Listed, PgError> {
+    let params: sentinel_pg::Params<'_> = &[&schema, &all, &offered, &FUNCTIONS_MAX, &EXAMPLES];
+    let rows = session.query(FUNCTIONS, params).await?;
+    let mut read = Listed::default();
     for row in &rows {
-        let Some(name) = row.try_get::<_, Option<String>>("proname")? else {
+        let name: String = row.try_get("proname")?;
+        if row.try_get("is_beyond")? {
+            let total: i64 = row.try_get("total")?;
+            read.beyond = total - FUNCTIONS_MAX;
+            read.beyond_names.push(name);
             continue;
-        };
+        }
         let kinds: Vec<u32> = row.try_get("argument_types")?;
         let modes: Option<Vec<String>> = row.try_get("modes")?;
         let names: Option<Vec<String>> = row.try_get("names")?;
@@ -196,17 +241,13 @@ pub(super) async fn functions(
             returns_set: row.try_get("proretset")?,
             returns: row.try_get("prorettype")?,
             arguments: kinds.into_iter().enumerate().map(argument).collect(),
-            comment: row
-                .try_get::<_, Option<String>>("comment")?
-                .unwrap_or_default(),
+            comment: row.try_get("comment")?,
             may_execute: row.try_get("may_execute")?,
-            is_ambiguous: row
-                .try_get::<_, Option<bool>>("is_ambiguous")?
-                .unwrap_or_default(),
+            is_ambiguous: row.try_get("is_ambiguous")?,
             is_of_extension: row.try_get("is_of_extension")?,
         });
     }
-    Ok(Some(read))
+    Ok(read)
 }
 
 fn mode(letter: &str) -> Mode {

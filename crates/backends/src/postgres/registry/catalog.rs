@@ -6,8 +6,8 @@ use sentinel_pg::{PgError, Session};
 use super::super::mode::Isolation;
 use super::policy::{self, Needs};
 
-/// Handlers that are read; further ones are left out.
-pub(super) const HANDLERS_MAX: usize = 10_000;
+/// More handlers are not offered: their definitions are in memory.
+const HANDLERS_MAX: i64 = 10_000;
 
 /// The parts of the contract, whether the login may use them, and the schema of hstore. Types are compared by name, because the
 /// extension may be in any schema.
@@ -54,7 +54,8 @@ SELECT ARRAY(SELECT part FROM present WHERE exists) AS present,
         AND pg_catalog.has_function_privilege(f.oid, 'EXECUTE')) AS has_version,
     pg_catalog.current_setting('default_transaction_isolation') AS isolation";
 
-/// Every handler with its route, in the order in which the database tries routes.
+/// Handlers with their routes, in the order in which the database tries routes. Of more than `$2`, those that are offered already
+/// (the ids `$1`) are taken first.
 const HANDLERS: &str = r"
 SELECT h.object_id::text, h.handler_function_name::text,
     h.handler_type::text, h.min_transaction_isolation::text, h.read_only,
@@ -62,14 +63,15 @@ SELECT h.object_id::text, h.handler_function_name::text,
     h.output_json_schema::pg_catalog.jsonb::text,
     r.address_regexp::text, r.method_regexp::text, r.version_regexp::text, r.route_name::text,
     r.canonical_path::text, c.method_name::text, m.mcp_name::text, m.input_schema::text,
-    m.uri_template::text, m.mime_type::text, m.arguments::text, m.tags::text[]
-FROM api.handler h
+    m.uri_template::text, m.mime_type::text, m.arguments::text, m.tags::text[], h.total
+FROM (SELECT a.*, pg_catalog.count(*) OVER () AS total, pg_catalog.row_number() OVER (ORDER BY EXISTS (
+        SELECT 1 FROM pg_catalog.unnest($1::text[]) AS offered(id) WHERE offered.id = a.object_id::text) DESC, a.object_id) AS place
+    FROM api.handler a WHERE a.deleted_at IS NULL) h
 LEFT JOIN api.rest_route r ON r.handler_object_id = h.object_id
 LEFT JOIN api.rpc_route c ON c.handler_object_id = h.object_id
 LEFT JOIN api.mcp_route m ON m.handler_object_id = h.object_id
-WHERE h.deleted_at IS NULL
-ORDER BY r.sequence_number DESC NULLS LAST, r.route_name, c.method_name, m.mcp_name
-LIMIT 10001";
+WHERE h.place <= $2
+ORDER BY r.sequence_number DESC NULLS LAST, r.route_name, c.method_name, m.mcp_name";
 
 /// What the database has of a registry.
 pub(super) enum Presence {
@@ -172,14 +174,20 @@ impl Place {
 /// The handlers; notices say which are left out.
 pub(super) async fn handlers(
     session: &mut Session,
+    offered: &[String],
     notices: &mut Vec<String>,
 ) -> Result<Vec<Handler>, PgError> {
-    let mut rows = session.client().query(HANDLERS, &[]).await?;
-    if rows.len() > HANDLERS_MAX {
+    let params: sentinel_pg::Params<'_> = &[&offered, &HANDLERS_MAX];
+    let rows = session.client().query(HANDLERS, params).await?;
+    let total: i64 = match rows.first() {
+        Some(row) => row.try_get("total")?,
+        None => 0,
+    };
+    if total > HANDLERS_MAX {
         notices.push(format!(
-            "handlers beyond the first {HANDLERS_MAX} are left out"
+            "{} of {total} handlers are left out: at most {HANDLERS_MAX} are offered, those that are offered already first",
+            total - HANDLERS_MAX
         ));
-        rows.truncate(HANDLERS_MAX);
     }
     let mut handlers = Vec::with_capacity(rows.len());
     for row in &rows {
