@@ -1,17 +1,18 @@
 //! The pool: a semaphore, a stack of idle connections, and who ends which connection.
 //!
 //! The pool is our own because the moment at which a connection ends matters: after an error, a
-//! time-out or a cancelled call nothing of it may reach the next one.
+//! time-out or a cancelled call nothing of it may reach the next one. What a transaction left in its session, locks above all, is
+//! removed once the session is unused for a moment, so that no call pays for it (`clean_unused`).
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client, Config};
 
 use crate::error::{BoxError, PgError};
@@ -23,6 +24,10 @@ use crate::url::{self, BadUrl};
 const AGE_MAX: Duration = Duration::from_secs(600);
 /// How long a cancel request may take before the connection is dropped without it.
 const CANCEL_MAX: Duration = Duration::from_secs(1);
+/// Longer than the pauses of a caller that is busy.
+const CLEAN_AFTER: Duration = Duration::from_millis(200);
+/// How long cleaning may take before the connection is dropped. It takes a place of the pool.
+const CLEAN_MAX: Duration = Duration::from_secs(1);
 
 /// Prepares a new connection, for example with settings or migrations; an error closes it.
 pub type OnConnect =
@@ -38,6 +43,8 @@ pub struct PoolOptions {
     /// Bounds one `Pool::run`; the query is cancelled on the server afterwards.
     pub answer_timeout: Duration,
     pub on_connect: Option<OnConnect>,
+    /// A session that no call used for so long is cleaned of what its transactions left.
+    pub clean_after: Duration,
 }
 
 impl PoolOptions {
@@ -51,6 +58,7 @@ impl PoolOptions {
             connect_timeout: Duration::from_secs(5),
             answer_timeout: Duration::from_secs(10),
             on_connect: None,
+            clean_after: CLEAN_AFTER,
         })
     }
 
@@ -94,18 +102,30 @@ struct Shared {
     options: PoolOptions,
     home: Handle,
     permits: Arc<Semaphore>,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
     /// Last in, first out: connections beyond the present load age and are closed.
-    idle: Mutex<Vec<Connection>>,
+    connections: Vec<Connection>,
+    /// `clean_unused` runs.
+    is_cleaned: bool,
 }
 
 struct Connection {
     session: Session,
     since: Instant,
+    used: Instant,
 }
 
 impl Connection {
     fn is_usable(&self) -> bool {
         self.session.is_usable() && self.since.elapsed() < AGE_MAX
+    }
+
+    fn is_to_be_cleaned(&self, after: Duration) -> bool {
+        self.session.has_owner() && self.used.elapsed() >= after
     }
 }
 
@@ -180,7 +200,7 @@ impl PoolOptions {
 impl Shared {
     async fn connection(self: &Arc<Self>) -> Result<Connection, PgError> {
         loop {
-            let idle = self.idle.lock().pop();
+            let idle = self.idle.lock().connections.pop();
             match idle {
                 Some(connection) if connection.is_usable() => return Ok(connection),
                 Some(_) => {}
@@ -210,7 +230,57 @@ impl Shared {
         Ok(Connection {
             session: Session::new(client).await,
             since: Instant::now(),
+            used: Instant::now(),
         })
+    }
+
+    fn give_back(self: &Arc<Self>, connection: Connection) {
+        let has_owner = connection.session.has_owner();
+        let mut idle = self.idle.lock();
+        idle.connections.push(connection);
+        if has_owner && !idle.is_cleaned {
+            idle.is_cleaned = true;
+            let after = self.options.clean_after;
+            self.home.spawn(clean_unused(Arc::downgrade(self), after));
+        }
+    }
+
+    /// A connection that is to be cleaned, and a place for it. `None` if there is none, or if calls need all places.
+    fn unused(&self) -> Option<(Connection, OwnedSemaphorePermit)> {
+        let permit = self.permits.clone().try_acquire_owned().ok()?;
+        let connections = &mut self.idle.lock().connections;
+        let after = self.options.clean_after;
+        let mut those = connections.iter();
+        let at = those.position(|one| one.is_to_be_cleaned(after))?;
+        Some((connections.remove(at), permit))
+    }
+
+    /// Whether a session will have to be cleaned, unless a call takes it first.
+    fn goes_on_cleaning(&self) -> bool {
+        let mut idle = self.idle.lock();
+        let mut sessions = idle.connections.iter().map(|one| &one.session);
+        idle.is_cleaned = sessions.any(Session::has_owner);
+        idle.is_cleaned
+    }
+}
+
+/// Cleans sessions that no call uses, until there is none to be cleaned.
+async fn clean_unused(pool: Weak<Shared>, after: Duration) {
+    loop {
+        sleep(after).await;
+        let Some(shared) = pool.upgrade() else {
+            return;
+        };
+        while let Some((mut connection, _permit)) = shared.unused() {
+            // Otherwise it is dropped, and its session ends.
+            if let Ok(Ok(())) = timeout(CLEAN_MAX, connection.session.clean()).await {
+                // Below those that are in use.
+                shared.idle.lock().connections.insert(0, connection);
+            }
+        }
+        if !shared.goes_on_cleaning() {
+            return;
+        }
     }
 }
 
@@ -230,7 +300,10 @@ impl Lent<'_> {
     fn give_back(&mut self) {
         // One that cannot be used again is left for `drop`.
         let connection = self.connection.take_if(|connection| connection.is_usable());
-        self.shared.idle.lock().extend(connection);
+        if let Some(mut connection) = connection {
+            connection.used = Instant::now();
+            self.shared.give_back(connection);
+        }
     }
 }
 

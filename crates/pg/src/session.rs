@@ -77,6 +77,18 @@ impl Session {
         !self.is_retired && !self.client.is_closed()
     }
 
+    /// Whether a transaction may have left something here.
+    pub(crate) fn has_owner(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// Removes what transactions left.
+    pub(crate) async fn clean(&mut self) -> Result<(), PgError> {
+        self.client.batch_execute(&self.clean).await?;
+        self.owner = None;
+        Ok(())
+    }
+
     /// The connection itself, for what has no method here.
     pub fn client(&self) -> &Client {
         &self.client
@@ -116,7 +128,7 @@ impl Session {
     /// Runs a query in a transaction of its own: `begin`, the queries of `before`, this one and COMMIT travel in one round
     /// trip, once they are prepared. Rows go to `rows` as they come, and the server waits for it. After an error nothing took
     /// effect, and the error is the first one; an error of `rows` cancels what still runs. What statements for another
-    /// `owner` did to their session is undone first, in the same round trip.
+    /// `owner` did to their session is undone first, in the same round trip, unless the pool has done that already.
     pub async fn transact<R: RowSink>(
         &mut self,
         owner: u64,

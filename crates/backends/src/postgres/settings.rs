@@ -1,7 +1,7 @@
 //! The settings of a transaction: who calls, and what the session must not have kept from an earlier call.
 //!
 //! All of them are set before each call and end with its transaction, so nothing of one caller is left for the next one, whatever a
-//! function did to its session.
+//! function did to its session. Locks of the session are released with them: another connection may wait for one.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
@@ -11,12 +11,13 @@ use sentinel_config::Token;
 use sentinel_core::Caller;
 use sentinel_pg::tokio_postgres::types::ToSql;
 
-/// One statement for all settings; its parameters are `Settings::params`.
+/// One statement for all settings and the locks of an earlier call; its parameters are `Settings::params`.
 pub(super) const SQL: &str = "SELECT pg_catalog.set_config('auth.user_id', $1, true), \
     pg_catalog.set_config('auth.tenant_id', $2, true), pg_catalog.set_config('auth.user_email', $3, true), \
     pg_catalog.set_config('auth.role', $4, true), pg_catalog.set_config('auth.token', $5, true), \
     pg_catalog.set_config('role', $6, true), pg_catalog.set_config('search_path', $7, true), \
-    pg_catalog.set_config('statement_timeout', $8, true), pg_catalog.set_config('lock_timeout', $9, true)";
+    pg_catalog.set_config('statement_timeout', $8, true), pg_catalog.set_config('lock_timeout', $9, true), \
+    pg_catalog.pg_advisory_unlock_all()";
 
 const COUNT: usize = 9;
 

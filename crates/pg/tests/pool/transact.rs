@@ -50,9 +50,11 @@ async fn numbers(
     pool.run(work).await?
 }
 
+/// A pool of one connection, which nobody cleans between the calls of a slow test.
 fn single(url: &str) -> Pool {
     let mut options = PoolOptions::new(url).unwrap();
     options.max_connections = 1;
+    options.clean_after = Duration::from_secs(3600);
     options.build()
 }
 
@@ -221,48 +223,85 @@ impl RowSink for Found {
     }
 }
 
+/// Leaves what it can in its session.
+const LEAVE: &str =
+    "CREATE SEQUENCE s; CREATE FUNCTION leave() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM set_config('app.who', 'ann', false), pg_advisory_lock(7), nextval('s');
+        SET default_transaction_read_only = on; SET client_min_messages = notice; SET timezone = 'Asia/Tokyo';
+        CREATE TEMP TABLE kept AS SELECT 1 AS n; LISTEN told;
+        EXECUTE 'DECLARE held CURSOR WITH HOLD FOR SELECT 1';
+        RETURN pg_backend_pid(); END $$;";
+/// What is left.
+const FOUND: &str = "SELECT concat_ws(' ', nullif(current_setting('app.who', true), ''), \
+    current_setting('transaction_read_only'), nullif(current_setting('timezone'), 'Asia/Tokyo') IS NULL, \
+    to_regclass('pg_temp.kept') IS NOT NULL, (SELECT count(*) FROM pg_listening_channels()), \
+    (SELECT count(*) FROM pg_cursors WHERE name = 'held'), \
+    (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'))";
+
+/// The text of a transaction of this owner.
+async fn text(session: &mut Session, owner: u64, sql: &str) -> Result<String, PgError> {
+    let mut sink = Found::default();
+    let done = session.transact(owner, "BEGIN", &[], (sql, &[]), &mut sink);
+    done.await?.unwrap();
+    Ok(sink.0)
+}
+
 /// P-S05: nor of a statement that failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn p_s05_what_a_caller_leaves_in_its_session_is_gone_for_the_next_caller() {
     let cluster = Cluster::start();
     let pool = single(&cluster.url());
-    cluster.run(
-        "CREATE SEQUENCE s; CREATE FUNCTION leave() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
-            PERFORM set_config('app.who', 'ann', false), pg_advisory_lock(7), nextval('s');
-            SET default_transaction_read_only = on; SET client_min_messages = notice; SET timezone = 'Asia/Tokyo';
-            CREATE TEMP TABLE kept AS SELECT 1 AS n; LISTEN told;
-            EXECUTE 'DECLARE held CURSOR WITH HOLD FOR SELECT 1';
-            RETURN pg_backend_pid(); END $$;",
-    );
-    let found = "SELECT concat_ws(' ', nullif(current_setting('app.who', true), ''), \
-        current_setting('transaction_read_only'), nullif(current_setting('timezone'), 'Asia/Tokyo') IS NULL, \
-        to_regclass('pg_temp.kept') IS NOT NULL, (SELECT count(*) FROM pg_listening_channels()), \
-        (SELECT count(*) FROM pg_cursors WHERE name = 'held'), \
-        (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'))";
+    cluster.run(LEAVE);
     let look = async |owner: u64, sql: &str| {
-        let mut sink = Found::default();
-        let work =
-            async |s: &mut Session| s.transact(owner, "BEGIN", &[], (sql, &[]), &mut sink).await;
-        let outcome = pool.run(work).await.unwrap();
-        outcome.map(|done| {
-            done.unwrap();
-            sink.0
-        })
+        let work = async |session: &mut Session| text(session, owner, sql).await;
+        pool.run(work).await.unwrap()
     };
     for leaves in ["SELECT leave()::text", "SELECT (leave() / 0)::text"] {
         let _ = look(1, leaves).await;
-        assert_eq!(look(2, found).await.unwrap(), "off f f 0 0 0", "{leaves}");
+        assert_eq!(look(2, FOUND).await.unwrap(), "off f f 0 0 0", "{leaves}");
         let last = look(2, "SELECT lastval()::text").await;
         assert!(last.is_err(), "the values of sequences, too");
         let messages = look(2, "SELECT current_setting('client_min_messages')").await;
         assert_eq!(messages.unwrap(), "error", "what the pool itself sets");
     }
     look(1, "SELECT leave()::text").await.unwrap();
-    let own = look(1, found).await.unwrap();
+    let own = look(1, FOUND).await.unwrap();
     assert!(
         own.starts_with("ann on t t 1 1 1"),
         "it is the same session for the same caller: {own}"
     );
+}
+
+/// Another connection may wait for the locks.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_caller_leaves_in_its_session_is_gone_soon_if_nobody_comes() {
+    let cluster = Cluster::start();
+    let mut options = PoolOptions::new(&cluster.url()).unwrap();
+    options.max_connections = 2;
+    let pool = options.build();
+    cluster.run(LEAVE);
+    let leave = async |owner: u64| {
+        let work = async |s: &mut Session| text(s, owner, "SELECT leave()::text").await.unwrap();
+        pool.run(work).await.unwrap()
+    };
+    for owner in [1, 2] {
+        let pid = leave(owner).await;
+        let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+        let began = tokio::time::Instant::now();
+        while cluster.ask(held) != "0" {
+            assert!(
+                began.elapsed() < Duration::from_secs(10),
+                "it is still held"
+            );
+        }
+        let work = async |s: &mut Session| {
+            let own = text(s, owner, "SELECT pg_backend_pid()::text").await;
+            (own.unwrap(), text(s, owner, FOUND).await.unwrap())
+        };
+        let (same, found) = pool.run(work).await.unwrap();
+        assert_eq!(same, pid, "the connection serves the next call");
+        assert_eq!(found, "off f f 0 0 0");
+    }
 }
 
 /// As when the process is killed: nobody cancels the statement.

@@ -343,6 +343,10 @@ COMMENT ON FUNCTION api.strong_mode IS '@tool
 @isolation serializable
 @read_only
 @deferrable';
+CREATE FUNCTION api.hold() RETURNS void LANGUAGE sql AS 'SELECT pg_catalog.pg_advisory_lock(7)';
+COMMENT ON FUNCTION api.hold IS '@tool';
+CREATE FUNCTION api.held() RETURNS int LANGUAGE sql AS $$SELECT count(*)::int FROM pg_catalog.pg_locks WHERE locktype = 'advisory'$$;
+COMMENT ON FUNCTION api.held IS '@tool';
 CREATE FUNCTION api.slow() RETURNS text LANGUAGE sql AS 'SELECT pg_catalog.pg_sleep(30)::text';
 COMMENT ON FUNCTION api.slow IS '@tool
 @timeout 50ms';
@@ -352,7 +356,7 @@ COMMENT ON FUNCTION api.fail IS '@tool';
 
 #[tokio::test]
 async fn transactions_are_as_declared() {
-    let gateway = gateway(TRANSACTIONS, |_| {}).await;
+    let gateway = gateway(TRANSACTIONS, |settings| settings.max_connections = 1).await;
     assert_eq!(
         gateway.call("write", r#"{"n":1}"#).await.unwrap(),
         r#"{"result":1}"#
@@ -376,6 +380,10 @@ async fn transactions_are_as_declared() {
     assert_eq!(mode, r#"{"result":"read committed,off,off"}"#);
     let mode = gateway.call("strong_mode", "{}").await.unwrap();
     assert_eq!(mode, r#"{"result":"serializable,on,on"}"#);
+    // A lock of the session does not outlast its call for the next one, also of the same caller.
+    gateway.call("hold", "{}").await.unwrap();
+    let held = gateway.call("held", "{}").await.unwrap();
+    assert_eq!(held, r#"{"result":0}"#);
     assert_eq!(gateway.refusal("slow", "{}").await, Kind::BackendTimeout);
     for (code, wanted, is_public) in [
         ("PT404", Kind::NotFound, true),
