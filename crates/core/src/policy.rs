@@ -39,7 +39,7 @@ pub use confirmations::{ConfirmConfig, Confirmations};
 pub(crate) use kill::disabled;
 pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
 pub use rates::{Limited, RateConfig, RateFigures, Rates};
-pub use roles::{ADMIN, Grant, Role, Roles};
+pub use roles::{ADMIN, Grant, Role, Roles, Ruling};
 pub use shared::{Allowance, Decision, SharedFigures, SharedRates};
 
 pub use visible::{Visible, VisibleId};
@@ -257,6 +257,11 @@ impl Policy {
         self.role_changes.subscribe()
     }
 
+    /// The roles in force.
+    pub fn roles(&self) -> Arc<Roles> {
+        self.roles.load_full()
+    }
+
     pub fn has_role(&self, role: &str) -> bool {
         self.roles.load().get(role).is_some()
     }
@@ -343,7 +348,7 @@ impl Policy {
         let of_role = || {
             let roles = self.roles.load();
             let role = roles.get(&caller.role);
-            role.is_some_and(|role| role.must_confirm(tool))
+            role.is_some_and(|role| role.must_confirm(tool).is_some())
         };
         self.uses_confirmations() && (self.confirmations.name(tool) || of_role())
     }

@@ -32,6 +32,7 @@ mod arguments;
 mod authorize;
 mod circuit;
 mod confirm;
+mod explain;
 mod intend;
 mod kill;
 mod limit;
@@ -42,6 +43,7 @@ mod route;
 mod sign;
 
 pub use confirm::CONFIRMATION;
+pub use explain::{ExplainedStep, Explanation, Verdict};
 
 type Outcome = Result<Reply, Fault>;
 

@@ -12,6 +12,8 @@ use sentinel_core::audit::AuditStore;
 use sentinel_core::identity::KeyStore;
 use sentinel_core::state_file::Version;
 use sentinel_core::{Fault, Kind};
+use sentinel_surfaces::http::admin::config_file::{Checked, ConfigFile, ReplaceRequest};
+use sentinel_surfaces::http::admin::import::{FoundServers, ImportAnswer, ImportRequest};
 use sentinel_surfaces::http::admin::reload::Reloaded;
 use sentinel_surfaces::{Control, Gateway};
 use serde_json::{Value, json};
@@ -199,6 +201,11 @@ fn complain(why: &str, error: &anyhow::Error) -> Fault {
     Fault::new(Kind::Unprocessable, text).with_data(format!(r#""mistakes":{mistakes}"#))
 }
 
+fn not_yet<T: Send + 'static>() -> BoxFuture<'static, Result<T, Fault>> {
+    let fault = Fault::new(Kind::NotFound, "this gateway does not do that yet");
+    std::future::ready(Err(fault)).boxed()
+}
+
 impl Control for Handle {
     fn reload(&self) -> BoxFuture<'static, Answer> {
         let wishes = self.wishes.clone();
@@ -219,6 +226,34 @@ impl Control for Handle {
         let running = &self.running;
         let home = tokio::runtime::Handle::current();
         visits::open(&running.config(), &running.gateway, &home, url, bearer)
+    }
+
+    fn config_file(&self) -> BoxFuture<'static, Result<ConfigFile, Fault>> {
+        not_yet()
+    }
+
+    fn check_config(&self, _: String) -> BoxFuture<'static, Result<Checked, Fault>> {
+        not_yet()
+    }
+
+    fn replace_config(&self, _: ReplaceRequest) -> BoxFuture<'static, Answer> {
+        not_yet()
+    }
+
+    fn found_servers(&self) -> BoxFuture<'static, Result<FoundServers, Fault>> {
+        not_yet()
+    }
+
+    fn import(&self, _: ImportRequest) -> BoxFuture<'static, Result<ImportAnswer, Fault>> {
+        not_yet()
+    }
+
+    fn stop_backend(&self, _: String, _: String) -> BoxFuture<'static, Result<(), Fault>> {
+        not_yet()
+    }
+
+    fn start_backend(&self, _: String) -> BoxFuture<'static, Result<(), Fault>> {
+        not_yet()
     }
 
     fn records(&self) -> Option<Arc<dyn AuditStore>> {

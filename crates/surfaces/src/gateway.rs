@@ -14,6 +14,8 @@ use sentinel_core::{Auditor, Fault, Policy, Walk, random, walk};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::http::admin::config_file::{Checked, ConfigFile, ReplaceRequest};
+use crate::http::admin::import::{FoundServers, ImportAnswer, ImportRequest};
 use crate::http::admin::reload::Reloaded;
 use crate::http::{Jobs, Pace, Replayable, Replays};
 
@@ -86,6 +88,27 @@ pub trait Control: Send + Sync {
     /// Connects to an MCP server that an operator named. The gateway of the answer has this one backend and no limits; it
     /// ends with [`sentinel_core::Backend::stop`]. Refused where the configuration does not allow it.
     fn visit(&self, url: &str, bearer: Option<&str>) -> Result<Arc<Gateway>, Fault>;
+
+    /// The configuration file, and where each value in force comes from.
+    fn config_file(&self) -> BoxFuture<'static, Result<ConfigFile, Fault>>;
+
+    /// The mistakes of a configuration, and what a reload of it would do.
+    fn check_config(&self, text: String) -> BoxFuture<'static, Result<Checked, Fault>>;
+
+    /// Replaces the configuration file and applies it; the fault names every mistake, and nothing was changed.
+    fn replace_config(&self, new: ReplaceRequest) -> BoxFuture<'static, Result<Reloaded, Fault>>;
+
+    /// The servers in the files of this machine's MCP clients.
+    fn found_servers(&self) -> BoxFuture<'static, Result<FoundServers, Fault>>;
+
+    /// Servers of a client's file as backends, added to the configuration if that is asked.
+    fn import(&self, request: ImportRequest) -> BoxFuture<'static, Result<ImportAnswer, Fault>>;
+
+    /// Ends a backend and keeps it down.
+    fn stop_backend(&self, name: String, reason: String) -> BoxFuture<'static, Result<(), Fault>>;
+
+    /// Starts a backend that was kept down.
+    fn start_backend(&self, name: String) -> BoxFuture<'static, Result<(), Fault>>;
 
     /// The store of API keys.
     fn key_store(&self) -> Arc<dyn KeyStore>;

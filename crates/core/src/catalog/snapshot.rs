@@ -485,6 +485,26 @@ impl Catalog {
         self.lists[place(View::Merged)][kind as usize].entries(kind)
     }
 
+    /// Every listed operation in configuration order, with its definition as the newest revision has it, by the name that
+    /// it has in the merged catalog.
+    pub fn definitions(&self) -> Vec<(Bytes, Arc<Operation>)> {
+        let mut merged: Map<*const Operation, Bytes> = ItemKind::ALL
+            .into_iter()
+            .flat_map(|kind| self.entries(kind))
+            .map(|(raw, operation)| (Arc::as_ptr(&operation), raw))
+            .collect();
+        let lists = self.order.iter().map(|index| &self.lists[index + 1]);
+        let own = lists.flat_map(|lists| {
+            let kinds = ItemKind::ALL.into_iter();
+            kinds.flat_map(|kind| lists[kind as usize].entries(kind))
+        });
+        own.map(|(raw, operation)| {
+            let named = merged.remove(&Arc::as_ptr(&operation));
+            (named.unwrap_or(raw), operation)
+        })
+        .collect()
+    }
+
     /// How many operations of a kind a view lists.
     pub fn count(&self, view: View, kind: ItemKind) -> usize {
         self.lists[place(view)][kind as usize].len()

@@ -120,6 +120,7 @@ impl PatternForms {
 /// URI matches in any spelling.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
+    text: Box<str>,
     merged: PatternForms,
     own: Option<(String, PatternForms)>,
 }
@@ -127,11 +128,17 @@ pub(super) struct Pattern {
 impl Pattern {
     pub(super) fn new(text: &str) -> Self {
         Self {
+            text: text.into(),
             merged: PatternForms::new(text),
             own: text
                 .split_once('.')
                 .map(|(backend, glob)| (backend.to_owned(), PatternForms::new(glob))),
         }
+    }
+
+    /// As it was written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     pub(super) fn matches(&self, operation: &Operation) -> bool {
@@ -215,13 +222,37 @@ impl Rule {
 
 #[derive(Clone, Debug, Default)]
 pub struct Role {
-    read: bool,
-    execute: bool,
+    /// As they were written.
+    permissions: Vec<Box<str>>,
+    /// The places among them of those that let it see, and call, everything.
+    read: Option<usize>,
+    execute: Option<usize>,
     admin: bool,
-    rules: Vec<Rule>,
+    /// With their places.
+    rules: Vec<(usize, Rule)>,
     denied: Vec<Pattern>,
     /// Tools whose calls it has to confirm.
     confirm: Vec<Pattern>,
+}
+
+/// What of a role decides about an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling<'r> {
+    /// An entry of `denied_tools`.
+    Denied(&'r str),
+    /// A permission, and what it grants.
+    Permitted(&'r str, Grant),
+    /// No permission is about it.
+    Unmentioned,
+}
+
+impl Ruling<'_> {
+    pub fn grant(self) -> Grant {
+        match self {
+            Self::Permitted(_, grant) => grant,
+            Self::Denied(_) | Self::Unmentioned => Grant::NONE,
+        }
+    }
 }
 
 impl Role {
@@ -232,23 +263,38 @@ impl Role {
         denied: impl IntoIterator<Item = P>,
     ) -> Self {
         let mut role = Self {
+            permissions: permissions.into_iter().map(|p| p.as_ref().into()).collect(),
             denied: denied
                 .into_iter()
                 .map(|d| Pattern::new(d.as_ref()))
                 .collect(),
             ..Self::default()
         };
-        for permission in permissions {
-            match permission.as_ref() {
-                "*" => (role.read, role.execute, role.admin) = (true, true, true),
+        for (at, permission) in role.permissions.iter().enumerate() {
+            match &**permission {
+                "*" => (role.execute, role.admin) = (role.execute.or(Some(at)), true),
                 "admin" => role.admin = true,
-                "tools.read" => role.read = true,
-                // Callable implies visible.
-                "tools.execute" => (role.read, role.execute) = (true, true),
-                other => role.rules.extend(rule(other)),
+                "tools.read" => role.read = role.read.or(Some(at)),
+                "tools.execute" => role.execute = role.execute.or(Some(at)),
+                other => role.rules.extend(rule(other).map(|rule| (at, rule))),
             }
         }
+        // Callable implies visible.
+        role.read = role.read.or(role.execute);
         role
+    }
+
+    /// Its permissions, denials and tools to confirm, as they were written.
+    pub fn permissions(&self) -> impl Iterator<Item = &str> {
+        self.permissions.iter().map(|permission| &**permission)
+    }
+
+    pub fn denied(&self) -> impl Iterator<Item = &str> {
+        self.denied.iter().map(Pattern::text)
+    }
+
+    pub fn confirms(&self) -> impl Iterator<Item = &str> {
+        self.confirm.iter().map(Pattern::text)
     }
 
     /// The role with tools whose calls it has to confirm.
@@ -259,8 +305,10 @@ impl Role {
         self
     }
 
-    pub(super) fn must_confirm(&self, tool: &Operation) -> bool {
-        self.confirm.iter().any(|pattern| pattern.matches(tool))
+    /// The entry of `confirm` by which it has to confirm calls of this tool.
+    pub(super) fn must_confirm(&self, tool: &Operation) -> Option<&str> {
+        let found = self.confirm.iter().find(|pattern| pattern.matches(tool));
+        found.map(Pattern::text)
     }
 
     /// Whether this role may use the admin API.
@@ -270,18 +318,18 @@ impl Role {
 
     /// Whether it may see and call everything, so that single operations need no check.
     pub(super) fn is_full(&self) -> bool {
-        self.execute && self.denied.is_empty()
+        self.execute.is_some() && self.denied.is_empty()
     }
 
     /// Whether nothing is hidden from it.
     pub(super) fn sees_all(&self) -> bool {
-        self.read && self.denied.is_empty()
+        self.read.is_some() && self.denied.is_empty()
     }
 
     /// Whether no resource of this backend is hidden from it.
     pub(super) fn sees_all_resources(&self, backend: &str) -> bool {
         let denied = |pattern: &Pattern| pattern.may_hide_resources(backend);
-        (self.read || self.rules.iter().any(|rule| rule.is_all_of(backend)))
+        (self.read.is_some() || self.rules.iter().any(|(_, rule)| rule.is_all_of(backend)))
             && !self.denied.iter().any(denied)
     }
 
@@ -291,20 +339,29 @@ impl Role {
         let given = || {
             self.rules
                 .iter()
-                .any(|rule| rule.may_give(backend, unlisted))
+                .any(|(_, rule)| rule.may_give(backend, unlisted))
         };
-        (self.read && unlisted == Unlisted::Anything || given())
+        (self.read.is_some() && unlisted == Unlisted::Anything || given())
             && !self.denied.iter().any(|denied| denied.is_all_of(backend))
     }
 
     pub fn grant(&self, operation: &Operation) -> Grant {
-        if self.denied.iter().any(|denied| denied.matches(operation)) {
-            return Grant::NONE;
+        self.ruling(operation).grant()
+    }
+
+    /// The grant, and the entry that it comes from.
+    pub fn ruling(&self, operation: &Operation) -> Ruling<'_> {
+        if let Some(denied) = self.denied.iter().find(|denied| denied.matches(operation)) {
+            return Ruling::Denied(denied.text());
         }
-        if self.execute || self.rules.iter().any(|rule| rule.matches(operation)) {
-            return Grant::FULL;
+        let rule = || self.rules.iter().find(|(_, rule)| rule.matches(operation));
+        if let Some(at) = self.execute.or_else(|| rule().map(|(at, _)| *at)) {
+            return Ruling::Permitted(&self.permissions[at], Grant::FULL);
         }
-        if self.read { Grant::SEE } else { Grant::NONE }
+        match self.read {
+            Some(at) => Ruling::Permitted(&self.permissions[at], Grant::SEE),
+            None => Ruling::Unmentioned,
+        }
     }
 }
 
@@ -334,6 +391,13 @@ impl Roles {
     /// Whether any role has calls to confirm.
     pub(super) fn confirm(&self) -> bool {
         self.0.values().any(|role| !role.confirm.is_empty())
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> Vec<(&Arc<str>, &Arc<Role>)> {
+        let mut all: Vec<_> = self.0.iter().collect();
+        all.sort_unstable_by_key(|(name, _)| *name);
+        all
     }
 
     /// `None` for an unconfigured role: it sees nothing.

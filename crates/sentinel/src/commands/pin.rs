@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use sentinel_core::catalog::{Pinned, Pins};
 use sentinel_core::operation::Difference;
-use sentinel_surfaces::http::admin::pins::{Approval, ApprovalRequest, PinList};
+use sentinel_surfaces::http::admin::pins::{Approval, ApprovalRequest, PinList, PinnedTool};
 use serde_json::json;
 
 use super::{Unreachable, one_line, print, say, warn};
@@ -56,7 +56,7 @@ async fn seen_by(gateways: &[Reach]) -> anyhow::Result<Vec<Pinned>> {
     let mut pins: Vec<Pinned> = Vec::new();
     for gateway in gateways {
         let seen: PinList = gateway.wish("pins", None).await?;
-        for pin in seen.pins {
+        for PinnedTool { pin, .. } in seen.pins {
             let same =
                 |known: &&mut Pinned| (&known.backend, &known.tool) == (&pin.backend, &pin.tool);
             match pins.iter_mut().find(same) {

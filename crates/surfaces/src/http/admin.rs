@@ -6,16 +6,23 @@
 //!
 //! Not here: who the operator is (`exchange`), the rows of these endpoints (`routes`), what a kill does (`core::policy`).
 
+pub mod access;
 pub mod audit;
 pub mod backends;
 pub mod catalog;
 pub mod config;
+pub mod config_file;
+pub mod import;
 pub mod keys;
 pub mod kill;
+pub mod limits;
 pub mod pins;
+mod query;
 pub mod reload;
 pub mod restart;
 pub mod status;
+pub mod stderr;
+pub mod stop;
 pub mod visits;
 
 use std::sync::Arc;
@@ -34,7 +41,7 @@ use super::routes::Handled;
 use super::{HttpServer, post, reply};
 use crate::gateway::Control;
 
-/// What an operator sends is small.
+/// What an operator sends is small, but for texts of files.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// How long a backend may take to start, or to list what it offers, before an answer: less than clients wait.
@@ -63,7 +70,7 @@ pub(super) trait FromRequest: Sized + Send {
 }
 
 /// The JSON object of a POST.
-pub(super) struct Json<T>(pub(super) T);
+pub(super) struct Json<T, const BYTES_MAX: usize = BODY_BYTES_MAX>(pub(super) T);
 
 /// A POST without a meaning of its own. The type must still be JSON: another page could send a form.
 pub(super) struct Posted;
@@ -103,7 +110,9 @@ impl FromRequest for Posted {
     }
 }
 
-impl<T: DeserializeOwned + JsonSchema + Send> FromRequest for Json<T> {
+impl<T: DeserializeOwned + JsonSchema + Send, const BYTES_MAX: usize> FromRequest
+    for Json<T, BYTES_MAX>
+{
     fn schema() -> Option<Schema> {
         Some(schema_of::<T>())
     }
@@ -111,8 +120,8 @@ impl<T: DeserializeOwned + JsonSchema + Send> FromRequest for Json<T> {
     async fn read(exchange: &Exchange<'_>, body: Incoming) -> Result<Self, Fault> {
         post::check_types(exchange.headers())?;
         let pace = exchange.server.gateway.pace();
-        let bytes = post::gather(body, BODY_BYTES_MAX, &pace).await;
-        let bytes = bytes.map_err(|why| why.fault(BODY_BYTES_MAX))?;
+        let bytes = post::gather(body, BYTES_MAX, &pace).await;
+        let bytes = bytes.map_err(|why| why.fault(BYTES_MAX))?;
         // A list would be taken for the members in their order.
         if !bytes.trim_ascii_start().starts_with(b"{") {
             let text = "the body must be a JSON object";

@@ -11,8 +11,8 @@ use http::{HeaderName, StatusCode};
 use sentinel_core::audit::{Ending, Surface};
 use sentinel_core::rows::rows;
 use sentinel_core::{
-    Addressing, Caller, ClientCapabilities, Extra, Fault, HTTP_META, HttpCall, Invocation, Kind,
-    LogLevel, Refusals, Reply, Round, View,
+    Addressing, Caller, ClientCapabilities, Extra, Fault, HTTP_META, HttpCall, Identity,
+    Invocation, Kind, LogLevel, Refusals, Reply, Round, View,
 };
 use sentinel_wire::json::{self, Rules};
 use sentinel_wire::{Id, Method, Outcome, Params, Payload, Request};
@@ -93,6 +93,15 @@ pub(super) fn caller(exchange: &Exchange<'_>, with_notices: bool) -> Caller {
         capabilities: CAPABILITIES.clone(),
         log_level: LogLevel::of(level),
         ..Caller::of(exchange.identity())
+    }
+}
+
+/// Such a caller of whom nothing else is known.
+pub(super) fn reader(addressing: Addressing) -> Caller {
+    Caller {
+        capabilities: CAPABILITIES.clone(),
+        addressing,
+        ..Caller::of(&Identity::local(""))
     }
 }
 

@@ -206,6 +206,11 @@ const fn document(who: Who, path: &'static str, handler: Handler, summary: &'sta
     }
 }
 
+/// A stream of events for an operator.
+const fn admin_stream(path: &'static str, handler: Handler, summary: &'static str) -> Route {
+    document(Who::Admin, path, handler, summary)
+}
+
 const fn json<E: Endpoint>(verb: Verb, path: &'static str, summary: &'static str) -> Route {
     Route {
         verb,
@@ -287,10 +292,22 @@ pub(super) static ROUTES: &[Route] = &[
     json::<admin::status::Read>(    Verb::GET,  "/admin/api/status",      "version, sessions, admission and what is switched off"),
     json::<admin::backends::List>(  Verb::GET,  "/admin/api/backends",    "backends and their health"),
     json::<admin::catalog::List>(   Verb::GET,  "/admin/api/catalog",     "every operation of every backend"),
+    json::<admin::access::Roles>(   Verb::GET,  "/admin/api/roles",       "roles, and how much each of them sees and may call"),
+    json::<admin::access::Access>(  Verb::GET,  "/admin/api/access",      "what a role sees and may call, operation by operation"),
+    json::<admin::access::Explain>( Verb::GET,  "/admin/api/why",         "what would come of a call, step by step, and which rule decides"),
+    json::<admin::limits::Read>(    Verb::GET,  "/admin/api/limits",      "rates, places, circuits, sessions and streams as they stand now"),
     json::<admin::audit::Search>(   Verb::GET,  "/admin/api/audit",       "audit records, newest first"),
     json::<admin::config::Read>(    Verb::GET,  "/admin/api/config",      "the configuration in force, without secrets"),
+    json::<admin::config_file::Read>(   Verb::GET,  "/admin/api/config/file",  "the configuration file, and where each value in force comes from"),
+    json::<admin::config_file::Replace>(Verb::POST, "/admin/api/config/file",  "replaces the configuration file and reloads it"),
+    json::<admin::config_file::Check>(  Verb::POST, "/admin/api/config/check", "the mistakes of a configuration, and what a reload of it would do"),
+    json::<admin::import::Find>(    Verb::GET,  "/admin/api/import",      "servers in the files of this machine's MCP clients"),
+    json::<admin::import::Import>(  Verb::POST, "/admin/api/import",      "servers of a pasted client's file, and adds them"),
     json::<admin::reload::Reload>(  Verb::POST, "/admin/api/reload",      "reads the configuration again"),
     json::<admin::restart::Restart>(Verb::POST, "/admin/api/restart",     "starts a backend anew"),
+    json::<admin::stop::Stop>(      Verb::POST, "/admin/api/backends/stop",  "ends a backend and keeps it down"),
+    json::<admin::stop::Start>(     Verb::POST, "/admin/api/backends/start", "starts a backend that was kept down"),
+    admin_stream("/admin/api/backends/stderr", Boxed(admin::stderr::follow), "what a backend's children write to standard error"),
     json::<admin::keys::List>(      Verb::GET,  "/admin/api/keys",        "API keys, without secrets"),
     json::<admin::keys::Create>(    Verb::POST, "/admin/api/keys",        "makes an API key; its text is shown once"),
     json::<admin::keys::Revoke>(    Verb::POST, "/admin/api/keys/revoke", "revokes an API key"),
@@ -523,7 +540,8 @@ mod tests {
             assert!(!endpoint.summary.is_empty(), "{verb} {path}");
             assert!(endpoint.output.as_object().is_some(), "{verb} {path}");
             let takes_body = verb == Verb::POST && !path.ends_with("reload");
-            let takes = takes_body || path.ends_with("/audit");
+            let takes_query = ["/audit", "/catalog", "/access", "/why"];
+            let takes = takes_body || takes_query.iter().any(|end| path.ends_with(end));
             assert_eq!(endpoint.input.is_some(), takes, "{verb} {path}");
         }
         let kill = all

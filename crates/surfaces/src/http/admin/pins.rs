@@ -4,12 +4,26 @@ use schemars::JsonSchema;
 use sentinel_core::catalog::Pinned;
 use sentinel_core::{Fault, Kind};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Endpoint, Exchange, Json, LOOK_MAX, blocking, invalid};
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PinList {
-    pub pins: Vec<Pinned>,
+    pub pins: Vec<PinnedTool>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PinnedTool {
+    #[serde(flatten)]
+    pub pin: Pinned,
+    /// Of a tool that changed: its whole definition when it was approved or first seen. `None` where that was before
+    /// definitions were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_definition: Option<Value>,
+    /// Of a tool that changed or is new: what its backend offers now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_definition: Option<Value>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +49,12 @@ impl Endpoint for List {
 
     async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<PinList, Fault> {
         let pins = exchange.server.gateway.policy.registry().pins().list();
+        let one = |pin| PinnedTool {
+            pin,
+            approved_definition: None,
+            offered_definition: None,
+        };
+        let pins = pins.into_iter().map(one).collect();
         Ok(PinList { pins })
     }
 }

@@ -1,0 +1,312 @@
+//! Roles, what each of them may see and call, and why.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use sentinel_core::identity::api_key;
+use sentinel_core::invocation::{params_named, params_of_uri};
+use sentinel_core::policy::{self, ADMIN};
+use sentinel_core::walk::Verdict;
+use sentinel_core::{
+    Addressing, Caller, Fault, Invocation, ItemKind, Operation, Registry, Round, View,
+};
+use sentinel_wire::Method;
+use sentinel_wire::json::Rules;
+use serde::{Deserialize, Serialize};
+
+use super::query::Params;
+use super::{Endpoint, Exchange, blocking, invalid};
+use crate::http::operations;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RoleList {
+    pub roles: Vec<RoleSummary>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RoleSummary {
+    pub name: String,
+    /// As the configuration has them.
+    pub permissions: Vec<String>,
+    pub denied: Vec<String>,
+    /// Tools whose calls it has to confirm.
+    pub confirm: Vec<String>,
+    /// It exists without configuration.
+    pub builtin: bool,
+    /// How many operations of the catalog it sees, and may call.
+    pub sees: usize,
+    pub calls: usize,
+}
+
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AccessQuery {
+    /// The name of a role.
+    pub(super) role: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RoleAccess {
+    pub role: String,
+    pub operations: Vec<OperationAccess>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OperationAccess {
+    pub name: String,
+    pub backend: String,
+    /// `tools`, `resources`, `resourceTemplates` or `prompts`.
+    pub kind: Option<String>,
+    pub see: bool,
+    pub call: bool,
+}
+
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WhyQuery {
+    /// A name of the merged catalog, a URI, or `<backend>.<own name>`.
+    pub(super) operation: String,
+    /// `tools`, `resources`, `resourceTemplates` or `prompts`, where a name is more than one of them.
+    pub(super) kind: Option<String>,
+    /// The name of a role; or else `caller`.
+    pub(super) role: Option<String>,
+    /// The subject of a caller, or the id or name of an API key. A subject that is no key has the role of `role`.
+    pub(super) caller: Option<String>,
+}
+
+/// What would come of a call now.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Why {
+    pub operation: String,
+    pub backend: Option<String>,
+    pub kind: Option<String>,
+    /// Whose limits and kills were looked at; none where a role was asked about.
+    pub caller: Option<String>,
+    pub role: String,
+    /// It is in the lists of such a caller.
+    pub see: bool,
+    /// A call would reach the backend.
+    pub call: bool,
+    /// In the order of the walk.
+    pub reasons: Vec<Reason>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Reason {
+    /// `resolve`, `authorize`, `kill`, `pin`, `stop`, `limit`, `confirm`, `circuit` or `admit`.
+    pub step: String,
+    pub verdict: Verdict,
+    /// The setting that decided: a key of the configuration with its value, a kill, a pin.
+    pub rule: Option<String>,
+    /// A sentence for people.
+    pub text: String,
+}
+
+pub(crate) struct Roles;
+
+impl Endpoint for Roles {
+    type Input = ();
+    type Output = RoleList;
+
+    async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<RoleList, Fault> {
+        let policy = exchange.server.gateway.policy.clone();
+        blocking(move || {
+            let catalog = policy.registry().catalog();
+            let one = |(name, role): (&Arc<str>, &Arc<policy::Role>)| {
+                let grants = || catalog.all_operations().map(|one| role.grant(one));
+                RoleSummary {
+                    name: name.to_string(),
+                    permissions: role.permissions().map(str::to_owned).collect(),
+                    denied: role.denied().map(str::to_owned).collect(),
+                    confirm: role.confirms().map(str::to_owned).collect(),
+                    builtin: **name == *ADMIN,
+                    sees: grants().filter(|grant| grant.see).count(),
+                    calls: grants().filter(|grant| grant.call).count(),
+                }
+            };
+            let roles = policy.roles();
+            let roles = roles.all().into_iter().map(one).collect();
+            Ok(RoleList { roles })
+        })
+        .await
+    }
+}
+
+pub(crate) struct Access;
+
+impl Endpoint for Access {
+    type Input = Params<AccessQuery>;
+    type Output = RoleAccess;
+
+    async fn handle(
+        exchange: &Exchange<'_>,
+        Params(AccessQuery { role: name }): Self::Input,
+    ) -> Result<RoleAccess, Fault> {
+        let policy = exchange.server.gateway.policy.clone();
+        blocking(move || {
+            let roles = policy.roles();
+            let unknown = || invalid(format!("there is no role `{name}`"));
+            let role = roles.get(&name).ok_or_else(unknown)?;
+            let catalog = policy.registry().catalog();
+            let one = |operation: &Arc<Operation>| {
+                let grant = role.grant(operation);
+                OperationAccess {
+                    name: operation.exposed.to_string(),
+                    backend: operation.backend.to_string(),
+                    kind: operation.kind.map(|kind| kind.list_member().to_owned()),
+                    see: grant.see,
+                    call: grant.call,
+                }
+            };
+            let operations = catalog.all_operations().map(one).collect();
+            let role = name.clone();
+            Ok(RoleAccess { role, operations })
+        })
+        .await
+    }
+}
+
+pub(crate) struct Explain;
+
+impl Endpoint for Explain {
+    type Input = Params<WhyQuery>;
+    type Output = Why;
+
+    async fn handle(exchange: &Exchange<'_>, Params(query): Self::Input) -> Result<Why, Fault> {
+        let gateway = exchange.server.gateway.clone();
+        let WhyQuery {
+            operation: name,
+            kind,
+            role,
+            caller,
+        } = query;
+        let kind = kind.map(|kind| {
+            let known = ItemKind::ALL
+                .into_iter()
+                .find(|one| one.list_member() == kind);
+            known.ok_or_else(|| invalid("`kind` is tools, resources, resourceTemplates or prompts"))
+        });
+        let kind = kind.transpose()?;
+        let (subject, role) = match (caller, role) {
+            (None, None) => return Err(invalid("`role` or `caller` says who calls")),
+            (None, Some(role)) => (None, role),
+            (Some(caller), role) => {
+                let (subject, role) = holder(exchange, caller, role).await?;
+                (Some(subject), role)
+            }
+        };
+        blocking(move || {
+            let asks = Caller {
+                subject: subject.as_deref().unwrap_or_default().into(),
+                role: role.as_str().into(),
+                ..operations::reader(Addressing::Document)
+            };
+            let invocation = invocation(gateway.policy.registry(), asks, &name, kind);
+            let explained = gateway.walk.explain(invocation);
+            let operation = explained.operation.as_deref();
+            let reasons = explained.steps.iter().map(|step| Reason {
+                step: step.step.to_owned(),
+                verdict: step.verdict,
+                rule: step.rule.clone(),
+                text: step.text.clone(),
+            });
+            Ok(Why {
+                operation: operation.map_or(name, |operation| operation.exposed.to_string()),
+                backend: operation.map(|operation| operation.backend.to_string()),
+                kind: operation
+                    .and_then(|operation| operation.kind)
+                    .map(|kind| kind.list_member().to_owned()),
+                caller: subject,
+                role,
+                see: explained.see,
+                call: explained.call,
+                reasons: reasons.collect(),
+            })
+        })
+        .await
+    }
+}
+
+/// The subject and the role of a caller that is named by its subject or its API key.
+async fn holder(
+    exchange: &Exchange<'_>,
+    name: String,
+    role: Option<String>,
+) -> Result<(String, String), Fault> {
+    let keys = exchange
+        .server
+        .gateway
+        .control()
+        .map(|control| control.key_store());
+    blocking(move || {
+        let keys = keys.map_or_else(Vec::new, |keys| keys.list().unwrap_or_default());
+        let key = keys.iter().find(|key| {
+            api_key::subjects([*key], &name)
+                .first()
+                .is_some_and(|_| true)
+        });
+        match (key, role) {
+            (Some(key), role) => Ok((
+                api_key::subject(&key.id),
+                role.unwrap_or_else(|| key.role.clone()),
+            )),
+            (None, Some(role)) => Ok((name, role)),
+            (None, None) => Err(invalid(format!(
+                "the role of `{name}` is unknown: say it with `role`"
+            ))),
+        }
+    })
+    .await
+}
+
+/// The call of an operation that is named by its name in the merged catalog, as `<backend>.<own name>`, or by a URI.
+fn invocation(
+    registry: &Registry,
+    caller: Caller,
+    name: &str,
+    kind: Option<ItemKind>,
+) -> Invocation {
+    let catalog = registry.catalog();
+    let of_kind = |one: &&Arc<Operation>| kind.is_none_or(|kind| one.kind == Some(kind));
+    let all = || catalog.all_operations().filter(of_kind);
+    let merged = all().find(|one| *one.exposed == *name);
+    let owned = |one: &&Arc<Operation>| {
+        let rest = name
+            .strip_prefix(&*one.backend)
+            .and_then(|rest| rest.strip_prefix('.'));
+        rest == Some(&*one.own)
+    };
+    let found = merged.or_else(|| all().find(owned));
+    let kind = found
+        .and_then(|one| one.kind)
+        .or(kind)
+        .unwrap_or(match name.contains("://") {
+            true => ItemKind::Resource,
+            false => ItemKind::Tool,
+        });
+    let method = match kind {
+        ItemKind::Tool => Method::ToolsCall,
+        ItemKind::Prompt => Method::PromptsGet,
+        ItemKind::Resource | ItemKind::Template => Method::ResourcesRead,
+    };
+    let named = |name: &str| match kind {
+        ItemKind::Tool | ItemKind::Prompt => {
+            params_named(name, b"{}", b"", Rules::backend()).expect("an object")
+        }
+        ItemKind::Resource | ItemKind::Template => params_of_uri(name, b""),
+    };
+    let (view, input) = match found {
+        None => (View::Merged, named(name)),
+        Some(one) => {
+            let merged = named(&one.exposed);
+            let is_there = registry
+                .operation(View::Merged, &method, &merged)
+                .is_some_and(|there| there.index == one.index && there.own == one.own);
+            match is_there {
+                true => (View::Merged, merged),
+                false => (View::Only(one.index), named(&one.own)),
+            }
+        }
+    };
+    Invocation::mcp(Round::first(), Arc::new(caller), view, method, input)
+}
