@@ -24,6 +24,8 @@ section! {
         /// Whether operators may look at other MCP servers by URL, through the gateway: off, public addresses only, or any address that
         /// the gateway reaches.
         Live connect: Connect = Connect::Off;
+        /// Admins may read the text of this file, replace it and add backends to it over the admin API.
+        Live edit: bool = true;
         /// Seconds for which somebody is signed in who showed a credential.
         #[serde(with = "seconds")]
         #[schemars(with = "f64", range(min = 60, max = 2_592_000))]

@@ -350,6 +350,13 @@ fn a_database_needs_its_variables() {
 }
 
 #[test]
+fn a_file_with_nothing_to_notice_has_no_notices() {
+    for text in ["", "[console]\nedit = false"] {
+        assert_eq!(config_of(text).notices, Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
 fn mistakes_are_sorted_and_have_json() {
     let mistakes = World::new(&[])
         .parse("[limits]\nstreams = 0\nbody_mb = 0")
