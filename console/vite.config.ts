@@ -35,6 +35,8 @@ export default defineConfig(({ mode }) => ({
   define: { __GALLERY__: JSON.stringify(mode !== "production") },
   build: {
     target: "es2022",
+    // The folder above it is in the repository, for the build of the binary looks whether that changed.
+    outDir: "dist/app",
     manifest: true,
     sourcemap: false,
     // A data URL would save nothing here, and fonts or images must come from files under the policy.

@@ -9,7 +9,7 @@ const FIRST_LOAD_BYTES_MAX = 300 * 1024;
 /** The page that a newcomer sees first. */
 const FIRST_PAGE = "src/pages/overview/index.tsx";
 
-const dist = new URL("../dist/", import.meta.url).pathname;
+const dist = new URL("../dist/app/", import.meta.url).pathname;
 const manifestPath = join(dist, ".vite/manifest.json");
 const manifest = JSON.parse(readFileSync(manifestPath, "utf8"));
 rmSync(join(dist, ".vite"), { recursive: true });
