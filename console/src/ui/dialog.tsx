@@ -3,10 +3,10 @@
 
 import { Dialog as Base } from "@base-ui/react/dialog";
 import { X } from "lucide-react";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import type { ReactNode } from "react";
 import { useAction } from "../api/use-query";
-import { Button, IconButton } from "./button";
+import { Button } from "./button";
 import { cx } from "./cx";
 import { Input } from "./input";
 import { ErrorState } from "./states";
@@ -22,7 +22,11 @@ interface LayerProps {
   children?: ReactNode;
 }
 
+/** What takes the focus first; a layer without fields takes it itself, so that its title is read. */
+const FIELD = "input:not(:disabled), textarea:not(:disabled), select:not(:disabled)";
+
 function Layer({ open, onClose, title, description, footer, children, className }: LayerProps & { className: string }) {
+  const popup = useRef<HTMLDivElement>(null);
   return (
     <Base.Root
       open={open}
@@ -32,13 +36,14 @@ function Layer({ open, onClose, title, description, footer, children, className 
     >
       <Base.Portal>
         <Base.Backdrop className={styles.backdrop} />
-        <Base.Popup className={cx(styles.popup, className)}>
+        <Base.Popup ref={popup} className={cx(styles.popup, className)} initialFocus={() => popup.current?.querySelector<HTMLElement>(FIELD) ?? popup.current}>
           <div className={styles.head}>
             <div className={styles.titles}>
               <Base.Title className={styles.title}>{title}</Base.Title>
               {description !== undefined && <Base.Description className={styles.description}>{description}</Base.Description>}
             </div>
-            <Base.Close render={<IconButton label="Close" icon={<X size={16} aria-hidden />} />} />
+            {/* Without a tooltip, which would take the first Escape. */}
+            <Base.Close render={<Button variant="ghost" size="s" aria-label="Close" icon={<X size={16} aria-hidden />} />} />
           </div>
           <div className={styles.body}>{children}</div>
           {footer !== undefined && <div className={styles.foot}>{footer}</div>}

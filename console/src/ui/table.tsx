@@ -104,17 +104,27 @@ export function Table<T>({ label, columns, rows, rowKey, onOpen, selected = null
   const focusable = [cursor, selected].find((key) => key !== null && indexes.some((index) => rowKey(sorted[index] as T) === key));
   const firstKey = indexes[0] === undefined ? null : rowKey(sorted[indexes[0]] as T);
 
+  // Where the keys are going; keys may come faster than rows are laid out.
+  const target = useRef<number | null>(null);
+
   const focusRow = (index: number) => {
     const row = sorted[index];
     if (row === undefined) return;
     setCursor(rowKey(row));
     if (isVirtual) virtual.scrollToIndex(index);
-    requestAnimationFrame(() => scroll.current?.querySelector<HTMLElement>(`[data-index="${index}"]`)?.focus());
+    if (target.current === null) {
+      requestAnimationFrame(() => {
+        scroll.current?.querySelector<HTMLElement>(`[data-index="${target.current}"]`)?.focus({ preventScroll: isVirtual });
+        target.current = null;
+      });
+    }
+    target.current = index;
   };
 
-  const onKeyDown = (event: KeyboardEvent<HTMLTableRowElement>, index: number, row: T) => {
+  const onKeyDown = (event: KeyboardEvent<HTMLTableRowElement>, own: number, row: T) => {
     if (event.target !== event.currentTarget) return;
     const page = 10;
+    const index = target.current ?? own;
     const moves: Record<string, number> = {
       ArrowDown: index + 1,
       ArrowUp: index - 1,
@@ -123,10 +133,10 @@ export function Table<T>({ label, columns, rows, rowKey, onOpen, selected = null
       PageDown: Math.min(index + page, sorted.length - 1),
       PageUp: Math.max(index - page, 0),
     };
-    const target = moves[event.key];
-    if (target !== undefined) {
+    const next = moves[event.key];
+    if (next !== undefined) {
       event.preventDefault();
-      focusRow(target);
+      focusRow(next);
     } else if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
       onOpen?.(row);
