@@ -180,7 +180,8 @@ function Who() {
       trigger={
         <button type="button" className={styles.who}>
           <span className={styles.whoText}>
-            <Text value={caller?.subject ?? ""} line /> <span className={styles.role}>{caller?.role}</span>
+            <Text value={caller?.subject ?? ""} line />
+            <span className={styles.role}>{caller?.role}</span>
           </span>
           <ChevronsUpDown size={14} aria-hidden />
           <span className="visually-hidden">Account and theme</span>
