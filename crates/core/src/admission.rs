@@ -186,6 +186,11 @@ impl Admission {
         self.scheduler.figures()
     }
 
+    /// How many calls may run at once.
+    pub fn max_concurrent(&self) -> u32 {
+        self.scheduler.bounds().max_concurrent
+    }
+
     /// Running and queued at one backend.
     pub fn backend(&self, index: usize) -> (u32, u32) {
         self.scheduler.room(index)

@@ -11,6 +11,7 @@
 mod batch;
 mod codec;
 mod entry;
+pub mod figures;
 pub mod moment;
 mod record;
 mod redact;
@@ -27,8 +28,8 @@ pub use entry::{AuditSettings, AuditTrail, Auditor, Ending, Entry, OUTCOMES, Req
 pub use record::{
     Draft, Guarantee, Record, RecordKey, SEQ_MAX, Stored, Surface, chain, genesis, link,
 };
-pub use redact::Arguments;
-pub use store::{AuditStore, Broken, Cut, Query, StoreFailure};
+pub use redact::{Arguments, REDACTED};
+pub use store::{AuditStore, Broken, Cut, Filter, Query, Run, StoreFailure};
 
 use futures_util::future::BoxFuture;
 

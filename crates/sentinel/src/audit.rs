@@ -1,13 +1,20 @@
 //! The audit of this process: the destination of records, and the flush at the end.
 
+use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use sentinel_core::audit::{Arguments, AuditSettings, Auditor, Guarantee};
+use sentinel_core::audit::{Arguments, AuditSettings, AuditStore, Auditor, Guarantee};
 use sentinel_core::metrics::Metrics;
-use sentinel_stores::audit::Ingest;
+use sentinel_core::{Fault, Kind};
+use sentinel_stores::audit::{Ingest, verify};
 use sentinel_stores::spool::{Limits, Recorder};
+use sentinel_surfaces::http::admin::audit::verify::{BrokenRecord, Verified};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 
 use crate::config::{self, AuditArguments, Config};
 use crate::data_dir;
@@ -93,6 +100,58 @@ impl Audit {
             );
         }
     }
+}
+
+/// Longest verification for the admin API; `sentinel audit verify` takes as long as it needs.
+const VERIFY_MAX: Duration = Duration::from_secs(300);
+
+/// Verifies the chains of all records. Hashing would hold up a worker, so it is done on a thread of its own, which ends
+/// when the future is dropped.
+pub(crate) async fn verified(
+    store: Arc<dyn AuditStore>,
+    data_dir: PathBuf,
+) -> Result<Verified, Fault> {
+    let began = Instant::now();
+    let (left, gone) = oneshot::channel::<Infallible>();
+    let runtime = Handle::current();
+    let work = move || {
+        runtime.block_on(async {
+            let verifying = timeout(VERIFY_MAX, verify(&*store, &data_dir));
+            tokio::select! {
+                verdict = verifying => Some(verdict),
+                // The one who asked has left.
+                _ = gone => None,
+            }
+        })
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    drop(left);
+    let verdict = match done {
+        Ok(Some(Ok(Ok(verdict)))) => verdict,
+        Ok(Some(Ok(Err(error)))) => {
+            let text = "the audit store does not answer";
+            return Err(Fault::new(Kind::AuditUnavailable, text).because(error));
+        }
+        Ok(Some(Err(_))) => {
+            let text = "there are too many records: run `sentinel audit verify` on this machine";
+            return Err(Fault::new(Kind::AuditUnavailable, text));
+        }
+        Ok(None) | Err(_) => return Err(Fault::new(Kind::Internal, "it failed: see the log")),
+    };
+    let first = verdict.broken.first().map(|broken| BrokenRecord {
+        key: broken.key.to_string(),
+        reason: broken.reason.clone(),
+    });
+    Ok(Verified {
+        ok: verdict.broken.is_empty(),
+        lanes: verdict.lanes,
+        records: verdict.records,
+        announced: verdict.announced,
+        elsewhere: verdict.elsewhere,
+        broken: first,
+        broken_lanes: verdict.broken.len() as u64,
+        took_ms: began.elapsed().as_millis() as u64,
+    })
 }
 
 pub(crate) fn recorder(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result<Arc<Recorder>> {

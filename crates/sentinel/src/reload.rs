@@ -12,6 +12,7 @@ use sentinel_core::audit::AuditStore;
 use sentinel_core::identity::KeyStore;
 use sentinel_core::state_file::Version;
 use sentinel_core::{Fault, Kind};
+use sentinel_surfaces::http::admin::audit::verify::Verified;
 use sentinel_surfaces::http::admin::config_file::{Checked, ConfigFile, ReplaceRequest};
 use sentinel_surfaces::http::admin::import::{FoundServers, ImportAnswer, ImportRequest};
 use sentinel_surfaces::http::admin::reload::Reloaded;
@@ -258,6 +259,16 @@ impl Control for Handle {
 
     fn records(&self) -> Option<Arc<dyn AuditStore>> {
         self.running.records.clone()
+    }
+
+    fn verify_records(&self) -> BoxFuture<'static, Result<Verified, Fault>> {
+        let data_dir = self.running.config().gateway.data_dir.clone();
+        let records = self.records();
+        async move {
+            let none = || Fault::new(Kind::NotFound, "this gateway keeps no records");
+            crate::audit::verified(records.ok_or_else(none)?, data_dir).await
+        }
+        .boxed()
     }
 
     fn key_store(&self) -> Arc<dyn KeyStore> {

@@ -1,5 +1,6 @@
 //! Audit records in a store: SQLite or PostgreSQL, filled from the spool in the background.
 
+mod conditions;
 mod heads;
 mod ingest;
 mod postgres;
@@ -14,7 +15,7 @@ pub use postgres::{POSTGRES_MIGRATIONS, PostgresAudit};
 pub use sqlite::{MIGRATIONS, SqliteAudit};
 pub use verify::{Verdict, verify};
 
-use sentinel_core::audit::{Guarantee, Query, RecordKey};
+use sentinel_core::audit::{Filter, Guarantee, RecordKey};
 
 /// The columns, in the order that both stores read and write them.
 pub(crate) const COLUMNS: &str = "node, lane, seq, at_ms, request_id, surface, revision, caller, role, \
@@ -43,12 +44,19 @@ pub(crate) fn number(number: u64) -> i64 {
 }
 
 /// No text of a record contains NUL, and PostgreSQL rejects it in parameters.
-pub(crate) fn matches_nothing(query: &Query) -> bool {
+pub(crate) fn matches_nothing(filter: &Filter) -> bool {
     [
-        &query.caller,
-        &query.operation,
-        &query.backend,
-        &query.outcome,
+        &filter.caller,
+        &filter.operation,
+        &filter.backend,
+        &filter.outcome,
+        &filter.kind,
+        &filter.surface,
+        &filter.method,
+        &filter.role,
+        &filter.tenant,
+        &filter.request_id,
+        &filter.text,
     ]
     .into_iter()
     .flatten()

@@ -9,11 +9,13 @@ use sentinel_core::audit::AuditStore;
 use sentinel_core::catalog::Registry;
 use sentinel_core::identity::KeyStore;
 use sentinel_core::park::{Continuations, ParkedCalls};
-use sentinel_core::seal::Sealer;
-use sentinel_core::{Auditor, Fault, Policy, Walk, random, walk};
+use sentinel_core::seal::{Sealer, random_id};
+use sentinel_core::{Auditor, Fault, Policy, Walk, walk};
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
+use crate::http::admin::audit::verify::Verified;
 use crate::http::admin::config_file::{Checked, ConfigFile, ReplaceRequest};
 use crate::http::admin::import::{FoundServers, ImportAnswer, ImportRequest};
 use crate::http::admin::reload::Reloaded;
@@ -115,6 +117,24 @@ pub trait Control: Send + Sync {
 
     /// The store of audit records, if records are kept.
     fn records(&self) -> Option<Arc<dyn AuditStore>>;
+
+    /// Verifies the chains of all records, if records are kept.
+    fn verify_records(&self) -> BoxFuture<'static, Result<Verified, Fault>>;
+}
+
+/// This run of the gateway: counters begin anew with it.
+pub(crate) struct Run {
+    pub(crate) id: String,
+    pub(crate) began: Instant,
+}
+
+impl Run {
+    fn begin() -> Self {
+        Self {
+            id: random_id(),
+            began: Instant::now(),
+        }
+    }
 }
 
 pub struct Gateway {
@@ -129,8 +149,8 @@ pub struct Gateway {
     pub(crate) replays: Arc<Replays>,
     pub(crate) jobs: Arc<Jobs>,
     control: OnceLock<Arc<dyn Control>>,
+    pub(crate) run: Run,
     draining: watch::Sender<bool>,
-    boot_id: String,
 }
 
 impl Gateway {
@@ -149,14 +169,14 @@ impl Gateway {
             limits: ArcSwap::from_pointee(limits),
             sealer: Sealer::new(),
             control: OnceLock::new(),
+            run: Run::begin(),
             draining: watch::Sender::new(false),
-            boot_id: random::uuid(),
         })
     }
 
     /// A random name of this run of the gateway.
     pub fn boot_id(&self) -> &str {
-        &self.boot_id
+        &self.run.id
     }
 
     /// The bounds in force.

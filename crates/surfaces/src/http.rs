@@ -67,7 +67,7 @@ pub use mounts::{Mounts, Serving, SurfaceName};
 pub use pace::{Pace, greet};
 pub use rest::Replayable;
 pub(crate) use rest::{Jobs, Replays};
-pub use routes::{Described, describe};
+pub use routes::{Answers, Described, describe};
 
 use admin::visits::Visits;
 use body::Body;

@@ -187,6 +187,11 @@ impl<L: Lock<State>> Scheduler<L> {
         })
     }
 
+    /// The bounds of all calls.
+    pub(super) fn bounds(&self) -> Bounds {
+        self.state.with(|state| state.all.bounds)
+    }
+
     /// Running and queued at one backend.
     pub(super) fn room(&self, room: usize) -> (u32, u32) {
         self.state

@@ -1,5 +1,7 @@
 //! Audit records.
 
+use std::fmt;
+
 use sha2::{Digest, Sha256};
 
 use super::codec;
@@ -19,6 +21,13 @@ pub struct RecordKey {
     pub seq: u64,
 }
 
+/// `<node>.<lane>.<seq>`
+impl fmt::Display for RecordKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.node, self.lane, self.seq)
+    }
+}
+
 /// The surface of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
@@ -35,6 +44,15 @@ pub enum Surface {
 }
 
 impl Surface {
+    pub const ALL: [Self; 6] = [
+        Self::Http,
+        Self::Stdio,
+        Self::Rest,
+        Self::Rpc,
+        Self::Admin,
+        Self::Gateway,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",

@@ -22,7 +22,8 @@ pub enum Arguments {
 const KEPT_LEN_MAX: usize = 256 * 1024;
 
 /// Replaces a secret.
-const BLANK: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
+const BLANK: &str = REDACTED;
 
 /// A key that contains one of these, ignoring case and separators, holds a secret.
 const SECRET: &[&str] = &[

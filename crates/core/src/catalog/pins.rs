@@ -397,6 +397,11 @@ impl Pins {
         }
     }
 
+    /// The number of definitions that wait for approval.
+    pub fn waiting(&self) -> usize {
+        self.state.lock().waiting.len()
+    }
+
     /// Every pin and every definition that waits for approval.
     pub fn list(&self) -> Vec<Pinned> {
         let state = self.state.lock();

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sentinel_core::audit::{AuditStore, Query, RecordKey, StoreFailure, Stored};
+use sentinel_core::audit::{AuditStore, Filter, Query, RecordKey, StoreFailure, Stored};
 use sentinel_stores::audit::{Ingest, adopt_all, verify};
 
 use super::{print, say};
@@ -80,12 +80,15 @@ async fn bring_orphans(config: &Config, store: &Arc<dyn AuditStore>) {
 
 fn query(filter: &AuditFilter) -> Query {
     Query {
-        caller: filter.caller.clone(),
-        operation: filter.tool.clone(),
-        backend: filter.backend.clone(),
-        outcome: filter.outcome.clone(),
-        since_ms: filter.since,
-        until_ms: filter.until,
+        filter: Filter {
+            caller: filter.caller.clone(),
+            operation: filter.tool.clone(),
+            backend: filter.backend.clone(),
+            outcome: filter.outcome.clone(),
+            since_ms: filter.since,
+            until_ms: filter.until,
+            ..Filter::default()
+        },
         limit: PAGE_LEN,
         ..Query::default()
     }
@@ -147,7 +150,10 @@ async fn tail(
     )?;
     // What is newer than the look-back was shown already, or is older than what was asked for.
     let recent = Query {
-        since_ms: Some(at_ms.saturating_sub(LATE_MS)),
+        filter: Filter {
+            since_ms: Some(at_ms.saturating_sub(LATE_MS)),
+            ..query.filter.clone()
+        },
         limit: usize::MAX >> 1,
         ..query.clone()
     };
@@ -160,7 +166,10 @@ async fn tail(
         tokio::time::sleep(LOOK_EVERY).await;
         let since = at_ms.saturating_sub(LATE_MS);
         let more = Query {
-            since_ms: Some(since),
+            filter: Filter {
+                since_ms: Some(since),
+                ..query.filter.clone()
+            },
             limit: usize::MAX >> 1,
             ..query.clone()
         };

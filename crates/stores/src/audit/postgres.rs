@@ -1,12 +1,20 @@
 //! Audit records in PostgreSQL. Not on the hot path of a call.
 
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
 use futures_util::future::{BoxFuture, FutureExt, ready};
+use sentinel_core::audit::figures::{
+    Alike, By, Ended, Group, LATENCY_BOUNDS_US, Tallies, TallyQuery,
+};
 use sentinel_core::audit::{
     ANCHOR, AuditStore, Batch, Cut, Draft, Entered, Query, Record, RecordKey, StoreFailure, Stored,
 };
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Row};
+use tokio_postgres::{Client, Row, Transaction};
 
+use super::conditions::{Conditions, Dialect, Value, named};
 use super::{COLUMNS, beginning, guarantee, matches_nothing, number};
 use crate::error::StoreError;
 use crate::postgres::Postgres;
@@ -66,18 +74,48 @@ impl AuditStore for PostgresAudit {
     }
 
     fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
-        if matches_nothing(&query) {
+        if matches_nothing(&query.filter) {
             return ready(Ok(Vec::new())).boxed();
         }
         self.with(async move |client| {
             let Some(limit) = query.within else {
                 return find(client, &query).await;
             };
-            // The server ends the search itself, even if the caller has left.
-            let looking = client.transaction().await?;
-            let bound = format!("SET LOCAL statement_timeout = {}", limit.as_millis().max(1));
-            looking.batch_execute(&bound).await?;
+            let looking = bounded(client, limit).await?;
             find(looking.client(), &query).await
+        })
+        .boxed()
+    }
+
+    fn count(&self, query: Query) -> BoxFuture<'_, Result<u64, StoreFailure>> {
+        if matches_nothing(&query.filter) {
+            return ready(Ok(0)).boxed();
+        }
+        self.with(async move |client| {
+            let Some(limit) = query.within else {
+                return count(client, &query).await;
+            };
+            let looking = bounded(client, limit).await?;
+            count(looking.client(), &query).await
+        })
+        .boxed()
+    }
+
+    fn ends(&self) -> BoxFuture<'_, Result<Vec<RecordKey>, StoreFailure>> {
+        self.with(async |client| {
+            let rows = client.query(ENDS, &[]).await?;
+            rows.iter().map(key).collect()
+        })
+        .boxed()
+    }
+
+    fn tally(&self, query: TallyQuery) -> BoxFuture<'_, Result<Tallies, StoreFailure>> {
+        if matches_nothing(&query.filter) {
+            return ready(Ok(Tallies::default())).boxed();
+        }
+        self.with(async move |client| {
+            let looking = bounded(client, query.within).await?;
+            tally(looking.client(), &query).await
         })
         .boxed()
     }
@@ -126,6 +164,17 @@ impl AuditStore for PostgresAudit {
         .map(|row| Ok(row?.try_get::<_, i64>(0)? as u64))
         .boxed()
     }
+}
+
+/// A transaction whose statements the server ends itself, even if the caller has left.
+async fn bounded(
+    client: &mut Client,
+    limit: Duration,
+) -> Result<Transaction<'_>, tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    let bound = format!("SET LOCAL statement_timeout = {}", limit.as_millis().max(1));
+    transaction.batch_execute(&bound).await?;
+    Ok(transaction)
 }
 
 /// Cuts each lane at the last anchor before its first record from $1 or later; a lane without such a record goes
@@ -231,40 +280,89 @@ impl<'a> Columns<'a> {
 }
 
 async fn find(client: &Client, query: &Query) -> Result<Vec<Stored>, tokio_postgres::Error> {
-    let (order, beyond) = if query.newest {
-        ("DESC", "<")
-    } else {
-        ("ASC", ">")
-    };
-    let sql = format!(
-        "SELECT {COLUMNS} FROM audit
-         WHERE ($1::text IS NULL OR caller = $1) AND ($2::text IS NULL OR operation = $2)
-           AND ($3::text IS NULL OR backend = $3) AND ($4::text IS NULL OR outcome = $4)
-           AND ($5::bigint IS NULL OR at_ms >= $5) AND ($6::bigint IS NULL OR at_ms < $6)
-           AND ($7::bigint IS NULL OR (at_ms, node, lane, seq) {beyond} ($7, $8::text, $9::bigint, $10::bigint))
-         ORDER BY at_ms {order}, node {order}, lane {order}, seq {order} LIMIT $11"
-    );
-    let ms = |ms: Option<u64>| ms.map(number);
-    let after = query.after.as_ref();
-    let rows = client
-        .query(
-            &sql,
-            &[
-                &query.caller,
-                &query.operation,
-                &query.backend,
-                &query.outcome,
-                &ms(query.since_ms),
-                &ms(query.until_ms),
-                &after.map(|(at_ms, _)| *at_ms as i64),
-                &after.map(|(_, key)| key.node.clone()),
-                &after.map(|(_, key)| key.lane),
-                &after.map(|(_, key)| key.seq as i64),
-                &number(query.limit as u64),
-            ],
-        )
-        .await?;
+    let mut conditions = Conditions::of_query(query, &DIALECT);
+    let sql = conditions.select(query);
+    let rows = client.query(&sql, &params(&conditions.values)).await?;
     rows.iter().map(read).collect()
+}
+
+async fn count(client: &Client, query: &Query) -> Result<u64, tokio_postgres::Error> {
+    let conditions = Conditions::of_query(query, &DIALECT);
+    let params = params(&conditions.values);
+    let row = client.query_one(&conditions.count(), &params).await?;
+    Ok(row.try_get::<_, i64>(0)? as u64)
+}
+
+/// The last record of each lane: one descent of the index for each.
+const ENDS: &str = "WITH RECURSIVE ends AS (
+         (SELECT node, lane, seq FROM audit ORDER BY node DESC, lane DESC, seq DESC LIMIT 1)
+         UNION ALL
+         SELECT earlier.* FROM ends CROSS JOIN LATERAL (
+             SELECT a.node, a.lane, a.seq FROM audit a
+             WHERE (a.node, a.lane) < (ends.node, ends.lane)
+             ORDER BY a.node DESC, a.lane DESC, a.seq DESC LIMIT 1) earlier
+     ) SELECT node, lane, seq FROM ends";
+
+/// Counted by the server: a row for the calls of a group that ended alike and took about as long.
+async fn tally(client: &Client, query: &TallyQuery) -> Result<Tallies, tokio_postgres::Error> {
+    let mut conditions = Conditions::of(&query.filter, &DIALECT);
+    conditions.of_calls();
+    let (name, backend) = named(query.by);
+    let step = match query.by {
+        By::Time(step_ms) => {
+            let step = conditions.bind(Value::Number(number(step_ms.max(1))));
+            format!("at_ms - at_ms % {step}")
+        }
+        _ => "0::bigint".to_owned(),
+    };
+    let bounds: Vec<i64> = LATENCY_BOUNDS_US.iter().map(|us| number(*us) + 1).collect();
+    let classes = format!("${}::bigint[]", conditions.values.len() + 1);
+    let sql = format!(
+        "SELECT {name}, {backend}, {step}, decision, outcome, width_bucket(latency_us, {classes}),
+             count(*), max(latency_us), sum(bytes_in)::bigint, sum(bytes_out)::bigint, max(at_ms)
+         FROM audit WHERE {} GROUP BY 1, 2, 3, 4, 5, 6",
+        conditions.sql()
+    );
+    let mut all = params(&conditions.values);
+    all.push(&bounds);
+    let mut tallies = Tallies::default();
+    let mut rows = pin!(client.query_raw(&sql, all).await?);
+    while let Some(row) = rows.try_next().await? {
+        let number =
+            |at: usize| Ok::<_, tokio_postgres::Error>(row.try_get::<_, i64>(at)?.max(0) as u64);
+        let group = Group {
+            name: row.try_get(0)?,
+            backend: row.try_get(1)?,
+            at_ms: number(2)?,
+        };
+        let alike = Alike {
+            ended: Ended::of(row.try_get(3)?, row.try_get(4)?),
+            class: row.try_get::<_, i32>(5)?.max(0) as usize,
+            calls: number(6)?,
+            max_us: number(7)?,
+            bytes_in: number(8)?,
+            bytes_out: number(9)?,
+            last_at_ms: number(10)?,
+        };
+        tallies.add(group, &alike);
+    }
+    Ok(tallies)
+}
+
+/// Parameters have their types in the text, for an expression of parameters alone has none.
+static DIALECT: Dialect = Dialect {
+    text: |at| format!("${at}::text"),
+    number: |at| format!("${at}::bigint"),
+    contains: |text, part| format!("strpos({text}, {part}) > 0"),
+    lower: |text| format!("lower({text} COLLATE \"C\")"),
+};
+
+fn params(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    let one: fn(&Value) -> &(dyn ToSql + Sync) = |value| match value {
+        Value::Text(text) => text,
+        Value::Number(number) => number,
+    };
+    values.iter().map(one).collect()
 }
 
 fn key(row: &Row) -> Result<RecordKey, tokio_postgres::Error> {

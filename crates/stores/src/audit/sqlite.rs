@@ -2,14 +2,17 @@
 
 use std::cell::Cell;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use rusqlite::types::{Null, Value, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, Statement, params_from_iter};
+use rusqlite::types::{Null, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, ToSql, params_from_iter};
+use sentinel_core::audit::figures::{Alike, Group, Tallies, TallyQuery};
 use sentinel_core::audit::{
     ANCHOR, AuditStore, Batch, Cut, Draft, Entered, Query, Record, RecordKey, StoreFailure, Stored,
 };
 
+use super::conditions::{Conditions, Dialect, Value, named, step};
 use super::{COLUMNS, beginning, guarantee, matches_nothing, number};
 use crate::error::StoreError;
 use crate::sqlite::{Migrations, Sqlite, Synchronous};
@@ -47,6 +50,20 @@ impl SqliteAudit {
             db: db.with_synchronous(Synchronous::Normal),
         }
     }
+
+    fn search<T: Send + 'static>(
+        &self,
+        within: Option<Duration>,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T, StoreFailure>> {
+        async move {
+            Ok(match within {
+                Some(limit) => self.db.read_within(limit, work).await?,
+                None => self.db.read(work).await?,
+            })
+        }
+        .boxed()
+    }
 }
 
 impl AuditStore for SqliteAudit {
@@ -56,15 +73,19 @@ impl AuditStore for SqliteAudit {
     }
 
     fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
-        let within = query.within;
-        let work = move |conn: &Connection| find(conn, &query);
-        async move {
-            Ok(match within {
-                Some(limit) => self.db.read_within(limit, work).await?,
-                None => self.db.read(work).await?,
-            })
-        }
-        .boxed()
+        self.search(query.within, move |conn| find(conn, &query))
+    }
+
+    fn count(&self, query: Query) -> BoxFuture<'_, Result<u64, StoreFailure>> {
+        self.search(query.within, move |conn| count(conn, &query))
+    }
+
+    fn ends(&self) -> BoxFuture<'_, Result<Vec<RecordKey>, StoreFailure>> {
+        self.search(None, ends)
+    }
+
+    fn tally(&self, query: TallyQuery) -> BoxFuture<'_, Result<Tallies, StoreFailure>> {
+        self.search(Some(query.within), move |conn| tally(conn, &query))
     }
 
     fn page(
@@ -207,53 +228,103 @@ fn bind(
 }
 
 fn find(conn: &Connection, query: &Query) -> Result<Vec<Stored>, StoreError> {
-    if matches_nothing(query) {
+    if matches_nothing(&query.filter) {
         return Ok(Vec::new());
     }
-    let mut conditions = vec!["TRUE"];
-    let mut values: Vec<Value> = Vec::new();
-    let texts = [
-        ("caller = ?", &query.caller),
-        ("operation = ?", &query.operation),
-        ("backend = ?", &query.backend),
-        ("outcome = ?", &query.outcome),
-    ];
-    for (condition, text) in texts {
-        if let Some(text) = text {
-            conditions.push(condition);
-            values.push(text.clone().into());
-        }
-    }
-    for (condition, ms) in [
-        ("at_ms >= ?", query.since_ms),
-        ("at_ms < ?", query.until_ms),
-    ] {
-        if let Some(ms) = ms {
-            conditions.push(condition);
-            values.push(number(ms).into());
-        }
-    }
-    if let Some((at_ms, key)) = &query.after {
-        conditions.push(if query.newest {
-            "(at_ms, node, lane, seq) < (?, ?, ?, ?)"
-        } else {
-            "(at_ms, node, lane, seq) > (?, ?, ?, ?)"
-        });
-        values.push((*at_ms as i64).into());
-        values.push(key.node.clone().into());
-        values.push(key.lane.into());
-        values.push((key.seq as i64).into());
-    }
-    values.push(number(query.limit as u64).into());
-    let order = if query.newest { "DESC" } else { "ASC" };
-    let sql = format!(
-        "SELECT {COLUMNS} FROM audit WHERE {}
-         ORDER BY at_ms {order}, node {order}, lane {order}, seq {order} LIMIT ?",
-        conditions.join(" AND ")
-    );
-    let mut rows = conn.prepare_cached(&sql)?;
-    let found = rows.query_map(params_from_iter(values), read)?;
+    let mut conditions = Conditions::of_query(query, &DIALECT);
+    let sql = conditions.select(query);
+    let mut rows = conn.prepare(&sql)?;
+    let found = rows.query_map(params_from_iter(conditions.values), read)?;
     Ok(found.collect::<Result<_, _>>()?)
+}
+
+fn count(conn: &Connection, query: &Query) -> Result<u64, StoreError> {
+    if matches_nothing(&query.filter) {
+        return Ok(0);
+    }
+    let conditions = Conditions::of_query(query, &DIALECT);
+    let mut rows = conn.prepare(&conditions.count())?;
+    let count: i64 = rows.query_row(params_from_iter(conditions.values), |row| row.get(0))?;
+    Ok(count as u64)
+}
+
+/// One descent of the B-tree for each lane.
+fn ends(conn: &Connection) -> Result<Vec<RecordKey>, StoreError> {
+    let mut before = conn.prepare_cached(
+        "SELECT node, lane, seq FROM audit WHERE (node, lane) < (?1, ?2)
+         ORDER BY node DESC, lane DESC, seq DESC LIMIT 1",
+    )?;
+    let mut last = conn.prepare_cached(
+        "SELECT node, lane, seq FROM audit ORDER BY node DESC, lane DESC, seq DESC LIMIT 1",
+    )?;
+    let mut ends = Vec::new();
+    let mut end = last.query_row((), key).optional()?;
+    while let Some(found) = end {
+        end = before
+            .query_row((&found.node, found.lane), key)
+            .optional()?;
+        ends.push(found);
+    }
+    Ok(ends)
+}
+
+/// The rows are counted here: grouping them in SQL would sort them.
+fn tally(conn: &Connection, query: &TallyQuery) -> Result<Tallies, StoreError> {
+    let mut tallies = Tallies::default();
+    if matches_nothing(&query.filter) {
+        return Ok(tallies);
+    }
+    let mut conditions = Conditions::of(&query.filter, &DIALECT);
+    conditions.of_calls();
+    let (name, backend) = named(query.by);
+    let sql = format!(
+        "SELECT {name}, {backend}, at_ms, decision, outcome, latency_us, bytes_in, bytes_out
+         FROM audit WHERE {}",
+        conditions.sql()
+    );
+    let mut rows = conn.prepare(&sql)?;
+    let mut rows = rows.query(params_from_iter(conditions.values))?;
+    while let Some(row) = rows.next()? {
+        let text = |at: usize| {
+            let bytes = row.get_ref(at)?.as_bytes()?;
+            Ok::<_, rusqlite::Error>(String::from_utf8_lossy(bytes))
+        };
+        let number = |at: usize| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.max(0) as u64);
+        let (decision, outcome) = (text(3)?, text(4)?);
+        let draft = Draft {
+            at_ms: number(2)?,
+            decision: &decision,
+            outcome: &outcome,
+            latency_us: number(5)?,
+            bytes_in: number(6)?,
+            bytes_out: number(7)?,
+            ..Draft::default()
+        };
+        let group = Group {
+            at_ms: step(query.by, draft.at_ms),
+            name: text(0)?.into_owned(),
+            backend: text(1)?.into_owned(),
+        };
+        tallies.add(group, &Alike::one(&draft));
+    }
+    Ok(tallies)
+}
+
+/// Parameters in their order.
+static DIALECT: Dialect = Dialect {
+    text: |at| format!("?{at}"),
+    number: |at| format!("?{at}"),
+    contains: |text, part| format!("instr({text}, {part}) > 0"),
+    lower: |text| format!("lower({text})"),
+};
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Self::Text(text) => text.to_sql(),
+            Self::Number(number) => number.to_sql(),
+        }
+    }
 }
 
 /// Lanes with records older than this.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use sentinel_core::audit::figures::{Tallies, TallyQuery};
 use sentinel_core::audit::{
     ANCHOR, AuditStore, Batch, Cut, Draft, GAP, Guarantee, Query, RecordKey, Sink, StoreFailure,
     Stored,
@@ -134,6 +135,15 @@ impl AuditStore for Moody {
     }
     fn find(&self, query: Query) -> BoxFuture<'_, Result<Vec<Stored>, StoreFailure>> {
         self.inner.find(query)
+    }
+    fn count(&self, query: Query) -> BoxFuture<'_, Result<u64, StoreFailure>> {
+        self.inner.count(query)
+    }
+    fn ends(&self) -> BoxFuture<'_, Result<Vec<RecordKey>, StoreFailure>> {
+        self.inner.ends()
+    }
+    fn tally(&self, query: TallyQuery) -> BoxFuture<'_, Result<Tallies, StoreFailure>> {
+        self.inner.tally(query)
     }
     fn page(
         &self,

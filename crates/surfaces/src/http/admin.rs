@@ -12,10 +12,13 @@ pub mod backends;
 pub mod catalog;
 pub mod config;
 pub mod config_file;
+pub mod history;
 pub mod import;
 pub mod keys;
 pub mod kill;
 pub mod limits;
+pub mod live;
+mod parameters;
 pub mod pins;
 mod query;
 pub mod reload;
@@ -23,6 +26,8 @@ pub mod restart;
 pub mod status;
 pub mod stderr;
 pub mod stop;
+pub(super) mod streaming;
+pub mod usage;
 pub mod visits;
 
 use std::sync::Arc;
@@ -31,6 +36,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use http::StatusCode;
 use hyper::body::Incoming;
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use sentinel_core::{Fault, Kind};
 use serde::Serialize;
@@ -86,8 +92,15 @@ pub(super) fn run<'a, E: Endpoint>(exchange: &'a Exchange<'a>, body: Incoming) -
     .boxed()
 }
 
+/// The schema of what is read.
 pub(super) fn schema_of<T: JsonSchema>() -> Schema {
     SchemaGenerator::default().into_root_schema_for::<T>()
+}
+
+/// The schema of what is written, in which every member is there.
+pub(super) fn output_schema_of<T: JsonSchema>() -> Schema {
+    let settings = SchemaSettings::default().for_serialize();
+    settings.into_generator().into_root_schema_for::<T>()
 }
 
 impl FromRequest for () {

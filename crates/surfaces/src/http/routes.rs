@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use schemars::{JsonSchema, Schema};
 use sentinel_core::Fault;
 
+use super::admin::streaming::{EventEndpoint, LineEndpoint};
 use super::admin::{self, Endpoint, FromRequest, Json};
 use super::body::Body;
 use super::console::{self, sign_in};
@@ -28,7 +29,7 @@ pub(super) struct Route {
     pub(super) surface: Speaks,
     pub(super) handler: Handler,
     pub(super) summary: &'static str,
-    json: Option<Types>,
+    types: Option<Types>,
 }
 
 /// Who may use a route.
@@ -87,14 +88,36 @@ pub(super) enum Handler {
     Boxed(for<'a> fn(&'a Exchange<'a>, Incoming) -> Handled<'a>),
 }
 
-/// The types of a JSON endpoint.
+/// The types of an endpoint of the admin API.
 #[derive(Clone, Copy)]
 struct Types {
     input: fn() -> Option<Schema>,
     output: fn() -> Schema,
+    answers: Answers,
 }
 
-/// A JSON endpoint as documents and generated clients need it.
+/// The form of an endpoint's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// One JSON value.
+    Json,
+    /// Server-sent events. The schema is of one event: an object of its name (`event`) and its data, which is JSON.
+    Events,
+    /// JSON Lines, with the schema of one line.
+    Lines,
+}
+
+impl Answers {
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Events => "text/event-stream",
+            Self::Lines => "application/x-ndjson",
+        }
+    }
+}
+
+/// An endpoint of the admin API as documents and generated clients need it.
 #[derive(Debug)]
 pub struct Described {
     pub verb: Verb,
@@ -103,6 +126,7 @@ pub struct Described {
     /// `None`: it takes nothing.
     pub input: Option<Schema>,
     pub output: Schema,
+    pub answers: Answers,
 }
 
 const fn mcp(verb: Verb, path: &'static str, handler: Handler, summary: &'static str) -> Route {
@@ -115,7 +139,7 @@ const fn mcp(verb: Verb, path: &'static str, handler: Handler, summary: &'static
         surface: Speaks::Mcp,
         handler,
         summary,
-        json: None,
+        types: None,
     }
 }
 
@@ -135,7 +159,7 @@ const fn plain(
         surface: Speaks::Http,
         handler,
         summary,
-        json: None,
+        types: None,
     }
 }
 
@@ -157,9 +181,10 @@ const fn page_json<Output: JsonSchema>(
         surface: Speaks::Http,
         handler,
         summary,
-        json: Some(Types {
+        types: Some(Types {
             input,
-            output: admin::schema_of::<Output>,
+            output: admin::output_schema_of::<Output>,
+            answers: Answers::Json,
         }),
     }
 }
@@ -187,7 +212,7 @@ const fn operation(
         },
         handler,
         summary,
-        json: None,
+        types: None,
     }
 }
 
@@ -202,7 +227,7 @@ const fn document(who: Who, path: &'static str, handler: Handler, summary: &'sta
         surface: Speaks::Http,
         handler,
         summary,
-        json: None,
+        types: None,
     }
 }
 
@@ -212,6 +237,42 @@ const fn admin_stream(path: &'static str, handler: Handler, summary: &'static st
 }
 
 const fn json<E: Endpoint>(verb: Verb, path: &'static str, summary: &'static str) -> Route {
+    let types = Types {
+        input: <E::Input as FromRequest>::schema,
+        output: admin::output_schema_of::<E::Output>,
+        answers: Answers::Json,
+    };
+    admin(verb, path, Boxed(admin::run::<E>), summary, types)
+}
+
+/// A stream has one record, which is made when it begins.
+const fn events<E: EventEndpoint>(path: &'static str, summary: &'static str) -> Route {
+    let types = Types {
+        input: <E::Input as FromRequest>::schema,
+        output: admin::output_schema_of::<E::Event>,
+        answers: Answers::Events,
+    };
+    let handler = Boxed(admin::streaming::events::<E>);
+    admin(Verb::GET, path, handler, summary, types)
+}
+
+const fn lines<E: LineEndpoint>(path: &'static str, summary: &'static str) -> Route {
+    let types = Types {
+        input: <E::Input as FromRequest>::schema,
+        output: admin::output_schema_of::<E::Line>,
+        answers: Answers::Lines,
+    };
+    let handler = Boxed(admin::streaming::lines::<E>);
+    admin(Verb::GET, path, handler, summary, types)
+}
+
+const fn admin(
+    verb: Verb,
+    path: &'static str,
+    handler: Handler,
+    summary: &'static str,
+    types: Types,
+) -> Route {
     Route {
         verb,
         path,
@@ -219,12 +280,9 @@ const fn json<E: Endpoint>(verb: Verb, path: &'static str, summary: &'static str
         at: Listeners::Callers,
         record: OnRecord::Everything,
         surface: Speaks::Http,
-        handler: Handler::Boxed(admin::run::<E>),
+        handler,
         summary,
-        json: Some(Types {
-            input: <E::Input as FromRequest>::schema,
-            output: admin::schema_of::<E::Output>,
-        }),
+        types: Some(types),
     }
 }
 
@@ -239,7 +297,7 @@ const fn visited(verb: Verb, summary: &'static str) -> Route {
         surface: Speaks::Mcp,
         handler: Handler::Boxed(admin::visits::pass),
         summary,
-        json: None,
+        types: None,
     }
 }
 
@@ -297,6 +355,13 @@ pub(super) static ROUTES: &[Route] = &[
     json::<admin::access::Explain>( Verb::GET,  "/admin/api/why",         "what would come of a call, step by step, and which rule decides"),
     json::<admin::limits::Read>(    Verb::GET,  "/admin/api/limits",      "rates, places, circuits, sessions and streams as they stand now"),
     json::<admin::audit::Search>(   Verb::GET,  "/admin/api/audit",       "audit records, newest first"),
+    events::<admin::audit::live::Live>(          "/admin/api/audit/live",   "audit records as they reach the store"),
+    json::<admin::audit::story::Read>(Verb::GET, "/admin/api/audit/record", "one audit record, and what happened in its call"),
+    json::<admin::audit::verify::Verify>(Verb::POST, "/admin/api/audit/verify", "verifies the chains of all audit records"),
+    lines::<admin::audit::export::Export>(       "/admin/api/audit/export", "audit records as JSON Lines, oldest first"),
+    events::<admin::live::Live>(                 "/admin/api/live",        "how the gateway is doing, each second"),
+    json::<admin::history::Read>(   Verb::GET,  "/admin/api/history",     "calls, failures and latencies in steps of time, from the audit store"),
+    json::<admin::usage::Read>(     Verb::GET,  "/admin/api/usage",       "calls, failures and latencies by operation, caller, backend, outcome or kind, from the audit store"),
     json::<admin::config::Read>(    Verb::GET,  "/admin/api/config",      "the configuration in force, without secrets"),
     json::<admin::config_file::Read>(   Verb::GET,  "/admin/api/config/file",  "the configuration file, and where each value in force comes from"),
     json::<admin::config_file::Replace>(Verb::POST, "/admin/api/config/file",  "replaces the configuration file and reloads it"),
@@ -323,16 +388,17 @@ pub(super) static ROUTES: &[Route] = &[
     json::<admin::kill::Revive>(    Verb::POST, "/admin/api/revive",      "switches it on again"),
 ];
 
-/// Every JSON endpoint, with the schemas of its input and output.
+/// Every endpoint of the admin API, with the schemas of its input and output.
 pub fn describe() -> impl Iterator<Item = Described> {
     let one = |route: &'static Route| {
-        let types = route.json?;
+        let types = route.types?;
         Some(Described {
             verb: route.verb.clone(),
             path: route.path,
             summary: route.summary,
             input: (types.input)(),
             output: (types.output)(),
+            answers: types.answers,
         })
     };
     ROUTES.iter().filter_map(one)
@@ -405,7 +471,10 @@ impl Route {
     }
 
     fn has_head(&self) -> bool {
-        self.verb == Verb::GET && self.surface == Speaks::Http
+        let goes_on = self
+            .types
+            .is_some_and(|types| types.answers != Answers::Json);
+        self.verb == Verb::GET && self.surface == Speaks::Http && !goes_on
     }
 
     /// Whether its verbs depend on the operation that the path names.
@@ -533,15 +602,26 @@ mod tests {
         let all: Vec<Described> = describe().collect();
         assert_eq!(
             all.len(),
-            ROUTES.iter().filter(|r| r.json.is_some()).count()
+            ROUTES.iter().filter(|r| r.types.is_some()).count()
         );
         for endpoint in &all {
             let Described { verb, path, .. } = endpoint;
             assert!(!endpoint.summary.is_empty(), "{verb} {path}");
             assert!(endpoint.output.as_object().is_some(), "{verb} {path}");
-            let takes_body = verb == Verb::POST && !path.ends_with("reload");
-            let takes_query = ["/audit", "/catalog", "/access", "/why"];
-            let takes = takes_body || takes_query.iter().any(|end| path.ends_with(end));
+            let takes_body =
+                verb == Verb::POST && !path.ends_with("reload") && !path.ends_with("verify");
+            let has_query = [
+                "/catalog",
+                "/access",
+                "/why",
+                "/audit",
+                "/audit/live",
+                "/audit/record",
+                "/audit/export",
+                "/history",
+                "/usage",
+            ];
+            let takes = takes_body || has_query.iter().any(|end| path.ends_with(end));
             assert_eq!(endpoint.input.is_some(), takes, "{verb} {path}");
         }
         let kill = all

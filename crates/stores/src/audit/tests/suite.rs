@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sentinel_core::audit::{
-    ANCHOR, AuditStore, Batch, GAP, Guarantee, Query, Record, RecordKey, Stored, chain, encode,
-    genesis,
+    ANCHOR, AuditStore, Batch, Filter, GAP, Guarantee, Query, Record, RecordKey, Stored, chain,
+    encode, genesis,
 };
 
 use super::super::heads::{self, Head, hex};
@@ -91,10 +91,13 @@ async fn searches(store: &dyn AuditStore, records: &[Stored]) {
         ..Query::default()
     };
     let found = find(Query {
-        caller: Some("ann".into()),
-        operation: Some("tool1".into()),
-        since_ms: Some(10_000),
-        until_ms: Some(20_000),
+        filter: Filter {
+            caller: Some("ann".into()),
+            operation: Some("tool1".into()),
+            since_ms: Some(10_000),
+            until_ms: Some(20_000),
+            ..Filter::default()
+        },
         ..all.clone()
     })
     .await;
@@ -132,35 +135,39 @@ async fn searches(store: &dyn AuditStore, records: &[Stored]) {
     };
     assert_eq!(find(every.clone()).await, records);
     assert_eq!(store.page(None, usize::MAX).await.unwrap(), records);
-    let until_ever = Query {
-        until_ms: Some(u64::MAX),
+    let those = |filter: Filter| Query {
+        filter,
         ..every.clone()
     };
+    let until_ever = those(Filter {
+        until_ms: Some(u64::MAX),
+        ..Filter::default()
+    });
     assert_eq!(find(until_ever).await, records);
     let with_zero = || Some("ann\0".to_owned());
     for nothing in [
-        Query {
+        Filter {
             since_ms: Some(u64::MAX),
-            ..every.clone()
+            ..Filter::default()
         },
-        Query {
+        Filter {
             caller: with_zero(),
-            ..every.clone()
+            ..Filter::default()
         },
-        Query {
+        Filter {
             operation: with_zero(),
-            ..every.clone()
+            ..Filter::default()
         },
-        Query {
+        Filter {
             backend: with_zero(),
-            ..every.clone()
+            ..Filter::default()
         },
-        Query {
+        Filter {
             outcome: with_zero(),
-            ..every
+            ..Filter::default()
         },
     ] {
-        assert_eq!(find(nothing.clone()).await, [], "{nothing:?}");
+        assert_eq!(find(those(nothing.clone())).await, [], "{nothing:?}");
     }
 }
 

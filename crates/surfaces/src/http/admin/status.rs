@@ -32,6 +32,9 @@ pub struct Admission {
     pub queued: u32,
     /// Calls that gave their place back and wait for another.
     pub returning: u32,
+    /// How many may run at once.
+    #[serde(default)]
+    pub max: u32,
     pub admitted: u64,
     /// By reason.
     pub rejected: BTreeMap<String, u64>,
@@ -63,8 +66,9 @@ impl Endpoint for Read {
     }
 }
 
-fn admission(policy: &Policy) -> Option<Admission> {
-    let figures = policy.admission()?.figures();
+pub(super) fn admission(policy: &Policy) -> Option<Admission> {
+    let admission = policy.admission()?;
+    let figures = admission.figures();
     let rejected = |reason: &Reason| {
         let count = figures.rejected[*reason as usize];
         (reason.as_str().to_owned(), count)
@@ -73,6 +77,7 @@ fn admission(policy: &Policy) -> Option<Admission> {
         active: figures.active,
         queued: figures.queued,
         returning: figures.returning,
+        max: admission.max_concurrent(),
         admitted: figures.admitted,
         rejected: Reason::ALL.iter().map(rejected).collect(),
     })

@@ -10,7 +10,7 @@ use super::content;
 use super::names::{Names, identifier, type_name};
 use super::openapi::{Parts, finish, query};
 use super::schemas::{Components, reference};
-use crate::http::routes::{Described, describe};
+use crate::http::routes::{Answers, Described, describe};
 
 const PREFIX: &str = "/admin/api/";
 const TAG: &str = "admin";
@@ -58,17 +58,24 @@ fn operation(
 ) -> Value {
     let noun = endpoint.path.strip_prefix(PREFIX).unwrap_or(endpoint.path);
     let name = format!("{} {noun}", endpoint.verb.as_str().to_ascii_lowercase());
+    let (noun, description) = match endpoint.answers {
+        Answers::Json => ("Answer", "Done."),
+        Answers::Events => (
+            "Event",
+            "Server-sent events, of which the schema shows one: its name, and its data as JSON.",
+        ),
+        Answers::Lines => ("Line", "JSON Lines, of which the schema shows one."),
+    };
     let output = components.add(
-        &format!("{}Answer", type_name(&name)),
+        &format!("{}{noun}", type_name(&name)),
         Some(endpoint.output.as_value()),
         false,
     );
+    let media_type = endpoint.answers.media_type();
+    let content = json!({ media_type: { "schema": reference(&output.name) } });
     let mut responses = Map::from_iter([(
         "200".to_owned(),
-        json!({
-            "description": "Done.",
-            "content": { "application/json": { "schema": reference(&output.name) } },
-        }),
+        json!({ "description": description, "content": content }),
     )]);
     Asked::Admin.add_errors(is_guarded, &mut responses);
     let mut operation = json!({
@@ -99,4 +106,27 @@ fn operation(
     }
     operation["responses"] = Value::Object(responses);
     operation
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The types of the console are generated from this file, so a changed type breaks its build.
+    #[test]
+    fn a_3_the_consoles_copy_of_the_document_is_the_one_that_is_served() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../console/admin.openapi.json");
+        let served = serde_json::to_string_pretty(&document(true)).expect("it is JSON") + "\n";
+        if std::env::var_os("UPDATE_OPENAPI").is_some() {
+            std::fs::write(&file, &served).expect("it can be written");
+        }
+        let copy = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(
+            copy == served,
+            "{} differs: run `UPDATE_OPENAPI=1 cargo test -p sentinel-surfaces openapi`",
+            file.display()
+        );
+    }
 }
