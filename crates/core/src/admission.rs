@@ -16,7 +16,7 @@ use crate::fault::{Fault, Kind};
 
 mod scheduler;
 
-pub use scheduler::{Bounds, Figures, Reason, Refused};
+pub use scheduler::{Bounds, Figures, Prospect, Reason, Refused, RoomFigures};
 use scheduler::{Entry, Scheduler, State};
 
 /// `retry_after` of refusals; a queue usually moves in less.
@@ -192,8 +192,18 @@ impl Admission {
     }
 
     /// Running and queued at one backend.
-    pub fn backend(&self, index: usize) -> (u32, u32) {
+    pub fn backend(&self, index: usize) -> RoomFigures {
         self.scheduler.room(index)
+    }
+
+    /// What a new call of this backend would find.
+    pub fn prospect(&self, index: usize) -> Prospect {
+        self.scheduler.prospect(index)
+    }
+
+    /// How long a call may wait in the queue.
+    pub fn queue_timeout(&self) -> Duration {
+        self.reporting.load().queue_timeout
     }
 }
 

@@ -24,7 +24,7 @@ use crate::backend::{Backend, Call, Target};
 use crate::cache::Cache;
 
 use crate::caller::Caller;
-use crate::circuit::{self, Circuit};
+use crate::circuit::{self, Circuit, CircuitFigures};
 use crate::fault::Fault;
 use crate::in_flight::InFlight;
 use crate::invocation::View;
@@ -334,6 +334,22 @@ impl Registry {
             .cloned()
     }
 
+    /// The circuit breakers of the configured backends, by name.
+    pub fn circuits(&self) -> Vec<(String, CircuitFigures)> {
+        let layout = self.layout.load();
+        let one = |(_, slot): (usize, &Slot)| {
+            let figures = slot.running.facts.circuit.figures();
+            (slot.listing.name.clone(), figures)
+        };
+        layout.in_use().map(one).collect()
+    }
+
+    /// The name in the merged catalog of a backend's tool, while it has it.
+    pub fn exposed_name(&self, index: usize, own: &str) -> Option<Arc<str>> {
+        let catalog = self.catalog.load();
+        Some(catalog.own_tool(index, own)?.exposed.clone())
+    }
+
     /// The slot of the backend of this name, if configured.
     pub fn index_of(&self, name: &str) -> Option<usize> {
         let layout = self.layout.load();
@@ -343,7 +359,7 @@ impl Registry {
     }
 
     /// The name of the backend in a slot, while it is configured.
-    pub(crate) fn name_of(&self, index: usize) -> Option<String> {
+    pub fn name_of(&self, index: usize) -> Option<String> {
         let layout = self.layout.load();
         let mut all = layout.in_use();
         let found = all.find(|(place, _)| *place == index);

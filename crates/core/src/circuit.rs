@@ -36,6 +36,37 @@ enum State {
     HalfOpen,
 }
 
+impl State {
+    /// Whether a call that comes now would be a probe; or that it is refused.
+    fn prospect(&self) -> Result<bool, Open> {
+        match self {
+            Self::Closed { .. } => Ok(false),
+            Self::Open { until } if Instant::now() >= *until => Ok(true),
+            Self::Open { until } => {
+                let left = until.saturating_duration_since(Instant::now());
+                Err(Open {
+                    retry_after_ms: left.as_millis() as u64 + 1,
+                })
+            }
+            Self::HalfOpen => Err(Open {
+                retry_after_ms: 1000,
+            }),
+        }
+    }
+}
+
+/// The state, for operators.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CircuitFigures {
+    /// In a row.
+    pub failures: u32,
+    /// 0 never opens it.
+    pub threshold: u32,
+    pub is_closed: bool,
+    /// `None`: the next call passes.
+    pub refuses: Option<Open>,
+}
+
 #[derive(Debug)]
 pub struct Circuit {
     config: Config,
@@ -69,27 +100,27 @@ impl Circuit {
     /// Admits a call, or says when to retry.
     pub fn admit(self: &Arc<Self>) -> Result<Pass, Open> {
         let mut present = self.present.lock();
-        let age = present.age;
-        let pass = |probe| Pass {
+        let probe = present.state.prospect()?;
+        if probe {
+            present.state = State::HalfOpen;
+        }
+        Ok(Pass {
             circuit: Some(self.clone()),
             probe,
-            age,
-        };
-        match present.state {
-            State::Closed { .. } => Ok(pass(false)),
-            State::Open { until } if Instant::now() >= until => {
-                present.state = State::HalfOpen;
-                Ok(pass(true))
-            }
-            State::Open { until } => {
-                let left = until.saturating_duration_since(Instant::now());
-                Err(Open {
-                    retry_after_ms: left.as_millis() as u64 + 1,
-                })
-            }
-            State::HalfOpen => Err(Open {
-                retry_after_ms: 1000,
-            }),
+            age: present.age,
+        })
+    }
+
+    pub fn figures(&self) -> CircuitFigures {
+        let present = self.present.lock();
+        CircuitFigures {
+            failures: match present.state {
+                State::Closed { failures } => failures,
+                State::Open { .. } | State::HalfOpen => self.config.threshold,
+            },
+            threshold: self.config.threshold,
+            is_closed: matches!(present.state, State::Closed { .. }),
+            refuses: present.state.prospect().err(),
         }
     }
 

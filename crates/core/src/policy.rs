@@ -37,8 +37,8 @@ mod visible;
 pub(crate) use confirmations::Bound;
 pub use confirmations::{ConfirmConfig, Confirmations};
 pub(crate) use kill::disabled;
-pub use kill::{CONFIGURED, KillSwitch, Killed, Kills, Scope};
-pub use rates::{Limited, RateConfig, RateFigures, Rates};
+pub use kill::{CONFIGURED, KillSwitch, Killed, KilledBy, Kills, Scope};
+pub use rates::{BucketFigures, Limited, RateConfig, RateFigures, Rates, UsedBucket};
 pub use roles::{ADMIN, Grant, Role, Roles, Ruling};
 pub use shared::{Allowance, Decision, SharedFigures, SharedRates};
 
@@ -345,12 +345,23 @@ impl Policy {
 
     /// Whether this caller has to confirm calls of this tool.
     pub fn must_confirm(&self, caller: &Caller, tool: &Operation) -> bool {
+        self.confirmed_by(caller, tool).is_some()
+    }
+
+    /// The setting by which this caller has to confirm calls of this tool.
+    pub(crate) fn confirmed_by(&self, caller: &Caller, tool: &Operation) -> Option<String> {
+        if !self.uses_confirmations() {
+            return None;
+        }
         let of_role = || {
             let roles = self.roles.load();
-            let role = roles.get(&caller.role);
-            role.is_some_and(|role| role.must_confirm(tool).is_some())
+            let pattern = roles.get(&caller.role)?.must_confirm(tool)?;
+            Some(format!("rbac.roles.{}.confirm: {pattern}", caller.role))
         };
-        self.uses_confirmations() && (self.confirmations.name(tool) || of_role())
+        let of_all = self.confirmations.naming(tool);
+        of_all
+            .map(|pattern| format!("surfaces.confirm: {pattern}"))
+            .or_else(of_role)
     }
 
     pub fn admission(&self) -> Option<&Arc<Admission>> {

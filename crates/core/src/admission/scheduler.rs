@@ -23,6 +23,7 @@ use std::task::{Context, Poll, Waker};
 
 use slab::Slab;
 
+pub use state::Prospect;
 pub(super) use state::State;
 use state::{Entered, Occupancy, Verdict};
 
@@ -42,7 +43,7 @@ impl<T: Send> Lock<T> for parking_lot::Mutex<T> {
 }
 
 /// Most running and most waiting calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     pub max_concurrent: u32,
     /// 0 refuses at once.
@@ -78,9 +79,18 @@ pub struct Refused {
     pub bounds: Bounds,
 }
 
+/// One backend's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoomFigures {
+    pub active: u32,
+    pub queued: u32,
+    pub bounds: Bounds,
+}
+
 /// Counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
+    pub bounds: Bounds,
     pub active: u32,
     pub queued: u32,
     /// Returning calls that wait for a permit.
@@ -179,6 +189,7 @@ impl<L: Lock<State>> Scheduler<L> {
 
     pub(super) fn figures(&self) -> Figures {
         self.state.with(|state| Figures {
+            bounds: state.all.bounds,
             active: state.all.active,
             queued: state.all.queued,
             returning: state.all.returning,
@@ -193,9 +204,20 @@ impl<L: Lock<State>> Scheduler<L> {
     }
 
     /// Running and queued at one backend.
-    pub(super) fn room(&self, room: usize) -> (u32, u32) {
-        self.state
-            .with(|state| (state.rooms[room].active, state.rooms[room].queued))
+    pub(super) fn room(&self, room: usize) -> RoomFigures {
+        self.state.with(|state| {
+            let room = &state.rooms[room];
+            RoomFigures {
+                active: room.active,
+                queued: room.queued,
+                bounds: room.bounds,
+            }
+        })
+    }
+
+    /// What a new call would find.
+    pub(super) fn prospect(&self, room: usize) -> Prospect {
+        self.state.with(|state| state.prospect(room))
     }
 
     fn permit(self: &Arc<Self>, room: usize) -> Permit<L> {

@@ -86,9 +86,11 @@ impl Confirmations {
         self.is_used.load(Ordering::Relaxed)
     }
 
-    pub(super) fn name(&self, tool: &Operation) -> bool {
+    /// The pattern by which everybody has to confirm calls of this tool.
+    pub(super) fn naming(&self, tool: &Operation) -> Option<String> {
         let tools = self.tools.load();
-        tools.iter().any(|pattern| pattern.matches(tool))
+        let found = tools.iter().find(|pattern| pattern.matches(tool));
+        found.map(|pattern| pattern.text().to_owned())
     }
 
     pub(crate) fn ttl(&self) -> Duration {

@@ -70,6 +70,15 @@ struct Saved {
     killed: Vec<Killed>,
 }
 
+/// The entry by which something is off.
+#[derive(Clone, Copy, Debug)]
+pub struct KilledBy<'k> {
+    pub scope: Scope,
+    /// As in [`Killed`].
+    pub name: &'k str,
+    pub reason: &'k Arc<str>,
+}
+
 /// The kills in force; immutable.
 #[derive(Debug, Default)]
 pub struct Kills {
@@ -114,18 +123,35 @@ impl Kills {
         self.of_caller(subject).is_some()
     }
 
-    fn of_caller(&self, subject: &str) -> Option<&Arc<str>> {
+    fn of_caller(&self, subject: &str) -> Option<KilledBy<'_>> {
         let mut callers = self.callers.iter();
-        let found = callers.find(|(caller, _)| caller == subject);
-        found.map(|(_, reason)| reason)
+        let (name, reason) = callers.find(|(caller, _)| caller == subject)?;
+        let scope = Scope::Caller;
+        Some(KilledBy {
+            scope,
+            name,
+            reason,
+        })
     }
 
-    fn of_operation(&self, operation: &Operation) -> Option<&Arc<str>> {
-        let (mut backends, mut tools) = (self.backends.iter(), self.tools.iter());
-        let backend = backends.find(|(backend, _)| **backend == *operation.backend);
-        let mut tool = || tools.find(|(tool, _)| tool.matches(operation));
-        let backend = backend.map(|(_, reason)| reason);
-        backend.or_else(|| tool().map(|(_, reason)| reason))
+    fn of_operation(&self, operation: &Operation) -> Option<KilledBy<'_>> {
+        let mut backends = self.backends.iter();
+        if let Some((name, reason)) = backends.find(|(name, _)| **name == *operation.backend) {
+            let scope = Scope::Backend;
+            return Some(KilledBy {
+                scope,
+                name,
+                reason,
+            });
+        }
+        let mut tools = self.tools.iter();
+        let (tool, reason) = tools.find(|(tool, _)| tool.matches(operation))?;
+        let (scope, name) = (Scope::Tool, tool.text());
+        Some(KilledBy {
+            scope,
+            name,
+            reason,
+        })
     }
 
     /// Whether everything is off for this caller.
@@ -137,12 +163,16 @@ impl Kills {
         self.all.is_some() || self.of_operation(operation).is_some()
     }
 
-    /// The reason why this call is off, if it is.
-    pub(super) fn hits(&self, caller: &Caller, operation: &Operation) -> Option<&Arc<str>> {
+    /// The entry by which this call is off, if it is.
+    fn hits(&self, caller: &Caller, operation: &Operation) -> Option<KilledBy<'_>> {
         if self.is_empty() {
             return None;
         }
-        let all = self.all.as_ref();
+        let all = self.all.as_ref().map(|reason| KilledBy {
+            scope: Scope::All,
+            name: "",
+            reason,
+        });
         all.or_else(|| self.of_caller(&caller.subject))
             .or_else(|| self.of_operation(operation))
     }
@@ -153,7 +183,7 @@ impl Kills {
         caller: &Caller,
         operation: &Operation,
         ends_a_task: bool,
-    ) -> Option<&Arc<str>> {
+    ) -> Option<KilledBy<'_>> {
         match ends_a_task {
             true => self.of_caller(&caller.subject),
             false => self.hits(caller, operation),
@@ -324,8 +354,8 @@ impl KillSwitch {
         let mut changed = self.changed.subscribe();
         let mut step = pin!(poll_fn(|cx| {
             let now = self.now.read();
-            if let Some(reason) = now.stops(caller, operation, ends_a_task) {
-                return std::task::Poll::Ready(Err(disabled(operation.name_in(view), reason)));
+            if let Some(by) = now.stops(caller, operation, ends_a_task) {
+                return std::task::Poll::Ready(Err(disabled(operation.name_in(view), by.reason)));
             }
             work.poll_unpin(cx)
         }));
@@ -343,8 +373,8 @@ impl KillSwitch {
     pub async fn until_off(&self, caller: &Caller, operation: &Operation, view: View) -> Fault {
         let mut changed = self.changed.subscribe();
         loop {
-            if let Some(reason) = self.now().hits(caller, operation) {
-                return disabled(operation.name_in(view), reason);
+            if let Some(by) = self.now().hits(caller, operation) {
+                return disabled(operation.name_in(view), by.reason);
             }
             // The sender is in `self`, so this never fails.
             let _ = changed.changed().await;
@@ -354,6 +384,31 @@ impl KillSwitch {
 
 /// The reason of kills in the configuration.
 pub const CONFIGURED: &str = "configured";
+impl KilledBy<'_> {
+    /// The key of the configuration that it is an entry of, or that an operator made it.
+    pub fn rule(&self) -> String {
+        let Self { scope, name, .. } = self;
+        if **self.reason == *CONFIGURED {
+            return match scope {
+                Scope::Tool => format!("kill_switch.disabled_tools: {name}"),
+                Scope::Backend => format!("kill_switch.disabled_backends: {name}"),
+                Scope::Caller => format!("kill_switch.disabled_callers: {name}"),
+                Scope::All => "kill_switch.everything: true".to_owned(),
+            };
+        }
+        let what = match scope {
+            Scope::Tool => format!("kill: tool {name}"),
+            Scope::Backend => format!("kill: backend {name}"),
+            Scope::Caller => format!("kill: caller {name}"),
+            Scope::All => "kill: all".to_owned(),
+        };
+        match self.reason.is_empty() {
+            true => what,
+            false => format!("{what} ({})", self.reason),
+        }
+    }
+}
+
 /// Longer reasons are cut for callers.
 const REASON_LEN_MAX: usize = 200;
 

@@ -4,7 +4,8 @@
 //! rounded: in any window a caller gets at most the burst and the refill. A full bucket equals a missing one, which
 //! is how buckets are removed.
 
-use std::collections::HashMap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashMap};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -71,25 +72,29 @@ impl Limits {
         }
     }
 
-    /// Calls a minute of this tool; 0 is no limit.
-    fn rpm(&self, tool: &Operation) -> u32 {
+    /// The entry of `per_tool` that is about this tool, if one is, and its calls a minute; 0 is no limit.
+    fn rule(&self, tool: &Operation) -> (Option<&str>, u32) {
         let own = || {
             let whole = [&*tool.backend, ".", &*tool.own].concat();
-            self.named.get(&whole)
+            self.named.get_key_value(&whole)
         };
         let named = match self.named.is_empty() {
             true => None,
-            false => self.named.get(&*tool.exposed).or_else(own),
+            false => self.named.get_key_value(&*tool.exposed).or_else(own),
         };
+        if let Some((name, rpm)) = named {
+            return (Some(name), *rpm);
+        }
         let mut patterns = self.patterns.iter();
-        let mut pattern = || patterns.find(|(pattern, _)| pattern.matches(tool));
-        let found = named.or_else(|| pattern().map(|(_, rpm)| rpm));
-        *found.unwrap_or(&self.default_rpm)
+        match patterns.find(|(pattern, _)| pattern.matches(tool)) {
+            Some((pattern, rpm)) => (Some(pattern.text()), *rpm),
+            None => (None, self.default_rpm),
+        }
     }
 
     /// `None`: no limit.
     fn allowance(&self, tool: &Operation) -> Option<Allowance> {
-        let rpm = self.rpm(tool);
+        let (_, rpm) = self.rule(tool);
         let burst = if self.burst == 0 { rpm } else { self.burst };
         (rpm != 0).then_some(Allowance { rpm, burst })
     }
@@ -138,6 +143,29 @@ pub struct RateFigures {
     pub full_in_s: u64,
 }
 
+/// A bucket as it stands, in calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BucketFigures {
+    /// Calls in a minute.
+    pub limit: u32,
+    pub burst: u32,
+    /// Calls possible at once now.
+    pub remaining: u32,
+    /// Time until another call is possible.
+    pub renews_in_ms: u64,
+    pub full_in_ms: u64,
+}
+
+/// One caller's bucket for one tool.
+#[derive(Clone, Debug)]
+pub struct UsedBucket {
+    pub subject: Arc<str>,
+    /// The backend's slot, and its own name for the tool.
+    pub index: usize,
+    pub own: Arc<str>,
+    pub figures: BucketFigures,
+}
+
 impl Rates {
     pub fn new(config: RateConfig) -> Self {
         let shard = || {
@@ -164,6 +192,20 @@ impl Rates {
 
     pub fn shared(&self) -> Option<&Arc<dyn SharedRates>> {
         self.shared.as_ref()
+    }
+
+    /// The limits in force.
+    pub fn config(&self) -> RateConfig {
+        let limits = self.limits.load();
+        let named = limits.named.iter();
+        let named = named.map(|(name, rpm)| (name.clone(), *rpm));
+        let patterns = limits.patterns.iter();
+        let patterns = patterns.map(|(pattern, rpm)| (pattern.text().to_owned(), *rpm));
+        RateConfig {
+            default_rpm: limits.default_rpm,
+            burst: limits.burst,
+            per_tool: named.chain(patterns).collect(),
+        }
     }
 
     /// Replaces the limits; consumed tokens stay consumed.
@@ -202,36 +244,101 @@ impl Rates {
 
     /// Takes a token for one call of a tool from the local bucket.
     pub fn take(&self, subject: &Arc<str>, tool: &Operation) -> Result<(), Limited> {
-        let Some(Allowance { rpm, burst }) = self.limits.load().allowance(tool) else {
+        let Some(allowance) = self.limits.load().allowance(tool) else {
             return Ok(());
         };
-        let capacity = u128::from(burst) * MINUTE_NS;
         let key = (subject.clone(), tool.index, tool.own.clone());
-        let at = self.hasher.hash_one(&key) as usize % SHARDS;
         // Under the lock, so that time is monotonic for a bucket.
-        let mut shard = self.shards[at].lock();
-        let now_ns = self.began.elapsed().as_nanos() as u64;
-        shard.take(key, rpm, capacity, now_ns)
+        let mut shard = self.shard(&key).lock();
+        let now_ns = self.now_ns();
+        shard.take(key, allowance, now_ns)
+    }
+
+    fn shard(&self, key: &Key) -> &Mutex<Shard> {
+        let at = self.hasher.hash_one(key) as usize % SHARDS;
+        &self.shards[at]
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// The caller's bucket for this tool, a full one where it has none.
+    fn bucket(&self, subject: &Arc<str>, tool: &Operation) -> Option<(Bucket, Allowance, u64)> {
+        let allowance = self.limits.load().allowance(tool)?;
+        let key = (subject.clone(), tool.index, tool.own.clone());
+        let known = self.shard(&key).lock().buckets.get(&key).copied();
+        let now_ns = self.now_ns();
+        let bucket = known.unwrap_or_else(|| Bucket::full(allowance, now_ns));
+        Some((bucket, allowance, now_ns))
+    }
+
+    /// What `take` would say now; takes no token.
+    pub fn prospect(&self, subject: &Arc<str>, tool: &Operation) -> Result<(), Limited> {
+        match self.bucket(subject, tool) {
+            None => Ok(()),
+            Some((mut bucket, allowance, now_ns)) => bucket.take(allowance, now_ns),
+        }
+    }
+
+    /// The setting by which calls of this tool are limited, and how many of a minute; 0 is no limit.
+    pub fn rule(&self, tool: &Operation) -> (String, u32) {
+        let limits = self.limits.load();
+        let (name, rpm) = limits.rule(tool);
+        let rule = match name {
+            Some(name) => format!("rate_limits.per_tool: {name}"),
+            None => "rate_limits.default_rpm".to_owned(),
+        };
+        (rule, rpm)
     }
 
     /// The caller's remaining allowance for this tool; takes no token. `None` without a limit. By the local bucket
     /// even with shared limits, so calls at other gateways are not included.
     pub fn figures(&self, subject: &Arc<str>, tool: &Operation) -> Option<RateFigures> {
-        let Allowance { rpm, burst } = self.limits.load().allowance(tool)?;
-        let capacity = u128::from(burst) * MINUTE_NS;
-        let key = (subject.clone(), tool.index, tool.own.clone());
-        let at = self.hasher.hash_one(&key) as usize % SHARDS;
-        let bucket = self.shards[at].lock().buckets.get(&key).copied();
-        let units = bucket.map_or(capacity, |mut bucket| {
-            bucket.refill(self.began.elapsed().as_nanos() as u64);
-            bucket.units.min(capacity)
-        });
-        let full_in_ns = (capacity - units).div_ceil(u128::from(rpm));
+        let (bucket, allowance, now_ns) = self.bucket(subject, tool)?;
+        let figures = bucket.figures(allowance, now_ns);
         Some(RateFigures {
-            limit: rpm,
-            remaining: (units / MINUTE_NS) as u32,
-            full_in_s: full_in_ns.div_ceil(1_000_000_000) as u64,
+            limit: figures.limit,
+            remaining: figures.remaining,
+            full_in_s: figures.full_in_ms.div_ceil(1000),
         })
+    }
+
+    /// The buckets of which most is used, at most `len_max`, the most used first. One shard is locked at a time, for as
+    /// long as its buckets are compared, which is less than a millisecond.
+    pub fn most_used(&self, len_max: usize) -> Vec<UsedBucket> {
+        let mut most: BinaryHeap<Reverse<ByUse>> = BinaryHeap::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let now_ns = self.now_ns();
+            for (key, bucket) in &shard.buckets {
+                let (mut now, allowance) = (*bucket, bucket.allowance());
+                now.refill(now_ns);
+                let used = now.used_ppm();
+                let is_more = || {
+                    most.peek()
+                        .is_none_or(|Reverse(least)| used > least.used_ppm)
+                };
+                if used == 0 || (most.len() >= len_max && !is_more()) {
+                    continue;
+                }
+                if most.len() >= len_max {
+                    most.pop();
+                }
+                let (subject, index, own) = key.clone();
+                most.push(Reverse(ByUse {
+                    used_ppm: used,
+                    bucket: UsedBucket {
+                        subject,
+                        index,
+                        own,
+                        figures: now.figures(allowance, now_ns),
+                    },
+                }));
+            }
+        }
+        let most = most.into_sorted_vec().into_iter();
+        most.map(|Reverse(one)| one.bucket).collect()
     }
 
     /// Number of buckets.
@@ -244,8 +351,46 @@ impl Rates {
     }
 }
 
+/// A bucket by how much of it is used; equals in the order of caller and tool.
+struct ByUse {
+    used_ppm: u32,
+    bucket: UsedBucket,
+}
+
+impl ByUse {
+    fn key(&self) -> (u32, Reverse<(&str, usize, &str)>) {
+        let UsedBucket {
+            subject,
+            index,
+            own,
+            ..
+        } = &self.bucket;
+        (self.used_ppm, Reverse((subject, *index, own)))
+    }
+}
+
+impl PartialEq for ByUse {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for ByUse {}
+
+impl PartialOrd for ByUse {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByUse {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
 impl Shard {
-    fn take(&mut self, key: Key, rpm: u32, capacity: u128, now_ns: u64) -> Result<(), Limited> {
+    fn take(&mut self, key: Key, allowance: Allowance, now_ns: u64) -> Result<(), Limited> {
         if self.buckets.len() >= self.sweep_at && !self.buckets.contains_key(&key) {
             self.sweep(now_ns);
             if self.buckets.len() >= SHARD_LEN_MAX {
@@ -254,28 +399,9 @@ impl Shard {
                 });
             }
         }
-        let bucket = self.buckets.entry(key).or_insert(Bucket {
-            units: capacity,
-            at_ns: now_ns,
-            rpm,
-            capacity,
-        });
-        bucket.refill(now_ns);
-        (bucket.rpm, bucket.capacity) = (rpm, capacity);
-        bucket.units = bucket.units.min(capacity);
-        match bucket.units.checked_sub(MINUTE_NS) {
-            Some(left) => {
-                bucket.units = left;
-                Ok(())
-            }
-            None => {
-                let missing = MINUTE_NS - bucket.units;
-                let wait_ns = missing.div_ceil(u128::from(rpm));
-                Err(Limited {
-                    retry_after_ms: wait_ns.div_ceil(1_000_000) as u64,
-                })
-            }
-        }
+        let new = || Bucket::full(allowance, now_ns);
+        let bucket = self.buckets.entry(key).or_insert_with(new);
+        bucket.take(allowance, now_ns)
     }
 
     /// Removes full buckets. At the bound it runs once a second, so that many callers cannot make every call search
@@ -297,6 +423,73 @@ impl Shard {
 }
 
 impl Bucket {
+    fn full(Allowance { rpm, burst }: Allowance, now_ns: u64) -> Self {
+        let capacity = u128::from(burst) * MINUTE_NS;
+        Self {
+            units: capacity,
+            at_ns: now_ns,
+            rpm,
+            capacity,
+        }
+    }
+
+    /// What it was last refilled by.
+    fn allowance(&self) -> Allowance {
+        Allowance {
+            rpm: self.rpm,
+            burst: (self.capacity / MINUTE_NS) as u32,
+        }
+    }
+
+    fn follow(&mut self, Allowance { rpm, burst }: Allowance, now_ns: u64) {
+        self.refill(now_ns);
+        self.rpm = rpm;
+        self.capacity = u128::from(burst) * MINUTE_NS;
+        self.units = self.units.min(self.capacity);
+    }
+
+    fn take(&mut self, allowance: Allowance, now_ns: u64) -> Result<(), Limited> {
+        self.follow(allowance, now_ns);
+        let missing = MINUTE_NS.saturating_sub(self.units);
+        if missing == 0 {
+            self.units -= MINUTE_NS;
+            return Ok(());
+        }
+        Err(Limited {
+            retry_after_ms: self.ms_until(missing),
+        })
+    }
+
+    fn ms_until(&self, units: u128) -> u64 {
+        let wait_ns = units.div_ceil(u128::from(self.rpm));
+        wait_ns.div_ceil(1_000_000) as u64
+    }
+
+    fn figures(mut self, allowance: Allowance, now_ns: u64) -> BucketFigures {
+        self.follow(allowance, now_ns);
+        let part = self.units % MINUTE_NS;
+        let is_full = self.units == self.capacity;
+        BucketFigures {
+            limit: allowance.rpm,
+            burst: allowance.burst,
+            remaining: (self.units / MINUTE_NS) as u32,
+            renews_in_ms: if is_full {
+                0
+            } else {
+                self.ms_until(MINUTE_NS - part)
+            },
+            full_in_ms: self.ms_until(self.capacity - self.units),
+        }
+    }
+
+    /// How much of it is used, in millionths.
+    fn used_ppm(&self) -> u32 {
+        let used = self.capacity - self.units.min(self.capacity);
+        (used * 1_000_000)
+            .checked_div(self.capacity)
+            .unwrap_or_default() as u32
+    }
+
     fn refill(&mut self, now_ns: u64) {
         let elapsed = u128::from(now_ns.saturating_sub(self.at_ns));
         let units = self.units + elapsed * u128::from(self.rpm);

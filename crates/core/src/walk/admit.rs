@@ -4,10 +4,11 @@
 use sentinel_wire::Method;
 
 use super::{CallContext, Outcome, Rest};
+use crate::backend::Call;
 
 pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
     let admission = match ctx.shared.policy.admission() {
-        Some(admission) if takes_a_permit(&ctx.call.method) => admission.clone(),
+        Some(admission) if applies(&ctx.call) => admission.clone(),
         _ => return rest.call(ctx).await,
     };
     let (slot, subject) = (ctx.call.slot.clone(), ctx.call.caller.subject.clone());
@@ -16,9 +17,9 @@ pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
         .await
 }
 
-fn takes_a_permit(method: &Method) -> bool {
+pub(super) fn applies(call: &Call) -> bool {
     matches!(
-        method,
+        call.method,
         Method::ToolsCall | Method::ResourcesRead | Method::PromptsGet | Method::Complete
     )
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sentinel_wire::json::{Rules, canonical, encode_string};
 use sentinel_wire::{Method, Payload};
 
-use super::{CallContext, Outcome, Rest};
+use super::{CallContext, Outcome, Rest, Shared};
 use crate::backend::Call;
 use crate::digest::sha256;
 use crate::fault::{Fault, Kind};
@@ -21,14 +21,16 @@ pub const CONFIRMATION: &str = "sentinel-gateway/confirmation";
 const SHOWN_CHARS_MAX: usize = 1000;
 
 pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
-    if ctx.shared.policy.uses_confirmations()
-        && ctx.call.method == Method::ToolsCall
-        && ctx.call.round.is_first()
+    if applies(&ctx.shared, &ctx.call)
         && let Some(refusal) = confirm(&ctx).await
     {
         return refusal;
     }
     rest.call(ctx).await
+}
+
+pub(super) fn applies(shared: &Shared, call: &Call) -> bool {
+    shared.policy.uses_confirmations() && call.method == Method::ToolsCall && call.round.is_first()
 }
 
 /// `None`: the call goes on.

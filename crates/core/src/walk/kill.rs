@@ -20,16 +20,26 @@ pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
         .await
 }
 
-/// To end a task only its caller must not be disabled.
 pub(super) fn check(shared: &Shared, call: &Call) -> Result<(), Fault> {
+    check_pin(call)?;
+    check_switch(shared, call)
+}
+
+/// A task may be ended, whatever became of its tool.
+pub(super) fn check_pin(call: &Call) -> Result<(), Fault> {
     let operation = &call.target().operation;
-    let ends = call.ends_a_task();
-    if let (Some(how), false) = (operation.held, ends) {
-        return Err(held(operation, call.view, how));
+    match operation.held {
+        Some(how) if !call.ends_a_task() => Err(held(operation, call.view, how)),
+        _ => Ok(()),
     }
+}
+
+/// To end a task only its caller must not be disabled.
+pub(super) fn check_switch(shared: &Shared, call: &Call) -> Result<(), Fault> {
+    let operation = &call.target().operation;
     let kills = shared.policy.kills().now();
-    match kills.stops(&call.caller, operation, ends) {
-        Some(reason) => Err(disabled(operation.name_in(call.view), reason)),
+    match kills.stops(&call.caller, operation, call.ends_a_task()) {
+        Some(by) => Err(disabled(operation.name_in(call.view), by.reason)),
         None => Ok(()),
     }
 }

@@ -3,13 +3,19 @@
 use sentinel_wire::Method;
 
 use super::{CallContext, Outcome, Rest};
+use crate::backend::Call;
 use crate::fault::{Fault, Kind};
+use crate::policy::Limited;
 
 pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
-    if ctx.call.method == Method::ToolsCall && ctx.call.round.is_first() {
+    if applies(&ctx.call) {
         charge(&ctx).await?;
     }
     rest.call(ctx).await
+}
+
+pub(super) fn applies(call: &Call) -> bool {
+    call.method == Method::ToolsCall && call.round.is_first()
 }
 
 /// Takes a token: from the buckets that gateways share where there are such, otherwise at once from our own.
@@ -20,9 +26,11 @@ async fn charge(ctx: &CallContext) -> Result<(), Fault> {
         None => rates.take(subject, operation),
         Some(asking) => rates.settle(asking.await, subject, operation),
     };
-    taken.map_err(|limited| {
-        let name = operation.name_in(ctx.call.view);
-        let text = format!("too many calls of `{name}`; try again later");
-        Fault::new(Kind::RateLimited, text).retry_after_ms(limited.retry_after_ms)
-    })
+    taken.map_err(|limited| refused(&ctx.call, limited))
+}
+
+pub(super) fn refused(call: &Call, limited: Limited) -> Fault {
+    let name = call.target().operation.name_in(call.view);
+    let text = format!("too many calls of `{name}`; try again later");
+    Fault::new(Kind::RateLimited, text).retry_after_ms(limited.retry_after_ms)
 }

@@ -232,7 +232,7 @@ fn admission(page: &mut Page, gateway: &Gateway) {
     let name = "sentinel_backend_active";
     page.head(name, "gauge", "Calls that run at a backend.");
     for (index, backend) in gateway.registry.backends() {
-        let (active, _) = admission.backend(index);
+        let active = admission.backend(index).active;
         page.line(name, &[("backend", backend.name())], active);
     }
 }

@@ -106,6 +106,15 @@ pub(super) struct Waiter {
     pub(super) waker: Option<Waker>,
 }
 
+/// What a new call finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prospect {
+    Runs,
+    Waits,
+    /// It is refused, if no other call gives way.
+    IsFull(Refused),
+}
+
 /// The result of waiting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -144,10 +153,25 @@ impl State {
     }
 
     pub(super) fn enter(&mut self, subject: &Arc<str>, room: usize) -> Entered {
+        let woken = match self.prospect(room) {
+            Prospect::Runs => {
+                self.occupy(room);
+                return Entered::Runs;
+            }
+            Prospect::Waits => None,
+            Prospect::IsFull(refused) => match self.displace(subject, room, refused) {
+                Some(woken) => woken,
+                None => return Entered::Refused(self.refuse(refused)),
+            },
+        };
+        Entered::Waits(self.enqueue(subject, room, false), woken)
+    }
+
+    /// What a new call finds.
+    pub(super) fn prospect(&self, room: usize) -> Prospect {
         let here = &self.rooms[room];
         if self.all.has_place() && here.has_place() {
-            self.occupy(room);
-            return Entered::Runs;
+            return Prospect::Runs;
         }
         // The bound that is full determines the answer.
         let refused = if self.all.has_place() {
@@ -155,14 +179,7 @@ impl State {
         } else {
             self.all.full().or_else(|| here.full())
         };
-        let woken = match refused {
-            None => None,
-            Some(refused) => match self.displace(subject, room, refused) {
-                Some(woken) => woken,
-                None => return Entered::Refused(self.refuse(refused)),
-            },
-        };
-        Entered::Waits(self.enqueue(subject, room, false), woken)
+        refused.map_or(Prospect::Waits, Prospect::IsFull)
     }
 
     /// Evicts the newest call of the caller with the longest queue from a full queue, if the arriving caller has a

@@ -144,6 +144,58 @@ async fn a_crowd_is_bounded_and_nobody_gets_more_than_allowed() {
     assert!(refused >= SHARDS * SHARD_LEN_MAX);
 }
 
+/// What an operator is told before a call is what the call is told.
+#[tokio::test(start_paused = true)]
+async fn what_would_come_of_a_call_is_what_comes_of_it() {
+    let rates = rates(60, 3);
+    let tool = Operation::unlisted(Some(ItemKind::Tool), 0, &"alpha".into(), "echo");
+    let who = "a".into();
+    for n in 0..8 {
+        let told = rates.prospect(&who, &tool);
+        assert_eq!(told, rates.prospect(&who, &tool), "a look takes nothing");
+        assert_eq!(told, rates.take(&who, &tool), "call {n}");
+        tokio::time::advance(Duration::from_millis(300)).await;
+    }
+    let named = |name: &str| Operation {
+        exposed: name.into(),
+        ..tool.clone()
+    };
+    let rule = |name: &str| rates.rule(&named(name));
+    assert_eq!(rule("echo"), ("rate_limits.default_rpm".to_owned(), 60));
+    assert_eq!(rule("slow"), ("rate_limits.per_tool: slow".to_owned(), 2));
+    assert_eq!(rule("free"), ("rate_limits.per_tool: free".to_owned(), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_most_used_buckets_come_first_and_only_so_many() {
+    let rates = rates(60, 100);
+    for n in 0..500 {
+        let who = format!("caller {n}");
+        for _ in 0..=n % 50 {
+            take(&rates, &who, "echo").expect("within the burst");
+        }
+    }
+    let most = rates.most_used(20);
+    assert_eq!(most.len(), 20);
+    // Ten callers used 50 calls each, ten 49.
+    for (at, bucket) in most.iter().enumerate() {
+        let BucketFigures {
+            limit,
+            burst,
+            remaining,
+            renews_in_ms,
+            full_in_ms,
+        } = bucket.figures;
+        assert_eq!((limit, burst, renews_in_ms), (60, 100, 1000), "{bucket:?}");
+        assert_eq!(remaining, if at < 10 { 50 } else { 51 }, "{bucket:?}");
+        assert_eq!(full_in_ms, u64::from(burst - remaining) * 1000);
+    }
+    tokio::time::advance(Duration::from_millis(250)).await;
+    assert_eq!(rates.most_used(1)[0].figures.renews_in_ms, 750);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(rates.most_used(20).len(), 0, "all are full again");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// P-R07: in every window at most burst + rate * t, and a greedy caller loses at most 1 %.
@@ -155,11 +207,12 @@ proptest! {
     ) {
         let mut shard = Shard { buckets: Map::default(), sweep_at: 64, swept_ns: None };
         let key: Key = ("alice".into(), 0, "echo".into());
+        let allowance = Allowance { rpm, burst };
         let capacity = u128::from(burst) * MINUTE_NS;
         let (mut now, mut admitted) = (0u64, Vec::new());
         for pause in pauses {
             now += pause;
-            while shard.take(key.clone(), rpm, capacity, now).is_ok() {
+            while shard.take(key.clone(), allowance, now).is_ok() {
                 admitted.push(now);
             }
             // Greedy: nothing that flowed in is left.
@@ -184,14 +237,14 @@ proptest! {
     fn retry_after_is_the_first_millisecond_that_works(rpm in 1u32..10_000, offset in 0u64..1_000_000) {
         let mut shard = Shard { buckets: Map::default(), sweep_at: 64, swept_ns: None };
         let key: Key = ("alice".into(), 0, "echo".into());
-        let capacity = MINUTE_NS;
+        let allowance = Allowance { rpm, burst: 1 };
         let mut now = offset;
         for _ in 0..50 {
-            prop_assert!(shard.take(key.clone(), rpm, capacity, now).is_ok());
-            let told = shard.take(key.clone(), rpm, capacity, now).expect_err("empty");
+            prop_assert!(shard.take(key.clone(), allowance, now).is_ok());
+            let told = shard.take(key.clone(), allowance, now).expect_err("empty");
             let early = now + told.retry_after_ms * 1_000_000 - 1_000_000;
             if early > now {
-                prop_assert!(shard.take(key.clone(), rpm, capacity, early).is_err());
+                prop_assert!(shard.take(key.clone(), allowance, early).is_err());
             }
             now += told.retry_after_ms * 1_000_000;
         }

@@ -1,9 +1,11 @@
 //! Roles, what each of them may see and call, and why.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use schemars::JsonSchema;
-use sentinel_core::identity::api_key;
+use sentinel_core::audit::Query;
+use sentinel_core::identity::{self, KeyRecord, api_key};
 use sentinel_core::invocation::{params_named, params_of_uri};
 use sentinel_core::policy::{self, ADMIN};
 use sentinel_core::walk::Verdict;
@@ -17,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use super::query::Params;
 use super::{Endpoint, Exchange, blocking, invalid};
 use crate::http::operations;
+
+/// How long the last record of a caller is looked for, which tells its role.
+const SEARCH_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RoleList {
@@ -68,9 +73,10 @@ pub(crate) struct WhyQuery {
     pub(super) operation: String,
     /// `tools`, `resources`, `resourceTemplates` or `prompts`, where a name is more than one of them.
     pub(super) kind: Option<String>,
-    /// The name of a role; or else `caller`.
+    /// The name of a role.
     pub(super) role: Option<String>,
-    /// The subject of a caller, or the id or name of an API key. A subject that is no key has the role of `role`.
+    /// The subject of a caller, or the id or name of an API key. Without `role` it has the role of its key, or of its last
+    /// record.
     pub(super) caller: Option<String>,
 }
 
@@ -233,30 +239,50 @@ async fn holder(
     name: String,
     role: Option<String>,
 ) -> Result<(String, String), Fault> {
-    let keys = exchange
-        .server
-        .gateway
-        .control()
-        .map(|control| control.key_store());
-    blocking(move || {
-        let keys = keys.map_or_else(Vec::new, |keys| keys.list().unwrap_or_default());
-        let key = keys.iter().find(|key| {
-            api_key::subjects([*key], &name)
-                .first()
-                .is_some_and(|_| true)
-        });
-        match (key, role) {
-            (Some(key), role) => Ok((
-                api_key::subject(&key.id),
-                role.unwrap_or_else(|| key.role.clone()),
-            )),
-            (None, Some(role)) => Ok((name, role)),
-            (None, None) => Err(invalid(format!(
-                "the role of `{name}` is unknown: say it with `role`"
-            ))),
+    let control = exchange.server.gateway.control();
+    let key = match control.map(|control| control.key_store()) {
+        None => None,
+        Some(keys) => {
+            let name = name.clone();
+            blocking(move || Ok(key_of(&keys.list().unwrap_or_default(), &name))).await?
         }
-    })
-    .await
+    };
+    if let Some((subject, of_key)) = key {
+        return Ok((subject, role.unwrap_or(of_key)));
+    }
+    let records = control.and_then(|control| control.records());
+    let role = match (role, records) {
+        (None, Some(records)) => {
+            let found = records.find(Query {
+                caller: Some(name.clone()),
+                newest: true,
+                limit: 1,
+                within: Some(SEARCH_MAX),
+                ..Query::default()
+            });
+            let found = found.await.ok().and_then(|mut found| found.pop());
+            found.map(|stored| stored.record.role)
+        }
+        (role, _) => role,
+    };
+    let unknown = || {
+        invalid(format!(
+            "no record tells the role of `{name}`: say it with `role`"
+        ))
+    };
+    let role = role.filter(|role| !role.is_empty()).ok_or_else(unknown)?;
+    Ok((name, role))
+}
+
+/// The subject and the role of the key of this id or name; of several with one name, the good one.
+fn key_of(keys: &[KeyRecord], name: &str) -> Option<(String, String)> {
+    let now = identity::now();
+    let meant = api_key::subjects(keys, name);
+    let named = keys
+        .iter()
+        .filter(|key| meant.contains(&api_key::subject(&key.id)));
+    let best = named.max_by_key(|key| (key.is_good(now), key.created_at))?;
+    Some((api_key::subject(&best.id), best.role.clone()))
 }
 
 /// The call of an operation that is named by its name in the merged catalog, as `<backend>.<own name>`, or by a URI.

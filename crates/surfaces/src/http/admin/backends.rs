@@ -51,7 +51,7 @@ pub(crate) fn statuses(policy: &Policy) -> Vec<BackendStatus> {
     let one = |(index, backend): (usize, Arc<dyn sentinel_core::Backend>)| {
         let (status, described) = (backend.status(), backend.describe());
         let admission = policy.admission();
-        let (active, queued) = admission.map_or((0, 0), |admission| admission.backend(index));
+        let places = admission.map(|admission| admission.backend(index));
         BackendStatus {
             name: backend.name().to_owned(),
             kind: described.kind.to_owned(),
@@ -63,8 +63,8 @@ pub(crate) fn statuses(policy: &Policy) -> Vec<BackendStatus> {
             retry_after_ms: status.retry_in.map(|left| left.as_millis() as u64),
             listed: catalog.is_listed(index),
             tools: catalog.count(View::Only(index), ItemKind::Tool),
-            active,
-            queued,
+            active: places.map_or(0, |places| places.active),
+            queued: places.map_or(0, |places| places.queued),
         }
     };
     registry.backends().into_iter().map(one).collect()

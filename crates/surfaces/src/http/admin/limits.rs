@@ -1,12 +1,17 @@
 //! The limits as they stand now: rates, places, circuits, sessions and streams.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
-use sentinel_core::Fault;
+use sentinel_core::circuit::CircuitFigures;
+use sentinel_core::{Backend, Fault, Policy, policy};
 use serde::{Deserialize, Serialize};
 
-use super::{Endpoint, Exchange};
+use super::{Endpoint, Exchange, blocking};
+
+/// More than a page shows, and few enough to look at.
+const BUCKETS_MAX: usize = 200;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LimitsNow {
@@ -88,7 +93,7 @@ pub struct CircuitNow {
 pub enum CircuitState {
     Closed,
     Open,
-    /// One call is let through, to see.
+    /// The next call is let through, to see.
     HalfOpen,
 }
 
@@ -113,27 +118,100 @@ impl Endpoint for Read {
     type Output = LimitsNow;
 
     async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<LimitsNow, Fault> {
-        let (server, limits) = (exchange.server, exchange.server.gateway.limits());
-        Ok(LimitsNow {
-            rates: Rates {
-                default_rpm: 0,
-                burst: 0,
-                per_tool: BTreeMap::new(),
-                shared: server.gateway.policy.rates().shared().is_some(),
-            },
-            buckets: Vec::new(),
-            buckets_total: server.gateway.policy.rates().len(),
-            admission: None,
-            circuits: Vec::new(),
-            sessions: Sessions {
-                open: server.sessions.len(),
-                max: limits.sessions_max,
-            },
-            streams: Streams {
-                open: server.streams.len(),
-                max: limits.streams_max,
-                per_caller_max: limits.streams_per_caller_max,
-            },
+        let server = exchange.server.clone();
+        // A quarter of a million buckets are looked through.
+        blocking(move || {
+            let (policy, limits) = (&server.gateway.policy, server.gateway.limits());
+            Ok(LimitsNow {
+                rates: rates(policy.rates()),
+                buckets: buckets(policy),
+                buckets_total: policy.rates().len(),
+                admission: places(policy),
+                circuits: policy
+                    .registry()
+                    .circuits()
+                    .into_iter()
+                    .map(circuit)
+                    .collect(),
+                sessions: Sessions {
+                    open: server.sessions.len(),
+                    max: limits.sessions_max,
+                },
+                streams: Streams {
+                    open: server.streams.len(),
+                    max: limits.streams_max,
+                    per_caller_max: limits.streams_per_caller_max,
+                },
+            })
         })
+        .await
+    }
+}
+
+fn rates(rates: &policy::Rates) -> Rates {
+    let config = rates.config();
+    Rates {
+        default_rpm: config.default_rpm,
+        burst: config.burst,
+        per_tool: config.per_tool.into_iter().collect(),
+        shared: rates.shared().is_some(),
+    }
+}
+
+fn buckets(policy: &Policy) -> Vec<RateBucket> {
+    let registry = policy.registry();
+    let one = |used: policy::UsedBucket| {
+        let own = || used.own.clone();
+        let exposed = registry.exposed_name(used.index, &used.own);
+        let figures = used.figures;
+        RateBucket {
+            caller: used.subject.to_string(),
+            backend: registry.name_of(used.index).unwrap_or_default(),
+            tool: exposed.unwrap_or_else(own).to_string(),
+            limit: figures.limit,
+            burst: figures.burst,
+            remaining: figures.remaining,
+            renews_in_ms: figures.renews_in_ms,
+            full_in_ms: figures.full_in_ms,
+        }
+    };
+    let most = policy.rates().most_used(BUCKETS_MAX);
+    most.into_iter().map(one).collect()
+}
+
+fn places(policy: &Policy) -> Option<Places> {
+    let admission = policy.admission()?;
+    let figures = admission.figures();
+    let one = |(index, backend): (usize, Arc<dyn Backend>)| {
+        let places = admission.backend(index);
+        BackendPlaces {
+            name: backend.name().to_owned(),
+            max: places.bounds.max_concurrent,
+            queue_max: places.bounds.queue_size,
+            active: places.active,
+            queued: places.queued,
+        }
+    };
+    Some(Places {
+        max: figures.bounds.max_concurrent,
+        queue_max: figures.bounds.queue_size,
+        queue_timeout_ms: admission.queue_timeout().as_millis() as u64,
+        active: figures.active,
+        queued: figures.queued,
+        backends: policy.registry().backends().into_iter().map(one).collect(),
+    })
+}
+
+fn circuit((backend, figures): (String, CircuitFigures)) -> CircuitNow {
+    CircuitNow {
+        backend,
+        state: match (figures.is_closed, &figures.refuses) {
+            (true, _) => CircuitState::Closed,
+            (false, Some(_)) => CircuitState::Open,
+            (false, None) => CircuitState::HalfOpen,
+        },
+        failures: figures.failures,
+        threshold: figures.threshold,
+        retry_after_ms: figures.refuses.map(|open| open.retry_after_ms),
     }
 }
