@@ -12,6 +12,7 @@
 mod builder;
 pub mod credentials;
 mod example;
+mod in_force;
 pub mod mistake;
 mod schema;
 mod secret;
@@ -29,6 +30,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use builder::Builder;
 use mistake::{Mistake, Mistakes};
@@ -38,6 +40,7 @@ use serde_json::Value;
 use tree::Tree;
 
 pub use example::example;
+pub use in_force::KeyInForce;
 pub use schema::schema;
 pub use secret::{Endpoint, Origin, Secret};
 pub use section::{Key, Kibibytes, Mebibytes, Reload, Section};
@@ -54,6 +57,19 @@ pub struct Overrides {
     pub log_level: Option<String>,
     /// In place of `gateway.listen`.
     pub listen: Option<String>,
+}
+
+impl Overrides {
+    /// The keys of the file that it gives other values.
+    fn keys(&self) -> Vec<&'static str> {
+        let given = [
+            ("gateway.data_dir", self.data_dir.is_some()),
+            ("gateway.log_level", self.log_level.is_some()),
+            ("gateway.listen", self.listen.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, given)| *given);
+        given.map(|(key, _)| key).collect()
+    }
 }
 
 /// What surrounds the process: variables, the working directory, and other crates' knowledge of values.
@@ -120,15 +136,19 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// There is a file, and it sets nothing: it has no byte, or only comments.
     pub is_empty: bool,
+    /// Keys whose values the command line gave.
+    pub overridden: Vec<&'static str>,
 }
 
 /// What may be at the file's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// Also a pipe (`-c <(...)`): a start may wait for its writer.
     Anything,
     /// A regular file, behind links or not: a running gateway must not wait for the writer of a pipe.
     RegularFile,
+    /// Whatever is there, this text is read in its stead.
+    Given(Arc<str>),
 }
 
 /// Finds the file, reads it and builds the configuration.
@@ -142,22 +162,24 @@ pub fn load_from(
     overrides: &Overrides,
     environment: &Environment<'_>,
 ) -> Result<Loaded, Mistakes> {
-    let Some(file) = find(overrides, environment) else {
-        let config = parse(
-            "built-in defaults",
-            "",
-            &environment.cwd,
-            overrides,
-            environment,
-        )?;
-        return Ok(Loaded {
-            config,
-            file: None,
-            is_empty: false,
-        });
+    let overridden = overrides.keys();
+    let found = find(overrides, environment);
+    let file = match (found, &place) {
+        (Some(file), _) => file,
+        (None, Place::Given(_)) => default_file(environment).unwrap_or_default(),
+        (None, _) => {
+            let (name, base) = ("built-in defaults", &environment.cwd);
+            let config = parse(name, "", base, overrides, environment)?;
+            return Ok(Loaded {
+                config,
+                file: None,
+                is_empty: false,
+                overridden,
+            });
+        }
     };
     let name = file.display().to_string();
-    let text = read(&environment.cwd.join(&file), place).map_err(|error| {
+    let text = read(&environment.cwd.join(&file), &place).map_err(|error| {
         let help = "without --config and SENTINEL_CONFIG, ./sentinel.toml and the user's configuration are tried";
         Mistakes::new(&name, "", vec![Mistake::new(None, format!("the file cannot be read: {error}")).help(help)])
     })?;
@@ -167,19 +189,24 @@ pub fn load_from(
         config,
         file: Some(file),
         is_empty: says_nothing(&text),
+        overridden,
     })
 }
 
-fn read(path: &Path, place: Place) -> io::Result<String> {
+/// The text of a configuration file.
+pub fn read(path: &Path, place: &Place) -> io::Result<String> {
+    if let Place::Given(text) = place {
+        return Ok(text.to_string());
+    }
     let mut how = File::options();
     how.read(true);
-    if place == Place::RegularFile {
+    if *place == Place::RegularFile {
         // Even to open a device may do something; and what is a file now may be a pipe when it is opened.
         only_regular(&std::fs::metadata(path)?)?;
         how.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     }
     let file = how.open(path)?;
-    if place == Place::RegularFile {
+    if *place == Place::RegularFile {
         only_regular(&file.metadata()?)?;
     }
     let mut text = String::new();
@@ -220,10 +247,15 @@ fn find(overrides: &Overrides, environment: &Environment<'_>) -> Option<PathBuf>
     if environment.cwd.join(&local).is_file() {
         return Some(local);
     }
+    default_file(environment).filter(|file| file.is_file())
+}
+
+/// The file of the user's configuration directory, whether or not it exists.
+pub fn default_file(environment: &Environment<'_>) -> Option<PathBuf> {
     let directory = environment
         .directory("XDG_CONFIG_HOME")
         .or_else(|| Some(environment.home()?.join(".config")))?;
-    Some(directory.join("sentinel/sentinel.toml")).filter(|file| file.is_file())
+    Some(directory.join("sentinel/sentinel.toml"))
 }
 
 /// Builds a configuration from the text of a file; relative paths in it start at `base`.

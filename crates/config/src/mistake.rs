@@ -11,6 +11,8 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 
 use super::credentials;
+use super::in_force::shown_path;
+use super::tree::Tree;
 
 /// Process exit code for a configuration that cannot be used.
 pub const EXIT_CODE: u8 = 2;
@@ -167,22 +169,55 @@ impl Mistakes {
 
     /// For programs.
     pub fn to_json(&self) -> Value {
-        let one = |mistake: &Mistake| {
-            let place = mistake
-                .span
-                .as_ref()
-                .map(|span| TextPosition::of(&self.text, span));
+        let one = |mistake: PlacedMistake<'_>| {
             json!({
                 "file": self.name,
-                "line": place.as_ref().map(|p| p.line),
-                "column": place.as_ref().map(|p| p.column),
+                "key": mistake.key,
+                "line": mistake.line,
+                "column": mistake.column,
                 "message": mistake.message,
                 "expected": mistake.expected,
                 "help": mistake.help,
             })
         };
-        Value::Array(self.list.iter().map(one).collect())
+        Value::Array(self.placed().map(one).collect())
     }
+
+    /// Each mistake with its place in the text.
+    pub fn placed(&self) -> impl Iterator<Item = PlacedMistake<'_>> {
+        let (tree, _) = Tree::parse(&self.text);
+        self.list.iter().map(move |mistake| {
+            let span = mistake.span.as_ref();
+            let place = span.map(|span| TextPosition::of(&self.text, span));
+            let path = span.and_then(|span| tree.path_at(span.start));
+            PlacedMistake {
+                message: &mistake.message,
+                expected: mistake.expected.as_deref(),
+                help: mistake.help.as_deref(),
+                key: path.map(|path| shown_path(&tree, path)),
+                line: place.as_ref().map(|place| place.line),
+                column: place.as_ref().map(|place| place.column),
+            }
+        })
+    }
+}
+
+/// A mistake and its place.
+#[derive(Debug)]
+pub struct PlacedMistake<'m> {
+    pub message: &'m str,
+    pub expected: Option<&'m str>,
+    pub help: Option<&'m str>,
+    /// As `backends.<name>.command`.
+    pub key: Option<String>,
+    /// From 1.
+    pub line: Option<usize>,
+    pub column: Option<usize>,
+}
+
+/// The line of a span, from 1.
+pub(crate) fn line_of(text: &str, span: &Range<usize>) -> usize {
+    TextPosition::of(text, span).line
 }
 
 impl fmt::Display for Mistakes {

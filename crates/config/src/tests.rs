@@ -2,6 +2,7 @@
 
 mod examples;
 mod finding;
+mod in_force;
 mod mistakes;
 mod secrets;
 

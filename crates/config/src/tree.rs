@@ -82,6 +82,26 @@ impl Tree {
         self.spans.get(path).map(|s| s.key.clone())
     }
 
+    /// What the file says here.
+    pub(crate) fn at(&self, path: &Path) -> Option<&Value> {
+        path.steps()
+            .iter()
+            .try_fold(&self.value, |here, step| match here {
+                Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+                _ => here.get(step),
+            })
+    }
+
+    /// The innermost value whose key or text is at this byte.
+    pub(crate) fn path_at(&self, at: usize) -> Option<&Path> {
+        let covers = |span: &Range<usize>| span.start <= at && at <= span.end;
+        let here = self.spans.iter();
+        let here = here.filter(|(_, spans)| covers(&spans.key) || covers(&spans.value));
+        // Tables of a dotted header have the span of the header alone; the deepest one is meant.
+        here.map(|(path, _)| path)
+            .max_by_key(|path| (path.steps().len(), *path))
+    }
+
     /// Whether the file says anything here.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.spans.contains_key(path)
