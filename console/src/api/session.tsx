@@ -4,11 +4,11 @@ import { createContext, useCallback, useContext, useEffect, useMemo, useRef } fr
 import type { ReactNode } from "react";
 import { answer, api, onUnauthenticated } from "./client";
 import { Problem } from "./problem";
-import type { components } from "./schema";
+import type { paths } from "./schema";
 import { refetchAll, useQuery } from "./use-query";
 
-export type Session = components["schemas"]["Session"];
-export type Caller = components["schemas"]["SessionCaller"];
+export type Session = paths["/console/api/session"]["get"]["responses"]["200"]["content"]["application/json"];
+export type Caller = NonNullable<Session["caller"]>;
 
 export interface SessionState {
   session: Session;
@@ -25,25 +25,9 @@ const Context = createContext<SessionState | null>(null);
 
 const PATH = "/console/api/session";
 
-async function load(signal: AbortSignal): Promise<Session> {
-  try {
-    return await answer(api.GET(PATH, { signal }));
-  } catch (error) {
-    // For work on a page against a gateway that was built before this endpoint. Not in the built console.
-    if (import.meta.env.DEV && error instanceof Problem && error.status === 404) return UNGUARDED;
-    throw error;
-  }
+function load(signal: AbortSignal): Promise<Session> {
+  return answer(api.GET(PATH, { signal }));
 }
-
-const UNGUARDED: Session = {
-  version: "",
-  node: "",
-  boot_id: "",
-  guarded: false,
-  edit: true,
-  caller: { subject: "local", role: "admin", tenant: "", is_admin: true, expires_at: null },
-  paths: { mcp: "/mcp", rest: "/api", rpc: "/rpc" },
-};
 
 /** The session of the page. Only below `SessionProvider`, which renders its children once it is known. */
 export function useSession(): SessionState {
@@ -87,7 +71,7 @@ export function SessionProvider({ fallback, children }: Props) {
 
   const state = useMemo<SessionState | null>(() => {
     if (session === undefined) return null;
-    const caller = session.caller;
+    const caller = session.caller ?? null;
     return { session, caller, isAdmin: caller?.is_admin === true, signIn, signOut, refresh: refetch };
   }, [session, signIn, signOut, refetch]);
   if (state === null) return fallback(error, refetch);

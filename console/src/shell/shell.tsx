@@ -161,7 +161,7 @@ function ConnectionRow() {
   return (
     <div className={styles.connection}>
       <Connection state={state} />
-      {session.version !== "" && <span title={session.node}>{session.version}</span>}
+      {session.version !== "" && <span>{session.version}</span>}
     </div>
   );
 }

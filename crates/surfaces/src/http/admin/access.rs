@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use sentinel_core::audit::Query;
+use sentinel_core::audit::{Filter, Query};
 use sentinel_core::identity::{self, KeyRecord, api_key};
 use sentinel_core::invocation::{params_named, params_of_uri};
 use sentinel_core::policy::{self, ADMIN};
@@ -254,7 +254,10 @@ async fn holder(
     let role = match (role, records) {
         (None, Some(records)) => {
             let found = records.find(Query {
-                caller: Some(name.clone()),
+                filter: Filter {
+                    caller: Some(name.clone()),
+                    ..Filter::default()
+                },
                 newest: true,
                 limit: 1,
                 within: Some(SEARCH_MAX),
