@@ -34,8 +34,8 @@ export async function recordKey(api, filter) {
 }
 
 async function reviewId(api) {
-  const { reviews } = await api("POST", "/api/list_reviews", {});
-  return (reviews.find(({ status }) => status === "in_discussion") ?? reviews[0]).review_id;
+  const { items } = await api("POST", "/api/list_reviews", {});
+  return (items.find(({ status }) => status === "in_discussion") ?? items[0]).review_id;
 }
 
 /** The gateway's JSON as the page asks for it: with the cookie and the header of the console. */

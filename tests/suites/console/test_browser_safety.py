@@ -176,7 +176,7 @@ def test_p_s11_the_page_allows_no_inline_script_no_frame_and_no_other_origin(gua
         has_console(world)
         page = Page(world)
         for path in ("/console/", "/console/catalog/tools/x", "/console/sign-in", "/console/theme.js"):
-            status, _, headers = page.send("GET", path)
+            status, _, headers = page.send("GET", path, None, {"Accept-Encoding": "gzip"})
             policy = dict(part.strip().partition(" ")[::2] for part in headers["Content-Security-Policy"].split(";"))
             checks(status == 200 and policy["default-src"] == "'none'", f"{path}: default-src", policy)
             checks(policy["script-src"] == "'self'" and policy["style-src"] == "'self'", f"{path}: scripts and styles", policy)
