@@ -1,7 +1,7 @@
 //! What a database offers through a backend and what is unsafe about it, without serving anything.
 //!
 //! `inspect` connects as the backend does, only that a login which the backend would refuse is a finding here. What is unsafe is in
-//! `check::rules`.
+//! `check::rules` and, for functions, in `check::functions`.
 //!
 //! Not here: which roles of the gateway see what (`core::policy`), how a report is printed.
 
@@ -16,6 +16,7 @@ use super::served::Served;
 use super::{kind, offer, read, serve};
 use crate::kind::StartError;
 
+mod functions;
 mod rules;
 
 const LOGIN: &str = "SELECT session_user::text, current_user::text, current_setting('server_version'), \
@@ -34,6 +35,8 @@ pub struct Report {
     /// What is not offered, and why.
     pub left_out: Vec<String>,
     pub findings: Vec<Finding>,
+    /// What is unsafe if functions call what their texts only name.
+    pub hints: Vec<Finding>,
 }
 
 /// One operation that callers can reach, if policy lets them.
@@ -89,9 +92,9 @@ pub async fn inspect(
     let look = async |session: &mut Session| {
         let row = session.client().query_one(LOGIN, &[]).await?;
         let found = read(session, &config, &[]).await?;
-        let (findings, unseen) = rules::apply(session, &config).await?;
+        let judged = rules::apply(session, &config).await?;
         let (served, mut left_out) = serve(found, 1);
-        left_out.extend(unseen);
+        left_out.extend(judged.unseen);
         Ok::<_, PgError>(Report {
             login: row.get(0),
             role: row.get(1),
@@ -100,7 +103,8 @@ pub async fn inspect(
             operations: served.iter().map(|one| exposed(one)).collect(),
             offer: offer(&served),
             left_out,
-            findings,
+            findings: judged.findings,
+            hints: judged.hints,
         })
     };
     let looked = options.build().run(look).await;

@@ -3,14 +3,15 @@
 //! A caller reaches what the login may do, and through a function that is SECURITY DEFINER what the owner of that function may do.
 //! So tables are looked at with the eyes of all these roles.
 
-use sentinel_config::{Expose, Registry};
+use sentinel_config::Registry;
 use sentinel_pg::{PgError, Session};
 
 use super::super::Config;
 use super::Finding;
+use super::functions::{self, Called};
 
 /// Rows of one rule that are told.
-const ROWS_MAX: i64 = 1000;
+pub(super) const ROWS_MAX: i64 = 1000;
 
 const REGISTRY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
@@ -26,24 +27,6 @@ const MIGHT: &str = "SELECT r.rolname::text, r.rolname IN (session_user, current
       AND (r.rolsuper OR r.rolbypassrls OR r.rolcreaterole OR r.rolreplication OR r.rolname IN ( \
         'pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files', 'pg_read_all_data', 'pg_write_all_data')) \
     ORDER BY 1";
-
-/// Functions that calls begin with: of the schema, and of the registry.
-const FUNCTIONS: &str = "SELECT pg_catalog.format('%I.%I(%s)', n.nspname, p.proname, \
-        pg_catalog.pg_get_function_identity_arguments(p.oid)), \
-    p.prosecdef, o.rolname::text, o.rolsuper OR o.rolbypassrls, \
-    EXISTS (SELECT FROM pg_catalog.unnest(p.proconfig) AS c WHERE c ~ '^search_path=(\"\"|.*\\mpg_temp\"?)$'), \
-    EXISTS (SELECT FROM pg_catalog.aclexplode(coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))) AS a \
-        WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'), \
-    p.proowner \
-    FROM pg_catalog.pg_proc p \
-    JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
-    JOIN pg_catalog.pg_roles o ON o.oid = p.proowner \
-    WHERE pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_function_privilege(p.oid, 'EXECUTE') \
-      AND p.prokind = 'f' \
-      AND ((n.nspname = $1 AND ($2 OR pg_catalog.obj_description(p.oid, 'pg_proc') ~ '(^|\\n)\\s*@(tool|resource|prompt|route)\\M')) \
-           OR ($3 AND n.nspname = 'api' AND p.proname IN ('rest_invoke', 'rpc_resolve', 'rpc_invoke', 'mcp_call_tool', \
-               'mcp_read_resource', 'mcp_get_prompt', 'mcp_handle_request'))) \
-    ORDER BY 1 LIMIT $4";
 
 /// Tables and views that the login, or the owner of such a function ($1), may read or write, and whether row-level security holds
 /// there for that role. A view may read others, each with the rights of its owner.
@@ -91,43 +74,54 @@ const CREATES: &str = "SELECT nspname::text FROM pg_catalog.pg_namespace \
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolsuper AND rolname IN (session_user, current_user)) \
     ORDER BY 1";
 
-/// What is unsafe, and what was not looked at.
-pub(super) async fn apply(
-    session: &mut Session,
-    config: &Config,
-) -> Result<(Vec<Finding>, Vec<String>), PgError> {
+/// What the rules come to.
+#[derive(Default)]
+pub(super) struct Judged {
+    pub(super) findings: Vec<Finding>,
+    /// What is unsafe if functions call what their texts only name.
+    pub(super) hints: Vec<Finding>,
+    /// What was not looked at.
+    pub(super) unseen: Vec<String>,
+}
+
+pub(super) async fn apply(session: &mut Session, config: &Config) -> Result<Judged, PgError> {
     let schema = &config.schema;
     let row = session.client().query_one(REGISTRY, &[]).await?;
     let has_registry = row.get::<_, bool>(0) && config.registry != Registry::Off;
-    let mut unseen = Vec::new();
-    let mut findings = might(session).await?;
-    let all = config.expose == Expose::All;
-    let params: [&(dyn sentinel_pg::tokio_postgres::types::ToSql + Sync); 4] =
-        [schema, &all, &has_registry, &ROWS_MAX];
-    let functions = session.query(FUNCTIONS, &params).await?;
-    let mut owners: Vec<u32> = Vec::new();
-    for row in &functions {
-        if row.get::<_, bool>(1) {
-            owners.push(row.get(6));
-        }
-        function(row, &mut findings);
-    }
-    owners.sort_unstable();
-    owners.dedup();
-    let tables = session
-        .query(TABLES, &[&owners, &has_registry, &ROWS_MAX])
-        .await?;
-    findings.extend(tables.iter().filter_map(table));
-    for (what, rows) in [("functions", &functions), ("tables", &tables)] {
-        if rows.len() as i64 == ROWS_MAX {
-            unseen.push(format!(
+    let mut judged = Judged {
+        findings: might(session).await?,
+        ..Judged::default()
+    };
+    let Called {
+        functions,
+        named,
+        is_cut,
+    } = functions::read(session, config, has_registry).await?;
+    let owners = functions::owners(&functions, &[]);
+    judged
+        .findings
+        .extend(functions.iter().flat_map(functions::findings));
+    let (unsafe_tables, tables_cut) = tables(session, &owners, has_registry).await?;
+    judged.findings.extend(unsafe_tables);
+    // Tables are looked at with the eyes of the login in any case, so these are found already.
+    let (perhaps, perhaps_cut) = match functions::owners(&named, &owners) {
+        owners if owners.is_empty() => (Vec::new(), false),
+        owners => tables(session, &owners, has_registry).await?,
+    };
+    let hints = named.iter().flat_map(functions::findings).chain(perhaps);
+    judged.hints = hints
+        .filter(|hint| !judged.findings.contains(hint))
+        .collect();
+    for (what, is_cut) in [("functions", is_cut), ("tables", tables_cut || perhaps_cut)] {
+        if is_cut {
+            judged.unseen.push(format!(
                 "only the first {ROWS_MAX} {what} were looked at for what is unsafe"
             ));
         }
     }
     for row in session.query(CREATES, &[schema]).await? {
         let name: String = row.get(0);
-        findings.push(Finding {
+        judged.findings.push(Finding {
             rule: "schema_create",
             problem: "the login may create objects here, so a call could put a table or function under the name of another"
                 .to_owned(),
@@ -135,7 +129,20 @@ pub(super) async fn apply(
             object: format!("schema {name}"),
         });
     }
-    Ok((findings, unseen))
+    Ok(judged)
+}
+
+/// What is unsafe about tables in the eyes of the login and these owners, and whether there are more.
+async fn tables(
+    session: &mut Session,
+    owners: &[u32],
+    has_registry: bool,
+) -> Result<(Vec<Finding>, bool), PgError> {
+    let rows = session
+        .query(TABLES, &[&owners, &has_registry, &ROWS_MAX])
+        .await?;
+    let found = rows.iter().filter_map(table).collect();
+    Ok((found, rows.len() as i64 == ROWS_MAX))
 }
 
 async fn might(session: &mut Session) -> Result<Vec<Finding>, PgError> {
@@ -183,46 +190,6 @@ async fn might(session: &mut Session) -> Result<Vec<Finding>, PgError> {
         });
     }
     Ok(findings)
-}
-
-fn function(row: &sentinel_pg::tokio_postgres::Row, findings: &mut Vec<Finding>) {
-    let (object, is_definer): (String, bool) = (row.get(0), row.get(1));
-    let (owner, is_mighty): (String, bool) = (row.get(2), row.get(3));
-    let (is_pinned, is_public): (bool, bool) = (row.get(4), row.get(5));
-    let mut add = |rule, problem: String, advice: String| {
-        findings.push(Finding {
-            rule,
-            object: format!("function {object}"),
-            problem,
-            advice,
-        });
-    };
-    if is_definer && is_mighty {
-        add(
-            "definer_bypass",
-            format!(
-                "it is SECURITY DEFINER, and its owner {owner} bypasses row-level security: so does every caller"
-            ),
-            "give it to a role that is neither superuser nor BYPASSRLS: ALTER FUNCTION ... OWNER TO ..."
-                .to_owned(),
-        );
-    }
-    if is_definer && !is_pinned {
-        add(
-            "definer_search_path",
-            "it is SECURITY DEFINER without a search_path of its own that is empty or ends with pg_temp: names in it may mean \
-             what its caller's search_path or temporary tables say"
-                .to_owned(),
-            format!("ALTER FUNCTION {object} SET search_path = its schemas, pg_temp"),
-        );
-    }
-    if is_public {
-        add(
-            "public_execute",
-            "PUBLIC may execute it: every role of the database, not only the gateway's".to_owned(),
-            format!("REVOKE EXECUTE ON FUNCTION {object} FROM PUBLIC, then GRANT it to the login"),
-        );
-    }
 }
 
 fn table(row: &sentinel_pg::tokio_postgres::Row) -> Option<Finding> {

@@ -119,6 +119,7 @@ async fn look(
         version: found.version,
         left_out: found.left_out,
         findings: found.findings,
+        hints: found.hints,
     }))
 }
 

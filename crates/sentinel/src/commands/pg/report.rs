@@ -11,6 +11,7 @@ const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const GREEN: Style = AnsiColor::Green.on_default();
 const RED: Style = AnsiColor::Red.on_default();
+const YELLOW: Style = AnsiColor::Yellow.on_default();
 
 pub(super) struct Report {
     /// Without `[auth]`: every caller is `admin` and has no identity.
@@ -30,6 +31,7 @@ pub(super) struct Looked {
     pub(super) operations: Vec<Offered>,
     pub(super) left_out: Vec<String>,
     pub(super) findings: Vec<Finding>,
+    pub(super) hints: Vec<Finding>,
 }
 
 /// An operation, and the roles of the gateway that may use it.
@@ -110,14 +112,17 @@ impl Report {
 
 impl Looked {
     fn to_json(&self) -> Value {
-        let findings = self.findings.iter().map(|finding| {
-            json!({
-                "rule": finding.rule,
-                "object": finding.object,
-                "problem": finding.problem,
-                "advice": finding.advice,
-            })
-        });
+        let findings = |findings: &[Finding]| -> Vec<Value> {
+            let findings = findings.iter().map(|finding| {
+                json!({
+                    "rule": finding.rule,
+                    "object": finding.object,
+                    "problem": finding.problem,
+                    "advice": finding.advice,
+                })
+            });
+            findings.collect()
+        };
         json!({
             "name": self.name,
             "reachable": true,
@@ -127,7 +132,8 @@ impl Looked {
             "role": self.role,
             "operations": self.operations.iter().map(Offered::to_json).collect::<Vec<_>>(),
             "left_out": self.left_out,
-            "findings": findings.collect::<Vec<_>>(),
+            "findings": findings(&self.findings),
+            "hints": findings(&self.hints),
         })
     }
 
@@ -156,19 +162,27 @@ impl Looked {
             out.push_str(&format!("    {}\n", one_line(notice)));
         }
         heading(out, "Unsafe", self.findings.is_empty());
-        for finding in &self.findings {
-            let object = one_line(&finding.object);
-            out.push_str(&format!(
-                "    {RED}{}{RED:#}  {BOLD}{object}{BOLD:#}\n",
-                finding.rule
-            ));
-            out.push_str(&format!("        {}\n", one_line(&finding.problem)));
-            out.push_str(&format!(
-                "        {DIM}try{DIM:#}  {}\n",
-                one_line(&finding.advice)
-            ));
+        write_findings(out, RED, &self.findings);
+        if !self.hints.is_empty() {
+            heading(out, "Perhaps unsafe", false);
+            write_findings(out, YELLOW, &self.hints);
         }
         out.push('\n');
+    }
+}
+
+fn write_findings(out: &mut String, style: Style, findings: &[Finding]) {
+    for finding in findings {
+        let object = one_line(&finding.object);
+        out.push_str(&format!(
+            "    {style}{}{style:#}  {BOLD}{object}{BOLD:#}\n",
+            finding.rule
+        ));
+        out.push_str(&format!("        {}\n", one_line(&finding.problem)));
+        out.push_str(&format!(
+            "        {DIM}try{DIM:#}  {}\n",
+            one_line(&finding.advice)
+        ));
     }
 }
 

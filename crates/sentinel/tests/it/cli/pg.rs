@@ -268,6 +268,68 @@ fn what_is_unsafe_is_found_by_its_rule() {
     assert_eq!((code, findings(&report)), (0, vec![]), "{report}");
 }
 
+/// What a called function may do, callers of the offered one may.
+#[test]
+fn functions_that_offered_ones_call_are_judged_as_far_as_they_can_be_found() {
+    let (cluster, setup) = shop();
+    cluster.run(
+        "CREATE ROLE keeper; CREATE SCHEMA inner_part; GRANT USAGE ON SCHEMA inner_part TO shop_gateway, shop_owner;
+        CREATE TABLE inner_part.salaries (who text); ALTER TABLE inner_part.salaries OWNER TO keeper;
+        GRANT USAGE, CREATE ON SCHEMA inner_part TO keeper;
+        CREATE FUNCTION inner_part.\"Pay roll\"() RETURNS bigint LANGUAGE sql SECURITY DEFINER
+            SET search_path = pg_temp AS 'SELECT count(*) FROM inner_part.salaries';
+        CREATE FUNCTION inner_part.between() RETURNS bigint BEGIN ATOMIC SELECT inner_part.\"Pay roll\"(); END;
+        CREATE FUNCTION shop_api.known() RETURNS bigint BEGIN ATOMIC SELECT inner_part.between(); END;
+        CREATE FUNCTION shop_api.texted() RETURNS bigint LANGUAGE plpgsql AS
+            'BEGIN RETURN inner_part.\"Pay roll\" (); END';
+        CREATE FUNCTION shop_api.innocent() RETURNS text LANGUAGE sql AS $$SELECT 'the Pay roll is not called'$$;
+        ALTER FUNCTION inner_part.\"Pay roll\"() OWNER TO keeper;
+        REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA shop_api FROM PUBLIC;
+        GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA shop_api TO shop_gateway;
+        COMMENT ON FUNCTION shop_api.innocent() IS '@tool';",
+    );
+    let (code, report) = check(&setup);
+    assert_eq!((code, findings(&report)), (0, vec![]), "{report}");
+    let hints = |report: &Value| report["backends"][0]["hints"].clone();
+    assert_eq!(hints(&report), json!([]), "it is not called");
+
+    // A name in a text may be a call: that is a hint, and the tables of the owner with it.
+    cluster.ask("COMMENT ON FUNCTION shop_api.texted() IS '@tool'");
+    let (code, report) = check(&setup);
+    assert_eq!((code, findings(&report)), (0, vec![]), "{report}");
+    let told = hints(&report);
+    assert_eq!(told[0]["rule"], "no_row_security", "{told}");
+    assert_eq!(told[0]["object"], "inner_part.salaries", "{told}");
+    cluster.ask("ALTER FUNCTION inner_part.\"Pay roll\"() RESET search_path");
+    let (code, report) = check(&setup);
+    assert_eq!(code, 0, "{report}");
+    let told = hints(&report);
+    assert_eq!(told[0]["rule"], "definer_search_path", "{told}");
+    let problem = told[0]["problem"].as_str().expect("a text");
+    assert!(
+        problem.contains("the text of shop_api.texted names it"),
+        "{problem}"
+    );
+    let (code, text, _) = setup.sentinel(&["pg", "check"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("Perhaps unsafe"), "{text}");
+
+    // What PostgreSQL knows to be called is as unsafe as what is offered.
+    cluster.ask("COMMENT ON FUNCTION shop_api.known() IS '@tool'");
+    let (code, report) = check(&setup);
+    assert_eq!(code, 1, "{report}");
+    let object = "function inner_part.\"Pay roll\"()";
+    let expected = [
+        ("definer_search_path", object),
+        ("no_row_security", "inner_part.salaries"),
+    ]
+    .map(|(rule, object)| (rule.to_owned(), object.to_owned()));
+    assert_eq!(findings(&report), expected, "{report}");
+    let problem = report["backends"][0]["findings"][0]["problem"].to_string();
+    assert!(problem.contains("shop_api.known calls it"), "{problem}");
+    assert_eq!(hints(&report), json!([]), "told once");
+}
+
 #[test]
 fn exit_codes_tell_unsafe_from_unreachable_and_from_a_wrong_question() {
     let (mut cluster, setup) = shop();
