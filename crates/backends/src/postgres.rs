@@ -5,7 +5,8 @@
 //! transaction in one round trip; dropping it cancels the statement on the server.
 //!
 //! The parts: `functions`, `tables` and `registry` read what the database declares and make the statement of each call
-//! (`operation::Execute`), `settings` says who calls, `database` runs transactions, `failure` says what went wrong.
+//! (`operation::Execute`), `settings` says who calls, `database` runs transactions, on a `standby` where they only read, `failure` says what
+//! went wrong.
 //!
 //! Not here: connections, TLS and pooling (`sentinel_pg`), policy, limits and records of calls (`core`).
 
@@ -38,6 +39,7 @@ mod registry;
 mod served;
 mod settings;
 mod setup;
+mod standby;
 mod tables;
 
 use catalog::{Catalog, offer, serve};
@@ -155,6 +157,7 @@ impl PostgresBackend {
             () = inner.loaded.stopped() => {}
             () = inner.keep() => {}
             () = inner.listen() => {}
+            () = inner.database.watch() => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Transactions of calls: on which server, with which settings, how often they are tried.
 //!
-//! Not here: connections (`sentinel_pg`), what is called (`functions`, `registry`), what a failure means (`failure`).
+//! Not here: what standby servers are for (`standby`), connections (`sentinel_pg`), what is called (`functions`, `registry`), what a failure means (`failure`).
 
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::failure::Failure;
-use super::mode::{Isolation, Mode};
+use super::mode::Mode;
 use super::settings::{self, Settings};
+use super::standby::Standby;
 
 /// How often a transaction is tried that loses against others.
 pub(super) const ATTEMPTS_MAX: u32 = 3;
@@ -22,8 +23,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The servers of one backend.
 pub(super) struct Database {
+    /// The backend's name, for the log.
+    pub(super) name: String,
     pub(super) primary: Pool,
-    pub(super) replicas: Option<Pool>,
+    pub(super) standby: Option<Standby>,
 }
 
 /// A statement in a transaction of its own.
@@ -58,7 +61,7 @@ impl Database {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let failure = match self.attempt(work, answer).await {
+            let failure = match self.attempt(attempt, work, answer).await {
                 Ok(()) => return Ok(()),
                 Err(failure) => failure,
             };
@@ -77,27 +80,33 @@ impl Database {
         }
     }
 
-    async fn attempt<A: Answer>(&self, work: Work<'_>, answer: &mut A) -> Result<(), Failure> {
-        let replicas = self
-            .replicas
-            .as_ref()
-            .filter(|_| may_go_to_standby(work.mode));
-        if let Some(replicas) = replicas {
-            match attempt_on(replicas, work, answer).await {
-                // No standby can be reached; the primary can do this, too.
-                Err(Failure::Pool(
-                    PgError::ConnectTimeout | PgError::Connect(_) | PgError::Setup(_),
-                )) => {}
+    async fn attempt<A: Answer>(
+        &self,
+        attempt: u32,
+        work: Work<'_>,
+        answer: &mut A,
+    ) -> Result<(), Failure> {
+        // What a standby cancelled, because it was in the way of changes from the primary, goes there.
+        let standby = self.standby.as_ref().filter(|_| attempt == 1);
+        if let Some(standby) = standby.filter(|standby| standby.takes(work.mode)) {
+            match attempt_on(&standby.pool, work, answer).await {
+                Err(failure) if failure.is_unreachable() => {
+                    standby.lose(&self.name, &failure);
+                }
+                Err(failure) if failure.is_behind() && answer.restart() => {}
                 other => return other,
             }
         }
         attempt_on(&self.primary, work, answer).await
     }
-}
 
-/// A standby has no serializable transactions.
-fn may_go_to_standby(mode: Mode) -> bool {
-    mode.is_read_only && mode.isolation != Some(Isolation::Serializable)
+    /// What has to be done beside the calls. Does not end.
+    pub(super) async fn watch(&self) {
+        match &self.standby {
+            Some(standby) => standby.watch(&self.name).await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 async fn attempt_on<A: Answer>(pool: &Pool, work: Work<'_>, answer: &mut A) -> Result<(), Failure> {

@@ -59,6 +59,27 @@ impl Failure {
             && matches!(self, Self::Statement(error) if *error.code() == SqlState::READ_ONLY_SQL_TRANSACTION)
     }
 
+    /// Whether no server was reached, so nothing was sent.
+    pub(super) fn is_unreachable(&self) -> bool {
+        let Self::Pool(error) = self else {
+            return false;
+        };
+        matches!(
+            error,
+            PgError::ConnectTimeout | PgError::Connect(_) | PgError::Setup(_)
+        )
+    }
+
+    /// Whether the primary may be able to do what a standby refused: something is not there yet (class 42 and 3F), or is not
+    /// possible during recovery (25006, 55000).
+    pub(super) fn is_behind(&self) -> bool {
+        let Self::Statement(error) = self else {
+            return false;
+        };
+        let code = error.code().code();
+        code.starts_with("42") || code.starts_with("3F") || matches!(code, "25006" | "55000")
+    }
+
     /// Whether a prepared statement is gone or out of date; the statement did not run.
     pub(super) fn is_stale(&self) -> bool {
         let Self::Statement(error) = self else {

@@ -10,6 +10,7 @@ use sentinel_pg::tokio_postgres::Client;
 use sentinel_pg::{BoxError, OnConnect, PoolOptions};
 
 use super::database::Database;
+use super::standby::Standby;
 use super::{Config, PostgresBackend, TYPE};
 use crate::kind::{BackendKind, Context, StartError};
 
@@ -42,8 +43,9 @@ impl BackendKind for Settings {
             ..config(self, context.name, context.timeout)
         };
         let database = Database {
+            name: config.name.clone(),
             primary: primary.clone().build(),
-            replicas: replicas.map(PoolOptions::build),
+            standby: replicas.map(|options| Standby::new(options.build())),
         };
         let backend = PostgresBackend::new(config, database, primary, context.publisher);
         context.runtime.spawn(backend.clone().run());

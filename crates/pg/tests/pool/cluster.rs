@@ -69,6 +69,21 @@ fn unprivileged(name: &str) -> Command {
     }
 }
 
+/// A directory for a server, which has no data yet.
+fn folder() -> TempDir {
+    let folder = TempDir::new().expect("a temporary directory");
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("the system allows it");
+    if rustix::process::geteuid().is_root() {
+        let owned = Command::new("chown")
+            .args(["-R", "postgres"])
+            .arg(folder.path())
+            .status();
+        assert!(owned.expect("chown starts").success());
+    }
+    folder
+}
+
 fn serve(folder: &TempDir, port: u16, tls: bool) -> Child {
     unprivileged("postgres")
         .args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"])
@@ -125,16 +140,8 @@ impl Cluster {
     }
 
     fn make(tls: bool) -> Self {
-        let folder = TempDir::new().expect("a temporary directory");
+        let folder = folder();
         let data = folder.path().join("data");
-        fs::create_dir(&data).expect("the system allows it");
-        if rustix::process::geteuid().is_root() {
-            let owned = Command::new("chown")
-                .args(["-R", "postgres"])
-                .arg(folder.path())
-                .status();
-            assert!(owned.expect("chown starts").success());
-        }
         let made = unprivileged("initdb")
             .args(["--auth=trust", "--username=postgres", "--no-sync", "-D"])
             .arg(&data)
@@ -145,6 +152,11 @@ impl Cluster {
         if tls {
             certify(&data);
         }
+        Self::begin(folder, tls)
+    }
+
+    /// Starts a server on what is in the folder.
+    fn begin(folder: TempDir, tls: bool) -> Self {
         let port = TcpListener::bind("127.0.0.1:0")
             .expect("the system allows it")
             .local_addr()
@@ -158,6 +170,23 @@ impl Cluster {
         };
         cluster.wait();
         cluster
+    }
+
+    /// A standby that follows it, and can be promoted.
+    #[allow(dead_code, reason = "this file serves several test programs")]
+    pub(crate) fn standby(&self) -> Self {
+        let folder = folder();
+        // Made anew, it has the rights that a server wants.
+        fs::remove_dir(folder.path().join("data")).expect("it is empty");
+        let copied = unprivileged("pg_basebackup")
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-R", "-c", "fast"])
+            .args(["-X", "stream", "--no-sync", "-p"])
+            .arg(self.port.to_string())
+            .arg("-D")
+            .arg(folder.path().join("data"))
+            .status();
+        assert!(copied.expect("pg_basebackup starts").success());
+        Self::begin(folder, false)
     }
 
     /// Ends the server at once; what it has stays.

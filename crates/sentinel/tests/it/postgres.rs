@@ -3,6 +3,7 @@
 mod faults;
 mod hygiene;
 mod registry;
+mod standby;
 mod streams;
 mod tables;
 mod tenants;
