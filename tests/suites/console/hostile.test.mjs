@@ -66,11 +66,16 @@ for (const [name, address] of Object.entries(PAGES)) {
   test(`P-S11: hostile texts are inert on the page ${name}`, async () => judge(await addressOf(address, signedIn.context)));
 }
 
+// A map, for an object has some of these names already.
+const SHOWN = new Map([
+  ["tool name", ["tool name"]],
+  ["show", ["tool title", "tool description"]],
+]);
 for (const kind of ["tool name", "safe", "../../admin", "__proto__", "constructor", "described_at_length", "nnnnnn", "show"]) {
   test(`P-S11: the tool whose name has ${kind} in it has a page`, async () => {
     const catalog = await apiOf(signedIn.context)("GET", "/admin/api/catalog");
     const found = catalog.find((one) => one.backend === "hostile" && one.kind === "tools" && one.own_name.includes(kind));
-    await judge(`/console/catalog/tools/${encodeURIComponent(found.name)}`, { "tool name": ["tool name"], show: ["tool title", "tool description"] }[kind]);
+    await judge(`/console/catalog/tools/${encodeURIComponent(found.name)}`, SHOWN.get(kind));
   });
 }
 
@@ -80,5 +85,5 @@ test("P-S11: a hostile caller, its operation and its ids are text in a record", 
 });
 
 test("P-S11: a hostile review is text, its diff and its discussion too", async () => judge(`/console/reviews/${world.review}`, ["intent", "message"]));
-test("P-S11: hostile lines on standard error are text", async () => judge("/console/backends/hostile", ["stderr"]));
+test("P-S11: hostile lines on standard error are text", async () => judge("/console/backends/hostile?tab=stderr", ["stderr"]));
 test("P-S11: the reason of a switch is text", async () => judge("/console/switches", ["reason", "switched off"]));

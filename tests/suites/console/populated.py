@@ -52,6 +52,9 @@ arguments = "redacted"
 
 [review]
 extended_tools = true
+
+[console]
+connect = "any"
 """
 
 DIFF = """--- a/src/checkout.rs
