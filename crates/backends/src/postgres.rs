@@ -372,8 +372,25 @@ fn tool_error(call: &Call, fault: Fault) -> Result<Reply, Fault> {
     Ok(Reply::tool_error(&text, Revision::NEWEST))
 }
 
-/// Everything that the database declares. `offered` is what the offer so far is made of.
+/// Everything that the database declares at one moment: functions and their types may come and go meanwhile. `offered` is what the
+/// offer so far is made of.
 async fn read(
+    session: &mut Session,
+    config: &Config,
+    offered: &[String],
+) -> Result<Found, PgError> {
+    session
+        .batch("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        .await?;
+    let found = read_all(session, config, offered).await;
+    let end = if found.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    if session.batch(end).await.is_err() {
+        session.retire();
+    }
+    found
+}
+
+async fn read_all(
     session: &mut Session,
     config: &Config,
     offered: &[String],

@@ -13,7 +13,7 @@ const EXAMPLES: i64 = 5;
 
 /// The schema `$1`: the rights of the login, whether it has a table of handlers, as a registry has, and how many of its functions are
 /// of extensions and have no annotations.
-const SCHEMA: &str = "SELECT pg_catalog.has_schema_privilege(s.oid, 'USAGE') AS may_use,
+const SCHEMA: &str = "SELECT COALESCE(pg_catalog.has_schema_privilege(s.oid, 'USAGE'), false) AS may_use,
     EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.relnamespace = s.oid AND c.relname = 'handler') AS has_handlers,
     (SELECT pg_catalog.count(*) FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_depend d
         ON d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.deptype = 'e'
@@ -23,7 +23,7 @@ const SCHEMA: &str = "SELECT pg_catalog.has_schema_privilege(s.oid, 'USAGE') AS 
 
 /// Functions of the schema `$1`: those whose comment may have annotations, and with `$2` the others that the login may execute. Of
 /// more than `$4`, first those that are offered already (the names `$3`) and then the oldest are taken, so a new function takes the
-/// place of no other; `$5` more are read for their names.
+/// place of no other; `$5` more are read for their names. The privilege of a function that is just being dropped is null.
 const FUNCTIONS: &str = "WITH known AS (
         SELECT p.oid, p.proname, COALESCE(pg_catalog.obj_description(p.oid, 'pg_proc'), '') AS comment,
             pg_catalog.has_function_privilege(p.oid, 'EXECUTE') AS may_execute,
@@ -37,7 +37,7 @@ const FUNCTIONS: &str = "WITH known AS (
         SELECT k.*, pg_catalog.count(*) OVER () AS total, pg_catalog.row_number() OVER (ORDER BY EXISTS (
             SELECT 1 FROM pg_catalog.unnest($3::text[]) AS offered(name) WHERE offered.name = k.proname::text) DESC, k.oid) AS place
         FROM known k
-        WHERE (pg_catalog.strpos(k.comment, '@') > 0 OR $2 AND k.may_execute AND NOT k.is_of_extension)
+        WHERE k.may_execute IS NOT NULL AND (pg_catalog.strpos(k.comment, '@') > 0 OR $2 AND k.may_execute AND NOT k.is_of_extension)
         AND NOT (k.comment ~ '(?n)^\\s*@ignore\\s*$' AND k.comment !~ '(?n)^[ \\t]*@(?!ignore\\s*$)'))
     SELECT p.oid, p.proname::text, p.prokind::text, p.provolatile::text, p.proisstrict, p.proretset,
     p.prorettype, p.provariadic, COALESCE(p.proallargtypes, p.proargtypes::oid[]) AS argument_types,
@@ -61,8 +61,8 @@ const TYPES: &str = "WITH RECURSIVE needed(oid) AS (
     t.typnotnull, CASE WHEN t.oid >= 16384
         THEN COALESCE(pg_catalog.obj_description(t.oid, 'pg_type'), pg_catalog.obj_description(t.typrelid, 'pg_class')) END AS comment,
     ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder) AS labels,
-    ARRAY(SELECT pg_catalog.pg_get_constraintdef(c.oid) FROM pg_catalog.pg_constraint c
-        WHERE c.contypid = t.oid AND c.contype = 'c' ORDER BY c.conname) AS checks,
+    pg_catalog.array_remove(ARRAY(SELECT pg_catalog.pg_get_constraintdef(c.oid) FROM pg_catalog.pg_constraint c
+        WHERE c.contypid = t.oid AND c.contype = 'c' ORDER BY c.conname), NULL) AS checks,
     a.names, a.types, a.modifiers, a.comments,
     EXISTS (SELECT 1 FROM pg_catalog.pg_cast c WHERE t.oid >= 16384 AND c.castsource = t.oid
         AND c.casttarget = 'pg_catalog.json'::pg_catalog.regtype AND c.castmethod = 'f') AS is_cast_to_json

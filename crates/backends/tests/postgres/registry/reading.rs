@@ -3,8 +3,9 @@
 use sentinel_config::{Expose, Registry as RegistryUse};
 use sentinel_core::ItemKind;
 use serde_json::Value;
+use tokio::time::Instant;
 
-use super::deployment::{deployment, deployment_with, serve};
+use super::deployment::{deployment, deployment_with, serve, until};
 use crate::cluster::Cluster;
 
 #[tokio::test]
@@ -100,4 +101,31 @@ async fn a_registry_is_used_if_it_is_there_wanted_and_allowed() {
             .any(|notice| notice.contains("has no registry")),
         "{notices:?}"
     );
+}
+
+/// Any role of the database may notify.
+#[tokio::test]
+async fn a_flood_of_notifications_is_few_readings() {
+    // Each reading asks for the version, and no call does here.
+    let counting = "CREATE SEQUENCE api.readings; GRANT USAGE ON SEQUENCE api.readings TO PUBLIC;
+        CREATE OR REPLACE FUNCTION api.catalog_version() RETURNS text LANGUAGE sql AS
+            $$SELECT 'v' FROM (SELECT nextval('api.readings') OFFSET 0) AS s$$;";
+    let deployment = deployment_with(counting, |_| {}).await;
+    let readings = || -> u64 {
+        let last = deployment
+            .cluster
+            .ask("SELECT last_value FROM api.readings");
+        last.parse().unwrap()
+    };
+    let (before, began) = (readings(), Instant::now());
+    for _ in 0..20 {
+        deployment.cluster.run(
+            "DO $$ BEGIN FOR n IN 1..500 LOOP PERFORM pg_notify('sentinel_catalog', n::text); END LOOP; END $$;",
+        );
+    }
+    until("the last one was heard", async || readings() > before).await;
+    let (made, took) = (readings() - before, began.elapsed());
+    println!("10,000 notifications in {took:?} were {made} readings");
+    let most = took.as_millis() as u64 / 50 + 2;
+    assert!(made <= most, "{made} readings in {took:?}");
 }

@@ -58,7 +58,11 @@ impl Pipe {
     }
 
     pub(crate) fn legacy(config: &str, revision: &str, capabilities: Value) -> Self {
-        let this = Self::silent(config);
+        Self::legacy_in(Setup::new(config), revision, capabilities)
+    }
+
+    pub(crate) fn legacy_in(setup: Setup, revision: &str, capabilities: Value) -> Self {
+        let this = Self::silent_in(setup);
         let answer = this.ask("initialize", initialize_params(revision, &capabilities));
         assert_eq!(answer["result"]["protocolVersion"], revision, "{answer}");
         this.write(&notification("notifications/initialized", json!({})));
