@@ -96,6 +96,38 @@ fn d_5_conflicting_serializable_transactions_are_made_again() {
     );
 }
 
+/// D-5: two calls that wait for each other: one is made again as a whole, and what it did before is not there twice.
+#[test]
+fn d_5_a_deadlock_is_made_again_as_a_whole() {
+    let shop = Shop::start("");
+    let address = shop.gateway.address.as_str();
+    let raise = |first: u32, second: u32| {
+        let body = json!({"first": first, "second": second}).to_string();
+        http::send(address, "POST", "/api/raise_both", &[JSON_BODY], body).finish()
+    };
+    let answers = thread::scope(|scope| {
+        let calls: Vec<_> = [(1, 2), (2, 1)]
+            .map(|(first, second)| scope.spawn(move || raise(first, second)))
+            .into();
+        let answers = calls.into_iter();
+        answers
+            .map(|call| call.join().expect("no panic"))
+            .collect::<Vec<_>>()
+    });
+    for (answer, second) in answers.iter().zip([2, 1]) {
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(answer.json()["result"], second);
+    }
+    let balances = "SELECT string_agg(balance::text, ' ') FROM data.accounts";
+    assert_eq!(shop.cluster.ask(balances), "102 102", "each was made once");
+    let attempts = shop.cluster.ask("SELECT last_value FROM data.attempts");
+    assert_eq!(attempts, "3", "one of them was made again");
+    until("the server counts a deadlock", || {
+        let count = "SELECT sum(deadlocks) FROM pg_stat_database WHERE datname = 'postgres'";
+        (shop.cluster.ask(count) == "1").then_some(())
+    });
+}
+
 /// A row that is locked for long blocks the calls that need it, and no other.
 #[test]
 fn p_r06_a_held_lock_blocks_its_own_calls_only() {

@@ -108,6 +108,128 @@ fn d_2_d_18_what_the_database_says_of_an_error_reaches_nobody() {
     );
 }
 
+/// D-2: nor on a stream, before its first row or behind many.
+#[test]
+fn d_2_d_18_a_stream_that_fails_says_nothing_of_the_database() {
+    const ROWS: usize = 3000;
+    let shop = Shop::start("");
+    let web = Web::new(&shop.gateway).bearing(&member("ann", "acme"));
+    let mut said = Vec::new();
+    for media in [
+        "text/event-stream",
+        "application/x-ndjson",
+        "application/jsonl",
+    ] {
+        let accept = [("Accept", media)];
+        for (how, code) in [
+            ("raise", "backend_error"),
+            ("cast", "invalid_params"),
+            ("denied", "forbidden"),
+            ("public", "conflict"),
+        ] {
+            // One value, a set whose first row fails, and one whose rows have left.
+            let (fail, first, later) = (
+                json!({"how": how}),
+                json!({"how": how, "good": 0}),
+                json!({"how": how, "good": ROWS}),
+            );
+            for (path, arguments, has_rows) in [
+                ("/api/fail", &fail, false),
+                ("/api/fail_rows", &first, false),
+                ("/api/fail_rows", &later, true),
+                ("/shop/fail_rows", &later, true),
+            ] {
+                let answer = web.post_with(path, arguments, &accept);
+                let place = format!("{media} {path} {arguments}");
+                let rows = answer.text.matches("\"type\":\"row\"").count();
+                assert_eq!(rows > 0, has_rows, "{place}: {rows} rows");
+                assert!(
+                    answer.text.contains(&format!("\"code\":\"{code}\"")),
+                    "{place}: {}",
+                    &answer.text[answer.text.len().saturating_sub(600)..]
+                );
+                assert!(!answer.text.contains("\"type\":\"result\""), "{place}");
+                assert_eq!(
+                    answer.text.contains("the shop is closed"),
+                    how == "public",
+                    "{place}"
+                );
+                said.push(whole(&answer));
+            }
+        }
+        let fine = web.post_with("/api/fail_rows", &json!({"how": "not", "good": 2}), &accept);
+        assert_eq!(fine.text.matches("\"type\":\"row\"").count(), 3, "{fine:?}");
+    }
+    until("the cause is in the log", || {
+        shop.gateway
+            .setup
+            .log()
+            .contains("leak-message")
+            .then_some(())
+    });
+    let setup = shop.gateway.end();
+    said.extend(export(&setup).iter().map(Value::to_string));
+    for text in &said {
+        for marker in ["leak", "pg_authid", "PL/pgSQL", "generate_series"] {
+            assert!(!text.contains(marker), "{marker} in {text}");
+        }
+    }
+}
+
+/// D-2: nor where the answer comes later, and only to the caller who asked.
+#[test]
+fn d_2_d_27_a_function_that_is_answered_later_has_its_own_caller_and_says_nothing_of_the_database()
+{
+    let shop = Shop::start("");
+    shop.cluster.run(
+        "CREATE FUNCTION api.whoami_late() RETURNS text LANGUAGE sql STABLE AS
+            $$SELECT current_setting('auth.user_id', true) FROM pg_sleep(0.5)$$;
+        COMMENT ON FUNCTION api.whoami_late IS '@tool';
+        CREATE FUNCTION api.fail_late(how text) RETURNS text LANGUAGE plpgsql AS
+            'BEGIN PERFORM pg_sleep(0.5); RETURN api.fail(how); END';
+        COMMENT ON FUNCTION api.fail_late IS '@tool'; NOTIFY sentinel_catalog;",
+    );
+    let (ann, gus) = (
+        Web::new(&shop.gateway).bearing(&member("ann", "acme")),
+        Web::new(&shop.gateway).bearing(&member("gus", "globex")),
+    );
+    until("the functions are there", || {
+        ann.get("/api/catalog")
+            .text
+            .contains("fail_late")
+            .then_some(())
+    });
+    let begin = |web: &Web, tool: &str, arguments: &Value| {
+        let later = [("Prefer", "respond-async")];
+        let answer = web.post_with(&format!("/api/{tool}"), arguments, &later);
+        assert_eq!(answer.status, 202, "{answer:?}");
+        answer.header("location").to_owned()
+    };
+    let end = |web: &Web, url: &str| web.send("GET", url, &[("Prefer", "wait=20")], "").finish();
+    let tasks: Vec<String> = (0..8)
+        .map(|n| if n % 2 == 0 { &ann } else { &gus })
+        .map(|web| begin(web, "whoami_late", &json!({})))
+        .collect();
+    for (n, url) in tasks.iter().enumerate() {
+        let (own, other, name) = match n % 2 {
+            0 => (&ann, &gus, "ann"),
+            _ => (&gus, &ann, "gus"),
+        };
+        assert_eq!(end(other, url).status, 404, "it is for its own caller");
+        assert_eq!(end(own, url).json()["result"], name);
+    }
+    for (how, status) in FAILURES {
+        let failed = end(&ann, &begin(&ann, "fail_late", &json!({"how": how})));
+        assert_eq!(failed.status, status, "{how}: {failed:?}");
+        assert!(!whole(&failed).contains("leak"), "{failed:?}");
+    }
+    // One that is deleted ends its statement.
+    let url = begin(&ann, "sleep", &json!({"seconds": 60}));
+    shop.wait_running("sleep", 1);
+    assert_eq!(ann.send("DELETE", &url, &[], "").finish().status, 204);
+    shop.wait_running("sleep", 0);
+}
+
 /// P-S12: whatever a caller sends is a value.
 #[test]
 fn p_s12_nothing_that_a_caller_sends_becomes_sql() {

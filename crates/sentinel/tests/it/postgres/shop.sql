@@ -112,6 +112,27 @@ END $$;
 COMMENT ON FUNCTION api.fail IS '@tool
 @route POST /shop/fail';
 
+-- The same while rows go out: some good ones, and then a failure.
+CREATE FUNCTION api.leak(how text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RAISE NOTICE 'leak-notice';
+    IF how = 'raise' THEN
+        RAISE EXCEPTION 'leak-message' USING DETAIL = 'leak-detail', HINT = 'leak-hint';
+    ELSIF how = 'cast' THEN
+        RETURN 'leak-cast'::int;
+    ELSIF how = 'denied' THEN
+        EXECUTE 'SELECT * FROM pg_catalog.pg_authid';
+    ELSIF how = 'public' THEN
+        RAISE EXCEPTION 'the shop is closed' USING ERRCODE = 'PT409', DETAIL = 'leak-detail';
+    END IF;
+    RETURN 'fine';
+END $$;
+
+CREATE FUNCTION api.fail_rows(how text, good int) RETURNS SETOF text LANGUAGE sql STABLE AS
+    $$SELECT CASE WHEN n > good THEN api.leak(how) ELSE 'row ' || n END FROM generate_series(1, good + 1) n$$;
+COMMENT ON FUNCTION api.fail_rows IS '@tool
+@route POST /shop/fail_rows';
+
 CREATE FUNCTION api.sleep(seconds numeric) RETURNS text LANGUAGE sql VOLATILE AS
     $$SELECT 'slept' FROM pg_sleep(seconds)$$;
 COMMENT ON FUNCTION api.sleep IS '@tool
@@ -135,6 +156,18 @@ END $$;
 COMMENT ON FUNCTION api.withdraw IS '@tool
 @isolation serializable';
 
+-- Two at a time in different order wait for each other.
+CREATE SEQUENCE data.attempts;
+CREATE FUNCTION api.raise_both(first int, second int) RETURNS int LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM nextval('data.attempts');
+    UPDATE data.accounts SET balance = balance + 1 WHERE id = first;
+    PERFORM pg_sleep(0.3);
+    UPDATE data.accounts SET balance = balance + 1 WHERE id = second;
+    RETURN second;
+END $$;
+COMMENT ON FUNCTION api.raise_both IS '@tool';
+
 CREATE FUNCTION api.touch(account int) RETURNS numeric LANGUAGE sql VOLATILE AS
     'UPDATE data.accounts SET balance = balance WHERE id = account RETURNING balance';
 COMMENT ON FUNCTION api.touch IS '@tool';
@@ -152,5 +185,6 @@ COMMENT ON FUNCTION api.port_serializable IS '@tool
 GRANT USAGE ON SCHEMA api, data TO gateway;
 GRANT SELECT, INSERT ON data.orders TO gateway;
 GRANT SELECT, UPDATE ON data.accounts TO gateway;
+GRANT USAGE ON SEQUENCE data.attempts TO gateway;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA api TO gateway;

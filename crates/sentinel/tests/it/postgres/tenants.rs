@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern, Steady};
 use crate::support::http::Answer;
-use crate::support::shop::{AUTH, Shop, member, tenants};
+use crate::support::postgres::Cluster;
+use crate::support::setup::{Gateway, Setup, until};
+use crate::support::shop::{AUTH, Shop, gateway_of, login_url, member, tenants};
 use crate::support::tokens::token;
 use crate::support::web::Web;
 
@@ -289,6 +291,166 @@ fn d_10_resources_and_prompts_are_functions_too() {
         (200, "acme item 2 for 2"),
         "{resource:?}"
     );
+}
+
+/// A resource and a prompt on every surface, for callers of two tenants and for nobody.
+#[test]
+fn d_8_d_10_resources_and_prompts_show_each_tenant_its_own_on_every_surface() {
+    let shop = Shop::start("");
+    let gateway = &shop.gateway;
+    // The order is of acme.
+    let uri = "shop://orders/2";
+    let path = "/api/resources/shop%3A%2F%2Forders%2F2";
+    for (credential, name) in [
+        (Some(member("ann", "acme")), "ann"),
+        (Some(member("gus", "globex")), "gus"),
+        (None, ""),
+    ] {
+        let is_own = name == "ann";
+        let (web, modern, legacy) = match &credential {
+            Some(credential) => (
+                Web::new(gateway).bearing(credential),
+                Modern::new(gateway, "/mcp").bearing(credential),
+                Legacy::bearing(gateway, credential),
+            ),
+            None => (
+                Web::new(gateway),
+                Modern::new(gateway, "/mcp"),
+                Legacy::newest(gateway),
+            ),
+        };
+        let callers: [&dyn Caller; 2] = [&modern, &legacy];
+        let wanted = format!("Give advice on tea to {name}");
+        let asked = json!({"name": "advise", "arguments": {"topic": "tea"}});
+        for caller in callers {
+            let templates = caller.names(
+                "resources/templates/list",
+                "resourceTemplates",
+                "uriTemplate",
+            );
+            assert_eq!(templates, ["shop://orders/{id}"]);
+            assert_eq!(caller.names("prompts/list", "prompts", "name"), ["advise"]);
+            let read = caller.ask("resources/read", json!({"uri": uri}));
+            match is_own {
+                true => assert_eq!(read["result"]["contents"][0]["text"], "acme item 2 for 2"),
+                false => assert!(read["error"].is_object(), "{name}: {read}"),
+            }
+            let prompt = caller.result("prompts/get", asked.clone());
+            assert_eq!(prompt["messages"][0]["content"]["text"], wanted.as_str());
+        }
+        let rest = web.get(path);
+        let rpc = web.rpc("rpc.readResource", &json!({"uri": uri}));
+        match is_own {
+            true => {
+                assert_eq!(
+                    (rest.status, rest.text.as_str()),
+                    (200, "acme item 2 for 2")
+                );
+                assert_eq!(rest.header("content-type"), "text/plain; charset=utf-8");
+                let contents = &rpc.json()["result"]["contents"];
+                assert_eq!(contents[0]["text"], "acme item 2 for 2", "{rpc:?}");
+            }
+            false => {
+                assert_problem(&rest, 404, "unknown_resource");
+                assert_eq!(rpc.status, 404, "{name}: {rpc:?}");
+            }
+        }
+        let rest = web.post("/api/prompts/advise", &json!({"topic": "tea"}));
+        assert_eq!(
+            rest.json()["messages"][0]["content"]["text"],
+            wanted.as_str(),
+            "{rest:?}"
+        );
+        let rpc = web.rpc("rpc.getPrompt", &asked);
+        let messages = &rpc.json()["result"]["messages"];
+        assert_eq!(messages[0]["content"]["text"], wanted.as_str(), "{rpc:?}");
+        // What is missing and what is wrong are the caller's mistakes on each.
+        assert_eq!(web.post("/api/prompts/advise", &json!({})).status, 400);
+        assert_eq!(
+            web.get("/api/resources/shop%3A%2F%2Forders%2Fmany").status,
+            400
+        );
+        assert_eq!(
+            web.get("/api/resources/shop%3A%2F%2Fothers%2F2").status,
+            404
+        );
+    }
+}
+
+/// C-14: with `token = "full"` functions have the credential itself, for their own transaction, and nobody else has it.
+#[test]
+fn c_14_d_27_a_credential_that_functions_may_have_is_in_their_transaction_only() {
+    let shop = Shop::start("token = \"full\"\nmax_connections = 1");
+    let (ann, gus) = (member("ann", "acme"), member("gus", "globex"));
+    for credential in [&ann, &gus] {
+        for (surface, answer) in everywhere(&shop, Some(credential), "whoami", &json!({})) {
+            assert_eq!(answer["token"], credential.as_str(), "{surface}");
+        }
+        for (surface, answer) in everywhere(&shop, None, "whoami", &json!({})) {
+            assert_eq!(answer["token"], "", "{surface}");
+        }
+    }
+    let weakened = shop.gateway.setup.sentinel(&["doctor"]).1;
+    assert!(weakened.contains("token = \"full\""), "{weakened}");
+    let setup = shop.gateway.end();
+    let records = crate::support::records::export(&setup);
+    let kept = format!("{} {records:?}", setup.log());
+    assert!(!kept.contains(&ann) && !kept.contains(&gus));
+    let off = Shop::start("token = \"off\"");
+    let web = Web::new(&off.gateway).bearing(&ann);
+    assert_eq!(web.post("/api/whoami", &json!({})).json()["token"], "");
+}
+
+/// P-S12: with `role` calls run with that role, and what they leave of it ends with them.
+#[test]
+fn p_s12_calls_run_with_the_configured_role_whatever_functions_set() {
+    let cluster = Cluster::start();
+    cluster.run(include_str!("shop.sql"));
+    // The login itself may do nothing.
+    cluster.run(
+        "CREATE ROLE worker; ALTER ROLE gateway NOINHERIT; GRANT worker TO gateway; CREATE ROLE mighty BYPASSRLS; GRANT mighty TO gateway;
+        REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM gateway; REVOKE ALL ON SCHEMA api, data FROM gateway;
+        REVOKE ALL ON ALL TABLES IN SCHEMA data FROM gateway;
+        CREATE FUNCTION api.leave_role() RETURNS text LANGUAGE plpgsql AS
+            'BEGIN PERFORM set_config(''role'', ''none'', false); RETURN current_user; END';
+        COMMENT ON FUNCTION api.leave_role() IS '@tool';
+        GRANT USAGE ON SCHEMA api, data TO worker; GRANT SELECT, INSERT ON data.orders TO worker;
+        GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA api TO worker; REVOKE EXECUTE ON FUNCTION api.sleep FROM worker;",
+    );
+    let config = "role = \"worker\"\nmax_connections = 1";
+    let gateway = gateway_of(&login_url(&cluster), AUTH, config);
+    let shop = Shop { gateway, cluster };
+    let ann = member("ann", "acme");
+    let web = Web::new(&shop.gateway).bearing(&ann);
+    for _ in 0..2 {
+        for (surface, answer) in everywhere(&shop, Some(&ann), "whoami", &json!({})) {
+            assert_eq!(answer["login"], "worker", "{surface}");
+        }
+        let orders = web.post("/api/list_orders", &json!({})).json();
+        assert_eq!(tenants(&orders), ["acme"], "the policies hold for it");
+        let left = web.post("/api/leave_role", &json!({})).json();
+        assert_eq!(left["result"], "gateway", "a function may become the login");
+    }
+    assert_eq!(
+        web.post("/api/sleep", &json!({"seconds": 0})).status,
+        404,
+        "what the role may not execute is not offered"
+    );
+    for (role, why) in [
+        ("mighty", "has BYPASSRLS"),
+        ("nobody", "role \\\"nobody\\\" does not exist"),
+    ] {
+        let config = format!(
+            "[[backends]]\nname = \"shop\"\ntype = \"postgres\"\nurl_env = \"SHOP_DATABASE_URL\"\nrole = {role:?}\n"
+        );
+        let url = login_url(&shop.cluster);
+        let setup = Setup::with_env(&config, &[("SHOP_DATABASE_URL", url.as_str())]);
+        let gateway = Gateway::start_in(setup);
+        until(&format!("the role {role} is refused"), || {
+            gateway.setup.log().contains(why).then_some(())
+        });
+        assert_ne!(gateway.health("shop"), "up", "{role}");
+    }
 }
 
 #[test]
