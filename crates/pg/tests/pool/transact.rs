@@ -146,7 +146,7 @@ async fn answers(
 
 /// P-S12: settings, statement and commit travel together: four requests, and no answer is waited for before the last of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn p_s12_a_transaction_is_one_round_trip_once_it_is_prepared() {
+async fn p_s12_issue_19_a_transaction_is_one_round_trip_once_it_is_prepared() {
     let cluster = Cluster::start();
     let relay = Relay::to(cluster.address()).await;
     let address = relay.address;

@@ -138,6 +138,26 @@ fn the_example_may_be_applied_again_and_keeps_its_password() {
     );
 }
 
+/// The function of an event trigger runs with the rights of each role that changes a definition.
+#[test]
+fn the_function_of_the_event_trigger_belongs_to_who_applied_it_last() {
+    let (cluster, _) = shop();
+    let setup = Setup::with_env("", &[("DATABASE_URL", &cluster.url())]);
+    let apply = ["pg", "init", "--apply", "DATABASE_URL", "--event-trigger"];
+    let owner = "SELECT proowner::regrole || ' ' || (SELECT count(*) FROM pg_event_trigger WHERE evtfoid = p.oid) \
+        || ' ' || (prosrc LIKE '%sentinel_catalog%') FROM pg_proc p WHERE proname = 'tell_gateway'";
+    // One that somebody else made before, with a text of its own.
+    cluster.run(
+        "CREATE ROLE mallory; SET ROLE shop_owner; CREATE FUNCTION shop.tell_gateway() RETURNS event_trigger LANGUAGE plpgsql
+            AS 'BEGIN END'; RESET ROLE; ALTER FUNCTION shop.tell_gateway() OWNER TO mallory;
+        CREATE EVENT TRIGGER sentinel_catalog ON ddl_command_end EXECUTE FUNCTION shop.tell_gateway();",
+    );
+    assert_eq!(cluster.ask(owner), "mallory 1 false");
+    let (code, _, err) = setup.sentinel(&apply);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(cluster.ask(owner), "postgres 1 true");
+}
+
 #[test]
 fn what_is_unsafe_is_found_by_its_rule() {
     let (cluster, setup) = shop();

@@ -79,7 +79,7 @@ fn c_10_callers_hear_of_every_kind_of_function_that_comes_and_goes() {
 
 /// Any role of the database may notify; callers hear of changes only.
 #[test]
-fn p_r10_a_flood_of_notifications_is_no_news() {
+fn a_flood_of_notifications_is_no_news() {
     let shop = Shop::start("");
     let (_legacy, mut streams) = listeners(&shop);
     for _ in 0..20 {
@@ -98,7 +98,7 @@ fn p_r10_a_flood_of_notifications_is_no_news() {
 
 /// Functions that come and go while the catalog is read are there or not, and the others stay.
 #[test]
-fn p_r03_a_schema_that_changes_all_the_time_stays_readable() {
+fn a_schema_that_changes_all_the_time_stays_readable() {
     let shop = Shop::start("");
     let caller = Modern::new(&shop.gateway, "/mcp");
     let is_over = AtomicBool::new(false);
@@ -159,7 +159,7 @@ fn p_r03_changes_are_heard_again_after_the_listening_connection_broke() {
 
 /// What functions cannot do is said as any server without it says it, and harms no stream.
 #[test]
-fn g_50_subscribing_and_completing_are_declined_as_they_are_declared() {
+fn subscribing_and_completing_are_declined_as_they_are_declared() {
     let shop = Shop::start("");
     shop.cluster
         .run(&function("status", "@resource shop://status"));

@@ -56,10 +56,10 @@ fn wait_replayed(primary: &Cluster, standby: &Cluster) {
     });
 }
 
-/// P-R01, P-R03: the primary dies under load, its standby is promoted, and nothing has to be restarted. What was answered is there,
+/// P-R02, P-R03: the primary dies under load, its standby is promoted, and nothing has to be restarted. What was answered is there,
 /// once.
 #[test]
-fn p_r01_p_r03_a_standby_that_is_promoted_under_load_takes_over() {
+fn p_r02_p_r03_a_standby_that_is_promoted_under_load_takes_over() {
     let (mut primary, standby) = pair();
     // What is committed is on the standby.
     primary.ask("ALTER SYSTEM SET synchronous_standby_names = '*'");
@@ -223,7 +223,7 @@ fn a_call_that_is_in_the_way_of_a_standby_is_made_on_the_primary() {
 
 /// One call finds out that no standby answers; the others do not wait for it.
 #[test]
-fn p_r06_a_standby_that_does_not_answer_holds_up_no_call_but_the_first() {
+fn a_standby_that_does_not_answer_holds_up_no_call_but_the_first() {
     let primary = Cluster::start();
     primary.run(include_str!("shop.sql"));
     let silent = TcpListener::bind("127.0.0.1:0").expect("the system allows it");

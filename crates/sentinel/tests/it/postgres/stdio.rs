@@ -153,9 +153,9 @@ fn p_r08_the_statement_of_a_caller_over_stdio_ends_with_its_call_or_its_caller()
     }
 }
 
-/// P-R01: a caller that comes before the database is answered, and told when there is something.
+/// A caller that comes before the database is answered, and told when there is something.
 #[test]
-fn p_r01_a_caller_over_stdio_need_not_wait_for_the_database() {
+fn a_caller_over_stdio_need_not_wait_for_the_database() {
     let mut cluster = cluster();
     cluster.stop();
     let legacy = Pipe::legacy_in(setup(&cluster, None), "2025-11-25", json!({}));
