@@ -3,7 +3,11 @@
 import { readdirSync } from "node:fs";
 import { defineConfig } from "vite";
 
-const tests = readdirSync(new URL("test", import.meta.url)).filter((name) => name.endsWith(".test.ts"));
+/** The paths of tests: beside what they test, or in `test/` where that is several files. */
+const tests = ["test", "src"].flatMap((folder) => {
+  const names = readdirSync(new URL(folder, import.meta.url), { recursive: true, encoding: "utf8" });
+  return names.filter((name) => name.endsWith(".test.ts")).map((name) => `${folder}/${name}`);
+});
 
 export default defineConfig({
   logLevel: "warn",
@@ -15,7 +19,7 @@ export default defineConfig({
     emptyOutDir: true,
     minify: false,
     rollupOptions: {
-      input: Object.fromEntries(tests.map((name) => [name.replace(/\.ts$/, ""), `test/${name}`])),
+      input: Object.fromEntries(tests.map((path) => [path.replace(/\.ts$/, "").replaceAll("/", "-"), path])),
     },
   },
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { EVENT_CHARS_MAX, EventParser } from "../src/api/event-parser";
+import { EVENT_CHARS_MAX, EventParser } from "../src/api/events";
 
 test("events read the same however their bytes are cut", () => {
   const text = ": comment\r\nevent: record\r\ndata: {\"a\":1}\r\ndata:two\r\n\r\ndata: x\n\nevent: empty\n\nid: 7\rdata: y\r\r";

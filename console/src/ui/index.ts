@@ -24,7 +24,7 @@ export { Input, Select, Textarea } from "./input";
 export type { InputProps, SelectOption, SelectProps, TextareaProps } from "./input";
 export { Json } from "./json";
 export type { JsonProps } from "./json";
-export { parseJson, printJson } from "./json-parse";
+export { parseJson, printJson, readJson } from "./json-parse";
 export type { JsonNode } from "./json-parse";
 export { KeyHint } from "./key-hint";
 export { LineChart } from "./line-chart";

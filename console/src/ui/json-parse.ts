@@ -96,15 +96,21 @@ class Reader {
   }
 }
 
-/** `undefined`: it is no JSON, or too deep. */
-export function parseJson(text: string): JsonNode | undefined {
+/** The value of a text; otherwise where reading it stopped, in characters. */
+export function readJson(text: string): { node: JsonNode; at?: never } | { node?: never; at: number } {
   const reader = new Reader(text);
   try {
     const node = reader.value(0);
-    return node !== undefined && reader.peek() === undefined ? node : undefined;
+    if (node !== undefined && reader.peek() === undefined) return { node };
   } catch {
-    return undefined;
+    // A string that is not one.
   }
+  return { at: Math.min(reader.at, text.length) };
+}
+
+/** `undefined`: it is no JSON, or too deep. */
+export function parseJson(text: string): JsonNode | undefined {
+  return readJson(text).node;
 }
 
 /** The node as text with two spaces a level. */

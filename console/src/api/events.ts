@@ -1,17 +1,22 @@
-// The format of server-sent events.
+// Splits the text of an event stream into events. Nothing of a browser is needed here.
 
 export interface ServerEvent {
   event: string;
   data: string;
+  /** Where the stream can be taken up again. */
+  id?: string;
 }
 
 /** An event larger than this is no event of the gateway; a connection that sends one is given up. */
-export const EVENT_CHARS_MAX = 8 << 20;
+export const EVENT_CHARS_MAX = 32 << 20;
 
-/** Splits text into events. Lines end with LF, CR LF or CR; comments and unknown fields are skipped. */
+/** Lines end with LF, CR LF or CR; comments and unknown fields are skipped. */
 export class EventParser {
+  /** What the stream asked for between its end and the next attempt. */
+  retryMs: number | undefined;
   private rest = "";
   private event = "";
+  private id: string | undefined;
   private data: string[] = [];
   private size = 0;
   private endedWithCr = false;
@@ -24,6 +29,8 @@ export class EventParser {
     text = this.rest + text;
     let start = 0;
     const end = /\r\n|\n|\r/g;
+    // What was looked at before has no end of a line.
+    end.lastIndex = this.rest.length;
     for (let found = end.exec(text); found !== null; found = end.exec(text)) {
       this.line(text.slice(start, found.index), events);
       start = end.lastIndex;
@@ -35,7 +42,8 @@ export class EventParser {
 
   private line(line: string, events: ServerEvent[]): void {
     if (line === "") {
-      if (this.data.length > 0) events.push({ event: this.event || "message", data: this.data.join("\n") });
+      const { event, data, id } = this;
+      if (data.length > 0) events.push({ event: event || "message", data: data.join("\n"), ...(id !== undefined && { id }) });
       this.event = "";
       this.data = [];
       this.size = 0;
@@ -45,6 +53,8 @@ export class EventParser {
     const field = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (field === "event") this.event = value;
+    if (field === "id" && !value.includes("\0")) this.id = value;
+    if (field === "retry" && /^\d+$/.test(value)) this.retryMs = Number(value);
     if (field === "data") {
       this.data.push(value);
       this.size += value.length;
