@@ -8,7 +8,7 @@ test("events read the same however their bytes are cut", () => {
   assert.deepEqual(whole, [
     { event: "record", data: '{"a":1}\ntwo' },
     { event: "message", data: "x" },
-    { event: "message", data: "y" },
+    { event: "message", data: "y", id: "7" },
   ]);
   for (let first = 0; first <= text.length; first += 1) {
     for (let second = first; second <= text.length; second += 1) {
