@@ -1,11 +1,10 @@
-import { Server } from "lucide-react";
-import { EmptyState, PageHeader } from "../../ui";
+// Backends: all of them, and one of them.
+
+import { useParams } from "wouter";
+import { BackendDetail } from "./detail";
+import { BackendList } from "./list";
 
 export default function Backends() {
-  return (
-    <>
-      <PageHeader title="Backends" />
-      <EmptyState icon={<Server size={24} aria-hidden />} title="Not built yet" />
-    </>
-  );
+  const { name } = useParams<{ name?: string }>();
+  return name === undefined ? <BackendList /> : <BackendDetail key={name} name={name} />;
 }
