@@ -20,7 +20,7 @@ const COLUMNS: readonly Column<PinnedTool>[] = [
     cell: (pin) => <Status tone={pin.difference === null || pin.difference === undefined ? "ok" : "warn"}>{pin.difference === null || pin.difference === undefined ? "as pinned" : differenceWord(pin.difference)}</Status>,
   },
   { id: "how", header: "Pinned", width: "16%", sort: (pin) => (pin.approved ? 1 : 0), cell: (pin) => (pin.difference === "new" ? "not yet" : pin.approved ? "by approval" : "when first seen") },
-  { id: "at", header: "When", align: "end", width: "120px", sort: (pin) => pin.at, cell: (pin) => <Ago ms={pin.at * 1000} /> },
+  { id: "at", header: "When", align: "end", width: "120px", sort: (pin) => pin.at, cell: (pin) => (pin.difference === "new" ? "–" : <Ago ms={pin.at * 1000} />) },
 ];
 
 export function AllPinned({ pins }: { pins: readonly PinnedTool[] }) {

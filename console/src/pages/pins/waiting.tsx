@@ -156,10 +156,12 @@ function Pin({ pin, isOpen, onToggle, onBlock, onChange }: PinProps) {
         <Badge tone={pin.difference === "new" ? "info" : "warn"}>{differenceWord(pin.difference ?? "unknown")}</Badge>
         {pin.held && <Badge tone="warn">held back</Badge>}
         {isBlocked && <Badge tone="error">blocked</Badge>}
-        <span className={styles.when}>
-          {pin.difference === "new" ? "appeared " : pin.approved ? "approved " : "first seen "}
-          <Ago ms={pin.at * 1000} />
-        </span>
+        {pin.difference !== "new" && (
+          <span className={styles.when}>
+            {pin.approved ? "approved " : "first seen "}
+            <Ago ms={pin.at * 1000} />
+          </span>
+        )}
       </div>
       {isOpen && (
         <div id={id} className={styles.body}>
