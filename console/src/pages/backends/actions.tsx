@@ -3,24 +3,14 @@
 import { OctagonX, Play, Power, RotateCw, Square } from "lucide-react";
 import { useState } from "react";
 import type { ReactNode } from "react";
-import { restart, start, stop } from "../../lib/control/contract";
+import { start, stop } from "../../lib/control/contract";
 import type { BackendStatus, Scope } from "../../lib/control/contract";
 import { SwitchOffDialog, switchOn } from "../../lib/control/parts";
 import { useSwitches } from "../../lib/control/state";
-import { distance, healthOf, plural } from "../../lib/control/words";
+import { healthOf, plural } from "../../lib/control/words";
 import { ConfirmDialog, toast, toastProblem } from "../../ui";
 import type { MenuAction } from "../../ui";
-
-/** Starts a backend anew, and says what came of it. */
-export async function restartInWords(name: string): Promise<void> {
-  const answer = await restart(name);
-  if (answer.up) {
-    toast({ title: `${name} was restarted and is up`, tone: "ok" });
-    return;
-  }
-  const again = answer.retry_after_ms === null || answer.retry_after_ms === undefined ? "" : ` It is tried again ${distance(answer.retry_after_ms, 0)}.`;
-  toast({ title: `${name} was restarted and did not come up`, detail: `${answer.problem ?? "No reason is known."}${again}`, tone: "error" });
-}
+import { restartInWords } from "./restart";
 
 export function saidOf(verb: string, backend: BackendStatus): { title: string; detail: string; tone: "ok" | "warn" } {
   const health = healthOf(backend);
