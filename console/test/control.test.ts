@@ -117,7 +117,7 @@ test("what is pasted into clients is JSON with the address and the key", () => {
   const all = snippets({ origin: "http://127.0.0.1:9200", mcp: "/mcp", rest: "/api", key: "sk_1" });
   for (const { id, text } of all) assert.match(text, /sk_1/, id);
   for (const id of ["vscode", "cursor", "other"]) JSON.parse(all.find((one) => one.id === id)?.text ?? "");
-  assert.deepEqual(snippets({ origin: "", mcp: undefined, rest: "/api", key: "k" }).map((one) => one.id), ["curl"]);
+  assert.deepEqual(snippets({ origin: "", mcp: null, rest: "/api", key: "k" }).map((one) => one.id), ["curl"]);
 });
 
 test("definitions are compared part by part, whatever the order of members", () => {
@@ -131,7 +131,7 @@ test("definitions are compared part by part, whatever the order of members", () 
 });
 
 test("the matrix groups operations by backend, and filters them", () => {
-  const operation = (backend: string, name: string, calls: string[], sees: string[]) => ({ backend, name, own_name: name, kind: "tools", held: false, roles_call: calls, roles_see: sees });
+  const operation = (backend: string, name: string, calls: string[], sees: string[]) => ({ backend, name, own_name: name, kind: "tools", held: false, title: null, description: null, tokens: 0, pin: "none" as const, roles_call: calls, roles_see: sees });
   const all = indexed([operation("a", "one", ["admin"], ["admin", "viewer"]), operation("a", "two", ["admin", "viewer"], ["admin", "viewer"]), operation("b", "three", ["admin"], ["admin"])], ["admin", "viewer"]);
   const rows = (filter: object, closed: string[] = []) =>
     rowsOf(all, 2, { search: "", kind: "", differing: false, ...filter }, new Set(closed)).map((row) => (row.type === "group" ? `${row.backend}:${row.calls.join(",")}` : `${row.operation.name}:${row.states.join(",")}`));

@@ -78,7 +78,7 @@ function columnsOf(prefix: string): Column<ConfigKey>[] {
 }
 
 function Source({ of }: { of: ConfigKey }) {
-  if (of.source === "file" && of.line !== null && of.line !== undefined) return <Link href={lineHref(of.line)}>file, line {of.line}</Link>;
+  if (of.source === "file" && of.line !== null) return <Link href={lineHref(of.line)}>file, line {of.line}</Link>;
   if (of.source === "environment") return <>environment {(of.variable ?? "") !== "" && <InlineCode>{of.variable ?? ""}</InlineCode>}</>;
   return <span className={of.source === "default" ? styles.dim : undefined}>{sourceWord(of.source)}</span>;
 }

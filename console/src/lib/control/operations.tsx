@@ -50,12 +50,12 @@ const COLUMNS: readonly Column<CatalogEntry>[] = [
   },
   { id: "kind", header: "Kind", width: "90px", sort: (one) => kindWord(one.kind), cell: (one) => kindWord(one.kind) },
   { id: "about", header: "Description", narrow: "wide", cell: (one) => <Text value={one.description ?? one.title ?? ""} line /> },
-  { id: "tokens", header: "Tokens", width: "90px", align: "end", sort: (one) => one.tokens ?? 0, cell: (one) => (one.tokens === undefined ? "–" : <Count value={one.tokens} />) },
+  { id: "tokens", header: "Tokens", width: "90px", align: "end", sort: (one) => one.tokens, cell: (one) => <Count value={one.tokens} /> },
   {
     id: "state",
     header: "Pin",
     width: "110px",
-    sort: (one) => one.pin ?? "none",
+    sort: (one) => one.pin,
     cell: (one) =>
       one.held ? (
         <Link href="/pins">

@@ -56,7 +56,7 @@ export function kindOf(type: string): string {
 export function advice(backend: BackendStatus): string {
   if (backend.health === "stopped") return "Start it when it is wanted again.";
   const again =
-    backend.retry_after_ms === null || backend.retry_after_ms === undefined
+    backend.retry_after_ms === null
       ? "The gateway tries it again by itself; “Restart” tries at once."
       : `The gateway tries it again ${distance(backend.retry_after_ms, 0)}; “Restart” tries at once.`;
   const first: Readonly<Record<string, string>> = {

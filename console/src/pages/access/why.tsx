@@ -5,7 +5,7 @@ import { Link } from "wouter";
 import { useQuery } from "../../api/use-query";
 import { Combo } from "../../lib/control/combo";
 import { loadKeys, loadWhy } from "../../lib/control/contract";
-import type { CatalogEntry, Reason, Verdict, Why } from "../../lib/control/contract";
+import type { CatalogEntry, Reason, Verdict, Why, WhyQuery } from "../../lib/control/contract";
 import { NotHere, isMissing } from "../../lib/control/parts";
 import { operationHref } from "../../lib/control/state";
 import { Button, Card, Drawer, EmptyState, ErrorState, InlineCode, LinkButton, Loading, Select, Status, Text, ToneIcon, cx, visible } from "../../ui";
@@ -35,13 +35,8 @@ interface Asked {
   caller: string;
 }
 
-function queryOf({ operation, kind, role, caller }: Asked): Record<string, string> {
+function queryOf({ operation, kind, role, caller }: Asked): WhyQuery {
   return { operation, ...(kind !== "" && { kind }), ...(role !== "" && { role }), ...(caller !== "" && { caller }) };
-}
-
-function useWhy(asked: Asked | undefined) {
-  const query = asked === undefined ? undefined : queryOf(asked);
-  return useQuery(query === undefined ? null : `why?${new URLSearchParams(query)}`, (signal) => loadWhy(query ?? {}, signal));
 }
 
 /** Beside the matrix: one cell of it. */
@@ -116,7 +111,8 @@ export function WhyForm({ operations, roles }: { operations: readonly CatalogEnt
 }
 
 function Answer({ asked }: { asked: Asked }) {
-  const why = useWhy(asked);
+  const query = queryOf(asked);
+  const why = useQuery(`why:${JSON.stringify(query)}`, (signal) => loadWhy(query, signal));
   if (isMissing(why.error)) return <NotHere what="why something may be called" />;
   if (why.error !== undefined && why.data === undefined) return <ErrorState error={why.error} onRetry={why.refetch} />;
   if (why.data === undefined) return <Loading />;

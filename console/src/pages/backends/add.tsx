@@ -28,7 +28,7 @@ interface Props {
 
 interface Added {
   names: readonly string[];
-  reloaded: Reloaded | null | undefined;
+  reloaded: Reloaded | null;
 }
 
 export function AddBackend({ way, onWay, onClose }: Props) {
@@ -105,7 +105,7 @@ function usePreview(text: string, literals: boolean): Preview {
     const controller = new AbortController();
     setPreview((before) => ({ ...before, isChecking: true }));
     const timer = window.setTimeout(() => {
-      importServers({ text, literals, apply: false }, controller.signal).then(
+      importServers({ text, literals, apply: false, names: null, digest: null }, controller.signal).then(
         ({ servers }) => setPreview({ servers, error: undefined, isChecking: false }),
         (error: unknown) => {
           if (!isAbort(error)) setPreview({ servers: undefined, error: asProblem(error), isChecking: false });
@@ -128,7 +128,7 @@ function Paste({ onAdded }: { onAdded: (added: Added) => void }) {
   const chosen = new Set(servers?.filter((server) => canBeAdded(server) && !excluded.has(server.name)).map((server) => server.name));
   const hasLiterals = servers?.some((server) => chosen.has(server.name) && server.variables.some((variable) => variable.literal && !variable.set)) === true;
   const add = useAction(async () => {
-    const answer = await importServers({ text, names: [...chosen], apply: true, literals: literals && hasLiterals });
+    const answer = await importServers({ text, names: [...chosen], apply: true, literals: literals && hasLiterals, digest: null });
     onAdded({ names: answer.added, reloaded: answer.reloaded });
   });
   const choose = (name: string, isChosen: boolean) => {
@@ -197,14 +197,14 @@ function useAppend(onAdded: (added: Added) => void) {
 }
 
 function writable(file: ConfigFile): { text: string; digest: string } {
-  if (file.text === null || file.text === undefined || file.digest === null || file.digest === undefined || !file.writable) {
+  if (file.text === null || file.digest === null || !file.writable) {
     throw new Error(file.problem ?? "The configuration file cannot be changed from here.");
   }
   return { text: file.text, digest: file.digest };
 }
 
 function isReadOnly(file: ConfigFile | undefined): boolean {
-  return file !== undefined && (!file.writable || file.text === null || file.text === undefined);
+  return file !== undefined && (!file.writable || file.text === null);
 }
 
 function ReadOnly({ file }: { file: ConfigFile }) {

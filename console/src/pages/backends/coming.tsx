@@ -8,11 +8,11 @@ import { advice, healthOf, plural } from "../../lib/control/words";
 import { LinkButton, Status, Text } from "../../ui";
 import styles from "./backends.module.css";
 
-export function Coming({ names, reloaded }: { names: readonly string[]; reloaded: Reloaded | null | undefined }) {
+export function Coming({ names, reloaded }: { names: readonly string[]; reloaded: Reloaded | null }) {
   const { backends } = useBackends();
   return (
     <div className={styles.stack}>
-      {reloaded !== null && reloaded !== undefined && <ReloadLines reloaded={reloaded} tense="did" />}
+      {reloaded !== null && <ReloadLines reloaded={reloaded} tense="did" />}
       <div role="status" aria-label="Added backends">
         {names.map((name) => {
           const backend = backends?.find((each) => each.name === name);

@@ -4,9 +4,8 @@ import { Activity, MoreHorizontal, Play, RotateCw, Square } from "lucide-react";
 import { useMemo } from "react";
 import { useLocation } from "wouter";
 import { useQuery } from "../../api/use-query";
-import { answer, api } from "../../api/client";
 import { ConfigKeys } from "../../lib/control/config-keys";
-import { loadCatalog, loadConfigFile, loadLimits, loadRecords } from "../../lib/control/contract";
+import { loadCatalog, loadConfigFile, loadHour, loadLimits, loadRecords } from "../../lib/control/contract";
 import type { AuditRecord, BackendStatus } from "../../lib/control/contract";
 import { Operations } from "../../lib/control/operations";
 import { Callout, Meter, NotHere, isMissing } from "../../lib/control/parts";
@@ -143,15 +142,11 @@ function Actions({ backend, actions }: { backend: BackendStatus; actions: Backen
   );
 }
 
-function loadUsage(name: string) {
-  return (signal: AbortSignal) => answer(api.GET("/admin/api/usage", { params: { query: { by: "backend", since: "1h", backend: name } }, signal }));
-}
-
 function State({ backend, actions, onTab }: { backend: BackendStatus; actions: BackendActions; onTab: (tab: string) => void }) {
   useNow();
   const { name } = backend;
   const limits = useQuery("admin/limits", loadLimits, { everyMs: 2_000 });
-  const usage = useQuery(`usage-of-backend:${name}`, loadUsage(name), { everyMs: 10_000 });
+  const usage = useQuery(`usage-of-backend:${name}`, (signal) => loadHour(name, signal), { everyMs: 10_000 });
   const health = healthOf(backend);
   const circuit = limits.data?.circuits.find((each) => each.backend === name);
   const places = limits.data?.admission?.backends.find((each) => each.name === name);
@@ -252,7 +247,7 @@ function State({ backend, actions, onTab }: { backend: BackendStatus; actions: B
 }
 
 /** A look; the rest is on the page of the traffic. */
-const RECENT = "10";
+const RECENT = 10;
 
 function Recent({ name, hasTools }: { name: string; hasTools: boolean }) {
   const [, navigate] = useLocation();

@@ -20,11 +20,11 @@ export function circuitMeaning(circuit: CircuitNow): string {
   if (circuit.threshold === 0) return "It never opens.";
   if (circuit.state === "closed") return `It opens after ${circuit.threshold} failures in a row; there are ${circuit.failures} now.`;
   if (circuit.state === "half_open") return "One call is let through; its result closes or opens the circuit.";
-  const when = circuit.retry_after_ms === null || circuit.retry_after_ms === undefined ? "soon" : distance(circuit.retry_after_ms, 0);
+  const when = circuit.retry_after_ms === null ? "soon" : distance(circuit.retry_after_ms, 0);
   return `Calls are refused after ${circuit.failures} failures in a row. One is let through ${when}.`;
 }
 
 export function Retry({ backend }: { backend: BackendStatus }) {
-  if (backend.retry_after_ms === null || backend.retry_after_ms === undefined) return null;
+  if (backend.retry_after_ms === null) return null;
   return <span className={styles.dim}>tried again {distance(backend.retry_after_ms, 0)}</span>;
 }

@@ -10,6 +10,6 @@ export async function restartInWords(name: string): Promise<void> {
     toast({ title: `${name} was restarted and is up`, tone: "ok" });
     return;
   }
-  const again = answer.retry_after_ms === null || answer.retry_after_ms === undefined ? "" : ` It is tried again ${distance(answer.retry_after_ms, 0)}.`;
+  const again = answer.retry_after_ms === null ? "" : ` It is tried again ${distance(answer.retry_after_ms, 0)}.`;
   toast({ title: `${name} was restarted and did not come up`, detail: `${answer.problem ?? "No reason is known."}${again}`, tone: "error" });
 }

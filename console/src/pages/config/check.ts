@@ -43,5 +43,7 @@ export function useCheck(text: string | undefined): Check {
 export function mistakesOf(problem: Problem): ConfigMistake[] {
   const all = problem.document["mistakes"];
   if (!Array.isArray(all)) return [];
-  return all.filter((each): each is ConfigMistake => typeof each === "object" && each !== null && typeof (each as ConfigMistake).message === "string");
+  const isMistake = (each: unknown): each is Partial<ConfigMistake> & { message: string } =>
+    typeof each === "object" && each !== null && typeof (each as ConfigMistake).message === "string";
+  return all.filter(isMistake).map(({ message, key = null, line = null, column = null, suggestion = null }) => ({ message, key, line, column, suggestion }));
 }

@@ -26,7 +26,7 @@ let draft: { base: Base; text: string } | undefined;
 
 function baseOf(file: ConfigFile): Base | undefined {
   const { text, digest } = file;
-  return text === null || text === undefined || digest === null || digest === undefined ? undefined : { text, digest };
+  return text === null || digest === null ? undefined : { text, digest };
 }
 
 export function Edit({ file, onApplied }: { file: Query<ConfigFile>; onApplied: (reloaded: Reloaded) => void }) {
@@ -131,7 +131,7 @@ function Opened({ file, info, current, onApplied }: OpenedProps) {
         value={text}
         onChange={write}
         isReadOnly={!info.writable}
-        marked={[...new Set(mistakes.flatMap((mistake) => (mistake.line === null || mistake.line === undefined ? [] : [mistake.line])))]}
+        marked={[...new Set(mistakes.flatMap((mistake) => (mistake.line === null ? [] : [mistake.line])))]}
         describedBy={status}
         onSave={review}
       />

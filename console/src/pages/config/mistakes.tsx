@@ -17,7 +17,7 @@ export function Mistakes({ mistakes, onLine }: { mistakes: readonly ConfigMistak
           </span>
           <div className={styles.mistakeText}>
             <div>
-              {mistake.line !== null && mistake.line !== undefined && (
+              {mistake.line !== null && (
                 <>
                   {onLine === undefined ? (
                     <span>Line {mistake.line}</span>

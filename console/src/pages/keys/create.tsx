@@ -105,7 +105,7 @@ function Shown({ created, onClose }: { created: Created; onClose: () => void }) 
         <Callout tone="warn" title="Copy it now: it is not shown again.">
           <span>
             The gateway keeps only a hash of it. It has the role {created.role} and{" "}
-            {created.expires_at === null || created.expires_at === undefined ? (
+            {created.expires_at === null ? (
               "does not expire"
             ) : (
               <>

@@ -13,15 +13,15 @@ export const SOON_S = 7 * 86_400;
 
 export function stateOf(key: Key, nowMs: number): KeyStateWords {
   if (key.state === "revoked") return { tone: "off", word: "revoked" };
-  const left = key.expires_at === null || key.expires_at === undefined ? Infinity : key.expires_at - nowMs / 1000;
+  const left = key.expires_at === null ? Infinity : key.expires_at - nowMs / 1000;
   // The list may be older than the moment of the expiry.
   if (key.state === "expired" || left <= 0) return { tone: "off", word: "expired" };
   return left <= SOON_S ? { tone: "warn", word: "expires soon" } : { tone: "ok", word: "good" };
 }
 
 export function expiryOf(key: Key, nowMs: number): string {
-  if (key.state === "revoked") return key.revoked_at === null || key.revoked_at === undefined ? "revoked" : `revoked ${distance(key.revoked_at * 1000, nowMs)}`;
-  if (key.expires_at === null || key.expires_at === undefined) return "never";
+  if (key.state === "revoked") return key.revoked_at === null ? "revoked" : `revoked ${distance(key.revoked_at * 1000, nowMs)}`;
+  if (key.expires_at === null) return "never";
   const at = key.expires_at * 1000;
   return at <= nowMs ? `expired ${distance(at, nowMs)}` : distance(at, nowMs);
 }

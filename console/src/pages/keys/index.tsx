@@ -186,7 +186,7 @@ function columns(now: number, onRevoke: (key: Key) => void): Column<Key>[] {
       header: "Expires",
       nowrap: true,
       sort: (key) => key.expires_at ?? Number.MAX_SAFE_INTEGER,
-      cell: (key) => <span title={key.expires_at === null || key.expires_at === undefined ? undefined : new Date(key.expires_at * 1000).toLocaleString()}>{expiryOf(key, now)}</span>,
+      cell: (key) => <span title={key.expires_at === null ? undefined : new Date(key.expires_at * 1000).toLocaleString()}>{expiryOf(key, now)}</span>,
     },
     { id: "created", header: "Made", nowrap: true, sort: (key) => key.created_at, cell: (key) => <Ago ms={key.created_at * 1000} /> },
     {

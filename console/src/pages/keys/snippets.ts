@@ -12,8 +12,8 @@ interface Place {
   /** `http://host:port`, where this page came from. */
   origin: string;
   /** Paths of the surfaces; absent ones are switched off. */
-  mcp: string | undefined;
-  rest: string | undefined;
+  mcp: string | null;
+  rest: string | null;
   key: string;
 }
 
@@ -36,5 +36,5 @@ export function snippets({ origin, mcp, rest, key }: Place): Snippet[] {
     { id: "other", label: "Others", hint: "The client's file of MCP servers.", text: json({ mcpServers: { sentinel: { type: "http", url, headers } } }) },
   ];
   const curl: Snippet = { id: "curl", label: "curl", hint: "Lists what this key may use, over REST.", text: `curl -s ${origin}${rest ?? ""}/catalog -H "Authorization: Bearer ${key}"` };
-  return [...(mcp === undefined ? [] : clients), ...(rest === undefined ? [] : [curl])];
+  return [...(mcp === null ? [] : clients), ...(rest === null ? [] : [curl])];
 }

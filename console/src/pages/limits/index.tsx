@@ -50,7 +50,7 @@ function Gauges({ limits }: { limits: LimitsNow }) {
   );
   return (
     <StatGrid>
-      {admission !== null && admission !== undefined && (
+      {admission !== null && (
         <>
           {gauge("Calls that run", admission.active, admission.max, "admission.max_concurrent", "/config?q=admission.max_concurrent")}
           {gauge("Calls that wait", admission.queued, admission.queue_max, `at most ${formatDuration(admission.queue_timeout_ms * 1000)} each`, "/config?q=admission.queue")}
@@ -165,7 +165,7 @@ function Places({ limits }: { limits: LimitsNow }) {
   const { admission } = limits;
   return (
     <Section title="Places" description="Calls that run at the same time, for each backend. Further ones wait, and when the queue is full they are refused.">
-      {admission === null || admission === undefined ? (
+      {admission === null ? (
         <Callout tone="info">Calls are not limited.</Callout>
       ) : (
         <Card flush>

@@ -17,7 +17,7 @@ const COLUMNS: readonly Column<PinnedTool>[] = [
     header: "State",
     width: "22%",
     sort: (pin) => pin.difference ?? "",
-    cell: (pin) => <Status tone={pin.difference === null || pin.difference === undefined ? "ok" : "warn"}>{pin.difference === null || pin.difference === undefined ? "as pinned" : differenceWord(pin.difference)}</Status>,
+    cell: (pin) => <Status tone={pin.difference === null ? "ok" : "warn"}>{pin.difference === null ? "as pinned" : differenceWord(pin.difference)}</Status>,
   },
   { id: "how", header: "Pinned", width: "16%", sort: (pin) => (pin.approved ? 1 : 0), cell: (pin) => (pin.difference === "new" ? "not yet" : pin.approved ? "by approval" : "when first seen") },
   { id: "at", header: "When", align: "end", width: "120px", sort: (pin) => pin.at, cell: (pin) => (pin.difference === "new" ? "–" : <Ago ms={pin.at * 1000} />) },

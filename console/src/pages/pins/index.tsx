@@ -16,7 +16,7 @@ export default function Pins() {
   const config = useQuery("admin/config", loadConfig);
   const [tab, setTab] = useParam("tab", "waiting");
   const all = pins.data?.pins ?? [];
-  const waiting = all.filter((pin) => pin.difference !== null && pin.difference !== undefined);
+  const waiting = all.filter((pin) => pin.difference !== null);
   const modes = modesOf(config.data);
   const shown: Tab = tab === "all" || tab === "modes" ? tab : "waiting";
   return (

@@ -40,7 +40,7 @@ export function Modes({ modes, pins }: { modes: ReadonlyMap<string, Mode>; pins:
     name,
     mode,
     pinned: pins.filter((pin) => pin.backend === name && pin.difference !== "new").length,
-    waiting: pins.filter((pin) => pin.backend === name && pin.difference !== null && pin.difference !== undefined).length,
+    waiting: pins.filter((pin) => pin.backend === name && pin.difference !== null).length,
   }));
   return (
     <>

@@ -8,7 +8,7 @@ export default (async ({ signal, isAdmin }) => {
   if (!isAdmin) return [];
   const { pins } = await loadPins(signal);
   return pins.flatMap((pin) =>
-    pin.difference === null || pin.difference === undefined
+    pin.difference === null
       ? []
       : [
           {

@@ -33,7 +33,7 @@ function keyOf(pin: PinnedTool): string {
 }
 
 /** Approves what was shown, and nothing else: a backend may change its tools while somebody reads. */
-async function approveShown(backend: string, shown: readonly PinnedTool[], tool: string | undefined): Promise<string[]> {
+async function approveShown(backend: string, shown: readonly PinnedTool[], tool: string | null): Promise<string[]> {
   const { pins } = await loadPins();
   for (const pin of shown) {
     const now = pins.find((each) => each.backend === pin.backend && each.tool === pin.tool);
@@ -41,8 +41,8 @@ async function approveShown(backend: string, shown: readonly PinnedTool[], tool:
       throw Problem.local("unreadable", "It changed again", `${pin.tool} has another definition by now than the one that is shown.`, "Read the new difference, then decide.");
     }
   }
-  const isOther = (pin: PinnedTool) => pin.backend === backend && pin.difference !== null && pin.difference !== undefined && !shown.some((each) => each.tool === pin.tool);
-  if (tool === undefined && pins.some(isOther)) {
+  const isOther = (pin: PinnedTool) => pin.backend === backend && pin.difference !== null && !shown.some((each) => each.tool === pin.tool);
+  if (tool === null && pins.some(isOther)) {
     throw Problem.local("unreadable", "There is more by now", `Another tool of ${backend} changed meanwhile.`, "Read it, then decide.");
   }
   return (await approve(backend, tool)).approved;
@@ -111,7 +111,7 @@ function OfBackend({ backend, mode, pins, isOpen, onToggle, onBlock, onChange }:
         title={`Approve all of ${visible(backend)}?`}
         confirmLabel={`Approve ${pins.length}`}
         onConfirm={async () => {
-          const approved = await approveShown(backend, pins, undefined);
+          const approved = await approveShown(backend, pins, null);
           onChange();
           toast({ title: approved.length === 0 ? "There was nothing to approve" : `Approved ${plural(approved.length, "tool")} of ${backend}`, detail: visible(listed(approved)), tone: "ok" });
         }}

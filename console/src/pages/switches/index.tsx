@@ -19,7 +19,7 @@ import { SwitchOff } from "./switch-off";
 import styles from "./switches.module.css";
 
 /** Of the newest records of the kill switch: what is older is shown without when. */
-const RECORDS = "500";
+const RECORDS = 500;
 
 /** The newest records about switching off, by what they are about. */
 function useSince(): ReadonlyMap<string, AuditRecord> {
