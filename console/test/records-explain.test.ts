@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { adviceTable, argumentsNote, explain, isRedacted } from "../src/lib/records/explain";
+import { OUTCOME_WORDS, outcomeTone, outcomeWord, subjectOf } from "../src/lib/records/record";
+import { sample } from "./record";
+import { timeParts, timeline } from "../src/lib/records/story";
+
+const ADVICE = adviceTable({
+  problems: [
+    { code: "forbidden", title: "Not allowed", meaning: "The credential is good, but its role does not allow this.", hint: "Ask an operator." },
+    { code: "backend_error", title: "The backend reports an error", meaning: "It answered with an error.", hint: "Read `detail`." },
+    { code: "unauthorized", title: "Not authenticated", meaning: "The request has no credential.", hint: "Send one." },
+    { title: "no code" },
+  ],
+});
+
+test("a refusal says who refused, why, what to do and where", () => {
+  const refused = explain(sample({ decision: "deny", outcome: "denied", kind: "forbidden", operation: "files/write", caller: "dev" }), ADVICE);
+  assert.equal(refused.title, "Not allowed");
+  assert.equal(refused.what, "The gateway did not let the call through; no backend ran it. The credential is good, but its role does not allow this.");
+  assert.equal(refused.code, "forbidden");
+  assert.match(refused.todo, /role/);
+  assert.deepEqual(refused.next, [{ label: "Why may this caller not call it?", href: "/access?operation=files%2Fwrite&caller=dev" }]);
+});
+
+test("a failure of a backend is none of the gateway, and leads to the backend", () => {
+  const failed = explain(sample({ kind: "backend_timeout", backend: "a b" }), ADVICE);
+  assert.match(failed.what, /failed at its backend/);
+  assert.deepEqual(failed.next, [{ label: "Look at the backend", href: "/backends/a%20b" }]);
+  assert.equal(explain(sample(), ADVICE).todo, "Read `detail`.");
+});
+
+test("every outcome is explained in a sentence, with or without advice", () => {
+  for (const [outcome] of OUTCOME_WORDS) {
+    for (const kind of ["", "overloaded", "something_new", "replayed"]) {
+      for (const advice of [ADVICE, adviceTable(null), adviceTable({ problems: "no" })]) {
+        const { title, what } = explain(sample({ outcome, kind }), advice);
+        assert.ok(title !== "" && what.endsWith("."), `${outcome} ${kind}: ${title} ${what}`);
+      }
+    }
+  }
+});
+
+test("requests that were refused unread are counted by their address", () => {
+  const away = (count: number) =>
+    explain(sample({ method: "", operation: "", decision: "deny", outcome: "denied", kind: "unauthorized", args: { address: "10.0.0.1", count } }), ADVICE).what;
+  assert.equal(away(1), "A request from 10.0.0.1 was refused before it was read. The request has no credential.");
+  assert.equal(away(7), "7 requests from 10.0.0.1 were refused before they were read. The request has no credential.");
+});
+
+test("it is said why arguments are not there", () => {
+  assert.equal(argumentsNote(sample()), undefined);
+  assert.match(argumentsNote(sample({ args: null })) ?? "", /Only the digest/);
+  assert.match(argumentsNote(sample({ args: { left_out: "too long" } })) ?? "", /256 KiB/);
+  assert.match(argumentsNote(sample({ args: { left_out: "unreadable" } })) ?? "", /no valid JSON/);
+  assert.match(argumentsNote(sample({ args: { deep: [{ token: "[redacted]" }] } })) ?? "", /Secrets/);
+  assert.match(argumentsNote(sample({ args: null, args_digest: null })) ?? "", /audit\] arguments is off/);
+  assert.equal(argumentsNote(sample({ args: null, args_digest: null, method: "tools/list" })), undefined);
+  assert.equal(isRedacted({ url: "https://[redacted]@host/" }), true);
+  assert.equal(isRedacted({ left_out: "too long" }), false);
+});
+
+test("words for outcomes tell a refusal from a failure", () => {
+  assert.equal(outcomeWord({ decision: "deny", outcome: "error" }), "Refused");
+  assert.equal(outcomeTone({ decision: "deny", outcome: "error" }), "warn");
+  assert.equal(outcomeWord({ decision: "allow", outcome: "error" }), "Error");
+  assert.equal(outcomeWord({ decision: "allow", outcome: "brand_new" }), "brand_new");
+  assert.equal(subjectOf(sample({ operation: "", method: "tools/list" })), "Listed tools");
+  assert.equal(subjectOf(sample({ operation: "", method: "" })), "A request that was not read");
+});
+
+test("the story has words for each step, and for steps that are new", () => {
+  const entries = timeline([
+    { step: "authorize", verdict: "passed", at_us: 12, took_us: 3, note: null },
+    { step: "limit", verdict: "refused", note: "6 a minute" },
+    { step: "teleport", verdict: "not_reached" },
+  ]);
+  assert.deepEqual(
+    entries.map(({ label, verdictWord, note }) => [label, verdictWord, note]),
+    [
+      ["May the caller use it?", "Passed", undefined],
+      ["Within the rate limit?", "Ended here", "6 a minute"],
+      ["teleport", "Not reached", undefined],
+    ],
+  );
+});
+
+test("the parts of a call's time make the whole", () => {
+  assert.equal(timeParts(100, 10, null), undefined);
+  assert.deepEqual(timeParts(100, 10, 70), { queueUs: 10, backendUs: 70, gatewayUs: 20 });
+  assert.deepEqual(timeParts(100, null, 170), { queueUs: 0, backendUs: 100, gatewayUs: 0 });
+});
