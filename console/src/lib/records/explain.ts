@@ -49,6 +49,9 @@ export function adviceTable(answer: unknown): AdviceTable {
 /** Kinds where nobody refused: a backend was asked, and failed. */
 const OF_BACKENDS = new Set(["backend_error", "tool_error", "backend_unavailable", "backend_timeout", "backend_bad_reply"]);
 
+/** Kinds of errors that the backend itself answered with. */
+const TOLD_BY_BACKENDS = new Set(["backend_error", "tool_error"]);
+
 /** What an operator can do, where the hint of `/problems` speaks to the caller. */
 const FOR_OPERATORS: Readonly<Record<string, string>> = {
   forbidden: "Give the caller a role that allows it, if it should.",
@@ -117,6 +120,13 @@ function special(record: AuditRecord): Pick<Explanation, "title" | "what" | "tod
         what: "The records between these two numbers could not be kept, and the gateway says so here.",
         todo: "See whether the disk was full or the store was away for long.",
       };
+  }
+  if (record.outcome === "error" && record.decision !== "deny" && TOLD_BY_BACKENDS.has(record.kind)) {
+    return {
+      title: "The tool reports an error",
+      what: "The gateway let the call through, and the tool or its backend answered with an error. What it said went to the caller; it is not on record.",
+      todo: "Make the call again in the inspector to read what it says.",
+    };
   }
   switch (record.outcome) {
     case "success":
