@@ -43,7 +43,8 @@ const overview = page({
   label: "Overview",
   paths: ["/"],
   icon: LayoutDashboard,
-  isAdmin: true,
+  // Other callers see who they are, what they may call and how to connect.
+  isAdmin: false,
   keywords: "dashboard home health latency errors",
   load: () => import("./pages/overview"),
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { findings } from "../src/lib/overview/health";
 import type { State } from "../src/lib/overview/health";
-import { between, courseOfHistory, courseOfTotals, joined, percentile, reasonsBetween, since, sumOf } from "../src/lib/overview/rates";
+import { between, courseOfHistory, courseOfTotals, joined, percentile, since, sumOf } from "../src/lib/overview/rates";
 
 const BOUNDS = [1_000, 10_000, 100_000];
 
@@ -66,14 +66,9 @@ test("the stored course ends where the live one begins", () => {
   assert.deepEqual(joined(undefined, live, 5_000, 9_000).times, [8000, 9000]);
 });
 
-test("reasons are those of the time between, most frequent first", () => {
-  const before = state(1, { errors: { forbidden: 2, backend_error: 1 } });
-  const after = state(2, { errors: { forbidden: 2, backend_error: 3, rate_limited: 7 } });
-  assert.deepEqual(reasonsBetween(before, after), [
-    { kind: "rate_limited", count: 7, isRefusal: true },
-    { kind: "backend_error", count: 2, isRefusal: false },
-  ]);
+test("a window begins at the oldest event that is young enough", () => {
   assert.equal(since([state(1), state(50), state(100)], 60_000)?.at_ms, 50_000);
+  assert.equal(since([], 60_000), undefined);
 });
 
 test("a gateway where all is right has no findings", () => {

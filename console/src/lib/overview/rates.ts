@@ -17,7 +17,7 @@ export interface Sum {
   refused: number;
 }
 
-/** Kinds of the outcome `error` that are refusals: no backend ran the call. */
+/** Kinds of the outcome `error` that are refusals: no backend ran the call. Records tell for each call, totals do not. */
 const REFUSED_AS_ERROR = [
   "invalid_arguments",
   "invalid_params",
@@ -32,22 +32,6 @@ const REFUSED_AS_ERROR = [
   "audit_unavailable",
   "going_down",
 ];
-const REFUSED_KINDS = new Set([
-  ...REFUSED_AS_ERROR,
-  "unauthorized",
-  "forbidden",
-  "unknown_name",
-  "unknown_resource",
-  "rate_limited",
-  "disabled",
-  "circuit_open",
-  "overloaded",
-]);
-
-/** Whether calls that ended with this kind were refused; the others failed. */
-export function isRefusal(kind: string): boolean {
-  return REFUSED_KINDS.has(kind);
-}
 
 export function sumOf(totals: Totals): Sum {
   const of = (name: string) => totals.ended[name] ?? 0;
@@ -203,18 +187,4 @@ export function joined(stored: Course | undefined, live: Course, ms: number, now
   if (stored !== undefined) take(stored, (at) => at < begin);
   take(live, () => true);
   return course;
-}
-
-export interface Reason {
-  kind: string;
-  count: number;
-  isRefusal: boolean;
-}
-
-/** Why calls failed or were refused between two totals, the most frequent first. */
-export function reasonsBetween(before: Totals | undefined, after: Totals): Reason[] {
-  return Object.entries(after.errors)
-    .map(([kind, count]) => ({ kind, count: count - (before?.errors[kind] ?? 0), isRefusal: isRefusal(kind) }))
-    .filter(({ count }) => count > 0)
-    .sort((a, b) => b.count - a.count || (a.kind < b.kind ? -1 : 1));
 }

@@ -1,11 +1,10 @@
-import { LayoutDashboard } from "lucide-react";
-import { EmptyState, PageHeader } from "../../ui";
+// Overview: is everything all right? What an operator sees first, and what callers without that right see.
+
+import { useSession } from "../../api/session";
+import { AdminOverview } from "./admin";
+import { CallerOverview } from "./caller";
 
 export default function Overview() {
-  return (
-    <>
-      <PageHeader title="Overview" />
-      <EmptyState icon={<LayoutDashboard size={24} aria-hidden />} title="Not built yet" />
-    </>
-  );
+  const { isAdmin } = useSession();
+  return isAdmin ? <AdminOverview /> : <CallerOverview />;
 }

@@ -26,6 +26,7 @@ const TYPED_MS = 350;
 
 const TIMES: readonly [string, string][] = [
   ["", "Any time"],
+  ["5m", "Last 5 minutes"],
   ["15m", "Last 15 minutes"],
   ["1h", "Last hour"],
   ["6h", "Last 6 hours"],

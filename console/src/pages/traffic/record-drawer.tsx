@@ -16,6 +16,7 @@ import { trafficHref } from "../../lib/records/filters";
 import { rawMember } from "../../lib/records/raw";
 import { isCall, outcomeTone, outcomeWord, subjectOf, surfaceWord } from "../../lib/records/record";
 import type { AuditRecord } from "../../lib/records/record";
+import { useAdvice } from "../../lib/records/use-advice";
 import { timeParts, timeline } from "../../lib/records/story";
 import type { StoryStep } from "../../lib/records/story";
 import {
@@ -40,7 +41,6 @@ import {
   formatDuration,
   toast,
 } from "../../ui";
-import { useAdvice } from "./use-advice";
 import styles from "./record-drawer.module.css";
 
 /** The answer of `/admin/api/audit/record`, and its record as it was written. */

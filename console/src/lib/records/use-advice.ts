@@ -2,8 +2,8 @@
 
 import { request } from "../../api/client";
 import { useQuery } from "../../api/use-query";
-import { adviceTable } from "../../lib/records/explain";
-import type { AdviceTable } from "../../lib/records/explain";
+import { adviceTable } from "./explain";
+import type { AdviceTable } from "./explain";
 
 const NONE: AdviceTable = new Map();
 

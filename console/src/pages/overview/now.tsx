@@ -1,0 +1,133 @@
+// What goes on now, as numbers. Each leads to the records, or the page, behind it.
+
+import { useMemo } from "react";
+import type { Overview } from "../../api/live";
+import { between, courseOfTotals, percentilesBetween, since } from "../../lib/overview/rates";
+import { trafficHref } from "../../lib/records/filters";
+import { Bytes, Count, Stat, StatGrid, formatCompact, formatCount, formatDuration, formatRate } from "../../ui";
+import type { History } from "./use-figures";
+
+/** A rate over less jumps with every call. */
+const RATE_MS = 10_000;
+const MINUTE_MS = 60_000;
+/** Parts of all calls in five minutes that are worth a colour. */
+const ERRORS_SHARE = 0.05;
+const REFUSED_SHARE = 0.25;
+
+interface Props {
+  overview: Overview;
+  history: readonly Overview[];
+  recent: History | undefined;
+}
+
+/** Calls of the last five minutes: those that the store knows from before the stream, and those of the stream. */
+function fiveMinutes(history: readonly Overview[], recent: History | undefined) {
+  const [first, last] = [history[0] as Overview, history.at(-1) as Overview];
+  const sum = between(first, last);
+  const begin = last.at_ms - 5 * MINUTE_MS;
+  for (const point of recent?.points ?? []) {
+    if (point.at_ms < begin || point.at_ms + (recent?.step_ms ?? 0) > first.at_ms) continue;
+    sum.calls += point.calls;
+    sum.failed += point.errors;
+    sum.refused += point.refused;
+  }
+  return sum;
+}
+
+export function Now({ overview, history, recent }: Props) {
+  const { rate, five, latency, isSinceStart, course } = useMemo(() => {
+    const last = history.at(-1) as Overview;
+    const now = between(since(history, RATE_MS) ?? last, last);
+    // The stream is young, or nothing was called: what is known since the start.
+    const minute = since(history, MINUTE_MS);
+    const ofMinute = minute === undefined ? undefined : percentilesBetween(minute, last);
+    const isSinceStart = ofMinute === undefined || ofMinute.p50 === null;
+    return {
+      rate: now.seconds > 0 ? now.calls / now.seconds : undefined,
+      five: fiveMinutes(history, recent),
+      latency: isSinceStart ? percentilesBetween(undefined, last) : ofMinute,
+      isSinceStart,
+      course: courseOfTotals(history.slice(-MINUTE_MS / 1000)),
+    };
+  }, [history, recent]);
+  const { admission, audit } = overview;
+  const total = Object.values(overview.ended).reduce((sum, count) => sum + count, 0);
+  const share = (count: number) => (five.calls === 0 ? undefined : `${formatPercent(count / five.calls)} of ${formatCompact(five.calls)} calls in 5 minutes`);
+  const duration = (us: number | null) => (us === null ? "–" : formatDuration(us));
+  const up = overview.backends.filter(({ health }) => health === "up" || health === "asleep").length;
+  const rejected = Object.values(admission?.rejected ?? {}).reduce((sum, count) => sum + count, 0);
+  return (
+    <StatGrid>
+      <Stat
+        label="Calls a second"
+        value={rate === undefined ? "–" : formatRate(rate)}
+        hint={`${formatCompact(total)} since the start`}
+        href={trafficHref({ since: "5m" })}
+        series={course.calls}
+      />
+      <Stat
+        label={isSinceStart ? "Latency p95, since the start" : "Latency p95, last minute"}
+        value={duration(latency.p95)}
+        hint={`p50 ${duration(latency.p50)}, p99 ${duration(latency.p99)}`}
+        href={trafficHref({ since: isSinceStart ? "" : "5m", slower_than_ms: String(Math.max(0, Math.floor((latency.p95 ?? 0) / 1000))) })}
+        series={course.p95}
+      />
+      <Stat
+        label="Errors"
+        value={<Count value={five.failed} />}
+        hint={share(five.failed) ?? "no calls in 5 minutes"}
+        href={trafficHref({ since: "5m", ended: "failed" })}
+        tone={five.calls > 0 && five.failed / five.calls > ERRORS_SHARE ? "error" : "neutral"}
+        series={course.failed}
+      />
+      <Stat
+        label="Refused"
+        value={<Count value={five.refused} />}
+        hint={share(five.refused) ?? "no calls in 5 minutes"}
+        href={trafficHref({ since: "5m", ended: "refused" })}
+        tone={five.calls > 0 && five.refused / five.calls > REFUSED_SHARE ? "warn" : "neutral"}
+        series={course.refused}
+      />
+      {admission ? (
+        <Stat
+          label="Running now"
+          value={<Count value={admission.active} />}
+          unit={`of ${formatCount(admission.max)}`}
+          hint={`${formatCount(admission.queued)} waiting${admission.returning > 0 ? `, ${formatCount(admission.returning)} returning` : ""}, ${formatCount(rejected)} turned away`}
+          href="/limits"
+          tone={admission.max > 0 && admission.active >= admission.max ? "warn" : "neutral"}
+        />
+      ) : (
+        <Stat label="Running now" value="–" hint="Calls are not limited" href="/limits" />
+      )}
+      <Stat label="Backends ready" value={<Count value={up} />} unit={`of ${formatCount(overview.backends.length)}`} href="/backends" hint={restarts(overview)} />
+      <Stat label="Sessions" value={<Count value={overview.sessions} />} hint={`${formatCount(overview.streams)} open streams`} href="/limits" />
+      <Stat
+        label="Audit records"
+        value={audit.enabled ? formatCompact(audit.records) : "Off"}
+        hint={
+          audit.enabled ? (
+            <>
+              {formatCount(audit.backlog)} on the way, <Bytes value={audit.spool_bytes} /> in the spool
+            </>
+          ) : (
+            "Nothing is kept"
+          )
+        }
+        href="/traffic"
+        tone={audit.dropped > 0 || audit.gaps > 0 ? "error" : "neutral"}
+      />
+    </StatGrid>
+  );
+}
+
+function restarts(overview: Overview): string {
+  const count = overview.backends.reduce((sum, backend) => sum + backend.restarts, 0);
+  return count === 0 ? "none was restarted" : `${formatCount(count)} ${count === 1 ? "restart" : "restarts"} since the start`;
+}
+
+function formatPercent(part: number): string {
+  if (part === 0) return "0 %";
+  const percent = part * 100;
+  return percent < 0.1 ? "<0.1 %" : `${percent < 10 ? percent.toFixed(1) : Math.round(percent)} %`;
+}
