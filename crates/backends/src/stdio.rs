@@ -149,6 +149,7 @@ impl Backend for Stdio {
                 Ok(reply) => reply,
                 // The child was stopped or died between the two steps; nothing was sent, so a second attempt is safe.
                 Err(Closed) => {
+                    call.trail.retried();
                     let session = keeper.session(deadline).await?;
                     session
                         .call(&call, deadline)

@@ -18,6 +18,7 @@ mod redact;
 mod rejections;
 mod shown;
 mod store;
+pub mod story;
 
 #[cfg(test)]
 mod tests;

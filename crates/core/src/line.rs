@@ -250,7 +250,12 @@ impl Conversation {
         loop {
             match self.events.poll_next(cx) {
                 Poll::Ready(event) if !self.is_progress(&event) => {}
-                Poll::Ready(event) => return Poll::Ready(Step::Event(event)),
+                Poll::Ready(event) => {
+                    if let Event::Ask(_) = &event {
+                        self.trail.asked();
+                    }
+                    return Poll::Ready(Step::Event(event));
+                }
                 Poll::Pending => {
                     return match self.done.take() {
                         Some(outcome) => Poll::Ready(Step::Done(outcome)),

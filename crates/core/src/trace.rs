@@ -134,6 +134,11 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
+    /// The trace of the request's own span.
+    pub(crate) fn trace(&self) -> Option<[u8; 16]> {
+        self.spans.map(|(own, _)| own.trace)
+    }
+
     /// `meta` is the context in the request, `header` the one of HTTP.
     pub(crate) fn new(collected: bool, meta: Option<&[u8]>, header: Option<&[u8]>) -> Self {
         let said = meta.and_then(Context::parse);

@@ -17,6 +17,7 @@ use tower::layer::layer_fn;
 use tower::{Layer, Service, ServiceBuilder};
 
 use crate::admission::PermitSlot;
+use crate::audit::story::StepName as Name;
 use crate::audit::{AuditTrail, Auditor};
 use crate::backend::Call;
 use crate::caller::Caller;
@@ -76,18 +77,18 @@ struct CallContext {
 /// the call belongs to the surface, around all of this; only the intent is written here.
 pub fn walk(policy: Arc<Policy>, auditor: Arc<Auditor>) -> Walk {
     let stack = ServiceBuilder::new()
-        .layer(step(resolve::step)) // whose is it?
-        .layer(step(authorize::step)) // may this caller see it, and call it?
-        .layer(step(kill::step)) // is it switched off, now or before it ends?
-        .layer(step(limit::step)) // does this caller call it too often?
-        .layer(step(arguments::step)) // are the arguments what its schema asks for?
-        .layer(step(confirm::step)) // does it need a confirmation, and is that given?
-        .layer(step(recall::step)) // is the answer cached?
-        .layer(step(circuit::step)) // fail at once while its backend keeps failing
-        .layer(step(admit::step)) // wait for a permit, and hold it to the end
-        .layer(step(intend::step)) // where `sync` is promised, the intent is on disk before the work
-        .layer(step(outputs::step)) // is the result what its schema promises?
-        .layer(step(sign::step)) // its questions and failures name the backend
+        .layer(step(Name::Resolve, resolve::step)) // whose is it?
+        .layer(step(Name::Authorize, authorize::step)) // may this caller see it, and call it?
+        .layer(step(Name::Kill, kill::step)) // is it switched off, now or before it ends?
+        .layer(step(Name::Limit, limit::step)) // does this caller call it too often?
+        .layer(step(Name::Arguments, arguments::step)) // are the arguments what its schema asks for?
+        .layer(step(Name::Confirm, confirm::step)) // does it need a confirmation, and is that given?
+        .layer(step(Name::Recall, recall::step)) // is the answer cached?
+        .layer(step(Name::Circuit, circuit::step)) // fail at once while its backend keeps failing
+        .layer(step(Name::Admit, admit::step)) // wait for a permit, and hold it to the end
+        .layer(step(Name::Intend, intend::step)) // where `sync` is promised, the intent is on disk before the work
+        .layer(inner(outputs::step)) // is the result what its schema promises?
+        .layer(inner(sign::step)) // its questions and failures name the backend
         .service(route::Route); // to its backend
     Walk {
         shared: Arc::new(Shared {
@@ -179,16 +180,32 @@ impl<S> Rest for S where
 /// A step as a service: its function, and the rest of the walk that it may go on to.
 #[derive(Clone)]
 struct Step<F, S> {
+    /// For the call's story.
+    name: Option<Name>,
     step: F,
     rest: S,
 }
 
-fn step<F, S, W>(step: F) -> impl Layer<S, Service = Step<F, S>>
+fn step<F, S, W>(name: Name, step: F) -> impl Layer<S, Service = Step<F, S>>
 where
     F: Fn(CallContext, S) -> W + Clone,
     W: Future<Output = Outcome>,
 {
+    layer(Some(name), step)
+}
+
+/// A step that looks at the reply only, which is a part of the time at the backend.
+fn inner<F, S, W>(step: F) -> impl Layer<S, Service = Step<F, S>>
+where
+    F: Fn(CallContext, S) -> W + Clone,
+    W: Future<Output = Outcome>,
+{
+    layer(None, step)
+}
+
+fn layer<F: Clone, S>(name: Option<Name>, step: F) -> impl Layer<S, Service = Step<F, S>> {
     layer_fn(move |rest| Step {
+        name,
         step: step.clone(),
         rest,
     })
@@ -209,6 +226,9 @@ where
     }
 
     fn call(&mut self, ctx: CallContext) -> W {
+        if let Some(name) = self.name {
+            ctx.call.trail.enters(name);
+        }
         (self.step)(ctx, self.rest.clone())
     }
 }

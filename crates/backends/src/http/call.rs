@@ -158,6 +158,7 @@ async fn begin(
                 // The server never saw the call: requests with an unknown session are refused unread.
                 guard.disarm();
                 renewed = true;
+                call.trail.retried();
                 Box::pin(inner.renew(&ready, key, &upstream)).await?;
             }
             Ok(answer) => return Ok((upstream, id, answer, guard, outside)),
@@ -166,6 +167,7 @@ async fn begin(
                 inner.freshness.invalidate();
                 lost = Some(fault);
                 attempts -= 1;
+                call.trail.retried();
             }
             Err(failure) => {
                 guard.disarm();

@@ -21,18 +21,20 @@ use self::trail::{Facts, Text};
 use super::record::{Draft, Guarantee, Surface};
 use super::redact::without_userinfo;
 use super::rejections::{RejectionCount, Rejections};
+use super::story::Stories;
 use super::{Arguments, NotKept, Sink};
 use crate::caller::Caller;
 use crate::fault::Kind;
 use crate::identity::Identity;
 use crate::metrics::Metrics;
-use crate::trace::{Spans, Traced};
+use crate::trace::{Context, Spans, Traced};
 
 const NS_PER_MS: u64 = 1_000_000;
 
 /// Opens entries; one per gateway.
 pub struct Auditor {
     pub metrics: Arc<Metrics>,
+    pub stories: Arc<Stories>,
     sink: Option<Arc<dyn Sink>>,
     settings: ArcSwap<AuditSettings>,
     policy_version: AtomicU64,
@@ -69,6 +71,7 @@ impl Auditor {
     ) -> Arc<Self> {
         let this = Self {
             metrics,
+            stories: Arc::default(),
             sink,
             settings: ArcSwap::default(),
             policy_version: AtomicU64::new(0),
@@ -109,8 +112,9 @@ impl Auditor {
         }
     }
 
-    /// Called every second: records the rejections of earlier seconds.
+    /// Called every second: records the rejections of earlier seconds, and ends the noting of stories that nobody watches.
     pub fn sweep(&self) {
+        self.stories.sweep();
         let over = self.rejections.sweep(now_ms() / 1000);
         over.iter()
             .for_each(|rejections| self.record_rejections(rejections));
@@ -160,19 +164,24 @@ impl Auditor {
         };
         let operation = blanked.as_deref().unwrap_or(&operation);
         let arguments = params.and_then(|params| params.get("arguments"));
+        let (at_ns, began) = (now_ns(), Instant::now());
+        let traced = self.traced(request);
+        let trace = || traced.trace().or_else(|| trace_of(request));
+        let notes = self.stories.begin(began, at_ns / NS_PER_MS, trace);
         let facts = Facts {
             surface: request.surface,
             request_id: Text::of(request.id.unwrap_or_default()),
             method: request.method.cloned(),
             operation: Text::of(operation.as_bytes()),
             arguments: settings.of(arguments),
-            at_ns: now_ns(),
-            began: Instant::now(),
+            at_ns,
+            began,
             bytes_in: request.bytes_in,
-            traced: self.traced(request),
+            traced,
         };
         let trail = AuditTrail {
             facts: Some(facts),
+            notes,
             ..AuditTrail::default()
         };
         Entry {
@@ -230,6 +239,15 @@ impl Auditor {
             Ok(())
         })
     }
+}
+
+/// The trace that a caller names.
+fn trace_of(request: &Request<'_>) -> Option<[u8; 16]> {
+    let params = request.params;
+    let said = params.and_then(|params| json::decode_string(params.meta(meta::TRACEPARENT)?));
+    let said = said.and_then(|said| Context::parse(said.as_bytes()));
+    let context = said.or_else(|| Context::parse(request.traceparent?));
+    context.map(|context| context.trace)
 }
 
 fn now_ns() -> u64 {
@@ -348,6 +366,9 @@ impl Entry {
         draft.guarantee = self.auditor.guarantee(trail);
         draft.intent = trail.intent.load(Ordering::Relaxed);
         draft.policy_version = self.auditor.policy_version.load(Ordering::Relaxed);
+        if let Some(notes) = trail.notes() {
+            self.auditor.stories.keep(&draft, notes);
+        }
         sink.append(&draft);
     }
 }

@@ -6,6 +6,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tower::Service;
 
 use super::{CallContext, Outcome};
+use crate::audit::story::StepName;
 use crate::fault::Fault;
 use crate::reply::Reply;
 use crate::tasks;
@@ -24,6 +25,7 @@ impl Service<CallContext> for Route {
 
     fn call(&mut self, ctx: CallContext) -> Self::Future {
         let CallContext { call, shared } = ctx;
+        call.trail.enters(StepName::Backend);
         call.trail.dispatched();
         let backend = call.target().backend.clone();
         match tasks::concern(&call) {

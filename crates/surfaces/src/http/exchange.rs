@@ -306,7 +306,10 @@ impl HttpServer {
         };
         let is_admin = head.uri.path().starts_with(ADMIN);
         let who = if is_admin { Who::Admin } else { found.who() };
-        let handled = match (self.authorize(who, identity, arrived.from), found) {
+        let authorized = self
+            .check_exposure(who, arrived.from)
+            .and_then(|()| self.authorize(who, identity));
+        let handled = match (authorized, found) {
             (Err(fault), _) => Err(fault),
             _ if is_too_long(head) => {
                 let text = format!("a path and query of more than {TARGET_BYTES_MAX} bytes");
@@ -397,7 +400,12 @@ impl HttpServer {
     }
 
     /// Refuses to let everybody who can reach the gateway operate it.
-    fn check_guarded(&self) -> Result<(), Fault> {
+    fn check_exposure(&self, who: Who, from: IpAddr) -> Result<(), Fault> {
+        let is_operating = matches!(who, Who::Admin | Who::Page);
+        let is_operator = matches!(self.serves, Serves::Operator);
+        if !is_operating || is_operator || from.is_loopback() {
+            return Ok(());
+        }
         match self.entrance.load().epoch.access.is_guarded() {
             true => Ok(()),
             false => Err(Fault::new(
@@ -408,20 +416,16 @@ impl HttpServer {
     }
 
     /// Whether an authenticated caller may use a route.
-    fn authorize(
+    pub(super) fn authorize(
         &self,
         who: Who,
         identity: Option<&Arc<Identity>>,
-        from: IpAddr,
     ) -> Result<(), Fault> {
-        let is_operator = matches!(self.serves, Serves::Operator);
-        if matches!(who, Who::Admin | Who::Page) && !is_operator && !from.is_loopback() {
-            self.check_guarded()?;
-        }
         let (Who::Admin, Some(identity)) = (who, identity) else {
             return Ok(());
         };
         let policy = &self.gateway.policy;
+        let is_operator = matches!(self.serves, Serves::Operator);
         if !is_operator && !policy.is_admin(&Caller::of(identity)) {
             let text = "your role may not use the admin API";
             return Err(Fault::new(Kind::Forbidden, text));

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::super::record::{Draft, Surface};
 use super::super::redact::RecordedArguments;
+use super::super::story::{Notes, StepName};
 use super::NS_PER_MS;
 use crate::fault::Kind;
 use crate::operation::Operation;
@@ -19,6 +20,10 @@ use crate::trace::Traced;
 #[derive(Default)]
 pub struct AuditTrail {
     pub(super) facts: Option<Facts>,
+    /// The story of the request, while somebody watches.
+    pub(super) notes: Option<Arc<Notes>>,
+    /// That of the call which the request continues.
+    pub(super) continued: OnceLock<Arc<Notes>>,
     /// The operation it resolved to.
     pub(super) went: OnceLock<Arc<Operation>>,
     pub(super) dispatched: AtomicBool,
@@ -117,8 +122,37 @@ impl AuditTrail {
         let _ = self.about.set(what.into());
     }
 
+    /// Notes that a step of the walk begins, while somebody watches.
+    pub(crate) fn enters(&self, step: StepName) {
+        if let Some(notes) = &self.notes {
+            notes.enter(step);
+        }
+    }
+
+    /// Notes that the caller is asked something.
+    pub(crate) fn asked(&self) {
+        if let Some(notes) = &self.notes {
+            notes.asked();
+        }
+    }
+
+    /// Notes that the backend is sent the request once more.
+    pub fn retried(&self) {
+        if let Some(notes) = &self.notes {
+            notes.retried();
+        }
+    }
+
+    /// The story of the call.
+    pub(super) fn notes(&self) -> Option<&Arc<Notes>> {
+        self.continued.get().or(self.notes.as_ref())
+    }
+
     /// Links this request to the call that an earlier one began.
     pub fn continues(&self, earlier: &Self) {
+        if let Some(notes) = earlier.notes() {
+            let _ = self.continued.set(notes.clone());
+        }
         if let Some(went) = earlier.went.get() {
             let _ = self.went.set(went.clone());
         }

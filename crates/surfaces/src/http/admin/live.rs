@@ -107,11 +107,14 @@ impl EventEndpoint for Live {
         let mut ticks = interval(EVERY);
         // A reader that was slow is told how it is now, and not how it was.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let state = (ticks, exchange.server.clone());
-        let events = stream::unfold(state, |(mut ticks, server)| async {
+        let server = exchange.server.clone();
+        // Whoever watches may look into a call.
+        let watching = server.gateway.auditor.stories.watch();
+        let state = (ticks, server, watching);
+        let events = stream::unfold(state, |(mut ticks, server, watching)| async {
             ticks.tick().await;
             let event = LiveEvent::Overview(Box::new(overview(&server)));
-            Some((event, (ticks, server)))
+            Some((event, (ticks, server, watching)))
         });
         Ok(events.boxed())
     }

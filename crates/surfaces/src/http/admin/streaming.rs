@@ -1,11 +1,10 @@
 //! Endpoints whose answer goes on: server-sent events, and JSON Lines.
 //!
 //! A stream counts toward `limits.streams` and ends when its reader leaves, when its reader's identity ends
-//! (`AccessEpoch::watch`) and when the gateway drains. The next event is made when the connection has room for it, so a slow
+//! (`AccessEpoch::watch`) or may no longer use the admin API, and when the gateway drains. The next event is made when the connection has room for it, so a slow
 //! reader slows its own stream and nothing is kept for it here.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream};
@@ -14,17 +13,16 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use hyper::body::Incoming;
 use schemars::JsonSchema;
-use sentinel_core::Fault;
+use sentinel_core::{Fault, Identity};
 use sentinel_wire::sse;
 use serde::Serialize;
 use tokio::time::timeout;
 
 use super::super::body::Body;
 use super::super::exchange::Exchange;
-use super::super::reply;
-use super::super::routes::Handled;
+use super::super::routes::{Handled, Who};
+use super::super::{HttpServer, reply};
 use super::FromRequest;
-use crate::gateway::Gateway;
 use crate::mcp::{SILENCE_MAX, Unfinished};
 
 /// One event. Documents describe it as an object with its name (`event`) and its data (`data`).
@@ -74,27 +72,31 @@ pub(in crate::http) fn events<'a, E: EventEndpoint>(
         let input = E::Input::read(exchange, body).await?;
         let place = exchange.server.stream_place(exchange.identity())?;
         let events = E::open(exchange, input).await?;
-        let gateway = exchange.server.gateway.clone();
-        Ok(reply::stream(place, written(gateway, events, SILENCE_MAX)))
+        let (server, identity) = (exchange.server.clone(), exchange.identity().clone());
+        Ok(reply::stream(place, written(server, identity, events)))
     }
     .boxed()
 }
 
 fn written<E: Event>(
-    gateway: Arc<Gateway>,
+    server: Arc<HttpServer>,
+    identity: Arc<Identity>,
     events: BoxStream<'static, E>,
-    silence_max: Duration,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
-    let chunks = stream::unfold(events, move |mut events| async move {
+    let gateway = server.gateway.clone();
+    let state = (events, server, identity);
+    let chunks = stream::unfold(state, move |(mut events, server, identity)| async move {
         let mut out = Vec::new();
-        match timeout(silence_max, events.next()).await {
+        let event = timeout(SILENCE_MAX, events.next()).await;
+        server.authorize(Who::Admin, Some(&identity)).ok()?;
+        match event {
             Ok(event) => {
                 let event = event?;
                 sse::push_event(&mut out, None, Some(event.name()), &event.data());
             }
             Err(_) => sse::push_keep_alive(&mut out),
         }
-        Some((Bytes::from(out), events))
+        Some((Bytes::from(out), (events, server, identity)))
     });
     chunks.take_until(async move { gateway.drained().await })
 }

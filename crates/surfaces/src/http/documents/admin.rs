@@ -116,7 +116,7 @@ mod tests {
 
     /// The types of the console are generated from this file, so a changed type breaks its build.
     #[test]
-    fn a_3_the_consoles_copy_of_the_document_is_the_one_that_is_served() {
+    fn the_consoles_copy_of_the_document_is_the_one_that_is_served() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../console/admin.openapi.json");
         let served = serde_json::to_string_pretty(&document(true)).expect("it is JSON") + "\n";
         if std::env::var_os("UPDATE_OPENAPI").is_some() {
@@ -125,7 +125,7 @@ mod tests {
         let copy = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(
             copy == served,
-            "{} differs: run `UPDATE_OPENAPI=1 cargo test -p sentinel-surfaces openapi`",
+            "{} differs: run `UPDATE_OPENAPI=1 cargo test -p sentinel-surfaces consoles_copy`",
             file.display()
         );
     }

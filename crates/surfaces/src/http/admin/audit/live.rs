@@ -97,9 +97,11 @@ impl EventEndpoint for Live {
     ) -> Result<BoxStream<'static, TailEvent>, Fault> {
         let tail = Tail::begin(store(exchange)?, filter).await;
         let tail = tail.map_err(unanswered)?;
-        let events = stream::unfold(tail, |mut tail| async {
+        // Whoever watches may look into a call.
+        let watching = exchange.server.gateway.auditor.stories.watch();
+        let events = stream::unfold((tail, watching), |(mut tail, watching)| async {
             let event = tail.next().await;
-            Some((event, tail))
+            Some((event, (tail, watching)))
         });
         Ok(events.boxed())
     }

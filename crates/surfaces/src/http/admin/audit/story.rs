@@ -1,6 +1,11 @@
 //! One audit record, and what happened in its call: each step of the walk with its verdict and time.
+//!
+//! Not here: when times are noted (`sentinel_core::audit::story`), what a record's verdicts are (`verdicts`).
+
+mod verdicts;
 
 use schemars::JsonSchema;
+use sentinel_core::audit::story::StepName;
 use sentinel_core::audit::{Filter, Query, RecordKey, Stored};
 use sentinel_core::{Fault, Kind};
 use serde::Serialize;
@@ -8,6 +13,7 @@ use serde::Serialize;
 use super::super::parameters::{FromQuery, Pairs, Parameters};
 use super::super::{Endpoint, Exchange};
 use super::{SEARCH_MAX, store, turn, unanswered};
+use verdicts::tell;
 
 /// The parameters: a key, or a request id with its caller.
 #[derive(JsonSchema)]
@@ -33,34 +39,41 @@ pub struct CallStory {
     pub steps: Vec<StoryStep>,
     /// Whether times were noted while the call ran. Without them verdicts follow from the record.
     pub story_known: bool,
+    /// When the request that began the call was read: times are counted from there. A call that asked its caller something
+    /// may have begun with an earlier request than that of the record.
+    pub began_ms: Option<u64>,
     pub trace_id: Option<String>,
+    /// How often the steps were taken: again where a caller's answers are sent to its backend with the call.
+    pub rounds: Option<u32>,
     /// How many questions its caller was asked.
     pub questions: Option<u32>,
     /// How often the request was sent to its backend.
     pub attempts: Option<u32>,
     /// Time in the queue for a place.
     pub waited_us: Option<u64>,
-    /// Time at the backend, that of questions to the caller included.
+    /// Time at the backend, with that of questions to the caller.
     pub backend_us: Option<u64>,
 }
 
+/// One step of the walk.
 #[derive(Serialize, JsonSchema)]
 pub struct StoryStep {
-    pub step: String,
+    pub step: StepName,
     pub verdict: StepVerdict,
-    /// Since the request was read.
+    /// When it began.
     pub at_us: Option<u64>,
     pub took_us: Option<u64>,
     pub note: Option<String>,
 }
 
-/// How a step ended: a call ends at the step that refuses it, and waits at those that have it wait. Steps that are not for
-/// it are skipped.
+/// How a step ended: a call ends at the step that refuses it or fails, and waits at those that have it wait. Steps that are
+/// not for it are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepVerdict {
     Passed,
     Refused,
+    Failed,
     Waited,
     Skipped,
     NotReached,
@@ -131,16 +144,10 @@ impl Endpoint for Read {
             }
         };
         let missing = || Fault::new(Kind::NotFound, "there is no such record in the store");
-        Ok(CallStory {
-            record: record.ok_or_else(missing)?,
-            steps: Vec::new(),
-            story_known: false,
-            trace_id: None,
-            questions: None,
-            attempts: None,
-            waited_us: None,
-            backend_us: None,
-        })
+        let record = record.ok_or_else(missing)?;
+        let stories = &exchange.server.gateway.auditor.stories;
+        let story = stories.of(&record.record.draft());
+        Ok(tell(record, story))
     }
 }
 
