@@ -248,15 +248,16 @@ fn count(conn: &Connection, query: &Query) -> Result<u64, StoreError> {
     Ok(count as u64)
 }
 
+const LAST: &str =
+    "SELECT node, lane, seq FROM audit ORDER BY node DESC, lane DESC, seq DESC LIMIT 1";
+/// The last record of the lane before.
+const LAST_BEFORE: &str = "SELECT node, lane, seq FROM audit WHERE (node, lane) < (?1, ?2)
+     ORDER BY node DESC, lane DESC, seq DESC LIMIT 1";
+
 /// One descent of the B-tree for each lane.
 fn ends(conn: &Connection) -> Result<Vec<RecordKey>, StoreError> {
-    let mut before = conn.prepare_cached(
-        "SELECT node, lane, seq FROM audit WHERE (node, lane) < (?1, ?2)
-         ORDER BY node DESC, lane DESC, seq DESC LIMIT 1",
-    )?;
-    let mut last = conn.prepare_cached(
-        "SELECT node, lane, seq FROM audit ORDER BY node DESC, lane DESC, seq DESC LIMIT 1",
-    )?;
+    let mut before = conn.prepare_cached(LAST_BEFORE)?;
+    let mut last = conn.prepare_cached(LAST)?;
     let mut ends = Vec::new();
     let mut end = last.query_row((), key).optional()?;
     while let Some(found) = end {
@@ -268,12 +269,7 @@ fn ends(conn: &Connection) -> Result<Vec<RecordKey>, StoreError> {
     Ok(ends)
 }
 
-/// The rows are counted here: grouping them in SQL would sort them.
-fn tally(conn: &Connection, query: &TallyQuery) -> Result<Tallies, StoreError> {
-    let mut tallies = Tallies::default();
-    if matches_nothing(&query.filter) {
-        return Ok(tallies);
-    }
+fn tally_statement(query: &TallyQuery) -> (String, Vec<Value>) {
     let mut conditions = Conditions::of(&query.filter, &DIALECT);
     conditions.of_calls();
     let (name, backend) = named(query.by);
@@ -282,8 +278,18 @@ fn tally(conn: &Connection, query: &TallyQuery) -> Result<Tallies, StoreError> {
          FROM audit WHERE {}",
         conditions.sql()
     );
+    (sql, conditions.values)
+}
+
+/// The rows are counted here: grouping them in SQL would sort them.
+fn tally(conn: &Connection, query: &TallyQuery) -> Result<Tallies, StoreError> {
+    let mut tallies = Tallies::default();
+    if matches_nothing(&query.filter) {
+        return Ok(tallies);
+    }
+    let (sql, values) = tally_statement(query);
     let mut rows = conn.prepare(&sql)?;
-    let mut rows = rows.query(params_from_iter(conditions.values))?;
+    let mut rows = rows.query(params_from_iter(values))?;
     while let Some(row) = rows.next()? {
         let text = |at: usize| {
             let bytes = row.get_ref(at)?.as_bytes()?;
@@ -429,4 +435,84 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Stored> {
             .filter(|_| is_sound.get())
             .unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use sentinel_core::audit::figures::By;
+    use sentinel_core::audit::{Filter, Run};
+
+    use super::*;
+
+    /// The plan of a statement, a line for each step.
+    fn plan(conn: &Connection, sql: &str, values: &[Value]) -> String {
+        let mut rows = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let steps = rows.query_map(params_from_iter(values), |row| row.get::<_, String>(3));
+        let steps: Vec<String> = steps.unwrap().map(Result::unwrap).collect();
+        steps.join("\n")
+    }
+
+    /// Decision 27: there is one index besides the key, and no search reads a range of time by anything else.
+    #[test]
+    fn ranges_of_time_and_runs_of_lanes_are_read_by_an_index() {
+        let conn = Connection::open_in_memory().unwrap();
+        MIGRATIONS
+            .steps
+            .iter()
+            .for_each(|step| conn.execute_batch(step).unwrap());
+        let filter = Filter {
+            caller: Some("ann".to_owned()),
+            text: Some("x".to_owned()),
+            failed: true,
+            since_ms: Some(1),
+            until_ms: Some(2),
+            ..Filter::default()
+        };
+        for newest in [true, false] {
+            let key = RecordKey {
+                node: "n".to_owned(),
+                lane: 1,
+                seq: 1,
+            };
+            let query = Query {
+                filter: filter.clone(),
+                newest,
+                after: Some((1, key)),
+                limit: 1,
+                ..Query::default()
+            };
+            let mut conditions = Conditions::of_query(&query, &DIALECT);
+            let sql = conditions.select(&query);
+            let plan = plan(&conn, &sql, &conditions.values);
+            assert!(plan.contains("USING INDEX audit_at"), "{plan}");
+        }
+        let query = TallyQuery {
+            filter,
+            by: By::Caller,
+            within: Duration::ZERO,
+        };
+        let (sql, values) = tally_statement(&query);
+        let by_time = plan(&conn, &sql, &values);
+        assert!(by_time.contains("USING INDEX audit_at"), "{by_time}");
+        let run = |lane| Run {
+            node: "n".to_owned(),
+            lane,
+            after_seq: 1,
+            to_seq: 2,
+        };
+        let query = Query {
+            runs: vec![run(1), run(2)],
+            limit: 1,
+            ..Query::default()
+        };
+        let mut conditions = Conditions::of_query(&query, &DIALECT);
+        let sql = conditions.select(&query);
+        let by_lane = plan(&conn, &sql, &conditions.values);
+        assert!(!by_lane.contains("SCAN"), "{by_lane}");
+        for sql in [LAST, LAST_BEFORE] {
+            let values = [Value::Text("n".to_owned()), Value::Number(1)];
+            let plan = plan(&conn, sql, &values[..sql.matches('?').count()]);
+            assert!(plan.contains("COVERING INDEX"), "{plan}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! What any store of audit records must do.
 
+mod searches;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -82,6 +84,9 @@ pub(super) async fn run(
     tampering(store, data_dir, tamper).await;
     no_records(store, data_dir, tamper).await;
     announcements(store, data_dir, tamper).await;
+    assert_eq!(store.ends().await.unwrap(), []);
+    searches::run(store).await;
+    tamper("DELETE FROM audit").await;
 }
 
 async fn searches(store: &dyn AuditStore, records: &[Stored]) {
