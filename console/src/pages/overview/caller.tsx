@@ -39,7 +39,7 @@ export function CallerOverview() {
               ["Signed in as", <Text key="s" value={caller?.subject ?? ""} max={120} />],
               ["Role", <Text key="r" value={caller?.role ?? ""} max={120} />],
               ["Tenant", caller?.tenant ? <Text key="t" value={caller.tenant} max={120} /> : undefined],
-              ["Signed in until", caller?.expires_at ? <Ago key="e" ms={expiry(caller.expires_at)} /> : undefined],
+              ["Signed in until", caller?.expires_at_ms ? <Ago key="e" ms={caller.expires_at_ms} /> : undefined],
             ]}
           />
           <p className={styles.hint}>Figures, backends and controls are for administrators. Ask one for another role if you need them.</p>
@@ -97,10 +97,4 @@ export function CallerOverview() {
       </Section>
     </>
   );
-}
-
-/** In seconds, in milliseconds, or as a date. */
-function expiry(value: unknown): number {
-  if (typeof value === "number") return value < 1e11 ? value * 1000 : value;
-  return Date.parse(String(value));
 }

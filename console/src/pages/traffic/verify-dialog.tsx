@@ -10,7 +10,7 @@ import { Button, Dialog, ErrorState, InlineCode, Status, Text, formatCount, form
 import styles from "./dialogs.module.css";
 
 /** `announced` and `elsewhere`: newer gateways tell these, too. */
-type Verified = components["schemas"]["Verified"] & { announced?: number; elsewhere?: number; broken_lanes?: number };
+type Verified = components["schemas"]["PostAuditVerifyAnswer"] & { announced?: number; elsewhere?: number; broken_lanes?: number };
 
 export function VerifyDialog({ open, onClose }: { open: boolean; onClose: () => void }) {
   const [found, setFound] = useState<Verified | undefined>(undefined);
