@@ -126,6 +126,17 @@ export function Diff({ before, after, labels = ["Before", "After"], maxHeight = 
       {added + removed === 0 && <p className={styles.note}>There is no difference.</p>}
       <div className={styles.scroll} tabIndex={0} role="region" aria-label={`${labels[0]} and ${labels[1]}`}>
         <table className={cx(styles.table, isSplit && styles.split)}>
+          {/* The first row may be a fold over all columns: it would say nothing about their widths. */}
+          {isSplit && (
+            <colgroup>
+              <col className={styles.number} />
+              <col className={styles.sign} />
+              <col />
+              <col className={styles.number} />
+              <col className={styles.sign} />
+              <col />
+            </colgroup>
+          )}
           <tbody>
             {items.slice(0, shown).map((item) =>
               "fold" in item ? (
