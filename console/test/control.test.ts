@@ -51,7 +51,7 @@ test("a reload is told in sentences, the most important first", () => {
   const lines = reloadLines({ ...NOTHING, added: ["a", "b"], removed: ["c"], kept: ["d"], restart_needed: ["gateway.listen"] }, "would");
   assert.deepEqual(
     lines.map((line) => line.text),
-    ["Adds the backends a and b.", "Removes the backend c.", "Takes effect when the gateway starts again: gateway.listen.", "1 backend kept as they are."],
+    ["Adds the backends a and b.", "Removes the backend c.", "Takes effect when the gateway starts again: gateway.listen.", "1 backend stays as it is."],
   );
   assert.equal(lines[1]?.tone, "warn");
 });

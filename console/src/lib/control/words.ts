@@ -75,13 +75,12 @@ export interface Line {
 }
 
 const TENSES = {
-  did: { added: "Added", removed: "Removed", replaced: "Started anew", changed: "Changed", kept: "kept as they are", nothing: "Nothing is different." },
+  did: { added: "Added", removed: "Removed", replaced: "Restarted", changed: "Changed", nothing: "Nothing is different." },
   would: {
     added: "Adds",
     removed: "Removes",
-    replaced: "Starts anew",
+    replaced: "Restarts",
     changed: "Changes",
-    kept: "kept as they are",
     nothing: "Nothing would be different.",
   },
 } as const;
@@ -102,7 +101,7 @@ export function reloadLines(reloaded: Reloaded, tense: keyof typeof TENSES): Lin
   }
   for (const notice of reloaded.notices) lines.push({ tone: "warn", text: notice });
   if (lines.length === 0) lines.push({ tone: "ok", text: words.nothing });
-  if (reloaded.kept.length > 0) lines.push({ tone: "neutral", text: `${plural(reloaded.kept.length, "backend")} ${words.kept}.` });
+  if (reloaded.kept.length > 0) lines.push({ tone: "neutral", text: `${plural(reloaded.kept.length, "backend stays as it is", "backends stay as they are")}.` });
   return lines;
 }
 

@@ -170,7 +170,7 @@ function Paste({ onAdded }: { onAdded: (added: Added) => void }) {
 
 function AddButton({ count, isRunning, isDisabled = false, onClick }: { count: number; isRunning: boolean; isDisabled?: boolean; onClick: () => void }) {
   return (
-    <div className={styles.comingHead}>
+    <div className={styles.submit}>
       <Button variant="primary" busy={isRunning} disabled={count === 0 || isDisabled} onClick={onClick}>
         {count === 0 ? "Add" : `Add ${plural(count, "backend")}`}
       </Button>
@@ -363,7 +363,7 @@ function Form({ onAdded }: { onAdded: (added: Added) => void }) {
       )}
       {submit.error && <ErrorState error={submit.error} compact />}
       {add.error && <ErrorState error={add.error} compact />}
-      <div className={styles.comingHead}>
+      <div className={styles.submit}>
         <Button variant="primary" type="submit" busy={submit.isRunning} disabled={isReadOnly(file.data)}>
           Add
         </Button>

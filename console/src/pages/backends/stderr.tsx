@@ -2,7 +2,9 @@
 
 import { ArrowDownToLine, Eraser } from "lucide-react";
 import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useStream } from "../../api/stream";
+import type { Dispatch, SetStateAction } from "react";
+import { openStream } from "../../api/stream";
+import type { StreamStatus } from "../../api/stream";
 import type { BackendStatus } from "../../lib/control/contract";
 import { NotHere, isMissing } from "../../lib/control/parts";
 import { Button, Card, Checkbox, CopyButton, ErrorState, SearchInput, Status, Text } from "../../ui";
@@ -19,32 +21,60 @@ interface Line {
 const LINES_MAX = 1_000;
 /** As long as the reader is so close to the end, new lines are followed. */
 const END_PX = 24;
+/** What programs colour their lines with; other control characters stay and are made visible. */
+const COLOURS = /\u001b\[[0-9;]*m/g;
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 
 let next = 0;
+
+/** Lines as they come, a batch each frame. Every connection begins with those that the gateway kept. */
+function useLines(backend: string, setLines: Dispatch<SetStateAction<readonly Line[]>>): StreamStatus {
+  const [status, setStatus] = useState<StreamStatus>({ state: "connecting", problem: undefined });
+  useEffect(() => {
+    const controller = new AbortController();
+    let arrived: Line[] = [];
+    let isFirst = false;
+    let frame = 0;
+    const flush = () => {
+      frame = 0;
+      const [batch, replaces] = [arrived, isFirst];
+      arrived = [];
+      isFirst = false;
+      setLines((before) => (replaces ? batch : [...before, ...batch]).slice(-LINES_MAX));
+    };
+    void openStream(`/admin/api/backends/stderr?${new URLSearchParams({ backend })}`, {
+      signal: controller.signal,
+      onState: (state, problem) => {
+        setStatus({ state, problem });
+        if (state !== "live") return;
+        arrived = [];
+        isFirst = true;
+      },
+      onEvents: (events) => {
+        for (const { event, data } of events) {
+          if (event !== "line") continue;
+          const { at_ms, text, child } = JSON.parse(data) as { at_ms: number; text: string; child: string };
+          arrived.push({ id: next++, at_ms, text: text.replace(COLOURS, ""), child });
+        }
+        arrived = arrived.slice(-LINES_MAX);
+        if (frame === 0) frame = requestAnimationFrame(flush);
+      },
+    });
+    return () => {
+      controller.abort();
+      cancelAnimationFrame(frame);
+    };
+  }, [backend, setLines]);
+  return status;
+}
 
 export function StandardError({ backend }: { backend: BackendStatus }) {
   const [lines, setLines] = useState<readonly Line[]>([]);
   const [search, setSearch] = useState("");
   const [follows, setFollows] = useState(true);
   const log = useRef<HTMLDivElement>(null);
-  const { state, problem } = useStream(`/admin/api/backends/stderr?${new URLSearchParams({ backend: backend.name })}`, {
-    onEvents: (events, dropped) => {
-      const arrived: Line[] = [];
-      for (const { event, data } of events) {
-        if (event !== "line") continue;
-        const { at_ms, text, child } = JSON.parse(data) as { at_ms: number; text: string; child: string | number };
-        arrived.push({ id: next++, at_ms, text, child: String(child) });
-      }
-      if (dropped > 0) arrived.unshift({ id: next++, at_ms: 0, text: `(${dropped} lines were left out)`, child: "" });
-      setLines((before) => [...before, ...arrived].slice(-LINES_MAX));
-    },
-  });
-  // Every connection begins with the lines that are kept.
-  useEffect(() => {
-    if (state === "live") setLines([]);
-  }, [state]);
+  const { state, problem } = useLines(backend.name, setLines);
   const wanted = search.trim().toLowerCase();
   const shown = useMemo(() => (wanted === "" ? lines : lines.filter((line) => line.text.toLowerCase().includes(wanted))), [lines, wanted]);
   const hasChildren = new Set(lines.map((line) => line.child).filter(Boolean)).size > 1;

@@ -1,6 +1,6 @@
 // Limits as they stand: places, rates, circuits, sessions and streams.
 
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import { Link } from "wouter";
 import { useQuery } from "../../api/use-query";
 import { loadLimits } from "../../lib/control/contract";
@@ -8,7 +8,7 @@ import type { CircuitNow, LimitsNow, RateBucket } from "../../lib/control/contra
 import { Callout, Meter, NotHere, isMissing } from "../../lib/control/parts";
 import { backendHref, traffic, useBackends } from "../../lib/control/state";
 import { plural } from "../../lib/control/words";
-import { Card, Count, DefinitionList, EmptyState, ErrorState, InlineCode, Loading, PageHeader, SearchInput, Section, Stat, StatGrid, Status, Table, Text, Toolbar, formatCount, formatDuration } from "../../ui";
+import { Button, Card, Count, DefinitionList, EmptyState, ErrorState, InlineCode, Loading, PageHeader, SearchInput, Section, Stat, StatGrid, Status, Table, Text, Toolbar, formatCount, formatDuration } from "../../ui";
 import type { Column, Tone } from "../../ui";
 import { useParam } from "../../shell/use-param";
 import { CircuitStatus, circuitMeaning } from "../backends/marks";
@@ -16,6 +16,8 @@ import styles from "./limits.module.css";
 import { bucketKey, used } from "./numbers";
 
 const ASK_EVERY_MS = 1_000;
+/** Of the rates in use that are shown at first. */
+const FIRST_ROWS = 10;
 
 export default function Limits() {
   const limits = useQuery("admin/limits", loadLimits, { everyMs: ASK_EVERY_MS });
@@ -68,6 +70,8 @@ function Rates({ limits }: { limits: LimitsNow }) {
   const wanted = search.trim().toLowerCase();
   const shown = useMemo(() => (wanted === "" ? buckets : buckets.filter((bucket) => `${bucket.caller} ${bucket.tool} ${bucket.backend}`.toLowerCase().includes(wanted))), [buckets, wanted]);
   const perTool = Object.entries(rates.per_tool);
+  const [isAll, setAll] = useState(false);
+  const isCut = !isAll && wanted === "" && shown.length > FIRST_ROWS;
   return (
     <Section
       title="Rates"
@@ -101,12 +105,23 @@ function Rates({ limits }: { limits: LimitsNow }) {
           <Table
             label="Rates in use"
             columns={BUCKETS}
-            rows={shown}
+            rows={isCut ? shown.slice(0, FIRST_ROWS) : shown}
             rowKey={bucketKey}
             height="420px"
             empty={<EmptyState title={buckets.length === 0 ? "Nobody used anything of a rate" : "No rate in use is like that"}>{buckets.length === 0 ? "Calls of the last minute are here, the fullest first." : undefined}</EmptyState>}
           />
-          {buckets_total > buckets.length && buckets.length > 0 && <p className={styles.more}>The {formatCount(buckets.length)} fullest of {formatCount(buckets_total)}.</p>}
+          {buckets.length > 0 && (isCut || buckets_total > shown.length) && (
+            <p className={styles.more}>
+              <span>
+                {isCut ? `The ${FIRST_ROWS} fullest` : plural(shown.length, "rate")} of {formatCount(buckets_total)}.
+              </span>
+              {isCut && (
+                <Button size="s" variant="ghost" onClick={() => setAll(true)}>
+                  Show {formatCount(shown.length)}
+                </Button>
+              )}
+            </p>
+          )}
         </Card>
       </div>
     </Section>
@@ -181,7 +196,8 @@ function Circuits({ circuits }: { circuits: readonly CircuitNow[] }) {
   const problem = (name: string) => backends?.find((backend) => backend.name === name)?.problem ?? "";
   // What is open comes first.
   const rank = { open: 0, half_open: 1, closed: 2 } as const;
-  const rows = [...circuits].sort((a, b) => rank[a.state] - rank[b.state]);
+  const rows = circuits.filter((circuit) => circuit.state !== "closed" || circuit.failures > 0).sort((a, b) => rank[a.state] - rank[b.state]);
+  const quiet = circuits.length - rows.length;
   return (
     <Section title="Circuits" description="After so many failures in a row calls of a backend are refused at once, until one is let through to see.">
       <Card flush>
@@ -189,7 +205,7 @@ function Circuits({ circuits }: { circuits: readonly CircuitNow[] }) {
           label="Circuits of backends"
           rows={rows}
           rowKey={(circuit) => circuit.backend}
-          empty={<EmptyState title="There is no circuit yet">Every backend has one.</EmptyState>}
+          empty={<EmptyState title={circuits.length === 0 ? "There is no circuit yet" : "Every circuit is closed"}>{circuits.length === 0 ? "Every backend has one." : "No backend failed lately."}</EmptyState>}
           columns={[
             {
               id: "backend",
@@ -221,6 +237,7 @@ function Circuits({ circuits }: { circuits: readonly CircuitNow[] }) {
             },
           ]}
         />
+        {rows.length > 0 && quiet > 0 && <p className={styles.more}>{quiet === 1 ? "The circuit of the other backend is" : `The circuits of ${formatCount(quiet)} other backends are`} closed.</p>}
       </Card>
     </Section>
   );
