@@ -91,10 +91,13 @@ function Name({ me, isNamed, setName }: Acting) {
         setOpen(false);
       }}
     >
-      <Input label="Your name as a reviewer" hint="Kept in this browser. Claims and comments carry it, since nobody signs in to this gateway." value={draft} onChange={setDraft} maxLength={NAME_CHARS_MAX} required autoComplete="nickname" />
-      <Button type="submit" variant={isNamed ? "default" : "primary"} disabled={draft.trim() === ""}>
-        Use this name
-      </Button>
+      <div className={styles.nameRow}>
+        <Input label="Your name as a reviewer" value={draft} onChange={setDraft} maxLength={NAME_CHARS_MAX} required autoComplete="nickname" />
+        <Button type="submit" variant={isNamed ? "default" : "primary"} disabled={draft.trim() === ""}>
+          Use this name
+        </Button>
+      </div>
+      <p className={styles.hint}>Nobody signs in to this gateway, so your claims and comments carry a name that you choose. It is kept in this browser.</p>
     </form>
   );
 }

@@ -6,7 +6,8 @@ import type { PaletteLoader } from "../../shell/palette-items";
 const ITEMS_MAX = 200;
 
 export default (async ({ signal, session }) => {
-  const rest = (session.paths as Record<string, string | undefined>)["rest"] ?? "/api";
+  const { rest } = session.paths;
+  if (rest === null) return [];
   const reviews = new Reviews(rest, await loadTools(rest));
   if (!reviews.may("list_reviews")) return [];
   const { items } = await reviews.list({ recent_first: true }, ITEMS_MAX, signal);

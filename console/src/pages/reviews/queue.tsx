@@ -8,7 +8,7 @@ import type { Review, Status } from "../../lib/reviews/documents";
 import { GROUPS, STATUS_TEXT, byUrgency, groupOf, nameOf } from "../../lib/reviews/standing";
 import type { Reviews } from "../../lib/reviews/tools";
 import { useParam } from "../../shell/use-param";
-import { Ago, Badge, Button, Count, EmptyState, ErrorState, Loading, PageHeader, SearchInput, Section, Select, Status as StatusWord, Table, Text, Toolbar } from "../../ui";
+import { Ago, Badge, Button, Card, Count, EmptyState, ErrorState, Loading, PageHeader, SearchInput, Section, Select, Status as StatusWord, Table, Text, Toolbar } from "../../ui";
 import type { Column } from "../../ui";
 import styles from "./reviews.module.css";
 import { Lines, StatusBadge, linesOf } from "./status-badge";
@@ -137,7 +137,9 @@ export function Queue({ reviews }: { reviews: Reviews }) {
         if (rows.length === 0) return null;
         return (
           <Section key={group} title={<>{title} <span className={styles.quiet}>{rows.length}</span></>} description={description === "" ? undefined : description}>
-            <Table label={title} columns={COLUMNS} rows={rows} rowKey={(review) => review.review_id} onOpen={(review) => navigate(`/reviews/${review.review_id}`)} />
+            <Card flush>
+              <Table label={title} columns={COLUMNS} rows={rows} rowKey={(review) => review.review_id} onOpen={(review) => navigate(`/reviews/${review.review_id}`)} />
+            </Card>
           </Section>
         );
       })}
@@ -175,7 +177,7 @@ const COLUMNS: readonly Column<Review>[] = [
       </span>
     ),
   },
-  { id: "status", header: "Status", width: "124px", nowrap: true, cell: (review) => <StatusBadge status={review.status} /> },
+  { id: "status", header: "Status", width: "140px", nowrap: true, cell: (review) => <StatusBadge status={review.status} /> },
   {
     id: "author",
     header: "Proposed by",
@@ -199,7 +201,7 @@ const COLUMNS: readonly Column<Review>[] = [
     cell: (review) => (
       <>
         <Lines {...linesOf(review.affected_files)} />
-        <div className={styles.sub}>
+        <div className={styles.files}>
           {review.affected_files.length.toLocaleString("en")} {review.affected_files.length === 1 ? "file" : "files"}
         </div>
       </>

@@ -1,8 +1,7 @@
 // What every part of the page needs: the tools, who acts, diffs, and word of changes.
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { asProblem, isAbort } from "../../api/problem";
-import type { Problem } from "../../api/problem";
+import { Problem, asProblem, isAbort } from "../../api/problem";
 import { useSession } from "../../api/session";
 import { useQuery } from "../../api/use-query";
 import type { PatchFile } from "../../lib/patch/parse";
@@ -11,12 +10,14 @@ import type { Me } from "../../lib/reviews/standing";
 import { Reviews, loadTools } from "../../lib/reviews/tools";
 import type { Who } from "../../lib/reviews/tools";
 
+const NO_REST = Problem.local("unreadable", "This page needs REST", "The gateway does not serve REST (surfaces.rest = false).", "Agents review over MCP meanwhile.");
+
 export function useReviews(): { reviews: Reviews | undefined; error: Problem | undefined; retry: () => void } {
   const { session } = useSession();
-  const rest = (session.paths as Record<string, string | undefined>)["rest"] ?? "/api";
-  const { data, error, refetch } = useQuery(`review-tools ${rest}`, () => loadTools(rest));
-  const reviews = useMemo(() => (data === undefined ? undefined : new Reviews(rest, data)), [rest, data]);
-  return { reviews, error, retry: refetch };
+  const { rest } = session.paths;
+  const { data, error, refetch } = useQuery(rest === null ? null : `review-tools ${rest}`, () => loadTools(rest ?? ""));
+  const reviews = useMemo(() => (data === undefined || rest === null ? undefined : new Reviews(rest, data)), [rest, data]);
+  return { reviews, error: rest === null ? NO_REST : error, retry: refetch };
 }
 
 const NAME = "sentinel.reviewer";
