@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseJson, printJson } from "../src/ui/json-parse";
+import { parseJson, printJson, readJson } from "../src/ui/json-parse";
 import type { JsonNode } from "../src/ui/json-parse";
 
 test("numbers keep their digits, and members their order and their number", () => {
@@ -36,4 +36,10 @@ test("a value too deep for the stack is refused, and a large one is read in time
   assert.ok(parseJson(large));
   assert.ok(performance.now() - start < 2_000);
   assert.equal(parseJson(`"${"\\".repeat(1_000_001)}"`), undefined);
+});
+
+test("where reading stopped is known", () => {
+  const stopped = { '{"a": 1,}': 8, '{"a": tru}': 6, "": 0, "1 2": 2 };
+  for (const [text, at] of Object.entries(stopped)) assert.equal(readJson(text).at, at, text);
+  assert.ok(readJson("[".repeat(100_000)).at !== undefined);
 });

@@ -5,11 +5,10 @@
 
 import { useEffect, useRef, useState } from "react";
 import { request } from "./client";
-import { EventParser } from "./events";
-import type { ServerEvent } from "./events";
+import { EventParser } from "./event-parser";
+import type { ServerEvent } from "./event-parser";
 import { Problem, asProblem, isAbort } from "./problem";
 
-export { EventParser };
 export type { ServerEvent };
 
 /** `connecting`: the first attempt. `offline`: it was lost, or never there, and is tried again. `closed`: it will not be tried again. */

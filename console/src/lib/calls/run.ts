@@ -2,7 +2,7 @@
 //
 // What a call asks on its way, questions and confirmations, goes to its listener; the page shows them.
 
-import { EventParser } from "../../api/events";
+import { EventParser } from "../../api/event-parser";
 import type { JsonNode } from "../../ui/json-parse";
 import { parseJson } from "../../ui/json-parse";
 import { memberOf } from "../json/edit";

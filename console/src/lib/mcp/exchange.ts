@@ -1,6 +1,6 @@
 // One POST of JSON-RPC and the messages that come back, as JSON or as an event stream.
 
-import { EventParser } from "../../api/events";
+import { EventParser } from "../../api/event-parser";
 import { Problem, problemOf } from "../../api/problem";
 import type { JsonNode } from "../../ui/json-parse";
 import { parseJson } from "../../ui/json-parse";
@@ -101,9 +101,9 @@ export async function* messages(response: Response, onWire: (entry: WireEntry) =
   }
   const parser = new EventParser();
   for await (const chunk of chunks(response)) {
-    for (const { data, id } of parser.push(chunk)) {
+    for (const { data } of parser.push(chunk)) {
       if (place !== undefined) {
-        place.lastId = id ?? place.lastId;
+        place.lastId = parser.lastId ?? place.lastId;
         place.retryMs = parser.retryMs ?? place.retryMs;
       }
       if (data === "") continue;

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Problem } from "../../api/problem";
-import { parseJson } from "../../ui/json-parse";
-import type { JsonNode } from "../../ui/json-parse";
-import { compact, nodeOf, parseValue } from "../json/value";
-import { headerValue, parameterHeaders } from "./headers";
-import { LegacySession } from "./legacy";
-import { ModernClient } from "./modern";
-import { McpError, Refused, SILENT, SessionLost } from "./types";
-import type { CallListener, Question, Reply, Send } from "./types";
+import { Problem } from "../src/api/problem";
+import { parseJson } from "../src/ui/json-parse";
+import type { JsonNode } from "../src/ui/json-parse";
+import { compact, nodeOf, parseValue } from "../src/lib/json/value";
+import { headerValue, parameterHeaders } from "../src/lib/mcp/headers";
+import { LegacySession } from "../src/lib/mcp/legacy";
+import { ModernClient } from "../src/lib/mcp/modern";
+import { McpError, Refused, SILENT, SessionLost } from "../src/lib/mcp/types";
+import type { CallListener, Question, Reply, Send } from "../src/lib/mcp/types";
 
 interface Sent {
   method: string;

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseJson } from "../../ui/json-parse";
-import type { JsonNode } from "../../ui/json-parse";
-import { compact, parseValue } from "../json/value";
-import { Checker } from "./check";
-import { factsOf, numberIssue, typeWord } from "./facts";
-import { SchemaDocument } from "./flatten";
-import type { Schema } from "./flatten";
-import { blank, initial, optionOf, switched } from "./initial";
-import { shapeOf } from "./shape";
-import type { ArrayShape, ChoiceShape, EnumShape, NumberShape, ObjectShape, Shape } from "./shape";
+import { parseJson } from "../src/ui/json-parse";
+import type { JsonNode } from "../src/ui/json-parse";
+import { compact, parseValue } from "../src/lib/json/value";
+import { Checker } from "../src/lib/form/check";
+import { factsOf, numberIssue, typeWord } from "../src/lib/form/facts";
+import { SchemaDocument } from "../src/lib/form/flatten";
+import type { Schema } from "../src/lib/form/flatten";
+import { blank, initial, optionOf, switched } from "../src/lib/form/initial";
+import { shapeOf } from "../src/lib/form/shape";
+import type { ArrayShape, ChoiceShape, EnumShape, NumberShape, ObjectShape, Shape } from "../src/lib/form/shape";
 
 function open(schema: unknown) {
   const document = new SchemaDocument(typeof schema === "string" ? parseValue(schema) : parseValue(JSON.stringify(schema)));
@@ -205,7 +205,8 @@ test("schemas of hostile servers neither fail nor take long", () => {
     { type: "object", properties: { d: { $ref: "https://example.com/far.json" }, e: { $ref: "#/$defs/none" }, f: { $ref: "#/%E0%A4%A" } } },
     true, false, null, 7, "x", [],
   ];
-  const started = performance.now();
+  // Of this process alone: others share the machine.
+  const started = process.cpuUsage();
   for (const schema of hostile) {
     const { document, shape } = open(schema);
     initial(document, document.root, { withDefaults: true });
@@ -216,7 +217,8 @@ test("schemas of hostile servers neither fail nor take long", () => {
     // Whoever checks this one has to be ended: `checker.ts` does.
     if (schema !== maze) new Checker(JSON.stringify(schema)).check('{"x":"a","d":1,"toString":2}');
   }
-  assert.ok(performance.now() - started < 3_000, `${performance.now() - started} ms`);
+  const tookMs = process.cpuUsage(started).user / 1_000;
+  assert.ok(tookMs < 3_000, `${tookMs} ms`);
   const way = open(maze);
   assert.deepEqual((memberShape(way.document, way.shape, "x") as ChoiceShape).options.map((option) => option.label), ["string", "number"]);
 });

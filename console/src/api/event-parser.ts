@@ -1,22 +1,21 @@
-// Splits the text of an event stream into events. Nothing of a browser is needed here.
+// The format of server-sent events.
 
 export interface ServerEvent {
   event: string;
   data: string;
-  /** Where the stream can be taken up again. */
-  id?: string;
 }
 
 /** An event larger than this is no event of the gateway; a connection that sends one is given up. */
 export const EVENT_CHARS_MAX = 32 << 20;
 
-/** Lines end with LF, CR LF or CR; comments and unknown fields are skipped. */
+/** Splits text into events. Lines end with LF, CR LF or CR; comments and unknown fields are skipped. */
 export class EventParser {
-  /** What the stream asked for between its end and the next attempt. */
+  /** That of the last event that had one: where the stream can be taken up again. */
+  lastId: string | undefined;
+  /** How long the stream wants to be left alone before the next attempt. */
   retryMs: number | undefined;
   private rest = "";
   private event = "";
-  private id: string | undefined;
   private data: string[] = [];
   private size = 0;
   private endedWithCr = false;
@@ -42,8 +41,7 @@ export class EventParser {
 
   private line(line: string, events: ServerEvent[]): void {
     if (line === "") {
-      const { event, data, id } = this;
-      if (data.length > 0) events.push({ event: event || "message", data: data.join("\n"), ...(id !== undefined && { id }) });
+      if (this.data.length > 0) events.push({ event: this.event || "message", data: this.data.join("\n") });
       this.event = "";
       this.data = [];
       this.size = 0;
@@ -53,7 +51,7 @@ export class EventParser {
     const field = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (field === "event") this.event = value;
-    if (field === "id" && !value.includes("\0")) this.id = value;
+    if (field === "id" && !value.includes("\0")) this.lastId = value;
     if (field === "retry" && /^\d+$/.test(value)) this.retryMs = Number(value);
     if (field === "data") {
       this.data.push(value);

@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { test } from "node:test";
-import { parseJson } from "../../ui/json-parse";
-import type { JsonNode } from "../../ui/json-parse";
-import { compact, nodeOf, parseValue } from "../json/value";
-import { LegacySession } from "../mcp/legacy";
-import { SILENT } from "../mcp/types";
-import type { Question, Send } from "../mcp/types";
-import { blockOf, bytesOf, cellText, mediaOf, tableOf } from "./content";
-import { FORMS, copyAs, pythonLiteral, pythonMember, shellWord } from "./copy";
-import { CallHistory } from "./history";
-import type { PastCall } from "./history";
-import { runCall } from "./run";
-import type { Target, Way } from "./run";
-import type { Outcome, Result } from "./outcome";
-import { expand, variablesOf } from "./uri-template";
+import { parseJson } from "../src/ui/json-parse";
+import type { JsonNode } from "../src/ui/json-parse";
+import { compact, nodeOf, parseValue } from "../src/lib/json/value";
+import { LegacySession } from "../src/lib/mcp/legacy";
+import { SILENT } from "../src/lib/mcp/types";
+import type { Question, Send } from "../src/lib/mcp/types";
+import { blockOf, bytesOf, cellText, mediaOf, tableOf } from "../src/lib/calls/content";
+import { FORMS, copyAs, pythonLiteral, pythonMember, shellWord } from "../src/lib/calls/copy";
+import { CallHistory } from "../src/lib/calls/history";
+import type { PastCall } from "../src/lib/calls/history";
+import { runCall } from "../src/lib/calls/run";
+import type { Target, Way } from "../src/lib/calls/run";
+import type { Outcome, Result } from "../src/lib/calls/outcome";
+import { expand, variablesOf } from "../src/lib/calls/uri-template";
 
 const read = (text: string) => parseJson(text) as JsonNode;
 
