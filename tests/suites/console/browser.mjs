@@ -138,6 +138,50 @@ export async function picture(page, path) {
   await page.setViewportSize(size);
 }
 
+/** Evaluated in a page: what in its document could have run, or would if it were clicked; and controls that are not made visible. */
+export function inert() {
+  const found = [];
+  if (window.ran !== undefined) found.push(`ran: ${window.ran}`);
+  if ({}.polluted !== undefined) found.push("the prototype of objects was changed");
+  const own = (url) => /^(data|blob):/.test(url) || new URL(url, location.href).origin === location.origin;
+  for (const element of document.querySelectorAll("*")) {
+    const name = element.localName;
+    for (const attribute of element.attributes) {
+      if (/^on/i.test(attribute.name)) found.push(`<${name} ${attribute.name}>`);
+      if (["href", "xlink:href", "action", "formaction"].includes(attribute.name) && /^[\s\x00-\x20]*(javascript|data|vbscript):/i.test(attribute.value)) {
+        found.push(`<${name} ${attribute.name}="${attribute.value.slice(0, 60)}">`);
+      }
+    }
+    if (name === "script" && (!element.src || !own(element.src))) found.push(`<script>${element.textContent.slice(0, 60)}`);
+    if (["object", "embed", "base", "meta[http-equiv]"].some((selector) => element.matches(selector))) found.push(`<${name}>`);
+    if (name === "iframe" && element.getAttribute("sandbox") !== "") found.push("<iframe> without an empty sandbox");
+    if (["img", "audio", "video", "source"].includes(name) && element.src && !own(element.src)) found.push(`<${name} src="${element.src}">`);
+  }
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+    if (/[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/.test(node.data)) found.push(`a control character in ${JSON.stringify(node.data.slice(0, 60))}`);
+    if (/[\u202a-\u202e\u2066-\u2069]/.test(node.data)) found.push(`a bidi control in ${JSON.stringify(node.data.slice(0, 60))}`);
+  }
+  return found;
+}
+
+/** Evaluated in a page: keeps the longest pause between two frames, and how many there were. */
+export function watchFrames() {
+  window.__frames = { worst: 0, count: 0, over: [] };
+  // When the callback runs, for the time that it is given may be that of a frame which was late.
+  let last = 0;
+  const frame = () => {
+    const now = performance.now();
+    const gap = last === 0 ? 0 : now - last;
+    last = now;
+    window.__frames.count += 1;
+    window.__frames.worst = Math.max(window.__frames.worst, gap);
+    if (gap > 100) window.__frames.over.push(Math.round(gap));
+    requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+}
+
 /** What the visitor saw that is wrong, as lines. */
 export function complaints(seen) {
   return [

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 
-import { complaints, launch, settled, visitor } from "./browser.mjs";
+import { complaints, launch, settled, visitor, watchFrames } from "./browser.mjs";
 
 const world = JSON.parse(readFileSync(process.env.SENTINEL_WORLD, "utf8"));
 const FIRST_LOAD_BYTES_MAX = 300 * 1024;
@@ -137,24 +137,6 @@ test("5,000 tools are searched within 50 ms a keystroke", async () => {
   assert.deepEqual(complaints(seen), []);
   await context.close();
 });
-
-/** Longest pause between two frames, and how many there were. */
-function watchFrames() {
-  window.__frames = { worst: 0, count: 0, over: [] };
-  let last = performance.now();
-  const frame = (now) => {
-    const gap = now - last;
-    last = now;
-    window.__frames.count += 1;
-    window.__frames.worst = Math.max(window.__frames.worst, gap);
-    if (gap > 100) window.__frames.over.push(Math.round(gap));
-    requestAnimationFrame(frame);
-  };
-  requestAnimationFrame((now) => {
-    last = now;
-    requestAnimationFrame(frame);
-  });
-}
 
 test("1,000 records a second arrive without a frame gap above 100 ms", async () => {
   const { context, page, seen } = await visitor(browser, { origin: world.url });

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import socket
 import time
 
 import harness
@@ -149,16 +148,15 @@ def test_p_s11_a_revoked_key_ends_its_sessions_and_their_streams(guarded):
     key, identity = new_key(guarded, "for-an-hour", "admin")
     page = Page(guarded, key)
     assert page.open(DOORS[0], OWN) == 200
-    connection = socket.create_connection((guarded.gateway.host, guarded.gateway.port), timeout=10)
-    head = ["GET /admin/api/live HTTP/1.1", f"Host: {guarded.gateway.host}:{guarded.gateway.port}", f"Cookie: {page.cookie}"]
-    head += ["X-Sentinel-Console: 1", "Accept: text/event-stream"]
-    connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n")
-    assert b" 200 " in connection.recv(65536).split(b"\r\n")[0]
+    connection = http.client.HTTPConnection(guarded.gateway.host, guarded.gateway.port, timeout=10)
+    connection.request("GET", "/admin/api/live", headers={**OWN, "Cookie": page.cookie, "Accept": "text/event-stream"})
+    stream = connection.getresponse()
+    assert stream.status == 200 and b"overview" in stream.readline()
     guarded.admin.admin("keys/revoke", {"id": identity})
     assert page.open(DOORS[0], OWN) == 401
     assert page.send("GET", "/console/api/session", None, OWN)[1]["caller"] is None
     began = time.monotonic()
-    while connection.recv(65536):
+    while stream.readline():
         assert time.monotonic() - began < 5, "the stream of a revoked key goes on"
     connection.close()
 

@@ -6,6 +6,11 @@ import harness
 import pytest
 from conftest import HERE, has_console, in_node
 
+def test_the_checks_see_what_is_wrong(checks, folder):
+    """On pages that are wrong on purpose."""
+    in_node(checks, folder, "checks.test.mjs", 100)
+
+
 SHOTS = harness.BUILD / "console-shots"
 # Every page in two themes at two widths, on two slow cores that may have to share.
 SHOTS_LIMIT_S = 600
