@@ -84,6 +84,15 @@ DIFF = """--- a/src/checkout.rs
 +    assert_eq!(total(&[item(700, 2)]), 1400 + SHIPPING);
  }
 """
+RENAME = """--- a/src/checkout.rs
++++ b/src/checkout.rs
+@@ -1,4 +1,4 @@
+-pub fn total(items: &[Item]) -> u64 {
++pub fn order_total(items: &[Item]) -> u64 {
+     let mut sum = 0;
+     for item in items {
+         sum += item.price;
+"""
 PATCH = DIFF.replace("sum < FREE_SHIPPING", "sum > 0 && sum < FREE_SHIPPING").replace("assert_eq!(total(&[]), SHIPPING)", "assert_eq!(total(&[]), 0)")
 
 API = """
@@ -406,7 +415,7 @@ def reviews(world):
     for role, body in said:
         (reviewer if role == "reviewer" else developer).structured("post_message", review_id=discussed, role=role, body=body)
     reviewer.structured("submit_patch", review_id=discussed, diff=PATCH, role="reviewer", description="An empty cart stays free.")
-    review(world, "Rename `total` to `order_total`", phase="2", diff=DIFF.replace("pub fn total", "pub fn order_total"))
+    review(world, "Rename `total` to `order_total`", phase="2", diff=RENAME)
     taken = review(world, "Read prices as decimals")
     reviewer.structured("claim_review", review_id=taken, reviewer_id="codex-2")
     for verdict, title in (("approved", "Cache the tax table"), ("rejected", "Drop the index on orders.customer")):

@@ -28,6 +28,9 @@ const { values: options } = parseArgs({
   },
 });
 
+/** A page waits for its timers half of the time. */
+const AT_ONCE = 3;
+
 async function shoot(browser, name, address, theme, width) {
   const key = name === "sign-in" ? undefined : options.key;
   const { context, seen, page } = await visitor(browser, { origin: options.url, key, theme, width });
@@ -55,20 +58,23 @@ async function main() {
   // Without a key nobody signs in: there is no such page.
   const names = Object.keys(PAGES).filter((name) => wanted.test(name) && (options.key || name !== "sign-in"));
   if (names.length === 0) throw new Error(`no page is called ${options.only}; there are ${Object.keys(PAGES).join(", ")}`);
-  const browser = await launch();
+  const jobs = names.flatMap((name) =>
+    (options.theme ? [options.theme] : THEMES).flatMap((theme) => (options.width ? [options.width] : Object.keys(WIDTHS)).map((width) => ({ name, theme, width }))),
+  );
+  const shown = jobs.length;
   let failed = 0;
-  let shown = 0;
-  try {
-    for (const name of names) {
-      for (const theme of options.theme ? [options.theme] : THEMES) {
-        for (const width of options.width ? [options.width] : Object.keys(WIDTHS)) {
-          const wrong = await shoot(browser, name, PAGES[name], theme, width);
-          shown += 1;
-          failed += wrong.length > 0 ? 1 : 0;
-          if (wrong.length > 0) console.log(`${name} ${theme} ${width}:\n${[...new Set(wrong)].map((line) => `  ${line}`).join("\n")}`);
-        }
-      }
+  const browser = await launch();
+  const work = async () => {
+    for (let job = jobs.shift(); job; job = jobs.shift()) {
+      const { name, theme, width } = job;
+      const wrong = await shoot(browser, name, PAGES[name], theme, width);
+      if (wrong.length === 0) continue;
+      failed += 1;
+      console.log(`${name} ${theme} ${width}:\n${[...new Set(wrong)].map((line) => `  ${line}`).join("\n")}`);
     }
+  };
+  try {
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
   } finally {
     await browser.close();
   }
