@@ -6,7 +6,6 @@ import { indexed, permissionMeaning, rowsOf } from "../src/pages/access/matrix-r
 import { appended, mistakesOf, quoted, tomlOf, EMPTY } from "../src/pages/backends/toml";
 import { indented, lineCount, lineNumbers, lineRange } from "../src/pages/config/lines";
 import { expiryOf, secondsOf, stateOf } from "../src/pages/keys/expiry";
-import { snippets } from "../src/pages/keys/snippets";
 import { compared, isSame } from "../src/pages/pins/definition";
 
 test("a star stands for any run of characters, as in the gateway", () => {
@@ -111,13 +110,6 @@ test("keys that expire within a week are marked, and the rest is in words", () =
   assert.equal(secondsOf("7", "", now), 7 * 86_400);
   assert.equal(secondsOf("date", "1999-01-01", now), undefined);
   assert.equal(secondsOf("date", "", now), undefined);
-});
-
-test("what is pasted into clients is JSON with the address and the key", () => {
-  const all = snippets({ origin: "http://127.0.0.1:9200", mcp: "/mcp", rest: "/api", key: "sk_1" });
-  for (const { id, text } of all) assert.match(text, /sk_1/, id);
-  for (const id of ["vscode", "cursor", "other"]) JSON.parse(all.find((one) => one.id === id)?.text ?? "");
-  assert.deepEqual(snippets({ origin: "", mcp: null, rest: "/api", key: "k" }).map((one) => one.id), ["curl"]);
 });
 
 test("definitions are compared part by part, whatever the order of members", () => {

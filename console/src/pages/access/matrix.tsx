@@ -213,8 +213,12 @@ function Group({ row, focus, onToggle, roles }: { row: GroupRow; focus: Focus; o
         </button>
       </div>
       {row.calls.map((calls, index) => (
-        <div key={index} role="gridcell" className={styles.groupCell} aria-label={`${visible(roles[index]?.name ?? "")} calls ${calls} of ${row.count}`} {...focus(index + 1)}>
+        <div key={index} role="gridcell" className={styles.groupCell} {...focus(index + 1)}>
           {calls === row.count ? "all" : calls === 0 ? "none" : formatCount(calls)}
+          <span className="visually-hidden">
+            {" "}
+            of {formatCount(row.count)} for {visible(roles[index]?.name ?? "")}
+          </span>
         </div>
       ))}
     </>

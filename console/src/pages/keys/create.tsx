@@ -4,13 +4,13 @@ import { useState } from "react";
 import { useSession } from "../../api/session";
 import { useAction } from "../../api/use-query";
 import { createKey } from "../../lib/control/contract";
+import { clientsOf, serverName } from "../../lib/connect/clients";
 import { Callout } from "../../lib/control/parts";
-import { Button, Code, Dialog, ErrorState, Input, Select, Tabs, Text, Time, formatTime } from "../../ui";
+import { Button, Code, Dialog, ErrorState, Input, Select, Time, formatTime } from "../../ui";
 import type { SelectOption } from "../../ui";
 import { LIFETIMES, secondsOf } from "./expiry";
 import type { Lifetime } from "./expiry";
 import styles from "./keys.module.css";
-import { snippets } from "./snippets";
 
 interface Props {
   roles: readonly string[];
@@ -86,9 +86,11 @@ function Form({ roles, onClose, onCreated }: { roles: readonly string[]; onClose
 
 function Shown({ created, onClose }: { created: Created; onClose: () => void }) {
   const { session } = useSession();
-  const all = snippets({ origin: location.origin, mcp: session.paths.mcp, rest: session.paths.rest, key: created.key });
-  const [shown, setShown] = useState(all[0]?.id ?? "");
-  const snippet = all.find((each) => each.id === shown);
+  const at = (path: string | null) => (path === null ? undefined : `${location.origin}${path}`);
+  const { mcp, rest, rpc } = session.paths;
+  const clients = clientsOf({ name: serverName(undefined), mcp: at(mcp), rest: at(rest), rpc: at(rpc), isOne: false, key: created.key });
+  const [shown, setShown] = useState(clients[0]?.id ?? "");
+  const client = clients.find((each) => each.id === shown);
   return (
     <Dialog
       open
@@ -116,16 +118,18 @@ function Shown({ created, onClose }: { created: Created; onClose: () => void }) 
           </span>
         </Callout>
         <Code value={created.key} label="The key" />
-        <Tabs label="What to paste" value={shown} onChange={setShown} items={all.map((each) => ({ value: each.id, label: each.label }))}>
-          {snippet !== undefined && (
-            <div className={styles.form}>
-              <p className={styles.dim}>
-                <Text value={snippet.hint} />
-              </p>
-              <Code value={snippet.text} label={`For ${snippet.label}`} />
-            </div>
-          )}
-        </Tabs>
+        {client !== undefined && (
+          <>
+            <Select<string> label="What to paste into" value={shown} onChange={setShown} options={clients.map((each) => ({ value: each.id, label: each.label }))} />
+            {client.snippets.map((snippet) => (
+              <div key={snippet.where} className={styles.snippet}>
+                <span className={styles.dim}>{snippet.where}</span>
+                <Code value={snippet.text} label={`${client.label}: ${snippet.where}`} />
+              </div>
+            ))}
+            {client.note !== undefined && <p className={styles.dim}>{client.note}</p>}
+          </>
+        )}
       </div>
     </Dialog>
   );
