@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import process from "node:process";
 import { test } from "node:test";
 import { interdiff } from "../src/lib/patch/interdiff";
 import { parsePatch, unquote } from "../src/lib/patch/parse";
@@ -153,17 +154,18 @@ test("patches for different versions of a file are compared as they are, and it 
   assert.ok(file?.blocks[0]?.rows.some((row) => row.kind === "changed" && row.after?.text === "B!"));
 });
 
-test("a diff of 3 MiB is read and laid out within 1.5 s", () => {
+test("a diff of 3 MiB is read and laid out within 1.5 s of processor time", () => {
   const hunk = Array.from({ length: 60 }, (_, i) => (i % 3 === 0 ? `-    let value_${i} = old;` : i % 3 === 1 ? `+    let value_${i} = new;` : `     call(value_${i});`)).join("\n");
   let text = "";
   for (let file = 0; text.length < 3 << 20; file += 1) {
     text += `--- a/src/file_${file}.rs\n+++ b/src/file_${file}.rs\n`;
     for (let at = 0; at < 20; at += 1) text += `@@ -${1 + at * 100},40 +${1 + at * 100},40 @@\n${hunk}\n`;
   }
-  const start = performance.now();
+  const start = process.cpuUsage();
   const files = parsePatch(text).files.map(viewOf);
   const items = layOut(files, { closed: new Set(), open: new Set(), isSplit: true });
-  const took = performance.now() - start;
+  const { user, system } = process.cpuUsage(start);
+  const took = (user + system) / 1_000;
   assert.ok(items.length > 50_000, `${items.length}`);
   assert.ok(took < 1_500, `took ${took} ms`);
 });
