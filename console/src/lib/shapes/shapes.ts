@@ -119,6 +119,9 @@ export class ShapeIndex {
       this.byId.set(id, growing);
     }
     growing.title ??= title;
+    // Alternatives of one place may be the same.
+    const last = growing.shape.usages.at(-1);
+    if (last?.name === usage.name && last.kind === usage.kind && last.part === usage.part && last.path === usage.path) return;
     growing.shape.usages.push(usage);
   }
 
