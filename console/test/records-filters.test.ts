@@ -34,10 +34,12 @@ test("the gateway is asked for what it can answer, and the rest is left to the p
 test("anchors and reads of the admin API are left out unless asked for, changes and refusals never", () => {
   const anchor = sample({ surface: "gateway", method: "audit/anchor", outcome: "success", kind: "", operation: "" });
   const read = sample({ surface: "admin", method: "admin/backends", bytes_in: 0, outcome: "success", kind: "" });
+  const left = sample({ surface: "admin", method: "admin/usage", bytes_in: 0, outcome: "cancelled", kind: "cancelled" });
   const change = sample({ surface: "admin", method: "admin/kill", bytes_in: 79, outcome: "success", kind: "" });
   const reload = sample({ surface: "admin", method: "admin/reload", bytes_in: 0, outcome: "success", kind: "" });
   const refused = sample({ surface: "admin", method: "admin/status", bytes_in: 0, decision: "deny", outcome: "denied", kind: "forbidden" });
   const shown = (filters: Parameters<typeof filtersOf>[0]) => [anchor, read, change, reload, refused].map((record) => isShown(record, filtersOf(filters)));
+  assert.equal(isShown(left, filtersOf({})), false);
   assert.deepEqual(shown({}), [false, false, true, true, true]);
   assert.deepEqual(shown({ all: "true" }), [true, true, true, true, true]);
   assert.equal(isShown(anchor, filtersOf({ method: "audit/anchor" })), true);

@@ -42,11 +42,16 @@ const CHANGES = new Set(["admin/reload", "admin/restart", "admin/kill", "admin/r
  *  second. Refusals and changes are none of them. */
 export function isBookkeeping(record: AuditRecord): boolean {
   if (record.method === "audit/anchor") return true;
-  return record.surface === "admin" && record.bytes_in === 0 && record.outcome === "success" && !CHANGES.has(record.method);
+  const isRead = record.surface === "admin" && record.bytes_in === 0 && !CHANGES.has(record.method);
+  // A page that is left cancels what it asked.
+  return isRead && (record.outcome === "success" || record.outcome === "cancelled");
 }
 
 const METHODS: Readonly<Record<string, string>> = {
   initialize: "Opened a session",
+  GET: "Read a document",
+  POST: "Sent a request",
+  DELETE: "Ended a session",
   ping: "Ping",
   "server/discover": "Asked what the gateway offers",
   "tools/list": "Listed tools",
@@ -61,6 +66,8 @@ const METHODS: Readonly<Record<string, string>> = {
 
 /** What a record is about, in a few words: the operation, else what its method means. */
 export function subjectOf(record: AuditRecord): string {
+  // Requests of HTTP that are none of MCP: signing in to the console, and out of it.
+  if (record.surface === "http" && record.method === "POST" && record.operation !== "") return `Signed in: ${record.operation}`;
   if (record.operation !== "") return record.operation;
   return METHODS[record.method] ?? (record.method === "" ? "A request that was not read" : record.method);
 }

@@ -6,6 +6,7 @@ import type { ReactNode } from "react";
 import { answer, api } from "../../api/client";
 import { useLive } from "../../api/live";
 import { useQuery } from "../../api/use-query";
+import type { CallerNames } from "../../lib/records/caller-name";
 import { PRESETS, filterWords, presetChanges, presetOf } from "../../lib/records/filters";
 import type { FilterName, Filters } from "../../lib/records/filters";
 import { OUTCOME_WORDS, SURFACE_WORDS } from "../../lib/records/record";
@@ -18,6 +19,7 @@ type Changes = Partial<Record<FilterName, string>>;
 
 export interface FilterBarProps {
   filters: Filters;
+  names: CallerNames;
   onChange: (changes: Changes) => void;
 }
 
@@ -37,7 +39,7 @@ const TIMES: readonly [string, string][] = [
 /** Filters with a field of their own in the bar; the others are shown as marks. */
 const IN_BAR: ReadonlySet<FilterName> = new Set(["caller", "tool", "backend", "outcome", "text"]);
 
-export function FilterBar({ filters, onChange }: FilterBarProps) {
+export function FilterBar({ filters, names, onChange }: FilterBarProps) {
   const { overview } = useLive();
   const isNarrow = useNarrow();
   const [isOpen, setOpen] = useState(false);
@@ -73,8 +75,8 @@ export function FilterBar({ filters, onChange }: FilterBarProps) {
       </div>
       {(!isNarrow || isOpen) && (
         <div className={styles.fields}>
-          <Suggested label="Caller" by="caller" value={filters.caller} onChange={(caller) => onChange({ caller })} />
-          <Suggested label="Tool" by="operation" value={filters.tool} onChange={(tool) => onChange({ tool })} />
+          <Suggested label="Caller" by="caller" names={names} value={filters.caller} onChange={(caller) => onChange({ caller })} />
+          <Suggested label="Tool" by="operation" names={NO_NAMES} value={filters.tool} onChange={(tool) => onChange({ tool })} />
           <Labelled label="Backend">
             {(id) => (
               <select id={id} value={filters.backend} onChange={(event) => onChange({ backend: event.target.value })}>
@@ -170,7 +172,18 @@ function Labelled({ label, children }: { label: string; children: (id: string) =
 const NAMES_MAX = 200;
 
 /** A name that must be the whole one: told on when the reader is done with it, with those of the last day to choose from. */
-function Suggested({ label, by, value, onChange }: { label: string; by: "caller" | "operation"; value: string; onChange: (value: string) => void }) {
+interface SuggestedProps {
+  label: string;
+  by: "caller" | "operation";
+  /** What values are called. */
+  names: CallerNames;
+  value: string;
+  onChange: (value: string) => void;
+}
+
+const NO_NAMES: CallerNames = new Map();
+
+function Suggested({ label, by, names, value, onChange }: SuggestedProps) {
   const list = useId();
   const [isWanted, setWanted] = useState(false);
   const [typed, setTyped] = useState(value);
@@ -180,9 +193,13 @@ function Suggested({ label, by, value, onChange }: { label: string; by: "caller"
     setTyped(value);
   }
   const { data } = useQuery(isWanted ? `traffic-names ${by}` : null, (signal) => answer(api.GET("/admin/api/usage", { params: { query: { by, since: "24h", limit: NAMES_MAX } }, signal })));
-  const names = (data?.rows ?? []).map(({ name }) => name).filter((name) => name !== "");
+  const known = (data?.rows ?? []).map(({ name }) => name).filter((name) => name !== "");
   const tell = (next: string) => {
-    if (next.trim() !== value) onChange(next.trim());
+    const trimmed = next.trim();
+    // The name of a key stands for its id, unless somebody is called so.
+    const meant = known.includes(trimmed) ? trimmed : ([...names].find(([, name]) => name === trimmed)?.[0] ?? trimmed);
+    if (meant === value) setTyped(value);
+    else onChange(meant);
   };
   return (
     <Labelled label={label}>
@@ -200,7 +217,7 @@ function Suggested({ label, by, value, onChange }: { label: string; by: "caller"
             onChange={(event) => {
               setTyped(event.target.value);
               // Chosen from the list, or emptied: there is no further key to wait for.
-              if (event.target.value === "" || (names.includes(event.target.value) && !(event.nativeEvent as InputEvent).inputType?.startsWith("insertText"))) tell(event.target.value);
+              if (event.target.value === "" || (known.includes(event.target.value) && !(event.nativeEvent as InputEvent).inputType?.startsWith("insertText"))) tell(event.target.value);
             }}
             onBlur={() => tell(typed)}
             onKeyDown={(event) => {
@@ -209,8 +226,8 @@ function Suggested({ label, by, value, onChange }: { label: string; by: "caller"
             }}
           />
           <datalist id={list}>
-            {names.map((name) => (
-              <option key={name} value={name} />
+            {known.map((name) => (
+              <option key={name} value={name} label={names.get(name) ?? name} />
             ))}
           </datalist>
         </>
@@ -219,7 +236,7 @@ function Suggested({ label, by, value, onChange }: { label: string; by: "caller"
   );
 }
 
-function More({ filters, onChange }: FilterBarProps) {
+function More({ filters, onChange }: Omit<FilterBarProps, "names">) {
   const field = (name: "kind" | "method" | "role" | "tenant", label: string, hint: string) => (
     <Applied label={label} hint={hint} value={filters[name]} onChange={(value) => onChange({ [name]: value })} />
   );
@@ -237,6 +254,7 @@ function More({ filters, onChange }: FilterBarProps) {
         <Applied label="Slower than (ms)" value={filters.slower_than_ms} inputMode="numeric" onChange={(value) => onChange({ slower_than_ms: value.replace(/\D/g, "").slice(0, 9) })} />
         <Select
           label="Surface"
+          controlSize="s"
           value={filters.surface}
           onChange={(surface) => onChange({ surface })}
           options={[{ value: "", label: "Any" }, ...SURFACE_WORDS.map(([value, label]) => ({ value, label }))]}
@@ -245,9 +263,9 @@ function More({ filters, onChange }: FilterBarProps) {
         {field("method", "Method", "Such as tools/call")}
         {field("role", "Role", "Of the caller")}
         {field("tenant", "Tenant", "Of the caller")}
-        <Moment label="From" value={filters.since} onChange={(since) => onChange({ since })} />
-        <Moment label="Until" value={filters.until} onChange={(until) => onChange({ until })} />
         <div className={styles.wide}>
+          <Moment label="From" value={filters.since} onChange={(since) => onChange({ since })} />
+          <Moment label="Until" value={filters.until} onChange={(until) => onChange({ until })} />
           <Checkbox
             label="Bookkeeping, too"
             hint="Reads of the admin API, such as those of this page, and anchors of the audit chain"

@@ -3,6 +3,7 @@
 import { Download, Pause, Play, RefreshCw, ShieldCheck } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { useSearch } from "wouter";
+import { useCallerNames } from "../../lib/records/caller-name";
 import { isSame, paramsOf, readFilters, trafficHref } from "../../lib/records/filters";
 import type { FilterName, Filters } from "../../lib/records/filters";
 import { useParamSet } from "../../shell/use-param";
@@ -54,6 +55,7 @@ export default function Traffic() {
   const [params, setParams] = useParamSet();
   const selected = params.get("record");
   const [feed, status] = useFeed(filters);
+  const names = useCallerNames();
   const [isPaused, setPaused] = useState(false);
   const [dialog, setDialog] = useState<"verify" | "export" | null>(null);
   const list = useRef<ListHandle>(null);
@@ -109,7 +111,7 @@ export default function Traffic() {
           </>
         }
       />
-      <FilterBar filters={filters} onChange={change} />
+      <FilterBar filters={filters} names={names} onChange={change} />
       <div className={styles.status}>
         <State status={status} isPaused={isPaused} />
         {status.waiting > 0 && (
@@ -142,6 +144,7 @@ export default function Traffic() {
             handle={list}
             records={feed.window}
             version={status.version}
+            names={names}
             selected={selected}
             onOpen={open}
             hrefOf={hrefOf}
@@ -153,6 +156,7 @@ export default function Traffic() {
       </div>
       <RecordDrawer
         recordKey={selected}
+        names={names}
         known={index < 0 ? undefined : feed.window.at(index)?.record}
         onClose={close}
         newer={keyAt(index - 1)}

@@ -12,10 +12,13 @@ import { asCurl, asJson, asMcp, recordedArguments } from "../../lib/records/copy
 import type { Copied } from "../../lib/records/copy-as";
 import { argumentsNote, explain } from "../../lib/records/explain";
 import type { AdviceTable } from "../../lib/records/explain";
+import { CallerName } from "../../lib/records/caller-name";
+import type { CallerNames } from "../../lib/records/caller-name";
 import { trafficHref } from "../../lib/records/filters";
 import { rawMember } from "../../lib/records/raw";
 import { isCall, outcomeTone, outcomeWord, subjectOf, surfaceWord } from "../../lib/records/record";
 import type { AuditRecord } from "../../lib/records/record";
+import { useNarrow } from "../../ui/use-narrow";
 import { useAdvice } from "../../lib/records/use-advice";
 import { timeParts, timeline } from "../../lib/records/story";
 import type { StoryStep } from "../../lib/records/story";
@@ -87,6 +90,7 @@ export interface RecordDrawerProps {
   recordKey: string | null;
   /** What the list knows of it. */
   known: AuditRecord | undefined;
+  names: CallerNames;
   onClose: () => void;
   /** The neighbours in the list. */
   newer: string | undefined;
@@ -94,7 +98,7 @@ export interface RecordDrawerProps {
   onGo: (key: string) => void;
 }
 
-export function RecordDrawer({ recordKey, known, onClose, newer, older, onGo }: RecordDrawerProps) {
+export function RecordDrawer({ recordKey, known, names, onClose, newer, older, onGo }: RecordDrawerProps) {
   const story = useQuery(recordKey === null ? null : `record ${recordKey}`, (signal) => loadStory(recordKey ?? "", signal));
   const advice = useAdvice();
   const record = story.data?.record ?? known;
@@ -122,8 +126,8 @@ export function RecordDrawer({ recordKey, known, onClose, newer, older, onGo }: 
           <span className={styles.summary}>
             <Status tone={outcomeTone(record)}>{outcomeWord(record)}</Status>
             {record.caller !== "" && (
-              <span>
-                by <Text value={record.caller} max={60} />
+              <span className={styles.by}>
+                by <CallerName caller={record.caller} names={names} />
               </span>
             )}
             <span>
@@ -134,14 +138,20 @@ export function RecordDrawer({ recordKey, known, onClose, newer, older, onGo }: 
                 took <Duration us={record.latency_us} />
               </span>
             )}
-            <span className={styles.neighbours}>
-              <IconButton size="s" label="Newer record (k)" icon={<ChevronUp size={15} aria-hidden />} disabled={newer === undefined} onClick={() => newer !== undefined && onGo(newer)} />
-              <IconButton size="s" label="Older record (j)" icon={<ChevronDown size={15} aria-hidden />} disabled={older === undefined} onClick={() => older !== undefined && onGo(older)} />
-            </span>
           </span>
         )
       }
-      footer={record !== undefined && <Actions record={record} raw={story.data?.raw} />}
+      footer={
+        record !== undefined && (
+          <>
+            <span className={styles.neighbours}>
+              <IconButton label="Newer record (k)" icon={<ChevronUp size={16} aria-hidden />} disabled={newer === undefined} onClick={() => newer !== undefined && onGo(newer)} />
+              <IconButton label="Older record (j)" icon={<ChevronDown size={16} aria-hidden />} disabled={older === undefined} onClick={() => older !== undefined && onGo(older)} />
+            </span>
+            <Actions record={record} raw={story.data?.raw} />
+          </>
+        )
+      }
     >
       {record === undefined ? (
         story.error === undefined ? (
@@ -150,7 +160,7 @@ export function RecordDrawer({ recordKey, known, onClose, newer, older, onGo }: 
           <ErrorState error={story.error} onRetry={story.refetch} />
         )
       ) : (
-        <Body record={record} story={story.data} advice={advice} problem={story.error} onRetry={story.refetch} isLoading={story.isLoading} />
+        <Body record={record} names={names} story={story.data} advice={advice} problem={story.error} onRetry={story.refetch} isLoading={story.isLoading} />
       )}
     </Drawer>
   );
@@ -158,6 +168,7 @@ export function RecordDrawer({ recordKey, known, onClose, newer, older, onGo }: 
 
 interface BodyProps {
   record: AuditRecord;
+  names: CallerNames;
   story: Story | undefined;
   advice: AdviceTable;
   problem: Problem | undefined;
@@ -165,7 +176,7 @@ interface BodyProps {
   isLoading: boolean;
 }
 
-function Body({ record, story, advice, problem, onRetry, isLoading }: BodyProps) {
+function Body({ record, names, story, advice, problem, onRetry, isLoading }: BodyProps) {
   const { title, what, todo, code, next } = useMemo(() => explain(record, advice), [record, advice]);
   return (
     <div className={styles.body} aria-busy={isLoading || undefined}>
@@ -199,7 +210,7 @@ function Body({ record, story, advice, problem, onRetry, isLoading }: BodyProps)
       </Section>
       {isCall(record) && <Way record={record} story={story} problem={problem} onRetry={onRetry} isLoading={isLoading} />}
       <Arguments record={record} raw={story?.raw} />
-      <Fields record={record} story={story} />
+      <Fields record={record} names={names} story={story} />
     </div>
   );
 }
@@ -210,7 +221,7 @@ function Prose({ text }: { text: string }) {
 }
 
 /** The call's way through the gateway. */
-function Way({ record, story, problem, onRetry, isLoading }: Omit<BodyProps, "advice">) {
+function Way({ record, story, problem, onRetry, isLoading }: Omit<BodyProps, "advice" | "names">) {
   const entries = useMemo(() => timeline(story?.steps ?? []), [story]);
   const parts = story === undefined ? undefined : timeParts(record.latency_us, story.waitedUs, story.backendUs);
   // An older gateway has no stories; then the record is all there is.
@@ -311,7 +322,7 @@ const GUARANTEES: Readonly<Record<string, string>> = {
   sync: "On disk before the backend saw the call",
 };
 
-function Fields({ record, story }: { record: AuditRecord; story: Story | undefined }) {
+function Fields({ record, names, story }: { record: AuditRecord; names: CallerNames; story: Story | undefined }) {
   const raw = story?.raw;
   const requestId = raw === undefined ? undefined : rawMember(raw, "request_id");
   // More digits than a JavaScript number has.
@@ -320,7 +331,15 @@ function Fields({ record, story }: { record: AuditRecord; story: Story | undefin
     ["Time", <Time key="t" ms={record.at_ms} />],
     [
       "Caller",
-      record.caller === "" ? undefined : <Same key="c" value={record.caller} href={trafficHref({ caller: record.caller })} what="Same caller" />,
+      record.caller === "" ? undefined : (
+        <span key="c" className={styles.same}>
+          {names.has(record.caller) && <CallerName caller={record.caller} names={names} />}
+          <Text value={record.caller} max={160} />
+          <Link href={trafficHref({ caller: record.caller })} className={styles.sameLink}>
+            Same caller
+          </Link>
+        </span>
+      ),
     ],
     ["Role", record.role === "" ? undefined : <Text key="r" value={record.role} />],
     ["Tenant", record.tenant === "" ? undefined : <Text key="n" value={record.tenant} />],
@@ -381,6 +400,7 @@ async function publicName(record: AuditRecord): Promise<string> {
 
 function Actions({ record, raw }: { record: AuditRecord; raw: string | undefined }) {
   const { session } = useSession();
+  const isNarrow = useNarrow();
   const args = recordedArguments(record, raw);
   const copy = async (what: string, make: () => Copied | Promise<Copied>) => {
     try {
@@ -405,11 +425,11 @@ function Actions({ record, raw }: { record: AuditRecord; raw: string | undefined
   };
   const isTool = record.method === "tools/call" && record.operation !== "" && record.kind !== "unknown_name";
   const canRepeat = isCall(record) && !("why" in args && record.method !== "resources/read");
-  const inspect = `/catalog/tools/${encodeURIComponent(record.operation)}${"text" in args ? `?${new URLSearchParams({ arguments: args.text })}` : ""}`;
+  const inspect = inspectHref(record.operation, "text" in args ? args.text : undefined);
   return (
     <>
-      {isTool && (
-        <LinkButton href={inspect.length > INSPECT_CHARS_MAX ? `/catalog/tools/${encodeURIComponent(record.operation)}` : inspect} icon={<FlaskConical size={14} aria-hidden />}>
+      {isTool && !isNarrow && (
+        <LinkButton href={inspect} icon={<FlaskConical size={14} aria-hidden />}>
           Open in the inspector
         </LinkButton>
       )}
@@ -417,6 +437,7 @@ function Actions({ record, raw }: { record: AuditRecord; raw: string | undefined
         align="end"
         trigger={<Button icon={<Braces size={14} aria-hidden />}>Copy as…</Button>}
         items={[
+          ...(isTool && isNarrow ? [{ label: "Open in the inspector", icon: <FlaskConical size={14} aria-hidden />, href: inspect }] : []),
           { label: "JSON record", icon: <Braces size={14} aria-hidden />, onSelect: () => void copy("JSON", () => ({ text: asJson(record, raw) })) },
           { label: "MCP message", icon: <Copy size={14} aria-hidden />, disabled: !canRepeat, onSelect: () => void copy("MCP message", () => asMcp(record, raw)) },
           { label: "Link to this record", icon: <Copy size={14} aria-hidden />, onSelect: () => void copy("link", () => ({ text: window.location.href })) },
@@ -433,3 +454,9 @@ function Actions({ record, raw }: { record: AuditRecord; raw: string | undefined
 
 /** Longer addresses are cut by servers and proxies on the way. */
 const INSPECT_CHARS_MAX = 6_000;
+
+function inspectHref(tool: string, args: string | undefined): string {
+  const path = `/catalog/tools/${encodeURIComponent(tool)}`;
+  const whole = args === undefined ? path : `${path}?${new URLSearchParams({ arguments: args })}`;
+  return whole.length > INSPECT_CHARS_MAX ? path : whole;
+}

@@ -6,6 +6,8 @@
 import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 import type { KeyboardEvent, MouseEvent, PointerEvent, ReactNode, Ref } from "react";
 import { memo, useImperativeHandle } from "react";
+import { CallerName } from "../../lib/records/caller-name";
+import type { CallerNames } from "../../lib/records/caller-name";
 import { outcomeTone, outcomeWord, subjectOf, surfaceWord } from "../../lib/records/record";
 import type { AuditRecord } from "../../lib/records/record";
 import type { RecordWindow } from "../../lib/records/window";
@@ -31,6 +33,7 @@ export interface RecordListProps {
   records: RecordWindow;
   /** Changes with the records. */
   version: number;
+  names: CallerNames;
   selected: string | null;
   onOpen: (key: string) => void;
   /** Opens the record in another tab. */
@@ -46,7 +49,7 @@ export interface RecordListProps {
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false });
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 
-export function RecordList({ records, version, selected, onOpen, hrefOf, onHold, onNearEnd, end, handle }: RecordListProps) {
+export function RecordList({ records, version, names, selected, onOpen, hrefOf, onHold, onNearEnd, end, handle }: RecordListProps) {
   const id = useId();
   const isNarrow = useNarrow();
   const rowPx = isNarrow ? NARROW_ROW_PX : ROW_PX;
@@ -147,7 +150,7 @@ export function RecordList({ records, version, selected, onOpen, hrefOf, onHold,
     const held = records.at(index);
     if (held === undefined) continue;
     const { key, record } = held;
-    rows.push(<Row key={key} id={`${id}${key}`} recordKey={key} record={record} index={index} top={index * rowPx} isCursor={key === cursor} isSelected={key === selected} />);
+    rows.push(<Row key={key} id={`${id}${key}`} recordKey={key} record={record} names={names} index={index} top={index * rowPx} isCursor={key === cursor} isSelected={key === selected} />);
   }
   const isShown = at !== null && rows.length > 0 && records.indexOf(at) >= view.first && records.indexOf(at) < last;
   return (
@@ -194,13 +197,14 @@ interface RowProps {
   id: string;
   recordKey: string;
   record: AuditRecord;
+  names: CallerNames;
   index: number;
   top: number;
   isCursor: boolean;
   isSelected: boolean;
 }
 
-const Row = memo(function Row({ id, recordKey, record, index, top, isCursor, isSelected }: RowProps) {
+const Row = memo(function Row({ id, recordKey, record, names, index, top, isCursor, isSelected }: RowProps) {
   const at = new Date(record.at_ms);
   const isToday = at.toDateString() === new Date().toDateString();
   return (
@@ -230,7 +234,7 @@ const Row = memo(function Row({ id, recordKey, record, index, top, isCursor, isS
         <Text value={record.backend} line />
       </span>
       <span role="gridcell" className={styles.caller}>
-        <Text value={record.caller} line />
+        <CallerName caller={record.caller} names={names} />
       </span>
       <span role="gridcell" className={styles.surface}>
         {surfaceWord(record.surface)}
