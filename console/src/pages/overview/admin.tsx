@@ -46,15 +46,25 @@ export function AdminOverview() {
       </>
     );
   }
-  const own = overview.backends.filter((backend) => backend.type !== "builtin");
+  const hasBackends = overview.backends.some((backend) => backend.type !== "builtin");
+  const hasCalls = Object.values(overview.ended).some((count) => count > 0);
+  const health = <HealthLine findings={found} overview={overview} isOffline={state === "offline"} />;
+  if (!hasBackends && !hasCalls) {
+    return (
+      <>
+        <PageHeader title="Overview" />
+        {health}
+        <FirstSteps />
+      </>
+    );
+  }
   return (
     <>
       <PageHeader title="Overview" />
-      <HealthLine findings={found} overview={overview} isOffline={state === "offline"} />
-      {own.length === 0 && <FirstSteps />}
+      {health}
       <Now overview={overview} history={history} recent={recent} />
       <Section
-        title="Course"
+        title="Over time"
         description={`Of ${range.words}. Drag over a chart to see the records of that time.`}
         actions={<RangePicker range={range} onChange={setValue} />}
       >

@@ -45,7 +45,6 @@ function Tile({ backend }: { backend: Backend }) {
     type,
     revision ? `MCP ${revision}` : undefined,
     `${formatCount(tools)} ${tools === 1 ? "tool" : "tools"}`,
-    restarts > 0 ? `${formatCount(restarts)} ${restarts === 1 ? "restart" : "restarts"}` : undefined,
   ].filter((fact) => fact !== undefined);
   return (
     <li className={styles.tile}>
@@ -65,6 +64,7 @@ function Tile({ backend }: { backend: Backend }) {
       <p className={styles.tileFoot}>
         <span>
           {formatCount(active)} running{queued > 0 ? `, ${formatCount(queued)} waiting` : ""}
+          {restarts > 0 && ` · ${formatCount(restarts)} ${restarts === 1 ? "restart" : "restarts"}`}
         </span>
         <Link href={trafficHref({ backend: name })}>
           Traffic<span className="visually-hidden"> of {name}</span>

@@ -55,7 +55,7 @@ export function CallerOverview() {
           </LinkButton>
         </Card>
       </div>
-      <Section title="What you see" {...(data !== undefined && data.tools.length > 0 && { actions: <Link href="/catalog">Open the catalog</Link> })}>
+      <Section title="What you see" description="A call that your role does not allow is refused, and the answer says why." {...(data !== undefined && data.tools.length > 0 && { actions: <Link href="/catalog">Open the catalog</Link> })}>
         {data === undefined ? (
           error === undefined ? (
             <div aria-busy="true">

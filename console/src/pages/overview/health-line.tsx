@@ -23,13 +23,16 @@ export function HealthLine({ findings, overview, isOffline }: Props) {
   const shown = findings.slice(0, FINDINGS_MAX);
   const up = overview.backends.filter((backend) => backend.health === "up" || backend.health === "asleep").length;
   return (
-    <div className={`${styles.health} ${styles[tone]}`} role="status" aria-live="polite">
+    <div className={`${styles.health} ${styles[tone]}`}>
       <span className={styles.healthIcon}>
         <ToneIcon tone={tone} size={18} />
       </span>
-      <p className={styles.healthText}>
+      <p className={styles.healthText} role="status">
         {worst === undefined || worst === "info" ? (
-          <strong>{isOffline ? "Everything was all right when the gateway last answered." : "Everything is all right."}</strong>
+          <>
+            <strong>{isOffline ? "Everything was all right when the gateway last answered." : "Everything is all right."}</strong>
+            {findings.length > 0 && " By the way:"}
+          </>
         ) : (
           <strong>{worst === "error" ? "Something is wrong:" : "Worth a look:"}</strong>
         )}{" "}
@@ -45,7 +48,7 @@ export function HealthLine({ findings, overview, isOffline }: Props) {
         {findings.length > 0 && "."}
       </p>
       <p className={styles.healthFacts}>
-        {formatCount(up)} of {formatCount(overview.backends.length)} backends ready · up {formatDuration(overview.uptime_s * 1e6)}
+        {overview.backends.length > 0 && `${formatCount(up)} of ${formatCount(overview.backends.length)} backends ready · `}up {formatDuration(overview.uptime_s * 1e6)}
       </p>
     </div>
   );

@@ -2,10 +2,11 @@
 
 import { useMemo } from "react";
 import type { Overview } from "../../api/live";
-import { between, courseOfTotals, percentilesBetween, since } from "../../lib/overview/rates";
+import { between, courseOfHistory, courseOfTotals, joined, percentilesBetween, since } from "../../lib/overview/rates";
 import { trafficHref } from "../../lib/records/filters";
-import { Bytes, Count, Stat, StatGrid, formatCompact, formatCount, formatDuration, formatRate } from "../../ui";
+import { Bytes, Count, Stat, formatCompact, formatCount, formatDuration, formatRate } from "../../ui";
 import type { History } from "./use-figures";
+import styles from "./overview.module.css";
 
 /** A rate over less jumps with every call. */
 const RATE_MS = 10_000;
@@ -47,17 +48,17 @@ export function Now({ overview, history, recent }: Props) {
       five: fiveMinutes(history, recent),
       latency: isSinceStart ? percentilesBetween(undefined, last) : ofMinute,
       isSinceStart,
-      course: courseOfTotals(history.slice(-MINUTE_MS / 1000)),
+      course: joined(recent === undefined ? undefined : courseOfHistory(recent), courseOfTotals(history.slice(-MINUTE_MS / 1000)), MINUTE_MS, last.at_ms),
     };
   }, [history, recent]);
   const { admission, audit } = overview;
   const total = Object.values(overview.ended).reduce((sum, count) => sum + count, 0);
-  const share = (count: number) => (five.calls === 0 ? undefined : `${formatPercent(count / five.calls)} of ${formatCompact(five.calls)} calls in 5 minutes`);
+  const share = (count: number) => (five.calls === 0 ? undefined : `${formatPercent(count / five.calls)} of ${formatCompact(five.calls)} calls`);
   const duration = (us: number | null) => (us === null ? "–" : formatDuration(us));
   const up = overview.backends.filter(({ health }) => health === "up" || health === "asleep").length;
   const rejected = Object.values(admission?.rejected ?? {}).reduce((sum, count) => sum + count, 0);
   return (
-    <StatGrid>
+    <div className={styles.stats}>
       <Stat
         label="Calls a second"
         value={rate === undefined ? "–" : formatRate(rate)}
@@ -73,17 +74,17 @@ export function Now({ overview, history, recent }: Props) {
         series={course.p95}
       />
       <Stat
-        label="Errors"
+        label="Errors, last 5 minutes"
         value={<Count value={five.failed} />}
-        hint={share(five.failed) ?? "no calls in 5 minutes"}
+        hint={share(five.failed) ?? "no calls"}
         href={trafficHref({ since: "5m", ended: "failed" })}
         tone={five.calls > 0 && five.failed / five.calls > ERRORS_SHARE ? "error" : "neutral"}
         series={course.failed}
       />
       <Stat
-        label="Refused"
+        label="Refused, last 5 minutes"
         value={<Count value={five.refused} />}
-        hint={share(five.refused) ?? "no calls in 5 minutes"}
+        hint={share(five.refused) ?? "no calls"}
         href={trafficHref({ since: "5m", ended: "refused" })}
         tone={five.calls > 0 && five.refused / five.calls > REFUSED_SHARE ? "warn" : "neutral"}
         series={course.refused}
@@ -101,14 +102,14 @@ export function Now({ overview, history, recent }: Props) {
         <Stat label="Running now" value="–" hint="Calls are not limited" href="/limits" />
       )}
       <Stat label="Backends ready" value={<Count value={up} />} unit={`of ${formatCount(overview.backends.length)}`} href="/backends" hint={restarts(overview)} />
-      <Stat label="Sessions" value={<Count value={overview.sessions} />} hint={`${formatCount(overview.streams)} open streams`} href="/limits" />
+      <Stat label="Sessions" value={<Count value={overview.sessions} />} hint={`${formatCount(overview.streams)} open ${overview.streams === 1 ? "stream" : "streams"}`} href="/limits" />
       <Stat
         label="Audit records"
         value={audit.enabled ? formatCompact(audit.records) : "Off"}
         hint={
           audit.enabled ? (
             <>
-              {formatCount(audit.backlog)} on the way, <Bytes value={audit.spool_bytes} /> in the spool
+              {formatCount(audit.backlog)} on the way, spool <Bytes value={audit.spool_bytes} />
             </>
           ) : (
             "Nothing is kept"
@@ -117,7 +118,7 @@ export function Now({ overview, history, recent }: Props) {
         href="/traffic"
         tone={audit.dropped > 0 || audit.gaps > 0 ? "error" : "neutral"}
       />
-    </StatGrid>
+    </div>
   );
 }
 

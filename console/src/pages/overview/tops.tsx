@@ -1,13 +1,15 @@
 // Who calls what, and how that ends: the slowest and the busiest operations, the loudest callers, and the reasons of
 // failures. From the audit store, for the same time as the charts.
 
+import { useState } from "react";
 import { Link } from "wouter";
 import type { Overview } from "../../api/live";
 import type { Query } from "../../api/use-query";
+import { CallerName, useCallerNames } from "../../lib/records/caller-name";
 import { trafficHref } from "../../lib/records/filters";
 import { useAdvice } from "../../lib/records/use-advice";
 import { Card, Count, Duration, ErrorState, Loading, Section, Table, Text } from "../../ui";
-import type { Column } from "../../ui";
+import type { Column, Sorting } from "../../ui";
 import type { RangeWords } from "./range";
 import { useUsage } from "./use-figures";
 import type { Usage, UsageRow } from "./use-figures";
@@ -22,21 +24,16 @@ export function Tops({ range, overview }: { range: RangeWords; overview: Overvie
   const { since, everyMs, words } = range;
   const operations = useUsage("operation", since, OPERATIONS_MAX, everyMs);
   const callers = useUsage("caller", since, TOP, everyMs);
+  const names = useCallerNames();
   const kinds = useUsage("kind", since, 50, everyMs);
   const named = operations.data?.rows.filter((row) => row.name !== "") ?? [];
-  // What the gateway refused took no time, and says nothing of the operation.
-  const slowest = named.filter((row) => row.calls > row.refused).sort((a, b) => b.p95_us - a.p95_us);
   const isPartial = [operations, callers, kinds].some(({ data }) => data?.complete === false);
   return (
     <Section title="Operations and callers" description={`Of ${words}.${isPartial ? " The store took too long, or there are very many: these are not all." : ""}`}>
       <div className={styles.tops}>
         <Card title="Slowest operations" flush>
           <List query={operations}>
-            <Rows
-              label="Slowest operations"
-              rows={slowest.slice(0, TOP)}
-              columns={[name("Operation", (row) => trafficHref({ tool: row.name, since })), calls(since, "tool"), time("p50", "p50_us"), time("p95", "p95_us"), time("Longest", "max_us")]}
-            />
+            <Slowest rows={named} since={since} />
           </List>
         </Card>
         <Card title="Busiest operations" flush>
@@ -53,7 +50,7 @@ export function Tops({ range, overview }: { range: RangeWords; overview: Overvie
             <Rows
               label="Loudest callers"
               rows={(callers.data?.rows ?? []).filter((row) => row.name !== "")}
-              columns={[name("Caller", (row) => trafficHref({ caller: row.name, since })), calls(since, "caller"), ended(since, "caller", "errors"), ended(since, "caller", "refused")]}
+              columns={[name("Caller", (row) => trafficHref({ caller: row.name, since }), (row) => <CallerName caller={row.name} names={names} />), calls(since, "caller"), ended(since, "caller", "errors"), ended(since, "caller", "refused")]}
             />
           </List>
         </Card>
@@ -80,14 +77,14 @@ function List({ query, children }: { query: Query<Usage>; children: React.ReactN
 
 type Of = "tool" | "caller";
 
-function name(header: string, href: (row: UsageRow) => string): Column<UsageRow> {
+function name(header: string, href: (row: UsageRow) => string, shown = (row: UsageRow): React.ReactNode => <Text value={row.name} line />): Column<UsageRow> {
   return {
     id: "name",
     header,
     primary: true,
     cell: (row) => (
       <Link href={href(row)} className={styles.topName}>
-        <Text value={row.name} line />
+        {shown(row)}
       </Link>
     ),
   };
@@ -124,12 +121,48 @@ function ended(since: string, of: Of, what: "errors" | "refused"): Column<UsageR
   };
 }
 
-function time(header: string, member: "p50_us" | "p95_us" | "max_us"): Column<UsageRow> {
-  return { id: member, header, align: "end", width: "80px", nowrap: true, cell: (row) => <Duration us={row[member]} /> };
+const TIMES = ["p50_us", "p95_us", "p99_us", "max_us"] as const;
+type Time = (typeof TIMES)[number];
+
+/** By one of their percentiles; the others are columns to sort by. */
+function Slowest({ rows, since }: { rows: readonly UsageRow[]; since: string }) {
+  const [sort, setSort] = useState<Sorting>({ id: "p95_us", direction: "desc" });
+  const by = TIMES.find((member) => member === sort.id) ?? "p95_us";
+  // What the gateway refused took no time, and says nothing of the operation.
+  const sorted = rows.filter((row) => row.calls > row.refused).sort((a, b) => (sort.direction === "desc" ? b[by] - a[by] : a[by] - b[by]));
+  const time = (header: string, member: Time): Column<UsageRow> => ({
+    id: member,
+    header,
+    align: "end",
+    width: "78px",
+    nowrap: true,
+    ...(member === "p50_us" || member === "p99_us" ? { narrow: "hide" as const } : {}),
+    sort: (row) => row[member],
+    cell: (row) => (
+      <Link href={trafficHref({ tool: row.name, since, slower_than_ms: String(Math.max(0, Math.floor(row[member] / 1000) - 1)) })} className={styles.number}>
+        <Duration us={row[member]} />
+      </Link>
+    ),
+  });
+  return (
+    <Table
+      label="Slowest operations"
+      rows={sorted.slice(0, TOP)}
+      columns={[name("Operation", (row) => trafficHref({ tool: row.name, since })), time("p50", "p50_us"), time("p95", "p95_us"), time("p99", "p99_us"), time("Max", "max_us")]}
+      rowKey={keyOf}
+      sort={sort}
+      onSort={setSort}
+      empty={<p className={styles.none}>No calls in this time.</p>}
+    />
+  );
+}
+
+function keyOf(row: UsageRow): string {
+  return `${row.backend} ${row.name}`;
 }
 
 function Rows({ label, rows, columns }: { label: string; rows: readonly UsageRow[]; columns: readonly Column<UsageRow>[] }) {
-  return <Table label={label} rows={rows} columns={columns} rowKey={(row) => `${row.backend} ${row.name}`} empty={<p className={styles.none}>No calls in this time.</p>} />;
+  return <Table label={label} rows={rows} columns={columns} rowKey={keyOf} empty={<p className={styles.none}>No calls in this time.</p>} />;
 }
 
 /** Kinds of failures and refusals, with the gateway's own title of each. */
