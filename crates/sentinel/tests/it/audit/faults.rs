@@ -18,7 +18,9 @@ use serde_json::Value;
 
 use crate::support::postgres::Cluster;
 use crate::support::processes;
-use crate::support::records::{call, export, post, try_session, verify, with_backend};
+use crate::support::records::{
+    call, export, post, try_session, verify, with_backend, with_postgres,
+};
 use crate::support::setup::{
     Gateway, Process, Server, Setup, http_backend, measured, signal, until, within,
 };
@@ -182,22 +184,9 @@ fn window(of: Duration) -> (Instant, Instant) {
 }
 
 /// A gateway with one backend that keeps its records in a PostgreSQL of its own.
-fn with_postgres() -> (Cluster, Server, Gateway) {
-    let cluster = Cluster::start();
-    let server = Server::start(&[]);
-    let config = format!(
-        "[postgres]\nurl_env = \"STORE_URL\"\n{}",
-        http_backend("alpha", &server.address, "")
-    );
-    let setup = Setup::with_env(&config, &[("STORE_URL", &cluster.url())]);
-    let gateway = Gateway::start_in(setup);
-    gateway.wait_ready();
-    (cluster, server, gateway)
-}
-
 #[test]
 fn p_a01_p_a02_a_postgres_that_hangs_or_is_gone_is_noticed_by_nobody() {
-    let (mut cluster, _server, gateway) = with_postgres();
+    let (mut cluster, _server, gateway) = with_postgres("");
     let away = outage();
     let everybody = |cluster: &Cluster, word: &str| {
         let mut pids = processes::below(cluster.pid());
@@ -245,7 +234,7 @@ fn p_a01_p_a02_a_postgres_that_hangs_or_is_gone_is_noticed_by_nobody() {
 /// The same in one piece; what it does to latencies is judged above, by windows that interleave.
 #[test]
 fn p_a01_a_postgres_that_is_stopped_for_30_s_under_load_costs_no_call_and_no_record() {
-    let (mut cluster, _server, gateway) = with_postgres();
+    let (mut cluster, _server, gateway) = with_postgres("");
     let load = Load::start(&gateway.address, 0, &["echo"], PACE);
     let up = window(Duration::from_secs(2));
     cluster.stop();

@@ -12,10 +12,26 @@ use crate::support::tokens::{JSON_BODY, token};
 
 const ROLES: &str = "[auth]\n[rbac.roles.reader]\npermissions = [\"tool:echo\"]\n\
     [rbac.roles.keeper]\npermissions = [\"admin\"]\n";
-const GETS: [&str; 7] = [
-    "status", "backends", "catalog", "audit", "config", "keys", "pins",
+const GETS: [&str; 9] = [
+    "status",
+    "backends",
+    "catalog",
+    "audit",
+    "config",
+    "keys",
+    "pins",
+    "history",
+    "usage?by=caller",
 ];
-const POSTS: [&str; 6] = ["kill", "revive", "reload", "pins", "keys", "keys/revoke"];
+const POSTS: [&str; 7] = [
+    "kill",
+    "revive",
+    "reload",
+    "pins",
+    "keys",
+    "keys/revoke",
+    "audit/verify",
+];
 
 /// Asks as somebody with this role, or as nobody.
 fn ask(gateway: &Gateway, verb: &str, what: &str, role: Option<&str>, body: &str) -> Answer {

@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+use crate::support::postgres::Cluster;
 use crate::support::setup::{Gateway, PATIENCE, Server, Setup, http_backend};
 
 /// A gateway with these settings and one backend, which has `more` in its section.
@@ -14,6 +15,20 @@ pub(crate) fn with_backend(settings: &str, more: &str) -> (Server, Gateway) {
     let backend = http_backend("alpha", &server.address, more);
     let gateway = Gateway::ready(&format!("{settings}\n{backend}"));
     (server, gateway)
+}
+
+/// The same with its records in a PostgreSQL of its own.
+pub(crate) fn with_postgres(settings: &str) -> (Cluster, Server, Gateway) {
+    let cluster = Cluster::start();
+    let server = Server::start(&[]);
+    let config = format!(
+        "{settings}\n[postgres]\nurl_env = \"STORE_URL\"\n{}",
+        http_backend("alpha", &server.address, "")
+    );
+    let setup = Setup::with_env(&config, &[("STORE_URL", &cluster.url())]);
+    let gateway = Gateway::start_in(setup);
+    gateway.wait_ready();
+    (cluster, server, gateway)
 }
 
 /// An answer that came whole.

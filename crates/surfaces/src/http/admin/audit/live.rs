@@ -29,6 +29,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// Records that a stream sends each second, and at once after a pause: ingestion brings a second's records together.
 const RATE_MAX: f64 = 1_000.0;
 const BURST_MAX: f64 = 2_000.0;
+/// What a look found is left out when it was not sent by then, so that a slow reader sees what happens now.
+const STALE_AFTER: Duration = Duration::from_secs(5);
 /// Read from the store at once, if records are small.
 const STEP_LEN: usize = 250;
 /// Lanes that are read at once, which bounds the statement. Others are looked at next.
@@ -122,6 +124,7 @@ struct Tail {
     /// Records that may be sent at this moment.
     allowance: f64,
     allowed_at: Instant,
+    looked_at: Instant,
     look_at: Instant,
 }
 
@@ -139,6 +142,7 @@ impl Tail {
             step_len: STEP_LEN,
             allowance: BURST_MAX,
             allowed_at: now,
+            looked_at: now,
             look_at: now + LOOK_EVERY,
             store,
         })
@@ -164,7 +168,7 @@ impl Tail {
     /// Finds out which lanes have grown.
     async fn look(&mut self) -> Result<(), StoreFailure> {
         let _turn = LOOKS.acquire().await;
-        let began = Instant::now();
+        self.looked_at = Instant::now();
         let ends = self.store.ends().await?;
         for RecordKey { node, lane, seq } in ends {
             let lane = (node, lane);
@@ -180,7 +184,7 @@ impl Tail {
             }
         }
         self.look_at = match self.runs.is_empty() {
-            true => Instant::now() + LOOK_EVERY.max(began.elapsed() * LOOK_SHARE),
+            true => Instant::now() + LOOK_EVERY.max(self.looked_at.elapsed() * LOOK_SHARE),
             false => Instant::now(),
         };
         Ok(())
@@ -188,9 +192,11 @@ impl Tail {
 
     /// Reads a part of what the lanes have grown by.
     async fn read(&mut self) -> Result<(), StoreFailure> {
-        let room = self.room();
+        let limit = match self.looked_at.elapsed() < STALE_AFTER {
+            true => self.step_len.min(self.room()),
+            false => 0,
+        };
         let _turn = LOOKS.acquire().await;
-        let limit = self.step_len.min(room);
         let query = Query {
             filter: self.filter.clone(),
             runs: self.runs.clone(),
