@@ -62,6 +62,14 @@ test("a diff of git is read: hunks, a deleted file, a rename, binary content, mo
   assert.deepEqual(files[4]?.notes, ["old mode 100644", "new mode 100755"]);
 });
 
+test("lines beyond what a hunk says are shown at its end, and the next file is read", () => {
+  const text = "--- a/x\n+++ b/x\n@@ -1,1 +1,1 @@\n-a\n+b\n left over\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-c\n+d\n";
+  const { files } = parsePatch(text);
+  assert.deepEqual(files.map(({ path, added, rest }) => [path, added, rest]), [["x", 1, [" left over"]], ["y", 1, []]]);
+  const items = layOut(files.map(viewOf), { closed: new Set(), open: new Set(), isSplit: true });
+  assert.equal(items.filter((item) => item.type === "note").length, 1);
+});
+
 test("quoted paths are decoded, with characters beyond ASCII and escapes", () => {
   assert.equal(unquote('"a/caf\\303\\251 \\"x\\"\\t\\\\"'), 'a/café "x"\t\\');
   assert.equal(unquote('"😀\\303\\251"'), "😀é");

@@ -141,15 +141,24 @@ test("A-20: adds a server from pasted JSON and calls it", async () => {
 
 test("A-20: approves a review with a comment", async () => {
   await go(page, "Reviews");
-  await page.getByText("Rename `total` to `order_total`").first().click();
-  await settled(page);
-  // The change and the words for it are on one page.
-  await page.getByText("order_total", { exact: false }).first().waitFor();
-  await page.getByRole("button", { name: /^Claim/ }).first().click();
-  await page.getByRole("textbox", { name: "Comment" }).fill("The name says what it is now.");
+  // What waits for a reviewer comes first; the change is read before it is judged.
+  await page.getByRole("link", { name: "Rename `total` to `order_total`" }).click();
+  await page.getByRole("heading", { level: 1, name: "Rename `total` to `order_total`" }).waitFor();
+  await page.getByText("pub fn order_total(items: &[Item])").first().waitFor();
+  await page.getByRole("button", { name: "Claim this review" }).click();
+  await page.getByText("You review this.").waitFor();
+  await page.getByLabel("Comment", { exact: true }).fill("The name says what it is now.");
   await page.getByRole("button", { name: "Approve", exact: true }).click();
+  await page.getByText("Approved. The proposer applies the change").waitFor();
   await page.getByText("The name says what it is now.").first().waitFor();
-  await page.getByText(/^approved$/i).first().waitFor();
+  // The proposer's program reads the same.
+  const proposal = await fetch(`${world.url}/api/get_proposal`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", Authorization: `Bearer ${world.keys.dev}` },
+    body: JSON.stringify({ review_id: new URL(page.url()).pathname.split("/").at(-1) }),
+  });
+  const { status, verdicts } = await proposal.json();
+  assert.deepEqual([status, verdicts.map((verdict) => [verdict.decision, verdict.reason])], ["approved", [["approved", "The name says what it is now."]]]);
   nothingElse(seen);
 });
 

@@ -32,6 +32,8 @@ export interface PatchFile {
   removed: number;
   /** Changes of modes, binary content. */
   notes: string[];
+  /** Lines after its hunks that belong to none: a hunk was longer than it says. */
+  rest: string[];
 }
 
 export interface ParsedPatch {
@@ -97,7 +99,7 @@ class Reader {
       else {
         const last = this.files.at(-1);
         if (last === undefined) this.preamble.push(line);
-        else if (line !== "") last.notes.push(line);
+        else if (line.trim() !== "") last.rest.push(line);
         this.at += 1;
       }
     }
@@ -200,7 +202,7 @@ class Reader {
 }
 
 function blank(): PatchFile {
-  return { oldPath: "", newPath: "", path: "", change: "modify", hunks: [], added: 0, removed: 0, notes: [] };
+  return { oldPath: "", newPath: "", path: "", change: "modify", hunks: [], added: 0, removed: 0, notes: [], rest: [] };
 }
 
 export function parsePatch(text: string): ParsedPatch {

@@ -22,6 +22,8 @@ export interface ViewFile {
   removed: number;
   notes: readonly string[];
   blocks: readonly Block[];
+  /** Lines that belong to no hunk. */
+  rest?: readonly string[];
 }
 
 /** Equal lines that stay beside a change. */
@@ -74,6 +76,7 @@ export function viewOf(file: PatchFile): ViewFile {
     removed: file.removed,
     notes: file.notes,
     blocks: file.hunks.map((hunk) => ({ section: hunk.section, rows: rowsOf(hunk) })),
+    ...(file.rest.length > 0 && { rest: file.rest }),
   };
 }
 
@@ -115,6 +118,7 @@ export function layOut(files: readonly ViewFile[], how: LayOut): Item[] {
       last = lastLine(block.rows) ?? last;
       layOutBlock(items, file, index, `f${index}b${number}`, block.rows, how);
     });
+    if (file.rest !== undefined) items.push({ type: "note", key: `f${index}rest`, text: `In no hunk: ${file.rest.join("\n")}` });
   });
   return items;
 }

@@ -4,12 +4,13 @@ import { Check, FileDiff, MessageSquare, X } from "lucide-react";
 import { useState } from "react";
 import type { Problem } from "../../api/problem";
 import { useAction } from "../../api/use-query";
+import { Markdown } from "../../lib/markdown/markdown";
 import { parsePatch } from "../../lib/patch/parse";
-import type { Review, Role } from "../../lib/reviews/documents";
+import type { Review, Role, Verdict } from "../../lib/reviews/documents";
 import { isMine, nameOf, standingOf } from "../../lib/reviews/standing";
 import type { Me } from "../../lib/reviews/standing";
 import type { Reviews, Who } from "../../lib/reviews/tools";
-import { Button, ConfirmDialog, Dialog, ErrorState, Input, Select, Text, Textarea, Time, toast } from "../../ui";
+import { Ago, Button, ConfirmDialog, Dialog, ErrorState, Input, Select, Text, Textarea, Time, toast } from "../../ui";
 import styles from "./reviews.module.css";
 import { StatusBadge, linesOf } from "./status-badge";
 import { NAME_CHARS_MAX, useWriteKey } from "./use-reviews";
@@ -21,6 +22,7 @@ const DIFF_CHARS_MAX = 3 << 20;
 export interface Acting {
   reviews: Reviews;
   review: Review;
+  verdicts: readonly Verdict[];
   me: Me;
   who: Who;
   isNamed: boolean;
@@ -58,12 +60,26 @@ export function Act(props: Acting) {
           </span>
         )}
       </div>
+      <LastVerdict verdict={props.verdicts.at(-1)} />
       {isReadOnly && <p className={styles.hint}>Your role may read reviews, and not act on them.</p>}
       {acts && !me.isGuarded && <Name {...props} />}
       {mayClaim && isNamed && <Claim {...props} />}
       {(mayPost || mayDecide) && isNamed && <Speak {...props} mayPost={mayPost} mayDecide={mayDecide} />}
       {mayClose && <Close {...props} />}
     </section>
+  );
+}
+
+/** What was decided, and why: whoever opens the review wants to know that first. */
+function LastVerdict({ verdict }: { verdict: Verdict | undefined }) {
+  if (verdict === undefined) return null;
+  return (
+    <div className={styles.verdict}>
+      <span className={styles.hint}>
+        {verdict.decision === "approved" ? "Approved" : "Rejected"} by <Text value={verdict.given_by} max={80} /> <Ago ms={Date.parse(verdict.created_at)} />
+      </span>
+      {verdict.reason !== undefined && <Markdown value={verdict.reason} />}
+    </div>
   );
 }
 

@@ -113,7 +113,7 @@ function Body({ reviews, data, refetch }: { reviews: Reviews; data: Loaded; refe
   const tab = (["discussion", "history"].find((name) => name === params.get("tab")) ?? "changes") as TabName;
   const [drafts, setDrafts] = useState<ReadonlyMap<string, string>>(new Map());
   const onDraft = useCallback((key: string, text: string) => setDrafts((before) => new Map(before).set(key, text)), []);
-  const acting: Acting = { reviews, review: proposal, me, who, isNamed, setName, onDone: refetch };
+  const acting: Acting = { reviews, review: proposal, verdicts: proposal.verdicts, me, who, isNamed, setName, onDone: refetch };
   const paths = useMemo(() => new Set(patches.flatMap((patch) => patch.affected_files.map((file) => file.path))), [patches]);
   const discussion = useMemo(() => discussionOf(messages.items, paths), [messages, paths]);
   const mayPost = standingOf(proposal, me).mayDiscuss && reviews.may("post_message") && isNamed;

@@ -121,6 +121,7 @@ export function usePatch(reviews: Reviews, reviewId: string, patchId: string | u
 const WAIT_MS = 20_000;
 const PAUSE_MIN_MS = 2_000;
 const PAUSE_MAX_MS = 15_000;
+const SETTLE_MIN_MS = 1_000;
 
 /** Whether changes are heard of as they happen. `poll`: the connection failed, and is tried again. */
 export type Following = "live" | "poll";
@@ -153,6 +154,9 @@ export function useFollow(key: string | null, ask: (waitMs: number, signal: Abor
     document.addEventListener("visibilitychange", onVisibility);
     const run = async () => {
       let wait = PAUSE_MIN_MS;
+      // Until the page shows the change, the gateway answers at once that there is one. Asking again at once would have the
+      // page begin to read anew each time, and never finish.
+      let settle = SETTLE_MIN_MS;
       while (!isOver) {
         if (document.hidden) {
           await pause(60_000);
@@ -164,9 +168,15 @@ export function useFollow(key: string | null, ask: (waitMs: number, signal: Abor
           const isChanged = await latest.current.ask(WAIT_MS, controller.signal);
           wait = PAUSE_MIN_MS;
           setState("live");
-          if (isChanged) latest.current.onChange();
+          if (isChanged) {
+            latest.current.onChange();
+            await pause(settle);
+            settle = Math.min(settle * 2, PAUSE_MAX_MS);
+            continue;
+          }
+          settle = SETTLE_MIN_MS;
           // A gateway that does not wait (too many do, or it shuts down) answers at once.
-          if (!isChanged && performance.now() - began < PAUSE_MIN_MS) await pause(PAUSE_MIN_MS);
+          if (performance.now() - began < PAUSE_MIN_MS) await pause(PAUSE_MIN_MS);
         } catch (error) {
           if (isOver || isAbort(error)) continue;
           setState("poll");
