@@ -315,6 +315,23 @@ async fn values_of_every_type_go_both_ways() {
             }
         }
     }
+    for kind in kinds.iter().filter(|kind| **kind != "api.code") {
+        let (name, arguments) = (name(kind), r#"{"v": null}"#);
+        for (tool, wanted) in [
+            (name.clone(), r#"{"result":null}"#),
+            (
+                format!("{name}_rows"),
+                r#"{"rows":[null,null],"truncated":false}"#,
+            ),
+            (format!("{name}_columns"), r#"{"v":null,"n":1}"#),
+        ] {
+            let answer = gateway.call(&tool, arguments).await;
+            let answer = answer.unwrap_or_else(|fault| format!("{:?} {fault}", fault.kind));
+            if answer != wanted || gateway.misfits(&tool) > 0 {
+                wrong.push(format!("{kind} null: {answer}, not {wanted}"));
+            }
+        }
+    }
     for (kind, sent, wanted) in REFUSED {
         let outcome = gateway
             .call(&name(kind), &format!(r#"{{"v": {sent}}}"#))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::callers::Legacy;
+use crate::support::callers::{Caller, Legacy};
 use crate::support::http;
 use crate::support::postgres::Cluster;
 use crate::support::setup::{Gateway, PATIENCE, Setup, until};
@@ -126,6 +126,26 @@ fn d_5_a_deadlock_is_made_again_as_a_whole() {
         let count = "SELECT sum(deadlocks) FROM pg_stat_database WHERE datname = 'postgres'";
         (shop.cluster.ask(count) == "1").then_some(())
     });
+}
+
+/// D-5: after three attempts the caller is told to come back.
+#[test]
+fn d_5_a_transaction_that_loses_three_times_is_a_conflict() {
+    let shop = Shop::start("");
+    let web = Web::new(&shop.gateway);
+    for answer in [
+        web.post("/api/lose", &json!({})),
+        web.rpc("lose", &json!({})),
+    ] {
+        assert_eq!(answer.status, 409, "{answer:?}");
+        assert_eq!(answer.header("retry-after"), "1");
+        assert!(answer.text.contains("transaction_conflict"), "{answer:?}");
+        assert!(!answer.text.contains("leak"), "{answer:?}");
+    }
+    let mcp = Legacy::newest(&shop.gateway).call("lose", json!({}));
+    assert_eq!(mcp["result"]["isError"], true, "{mcp}");
+    let attempts = shop.cluster.ask("SELECT last_value FROM data.attempts");
+    assert_eq!(attempts, "9", "three for each of three calls");
 }
 
 /// A row that is locked for long blocks the calls that need it, and no other.

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy, Modern};
 use crate::support::http::Answer;
+use crate::support::postgres::Cluster;
 use crate::support::records::export;
 use crate::support::setup::until;
-use crate::support::shop::{Shop, member};
+use crate::support::shop::{AUTH, Shop, gateway_of, login_url, member};
 use crate::support::web::Web;
 
 /// Every name of a failure of `fail`, with its status over REST.
@@ -106,6 +107,79 @@ fn d_2_d_18_what_the_database_says_of_an_error_reaches_nobody() {
         "{} answers and records, no word of the database in them",
         said.len()
     );
+}
+
+/// D-2: nor of resources, prompts and tables.
+#[test]
+fn d_2_d_18_resources_prompts_and_tables_say_nothing_of_the_database() {
+    let cluster = Cluster::start();
+    cluster.run(include_str!("shop.sql"));
+    cluster.run(
+        "CREATE VIEW data.shares WITH (security_invoker = true) AS SELECT n, 1 / (n - 2) AS share FROM generate_series(1, 3) n;
+        GRANT SELECT ON data.shares TO gateway;
+        CREATE FUNCTION api.tell(how text) RETURNS text LANGUAGE sql STABLE AS 'SELECT api.leak(how)';
+        COMMENT ON FUNCTION api.tell IS '@resource tales://{how}\n@prompt tell';",
+    );
+    let config = "select = [\"data.shares\"]";
+    let gateway = gateway_of(&login_url(&cluster), AUTH, config);
+    let credential = member("ann", "acme");
+    let web = Web::new(&gateway).bearing(&credential);
+    let modern = Modern::new(&gateway, "/mcp").bearing(&credential);
+    let legacy = Legacy::bearing(&gateway, &credential);
+    let callers: [&dyn Caller; 2] = [&modern, &legacy];
+    let mut said = Vec::new();
+    for (how, status) in [
+        ("raise", 500),
+        ("cast", 400),
+        ("denied", 403),
+        ("public", 409),
+    ] {
+        let uri = format!("tales://{how}");
+        let prompt = json!({"name": "tell", "arguments": {"how": how}});
+        let answers = [
+            web.get(&format!("/api/resources/tales%3A%2F%2F{how}")),
+            web.rpc("rpc.readResource", &json!({"uri": uri})),
+            web.post("/api/prompts/tell", &json!({"how": how})),
+            web.rpc("rpc.getPrompt", &prompt),
+        ];
+        for answer in answers {
+            assert_eq!(answer.status, status, "{how}: {answer:?}");
+            assert_eq!(
+                answer.text.contains("the shop is closed"),
+                how == "public",
+                "{answer:?}"
+            );
+            said.push(whole(&answer));
+        }
+        for caller in callers {
+            for answer in [
+                caller.ask("resources/read", json!({"uri": uri})),
+                caller.ask("prompts/get", prompt.clone()),
+            ] {
+                assert!(answer["error"].is_object(), "{how}: {answer}");
+                said.push(answer.to_string());
+            }
+        }
+    }
+    let table = "select_data_shares";
+    let lines = [("Accept", "application/x-ndjson")];
+    said.extend([
+        whole(&web.post(&format!("/api/{table}"), &json!({}))),
+        whole(&web.rpc(table, &json!({}))),
+        whole(&web.post_with(&format!("/api/{table}"), &json!({}), &lines)),
+        modern.call(table, json!({})).to_string(),
+        legacy.call(table, json!({})).to_string(),
+    ]);
+    until("the causes are in the log", || {
+        let log = gateway.setup.log();
+        (log.contains("leak-message") && log.contains("division by zero")).then_some(())
+    });
+    said.extend(export(&gateway.end()).iter().map(Value::to_string));
+    for text in &said {
+        for marker in ["leak", "division", "pg_authid", "PL/pgSQL"] {
+            assert!(!text.contains(marker), "{marker} in {text}");
+        }
+    }
 }
 
 /// D-2: nor on a stream, before its first row or behind many.

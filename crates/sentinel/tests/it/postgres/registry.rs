@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::callers::{Caller, Legacy, Modern};
 use crate::support::http::Answer;
 use crate::support::postgres::Cluster;
+use crate::support::setup::until;
 use crate::support::shop::{AUTH, gateway_of, member};
 use crate::support::web::Web;
 
@@ -93,6 +94,18 @@ fn d_14_to_d_18_a_deployment_with_a_registry_answers_as_it_does_by_itself() {
     assert_eq!(web.get("/nothing").status, 404);
     let weaker = [("X-PGMI-Transaction-Isolation", "chaos")];
     assert_eq!(web.send("GET", "/anyone", &weaker, "").finish().status, 400);
+
+    // A handler that asks for more than the gateway knows of: the database's own answer, until it is read again.
+    cluster.ask(
+        "UPDATE api.handler SET read_only = true, min_transaction_isolation = 'repeatable read' \
+         WHERE handler_function_name = 'anyone'",
+    );
+    let weak = web.get("/anyone");
+    assert_eq!(weak.status, 428, "{weak:?}");
+    assert_eq!(weak.json()["code"], "pgmi.transaction_isolation_too_weak");
+    until("the handler is read again", || {
+        (web.get("/anyone").status == 200).then_some(())
+    });
 
     // JSON-RPC
     let listed = web.rpc("orders.list", &json!({}));

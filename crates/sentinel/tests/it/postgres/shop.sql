@@ -168,6 +168,13 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION api.raise_both IS '@tool';
 
+CREATE FUNCTION api.lose() RETURNS int LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM nextval('data.attempts');
+    RAISE EXCEPTION 'leak-message' USING ERRCODE = '40001';
+END $$;
+COMMENT ON FUNCTION api.lose IS '@tool';
+
 CREATE FUNCTION api.touch(account int) RETURNS numeric LANGUAGE sql VOLATILE AS
     'UPDATE data.accounts SET balance = balance WHERE id = account RETURNING balance';
 COMMENT ON FUNCTION api.touch IS '@tool';

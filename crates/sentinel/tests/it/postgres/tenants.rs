@@ -497,6 +497,31 @@ fn d_10_routes_have_their_verbs_parameters_and_documents() {
     }
 }
 
+/// What users of such systems ask for: where the time of a call went.
+#[test]
+fn answers_say_how_long_the_database_took() {
+    let config = format!("[surfaces]\nserver_timing = true\n{AUTH}");
+    let shop = Shop::with(&config, "");
+    let web = Web::new(&shop.gateway).bearing(&member("ann", "acme"));
+    for answer in [
+        web.post("/api/sleep", &json!({"seconds": 0.2})),
+        web.rpc("sleep", &json!({"seconds": 0.2})),
+    ] {
+        let timing = answer.header("server-timing");
+        let took = |stage: &str| -> f64 {
+            let stages = timing.split(", ");
+            let mut of = stages.filter_map(|one| one.strip_prefix(stage)?.strip_prefix(";dur="));
+            let found = of
+                .next()
+                .unwrap_or_else(|| panic!("no {stage} in {timing:?}"));
+            found.parse().expect("a number")
+        };
+        assert!(took("backend") >= 200.0, "{timing}");
+        assert!(took("total") >= took("backend"), "{timing}");
+        assert!(took("auth") >= 0.0 && took("policy") >= 0.0);
+    }
+}
+
 /// Each call, whatever its surface, leaves one record with its operation.
 #[test]
 fn g_36_each_call_of_a_function_leaves_one_record() {
