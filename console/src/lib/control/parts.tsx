@@ -65,6 +65,18 @@ export function Meter({ label, value, max, warnAt = 0.75, fullAt = 1 }: MeterPro
   );
 }
 
+/** A sentence of the gateway: what stands between backticks is a name. */
+export function Words({ value, max = 600 }: { value: string; max?: number }) {
+  // A cut text, and one with an odd backtick, are shown as they are.
+  const parts = value.length > max ? [] : value.split("`");
+  if (parts.length < 3 || parts.length % 2 === 0) return <Text value={value} max={max} block />;
+  return (
+    <span>
+      {parts.map((part, index) => (index % 2 === 1 ? <InlineCode key={index}>{part}</InlineCode> : <Text key={index} value={part} />))}
+    </span>
+  );
+}
+
 /** What a reload did, or what one would do. */
 export function ReloadLines({ reloaded, tense }: { reloaded: Reloaded; tense: "did" | "would" }) {
   return (

@@ -6,7 +6,7 @@ import { useQuery } from "../../api/use-query";
 import { Combo } from "../../lib/control/combo";
 import { loadKeys, loadWhy } from "../../lib/control/contract";
 import type { CatalogEntry, Reason, Verdict, Why, WhyQuery } from "../../lib/control/contract";
-import { NotHere, isMissing } from "../../lib/control/parts";
+import { NotHere, Words, isMissing } from "../../lib/control/parts";
 import { operationHref } from "../../lib/control/state";
 import { Button, Card, Drawer, EmptyState, ErrorState, InlineCode, LinkButton, Loading, Select, Status, Text, ToneIcon, cx, visible } from "../../ui";
 import type { SelectOption, Tone } from "../../ui";
@@ -171,7 +171,7 @@ function Step({ reason }: { reason: Reason }) {
         <div>
           <strong>{STEPS[reason.step] ?? reason.step}</strong> <span className={styles.dim}>{VERDICTS[reason.verdict]}</span>
         </div>
-        <Text value={reason.text} max={600} />
+        <Words value={reason.text} />
         {rule !== "" && (
           <div className={styles.dim}>
             Rule: {isKey ? <Link href={`/config?q=${encodeURIComponent(key)}`}><InlineCode>{rule}</InlineCode></Link> : <InlineCode>{rule}</InlineCode>}

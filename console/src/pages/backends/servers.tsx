@@ -1,6 +1,7 @@
 // Servers of a client's JSON, to choose from: what each would be as a backend, and what stands in its way.
 
 import type { ImportedServer } from "../../lib/control/contract";
+import { Words } from "../../lib/control/parts";
 import { Badge, Checkbox, Code, InlineCode, Text, ToneIcon, visible } from "../../ui";
 import styles from "./backends.module.css";
 
@@ -42,7 +43,7 @@ function Server({ server, isChosen, onChoose }: { server: ImportedServer; isChos
         <div className={styles.notes}>
           {(server.problem ?? "") !== "" && (
             <span>
-              <Badge tone="error">cannot be added</Badge> <Text value={server.problem ?? ""} />
+              <Badge tone="error">cannot be added</Badge> <Words value={server.problem ?? ""} />
             </span>
           )}
           {server.variables.map((variable) => (
@@ -53,7 +54,7 @@ function Server({ server, isChosen, onChoose }: { server: ImportedServer; isChos
           ))}
           {server.warnings.map((warning, index) => (
             <span key={index}>
-              <ToneIcon tone="warn" size={12} /> <Text value={warning} />
+              <ToneIcon tone="warn" size={12} /> <Words value={warning} />
             </span>
           ))}
         </div>

@@ -1,7 +1,8 @@
 // Mistakes of a configuration, each with its line and what to write.
 
 import type { ConfigMistake } from "../../lib/control/contract";
-import { InlineCode, Text, ToneIcon, formatCount } from "../../ui";
+import { Words } from "../../lib/control/parts";
+import { InlineCode, ToneIcon, formatCount } from "../../ui";
 import styles from "./config.module.css";
 
 /** A broken file may have one a line; the first are enough to begin with. */
@@ -30,7 +31,7 @@ export function Mistakes({ mistakes, onLine }: { mistakes: readonly ConfigMistak
               )}
               {(mistake.key ?? "") !== "" && <InlineCode>{mistake.key ?? ""}</InlineCode>}
             </div>
-            <Text value={mistake.message} block max={600} />
+            <Words value={mistake.message} />
             {(mistake.suggestion ?? "") !== "" && (
               <span className={styles.dim}>
                 Write <InlineCode>{mistake.suggestion ?? ""}</InlineCode>

@@ -1,6 +1,6 @@
 // Stopping everything: two presses, and none of them by accident.
 
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useState } from "react";
 import { useLive } from "../../api/live";
 import { useAction } from "../../api/use-query";
 import { effectOf, switchOff } from "../../lib/control/parts";
@@ -13,10 +13,11 @@ const NOT_BEFORE_MS = 400;
 
 export function StopEverything({ onClose, onChange }: { onClose: () => void; onChange: () => void }) {
   const [reason, setReason] = useState("");
-  const opened = useRef(0);
+  const [isArmed, setArmed] = useState(false);
   const { overview } = useLive();
   useEffect(() => {
-    opened.current = performance.now();
+    const timer = window.setTimeout(() => setArmed(true), NOT_BEFORE_MS);
+    return () => window.clearTimeout(timer);
   }, []);
   const action = useAction(async () => {
     await switchOff("all", "", reason.trim(), onChange);
@@ -31,7 +32,7 @@ export function StopEverything({ onClose, onChange }: { onClose: () => void; onC
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <button type="submit" form="stop-everything" className={styles.stop} disabled={action.isRunning} aria-busy={action.isRunning || undefined}>
+          <button type="submit" form="stop-everything" className={styles.stop} disabled={!isArmed || action.isRunning} aria-busy={action.isRunning || undefined}>
             Stop everything
           </button>
         </>
@@ -45,7 +46,7 @@ export function StopEverything({ onClose, onChange }: { onClose: () => void; onC
         }}
         onSubmit={(event) => {
           event.preventDefault();
-          if (performance.now() - opened.current > NOT_BEFORE_MS) void action.run();
+          if (isArmed) void action.run();
         }}
       >
         <p>{effectOf("all")}</p>
