@@ -85,8 +85,3 @@ export function operationHref(operation: { kind?: string | null; name: string })
   const kind = operation.kind === "resources" || operation.kind === "resourceTemplates" ? "resources" : operation.kind === "prompts" ? "prompts" : "tools";
   return `/catalog/${kind}/${encodeURIComponent(operation.name)}`;
 }
-
-/** The key of a record of the audit log. */
-export function recordKey(record: { node: string; lane: number; seq: number }): string {
-  return `${record.node}.${record.lane}.${record.seq}`;
-}

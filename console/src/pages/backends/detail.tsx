@@ -9,7 +9,9 @@ import { loadCatalog, loadConfigFile, loadHour, loadLimits, loadRecords } from "
 import type { AuditRecord, BackendStatus } from "../../lib/control/contract";
 import { Operations } from "../../lib/control/operations";
 import { Callout, Meter, NotHere, isMissing } from "../../lib/control/parts";
-import { recordKey, traffic, useBackends } from "../../lib/control/state";
+import { traffic, useBackends } from "../../lib/control/state";
+import { CallerName, useCallerNames } from "../../lib/records/caller-name";
+import { keyOf, outcomeTone, outcomeWord } from "../../lib/records/record";
 import { advice, healthOf, kindOf, needsAttention } from "../../lib/control/words";
 import {
   Ago,
@@ -34,7 +36,6 @@ import {
   Text,
   formatCount,
   formatDuration,
-  toneOf,
   useNow,
 } from "../../ui";
 import type { TabItem } from "../../ui";
@@ -251,8 +252,9 @@ const RECENT = 10;
 
 function Recent({ name, hasTools }: { name: string; hasTools: boolean }) {
   const [, navigate] = useLocation();
+  const names = useCallerNames();
   const records = useQuery(`recent-records:${name}`, (signal) => loadRecords({ backend: name, limit: RECENT }, signal), { everyMs: 3_000 });
-  const open = (record: AuditRecord) => navigate(traffic({ backend: name, record: recordKey(record) }));
+  const open = (record: AuditRecord) => navigate(traffic({ backend: name, record: keyOf(record) }));
   return (
     <Card
       title="Newest records"
@@ -269,13 +271,13 @@ function Recent({ name, hasTools }: { name: string; hasTools: boolean }) {
         <Table
           label="Newest records"
           rows={records.data.records}
-          rowKey={recordKey}
+          rowKey={keyOf}
           onOpen={open}
           empty={<EmptyState title="Nobody called it yet">{hasTools ? "Try one of its operations." : "It offers no tools at the moment."}</EmptyState>}
           columns={[
             { id: "operation", header: "Operation", primary: true, cell: (record) => <Text value={record.operation || record.method} max={80} /> },
-            { id: "outcome", header: "Outcome", nowrap: true, cell: (record) => <Status tone={toneOf(record.outcome)}>{record.outcome.replaceAll("_", " ")}</Status> },
-            { id: "caller", header: "Caller", cell: (record) => <Text value={record.caller} max={40} /> },
+            { id: "outcome", header: "Outcome", nowrap: true, cell: (record) => <Status tone={outcomeTone(record)}>{outcomeWord(record)}</Status> },
+            { id: "caller", header: "Caller", cell: (record) => <CallerName caller={record.caller} names={names} /> },
             { id: "took", header: "Took", align: "end", nowrap: true, cell: (record) => <Duration us={record.latency_us} /> },
             { id: "at", header: "When", align: "end", nowrap: true, cell: (record) => <Ago ms={record.at_ms} /> },
           ]}

@@ -6,6 +6,8 @@ import { useQuery } from "../../api/use-query";
 import { loadLimits } from "../../lib/control/contract";
 import type { CircuitNow, LimitsNow, RateBucket } from "../../lib/control/contract";
 import { Callout, Meter, NotHere, isMissing } from "../../lib/control/parts";
+import { CallerName, useCallerNames } from "../../lib/records/caller-name";
+import type { CallerNames } from "../../lib/records/caller-name";
 import { backendHref, traffic, useBackends } from "../../lib/control/state";
 import { plural } from "../../lib/control/words";
 import { Button, Card, Count, DefinitionList, EmptyState, ErrorState, InlineCode, Loading, PageHeader, SearchInput, Section, Stat, StatGrid, Status, Table, Text, Toolbar, formatCount, formatDuration } from "../../ui";
@@ -67,8 +69,10 @@ function Gauges({ limits }: { limits: LimitsNow }) {
 function Rates({ limits }: { limits: LimitsNow }) {
   const [search, setSearch] = useParam("q");
   const { rates, buckets, buckets_total } = limits;
+  const names = useCallerNames();
+  const columns = useMemo(() => bucketColumns(names), [names]);
   const wanted = search.trim().toLowerCase();
-  const shown = useMemo(() => (wanted === "" ? buckets : buckets.filter((bucket) => `${bucket.caller} ${bucket.tool} ${bucket.backend}`.toLowerCase().includes(wanted))), [buckets, wanted]);
+  const shown = useMemo(() => (wanted === "" ? buckets : buckets.filter((bucket) => `${names.get(bucket.caller) ?? ""} ${bucket.caller} ${bucket.tool} ${bucket.backend}`.toLowerCase().includes(wanted))), [buckets, names, wanted]);
   const perTool = Object.entries(rates.per_tool);
   const [isAll, setAll] = useState(false);
   const isCut = !isAll && wanted === "" && shown.length > FIRST_ROWS;
@@ -104,7 +108,7 @@ function Rates({ limits }: { limits: LimitsNow }) {
           )}
           <Table
             label="Rates in use"
-            columns={BUCKETS}
+            columns={columns}
             rows={isCut ? shown.slice(0, FIRST_ROWS) : shown}
             rowKey={bucketKey}
             height="420px"
@@ -128,7 +132,7 @@ function Rates({ limits }: { limits: LimitsNow }) {
   );
 }
 
-const BUCKETS: readonly Column<RateBucket>[] = [
+const bucketColumns = (names: CallerNames): readonly Column<RateBucket>[] => [
   {
     id: "caller",
     header: "Caller",
@@ -136,7 +140,7 @@ const BUCKETS: readonly Column<RateBucket>[] = [
     width: "26%",
     cell: (bucket) => (
       <Link href={traffic({ caller: bucket.caller, tool: bucket.tool })}>
-        <Text value={bucket.caller} max={60} />
+        <CallerName caller={bucket.caller} names={names} />
       </Link>
     ),
   },

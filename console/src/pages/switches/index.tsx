@@ -8,8 +8,11 @@ import { hitBy } from "../../lib/control/glob";
 import { loadCatalog, loadRecords } from "../../lib/control/contract";
 import type { AuditRecord, CatalogEntry } from "../../lib/control/contract";
 import { Callout, Switched, switchOn } from "../../lib/control/parts";
-import { recordKey, traffic, useSwitches } from "../../lib/control/state";
+import { traffic, useSwitches } from "../../lib/control/state";
 import type { SwitchedOff } from "../../lib/control/state";
+import { CallerName, useCallerNames } from "../../lib/records/caller-name";
+import type { CallerNames } from "../../lib/records/caller-name";
+import { keyOf } from "../../lib/records/record";
 import { listed, plural } from "../../lib/control/words";
 import { Ago, Badge, Button, Card, EmptyState, ErrorState, Loading, PageHeader, Section, Table, Text, Tooltip, toastProblem, visible } from "../../ui";
 import type { Column } from "../../ui";
@@ -41,6 +44,7 @@ export default function Switches() {
   const { all, error, refetch } = useSwitches();
   const catalog = useQuery("admin/catalog", loadCatalog, { everyMs: 15_000 });
   const since = useSince();
+  const names = useCallerNames();
   const [stop, setStop] = useParam("stop");
   const operations = catalog.data ?? [];
   const everything = all?.find((one) => one.scope === "all");
@@ -61,7 +65,7 @@ export default function Switches() {
       {error !== undefined && all === undefined && <ErrorState error={error} onRetry={refetch} />}
       {all === undefined && error === undefined && <Loading />}
       <div>
-        {everything !== undefined && <EverythingIsOff one={everything} record={since.get("all")} onChange={refetch} />}
+        {everything !== undefined && <EverythingIsOff one={everything} record={since.get("all")} names={names} onChange={refetch} />}
         <Section title="Switch off">
           <SwitchOff operations={catalog.data} onChange={refetch} />
         </Section>
@@ -70,7 +74,7 @@ export default function Switches() {
             <Card flush>
               <Table
                 label="What is off"
-                columns={columns(operations, since, refetch)}
+                columns={columns(operations, since, names, refetch)}
                 rows={all}
                 rowKey={(one) => `${one.source} ${about(one)}`}
                 empty={<EmptyState icon={<Power size={24} aria-hidden />} title="Everything is on">Nobody switched anything off.</EmptyState>}
@@ -84,7 +88,7 @@ export default function Switches() {
   );
 }
 
-function EverythingIsOff({ one, record, onChange }: { one: SwitchedOff; record: AuditRecord | undefined; onChange: () => void }) {
+function EverythingIsOff({ one, record, names, onChange }: { one: SwitchedOff; record: AuditRecord | undefined; names: CallerNames; onChange: () => void }) {
   const [isRunning, setRunning] = useState(false);
   const on = () => {
     setRunning(true);
@@ -110,7 +114,7 @@ function EverythingIsOff({ one, record, onChange }: { one: SwitchedOff; record: 
         {record !== undefined && (
           <>
             {" "}
-            Since <Ago ms={record.at_ms} />, by {visible(record.caller)}.
+            Since <Ago ms={record.at_ms} />, by <CallerName caller={record.caller} names={names} />.
           </>
         )}
         {one.source === "configuration" && " The configuration says so: kill_switch.everything."}
@@ -119,7 +123,7 @@ function EverythingIsOff({ one, record, onChange }: { one: SwitchedOff; record: 
   );
 }
 
-function columns(operations: readonly CatalogEntry[], since: ReadonlyMap<string, AuditRecord>, onChange: () => void): Column<SwitchedOff>[] {
+function columns(operations: readonly CatalogEntry[], since: ReadonlyMap<string, AuditRecord>, names: CallerNames, onChange: () => void): Column<SwitchedOff>[] {
   return [
     {
       id: "what",
@@ -129,6 +133,7 @@ function columns(operations: readonly CatalogEntry[], since: ReadonlyMap<string,
       cell: (one) => (
         <span className={styles.what}>
           <Switched scope={one.scope} name={one.name} />
+          {one.scope === "caller" && names.get(one.name) !== undefined && <span className={styles.dim}>the key {visible(names.get(one.name) ?? "")}</span>}
           <Hits one={one} operations={operations} />
         </span>
       ),
@@ -139,7 +144,7 @@ function columns(operations: readonly CatalogEntry[], since: ReadonlyMap<string,
       header: "Since",
       nowrap: true,
       sort: (one) => since.get(about(one))?.at_ms ?? 0,
-      cell: (one) => <Since one={one} record={since.get(about(one))} />,
+      cell: (one) => <Since one={one} record={since.get(about(one))} names={names} />,
     },
     {
       id: "on",
@@ -169,15 +174,15 @@ function Hits({ one, operations }: { one: SwitchedOff; operations: readonly Cata
   );
 }
 
-function Since({ one, record }: { one: SwitchedOff; record: AuditRecord | undefined }) {
+function Since({ one, record, names }: { one: SwitchedOff; record: AuditRecord | undefined; names: CallerNames }) {
   if (one.source === "configuration") return <span className={styles.dim}>the configuration</span>;
   if (record === undefined) return <span className={styles.dim}>–</span>;
   return (
     <>
-      <Link href={traffic({ record: recordKey(record), method: "admin/kill" })}>
+      <Link href={traffic({ record: keyOf(record), method: "admin/kill" })}>
         <Ago ms={record.at_ms} />
       </Link>
-      <div className={styles.dim}>by {visible(record.caller)}</div>
+      <div className={styles.dim}>by <CallerName caller={record.caller} names={names} /></div>
     </>
   );
 }
