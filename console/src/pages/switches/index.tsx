@@ -40,6 +40,11 @@ function about(one: SwitchedOff): string {
   return `${one.scope} ${one.name}`.trim();
 }
 
+/** A key that was named by its name is off by its id, too; the record has the name. */
+function recordOf(one: SwitchedOff, since: ReadonlyMap<string, AuditRecord>, names: CallerNames): AuditRecord | undefined {
+  return since.get(about(one)) ?? (one.scope === "caller" ? since.get(`caller ${names.get(one.name) ?? ""}`) : undefined);
+}
+
 export default function Switches() {
   const { all, error, refetch } = useSwitches();
   const catalog = useQuery("admin/catalog", loadCatalog, { everyMs: 15_000 });
@@ -143,8 +148,8 @@ function columns(operations: readonly CatalogEntry[], since: ReadonlyMap<string,
       id: "since",
       header: "Since",
       nowrap: true,
-      sort: (one) => since.get(about(one))?.at_ms ?? 0,
-      cell: (one) => <Since one={one} record={since.get(about(one))} names={names} />,
+      sort: (one) => recordOf(one, since, names)?.at_ms ?? 0,
+      cell: (one) => <Since one={one} record={recordOf(one, since, names)} names={names} />,
     },
     {
       id: "on",
