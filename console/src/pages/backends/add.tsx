@@ -124,6 +124,7 @@ function Paste({ onAdded }: { onAdded: (added: Added) => void }) {
   const [text, setText] = useState("");
   const [literals, setLiterals] = useState(false);
   const [excluded, setExcluded] = useState<ReadonlySet<string>>(new Set());
+  const file = useQuery("admin/config/file", loadConfigFile);
   const { servers, error, isChecking } = usePreview(text, literals);
   const chosen = new Set(servers?.filter((server) => canBeAdded(server) && !excluded.has(server.name)).map((server) => server.name));
   const hasLiterals = servers?.some((server) => chosen.has(server.name) && server.variables.some((variable) => variable.literal && !variable.set)) === true;
@@ -162,8 +163,9 @@ function Paste({ onAdded }: { onAdded: (added: Added) => void }) {
           onChange={setLiterals}
         />
       )}
+      {isReadOnly(file.data) && file.data !== undefined && <ReadOnly file={file.data} />}
       {add.error && <ErrorState error={add.error} compact />}
-      <AddButton count={chosen.size} isRunning={add.isRunning} isDisabled={isChecking} onClick={() => void add.run()} />
+      <AddButton count={chosen.size} isRunning={add.isRunning} isDisabled={isChecking || isReadOnly(file.data)} onClick={() => void add.run()} />
     </div>
   );
 }
