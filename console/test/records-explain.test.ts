@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { adviceTable, argumentsNote, explain, isRedacted } from "../src/lib/records/explain";
+import { adviceTable, argumentsNote, explain, isRedacted, switchesOf } from "../src/lib/records/explain";
 import { OUTCOME_WORDS, outcomeTone, outcomeWord, subjectOf } from "../src/lib/records/record";
 import { sample } from "./record";
 import { timeParts, timeline } from "../src/lib/records/story";
@@ -21,7 +21,7 @@ test("a refusal says who refused, why, what to do and where", () => {
   assert.equal(refused.what, "The gateway did not let the call through; no backend ran it. The credential is good, but its role does not allow this.");
   assert.equal(refused.code, "forbidden");
   assert.match(refused.todo, /role/);
-  assert.deepEqual(refused.next, [{ label: "Why may this caller not call it?", href: "/access?operation=files%2Fwrite&caller=dev" }]);
+  assert.deepEqual(refused.next, [{ label: "Why may this caller not call it?", href: "/access?tab=why&operation=files%2Fwrite&caller=dev" }]);
 });
 
 test("a failure of a backend is none of the gateway, and leads to the backend", () => {
@@ -32,6 +32,22 @@ test("a failure of a backend is none of the gateway, and leads to the backend", 
   const told = explain(sample(), ADVICE);
   assert.match(told.what, /not on record/);
   assert.match(told.todo, /inspector/);
+});
+
+test("what is switched off now is found for a call that was refused", () => {
+  const killed = [
+    { scope: "tool", name: "lab__fail", reason: "it fails" },
+    { scope: "tool", name: "lab" },
+    { scope: "backend", name: "lab" },
+    { scope: "caller", name: "lab__fail" },
+    { scope: "caller", name: "dev" },
+    { scope: "backend", name: "" },
+  ];
+  assert.deepEqual(switchesOf(sample(), killed), [killed[0], killed[2], killed[4]]);
+  assert.deepEqual(switchesOf(sample({ backend: "" }), killed.slice(5)), []);
+  assert.equal(switchesOf(sample(), [{ scope: "all" }]).length, 1);
+  const tools = (names: string[]) => switchesOf(sample(), names.map((name) => ({ scope: "tool", name }))).map(({ name }) => name);
+  assert.deepEqual(tools(["lab.*", "lab.fail", "lab.f*l", "lab.f*i*l", "lab.ok*", "lab.*x", "other.fail", "lab.fa*ail"]), ["lab.*", "lab.fail", "lab.f*l", "lab.f*i*l"]);
 });
 
 test("every outcome is explained in a sentence, with or without advice", () => {
@@ -77,6 +93,7 @@ test("the story has words for each step, and for steps that are new", () => {
   const entries = timeline([
     { step: "authorize", verdict: "passed", at_us: 12, took_us: 3, note: null },
     { step: "limit", verdict: "refused", note: "6 a minute" },
+    { step: "backend", verdict: "failed", note: "backend_timeout" },
     { step: "teleport", verdict: "not_reached" },
   ]);
   assert.deepEqual(
@@ -84,6 +101,7 @@ test("the story has words for each step, and for steps that are new", () => {
     [
       ["May the caller use it?", "Passed", undefined],
       ["Within the rate limit?", "Ended here", "6 a minute"],
+      ["Call the backend", "Failed here", "backend_timeout"],
       ["teleport", "Not reached", undefined],
     ],
   );

@@ -155,7 +155,7 @@ function nextSteps(record: AuditRecord): Step[] {
     case "forbidden":
     case "unknown_name": {
       if (record.operation === "" || record.caller === "") return [];
-      const query = new URLSearchParams({ operation: record.operation, caller: record.caller });
+      const query = new URLSearchParams({ tab: "why", operation: record.operation, caller: record.caller });
       const why: Step = { label: "Why may this caller not call it?", href: `/access?${query}` };
       return record.kind === "forbidden" ? [why] : [{ label: "Search the catalog", href: `/catalog?${new URLSearchParams({ q: record.operation })}` }, why];
     }
@@ -178,6 +178,43 @@ function nextSteps(record: AuditRecord): Step[] {
     default:
       return [];
   }
+}
+
+/** Something that is switched off at run time. */
+export interface Switch {
+  scope: string;
+  name?: string | null;
+  reason?: string | null;
+}
+
+/** What is switched off now that refuses such a call. A tool is named as it is merged, or as `<backend>.<pattern>`. */
+export function switchesOf(record: AuditRecord, killed: readonly Switch[]): Switch[] {
+  const { backend, caller, operation } = record;
+  const own = operation.startsWith(`${backend}__`) ? operation.slice(backend.length + 2) : operation;
+  return killed.filter(({ scope, name }) => {
+    if (scope === "all") return true;
+    if (!name) return false;
+    if (scope === "backend") return name === backend;
+    if (scope === "caller") return name === caller;
+    if (scope !== "tool") return false;
+    const ofBackend = backend !== "" && name.startsWith(`${backend}.`);
+    return name === operation || (ofBackend && fits(name.slice(backend.length + 1), own));
+  });
+}
+
+/** Whether a pattern, in which `*` stands for anything, is that of a name. */
+function fits(pattern: string, name: string): boolean {
+  const [first = "", ...rest] = pattern.split("*");
+  if (rest.length === 0) return pattern === name;
+  if (!name.startsWith(first)) return false;
+  let at = first.length;
+  const last = rest.pop() ?? "";
+  for (const part of rest) {
+    const found = name.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return name.length - last.length >= at && name.endsWith(last);
 }
 
 /** Why a record has no arguments, or not all of them. */

@@ -2,7 +2,7 @@
 
 import type { OutcomeTone } from "./record";
 
-export type Verdict = "passed" | "refused" | "waited" | "skipped" | "not_reached";
+export type Verdict = "passed" | "refused" | "failed" | "waited" | "skipped" | "not_reached";
 
 export interface StoryStep {
   step: string;
@@ -23,9 +23,8 @@ export interface TimelineEntry {
   tookUs: number | undefined;
 }
 
-/** The steps of the walk (`core::walk`), by the names that the gateway has for them. */
+/** The steps of the walk, by the names that the gateway has for them (`core::audit::story`). */
 const LABELS: Readonly<Record<string, string>> = {
-  authenticate: "Who is it?",
   resolve: "Find the operation",
   authorize: "May the caller use it?",
   kill: "Is it switched on?",
@@ -36,15 +35,13 @@ const LABELS: Readonly<Record<string, string>> = {
   circuit: "Is the backend's circuit closed?",
   admit: "Wait for a place",
   intend: "Write the intent to disk",
-  outputs: "Does the result fit the schema?",
-  sign: "Name the backend in the answer",
-  route: "Call the backend",
   backend: "Call the backend",
 };
 
 const VERDICTS: Readonly<Record<Verdict, readonly [string, OutcomeTone]>> = {
   passed: ["Passed", "ok"],
   refused: ["Ended here", "error"],
+  failed: ["Failed here", "error"],
   waited: ["Passed after a wait", "info"],
   skipped: ["Not needed", "off"],
   not_reached: ["Not reached", "off"],

@@ -6,11 +6,12 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { answer, api, request } from "../../api/client";
 import { Problem } from "../../api/problem";
+import { useLive } from "../../api/live";
 import { useSession } from "../../api/session";
 import { useQuery } from "../../api/use-query";
 import { asCurl, asJson, asMcp, recordedArguments } from "../../lib/records/copy-as";
 import type { Copied } from "../../lib/records/copy-as";
-import { argumentsNote, explain } from "../../lib/records/explain";
+import { argumentsNote, explain, switchesOf } from "../../lib/records/explain";
 import type { AdviceTable } from "../../lib/records/explain";
 import { CallerName } from "../../lib/records/caller-name";
 import type { CallerNames } from "../../lib/records/caller-name";
@@ -53,6 +54,8 @@ interface Story {
   steps: StoryStep[];
   isKnown: boolean;
   traceId: string | undefined;
+  beganMs: number | undefined;
+  rounds: number | undefined;
   questions: number | undefined;
   attempts: number | undefined;
   waitedUs: number | undefined;
@@ -67,6 +70,8 @@ async function loadStory(key: string, signal: AbortSignal): Promise<Story> {
     steps?: StoryStep[] | null;
     story_known?: boolean;
     trace_id?: string | null;
+    began_ms?: number | null;
+    rounds?: number | null;
     questions?: number | null;
     attempts?: number | null;
     waited_us?: number | null;
@@ -78,6 +83,8 @@ async function loadStory(key: string, signal: AbortSignal): Promise<Story> {
     steps: read.steps ?? [],
     isKnown: read.story_known === true,
     traceId: read.trace_id ?? undefined,
+    beganMs: read.began_ms ?? undefined,
+    rounds: read.rounds ?? undefined,
     questions: read.questions ?? undefined,
     attempts: read.attempts ?? undefined,
     waitedUs: read.waited_us ?? undefined,
@@ -177,6 +184,8 @@ interface BodyProps {
 }
 
 function Body({ record, names, story, advice, problem, onRetry, isLoading }: BodyProps) {
+  const { overview } = useLive();
+  const off = record.kind === "disabled" ? switchesOf(record, overview?.killed ?? []) : [];
   const { title, what, todo, code, next } = useMemo(() => explain(record, advice), [record, advice]);
   return (
     <div className={styles.body} aria-busy={isLoading || undefined}>
@@ -186,6 +195,19 @@ function Body({ record, names, story, advice, problem, onRetry, isLoading }: Bod
           <p>
             <Prose text={what} />
           </p>
+          {off.map(({ scope, name, reason }) => (
+            <p key={`${scope} ${name ?? ""}`}>
+              Off now: {scope === "all" ? "everything" : <>the {scope} <Text value={name ?? ""} max={120} /></>}
+              {reason ? (
+                <>
+                  , because <q><Text value={reason} max={300} /></q>
+                </>
+              ) : (
+                ", without a reason"
+              )}
+              .
+            </p>
+          ))}
           {todo !== "" && (
             <p>
               <span className={styles.todo}>What to do: </span>
@@ -208,7 +230,7 @@ function Body({ record, names, story, advice, problem, onRetry, isLoading }: Bod
           )}
         </div>
       </Section>
-      {isCall(record) && <Way record={record} story={story} problem={problem} onRetry={onRetry} isLoading={isLoading} />}
+      {isCall(record) && <Way record={record} story={story} advice={advice} problem={problem} onRetry={onRetry} isLoading={isLoading} />}
       <Arguments record={record} raw={story?.raw} />
       <Fields record={record} names={names} story={story} />
     </div>
@@ -221,7 +243,7 @@ function Prose({ text }: { text: string }) {
 }
 
 /** The call's way through the gateway. */
-function Way({ record, story, problem, onRetry, isLoading }: Omit<BodyProps, "advice" | "names">) {
+function Way({ record, story, advice, problem, onRetry, isLoading }: Omit<BodyProps, "names">) {
   const entries = useMemo(() => timeline(story?.steps ?? []), [story]);
   const parts = story === undefined ? undefined : timeParts(record.latency_us, story.waitedUs, story.backendUs);
   // An older gateway has no stories; then the record is all there is.
@@ -242,7 +264,7 @@ function Way({ record, story, problem, onRetry, isLoading }: Omit<BodyProps, "ad
               <span className={styles.stepName}>{entry.label}</span>
               {entry.note !== undefined && (
                 <span className={styles.note}>
-                  <Text value={entry.note} max={300} />
+                  <Text value={advice.get(entry.note)?.title ?? entry.note} max={300} />
                 </span>
               )}
             </span>
@@ -258,7 +280,7 @@ function Way({ record, story, problem, onRetry, isLoading }: Omit<BodyProps, "ad
   return (
     <Section
       title="Its way through the gateway"
-      {...(story !== undefined && !story.isKnown && entries.length > 0 && { description: "Times of the steps were not kept; the verdicts follow from the record." })}
+      {...(story !== undefined && !story.isKnown && entries.length > 0 && { description: "Times of the steps are kept of recent calls, while somebody watches the traffic. Without them the verdicts follow from the record." })}
     >
       {parts !== undefined && <Parts {...parts} totalUs={record.latency_us} />}
       {content}
@@ -316,6 +338,9 @@ function Same({ value, href, what }: { value: string; href: string; what: string
   );
 }
 
+/** A call that asked its caller something may have begun with an earlier request than the one on record. */
+const BEGAN_APART_MS = 1_000;
+
 const GUARANTEES: Readonly<Record<string, string>> = {
   memory: "In memory when the answer left",
   spool: "In a file when the answer left",
@@ -371,6 +396,8 @@ function Fields({ record, names, story }: { record: AuditRecord; names: CallerNa
         <Bytes value={record.bytes_in} /> in, <Bytes value={record.bytes_out} /> out
       </span>,
     ],
+    ["Began", story?.beganMs !== undefined && record.at_ms - story.beganMs > BEGAN_APART_MS ? <Time key="g" ms={story.beganMs} /> : undefined],
+    ["Rounds", story?.rounds !== undefined && story.rounds > 1 ? `${story.rounds}: the caller's answers were sent to the backend with the call` : undefined],
     ["Questions", story?.questions ? String(story.questions) : undefined],
     ["Attempts", story?.attempts !== undefined && story.attempts > 1 ? `${story.attempts}: the request was sent to the backend again` : undefined],
     ["Request id", requestId === undefined || requestId === "null" ? undefined : <Text key="i" value={requestId} max={120} mono />],
