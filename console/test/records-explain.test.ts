@@ -108,7 +108,8 @@ test("the story has words for each step, and for steps that are new", () => {
 });
 
 test("the parts of a call's time make the whole", () => {
-  assert.equal(timeParts(100, 10, null), undefined);
-  assert.deepEqual(timeParts(100, 10, 70), { queueUs: 10, backendUs: 70, gatewayUs: 20 });
-  assert.deepEqual(timeParts(100, null, 170), { queueUs: 0, backendUs: 100, gatewayUs: 0 });
+  assert.equal(timeParts(10_000, 1_000, null), undefined);
+  assert.deepEqual(timeParts(10_000, 1_000, 7_000), { queueUs: 1_000, backendUs: 7_000, gatewayUs: 2_000 });
+  assert.deepEqual(timeParts(10_000, 10, 7_000), { queueUs: 0, backendUs: 7_000, gatewayUs: 3_000 });
+  assert.deepEqual(timeParts(10_000, null, 17_000), { queueUs: 0, backendUs: 10_000, gatewayUs: 0 });
 });

@@ -70,9 +70,13 @@ export interface TimeParts {
   gatewayUs: number;
 }
 
+/** A shorter time in the queue is that of looking whether there is one. */
+const QUEUE_MIN_US = 1_000;
+
 export function timeParts(latencyUs: number, waitedUs: number | null | undefined, backendUs: number | null | undefined): TimeParts | undefined {
   if (backendUs === null || backendUs === undefined || latencyUs <= 0) return undefined;
-  const queue = Math.min(waitedUs ?? 0, latencyUs);
+  const waited = waitedUs ?? 0;
+  const queue = waited < QUEUE_MIN_US ? 0 : Math.min(waited, latencyUs);
   const backend = Math.min(backendUs, latencyUs - queue);
   return { queueUs: queue, backendUs: backend, gatewayUs: latencyUs - queue - backend };
 }

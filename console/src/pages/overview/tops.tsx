@@ -66,7 +66,7 @@ export function Tops({ range, overview }: { range: RangeWords; overview: Overvie
 }
 
 function List({ query, children }: { query: Query<Usage>; children: React.ReactNode }) {
-  if (query.data !== undefined) return children;
+  if (query.data !== undefined) return <div aria-busy={query.isLoading || undefined}>{children}</div>;
   if (query.error !== undefined) return <ErrorState error={query.error} onRetry={query.refetch} compact />;
   return (
     <div className={styles.none} aria-busy="true">

@@ -1,5 +1,6 @@
 // What the audit store knows of calls: their course, and what they have in common.
 
+import { useRef } from "react";
 import { answer, api } from "../../api/client";
 import { useQuery } from "../../api/use-query";
 import type { Query } from "../../api/use-query";
@@ -30,20 +31,29 @@ export interface Usage {
   rows: UsageRow[];
 }
 
+/** What was known of another time stays until this one's answer is there. */
+function useKept<T>(query: Query<T>): Query<T> {
+  const last = useRef<T | undefined>(undefined);
+  if (query.data !== undefined) last.current = query.data;
+  return query.data === undefined && query.error === undefined && last.current !== undefined ? { ...query, data: last.current } : query;
+}
+
 /** The course of calls. `null` asks nothing. */
 export function useHistory(since: string | null, options: { stepS?: number; everyMs?: number }): Query<History> {
   const { stepS, everyMs } = options;
-  return useQuery<History>(
+  const query = useQuery<History>(
     since === null ? null : `history ${since} ${stepS ?? ""}`,
     async (signal) => (await answer(api.GET("/admin/api/history", { params: { query: { since: since ?? "", ...(stepS !== undefined && { step_s: stepS }) } }, signal }))) as History,
     everyMs === undefined ? {} : { everyMs },
   );
+  return useKept(query);
 }
 
 export function useUsage(by: "operation" | "caller" | "kind", since: string, limit: number, everyMs: number): Query<Usage> {
-  return useQuery<Usage>(
+  const query = useQuery<Usage>(
     `usage ${by} ${since} ${limit}`,
     async (signal) => (await answer(api.GET("/admin/api/usage", { params: { query: { by, since, limit } }, signal }))) as Usage,
     { everyMs },
   );
+  return useKept(query);
 }

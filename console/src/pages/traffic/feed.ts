@@ -119,9 +119,10 @@ export class RecordFeed {
 
   start(): void {
     const { signal } = this.controller;
+    // At once: a proxy may keep the beginning of a stream until there is something in it.
+    void this.loadHead();
     if (this.filters.until !== "") {
       this.set({ state: "fixed" });
-      void this.loadHead();
       return;
     }
     const query = serverQuery({ ...this.filters, since: "", until: "" });
@@ -130,12 +131,11 @@ export class RecordFeed {
       onEvents: (events) => this.arrive(events),
       onState: (state, problem) => {
         if (state === "live") {
-          // Behind the beginning of the stream, so that no record is between the two.
+          // Again, behind the beginning of the stream, so that no record is between the two.
           this.set({ state: "live", problem: undefined });
           void this.loadHead();
         } else if (state === "closed") {
           this.set({ state: "off", problem });
-          void this.loadHead();
         } else {
           this.set({ state, problem });
         }

@@ -76,7 +76,14 @@ export function RecordList({ records, version, names, selected, onOpen, hrefOf, 
     observer.observe(element);
     return () => observer.disconnect();
   }, [look]);
-  useEffect(() => () => window.clearTimeout(aim.current), []);
+  useEffect(
+    () => () => {
+      window.clearTimeout(aim.current);
+      // Nobody is busy with rows that are gone.
+      for (const reason of ["scroll", "aim", "keys"] as const) onHold(reason, false);
+    },
+    [onHold],
+  );
 
   const length = records.length;
   const last = Math.min(view.first + view.count, length);
