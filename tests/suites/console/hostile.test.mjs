@@ -56,6 +56,9 @@ test("P-S11: a hostile caller, its operation and its ids are text in a record", 
   await judge(`/console/traffic?record=${key}`, ["caller", "unknown operation"]);
 });
 
-test("P-S11: a hostile review is text, its diff and its discussion too", async () => judge(`/console/reviews/${world.review}`, ["intent", "message"]));
+test("P-S11: a hostile review and its diff are text", async () => judge(`/console/reviews/${world.review}`, ["intent", "file", "diff"]));
+test("P-S11: a hostile discussion is text", async () => {
+  await judge(`/console/reviews/${world.review}`, ["message"], (page) => page.getByRole("tab", { name: /Discussion/ }).click());
+});
 test("P-S11: hostile lines on standard error are text", async () => judge("/console/backends/hostile?tab=stderr", ["stderr"]));
 test("P-S11: the reason of a switch is text", async () => judge("/console/switches", ["reason", "switched off"]));

@@ -30,6 +30,8 @@ def main():
     with harness.scratch() as folder, populated.populated(folder, auth=options.auth or options.hostile, hostile=options.hostile) as world:
         traffic = populated.Traffic(world, options.traffic) if options.traffic else None
         told = {"url": world.url, "keys": world.keys, "config": str(world.config), "pid": world.gateway.child.pid}
+        if options.hostile:
+            told |= {"review": world.hostile_review, "tenant": world.tenant}
         if options.json:
             options.json.write_text(json.dumps(told))
         print(f"SENTINEL_URL={world.url}")
