@@ -35,20 +35,21 @@ export async function go(page, name) {
 /** Finds a tool by some of its letters, as one finds anything, and opens it. */
 export async function openTool(page, letters, name) {
   await go(page, "Catalog");
-  await page.getByRole("searchbox").first().fill(letters);
-  await page.getByRole("link", { name, exact: true }).first().click();
+  await page.getByRole("searchbox", { name: "Search the catalog" }).fill(letters);
+  await page.getByRole("row").filter({ has: page.getByText(name, { exact: true }) }).first().click();
   await page.getByRole("heading", { level: 1, name }).waitFor();
   await settled(page);
 }
 
+/** A field by its name; one that must be filled in has a mark behind it. */
+export function field(place, label) {
+  return place.getByLabel(new RegExp(`^${label}( \\*)?( \\(required\\))?$`)).first();
+}
+
 /** Fills in the form of a tool, by the names of its fields, and calls it. */
 export async function call(page, fields) {
-  for (const [label, value] of Object.entries(fields)) {
-    const field = page.getByRole("main").getByLabel(label, { exact: false }).first();
-    if (typeof value === "boolean") await field.setChecked(value);
-    else await field.fill(String(value));
-  }
-  await page.getByRole("button", { name: /^Call/ }).click();
+  for (const [label, value] of Object.entries(fields)) await field(page.getByRole("main"), label).fill(String(value));
+  await page.getByRole("button", { name: "Call", exact: true }).click();
 }
 
 /** Each test of a page ends so: nothing went wrong that the tests did not look at. */

@@ -5,7 +5,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { after, before, beforeEach, afterEach, test } from "node:test";
 
-import { call, go, launch, newcomer, nothingElse, openTool, settled, signIn, signOut } from "./newcomer.mjs";
+import { call, field, go, launch, newcomer, nothingElse, openTool, settled, signIn, signOut } from "./newcomer.mjs";
 
 const world = JSON.parse(readFileSync(process.env.SENTINEL_WORLD, "utf8"));
 let browser, context, seen, page;
@@ -29,10 +29,10 @@ test("A-20: finds a tool by half a word and calls it", async () => {
 test("A-20: answers what a tool asks", async () => {
   await openTool(page, "modern__as", "modern__ask");
   await call(page, { message: "Who is there?" });
-  const question = page.getByText("Who is there?").last();
-  await question.waitFor();
-  await page.getByLabel("name", { exact: false }).last().fill("Grace");
-  await page.getByRole("button", { name: /Answer|Accept|Send|Submit/ }).last().click();
+  const question = page.getByRole("region", { name: /asks|question/i });
+  await question.getByText("Who is there?").waitFor();
+  await field(question, "name").fill("Grace");
+  await question.getByRole("button", { name: "Answer" }).click();
   await page.getByText("hello Grace").first().waitFor();
   nothingElse(seen);
 });
