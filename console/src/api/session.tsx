@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import { answer, api, onUnauthenticated } from "./client";
 import { Problem } from "./problem";
 import type { paths } from "./schema";
-import { refetchAll, useQuery } from "./use-query";
+import { forgetAll, refetchAll, useQuery } from "./use-query";
 
 export type Session = paths["/console/api/session"]["get"]["responses"]["200"]["content"]["application/json"];
 export type Caller = NonNullable<Session["caller"]>;
@@ -65,9 +65,11 @@ export function SessionProvider({ fallback, children }: Props) {
     [setData],
   );
   const signOut = useCallback(async () => {
-    await answer(api.DELETE(PATH));
-    refetchAll();
-  }, []);
+    const signedOut = await answer(api.DELETE(PATH));
+    // The pages go before they ask for anything as nobody.
+    forgetAll();
+    setData(signedOut);
+  }, [setData]);
 
   const state = useMemo<SessionState | null>(() => {
     if (session === undefined) return null;

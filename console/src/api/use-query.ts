@@ -19,9 +19,14 @@ function remember(key: string, data: unknown): void {
 let epoch = 0;
 const listeners = new Set<() => void>();
 
+/** Forgets what pages that are not shown knew. */
+export function forgetAll(): void {
+  known.clear();
+}
+
 /** Makes every mounted query ask again, and forgets what pages that are not shown knew. */
 export function refetchAll(): void {
-  known.clear();
+  forgetAll();
   epoch += 1;
   listeners.forEach((listener) => listener());
 }
