@@ -409,9 +409,10 @@ fn a_2_the_admin_api_has_a_document_of_its_own() {
     for (path, item) in paths {
         for (verb, operation) in item.as_object().expect("verbs") {
             assert!(operation["operationId"].is_string(), "{verb} {path}");
-            let schema =
-                &operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"];
-            let name = schema
+            // One JSON value, one event of a stream, or one of many lines.
+            let content = operation["responses"]["200"]["content"].as_object();
+            let (_, content) = content.and_then(|all| all.iter().next()).expect("content");
+            let name = content["schema"]["$ref"]
                 .as_str()
                 .and_then(|target| target.strip_prefix("#/components/schemas/"));
             assert!(
@@ -420,6 +421,8 @@ fn a_2_the_admin_api_has_a_document_of_its_own() {
             );
         }
     }
+    let live = &document["paths"]["/admin/api/live"]["get"]["responses"]["200"]["content"];
+    assert!(live["text/event-stream"].is_object(), "{live}");
     let search = document["paths"]["/admin/api/audit"]["get"]["parameters"]
         .as_array()
         .expect("parameters")
