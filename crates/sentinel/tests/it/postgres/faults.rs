@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::callers::{Caller, Legacy};
 use crate::support::http;
@@ -55,39 +55,39 @@ fn p_r08_the_statement_of_a_departed_caller_is_gone_within_a_second() {
     );
 }
 
+/// The answers to two calls at the same time; `meanwhile` runs beside them.
+fn both(
+    shop: &Shop,
+    path: &str,
+    arguments: [Value; 2],
+    meanwhile: impl FnOnce(),
+) -> [http::Answer; 2] {
+    let web = Web::new(&shop.gateway);
+    thread::scope(|scope| {
+        let calls = arguments.map(|arguments| {
+            let web = &web;
+            scope.spawn(move || web.post(path, &arguments))
+        });
+        meanwhile();
+        calls.map(|call| call.join().expect("no panic"))
+    })
+}
+
 /// D-5: two withdrawals that each see enough: one is made again, and sees that there is not.
 #[test]
 fn d_5_conflicting_serializable_transactions_are_made_again() {
     let shop = Shop::start("");
-    let address = shop.gateway.address.as_str();
-    let withdraw = |account: u32, amount: u32| {
-        let body = json!({"account": account, "amount": amount}).to_string();
-        http::send(address, "POST", "/api/withdraw", &[JSON_BODY], body).finish()
+    let withdraw = |amount: u32| {
+        let arguments = [1, 2].map(|account| json!({"account": account, "amount": amount}));
+        both(&shop, "/api/withdraw", arguments, || {})
     };
-    let answers = thread::scope(|scope| {
-        let calls: Vec<_> = [1, 2]
-            .map(|account| scope.spawn(move || withdraw(account, 30)))
-            .into();
-        calls
-            .into_iter()
-            .map(|call| call.join().expect("no panic"))
-            .collect::<Vec<_>>()
-    });
-    for answer in &answers {
+    for answer in &withdraw(30) {
         assert_eq!(answer.status, 200, "{answer:?}");
     }
     let left = shop.cluster.ask("SELECT sum(balance) FROM data.accounts");
     assert_eq!(left, "140", "both were made");
-    let answers = thread::scope(|scope| {
-        let calls: Vec<_> = [1, 2]
-            .map(|account| scope.spawn(move || withdraw(account, 100)))
-            .into();
-        calls
-            .into_iter()
-            .map(|call| call.join().expect("no panic"))
-            .collect::<Vec<_>>()
-    });
-    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    let answers = withdraw(100);
+    let mut statuses = answers.each_ref().map(|answer| answer.status);
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 422], "{answers:?}");
     assert_eq!(
@@ -99,20 +99,20 @@ fn d_5_conflicting_serializable_transactions_are_made_again() {
 /// D-5: two calls that wait for each other: one is made again as a whole, and what it did before is not there twice.
 #[test]
 fn d_5_a_deadlock_is_made_again_as_a_whole() {
-    let shop = Shop::start("");
-    let address = shop.gateway.address.as_str();
-    let raise = |first: u32, second: u32| {
-        let body = json!({"first": first, "second": second}).to_string();
-        http::send(address, "POST", "/api/raise_both", &[JSON_BODY], body).finish()
-    };
-    let answers = thread::scope(|scope| {
-        let calls: Vec<_> = [(1, 2), (2, 1)]
-            .map(|(first, second)| scope.spawn(move || raise(first, second)))
-            .into();
-        let answers = calls.into_iter();
-        answers
-            .map(|call| call.join().expect("no panic"))
-            .collect::<Vec<_>>()
+    let shop = Shop::start("lock_timeout = 60");
+    // Both have taken their first row before either goes on.
+    let mut barrier = shop
+        .cluster
+        .hold("DO $$ BEGIN PERFORM pg_advisory_lock(7); END $$;");
+    let arguments =
+        [(1, 2), (2, 1)].map(|(first, second)| json!({"first": first, "second": second}));
+    let answers = both(&shop, "/api/raise_both", arguments, || {
+        until("both wait", || {
+            let waiting =
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+            (shop.cluster.ask(waiting) == "2").then_some(())
+        });
+        barrier.release();
     });
     for (answer, second) in answers.iter().zip([2, 1]) {
         assert_eq!(answer.status, 200, "{answer:?}");

@@ -87,32 +87,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION api.litter IS '@tool';
 
-CREATE FUNCTION api.fail(how text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-    RAISE NOTICE 'leak-notice';
-    IF how = 'raise' THEN
-        RAISE EXCEPTION 'leak-message' USING DETAIL = 'leak-detail', HINT = 'leak-hint';
-    ELSIF how = 'check' THEN
-        INSERT INTO data.orders (item, amount) VALUES ('leak-row', -1);
-    ELSIF how = 'unique' THEN
-        INSERT INTO data.orders (item, amount, code) VALUES ('a', 1, 'leak-code'), ('b', 1, 'leak-code');
-    ELSIF how = 'null' THEN
-        INSERT INTO data.orders (item, amount) VALUES (NULL, 1);
-    ELSIF how = 'cast' THEN
-        RETURN 'leak-cast'::int;
-    ELSIF how = 'table' THEN
-        EXECUTE 'SELECT * FROM data.leak_table';
-    ELSIF how = 'denied' THEN
-        EXECUTE 'SELECT * FROM pg_catalog.pg_authid';
-    ELSIF how = 'public' THEN
-        RAISE EXCEPTION 'the shop is closed' USING ERRCODE = 'PT409', DETAIL = 'leak-detail';
-    END IF;
-    RETURN 'fine';
-END $$;
-COMMENT ON FUNCTION api.fail IS '@tool
-@route POST /shop/fail';
-
--- The same while rows go out: some good ones, and then a failure.
 CREATE FUNCTION api.leak(how text) RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RAISE NOTICE 'leak-notice';
@@ -128,6 +102,24 @@ BEGIN
     RETURN 'fine';
 END $$;
 
+CREATE FUNCTION api.fail(how text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RAISE NOTICE 'leak-notice';
+    IF how = 'check' THEN
+        INSERT INTO data.orders (item, amount) VALUES ('leak-row', -1);
+    ELSIF how = 'unique' THEN
+        INSERT INTO data.orders (item, amount, code) VALUES ('a', 1, 'leak-code'), ('b', 1, 'leak-code');
+    ELSIF how = 'null' THEN
+        INSERT INTO data.orders (item, amount) VALUES (NULL, 1);
+    ELSIF how = 'table' THEN
+        EXECUTE 'SELECT * FROM data.leak_table';
+    END IF;
+    RETURN api.leak(how);
+END $$;
+COMMENT ON FUNCTION api.fail IS '@tool
+@route POST /shop/fail';
+
+-- Some good rows, and then a failure.
 CREATE FUNCTION api.fail_rows(how text, good int) RETURNS SETOF text LANGUAGE sql STABLE AS
     $$SELECT CASE WHEN n > good THEN api.leak(how) ELSE 'row ' || n END FROM generate_series(1, good + 1) n$$;
 COMMENT ON FUNCTION api.fail_rows IS '@tool
@@ -162,7 +154,7 @@ CREATE FUNCTION api.raise_both(first int, second int) RETURNS int LANGUAGE plpgs
 BEGIN
     PERFORM nextval('data.attempts');
     UPDATE data.accounts SET balance = balance + 1 WHERE id = first;
-    PERFORM pg_sleep(0.3);
+    PERFORM pg_advisory_xact_lock_shared(7);
     UPDATE data.accounts SET balance = balance + 1 WHERE id = second;
     RETURN second;
 END $$;

@@ -260,3 +260,20 @@ fn a_standby_that_does_not_answer_holds_up_no_call_but_the_first() {
         "it is in the log"
     );
 }
+
+/// P-S12: a login that bypasses the rules is refused there, too.
+#[test]
+fn p_s12_a_standby_with_a_login_that_bypasses_row_level_security_is_not_used() {
+    let primary = Cluster::start();
+    primary.run(include_str!("shop.sql"));
+    let gateway = gateway_with(&primary, &primary.url(), "");
+    let web = Web::new(&gateway).bearing(&member("ann", "acme"));
+    for _ in 0..3 {
+        let who = web.post("/api/whoami", &json!({})).json();
+        assert_eq!(who["login"], "gateway", "{who}");
+    }
+    let log = gateway.setup.log();
+    let told = log.matches("no standby server can be used").count();
+    assert_eq!(told, 1, "{log}");
+    assert!(log.contains("is a superuser"), "{log}");
+}
