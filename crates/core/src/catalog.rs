@@ -7,6 +7,7 @@
 //! Not here: how an offer is read from a server (`backends::discover`).
 
 use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,7 +47,7 @@ mod variants;
 
 pub use glob::Glob;
 pub use naming::Prefix;
-pub use pins::{Pin, Pinned, Pinning, Pins, ToolDefinitions};
+pub use pins::{ChangedDefinition, Pin, Pinned, Pinning, Pins, ToolDefinitions};
 pub use plan::{Plan, PlannedBackend, Retired};
 pub use routes::{CatalogRoute, FoundRoute, PathMatch, RouteRequest};
 pub(crate) use snapshot::Filtered;
@@ -395,6 +396,24 @@ impl Registry {
         let layout = self.layout.load();
         let mut all = layout.in_use();
         all.all(|(_, slot)| slot.running.facts.known.lock().tried)
+    }
+
+    /// Waits until the backend of this name has answered or failed once since it was last replaced, or is not configured.
+    pub async fn answered(&self, name: &str) {
+        loop {
+            let mut changed = pin!(self.answered.notified());
+            changed.as_mut().enable();
+            let is_awaited = {
+                let layout = self.layout.load();
+                let mut all = layout.in_use();
+                let slot = all.find(|(_, slot)| slot.listing.name == name);
+                slot.is_some_and(|(_, slot)| !slot.running.facts.known.lock().answered)
+            };
+            if !is_awaited {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Resolves a call to its target.

@@ -8,6 +8,8 @@
 //! A pin covers what models read (title, description and annotations: `words`) and what callers send (the two
 //! schemas: `shape`). Names are the key.
 
+mod definitions;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
@@ -25,6 +27,8 @@ use crate::identity::now;
 use crate::offer::{Item, Offer};
 use crate::operation::Difference;
 use crate::state_file::{StateFile, Version};
+
+use definitions::Definitions;
 
 /// Bound on the pins of one backend: as many as one list has tools. When it is reached existing pins stay, so a
 /// backend cannot flood them away.
@@ -82,6 +86,11 @@ impl Pin {
             at: now(),
             approved: false,
         }
+    }
+
+    /// Whether both are of one definition.
+    fn is_same(&self, other: &Self) -> bool {
+        self.differs(other).is_none()
     }
 
     /// How another definition differs, if it does.
@@ -158,6 +167,7 @@ struct Saved {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Waiting {
     pin: Pin,
+    raw: Bytes,
     difference: Difference,
     held: bool,
 }
@@ -180,8 +190,19 @@ struct State {
 pub struct Pins {
     /// `None`: pins are not stored.
     file: Option<StateFile<Saved>>,
+    definitions: Definitions,
     /// Locked after the registry's own lock, never before.
     state: Mutex<State>,
+}
+
+/// A definition that waits for approval, and the one that is pinned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedDefinition {
+    pub backend: String,
+    pub tool: String,
+    /// `None` of a new tool, and where the definition was not kept.
+    pub approved: Option<Value>,
+    pub offered: Option<Value>,
 }
 
 /// One tool, for operators.
@@ -199,6 +220,7 @@ pub struct Pinned {
 
 impl Pins {
     pub fn open(path: PathBuf) -> Self {
+        let definitions = Definitions::open(path.with_extension("d"));
         let file = StateFile::new(path);
         let mut state = State::default();
         match file.read() {
@@ -214,6 +236,7 @@ impl Pins {
         }
         Self {
             file: Some(file),
+            definitions,
             state: Mutex::new(state),
         }
     }
@@ -232,6 +255,7 @@ impl Pins {
             return HashMap::new();
         }
         let first_contact = !state.broken && !state.pinned.contains_key(backend);
+        let notes_all = self.definitions.wants(backend) && !offer.tools.is_empty();
         let mut held = HashMap::new();
         for item in offer.tools.iter().filter(|item| shows(&item.key)) {
             let now = Pin::of(item);
@@ -240,12 +264,16 @@ impl Pins {
                 Some(pin) => pin.differs(&now),
                 None if state.broken => Some(Difference::Unknown),
                 None if (first_contact || pinning == Pinning::Warn) && state.has_room(backend) => {
+                    self.definitions.note(backend, &item.key, &now, &item.raw);
                     state.pin(backend, &item.key, now);
                     continue;
                 }
                 None => Some(Difference::New),
             };
             let Some(difference) = difference else {
+                if notes_all {
+                    self.definitions.note(backend, &item.key, &now, &item.raw);
+                }
                 continue;
             };
             let holds = pinning == Pinning::Enforce;
@@ -255,11 +283,15 @@ impl Pins {
             }
             let waiting = Waiting {
                 pin: now,
+                raw: item.raw.clone(),
                 difference,
                 held: holds,
             };
             let key = (backend.to_owned(), item.key.clone());
             state.waiting.insert(key, waiting);
+        }
+        if notes_all {
+            self.definitions.are_noted(backend);
         }
         held
     }
@@ -320,6 +352,10 @@ impl Pins {
         }
         let mut state = self.state.lock();
         for (name, pin) in &chosen {
+            let key = (backend.to_owned(), name.clone());
+            if let Some(waiting) = state.waiting.get(&key).filter(|now| now.pin.is_same(pin)) {
+                self.definitions.note(backend, name, pin, &waiting.raw);
+            }
             let all = state.pinned.entry(backend.to_owned()).or_default();
             all.insert(name.clone(), pin.clone());
         }
@@ -334,6 +370,15 @@ impl Pins {
 
     /// Saves new pins and loads those of other processes; true if lists may change. Blocks on the disk.
     pub(super) fn keep(&self) -> bool {
+        let is_changed = self.keep_digests();
+        self.definitions.keep(|backend, tool| {
+            let state = self.state.lock();
+            state.pinned.get(backend)?.get(tool).cloned()
+        });
+        is_changed
+    }
+
+    fn keep_digests(&self) -> bool {
         let Some(file) = &self.file else {
             return false;
         };
@@ -400,6 +445,50 @@ impl Pins {
     /// The number of definitions that wait for approval.
     pub fn waiting(&self) -> usize {
         self.state.lock().waiting.len()
+    }
+
+    /// The definitions that wait for approval, each with the one that is pinned, as long as they fit into so many bytes.
+    /// Blocks on the disk.
+    pub fn changed(&self, bytes_max: usize) -> Vec<ChangedDefinition> {
+        let (waiting, pinned) = {
+            let state = self.state.lock();
+            let mut pinned: BTreeMap<String, HashMap<String, Pin>> = BTreeMap::new();
+            for (backend, tool) in state.waiting.keys() {
+                let pin = state.pinned.get(backend).and_then(|all| all.get(tool));
+                if let Some(pin) = pin {
+                    let of_backend = pinned.entry(backend.clone()).or_default();
+                    of_backend.insert(tool.clone(), pin.clone());
+                }
+            }
+            (state.waiting.clone(), pinned)
+        };
+        let mut definitions: HashMap<String, HashMap<String, Bytes>> = pinned
+            .into_iter()
+            .map(|(backend, pins)| {
+                let of_backend = self.definitions.of(&backend, &pins);
+                (backend, of_backend)
+            })
+            .collect();
+        let mut left = bytes_max;
+        let mut changed = Vec::new();
+        for ((backend, tool), waiting) in waiting {
+            let approved = definitions
+                .get_mut(&backend)
+                .and_then(|all| all.remove(&tool));
+            let bytes = waiting.raw.len() + approved.as_ref().map_or(0, Bytes::len);
+            let Some(rest) = left.checked_sub(bytes) else {
+                break;
+            };
+            left = rest;
+            let value = |raw: &Bytes| serde_json::from_slice(raw).ok();
+            changed.push(ChangedDefinition {
+                approved: approved.as_ref().and_then(value),
+                offered: value(&waiting.raw),
+                backend,
+                tool,
+            });
+        }
+        changed
     }
 
     /// Every pin and every definition that waits for approval.

@@ -251,3 +251,67 @@ fn an_entry_that_was_taken_out_before_a_start_is_first_contact() {
         assert!(held(&next, Pinning::Enforce, &[CHANGED]).is_empty());
     }
 }
+
+/// P-S10: an operator sees what was approved beside what is offered, after a restart as well.
+#[test]
+fn p_s10_both_definitions_of_a_changed_tool_are_kept() {
+    const OLD: &str = r#"{"name":"a","description":"old","inputSchema":{"type":"object"}}"#;
+    const NEW: &str = r#"{"name":"a","description":"new","inputSchema":{"type":"object"}}"#;
+    const OTHER: &str = r#"{"name":"b","inputSchema":{"type":"object"}}"#;
+    let value = |text: &str| -> Value { serde_json::from_str(text).expect("JSON") };
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("pins.json");
+    let changed = |pins: &Pins| pins.changed(1 << 20);
+    let of_a = |approved: Option<&str>, offered: &str| ChangedDefinition {
+        backend: "b".to_owned(),
+        tool: "a".to_owned(),
+        approved: approved.map(value),
+        offered: Some(value(offered)),
+    };
+    let pins = Pins::open(path.clone());
+    held(&pins, Pinning::Enforce, &[OLD]);
+    pins.keep();
+    assert_eq!(changed(&pins), []);
+    // Another process has the definitions from the disk.
+    let pins = Pins::open(path.clone());
+    held(&pins, Pinning::Enforce, &[NEW, OTHER]);
+    let both = changed(&pins);
+    assert_eq!(both[0], of_a(Some(OLD), NEW));
+    assert_eq!((&*both[1].tool, &both[1].approved), ("b", &None));
+    assert_eq!(
+        pins.changed(OLD.len() + NEW.len()).len(),
+        1,
+        "so many bytes"
+    );
+    pins.approve("b", Some("a")).expect("saved");
+    pins.keep();
+    let pins = Pins::open(path.clone());
+    held(&pins, Pinning::Enforce, &[OLD]);
+    assert_eq!(changed(&pins), [of_a(Some(NEW), OLD)]);
+    // What does not fit its pin is not shown for what was approved.
+    let file = folder.path().join("pins.d/b.json");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    std::fs::write(&file, text.replace("new", "forged")).expect("ours");
+    assert_eq!(changed(&pins), [of_a(None, OLD)]);
+    std::fs::write(&file, "broken").expect("ours");
+    assert_eq!(changed(&pins), [of_a(None, OLD)]);
+}
+
+/// Pins of a version that kept digests only: what is still as it was pinned is kept from now on.
+#[test]
+fn definitions_that_still_fit_their_pins_are_kept_later() {
+    const TOOL: &str = r#"{"name":"a","description":"x","inputSchema":{"type":"object"}}"#;
+    const NEW: &str = r#"{"name":"a","description":"y","inputSchema":{"type":"object"}}"#;
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("pins.json");
+    let first = Pins::open(path.clone());
+    held(&first, Pinning::Enforce, &[TOOL]);
+    first.keep();
+    std::fs::remove_dir_all(folder.path().join("pins.d")).expect("ours");
+    let pins = Pins::open(path);
+    held(&pins, Pinning::Enforce, &[TOOL]);
+    pins.keep();
+    held(&pins, Pinning::Enforce, &[NEW]);
+    let changed = pins.changed(1 << 20);
+    assert!(changed[0].approved.is_some(), "{changed:?}");
+}

@@ -1,12 +1,17 @@
 //! Pinned definitions of tools, and their approval.
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
-use sentinel_core::catalog::Pinned;
+use sentinel_core::catalog::{ChangedDefinition, Pinned};
 use sentinel_core::{Fault, Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Endpoint, Exchange, Json, LOOK_MAX, blocking, invalid};
+
+/// Of all definitions in one answer; thousands of tools fit.
+const DEFINITIONS_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PinList {
@@ -17,8 +22,8 @@ pub struct PinList {
 pub struct PinnedTool {
     #[serde(flatten)]
     pub pin: Pinned,
-    /// Of a tool that changed: its whole definition when it was approved or first seen. `None` where that was before
-    /// definitions were kept.
+    /// Of a tool that changed: its whole definition when it was approved or first seen. Absent where that was before
+    /// definitions were kept, and where they are too many for one answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_definition: Option<Value>,
     /// Of a tool that changed or is new: what its backend offers now.
@@ -48,14 +53,26 @@ impl Endpoint for List {
     type Output = PinList;
 
     async fn handle(exchange: &Exchange<'_>, (): ()) -> Result<PinList, Fault> {
-        let pins = exchange.server.gateway.policy.registry().pins().list();
-        let one = |pin| PinnedTool {
-            pin,
-            approved_definition: None,
-            offered_definition: None,
-        };
-        let pins = pins.into_iter().map(one).collect();
-        Ok(PinList { pins })
+        let registry = exchange.server.gateway.policy.registry().clone();
+        blocking(move || {
+            let changed = registry.pins().changed(DEFINITIONS_BYTES_MAX).into_iter();
+            let mut changed: HashMap<(String, String), ChangedDefinition> = changed
+                .map(|one| ((one.backend.clone(), one.tool.clone()), one))
+                .collect();
+            let one = |pin: Pinned| {
+                let both = changed.remove(&(pin.backend.clone(), pin.tool.clone()));
+                let (approved, offered) =
+                    both.map_or((None, None), |both| (both.approved, both.offered));
+                PinnedTool {
+                    pin,
+                    approved_definition: approved,
+                    offered_definition: offered,
+                }
+            };
+            let pins = registry.pins().list().into_iter().map(one).collect();
+            Ok(PinList { pins })
+        })
+        .await
     }
 }
 
