@@ -36,7 +36,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sentinel_core::backend::OfferFor;
+use sentinel_core::backend::{OfferFor, OutputLog};
 use sentinel_core::catalog::Publisher;
 use sentinel_core::{Backend, Call, Caller, CapabilitySet, Description, Fault, Reply, Status};
 use sentinel_wire::Revision;
@@ -194,6 +194,10 @@ impl Backend for Stdio {
 
     fn offer_for(&self, set: CapabilitySet) -> Option<OfferFor> {
         self.offers.of(set, &self.shared)
+    }
+
+    fn output(&self) -> Option<Arc<OutputLog>> {
+        Some(self.shared.output())
     }
 
     fn status(&self) -> Status {

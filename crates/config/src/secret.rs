@@ -114,7 +114,13 @@ impl Endpoint {
     fn shown(&self) -> String {
         match &self.variable {
             Some(name) => format!("<from {name}>"),
-            None => self.uri.to_string(),
+            None => {
+                let uri = self.uri.to_string();
+                match (credentials::url_credential(&uri), self.uri.host()) {
+                    (false, _) => uri,
+                    (true, host) => format!("<hidden> at {}", host.unwrap_or_default()),
+                }
+            }
         }
     }
 }

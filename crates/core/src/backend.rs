@@ -13,8 +13,12 @@ use crate::offer::Offer;
 use crate::reply::Reply;
 
 mod call;
+mod output;
+mod stopped;
 
 pub use call::{Call, Target};
+pub use output::{OutputLine, OutputLog};
+pub use stopped::StoppedBackend;
 
 /// A backend's answer about a capability set; `None` if its offer equals the published one.
 pub type OfferFor = BoxFuture<'static, Result<Option<Offer>, Fault>>;
@@ -70,6 +74,16 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
+    /// Why it takes no calls, while an operator keeps it down.
+    fn stopped(&self) -> Option<Fault> {
+        None
+    }
+
+    /// What its children write to standard error, if it has children.
+    fn output(&self) -> Option<Arc<OutputLog>> {
+        None
+    }
+
     /// How it is doing, for operators.
     fn status(&self) -> Status;
 
@@ -106,6 +120,8 @@ pub enum Health {
     Failing,
     /// Out of the catalog until it recovers.
     Down,
+    /// Kept down by an operator.
+    Stopped,
 }
 
 impl Health {
@@ -116,6 +132,7 @@ impl Health {
             Self::Asleep => "asleep",
             Self::Failing => "failing",
             Self::Down => "down",
+            Self::Stopped => "stopped",
         }
     }
 }

@@ -54,14 +54,19 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Moment {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
         let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         Moment {
-            wall_ms: wall.map_or(0, |since| since.as_millis() as i64),
+            wall_ms: wall_ms() as i64,
             boot_ms: boot.tv_sec * 1000 + boot.tv_nsec / 1_000_000,
             boot_id: self.boot_id.clone(),
         }
     }
+}
+
+/// Wall time, in milliseconds since 1970.
+pub fn wall_ms() -> u64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+    wall.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// Milliseconds since 1970 as ISO 8601 in UTC. Sorts as text in the order of time.

@@ -25,6 +25,9 @@ use super::supervisor::Policy;
 use super::{Config, Isolation, OutputTail};
 use crate::relay;
 
+/// Enough to tell the sessions of a caller apart.
+const SESSION_CHARS_SHOWN: usize = 8;
+
 /// The key of a child: the callers that share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Owner {
@@ -102,7 +105,7 @@ impl Isolated {
         if kept.len() >= self.config.max_children {
             self.make_room(&mut kept)?;
         }
-        let keeper = Arc::new(self.begin(&owner));
+        let keeper = Arc::new(self.begin(&owner, caller));
         let entry = OwnedChild {
             keeper: keeper.clone(),
             last_use: Instant::now(),
@@ -136,7 +139,20 @@ impl Isolated {
         }
     }
 
-    fn begin(&self, owner: &Owner) -> Keeper {
+    /// How operators are told whose child it is: the id of a session is as good as a credential to some servers, so only
+    /// its beginning is shown.
+    fn whose(&self, caller: &Caller) -> Arc<str> {
+        match (self.config.isolation, &caller.session, &caller.tenant) {
+            (Isolation::Session, Some(session), _) => {
+                let begin: String = session.chars().take(SESSION_CHARS_SHOWN).collect();
+                format!("session {begin}").into()
+            }
+            (_, _, Some(tenant)) => format!("{} ({tenant})", caller.subject).into(),
+            (_, _, None) => caller.subject.clone(),
+        }
+    }
+
+    fn begin(&self, owner: &Owner, caller: &Caller) -> Keeper {
         let nobody = owner.declared.as_ref() == b"{}";
         let plan = Plan {
             config: self.config.clone(),
@@ -152,7 +168,7 @@ impl Isolated {
             changed: self.changed.clone(),
             missed: AtomicBool::new(false),
             era: self.era.clone(),
-            output_tail: self.output_tail.clone(),
+            output_tail: self.output_tail.of(self.whose(caller)),
         };
         let policy = Policy {
             lazy: true,

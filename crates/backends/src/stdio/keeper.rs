@@ -16,6 +16,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use sentinel_core::backend::OutputLog;
 use sentinel_core::{Fault, Health, Kind, Status};
 use sentinel_wire::Revision;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -212,6 +213,10 @@ impl Keeper {
             _ => false,
         };
         !works && !self.plan.is_followed()
+    }
+
+    pub(crate) fn output(&self) -> Arc<OutputLog> {
+        self.plan.output_tail.log().clone()
     }
 
     pub(crate) fn status(&self) -> Status {

@@ -133,6 +133,7 @@ struct Process<'a> {
     session: Arc<ChildSession>,
     /// The era of the first handshake attempt.
     era: Era,
+    output_tail: OutputTail,
     /// Its first request is unanswered.
     is_greeted: AtomicBool,
     died_of_greeting: AtomicBool,
@@ -140,6 +141,7 @@ struct Process<'a> {
 
 impl<'a> Process<'a> {
     fn new(plan: &'a Plan, era: Era) -> Self {
+        let output_tail = plan.output_tail.for_process();
         let session = ChildSession::new(
             plan.name.clone(),
             plan.config.timeout,
@@ -147,11 +149,12 @@ impl<'a> Process<'a> {
             plan.lists,
             plan.publisher.clone(),
             plan.changed.clone(),
-            plan.output_tail.clone(),
+            output_tail.clone(),
         );
         Self {
             plan,
             session,
+            output_tail,
             era,
             is_greeted: AtomicBool::new(false),
             died_of_greeting: AtomicBool::new(false),
@@ -170,11 +173,12 @@ impl<'a> Process<'a> {
             stderr,
             mut guard,
         } = child;
+        self.output_tail.runs_as(guard.pid());
         let config = &self.plan.config;
         let mut reading =
             pin!(read_lines(stdout, config.line_max, |line| self.session.on_line(line)).fuse());
         let mut writing = pin!(self.session.pipe.write_to(stdin).fuse());
-        let mut errors = pin!(stderr::read(&self.plan.name, stderr, &self.plan.output_tail).fuse());
+        let mut errors = pin!(stderr::read(&self.plan.name, stderr, &self.output_tail).fuse());
         let mut serving = pin!(self.serve(ready).fuse());
 
         let verdict = tokio::select! {

@@ -3,37 +3,68 @@
 //!
 //! The log takes a bounded number of lines per second and counts those left out.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use sentinel_core::backend::OutputLog;
 use sentinel_wire::lines::LineDecoder;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::Instant;
 
-/// Enough for the end of a stack trace.
-const LINES_KEPT: usize = 20;
+/// Those that are told with a failure: enough for the end of a stack trace.
+const LINES_TOLD: usize = 20;
 /// Longer lines are cut: only people read them.
 const LINE_MAX: usize = 4 * 1024;
 const LOGGED_PER_SECOND: u32 = 50;
 
-/// The newest lines of one backend's standard error, across restarts, and the invalid lines of its standard output.
+/// The newest lines of one backend's standard error, across restarts, and the invalid lines of its standard output; and
+/// which of its children writes them here.
 #[derive(Debug, Clone, Default)]
-pub struct OutputTail(Arc<Mutex<VecDeque<String>>>);
+pub struct OutputTail {
+    log: Arc<OutputLog>,
+    /// Whose child it is, where callers have their own; `None`: it is shared.
+    whose: Option<Arc<str>>,
+    /// Its process, once it runs.
+    child: Arc<OnceLock<Arc<str>>>,
+}
 
 impl OutputTail {
-    /// Oldest first.
-    pub fn lines(&self) -> Vec<String> {
-        self.0.lock().iter().cloned().collect()
+    pub(crate) fn log(&self) -> &Arc<OutputLog> {
+        &self.log
     }
 
-    pub(crate) fn push(&self, line: String) {
-        let mut lines = self.0.lock();
-        if lines.len() == LINES_KEPT {
-            lines.pop_front();
+    /// For the child of these callers.
+    pub(crate) fn of(&self, whose: Arc<str>) -> Self {
+        Self {
+            whose: Some(whose),
+            ..self.for_process()
         }
-        lines.push_back(line);
+    }
+
+    /// For another process.
+    pub(crate) fn for_process(&self) -> Self {
+        Self {
+            child: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Names the process that writes from now on.
+    pub(crate) fn runs_as(&self, pid: u32) {
+        let _ = self.child.set(match &self.whose {
+            None => pid.to_string().into(),
+            Some(whose) => format!("{pid} {whose}").into(),
+        });
+    }
+
+    /// Oldest first.
+    pub fn lines(&self) -> Vec<String> {
+        self.log.tail(LINES_TOLD)
+    }
+
+    pub(crate) fn push(&self, line: &str) {
+        let child = self.child.get().cloned().unwrap_or_default();
+        self.log.push(child, line);
     }
 }
 
@@ -55,7 +86,7 @@ pub(crate) async fn read(backend: &str, mut source: impl AsyncRead + Unpin, kept
             }
             Allowance::No => {}
         }
-        kept.push(line);
+        kept.push(&line);
     };
     while let Ok(got @ 1..) = source.read(&mut chunk).await {
         let mut input = &chunk[..got];
@@ -117,7 +148,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_last_twenty_lines_are_kept_whatever_their_length() {
+    async fn the_last_twenty_lines_are_told_whatever_their_length() {
         let mut text = String::new();
         for i in 0..30 {
             text.push_str(&format!("line {i}\n"));
@@ -127,7 +158,7 @@ mod tests {
         let kept = OutputTail::default();
         read("b", text.as_bytes(), &kept).await;
         let lines = kept.lines();
-        assert_eq!(lines.len(), LINES_KEPT);
+        assert_eq!(lines.len(), LINES_TOLD);
         assert_eq!(lines[0], "line 12");
         assert!(lines[18].contains("10000 bytes"), "{}", lines[18]);
         assert_eq!(lines[19], "last");

@@ -151,6 +151,12 @@ pub struct Retired {
 }
 
 impl Retired {
+    /// Stops it at once: its calls in flight are answered or failed.
+    pub async fn end_now(self) {
+        self.backend.stop().await;
+        tracing::info!(backend = %self.backend.name(), "stopped");
+    }
+
     /// Stops it after its last call, or after `limit`.
     pub async fn end(self, limit: Duration) {
         if tokio::time::timeout(limit, self.calls.ended())

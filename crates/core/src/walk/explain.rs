@@ -109,6 +109,7 @@ impl Walk {
             authorized(shared, &call),
             switched(shared, &call),
             pinned(&call),
+            stopped(&call),
             limited(shared, &call),
             confirmed(shared, &call),
             broken(&call),
@@ -177,6 +178,13 @@ fn pinned(call: &Call) -> ExplainedStep {
     let step = ExplainedStep::of("pin", kill::check_pin(call), "nothing holds it back");
     let rule = || format!("backends.{}.pin: enforce", operation.backend);
     step.by(operation.held.map(|_| rule()))
+}
+
+fn stopped(call: &Call) -> ExplainedStep {
+    let step = ExplainedStep::of("stop", kill::check_stop(call), "its backend is not stopped");
+    let name = call.target().backend.name();
+    let is_stopped = step.verdict == Verdict::Refused;
+    step.by(is_stopped.then(|| format!("stop: backend {name}")))
 }
 
 fn limited(shared: &Shared, call: &Call) -> ExplainedStep {

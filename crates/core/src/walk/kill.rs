@@ -22,7 +22,13 @@ pub(super) async fn step(ctx: CallContext, mut rest: impl Rest) -> Outcome {
 
 pub(super) fn check(shared: &Shared, call: &Call) -> Result<(), Fault> {
     check_pin(call)?;
-    check_switch(shared, call)
+    check_switch(shared, call)?;
+    check_stop(call)
+}
+
+/// What an operator keeps down takes no calls. They would be refused there; here they cost nothing before.
+pub(super) fn check_stop(call: &Call) -> Result<(), Fault> {
+    call.target().backend.stopped().map_or(Ok(()), Err)
 }
 
 /// A task may be ended, whatever became of its tool.

@@ -20,7 +20,6 @@ pub mod limits;
 pub mod live;
 mod parameters;
 pub mod pins;
-mod query;
 pub mod reload;
 pub mod restart;
 pub mod status;

@@ -21,7 +21,7 @@ pub(super) fn readiness<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<
     let gateway = &exchange.server.gateway;
     let registry = &gateway.registry;
     let mut checks = serde_json::Map::new();
-    let mut usable = 0;
+    let (mut wanted, mut usable) = (0, 0);
     let mut starting = 0;
     // Built-in backends are always up, so they do not count.
     for (_, backend) in registry.backends() {
@@ -29,15 +29,20 @@ pub(super) fn readiness<'a>(exchange: &'a Exchange<'a>, _: Incoming) -> Handled<
             continue;
         }
         let health = backend.status().health;
+        checks.insert(backend.name().to_owned(), health.as_str().into());
+        // Whoever keeps it down knows.
+        if health == Health::Stopped {
+            continue;
+        }
+        wanted += 1;
         usable += usize::from(matches!(health, Health::Up | Health::Asleep));
         starting += usize::from(health == Health::Starting);
-        checks.insert(backend.name().to_owned(), health.as_str().into());
     }
     let reason = if gateway.is_draining() {
         Some("shutting down")
     } else if starting > 0 && !registry.all_tried() {
         Some("backends are starting")
-    } else if usable == 0 && !checks.is_empty() {
+    } else if usable == 0 && wanted > 0 {
         Some("no backend is usable")
     } else {
         None

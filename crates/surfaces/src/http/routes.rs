@@ -231,11 +231,6 @@ const fn document(who: Who, path: &'static str, handler: Handler, summary: &'sta
     }
 }
 
-/// A stream of events for an operator.
-const fn admin_stream(path: &'static str, handler: Handler, summary: &'static str) -> Route {
-    document(Who::Admin, path, handler, summary)
-}
-
 const fn json<E: Endpoint>(verb: Verb, path: &'static str, summary: &'static str) -> Route {
     let types = Types {
         input: <E::Input as FromRequest>::schema,
@@ -372,7 +367,7 @@ pub(super) static ROUTES: &[Route] = &[
     json::<admin::restart::Restart>(Verb::POST, "/admin/api/restart",     "starts a backend anew"),
     json::<admin::stop::Stop>(      Verb::POST, "/admin/api/backends/stop",  "ends a backend and keeps it down"),
     json::<admin::stop::Start>(     Verb::POST, "/admin/api/backends/start", "starts a backend that was kept down"),
-    admin_stream("/admin/api/backends/stderr", Boxed(admin::stderr::follow), "what a backend's children write to standard error"),
+    events::<admin::stderr::Follow>(             "/admin/api/backends/stderr", "what a backend's children write to standard error"),
     json::<admin::keys::List>(      Verb::GET,  "/admin/api/keys",        "API keys, without secrets"),
     json::<admin::keys::Create>(    Verb::POST, "/admin/api/keys",        "makes an API key; its text is shown once"),
     json::<admin::keys::Revoke>(    Verb::POST, "/admin/api/keys/revoke", "revokes an API key"),

@@ -119,7 +119,7 @@ impl ChildSession {
             refusal.message
         );
         tracing::warn!(backend = %self.name, left_out, "{text}");
-        self.output_tail.push(format!("({text})"));
+        self.output_tail.push(&format!("({text})"));
     }
 
     fn too_long(&self, error: impl std::error::Error + Send + Sync + 'static, id: Option<u64>) {

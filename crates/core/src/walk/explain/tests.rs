@@ -171,6 +171,7 @@ impl World {
             "authorize",
             "kill",
             "pin",
+            "stop",
             "limit",
             "confirm",
             "circuit",
@@ -335,7 +336,7 @@ async fn a_confirmation_is_something_to_wait_for() {
     });
     let explained = world.walk.explain(world.invocation());
     assert!(explained.call && explained.see);
-    let step = &explained.steps[5];
+    let step = &explained.steps[6];
     assert_eq!((step.step, step.verdict), ("confirm", Verdict::Waited));
     assert_eq!(step.rule.as_deref(), Some("surfaces.confirm: e*"));
 }

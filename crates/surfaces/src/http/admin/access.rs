@@ -16,7 +16,7 @@ use sentinel_wire::Method;
 use sentinel_wire::json::Rules;
 use serde::{Deserialize, Serialize};
 
-use super::query::Params;
+use super::parameters::{FromQuery, Pairs, Parameters};
 use super::{Endpoint, Exchange, blocking, invalid};
 use crate::http::operations;
 
@@ -43,11 +43,19 @@ pub struct RoleSummary {
     pub calls: usize,
 }
 
-#[derive(JsonSchema, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(JsonSchema)]
 pub(crate) struct AccessQuery {
     /// The name of a role.
-    pub(super) role: String,
+    role: String,
+}
+
+impl FromQuery for AccessQuery {
+    type Declared = Self;
+
+    fn take(pairs: &mut Pairs<'_>) -> Result<Self, String> {
+        let role = pairs.owned("role").ok_or("`role` says which")?;
+        Ok(Self { role })
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -66,18 +74,36 @@ pub struct OperationAccess {
     pub call: bool,
 }
 
-#[derive(JsonSchema, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(JsonSchema)]
 pub(crate) struct WhyQuery {
     /// A name of the merged catalog, a URI, or `<backend>.<own name>`.
-    pub(super) operation: String,
+    operation: String,
     /// `tools`, `resources`, `resourceTemplates` or `prompts`, where a name is more than one of them.
-    pub(super) kind: Option<String>,
+    kind: Option<String>,
     /// The name of a role.
-    pub(super) role: Option<String>,
+    role: Option<String>,
     /// The subject of a caller, or the id or name of an API key. Without `role` it has the role of its key, or of its last
     /// record.
-    pub(super) caller: Option<String>,
+    caller: Option<String>,
+}
+
+impl FromQuery for WhyQuery {
+    type Declared = Self;
+
+    fn take(pairs: &mut Pairs<'_>) -> Result<Self, String> {
+        let kinds = ItemKind::ALL.map(ItemKind::list_member);
+        let this = Self {
+            operation: pairs.owned("operation").unwrap_or_default(),
+            kind: pairs.word("kind", &kinds)?,
+            role: pairs.owned("role"),
+            caller: pairs.owned("caller"),
+        };
+        match (this.operation.is_empty(), &this.role, &this.caller) {
+            (true, ..) => Err("`operation` says which".to_owned()),
+            (_, None, None) => Err("`role` or `caller` says who calls".to_owned()),
+            _ => Ok(this),
+        }
+    }
 }
 
 /// What would come of a call now.
@@ -141,12 +167,12 @@ impl Endpoint for Roles {
 pub(crate) struct Access;
 
 impl Endpoint for Access {
-    type Input = Params<AccessQuery>;
+    type Input = Parameters<AccessQuery>;
     type Output = RoleAccess;
 
     async fn handle(
         exchange: &Exchange<'_>,
-        Params(AccessQuery { role: name }): Self::Input,
+        Parameters(AccessQuery { role: name }): Self::Input,
     ) -> Result<RoleAccess, Fault> {
         let policy = exchange.server.gateway.policy.clone();
         blocking(move || {
@@ -175,10 +201,10 @@ impl Endpoint for Access {
 pub(crate) struct Explain;
 
 impl Endpoint for Explain {
-    type Input = Params<WhyQuery>;
+    type Input = Parameters<WhyQuery>;
     type Output = Why;
 
-    async fn handle(exchange: &Exchange<'_>, Params(query): Self::Input) -> Result<Why, Fault> {
+    async fn handle(exchange: &Exchange<'_>, Parameters(query): Self::Input) -> Result<Why, Fault> {
         let gateway = exchange.server.gateway.clone();
         let WhyQuery {
             operation: name,
@@ -186,16 +212,12 @@ impl Endpoint for Explain {
             role,
             caller,
         } = query;
-        let kind = kind.map(|kind| {
-            let known = ItemKind::ALL
-                .into_iter()
-                .find(|one| one.list_member() == kind);
-            known.ok_or_else(|| invalid("`kind` is tools, resources, resourceTemplates or prompts"))
+        let kind = kind.and_then(|kind| {
+            let mut all = ItemKind::ALL.into_iter();
+            all.find(|one| one.list_member() == kind)
         });
-        let kind = kind.transpose()?;
         let (subject, role) = match (caller, role) {
-            (None, None) => return Err(invalid("`role` or `caller` says who calls")),
-            (None, Some(role)) => (None, role),
+            (None, role) => (None, role.unwrap_or_default()),
             (Some(caller), role) => {
                 let (subject, role) = holder(exchange, caller, role).await?;
                 (Some(subject), role)

@@ -11,15 +11,27 @@ use sentinel_core::{Fault, ItemKind, Operation, cost};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::query::{Params, flag};
+use super::parameters::{FromQuery, Pairs, Parameters};
 use super::{Endpoint, Exchange, blocking};
 
-#[derive(JsonSchema, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CatalogQuery {
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "declared for its schema")]
+pub(crate) struct DeclaredCatalog {
     /// Entries have their definitions.
-    #[serde(default, deserialize_with = "flag")]
+    definitions: Option<bool>,
+}
+
+pub(crate) struct CatalogQuery {
     definitions: bool,
+}
+
+impl FromQuery for CatalogQuery {
+    type Declared = DeclaredCatalog;
+
+    fn take(pairs: &mut Pairs<'_>) -> Result<Self, String> {
+        let definitions = pairs.flag("definitions")?;
+        Ok(Self { definitions })
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -67,12 +79,12 @@ pub enum PinState {
 pub(crate) struct List;
 
 impl Endpoint for List {
-    type Input = Params<CatalogQuery>;
+    type Input = Parameters<CatalogQuery>;
     type Output = Vec<CatalogEntry>;
 
     async fn handle(
         exchange: &Exchange<'_>,
-        Params(CatalogQuery { definitions }): Self::Input,
+        Parameters(CatalogQuery { definitions }): Self::Input,
     ) -> Result<Self::Output, Fault> {
         let policy = exchange.server.gateway.policy.clone();
         // Thousands of definitions are parsed and compared with every role.

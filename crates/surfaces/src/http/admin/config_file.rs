@@ -15,12 +15,14 @@ const BODY_BYTES_MAX: usize = 6 * TEXT_BYTES_MAX + 1024;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigFile {
-    /// `None`: there is no file, everything is default.
+    /// Where it is, or would be made. `None`: there is no place for one.
     pub path: Option<String>,
+    /// `false`: there is no file, and everything is default. A replacement makes it.
+    pub exists: bool,
     /// The file as it is, with whatever credentials stand in it. `None` where `console.edit` is false, or the file is
     /// larger than 1 MiB.
     pub text: Option<String>,
-    /// SHA-256 of the file, in hexadecimal: what a replacement names.
+    /// SHA-256 of the text, in hexadecimal: what a replacement names.
     pub digest: Option<String>,
     /// It can be replaced from here.
     pub writable: bool,

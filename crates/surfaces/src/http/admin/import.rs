@@ -1,12 +1,13 @@
 //! Servers of MCP clients: those of this machine, and those of a pasted file, as backends of this gateway.
 
+use futures_util::future::join_all;
 use schemars::JsonSchema;
 use sentinel_core::Fault;
 use serde::{Deserialize, Serialize};
 
-use super::backends::BackendStatus;
+use super::backends::{BackendStatus, statuses};
 use super::reload::Reloaded;
-use super::{Endpoint, Exchange, Json, control};
+use super::{Endpoint, Exchange, Json, LOOK_MAX, control};
 
 /// A client's file with dozens of servers and their icons fits.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -60,7 +61,11 @@ pub struct VariableNeeded {
 #[serde(deny_unknown_fields)]
 pub struct ImportRequest {
     /// JSON with `mcpServers` or `servers`, the map of servers itself, or one server.
-    pub text: String,
+    #[serde(default)]
+    pub text: Option<String>,
+    /// In place of `text`: the path of a client's file that was found on this machine.
+    #[serde(default)]
+    pub file: Option<String>,
     /// The servers to add, by `name`; absent: every one that is not known and has no problem.
     #[serde(default)]
     pub names: Option<Vec<String>>,
@@ -70,7 +75,7 @@ pub struct ImportRequest {
     /// Of the configuration file that they are added to: if it is another by now, nothing is written.
     #[serde(default)]
     pub digest: Option<String>,
-    /// Write credentials that the pasted text has as text into the configuration file. False: they must be in the
+    /// Write credentials that the client's file has as text into the configuration file. False: they must be in the
     /// gateway's environment, under the names of `variables`.
     #[serde(default)]
     pub literals: bool,
@@ -108,6 +113,19 @@ impl Endpoint for Import {
         exchange: &Exchange<'_>,
         Json(request): Self::Input,
     ) -> Result<ImportAnswer, Fault> {
-        control(exchange.server)?.import(request).await
+        let apply = request.apply;
+        let mut answer = control(exchange.server)?.import(request).await?;
+        exchange.about(format!("backends {}", answer.added.join(" ")).trim_end());
+        if apply {
+            let registry = &exchange.server.gateway.registry;
+            let tried = join_all(answer.added.iter().map(|name| registry.answered(name)));
+            let _ = tokio::time::timeout(LOOK_MAX, tried).await;
+            answer.backends = statuses(&exchange.server.gateway.policy);
+            let added = &answer.added;
+            answer
+                .backends
+                .retain(|status| added.contains(&status.name));
+        }
+        Ok(answer)
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use sentinel_core::Fault;
 use serde::{Deserialize, Serialize};
 
-use super::{Endpoint, Exchange, Json, LOOK_MAX, invalid};
+use super::{Endpoint, Exchange, Json, LOOK_MAX, control, invalid};
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,13 +35,22 @@ impl Endpoint for Restart {
         exchange.about(format!("backend {backend}"));
         let unknown = || invalid(format!("there is no backend `{backend}`"));
         let registry = exchange.server.gateway.policy.registry();
-        let running = registry.running(&backend).ok_or_else(unknown)?;
+        let mut running = registry.running(&backend).ok_or_else(unknown)?;
         if running.is_builtin() {
             let text = format!("`{backend}` is built in: there is nothing to restart");
             return Err(invalid(text));
         }
         tracing::warn!(backend, "restarted by an operator");
-        let problem = match tokio::time::timeout(LOOK_MAX, running.restart()).await {
+        let attempt = match running.stopped() {
+            None => running.restart(),
+            Some(_) => {
+                let control = control(exchange.server)?;
+                control.start_backend(backend.clone()).await?;
+                running = registry.running(&backend).ok_or_else(unknown)?;
+                running.look()
+            }
+        };
+        let problem = match tokio::time::timeout(LOOK_MAX, attempt).await {
             Ok(Ok(())) => None,
             Ok(Err(fault)) => running.status().problem.or(Some(fault.to_string())),
             Err(_) => Some("it did not answer in time".to_owned()),

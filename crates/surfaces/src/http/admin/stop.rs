@@ -6,7 +6,7 @@ use sentinel_core::policy::{Killed, Scope};
 use serde::{Deserialize, Serialize};
 
 use super::backends::{BackendStatus, status_of};
-use super::{Endpoint, Exchange, Json, control, invalid};
+use super::{Endpoint, Exchange, Json, LOOK_MAX, control, invalid};
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -58,6 +58,11 @@ impl Endpoint for Start {
         tracing::warn!(backend, reason, "started by an operator");
         let control = control(exchange.server)?;
         control.start_backend(backend.clone()).await?;
+        // How that ends is in the status.
+        let running = exchange.server.gateway.registry.running(&backend);
+        if let Some(running) = running {
+            let _ = tokio::time::timeout(LOOK_MAX, running.look()).await;
+        }
         status_of(exchange, &backend)
     }
 }
